@@ -1,0 +1,26 @@
+// The two ways in which Cogwheel refuses. The library throws; only `main` turns an error into an exit code.
+#pragma once
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace cogwheel {
+
+// Something the world refuses: files, data, memory, numbers. Exit code 1.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+  virtual int exit_code() const noexcept { return 1; }
+};
+
+// Wrong usage: an unknown command, option, name or value. Exit code 2.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+  int exit_code() const noexcept override { return 2; }
+};
+
+// The one form that every message has: "<what>: expected <expected>, got <got>".
+std::string expected_got(std::string_view what, std::string_view expected, std::string_view got);
+
+}  // namespace cogwheel

@@ -1,0 +1,18 @@
+// What the catalogue says of a mechanism: `cogwheel list`, `cogwheel.mechanisms()` and the documentation read it.
+#pragma once
+#include <string_view>
+
+namespace cogwheel {
+
+struct Description {
+  std::string_view name;        // as users type it
+  std::string_view title;       // as a heading or a table shows it
+  std::string_view family;      // pairwise, recurrent or alignment
+  std::string_view level;       // operator: takes queries, keys and values; layer: also decides how these are made
+  std::string_view parameters;  // names of its own arguments, separated by commas
+  std::string_view formula;     // of the weights, in one line
+  std::string_view range;       // of one weight, and of a row's sum
+  std::string_view citation;
+};
+
+}  // namespace cogwheel

@@ -1,0 +1,43 @@
+// Softmax: the mechanism that all others are held against.
+//
+//   a_j = exp(s_j) / Σ_k exp(s_k)
+//   Vaswani et al., "Attention Is All You Need" (2017), eq. 1; Bahdanau et al. (2014), eq. 6.
+//
+// Weights lie in [0, 1] and sum to 1. Slopes: f = g = exp(s), so f′ = g′ = f. Energy s.
+#pragma once
+#include "cogwheel/mechanisms/contract.h"
+#include "cogwheel/mechanisms/description.h"
+#include "cogwheel/mechanisms/lane.h"
+
+namespace cogwheel {
+
+struct Softmax : NormalizedByMass {
+  static constexpr Description description{
+      .name = "softmax",
+      .title = "Softmax",
+      .family = "pairwise",
+      .level = "operator",
+      .parameters = "",
+      .formula = "exp(s) / Σ exp(s)",
+      .range = "weights in [0, 1], row sum 1",
+      .citation = "Vaswani et al., Attention Is All You Need (2017)",
+  };
+
+  template <class V>
+  static constexpr V energy(V s) {
+    return s;
+  }
+
+  template <class V>
+  static constexpr Terms<V> terms(V s, Row<V> row) {
+    const V mass = lane::exp(s - row.shift);
+    return {.weight = mass, .mass = mass};
+  }
+
+  template <class V>
+  static constexpr Terms<V> slopes(V s, Row<V> row) {
+    return terms(s, row);
+  }
+};
+
+}  // namespace cogwheel
