@@ -1,0 +1,30 @@
+// A file that is there as a whole or not at all: written under a temporary name in the same folder, synced, renamed.
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <string_view>
+
+namespace cogwheel {
+
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  ~AtomicFile();  // without commit, what was written is dropped and an older file stays
+
+  void write(const void* data, std::size_t bytes);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  void commit();
+
+ private:
+  std::filesystem::path path_, temporary_;
+  int descriptor_ = -1;
+};
+
+// Throws Error with the system's reason, as every function here.
+void write_file(const std::filesystem::path& path, std::string_view contents);
+
+std::string read_file(const std::filesystem::path& path);
+
+}  // namespace cogwheel

@@ -1,0 +1,34 @@
+// Text from files and folders, in an order that is the same everywhere.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace cogwheel {
+
+// Where a file's bytes lie in the text of a corpus.
+struct CorpusFile {
+  std::filesystem::path path;
+  std::int64_t offset, bytes;
+};
+
+struct Corpus {
+  std::string name;  // for people: the file or folder, or "Python 3.11 standard library"
+  std::string text;  // the files one after another
+  std::string sha256;
+  std::vector<CorpusFile> files;
+
+  std::int64_t bytes() const { return static_cast<std::int64_t>(text.size()); }
+};
+
+// Files are taken as given, folders with every regular file below them, sorted by relative path; hidden files and
+// folders are left out. Stops at `byte_limit` bytes (0: none), at the end of a UTF-8 character.
+// Throws Error for a path that is missing, unreadable or empty.
+Corpus load_corpus(const std::vector<std::filesystem::path>& paths, std::int64_t byte_limit = 0);
+
+// The source files of the standard library of the python3 beside the executable, else of the one on PATH: *.py sorted
+// by relative path, without tests, site-packages, dist-packages and __pycache__.
+Corpus load_python_standard_library(std::int64_t byte_limit);
+
+}  // namespace cogwheel

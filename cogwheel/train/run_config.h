@@ -1,0 +1,45 @@
+// config.toml: everything that a run was told.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cogwheel/data/dataset.h"
+#include "cogwheel/models/language_model.h"
+#include "cogwheel/train/options.h"
+
+namespace cogwheel {
+
+struct DataOptions {
+  std::vector<std::string> text;          // files and folders; none: Python's standard library
+  std::string tokenizer = "character";
+  std::int64_t byte_limit = 8 << 20;      // 0: none
+  std::string sha256;                     // of the text; where given, other text is refused
+};
+
+struct RunConfig {
+  std::string name = "run";
+  DataOptions data;
+  LanguageModelOptions model;
+  TrainingOptions training;
+};
+
+// Keys that are left out keep their defaults. Throws UsageError for a key that is unknown (with the nearest names), of
+// the wrong type or out of range, naming `what`; Error where the file cannot be read.
+RunConfig parse_config(std::string_view toml, std::string_view what = "config");
+RunConfig load_config(const std::filesystem::path& path);
+
+// One override as on the command line: "training.steps=100".
+void set_option(RunConfig& config, std::string_view assignment);
+
+// Every key, with its value.
+std::string to_toml(const RunConfig& config);
+
+// The text that the config names, as tokens. `tokenizer`: of an earlier run, made from the text where null.
+// Paths are relative to the working folder.
+std::shared_ptr<const Dataset> load_dataset(const RunConfig& config,
+                                            std::shared_ptr<const Tokenizer> tokenizer = nullptr);
+
+}  // namespace cogwheel
