@@ -13,11 +13,11 @@ struct TrainingOptions {
   double beta1 = 0.9;
   double beta2 = 0.99;
   double epsilon = 1e-8;
-  double weight_decay = 0.1;  // only of tensors with two dimensions or more
-  double clip = 1.0;          // largest global norm of the gradient; 0: none
-  std::uint64_t seed = 1337;  // of the weights and of the data order
-  std::int64_t report_every = 10;      // steps
-  std::int64_t evaluate_every = 250;   // steps; 0: only after the last one
+  double weight_decay = 0.1;            // only of tensors with two dimensions or more
+  double clip = 1.0;                    // largest global norm of the gradient; 0: none
+  std::uint64_t seed = 1337;            // of the weights and of the data order
+  std::int64_t report_every = 10;       // steps
+  std::int64_t evaluate_every = 250;    // steps; 0: only after the last one
   std::int64_t checkpoint_every = 500;  // steps; 0: only after the last one
 };
 

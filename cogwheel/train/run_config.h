@@ -13,10 +13,10 @@
 namespace cogwheel {
 
 struct DataOptions {
-  std::vector<std::string> text;          // files and folders; none: Python's standard library
+  std::vector<std::string> text;  // files and folders; none: Python's standard library
   std::string tokenizer = "character";
-  std::int64_t byte_limit = 8 << 20;      // 0: none
-  std::string sha256;                     // of the text; where given, other text is refused
+  std::int64_t byte_limit = 8 << 20;  // 0: none
+  std::string sha256;                 // of the text; where given, other text is refused
 };
 
 struct RunConfig {

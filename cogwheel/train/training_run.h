@@ -23,9 +23,9 @@ namespace cogwheel {
 struct StepReport {
   std::int64_t step = 0;  // steps done
   std::int64_t steps = 0;
-  std::int64_t tokens = 0;    // trained on so far
-  double seconds = 0;         // spent on training steps so far; evaluation and files excluded
-  double train_loss = 0;      // mean since the report before
+  std::int64_t tokens = 0;  // trained on so far
+  double seconds = 0;       // spent on training steps so far; evaluation and files excluded
+  double train_loss = 0;    // mean since the report before
   double learning_rate = 0;
   double tokens_per_second = 0;  // since the report before
   std::optional<double> held_out_loss;
@@ -89,8 +89,8 @@ class TrainingRun {
   std::int64_t loss_count_ = 0;
 };
 
-// Training steps per second of this model on this machine, from as many steps as fit into `seconds`, two at least, after
-// one to warm up. Nothing of it remains.
+// Training steps per second of this model on this machine, from as many steps as fit into `seconds`, two at least,
+// after one to warm up. Nothing of it remains.
 double measure_steps_per_second(const LanguageModelOptions& model, const TrainingOptions& training,
                                 std::shared_ptr<const Dataset> data, double seconds = 2.0);
 
