@@ -1,0 +1,17 @@
+"""Attention mechanisms behind one interface, on fused forward and backward kernels.
+
+    import torch, cogwheel
+
+    query, key, value = (torch.randn(1, 8, 512, 64, requires_grad=True) for _ in range(3))
+    out = cogwheel.attention(query, key, value, "cog", causal=True)  # [1, 8, 512, 64]
+    out.square().mean().backward()
+
+The operators themselves are in ``torch.ops.cogwheel``.
+"""
+
+from cogwheel import _library  # noqa: F401  loads the operators first: what follows asks them for the catalogue
+from cogwheel.catalogue import mechanisms
+from cogwheel.functional import attention, attention_weights, scaled_dot_product_attention
+
+__all__ = ["attention", "attention_weights", "mechanisms", "scaled_dot_product_attention"]
+__version__ = "0.1.0"
