@@ -1,0 +1,115 @@
+#include "cogwheel/evaluate/comparison.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/evaluate/paired_statistics.h"
+
+namespace cogwheel {
+namespace {
+
+constexpr std::array<std::string_view, 4> status_names{"done", "diverged", "interrupted", "failed"};
+
+bool finished(const RunResult* run) {
+  return run != nullptr && run->status == RunStatus::done && run->held_out_loss.has_value();
+}
+
+// Held-out losses minus the baseline's of the same seed, where both finished.
+std::vector<double> paired_differences(const Comparison& comparison, const std::string& mechanism) {
+  std::vector<double> differences;
+  for (const std::int64_t seed : comparison.settings.seeds) {
+    const RunResult* run = comparison.run(mechanism, seed);
+    const RunResult* base = comparison.run(comparison.baseline, seed);
+    if (finished(run) && finished(base)) differences.push_back(*run->held_out_loss - *base->held_out_loss);
+  }
+  return differences;
+}
+
+}  // namespace
+
+std::string_view status_name(RunStatus status) { return status_names[static_cast<std::size_t>(status)]; }
+
+RunStatus find_status(std::string_view name) {
+  const auto place = std::find(status_names.begin(), status_names.end(), name);
+  if (place == status_names.end())
+    throw Error(expected_got("run status", "done, diverged, interrupted or failed", name));
+  return static_cast<RunStatus>(place - status_names.begin());
+}
+
+bool SummaryRow::clearly_lower() const { return p_adjusted && *p_adjusted < significance_level && *difference < 0; }
+bool SummaryRow::clearly_higher() const { return p_adjusted && *p_adjusted<significance_level&& * difference> 0; }
+
+const MechanismPlan* Comparison::plan(std::string_view mechanism) const {
+  const auto place = std::find_if(mechanisms.begin(), mechanisms.end(),
+                                  [&](const MechanismPlan& candidate) { return candidate.name == mechanism; });
+  return place == mechanisms.end() ? nullptr : &*place;
+}
+
+const SummaryRow* Comparison::row(std::string_view mechanism) const {
+  const auto place = std::find_if(summary.begin(), summary.end(),
+                                  [&](const SummaryRow& candidate) { return candidate.mechanism == mechanism; });
+  return place == summary.end() ? nullptr : &*place;
+}
+
+const RunResult* Comparison::run(std::string_view mechanism, std::int64_t seed) const {
+  const auto place = std::find_if(runs.begin(), runs.end(), [&](const RunResult& candidate) {
+    return candidate.mechanism == mechanism && candidate.seed == seed;
+  });
+  return place == runs.end() ? nullptr : &*place;
+}
+
+std::vector<const RunResult*> Comparison::runs_of(std::string_view mechanism) const {
+  std::vector<const RunResult*> found;
+  for (const RunResult& candidate : runs)
+    if (candidate.mechanism == mechanism) found.push_back(&candidate);
+  return found;
+}
+
+std::int64_t Comparison::planned_runs() const {
+  return static_cast<std::int64_t>(mechanisms.size() * settings.seeds.size());
+}
+
+std::int64_t Comparison::finished_runs() const {
+  return std::count_if(runs.begin(), runs.end(), [](const RunResult& run) { return finished(&run); });
+}
+
+std::vector<SummaryRow> summarize(const Comparison& comparison) {
+  std::vector<SummaryRow> rows;
+  std::vector<std::vector<double>> differences;
+  std::vector<double> p_values;
+  std::vector<std::size_t> tested;
+  for (const MechanismPlan& plan : comparison.mechanisms) {
+    SummaryRow row{.mechanism = plan.name};
+    std::vector<double> losses;
+    for (const RunResult* run : comparison.runs_of(plan.name))
+      if (finished(run)) losses.push_back(*run->held_out_loss);
+    row.seeds = static_cast<std::int64_t>(losses.size());
+    if (!losses.empty()) {
+      const Estimate estimate = estimate_mean(losses);
+      row.mean = estimate.mean;
+      row.interval = estimate.interval;
+    }
+    differences.push_back(plan.name == comparison.baseline ? std::vector<double>{}
+                                                           : paired_differences(comparison, plan.name));
+    row.pairs = static_cast<std::int64_t>(differences.back().size());
+    if (row.pairs > 0) row.difference = estimate_mean(differences.back()).mean;
+    if (const auto p = paired_p_value(differences.back())) {
+      p_values.push_back(*p);
+      tested.push_back(rows.size());
+    }
+    rows.push_back(row);
+  }
+
+  const std::vector<HolmStep> steps = holm(p_values);
+  for (std::size_t index = 0; index < tested.size(); ++index) {
+    SummaryRow& row = rows[tested[index]];
+    row.p_adjusted = steps[index].p_adjusted;
+    row.difference_confidence = steps[index].confidence;
+    row.difference_interval = estimate_mean(differences[tested[index]], steps[index].confidence).interval;
+  }
+  return rows;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,121 @@
+// What a comparison knows of itself: settings, runs and summary. results.json holds exactly this
+// (docs/results-format.md).
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cogwheel {
+
+enum class RunStatus { done, diverged, interrupted, failed };
+
+std::string_view status_name(RunStatus status);
+RunStatus find_status(std::string_view name);
+
+struct CurvePoint {
+  std::int64_t step = 0;
+  std::optional<double> train_loss = {};     // mean since the point before
+  std::optional<double> held_out_loss = {};  // none where it was not finite
+};
+
+struct RunResult {
+  std::string mechanism = {};
+  std::int64_t seed = 0;
+  double learning_rate = 0;
+  std::int64_t parameters = 0;
+  std::int64_t tokens = 0;
+  double seconds = 0;            // of training steps alone, without evaluation
+  double tokens_per_second = 0;  // of training steps alone
+  std::optional<std::int64_t> peak_memory_bytes = {};
+  RunStatus status = RunStatus::done;
+  std::string message = {};  // why a run that is not done ended
+  std::optional<double> held_out_loss = {};
+  std::vector<CurvePoint> curve = {};
+};
+
+// How one mechanism took part: what was matched, and what the unmatched quantities came to.
+struct MechanismPlan {
+  std::string name = {};
+  std::string title = {};
+  std::string formula = {};
+  std::int64_t steps = 0;
+  double learning_rate = 0;
+  std::int64_t heads = 0;
+  std::int64_t feed_forward = 0;
+  std::int64_t parameters = 0;
+  std::int64_t parameters_unmatched = 0;  // at the baseline's own widths
+};
+
+// One trial of `--tune`.
+struct TuningTrial {
+  std::string mechanism = {};
+  double learning_rate = 0;
+  std::int64_t steps = 0;
+  std::optional<double> validation_loss = {};  // none where the trial diverged
+  bool chosen = false;
+};
+
+struct SummaryRow {
+  std::string mechanism = {};
+  std::int64_t seeds = 0;  // runs that finished
+  std::optional<double> mean = {};
+  std::optional<double> interval = {};  // half the width of the 95 % t interval
+  std::int64_t pairs = 0;               // seeds in which the baseline finished too
+  std::optional<double> difference = {};
+  std::optional<double> difference_interval = {};    // half the width, at difference_confidence
+  std::optional<double> difference_confidence = {};  // see holm()
+  std::optional<double> p_adjusted = {};
+
+  // The words of the report follow the adjusted p-value, and so does the interval.
+  bool clearly_lower() const;
+  bool clearly_higher() const;
+};
+
+struct Comparison {
+  std::string command = {};
+  std::string created = {};  // ISO 8601, UTC
+  bool interrupted = false;
+
+  struct Versions {
+    std::string cogwheel, torch, compiler, chart_js;
+  } versions;
+  struct Machine {
+    std::string cpu, instructions, system;
+    std::int64_t cores = 0, threads = 0, memory_bytes = 0;
+  } machine;
+  struct Data {
+    std::string name;
+    std::string tokenizer;  // character or byte: what one token is
+    std::string sha256;
+    std::int64_t bytes = 0, vocabulary = 0, train_tokens = 0, held_out_tokens = 0, evaluated_tokens = 0;
+  } data;
+  struct Settings {
+    std::string preset;
+    std::int64_t layers = 0, heads = 0, width = 0, context = 0, batch = 0, steps = 0;
+    double learning_rate = 0, final_learning_rate = 0;
+    std::int64_t warmup_steps = 0, tune = 0;
+    double wall_seconds = 0;
+    std::vector<std::int64_t> seeds;
+  } settings;
+
+  std::string match = {};  // parameters, time or tokens
+  std::string baseline = {};
+  std::vector<MechanismPlan> mechanisms = {};  // in the order of the report
+  std::vector<TuningTrial> tuning = {};
+  std::vector<RunResult> runs = {};
+  std::vector<SummaryRow> summary = {};
+
+  const MechanismPlan* plan(std::string_view mechanism) const;
+  const SummaryRow* row(std::string_view mechanism) const;
+  const RunResult* run(std::string_view mechanism, std::int64_t seed) const;
+  std::vector<const RunResult*> runs_of(std::string_view mechanism) const;
+  std::int64_t planned_runs() const;
+  std::int64_t finished_runs() const;
+};
+
+// The summary of the runs that finished; the others are left out. One row per mechanism, in the order of `mechanisms`.
+std::vector<SummaryRow> summarize(const Comparison& comparison);
+
+}  // namespace cogwheel

@@ -1,0 +1,245 @@
+#include "cogwheel/evaluate/verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+namespace cogwheel {
+namespace {
+
+using Parts = std::vector<VerdictPart>;
+
+class Sentence {
+ public:
+  explicit Sentence(const Comparison& comparison) : comparison_(comparison) {}
+
+  Sentence& say(std::string text) {
+    if (!parts_.empty() && parts_.back().mechanism.empty())
+      parts_.back().text += text;
+    else
+      parts_.push_back({std::move(text), ""});
+    return *this;
+  }
+  Sentence& name(const std::string& mechanism) {
+    parts_.push_back({name_in_sentence(comparison_, mechanism), mechanism});
+    return *this;
+  }
+  Sentence& append(const Parts& parts) {
+    for (const VerdictPart& part : parts)
+      if (part.mechanism.empty())
+        say(part.text);
+      else
+        parts_.push_back(part);
+    return *this;
+  }
+  // "a", "a and b", "a, b and c"; `item` says one of them.
+  template <class Items, class Say>
+  Sentence& list(const Items& items, Say item) {
+    for (std::size_t index = 0; index < items.size(); ++index) {
+      if (index > 0) say(index + 1 == items.size() ? " and " : ", ");
+      item(items[index]);
+    }
+    return *this;
+  }
+  Parts finish() {
+    say(".");
+    char& first = parts_.front().text.front();
+    first = static_cast<char>(std::toupper(static_cast<unsigned char>(first)));
+    return std::move(parts_);
+  }
+
+ private:
+  const Comparison& comparison_;
+  Parts parts_;
+};
+
+using Rows = std::vector<const SummaryRow*>;
+
+// Three decimals, more where the difference would vanish.
+std::string amount(double difference) {
+  const double size = std::abs(difference);
+  if (size >= 0.001 || size == 0) return fmt::format("{:.3f}", size);
+  return fmt::format("{:.2g}", size);
+}
+
+std::string unit(const Comparison& comparison) { return "nats per " + comparison.data.tokenizer; }
+
+std::string seeds_text(const std::vector<std::int64_t>& seeds) {
+  std::string text = seeds.size() == 1 ? "seed " : "seeds ";
+  for (std::size_t index = 0; index < seeds.size(); ++index)
+    text += (index == 0 ? "" : index + 1 == seeds.size() ? " and " : ", ") + std::to_string(seeds[index]);
+  return text;
+}
+
+bool in_every_seed(const Comparison& comparison, const SummaryRow& row) {
+  return std::all_of(comparison.settings.seeds.begin(), comparison.settings.seeds.end(), [&](std::int64_t seed) {
+    const RunResult* run = comparison.run(row.mechanism, seed);
+    const RunResult* base = comparison.run(comparison.baseline, seed);
+    if (run == nullptr || base == nullptr || run->status != RunStatus::done || base->status != RunStatus::done)
+      return true;
+    return (*run->held_out_loss < *base->held_out_loss) == (*row.difference < 0);
+  });
+}
+
+// Said of each mechanism: " by 0.021 nats per character", the unit only where it has not been said.
+class Amounts {
+ public:
+  explicit Amounts(const Comparison& comparison) : comparison_(comparison) {}
+  std::string operator()(const SummaryRow& row) {
+    const std::string text = "by " + amount(*row.difference) + (said_ ? "" : " " + unit(comparison_));
+    said_ = true;
+    return text;
+  }
+
+ private:
+  const Comparison& comparison_;
+  bool said_ = false;
+};
+
+void say_with_amounts(Sentence& sentence, const Rows& rows, Amounts& amounts) {
+  sentence.list(rows, [&](const SummaryRow* row) { sentence.name(row->mechanism).say(" (" + amounts(*row) + ")"); });
+}
+
+void say_differences(Sentence& sentence, const Comparison& comparison, const Rows& better, const Rows& worse,
+                     const Rows& open) {
+  Amounts amounts(comparison);
+  sentence.say("on this text and budget ");
+  if (better.size() == 1) {
+    const SummaryRow& row = *better.front();
+    sentence.name(row.mechanism).say(" predicts unseen text better than ").name(comparison.baseline);
+    sentence.say(std::string(in_every_seed(comparison, row) ? " in every seed," : "") + " " + amounts(row));
+  } else if (better.size() > 1) {
+    say_with_amounts(sentence, better, amounts);
+    sentence.say(" predict unseen text better than ").name(comparison.baseline);
+  }
+  if (better.empty() && !worse.empty()) {
+    sentence.name(comparison.baseline).say(" predicts unseen text better than ");
+    say_with_amounts(sentence, worse, amounts);
+  } else if (worse.size() == 1) {
+    sentence.say("; ").name(worse.front()->mechanism).say(" does worse, " + amounts(*worse.front()));
+  } else if (worse.size() > 1) {
+    sentence.say("; ");
+    say_with_amounts(sentence, worse, amounts);
+    sentence.say(" do worse");
+  }
+  if (better.empty() && worse.empty()) {
+    Rows all = open;
+    sentence.name(comparison.baseline);
+    for (std::size_t index = 0; index < all.size(); ++index)
+      sentence.say(index + 1 == all.size() ? " and " : ", ").name(all[index]->mechanism);
+    sentence.say(" cannot be told apart: no difference in held-out loss is larger than seeds alone could bring");
+  } else if (!open.empty()) {
+    sentence.say(better.empty() || worse.empty() ? "; " : ", and ");
+    sentence.list(open, [&](const SummaryRow* row) { sentence.name(row->mechanism); });
+    sentence.say(" cannot be told apart from ").name(comparison.baseline);
+  }
+}
+
+// Differences from one pair each: a number, but nothing to hold it against.
+void say_single_seed(Sentence& sentence, const Comparison& comparison, const Rows& rows) {
+  const SummaryRow* best = *std::min_element(rows.begin(), rows.end(), [](const SummaryRow* a, const SummaryRow* b) {
+    return *a->difference < *b->difference;
+  });
+  const bool baseline_best = *best->difference >= 0;
+  Amounts amounts(comparison);
+  sentence.say("in this one seed ");
+  if (baseline_best) {
+    sentence.name(comparison.baseline).say(" has the lowest held-out loss, ahead of ");
+    say_with_amounts(sentence, rows, amounts);
+  } else {
+    sentence.name(best->mechanism).say(" has the lowest held-out loss, ahead of ").name(comparison.baseline);
+    sentence.say(" " + amounts(*best));
+  }
+  sentence.say("; one seed cannot tell a difference from chance");
+}
+
+}  // namespace
+
+std::string name_in_sentence(const Comparison& comparison, const std::string& mechanism) {
+  const MechanismPlan* plan = comparison.plan(mechanism);
+  std::string title = plan == nullptr ? mechanism : plan->title;
+  // Softmax and differential are words, Cog is a name.
+  if (mechanism != "cog" && !title.empty()) title.front() = static_cast<char>(std::tolower(title.front()));
+  return title;
+}
+
+std::vector<Parts> missing_runs(const Comparison& comparison) {
+  std::vector<Parts> clauses;
+  for (const MechanismPlan& plan : comparison.mechanisms) {
+    const auto add = [&](const std::vector<std::int64_t>& seeds, const std::string& verb) {
+      if (seeds.empty()) return;
+      const bool all = seeds.size() == comparison.settings.seeds.size() && seeds.size() > 1;
+      clauses.push_back({{name_in_sentence(comparison, plan.name), plan.name},
+                         {" " + verb + " in " + (all ? "every seed" : seeds_text(seeds)), ""}});
+    };
+    std::vector<std::int64_t> diverged, failed, interrupted;
+    for (const std::int64_t seed : comparison.settings.seeds) {
+      const RunResult* run = comparison.run(plan.name, seed);
+      if (run == nullptr || run->status == RunStatus::interrupted)
+        interrupted.push_back(seed);
+      else if (run->status == RunStatus::diverged)
+        diverged.push_back(seed);
+      else if (run->status == RunStatus::failed)
+        failed.push_back(seed);
+    }
+    add(diverged, "diverged");
+    add(failed, "failed");
+    if (!comparison.interrupted) add(interrupted, "did not finish");
+  }
+  return clauses;
+}
+
+std::vector<VerdictPart> verdict_parts(const Comparison& comparison) {
+  Sentence sentence(comparison);
+  if (comparison.interrupted)
+    sentence.say(fmt::format("interrupted after {} of {} runs; so far: ", comparison.finished_runs(),
+                             comparison.planned_runs()));
+
+  Rows better, worse, open, single;
+  for (const SummaryRow& row : comparison.summary) {
+    if (row.mechanism == comparison.baseline || !row.difference) continue;
+    if (!row.p_adjusted)
+      single.push_back(&row);
+    else if (row.clearly_lower())
+      better.push_back(&row);
+    else if (row.clearly_higher())
+      worse.push_back(&row);
+    else
+      open.push_back(&row);
+  }
+  const auto by_difference = [](const SummaryRow* a, const SummaryRow* b) { return *a->difference < *b->difference; };
+  std::sort(better.begin(), better.end(), by_difference);
+  std::sort(worse.begin(), worse.end(), by_difference);
+
+  const SummaryRow* base = comparison.row(comparison.baseline);
+  if (!better.empty() || !worse.empty() || !open.empty()) {
+    say_differences(sentence, comparison, better, worse, open);
+    if (!single.empty()) {
+      sentence.say("; ").list(single, [&](const SummaryRow* row) { sentence.name(row->mechanism); });
+      sentence.say(" finished in one seed, too few to tell");
+    }
+  } else if (!single.empty()) {
+    say_single_seed(sentence, comparison, single);
+  } else if (comparison.finished_runs() == 0) {
+    sentence.say("no run finished, so there is nothing to compare");
+  } else if (base == nullptr || !base->mean) {
+    sentence.name(comparison.baseline).say(", the baseline, finished in no seed, so no difference can be given");
+  } else {
+    sentence.name(comparison.baseline)
+        .say(
+            fmt::format(" came to a held-out loss of {:.3f} {}, and nothing else finished in a seed to compare it with",
+                        *base->mean, unit(comparison)));
+  }
+  for (const Parts& clause : missing_runs(comparison)) sentence.say("; ").append(clause);
+  return sentence.finish();
+}
+
+std::string verdict(const Comparison& comparison) {
+  std::string text;
+  for (const VerdictPart& part : verdict_parts(comparison)) text += part.text;
+  return text;
+}
+
+}  // namespace cogwheel
