@@ -8,10 +8,10 @@ namespace cogwheel {
 namespace {
 
 constexpr Mechanism catalogue[] = {
-#define ROW_MAP(name, Map) {MechanismKind::row_map, Map::description, #name, 1},
-#define MIXTURE(name, Mixture) \
+#define ROW_MAP(identifier, Map) {MechanismKind::row_map, Map::description, #identifier, 1},
+#define MIXTURE(identifier, Mixture) \
   {MechanismKind::mixture, Mixture::description, Mixture::Member::description.name, Mixture::sub_heads},
-#define TIED(name, Layer) {MechanismKind::tied, Layer::description, Layer::Map::description.name, 1},
+#define TIED(identifier, Layer) {MechanismKind::tied, Layer::description, Layer::Map::description.name, 1},
 #include "cogwheel/mechanisms/mechanisms.def"
 #undef ROW_MAP
 #undef MIXTURE
