@@ -7,12 +7,13 @@
 // The GPT form: learned positions, LayerNorm, GELU (Radford et al. 2019; as in nanoGPT).
 #pragma once
 #include <torch/nn/module.h>
-#include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "cogwheel/models/decoder_layer.h"
 
 namespace cogwheel {
 
@@ -67,8 +68,10 @@ class LanguageModelImpl : public torch::nn::Module {
   at::Tensor logits(const at::Tensor& hidden);
 
   LanguageModelOptions options_;
-  at::Tensor token_embedding_, position_embedding_, head_weight_, head_bias_;
-  torch::nn::ModuleList layers_;
+  at::Tensor token_embedding_, position_embedding_;  // [vocabulary, width], [context, width]
+  std::vector<DecoderLayer> layers_;
+  LayerNorm final_norm_{nullptr};
+  Linear head_{nullptr};  // empty where the head is tied
 };
 TORCH_MODULE(LanguageModel);
 

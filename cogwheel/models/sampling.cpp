@@ -1,0 +1,68 @@
+#include "cogwheel/models/sampling.h"
+
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "cogwheel/core/error.h"
+
+namespace cogwheel {
+namespace {
+
+// In [0, 1), from the upper 53 bits: std::uniform_real_distribution may differ between standard libraries.
+double uniform(std::mt19937_64& generator) { return static_cast<double>(generator() >> 11) * 0x1p-53; }
+
+Token draw(std::span<const float> logits, const SamplingOptions& options, std::mt19937_64& generator) {
+  if (options.temperature == 0)
+    return static_cast<Token>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  std::vector<Token> tokens(logits.size());
+  std::iota(tokens.begin(), tokens.end(), Token{0});
+  // Likeliest first; the lower token first among equals.
+  std::stable_sort(tokens.begin(), tokens.end(), [&](Token a, Token b) { return logits[a] > logits[b]; });
+  if (options.top_k > 0 && options.top_k < static_cast<std::int64_t>(tokens.size()))
+    tokens.resize(static_cast<std::size_t>(options.top_k));
+  std::vector<double> cumulative;
+  double total = 0;
+  for (const Token token : tokens)
+    cumulative.push_back(total +=
+                         std::exp((static_cast<double>(logits[token]) - logits[tokens.front()]) / options.temperature));
+  const auto drawn = std::upper_bound(cumulative.begin(), cumulative.end(), uniform(generator) * total);
+  return tokens[std::min<std::size_t>(static_cast<std::size_t>(drawn - cumulative.begin()), tokens.size() - 1)];
+}
+
+}  // namespace
+
+void check(const SamplingOptions& options) {
+  if (options.length < 0) throw UsageError(expected_got("length", "at least 0", std::to_string(options.length)));
+  if (!(options.temperature >= 0) || !std::isfinite(options.temperature))
+    throw UsageError(expected_got("temperature", "at least 0", std::to_string(options.temperature)));
+  if (options.top_k < 0) throw UsageError(expected_got("top-k", "at least 0", std::to_string(options.top_k)));
+}
+
+std::vector<Token> sample(LanguageModel& model, std::span<const Token> prompt, const SamplingOptions& options,
+                          const std::function<bool(Token)>& on_token) {
+  check(options);
+  const torch::NoGradGuard no_grad;
+  const auto context = static_cast<std::size_t>(model->options().context);
+  std::mt19937_64 generator(options.seed);
+  std::vector<Token> text(prompt.begin(), prompt.end());
+  if (text.empty()) text.push_back(0);
+  const std::size_t start = text.size();
+  while (static_cast<std::int64_t>(text.size() - start) < options.length) {
+    const std::vector<std::int64_t> window(text.end() - static_cast<std::ptrdiff_t>(std::min(text.size(), context)),
+                                           text.end());
+    const at::Tensor logits = model->forward(torch::tensor(window).unsqueeze(0)).select(1, -1).contiguous();
+    if (!logits.isfinite().all().item<bool>())
+      throw Error(expected_got("sample", "finite logits", "NaN or infinity from the model"));
+    text.push_back(
+        draw({logits.const_data_ptr<float>(), static_cast<std::size_t>(logits.numel())}, options, generator));
+    if (on_token && !on_token(text.back())) break;
+  }
+  return {text.begin() + static_cast<std::ptrdiff_t>(start), text.end()};
+}
+
+}  // namespace cogwheel

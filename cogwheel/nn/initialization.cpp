@@ -1,0 +1,23 @@
+#include "cogwheel/nn/initialization.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/utils.h>
+
+namespace cogwheel {
+namespace {
+
+// FNV-1a: std::hash may differ between standard libraries.
+std::uint64_t hash(std::string_view name) {
+  std::uint64_t value = 0xcbf29ce484222325;
+  for (const char character : name) value = (value ^ static_cast<unsigned char>(character)) * 0x100000001b3;
+  return value;
+}
+
+}  // namespace
+
+void WeightInitializer::normal(at::Tensor& weight, std::string_view name, double standard_deviation) const {
+  const torch::NoGradGuard no_grad;
+  weight.normal_(0, standard_deviation, at::make_generator<at::CPUGeneratorImpl>(hash(name) + seed_));
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,28 @@
+// y = x Wᵀ + b. torch::nn::Linear starts with a draw that every model here overwrites, and takes two kernels for a
+// biased product of three dimensions.
+#pragma once
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+#include <string>
+
+#include "cogwheel/nn/initialization.h"
+
+namespace cogwheel {
+
+class LinearImpl : public torch::nn::Module {
+ public:
+  LinearImpl(std::int64_t inputs, std::int64_t outputs, bool bias);
+  at::Tensor forward(const at::Tensor& x);  // [..., inputs] → [..., outputs]
+
+  // `name` is the module's own, dots included.
+  void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation);
+  static std::int64_t parameter_count(std::int64_t inputs, std::int64_t outputs, bool bias);
+
+ private:
+  at::Tensor weight_, bias_;
+};
+TORCH_MODULE(Linear);
+
+}  // namespace cogwheel
