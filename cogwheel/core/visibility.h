@@ -11,6 +11,12 @@ struct KeyRange {
   constexpr std::int64_t size() const { return end - begin; }
 };
 
+// Queries [begin, end).
+struct QueryRange {
+  std::int64_t begin, end;
+  constexpr std::int64_t size() const { return end - begin; }
+};
+
 // One contiguous range of keys per query, whose ends never move back as the query moves on: full, causal and sliding
 // attention, and any length of keys. The engines rely on both properties.
 struct Visibility {
@@ -24,6 +30,14 @@ struct Visibility {
     const std::int64_t end = std::clamp<std::int64_t>(query + diagonal + 1, 0, keys);
     if (window == 0) return {0, end};
     return {std::clamp<std::int64_t>(query + diagonal + 1 - window, 0, end), end};
+  }
+
+  // The queries, of `queries` in all, that see a key: the inverse of `of`.
+  constexpr QueryRange seeing(std::int64_t key, std::int64_t queries) const {
+    if (!causal) return {0, queries};
+    const std::int64_t begin = std::clamp<std::int64_t>(key - diagonal, 0, queries);
+    if (window == 0) return {begin, queries};
+    return {begin, std::clamp<std::int64_t>(key - diagonal + window, begin, queries)};
   }
 };
 

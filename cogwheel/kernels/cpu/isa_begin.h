@@ -1,0 +1,28 @@
+// Opens the region of one Highway target: everything after it is compiled for COGWHEEL_HWY_TARGET.
+//
+// One translation unit per instruction set, instead of Highway's repeated inclusion, so that mechanism headers are
+// ordinary headers: read inside the region, their templates are compiled for the target. What they include from the
+// standard library is read before the region, so that no shared inline function is ever compiled for a machine that
+// may not have the instructions.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+
+#include "cogwheel/core/parallel.h"
+#include "cogwheel/core/visibility.h"
+#include "cogwheel/kernels/cpu/workspace.h"
+#include "cogwheel/kernels/pairwise.h"
+
+#include <hwy/detect_targets.h>
+#undef HWY_TARGET
+#define HWY_TARGET COGWHEEL_HWY_TARGET
+#include <hwy/highway.h>
+#include <hwy/contrib/math/math-inl.h>
+
+HWY_BEFORE_NAMESPACE();

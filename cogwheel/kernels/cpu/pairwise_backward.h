@@ -1,0 +1,375 @@
+// Pairwise attention backward: scores are computed again tile by tile, so that nothing of size queries × keys is kept.
+//
+// A task owns a chunk of the keys of one value head: it alone writes their gradients, summed over the query heads that
+// share them in order. The gradient of a query is summed over the chunks; their number follows from the shape alone and
+// their parts are added in index order, so that gradients are the same bit for bit for any number of workers.
+#pragma once
+
+namespace cogwheel::HWY_NAMESPACE {
+
+template <class Map, class T, class Multiplier = NoMultiplier>
+class BackwardEngine {
+  using V = Vector<T>;
+  static constexpr std::size_t parameters = parameter_count<Map>;
+  static constexpr std::int64_t block_queries = 126, group_rows = 6;
+  static constexpr std::int64_t wanted_tasks = 16;
+  static constexpr std::int64_t partial_bytes = std::int64_t{64} << 20;
+
+  struct Buffers {
+    T *key_panel, *value_panel;              // [width][64]
+    T *key_rows;                             // [64][head_dim], padded
+    T *weights, *score_gradients;            // [block_queries][64]
+    T *gradients, *deltas;                   // do/N [queries][value_dim], (do·o) N′/N [queries]
+    T *queries;                              // padded copy where rows are no whole vectors
+    T *query_gradient;                       // [queries][head_dim]
+    T *key_gradient, *value_gradient;        // [chunk][width]
+    bool* query_has_non_finite;              // [blocks of 64 queries]
+  };
+
+  struct Chunk {
+    std::int64_t index, begin, end;  // keys
+    QueryRange queries;              // that see any of them
+  };
+
+ public:
+  explicit BackwardEngine(const PairwiseBackward<T>& problem, Multiplier multiplier = {})
+      : problem_(problem),
+        shape_(problem.shape),
+        visibility_(problem.visibility),
+        multiplier_(multiplier),
+        key_width_(padded<T>(shape_.head_dim)),
+        value_width_(padded<T>(shape_.value_dim)),
+        chunks_(number_of_chunks()),
+        chunk_keys_((panels_of(shape_.keys) + chunks_ - 1) / chunks_ * panel_keys) {}
+
+  void run(const Executor& executor) const {
+    const std::int64_t tasks = shape_.batch * shape_.value_heads * chunks_;
+    WorkspaceLayout measured;
+    take_partials(measured);
+    WorkspaceLayout layout(thread_workspace(Scratch::call, measured.bytes()));
+    const Partials partials = take_partials(layout);
+    executor.run(tasks, [&](std::int64_t index, int) {
+      // The first chunk of a causal problem is seen by most queries: the longest tasks first.
+      const std::int64_t heads = shape_.batch * shape_.value_heads;
+      const std::int64_t head = index % heads;
+      differentiate(head / shape_.value_heads, head % shape_.value_heads, index / heads, partials);
+    });
+    if (chunks_ > 1)
+      executor.run(shape_.batch * shape_.query_heads,
+                   [&](std::int64_t head, int) { add_partial_query_gradients(head, partials); });
+    if constexpr (parameters > 0) add_partial_parameter_gradients(partials);
+  }
+
+ private:
+  struct Partials {
+    T* query_gradients;          // [chunks][batch · query_heads][queries][head_dim], where there is more than one chunk
+    double* parameter_gradients;  // [chunks][batch · query_heads][parameters]
+  };
+
+  std::int64_t number_of_chunks() const {
+    const std::int64_t heads = std::max<std::int64_t>(1, shape_.batch * shape_.value_heads);
+    const std::int64_t partial = std::max<std::int64_t>(
+        1, shape_.batch * shape_.query_heads * shape_.queries * shape_.head_dim * static_cast<std::int64_t>(sizeof(T)));
+    const std::int64_t wanted = std::min((wanted_tasks + heads - 1) / heads, partial_bytes / partial);
+    return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, panels_of(shape_.keys)));
+  }
+
+  Partials take_partials(WorkspaceLayout& layout) const {
+    const auto heads = static_cast<std::size_t>(chunks_ * shape_.batch * shape_.query_heads);
+    Partials partials;
+    partials.query_gradients = layout.take<T>(
+        chunks_ > 1 ? heads * static_cast<std::size_t>(shape_.queries * shape_.head_dim) : 0);
+    partials.parameter_gradients = layout.take<double>(heads * parameters);
+    return partials;
+  }
+
+  Buffers take_buffers(WorkspaceLayout& layout) const {
+    const auto take = [&](std::int64_t count) { return layout.take<T>(static_cast<std::size_t>(count)); };
+    Buffers buffers;
+    buffers.key_panel = take(shape_.head_dim * panel_keys);
+    buffers.value_panel = take(shape_.value_dim * panel_keys);
+    buffers.key_rows = take(key_width_ == shape_.head_dim ? 0 : panel_keys * key_width_);
+    buffers.weights = take(block_queries * panel_keys);
+    buffers.score_gradients = take(block_queries * panel_keys);
+    buffers.gradients = take(shape_.queries * value_width_);
+    buffers.deltas = take(shape_.queries);
+    buffers.queries = take(key_width_ == shape_.head_dim ? 0 : shape_.queries * key_width_);
+    buffers.query_gradient = take(shape_.queries * key_width_);
+    buffers.key_gradient = take(chunk_keys_ * key_width_);
+    buffers.value_gradient = take(chunk_keys_ * value_width_);
+    buffers.query_has_non_finite = layout.take<bool>(static_cast<std::size_t>(panels_of(shape_.queries)));
+    return buffers;
+  }
+
+  // The gradients of one chunk of keys of one value head, and its part of those of the queries.
+  void differentiate(std::int64_t batch, std::int64_t value_head, std::int64_t chunk_index,
+                     const Partials& partials) const {
+    WorkspaceLayout measured;
+    take_buffers(measured);
+    WorkspaceLayout layout(thread_workspace(Scratch::task, measured.bytes()));
+    const Buffers buffers = take_buffers(layout);
+
+    Chunk chunk{.index = chunk_index, .begin = std::min(chunk_index * chunk_keys_, shape_.keys), .end = 0, .queries = {}};
+    chunk.end = std::min(chunk.begin + chunk_keys_, shape_.keys);
+    if (chunk.begin < chunk.end)
+      chunk.queries = {visibility_.seeing(chunk.begin, shape_.queries).begin,
+                       visibility_.seeing(chunk.end - 1, shape_.queries).end};
+    const std::int64_t keys = chunk.end - chunk.begin;
+    std::fill_n(buffers.value_gradient, keys * value_width_, T(0));
+    for (std::int64_t c = 0; c < shape_.sub_heads; ++c) {
+      const std::int64_t key_head = value_head * shape_.sub_heads + c;
+      std::fill_n(buffers.key_gradient, keys * key_width_, T(0));
+      for (std::int64_t h = c; h < shape_.query_heads_per_value_head(); h += shape_.sub_heads)
+        differentiate_head(batch, value_head * shape_.query_heads_per_value_head() + h, chunk, buffers, partials);
+      for (std::int64_t j = 0; j < keys; ++j)
+        store_scaled(buffers.key_gradient + j * key_width_, shape_.head_dim, V(problem_.scale),
+                     problem_.key_gradient.row(batch, key_head, chunk.begin + j));
+    }
+    for (std::int64_t j = 0; j < keys; ++j)
+      store_scaled(buffers.value_gradient + j * value_width_, shape_.value_dim, V(T(1)),
+                   problem_.value_gradient.row(batch, value_head, chunk.begin + j));
+  }
+
+  void differentiate_head(std::int64_t batch, std::int64_t query_head, const Chunk& chunk, const Buffers& buffers,
+                          const Partials& partials) const {
+    const Map map = map_of_head<Map>(problem_.parameters, query_head);
+    const std::int64_t head = batch * shape_.query_heads + query_head;
+    std::array<double, parameters> parameter_gradient{};
+    std::fill_n(buffers.query_gradient, shape_.queries * key_width_, T(0));
+    prepare_rows(map, batch, query_head, chunk, buffers, parameter_gradient);
+    const VectorRows<T> queries = whole_queries(batch, query_head, buffers);
+    for (std::int64_t first_key = chunk.begin; first_key < chunk.end; first_key += panel_keys)
+      differentiate_panel(map, batch, query_head, first_key, chunk, queries, buffers, parameter_gradient);
+
+    for (std::int64_t i = 0; i < shape_.queries; ++i) {
+      T* to = chunks_ == 1 ? problem_.query_gradient.row(batch, query_head, i)
+                           : partials.query_gradients +
+                                 ((chunk.index * shape_.batch * shape_.query_heads + head) * shape_.queries + i) *
+                                     shape_.head_dim;
+      store_scaled(buffers.query_gradient + i * key_width_, shape_.head_dim, V(problem_.scale), to);
+    }
+    std::copy_n(parameter_gradient.begin(), parameters,
+                partials.parameter_gradients + (chunk.index * shape_.batch * shape_.query_heads + head) *
+                                                   static_cast<std::int64_t>(parameters));
+  }
+
+  VectorRows<T> whole_queries(std::int64_t batch, std::int64_t query_head, const Buffers& buffers) const {
+    return in_whole_vectors(problem_.query.row(batch, query_head, 0), problem_.query.row_stride, shape_.queries,
+                            shape_.head_dim, buffers.queries);
+  }
+
+  // do/N, (do·o) N′/N, and the part of ∂L/∂θ that needs only the rows' totals (once, by the first chunk).
+  void prepare_rows(const Map& map, std::int64_t batch, std::int64_t query_head, const Chunk& chunk,
+                    const Buffers& buffers, std::array<double, parameters>& parameter_gradient) const {
+    const std::int64_t totals_at = (batch * shape_.query_heads + query_head) * shape_.queries;
+    const QueryRange range = parameters > 0 && chunk.index == 0 ? QueryRange{0, shape_.queries} : chunk.queries;
+    for (std::int64_t i = range.begin; i < range.end; i += V::lanes) {
+      const std::int64_t count = std::min<std::int64_t>(V::lanes, range.end - i);
+      const auto totals = row_totals<Map, T>(map, problem_.mass + totals_at + i, problem_.shift + totals_at + i, i,
+                                             count, visibility_);
+      for (std::int64_t r = 0; r < count; ++r) {
+        const T* gradient = problem_.output_gradient.row(batch, query_head, i + r);
+        const T* output = problem_.output.row(batch, query_head, i + r);
+        const T delta = dot(gradient, output, shape_.value_dim) / totals.value[r];
+        buffers.deltas[i + r] = delta * totals.slope[r];
+        copy_scaled(gradient, shape_.value_dim, V(T(1) / totals.value[r]), buffers.gradients + (i + r) * value_width_);
+        if constexpr (parameters > 0)
+          if (chunk.index == 0)
+            for (std::size_t p = 0; p < parameters; ++p)
+              parameter_gradient[p] -= static_cast<double>(delta) * static_cast<double>(totals.parameter_slope[p][r]);
+      }
+    }
+    for (std::int64_t block = 0; block < panels_of(shape_.queries); ++block) {
+      const std::int64_t first = std::max(block * panel_keys, range.begin);
+      const std::int64_t count = std::min((block + 1) * panel_keys, range.end) - first;
+      buffers.query_has_non_finite[block] =
+          count > 0 && (any_non_finite(problem_.query.row(batch, query_head, first), problem_.query.row_stride, count,
+                                       shape_.head_dim) ||
+                        any_non_finite(buffers.gradients + first * value_width_, value_width_, count, value_width_) ||
+                        any_non_finite(buffers.deltas + first, std::int64_t{1}, count, std::int64_t{1}));
+    }
+  }
+
+  static T dot(const T* a, const T* b, std::int64_t width) {
+    const std::int64_t whole = width / V::lanes * V::lanes;
+    V sum(T(0));
+    for (std::int64_t x = 0; x < whole; x += V::lanes) sum = V::fma(V::load(a + x), V::load(b + x), sum);
+    T total = sum.sum();
+    for (std::int64_t x = whole; x < width; ++x) total += a[x] * b[x];
+    return total;
+  }
+
+  // One panel of up to 64 keys against every query that sees any of them.
+  void differentiate_panel(const Map& map, std::int64_t batch, std::int64_t query_head, std::int64_t first_key,
+                           const Chunk& chunk, const VectorRows<T>& queries, const Buffers& buffers,
+                           std::array<double, parameters>& parameter_gradient) const {
+    const std::int64_t key_head = shape_.key_head(query_head), value_head = shape_.value_head(query_head);
+    const std::int64_t count = std::min(panel_keys, chunk.end - first_key);
+    const T* keys = problem_.key.row(batch, key_head, first_key);
+    pack_transposed(keys, problem_.key.row_stride, count, shape_.head_dim, buffers.key_panel);
+    pack_transposed(problem_.value.row(batch, value_head, first_key), problem_.value.row_stride, count,
+                    shape_.value_dim, buffers.value_panel);
+    const VectorRows<T> key_rows =
+        in_whole_vectors(keys, problem_.key.row_stride, count, shape_.head_dim, buffers.key_rows);
+    const bool key_has_non_finite = any_non_finite(keys, problem_.key.row_stride, count, shape_.head_dim);
+
+    const QueryRange seeing{visibility_.seeing(first_key, shape_.queries).begin,
+                            visibility_.seeing(first_key + count - 1, shape_.queries).end};
+    for (std::int64_t first_query = seeing.begin; first_query < seeing.end; first_query += block_queries) {
+      const std::int64_t rows = std::min(block_queries, seeing.end - first_query);
+      for (std::int64_t r = 0; r < rows; r += group_rows)
+        differentiate_group(map, batch, query_head, first_query, r, std::min(group_rows, rows - r), first_key, count,
+                            key_rows, key_has_non_finite, buffers, parameter_gradient);
+      add_key_gradients(batch, query_head, first_query, rows, first_key, count, queries,
+                        first_key - chunk.begin, buffers);
+    }
+  }
+
+  // Rows [r, r + rows) of the block: weights and score gradients of the tile, and the queries' gradients from them.
+  void differentiate_group(const Map& map, std::int64_t batch, std::int64_t query_head, std::int64_t first_query,
+                           std::int64_t r, std::int64_t rows, std::int64_t first_key, std::int64_t keys,
+                           const VectorRows<T>& key_rows, bool key_has_non_finite, const Buffers& buffers,
+                           std::array<double, parameters>& parameter_gradient) const {
+    const std::int64_t query = first_query + r;
+    const KeyRange of_first = visibility_.of(query), of_last = visibility_.of(query + rows - 1);
+    const std::int64_t begin = std::max<std::int64_t>(of_first.begin - first_key, 0);
+    const std::int64_t end = std::min(of_last.end - first_key, keys);
+    T* weights = buffers.weights + r * panel_keys;
+    T* score_gradients = buffers.score_gradients + r * panel_keys;
+    const std::int64_t first = std::min(begin, end) / V::lanes * V::lanes, last = padded<T>(std::max<std::int64_t>(end, 0));
+    const bool some_hidden = of_last.begin - first_key > first || of_first.end - first_key < last || last > keys;
+    if (some_hidden) {
+      // What no product below writes is read as a weight of 0 where keys gather over rows.
+      std::fill_n(weights, rows * panel_keys, T(0));
+      std::fill_n(score_gradients, rows * panel_keys, T(0));
+    }
+    if (begin >= end) return;
+
+    const std::int64_t vectors = (last - first) / V::lanes;
+    product<T>(rows, vectors, shape_.head_dim,
+               {problem_.query.row(batch, query_head, query), problem_.query.row_stride, 1, buffers.key_panel + first,
+                panel_keys, weights + first, panel_keys});
+    product<T>(rows, vectors, shape_.value_dim,
+               {buffers.gradients + query * value_width_, value_width_, 1, buffers.value_panel + first, panel_keys,
+                score_gradients + first, panel_keys});
+
+    const std::int64_t totals_at = (batch * shape_.query_heads + query_head) * shape_.queries;
+    const auto span_of = [&](std::int64_t row) {
+      const KeyRange range = visibility_.of(query + row);
+      return RowSpan{first, last, range.begin - first_key, std::min(range.end - first_key, keys)};
+    };
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::int64_t i = query + row;
+      const Row<V> of_row{.visible = V(static_cast<T>(visibility_.of(i).size())),
+                          .shift = V(problem_.shift[totals_at + i])};
+      T* a = weights + row * panel_keys;
+      T* ds = score_gradients + row * panel_keys;
+      const V delta(buffers.deltas[i]);
+      std::array<V, parameters> parameter_sums;
+      parameter_sums.fill(V(T(0)));
+      const auto differentiate = [&](std::int64_t x, const auto& visible_only) {
+        const V score = V(problem_.scale) * V::load(a + x);
+        V gradient = V::load(ds + x);  // do·v/N
+        const Terms<V> terms = map.terms(score, of_row);
+        const Terms<V> slopes = map.slopes(score, of_row);
+        V weight = terms.weight;
+        if constexpr (Multiplier::active) {
+          const V multiplier = multiplier_.template at<V>(batch, query_head, i, first_key + x);
+          weight = weight * multiplier;
+          gradient = gradient * multiplier;
+        }
+        visible_only(weight).store(a + x);
+        visible_only(slopes.weight * gradient - delta * slopes.mass).store(ds + x);
+        if constexpr (parameters > 0) {
+          const auto by_parameter = map.parameter_slopes(score, of_row);
+          for (std::size_t p = 0; p < parameters; ++p)
+            parameter_sums[p] =
+                parameter_sums[p] + visible_only(by_parameter[p].weight * gradient - delta * by_parameter[p].mass);
+        }
+      };
+      if (some_hidden)
+        for_each_vector<T>(span_of(row), [&](std::int64_t x, typename V::Mask visible) {
+          differentiate(x, [visible](V value) { return V::select_or_zero(visible, value); });
+        });
+      else
+        for (std::int64_t x = first; x < last; x += V::lanes) differentiate(x, [](V value) { return value; });
+      for (std::size_t p = 0; p < parameters; ++p)
+        parameter_gradient[p] += static_cast<double>(parameter_sums[p].sum());
+    }
+
+    const auto add = [&](std::int64_t row, std::int64_t count, std::int64_t from, std::int64_t to) {
+      add_product<T>(count, vectors_of<T>(key_width_), to - from,
+                     {score_gradients + row * panel_keys + from, panel_keys, 1, key_rows.row(from), key_rows.row_stride,
+                      buffers.query_gradient + (query + row) * key_width_, key_width_});
+    };
+    if (!(some_hidden && key_has_non_finite)) return add(0, rows, begin, end);
+    for (std::int64_t row = 0; row < rows; ++row) {  // 0·NaN is NaN: just the keys that the row sees
+      const RowSpan span = span_of(row);
+      const std::int64_t from = std::max<std::int64_t>(span.begin, 0);
+      add(row, 1, from, std::max(from, span.end));
+    }
+  }
+
+  // Gathers the tile over its rows: dK += dSᵀ Q, dV += Aᵀ (do/N).
+  void add_key_gradients(std::int64_t batch, std::int64_t query_head, std::int64_t first_query, std::int64_t rows,
+                         std::int64_t first_key, std::int64_t keys, const VectorRows<T>& queries,
+                         std::int64_t key_in_chunk, const Buffers& buffers) const {
+    static_cast<void>(batch), static_cast<void>(query_head);
+    const auto gather = [&](std::int64_t key, std::int64_t count, std::int64_t from, std::int64_t to) {
+      if (from >= to) return;
+      const std::int64_t query = first_query + from;
+      add_product<T>(count, vectors_of<T>(value_width_), to - from,
+                     {buffers.weights + from * panel_keys + key, 1, panel_keys, buffers.gradients + query * value_width_,
+                      value_width_, buffers.value_gradient + (key_in_chunk + key) * value_width_, value_width_});
+      add_product<T>(count, vectors_of<T>(key_width_), to - from,
+                     {buffers.score_gradients + from * panel_keys + key, 1, panel_keys, queries.row(query),
+                      queries.row_stride, buffers.key_gradient + (key_in_chunk + key) * key_width_, key_width_});
+    };
+    const auto rows_seeing = [&](std::int64_t first, std::int64_t last) {
+      return QueryRange{std::max(visibility_.seeing(first_key + first, shape_.queries).begin - first_query, std::int64_t{0}),
+                        std::min(visibility_.seeing(first_key + last, shape_.queries).end - first_query, rows)};
+    };
+    const QueryRange of_first = rows_seeing(0, 0), of_last = rows_seeing(keys - 1, keys - 1);
+    const bool some_hidden = of_last.begin > 0 || of_first.end < rows;
+    if (!some_hidden) return gather(0, keys, 0, rows);
+    const bool* flags = buffers.query_has_non_finite;
+    const bool careful = std::any_of(flags + first_query / panel_keys, flags + panels_of(first_query + rows),
+                                     [](bool flag) { return flag; });
+    const std::int64_t group = careful ? 1 : group_rows;  // 0·NaN is NaN: each key takes just the queries that see it
+    for (std::int64_t key = 0; key < keys; key += group) {
+      const std::int64_t count = std::min(group, keys - key);
+      const QueryRange seeing = rows_seeing(key, key + count - 1);
+      gather(key, count, seeing.begin, seeing.end);
+    }
+  }
+
+  void add_partial_query_gradients(std::int64_t head, const Partials& partials) const {
+    const std::int64_t batch = head / shape_.query_heads, query_head = head % shape_.query_heads;
+    const std::int64_t chunk_stride = shape_.batch * shape_.query_heads * shape_.queries * shape_.head_dim;
+    for (std::int64_t i = 0; i < shape_.queries; ++i) {
+      const T* part = partials.query_gradients + (head * shape_.queries + i) * shape_.head_dim;
+      T* to = problem_.query_gradient.row(batch, query_head, i);
+      for (std::int64_t d = 0; d < shape_.head_dim; ++d) {
+        T sum = part[d];
+        for (std::int64_t c = 1; c < chunks_; ++c) sum += part[c * chunk_stride + d];
+        to[d] = sum;
+      }
+    }
+  }
+
+  void add_partial_parameter_gradients(const Partials& partials) const {
+    const std::int64_t count = shape_.query_heads * static_cast<std::int64_t>(parameters);
+    std::fill_n(problem_.parameter_gradient, count, 0.0);
+    for (std::int64_t part = 0; part < chunks_ * shape_.batch; ++part)
+      for (std::int64_t p = 0; p < count; ++p)
+        problem_.parameter_gradient[p] += partials.parameter_gradients[part * count + p];
+  }
+
+  const PairwiseBackward<T>& problem_;
+  const PairwiseShape& shape_;
+  const Visibility& visibility_;
+  Multiplier multiplier_;
+  std::int64_t key_width_, value_width_, chunks_, chunk_keys_;
+};
+
+}  // namespace cogwheel::HWY_NAMESPACE

@@ -1,0 +1,301 @@
+// Pairwise attention forward: one sweep over the keys with a running maximum, O(1) memory per query.
+#pragma once
+
+namespace cogwheel::HWY_NAMESPACE {
+
+template <class Map, class T, class Multiplier = NoMultiplier>
+class ForwardEngine {
+  using V = Vector<T>;
+  static constexpr bool has_energy = EnergyMap<Map, V>;
+  // 32 register tiles of rows share 256 keys and values from the second-level cache.
+  static constexpr std::int64_t block_queries = 192, block_keys = 256, group_rows = 6;
+
+  // Keys and values of one head, ready for the products.
+  struct Head {
+    const T* key_panels;                  // [panels][head_dim][64]
+    VectorRows<T> value;                  // [keys][value_dim]
+    const bool* value_has_non_finite;     // [panels]
+  };
+
+  struct HeadMemory {
+    T *panels, *values;
+    bool* flags;
+  };
+
+  struct Buffers {
+    T *scores, *sums, *mass, *shift, *alpha;
+  };
+
+ public:
+  explicit ForwardEngine(const PairwiseForward<T>& problem, Multiplier multiplier = {})
+      : problem_(problem),
+        shape_(problem.shape),
+        visibility_(problem.visibility),
+        multiplier_(multiplier),
+        panels_(panels_of(shape_.keys)),
+        value_width_(padded<T>(shape_.value_dim)) {}
+
+  void run(const Executor& executor) const {
+    const std::int64_t blocks = (shape_.queries + block_queries - 1) / block_queries;
+    const std::int64_t value_heads = shape_.batch * shape_.value_heads;
+    // Enough heads fill the workers, and each packs for itself into memory that stays in its cache; few heads share
+    // what is packed once, so that their blocks of queries can spread.
+    if (blocks == 1 || value_heads >= 4 * executor.workers())
+      run_by_head(executor, blocks);
+    else
+      run_by_block(executor, blocks);
+  }
+
+ private:
+  void run_by_head(const Executor& executor, std::int64_t blocks) const {
+    executor.run(shape_.batch * shape_.value_heads, [&](std::int64_t index, int) {
+      const std::int64_t batch = index / shape_.value_heads, value_head = index % shape_.value_heads;
+      WorkspaceLayout measured;
+      take_head(measured), take_buffers(measured);
+      WorkspaceLayout layout(thread_workspace(Scratch::task, measured.bytes()));
+      const HeadMemory memory = take_head(layout);
+      const Buffers buffers = take_buffers(layout);
+      for (std::int64_t c = 0; c < shape_.sub_heads; ++c) {
+        const Head head = pack(batch, value_head, c, c == 0, memory);
+        for (std::int64_t h = c; h < shape_.query_heads_per_value_head(); h += shape_.sub_heads)
+          for (std::int64_t block = 0; block < blocks; ++block)
+            attend(batch, value_head * shape_.query_heads_per_value_head() + h, block, head, buffers);
+      }
+    });
+  }
+
+  void run_by_block(const Executor& executor, std::int64_t blocks) const {
+    WorkspaceLayout one;
+    take_head(one);
+    const std::int64_t key_heads = shape_.batch * shape_.key_heads();
+    auto* base = static_cast<std::byte*>(
+        thread_workspace(Scratch::call, one.bytes() * static_cast<std::size_t>(key_heads)));
+    const auto memory_of = [&](std::int64_t key_head) {
+      WorkspaceLayout layout(base + key_head * static_cast<std::int64_t>(one.bytes()));
+      return take_head(layout);
+    };
+    const auto head_of = [&](std::int64_t batch, std::int64_t key_head) {
+      const HeadMemory memory = memory_of(batch * shape_.key_heads() + key_head);
+      return Head{memory.panels, whole_values(batch, key_head / shape_.sub_heads, memory.values), memory.flags};
+    };
+    executor.run(key_heads, [&](std::int64_t index, int) {
+      const std::int64_t batch = index / shape_.key_heads(), key_head = index % shape_.key_heads();
+      const HeadMemory memory = memory_of(index);
+      pack(batch, key_head / shape_.sub_heads, key_head % shape_.sub_heads, true, memory);
+    });
+    executor.run(shape_.batch * shape_.query_heads * blocks, [&](std::int64_t index, int) {
+      // Causal blocks grow with the query: the longest first, so that no worker is left alone with one at the end.
+      const std::int64_t block = blocks - 1 - index / (shape_.batch * shape_.query_heads);
+      const std::int64_t head = index % (shape_.batch * shape_.query_heads);
+      const std::int64_t batch = head / shape_.query_heads, query_head = head % shape_.query_heads;
+      WorkspaceLayout measured;
+      take_buffers(measured);
+      WorkspaceLayout layout(thread_workspace(Scratch::task, measured.bytes()));
+      attend(batch, query_head, block, head_of(batch, shape_.key_head(query_head)), take_buffers(layout));
+    });
+  }
+
+  HeadMemory take_head(WorkspaceLayout& layout) const {
+    HeadMemory memory;
+    memory.panels = layout.take<T>(static_cast<std::size_t>(panels_ * panel_keys * shape_.head_dim));
+    const bool copied = value_width_ != shape_.value_dim;
+    memory.values = layout.take<T>(copied ? static_cast<std::size_t>(shape_.keys * value_width_) : 0);
+    memory.flags = layout.take<bool>(static_cast<std::size_t>(panels_));
+    return memory;
+  }
+
+  Buffers take_buffers(WorkspaceLayout& layout) const {
+    const auto rows = static_cast<std::size_t>(std::min(block_queries, shape_.queries) + V::lanes);
+    Buffers buffers;
+    buffers.scores = layout.take<T>(group_rows * block_keys);
+    buffers.sums = layout.take<T>(rows * static_cast<std::size_t>(value_width_));
+    buffers.mass = layout.take<T>(rows * V::lanes);
+    buffers.shift = layout.take<T>(rows);
+    buffers.alpha = layout.take<T>(group_rows + V::lanes);
+    return buffers;
+  }
+
+  VectorRows<T> whole_values(std::int64_t batch, std::int64_t value_head, const T* copy) const {
+    if (value_width_ != shape_.value_dim) return {copy, value_width_};
+    return {problem_.value.row(batch, value_head, 0), problem_.value.row_stride};
+  }
+
+  Head pack(std::int64_t batch, std::int64_t value_head, std::int64_t sub_head, bool with_values,
+            const HeadMemory& memory) const {
+    const std::int64_t key_head = value_head * shape_.sub_heads + sub_head;
+    for (std::int64_t p = 0; p < panels_; ++p) {
+      const std::int64_t first = p * panel_keys, count = std::min(panel_keys, shape_.keys - first);
+      pack_transposed(problem_.key.row(batch, key_head, first), problem_.key.row_stride, count, shape_.head_dim,
+                      memory.panels + first * shape_.head_dim);
+      if (with_values)
+        memory.flags[p] = any_non_finite(problem_.value.row(batch, value_head, first), problem_.value.row_stride, count,
+                                  shape_.value_dim);
+    }
+    if (with_values)
+      in_whole_vectors(problem_.value.row(batch, value_head, 0), problem_.value.row_stride, shape_.keys,
+                       shape_.value_dim, memory.values);
+    return {memory.panels, whole_values(batch, value_head, memory.values), memory.flags};
+  }
+
+  // One block of queries of one head against every key that it sees.
+  void attend(std::int64_t batch, std::int64_t query_head, std::int64_t block, const Head& head,
+              const Buffers& buffers) const {
+    const Map map = map_of_head<Map>(problem_.parameters, query_head);
+    const std::int64_t first_query = block * block_queries;
+    const std::int64_t rows = std::min(block_queries, shape_.queries - first_query);
+    std::fill_n(buffers.sums, rows * value_width_, T(0));
+    std::fill_n(buffers.mass, rows * V::lanes, T(0));
+    V(initial_shift(map)).store(buffers.alpha);
+    std::fill_n(buffers.shift, rows, buffers.alpha[0]);
+
+    const std::int64_t begin = visibility_.of(first_query).begin, end = visibility_.of(first_query + rows - 1).end;
+    for (std::int64_t first_key = begin / panel_keys * panel_keys; first_key < end; first_key += block_keys)
+      for (std::int64_t r = 0; r < rows; r += group_rows)
+        attend_group(map, batch, query_head, first_query, r, std::min(group_rows, rows - r), first_key, head, buffers);
+    finish(map, batch, query_head, first_query, rows, buffers);
+  }
+
+  static V initial_shift(const Map& map) {
+    if constexpr (SinkMap<Map, V>)
+      return map.template initial_energy<V>();
+    else
+      return V(has_energy ? -std::numeric_limits<T>::infinity() : T(0));
+  }
+
+  // Rows [r, r + rows) of the block against up to 256 keys.
+  void attend_group(const Map& map, std::int64_t batch, std::int64_t query_head, std::int64_t first_query,
+                    std::int64_t r, std::int64_t rows, std::int64_t first_key, const Head& head,
+                    const Buffers& buffers) const {
+    const KeyRange of_first = visibility_.of(first_query + r), of_last = visibility_.of(first_query + r + rows - 1);
+    const std::int64_t begin = std::max<std::int64_t>(of_first.begin - first_key, 0);
+    const std::int64_t end = std::min(of_last.end - first_key, block_keys);
+    if (begin >= end) return;
+    const std::int64_t first = begin / V::lanes * V::lanes, last = padded<T>(end);
+    const bool some_hidden = of_last.begin - first_key > first || of_first.end - first_key < last;
+
+    const T* queries = problem_.query.row(batch, query_head, first_query + r);
+    for (std::int64_t x = first; x < last;) {
+      const std::int64_t panel_end = std::min(x / panel_keys * panel_keys + panel_keys, last);
+      const T* panel = head.key_panels + (first_key + x) / panel_keys * panel_keys * shape_.head_dim;
+      product<T>(rows, (panel_end - x) / V::lanes, shape_.head_dim,
+                 {queries, problem_.query.row_stride, 1, panel + x % panel_keys, panel_keys, buffers.scores + x,
+                  block_keys});
+      x = panel_end;
+    }
+
+    const auto span_of = [&](std::int64_t row) {
+      const KeyRange range = visibility_.of(first_query + r + row);
+      return RowSpan{first, last, range.begin - first_key, std::min(range.end - first_key, last)};
+    };
+    T* shift = buffers.shift + r;
+    if constexpr (has_energy) raise_shift(map, rows, some_hidden, span_of, buffers, shift);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::int64_t query = first_query + r + row;
+      const Row<V> of_row{.visible = V(static_cast<T>(visibility_.of(query).size())), .shift = V(shift[row])};
+      T* scores = buffers.scores + row * block_keys;
+      V mass = V::load(buffers.mass + (r + row) * V::lanes);
+      if constexpr (has_energy) mass = mass * V(buffers.alpha[row]);
+      const auto weigh = [&](std::int64_t x) {
+        Terms<V> terms = map.terms(score(scores + x), of_row);
+        if constexpr (Multiplier::active)
+          terms.weight = terms.weight * multiplier_.template at<V>(batch, query_head, query, first_key + x);
+        return terms;
+      };
+      if (some_hidden) {
+        for_each_vector<T>(span_of(row), [&](std::int64_t x, typename V::Mask visible) {
+          const Terms<V> terms = weigh(x);
+          mass = mass + V::select_or_zero(visible, terms.mass);
+          V::select_or_zero(visible, terms.weight).store(scores + x);
+        });
+      } else {
+        for (std::int64_t x = first; x < last; x += V::lanes) {
+          const Terms<V> terms = weigh(x);
+          mass = mass + terms.mass;
+          terms.weight.store(scores + x);
+        }
+      }
+      mass.store(buffers.mass + (r + row) * V::lanes);
+    }
+    add_values(rows, first_key, first, std::min(end, last), some_hidden, span_of, head, buffers.scores, buffers.alpha,
+               buffers.sums + r * value_width_);
+  }
+
+  V score(const T* product) const { return V(problem_.scale) * V::load(product); }
+
+  // Raises the running maximum of the energy, and leaves in alpha by what the old sums shrink.
+  template <class SpanOf>
+  void raise_shift(const Map& map, std::int64_t rows, bool some_hidden, const SpanOf& span_of, const Buffers& buffers,
+                   T* shift) const {
+    T highest[group_rows + V::lanes] = {};
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const T* scores = buffers.scores + row * block_keys;
+      V energy(shift[row]);
+      const RowSpan span = span_of(row);
+      if (some_hidden) {
+        for_each_vector<T>(span, [&](std::int64_t x, typename V::Mask visible) {
+          energy = V::max(energy, V::select(visible, map.energy(score(scores + x)), V(shift[row])));
+        });
+      } else {
+        for (std::int64_t x = span.first; x < span.last; x += V::lanes)
+          energy = V::max(energy, map.energy(score(scores + x)));
+      }
+      highest[row] = energy.maximum();
+    }
+    for (std::int64_t row = 0; row < rows; row += V::lanes) {
+      const V before = V::load(shift + row), now = V::load(highest + row);
+      // Equal maxima first: −∞ − −∞ of a row that has seen no key yet would be NaN.
+      V::select(before == now, V(T(1)), V::exp(before - now)).store(buffers.alpha + row);
+    }
+    std::copy_n(highest, rows, shift);
+  }
+
+  // sums ← α·sums + weights · values, columns [first, end) of the group's weights.
+  template <class SpanOf>
+  void add_values(std::int64_t rows, std::int64_t first_key, std::int64_t first, std::int64_t end, bool some_hidden,
+                  const SpanOf& span_of, const Head& head, const T* weights, const T* alpha, T* sums) const {
+    const auto add = [&](std::int64_t row, std::int64_t count, std::int64_t from, std::int64_t to) {
+      const ProductOperands<T> operands{weights + row * block_keys + from, block_keys, 1,
+                                        head.value.row(first_key + from), head.value.row_stride,
+                                        sums + row * value_width_, value_width_};
+      if constexpr (has_energy)
+        rescale_add_product<T>(count, vectors_of<T>(value_width_), to - from, operands, alpha + row);
+      else
+        add_product<T>(count, vectors_of<T>(value_width_), to - from, operands);
+    };
+    const bool* flags = head.value_has_non_finite;
+    const bool careful = some_hidden && std::any_of(flags + (first_key + first) / panel_keys,
+                                                    flags + panels_of(first_key + end), [](bool flag) { return flag; });
+    if (!careful) return add(0, rows, first, end);
+    // 0·NaN is NaN: each row takes just the values that it sees.
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const RowSpan span = span_of(row);
+      const std::int64_t from = std::max(span.begin, first);
+      add(row, 1, from, std::max(from, std::min(span.end, end)));
+    }
+  }
+
+  void finish(const Map& map, std::int64_t batch, std::int64_t query_head, std::int64_t first_query, std::int64_t rows,
+              const Buffers& buffers) const {
+    const std::int64_t totals_at = (batch * shape_.query_heads + query_head) * shape_.queries + first_query;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      problem_.mass[totals_at + r] = V::load(buffers.mass + r * V::lanes).sum();
+      problem_.shift[totals_at + r] = buffers.shift[r];
+    }
+    for (std::int64_t r = 0; r < rows; r += V::lanes) {
+      const std::int64_t count = std::min<std::int64_t>(V::lanes, rows - r);
+      const auto totals = row_totals<Map, T>(map, problem_.mass + totals_at + r, problem_.shift + totals_at + r,
+                                             first_query + r, count, visibility_);
+      for (std::int64_t i = 0; i < count; ++i)
+        store_scaled(buffers.sums + (r + i) * value_width_, shape_.value_dim, V(T(1) / totals.value[i]),
+                     problem_.output.row(batch, query_head, first_query + r + i));
+    }
+  }
+
+  const PairwiseForward<T>& problem_;
+  const PairwiseShape& shape_;
+  const Visibility& visibility_;
+  Multiplier multiplier_;
+  std::int64_t panels_, value_width_;
+};
+
+}  // namespace cogwheel::HWY_NAMESPACE

@@ -1,0 +1,180 @@
+// What both directions of the pairwise engine share: packing, and row maps applied to rows of a tile.
+#pragma once
+
+namespace cogwheel::HWY_NAMESPACE {
+
+// Keys per packed panel: the widest register tile of any target, so that a panel serves all of them.
+constexpr std::int64_t panel_keys = 64;
+
+// The multiplier w_ij of the contract: V at(batch, query head, query, first key of the vector).
+struct NoMultiplier {
+  static constexpr bool active = false;
+};
+
+template <class T>
+constexpr std::int64_t vectors_of(std::int64_t width) {
+  return (width + Vector<T>::lanes - 1) / Vector<T>::lanes;
+}
+template <class T>
+constexpr std::int64_t padded(std::int64_t width) {
+  return vectors_of<T>(width) * Vector<T>::lanes;
+}
+constexpr std::int64_t panels_of(std::int64_t keys) { return (keys + panel_keys - 1) / panel_keys; }
+
+template <class Map>
+constexpr std::size_t parameter_count = 0;
+template <class Map>
+  requires LearnableMap<Map, double>
+constexpr std::size_t parameter_count<Map> = Map::parameter_names.size();
+
+// The map of one query head.
+template <class Map>
+Map map_of_head(const double* parameters, std::int64_t query_head) {
+  if constexpr (constexpr std::size_t count = parameter_count<Map>; count > 0) {
+    std::array<double, count> theta;
+    std::copy_n(parameters + query_head * static_cast<std::int64_t>(count), count, theta.begin());
+    return Map::with(theta);
+  } else {
+    return Map{};
+  }
+}
+
+// 4 rows × 4 columns of floats, transposed in registers.
+HWY_INLINE void transpose_4x4(const float* from, std::int64_t row_stride, float* to, std::int64_t to_stride) {
+  const hn::CappedTag<float, 4> d;
+  const hn::Repartition<double, decltype(d)> pairs;
+  const auto a = hn::LoadU(d, from), b = hn::LoadU(d, from + row_stride);
+  const auto c = hn::LoadU(d, from + 2 * row_stride), e = hn::LoadU(d, from + 3 * row_stride);
+  const auto ab_low = hn::BitCast(pairs, hn::InterleaveLower(d, a, b));
+  const auto ab_high = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
+  const auto ce_low = hn::BitCast(pairs, hn::InterleaveLower(d, c, e));
+  const auto ce_high = hn::BitCast(pairs, hn::InterleaveUpper(d, c, e));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_low, ce_low)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_low, ce_low)), d, to + to_stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_high, ce_high)), d, to + 2 * to_stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_high, ce_high)), d, to + 3 * to_stride);
+}
+
+// `count` ≤ 64 rows of `width` → panel [width][64], zero beyond count.
+template <class T>
+void pack_transposed(const T* rows, std::int64_t row_stride, std::int64_t count, std::int64_t width, T* panel) {
+  if (count < panel_keys) std::fill_n(panel, width * panel_keys, T(0));
+  std::int64_t done_rows = 0, done_columns = 0;
+  if constexpr (std::is_same_v<T, float>) {
+    done_rows = count / 4 * 4;
+    done_columns = width / 4 * 4;
+    for (std::int64_t r = 0; r < done_rows; r += 4)
+      for (std::int64_t d = 0; d < done_columns; d += 4)
+        transpose_4x4(rows + r * row_stride + d, row_stride, panel + d * panel_keys + r, panel_keys);
+  }
+  for (std::int64_t r = 0; r < count; ++r)
+    for (std::int64_t d = r < done_rows ? done_columns : 0; d < width; ++d)
+      panel[d * panel_keys + r] = rows[r * row_stride + d];
+}
+
+// Copies one row into whole vectors, times `factor`, zero beyond width.
+template <class T>
+HWY_INLINE void copy_scaled(const T* from, std::int64_t width, Vector<T> factor, T* to) {
+  using V = Vector<T>;
+  const std::int64_t whole = width / V::lanes * V::lanes;
+  for (std::int64_t x = 0; x < whole; x += V::lanes) (V::load(from + x) * factor).store(to + x);
+  if (whole < width) {
+    T tail[V::lanes] = {};
+    std::copy_n(from + whole, width - whole, tail);
+    (V::load(tail) * factor).store(to + whole);
+  }
+}
+
+// The inverse: whole vectors, times `factor`, into a row of `width`.
+template <class T>
+HWY_INLINE void store_scaled(const T* from, std::int64_t width, Vector<T> factor, T* to) {
+  using V = Vector<T>;
+  const std::int64_t whole = width / V::lanes * V::lanes;
+  for (std::int64_t x = 0; x < whole; x += V::lanes) (V::load(from + x) * factor).store(to + x);
+  if (whole < width) {
+    T tail[V::lanes];
+    (V::load(from + whole) * factor).store(tail);
+    std::copy_n(tail, width - whole, to + whole);
+  }
+}
+
+// Rows that a product may read in whole vectors: where they lie if their width allows it, else a padded copy.
+template <class T>
+struct VectorRows {
+  const T* data;
+  std::int64_t row_stride;
+
+  const T* row(std::int64_t index) const { return data + index * row_stride; }
+};
+
+template <class T>
+VectorRows<T> in_whole_vectors(const T* rows, std::int64_t row_stride, std::int64_t count, std::int64_t width,
+                               T* copy) {
+  if (width % Vector<T>::lanes == 0) return {rows, row_stride};
+  for (std::int64_t r = 0; r < count; ++r)
+    copy_scaled(rows + r * row_stride, width, Vector<T>(T(1)), copy + r * padded<T>(width));
+  return {copy, padded<T>(width)};
+}
+
+// Whether any of the values is infinite or NaN.
+template <class T>
+bool any_non_finite(const T* rows, std::int64_t row_stride, std::int64_t count, std::int64_t width) {
+  using V = Vector<T>;
+  const std::int64_t whole = width / V::lanes * V::lanes;
+  V probe(T(0));  // 0·x is NaN unless x is finite
+  T tail_probe = 0;
+  for (std::int64_t r = 0; r < count; ++r) {
+    const T* row = rows + r * row_stride;
+    for (std::int64_t x = 0; x < whole; x += V::lanes) probe = V::fma(V::load(row + x), V(T(0)), probe);
+    for (std::int64_t x = whole; x < width; ++x) tail_probe += row[x] * T(0);
+  }
+  const T sum = probe.sum() + tail_probe;
+  return sum != sum;
+}
+
+// A tile's row of scores: columns [begin, end) are visible, vectors cover [first, last).
+struct RowSpan {
+  std::int64_t first, last, begin, end;
+};
+
+// Calls body(x, visible): for every vector of the span, with the mask of its visible lanes.
+template <class T, class Body>
+HWY_INLINE void for_each_vector(const RowSpan& span, Body&& body) {
+  using V = Vector<T>;
+  for (std::int64_t x = span.first; x < span.last; x += V::lanes)
+    body(x, V::lanes_within(span.begin - x, span.end - x));
+}
+
+// N and N′ of `count` ≤ lanes rows whose totals are given; rows without a visible key get N = 1, N′ = 0.
+template <class Map, class T>
+struct RowTotals {
+  T value[Vector<T>::lanes], slope[Vector<T>::lanes];
+  std::array<std::array<T, Vector<T>::lanes>, parameter_count<Map>> parameter_slope;
+};
+
+template <class Map, class T>
+HWY_INLINE RowTotals<Map, T> row_totals(const Map& map, const T* mass, const T* shift, std::int64_t first_query,
+                                        std::int64_t count, const Visibility& visibility) {
+  using V = Vector<T>;
+  T g[V::lanes] = {}, m[V::lanes] = {}, visible[V::lanes] = {};
+  for (std::int64_t r = 0; r < count; ++r) {
+    g[r] = mass[r];
+    m[r] = shift[r];
+    visible[r] = static_cast<T>(visibility.of(first_query + r).size());
+  }
+  const V keys = V::load(visible);
+  const Row<V> row{.visible = keys, .shift = V::load(m)};
+  const V total = V::load(g);
+  const Normalizer<V> normalizer = map.normalizer(total, row);
+  RowTotals<Map, T> totals;
+  V::select(keys > V(T(0)), normalizer.value, V(T(1))).store(totals.value);
+  V::select(keys > V(T(0)), normalizer.slope, V(T(0))).store(totals.slope);
+  if constexpr (parameter_count<Map> > 0) {
+    const auto slopes = map.normalizer_parameter_slopes(total, row);
+    for (std::size_t p = 0; p < slopes.size(); ++p)
+      V::select(keys > V(T(0)), slopes[p], V(T(0))).store(totals.parameter_slope[p].data());
+  }
+  return totals;
+}
+
+}  // namespace cogwheel::HWY_NAMESPACE

@@ -1,0 +1,32 @@
+// The one product behind every step of the pairwise engine: C = A·B, C += A·B or C = diag(α)·C + A·B, in register tiles.
+//
+// A is read one scalar at a time, so that its transpose is a matter of strides; B and C are read and written in whole
+// vectors. Each element of C is one chain of fused multiply-adds in the order of `inner`, whatever the tile: a score
+// is the same bit for bit in forward, backward and decode.
+// Compiled once per instruction set and type in tile_product.cpp.in.
+#pragma once
+#include <cstdint>
+
+namespace cogwheel::HWY_NAMESPACE {
+
+template <class T>
+struct ProductOperands {
+  const T* a;                    // element (r, k) at a[r·a_row + k·a_inner]
+  std::int64_t a_row, a_inner;
+  const T* b;                    // row k at b + k·b_row
+  std::int64_t b_row;
+  T* c;                          // row r at c + r·c_row
+  std::int64_t c_row;
+};
+
+// rows × (vectors · lanes) elements of C, with `inner` terms each.
+template <class T>
+void product(std::int64_t rows, std::int64_t vectors, std::int64_t inner, const ProductOperands<T>& operands);
+template <class T>
+void add_product(std::int64_t rows, std::int64_t vectors, std::int64_t inner, const ProductOperands<T>& operands);
+// α [rows]
+template <class T>
+void rescale_add_product(std::int64_t rows, std::int64_t vectors, std::int64_t inner,
+                         const ProductOperands<T>& operands, const T* alpha);
+
+}  // namespace cogwheel::HWY_NAMESPACE

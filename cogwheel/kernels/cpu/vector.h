@@ -1,0 +1,98 @@
+// The lane type of the CPU engines: one SIMD register of Highway's current target with the vocabulary of lane.h.
+// Included inside the region of a target, once per translation unit (see pairwise_cpu.cpp.in).
+#pragma once
+
+namespace cogwheel::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+struct Vector {
+  using Tag = hn::ScalableTag<T>;
+  using Raw = hn::Vec<Tag>;
+  using Mask = hn::Mask<Tag>;
+  static constexpr int lanes = HWY_LANES(T);
+
+  Raw raw;
+
+  HWY_INLINE Vector() = default;
+  HWY_INLINE Vector(Raw r) : raw(r) {}  // NOLINT: a register is a vector
+  HWY_INLINE explicit Vector(T scalar) : raw(hn::Set(Tag(), scalar)) {}
+
+  static HWY_INLINE Vector load(const T* from) { return hn::LoadU(Tag(), from); }
+  HWY_INLINE void store(T* to) const { hn::StoreU(raw, Tag(), to); }
+
+  friend HWY_INLINE Vector operator+(Vector a, Vector b) { return hn::Add(a.raw, b.raw); }
+  friend HWY_INLINE Vector operator-(Vector a, Vector b) { return hn::Sub(a.raw, b.raw); }
+  friend HWY_INLINE Vector operator*(Vector a, Vector b) { return hn::Mul(a.raw, b.raw); }
+  friend HWY_INLINE Vector operator/(Vector a, Vector b) { return hn::Div(a.raw, b.raw); }
+  friend HWY_INLINE Vector operator-(Vector a) { return hn::Neg(a.raw); }
+  friend HWY_INLINE Mask operator==(Vector a, Vector b) { return hn::Eq(a.raw, b.raw); }
+  friend HWY_INLINE Mask operator<(Vector a, Vector b) { return hn::Lt(a.raw, b.raw); }
+  friend HWY_INLINE Mask operator>(Vector a, Vector b) { return hn::Gt(a.raw, b.raw); }
+  friend HWY_INLINE Mask operator<=(Vector a, Vector b) { return hn::Le(a.raw, b.raw); }
+  friend HWY_INLINE Mask operator>=(Vector a, Vector b) { return hn::Ge(a.raw, b.raw); }
+
+  static HWY_INLINE Vector fma(Vector a, Vector b, Vector c) { return hn::MulAdd(a.raw, b.raw, c.raw); }
+  // A NaN in `x` stays: x86 returns the second operand where either is NaN.
+  static HWY_INLINE Vector max(Vector bound, Vector x) { return hn::Max(bound.raw, x.raw); }
+  static HWY_INLINE Vector min(Vector bound, Vector x) { return hn::Min(bound.raw, x.raw); }
+  static HWY_INLINE Vector abs(Vector x) { return hn::Abs(x.raw); }
+  static HWY_INLINE Vector copysign(Vector magnitude, Vector sign) { return hn::CopySign(magnitude.raw, sign.raw); }
+  static HWY_INLINE Vector select(Mask condition, Vector yes, Vector no) {
+    return hn::IfThenElse(condition, yes.raw, no.raw);
+  }
+  static HWY_INLINE Vector select_or_zero(Mask condition, Vector yes) { return hn::IfThenElseZero(condition, yes.raw); }
+
+  // Lanes [begin, end).
+  static HWY_INLINE Mask lanes_within(std::int64_t begin, std::int64_t end) {
+    const Mask below_end = hn::FirstN(Tag(), static_cast<std::size_t>(end < 0 ? 0 : end));
+    return begin <= 0 ? below_end : hn::AndNot(hn::FirstN(Tag(), static_cast<std::size_t>(begin)), below_end);
+  }
+  HWY_INLINE T sum() const { return hn::GetLane(hn::SumOfLanes(Tag(), raw)); }
+  HWY_INLINE T maximum() const { return hn::GetLane(hn::MaxOfLanes(Tag(), raw)); }
+
+  static HWY_INLINE Vector exp(Vector x) {
+    if constexpr (sizeof(T) == 4)
+      return exp_float(x);
+    else
+      return exp_double(x);
+  }
+
+ private:
+  // exp within 1 ulp for normal results; 0 below the smallest normal number, infinity above the largest, NaN kept.
+  //
+  // x = n ln2 + r with n the nearest integer, ln2 in two parts so that n·ln2_high is exact for |n| < 2^9, and
+  // exp(r) = 1 + r + r²(c0 + … + c4 r⁴) with minimax coefficients of the relative error on |r| ≤ ln2/2 (Remez
+  // exchange at 40 digits, largest error 3.1e-9). 2^n enters through the exponent bits.
+  static HWY_INLINE Vector exp_float(Vector x) {
+    const hn::RebindToSigned<Tag> integers;
+    const Vector lowest(-87.33654475f), highest(88.72283905f);
+    const Vector rounder(12582912.0f);  // 1.5 · 2^23: adding it leaves the nearest integer in the low bits
+    const Vector bounded = max(lowest, min(highest, x));
+    const Vector shifted = fma(bounded, Vector(1.44269504088896341f), rounder);
+    const Vector n = shifted - rounder;
+    Vector r = fma(n, Vector(-0.693359375f), bounded);
+    r = fma(n, Vector(2.12194440054690583e-4f), r);
+    Vector p = fma(Vector(1.3814540e-3f), r, Vector(8.3687451e-3f));
+    p = fma(p, r, Vector(4.1668391e-2f));
+    p = fma(p, r, Vector(1.6666520e-1f));
+    p = fma(p, r, Vector(4.9999993e-1f));
+    p = fma(p, r * r, r);
+    p = p + Vector(1.0f);
+    // n = 128 fits into the exponent because r < 0, hence p < 1, at every x ≤ highest.
+    const Vector scaled = hn::BitCast(
+        Tag(), hn::Add(hn::BitCast(integers, p.raw), hn::ShiftLeft<23>(hn::BitCast(integers, shifted.raw))));
+    const Vector result = select(x > highest, Vector(std::numeric_limits<T>::infinity()), scaled);
+    return select(x < lowest, Vector(T(0)), result);
+  }
+
+  // Highway's exp has no NaN and no infinity of its own.
+  static HWY_INLINE Vector exp_double(Vector x) {
+    const Vector highest(T(709.782712893384));
+    const Vector result = select(x > highest, Vector(std::numeric_limits<T>::infinity()), hn::Exp(Tag(), min(highest, x).raw));
+    return select(x == x, result, x);
+  }
+};
+
+}  // namespace cogwheel::HWY_NAMESPACE

@@ -1,0 +1,20 @@
+// The instruction sets that kernels are built for, and which of them this machine runs.
+#pragma once
+#include <span>
+#include <string_view>
+
+namespace cogwheel {
+
+struct InstructionSet {
+  std::string_view name;  // avx512, avx2, neon or portable
+  bool supported;         // by this machine and its operating system
+};
+
+// Best first; the last one runs everywhere.
+std::span<const InstructionSet> instruction_sets();
+
+// The best supported one, or the one that the environment variable COGWHEEL_ISA names. Throws UsageError where it names
+// one that is unknown or that this machine lacks.
+std::string_view chosen_isa();
+
+}  // namespace cogwheel

@@ -1,0 +1,91 @@
+// Pairwise attention on the CPU: every row map of the catalogue, forward and backward, in O(queries + keys) memory.
+//
+// Pointers, sizes and strides; no libtorch. The caller brings the threads (core/parallel.h) and the memory. Sizes and
+// pointers are asserted, not checked: `ops/` checks what users pass.
+#pragma once
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "cogwheel/core/parallel.h"
+#include "cogwheel/core/visibility.h"
+
+namespace cogwheel {
+
+// [batch, heads, rows, width] with contiguous width; strides in elements.
+template <class T>
+struct HeadsView {
+  T* data = nullptr;
+  std::int64_t batch_stride = 0, head_stride = 0, row_stride = 0;
+
+  T* row(std::int64_t batch, std::int64_t head, std::int64_t index) const {
+    return data + batch * batch_stride + head * head_stride + index * row_stride;
+  }
+};
+
+// Query head h reads key head sub_heads·⌊h′/r⌋ + c and value head ⌊h′/r⌋, where h = sub_heads·h′ + c and r query heads
+// share a value head. sub_heads is 1, or the number of members of a mixture over shared values (2 for differential).
+struct PairwiseShape {
+  std::int64_t batch = 1;
+  std::int64_t query_heads = 1, value_heads = 1;
+  std::int64_t sub_heads = 1;
+  std::int64_t queries = 0, keys = 0;
+  std::int64_t head_dim = 0;   // 8 to 256
+  std::int64_t value_dim = 0;  // any width from 1
+
+  std::int64_t key_heads() const { return value_heads * sub_heads; }
+  std::int64_t query_heads_per_value_head() const { return query_heads / value_heads; }
+  std::int64_t value_head(std::int64_t query_head) const { return query_head / query_heads_per_value_head(); }
+  std::int64_t key_head(std::int64_t query_head) const {
+    return value_head(query_head) * sub_heads + query_head % sub_heads;
+  }
+};
+
+// What both directions share.
+template <class T>
+struct PairwiseProblem {
+  PairwiseShape shape;
+  Visibility visibility;
+  T scale = 1;                         // s = scale · q·k
+  const double* parameters = nullptr;  // θ [query_heads, parameters of the map]; null for maps without
+  HeadsView<const T> query, key, value;
+};
+
+// output and row totals; shift m and mass G, both [batch, query_heads, queries], are what backward needs of a row.
+template <class T>
+struct PairwiseForward : PairwiseProblem<T> {
+  HeadsView<T> output;  // 0 for a query that sees no key
+  T* shift = nullptr;
+  T* mass = nullptr;
+};
+
+// Gradients are the same bit for bit, whatever the number of workers.
+template <class T>
+struct PairwiseBackward : PairwiseProblem<T> {
+  HeadsView<const T> output, output_gradient;
+  const T* shift = nullptr;
+  const T* mass = nullptr;
+  HeadsView<T> query_gradient, key_gradient, value_gradient;
+  double* parameter_gradient = nullptr;  // [query_heads, parameters]; null for maps without
+};
+
+template <class T>
+struct PairwiseKernel {
+  void (*forward)(const PairwiseForward<T>&, const Executor&);
+  void (*backward)(const PairwiseBackward<T>&, const Executor&);
+};
+
+// The kernel of a row map for the best instruction set of this machine, or for the one that the environment variable
+// COGWHEEL_ISA names (avx512, avx2, portable). T is float or double. Throws UsageError: "no kernel for …".
+template <class T>
+PairwiseKernel<T> pairwise_kernel(std::string_view mechanism);
+
+// Every kernel in the table, for `cogwheel list kernels`.
+struct KernelEntry {
+  std::string_view mechanism, device, isa, dtype;
+  bool chosen;             // by pairwise_kernel on this machine
+  std::string_view reason;  // why it is chosen or not
+};
+std::vector<KernelEntry> available_kernels();
+
+}  // namespace cogwheel
