@@ -1,0 +1,178 @@
+"""Inputs on which attention can be judged exactly, and the comparison with the judge.
+
+Signed maps jump at a score of 0: rounding that flips the sign of a score near 0 moves an output by far more than an ulp.
+So the inputs here lie on a grid on which every score is exact in fp32 and none is 0.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+
+import reference
+import torch
+from torch import Tensor
+
+import cogwheel
+
+# Relative to the largest element, elementwise and in the relative norm.
+OUTPUT_TOLERANCE = {torch.float32: 2e-6, torch.float64: 2e-14}
+GRADIENT_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-13}
+
+
+@dataclass(frozen=True)
+class Shape:
+    batch: int
+    heads: int
+    key_heads: int
+    queries: int
+    keys: int
+    head_dim: int
+    value_dim: int
+
+    def __str__(self) -> str:
+        return (
+            f"B{self.batch}-H{self.heads}:{self.key_heads}-N{self.queries}-M{self.keys}"
+            f"-D{self.head_dim}-V{self.value_dim}"
+        )
+
+
+@dataclass
+class Inputs:
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    output_gradient: Tensor
+    scale: float | None  # as passed; None is the default, 1/√D
+    parameters: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def true_scale(self) -> float:
+        return 1 / math.sqrt(self.query.shape[-1]) if self.scale is None else self.scale
+
+    def to(self, dtype: torch.dtype) -> "Inputs":
+        return replace(
+            self,
+            query=self.query.to(dtype),
+            key=self.key.to(dtype),
+            value=self.value.to(dtype),
+            output_gradient=self.output_gradient.to(dtype),
+            parameters={name: tensor.to(dtype) for name, tensor in self.parameters.items()},
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What the output is differentiated by, by name."""
+        return {"query": self.query, "key": self.key, "value": self.value, **self.parameters}
+
+
+def grid_inputs(mechanism: str, shape: Shape, *, seed: int = 0, largest_score: float = 10.0) -> Inputs:
+    """fp32 inputs whose scores are exact odd multiples of a power of two, with largest_score/2 < max|s| ≤ largest_score.
+
+    Query entries are integers. Key entries are even integers but for the first, which is odd, as is the query's first.
+    So q·k is odd: an exact integer below 2²⁴, never 0. Powers of two scale it without rounding.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    row = reference.TABLE[mechanism]
+
+    def integers(low: int, high: int, *size: int) -> Tensor:
+        return torch.randint(low, high + 1, size, generator=generator).to(torch.float32)
+
+    query = integers(-3, 3, shape.batch, row.sub_heads * shape.heads, shape.queries, shape.head_dim)
+    key = 2 * integers(-2, 2, shape.batch, row.sub_heads * shape.key_heads, shape.keys, shape.head_dim)
+    query[..., 0] = 2 * integers(0, 1, *query.shape[:-1]) - 1
+    key[..., 0] = 2 * integers(0, 1, *key.shape[:-1]) - 1
+
+    # The default scale, 1/√D, is itself a power of two where D is one of 4, 16, 64, 256.
+    root = math.sqrt(shape.head_dim)
+    exact_default = root == 2 ** round(math.log2(root))
+    scale = 2.0 ** -round(math.log2(root))
+    grouped_key = key.unflatten(1, (shape.key_heads, 1, row.sub_heads))
+    grouped_query = query.unflatten(1, (shape.key_heads, shape.heads // shape.key_heads, row.sub_heads))
+    largest = scale * (grouped_query @ grouped_key.transpose(-1, -2)).abs().max().item() if shape.keys else 1.0
+    query *= 2.0 ** math.floor(math.log2(largest_score / largest))
+
+    def normal(*size: int) -> Tensor:
+        return torch.randn(*size, generator=generator)
+
+    return Inputs(
+        query=query,
+        key=key,
+        value=normal(shape.batch, shape.key_heads, shape.keys, shape.value_dim),
+        output_gradient=normal(shape.batch, shape.heads, shape.queries, shape.value_dim),
+        scale=None if exact_default else scale,
+        parameters={
+            # Rounded to fp32 here, so that both precisions see the same number.
+            name: draw(generator, shape.heads).to(torch.float32)
+            for name, draw in (row.parameters or {}).items()
+        },
+    )
+
+
+def random_inputs(mechanism: str, shape: Shape, *, seed: int = 0, spread: float = 1.0) -> Inputs:
+    """Normal numbers, off the grid: for properties that hold without a reference."""
+    inputs = grid_inputs(mechanism, shape, seed=seed)
+    generator = torch.Generator().manual_seed(seed + 1)
+    inputs.query = spread * torch.randn(inputs.query.shape, generator=generator)
+    inputs.key = torch.randn(inputs.key.shape, generator=generator)
+    return inputs
+
+
+def differentiate(output: Tensor, inputs: Inputs, leaves: dict[str, Tensor]) -> dict[str, Tensor]:
+    gradients = torch.autograd.grad(output, list(leaves.values()), inputs.output_gradient)
+    return {"output": output.detach(), **dict(zip(leaves, gradients))}
+
+
+def operator_results(mechanism: str, inputs: Inputs, *, causal: bool) -> dict[str, Tensor]:
+    """The output and every gradient, by name, from Cogwheel. The strides of the inputs are kept."""
+    leaves = {name: tensor.detach().requires_grad_() for name, tensor in inputs.tensors().items()}
+    return differentiate(
+        cogwheel.attention(mechanism=mechanism, causal=causal, scale=inputs.scale, **leaves), inputs, leaves
+    )
+
+
+def reference_results(
+    mechanism: str, inputs: Inputs, *, causal: bool, dtype: torch.dtype = torch.float64
+) -> dict[str, Tensor]:
+    """The same from the judge, in float64 (the truth) or float32 (what eager PyTorch makes of the formula)."""
+    inputs = inputs.to(dtype)
+    leaves = {name: tensor.detach().clone().requires_grad_() for name, tensor in inputs.tensors().items()}
+    output = reference.attention(
+        mechanism,
+        leaves["query"],
+        leaves["key"],
+        leaves["value"],
+        scale=inputs.true_scale,
+        visible=reference.visible_keys(inputs.query.shape[2], inputs.key.shape[2], causal),
+        parameters={name: leaves[name] for name in inputs.parameters},
+    )
+    return differentiate(output, inputs, leaves)
+
+
+def largest_error(actual: Tensor, expected: Tensor) -> float:
+    """Largest difference, relative to the largest expected element; NaN where anything is NaN."""
+    if expected.numel() == 0:
+        return 0.0
+    return ((actual.double() - expected).abs().max() / expected.abs().max().clamp_min(1e-30)).item()
+
+
+def relative_norm(actual: Tensor, expected: Tensor) -> float:
+    """‖actual − expected‖ / ‖expected‖: sees a small error that is everywhere, as the largest one does not."""
+    if expected.numel() == 0:
+        return 0.0
+    return ((actual.double() - expected).norm() / expected.norm().clamp_min(1e-30)).item()
+
+
+def assert_equal_to_reference(mechanism: str, inputs: Inputs, *, causal: bool) -> None:
+    """Output and every gradient agree with float64 to the tolerance of the inputs' dtype."""
+    dtype = inputs.query.dtype
+    actual = operator_results(mechanism, inputs, causal=causal)
+    expected = reference_results(mechanism, inputs, causal=causal)
+    for name, tensor in actual.items():
+        assert tensor.dtype == dtype and tensor.shape == expected[name].shape, name
+        tolerance = (OUTPUT_TOLERANCE if name == "output" else GRADIENT_TOLERANCE)[dtype]
+        for measure in (largest_error, relative_norm):
+            error = measure(tensor, expected[name])
+            # Written so that NaN fails.
+            assert error <= tolerance, f"{mechanism} {name}: {measure.__name__} {error:.2e}, allowed {tolerance:.0e}"
+
+
+def assert_same_bits(actual: torch.Tensor, expected: torch.Tensor, what: str = "") -> None:
+    assert torch.equal(actual, expected), f"{what}: {(actual != expected).sum().item()} elements differ"
