@@ -1,0 +1,84 @@
+#include "cogwheel/ops/checks.h"
+
+#include <c10/core/ScalarType.h>
+#include <c10/util/Exception.h>
+
+#include <sstream>
+
+#include "cogwheel/core/error.h"
+
+namespace cogwheel {
+namespace {
+
+constexpr std::int64_t least_head_dim = 8, most_head_dim = 256;
+
+std::string text(const c10::SymInt& size) {
+  std::ostringstream out;
+  out << size;
+  return out.str();
+}
+
+void check_tensor(std::string_view argument, const at::Tensor& tensor) {
+  if (tensor.dim() != 4)
+    refuse(argument, "4 dimensions [batch, heads, length, width]",
+           std::to_string(tensor.dim()) + " " + shape_text(tensor));
+  if (tensor.scalar_type() != at::kFloat && tensor.scalar_type() != at::kDouble)
+    refuse(std::string(argument) + " dtype", "float32 or float64", c10::toString(tensor.scalar_type()));
+  if (!tensor.device().is_cpu() && !tensor.device().is_meta())
+    refuse(std::string(argument) + " device", "cpu", tensor.device().str());
+}
+
+void check_like_query(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
+  check_tensor(argument, tensor);
+  const std::string name(argument);
+  if (tensor.scalar_type() != query.scalar_type())
+    refuse(name + " dtype", std::string(c10::toString(query.scalar_type())) + " (as query)",
+           c10::toString(tensor.scalar_type()));
+  if (tensor.device() != query.device())
+    refuse(name + " device", query.device().str() + " (as query)", tensor.device().str());
+  if (tensor.sym_size(0) != query.sym_size(0))
+    refuse(name + " batch", text(query.sym_size(0)) + " (as query)", text(tensor.sym_size(0)));
+}
+
+}  // namespace
+
+void refuse(std::string_view argument, const std::string& expected, const std::string& got) {
+  const std::string message = expected_got("attention: " + std::string(argument), expected, got);
+  TORCH_CHECK_VALUE(false, message);
+}
+
+std::string shape_text(const at::Tensor& tensor) {
+  std::string shape;
+  for (const auto& size : tensor.sym_sizes()) shape.append(shape.empty() ? "[" : ", ").append(text(size));
+  return (shape.empty() ? "[" : shape) + "]";
+}
+
+void check_query_key(const at::Tensor& query, const at::Tensor& key, std::int64_t sub_heads) {
+  check_tensor("query", query);
+  check_like_query("key", key, query);
+  const c10::SymInt head_dim = query.sym_size(3);
+  if (head_dim < least_head_dim || head_dim > most_head_dim)
+    refuse("query head_dim", "8 to 256", text(head_dim));
+  if (key.sym_size(3) != head_dim) refuse("key head_dim", text(head_dim) + " (as query)", text(key.sym_size(3)));
+  const c10::SymInt query_heads = query.sym_size(1), key_heads = key.sym_size(1);
+  if (sub_heads > 1)
+    for (const auto& [name, heads] : {std::pair("query heads", query_heads), std::pair("key heads", key_heads)})
+      if (heads % sub_heads != 0)
+        refuse(name, "a multiple of " + std::to_string(sub_heads) + " (adjacent sub-heads)", text(heads));
+  if (key_heads < 1 || query_heads % key_heads != 0)
+    refuse("key heads", "a divisor of the " + text(query_heads) + " query heads", text(key_heads));
+}
+
+void check_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, std::int64_t sub_heads) {
+  check_query_key(query, key, sub_heads);
+  check_like_query("value", value, query);
+  if (value.sym_size(2) != key.sym_size(2))
+    refuse("value length", text(key.sym_size(2)) + " (as key)", text(value.sym_size(2)));
+  if (value.sym_size(1) * sub_heads != key.sym_size(1))
+    refuse("value heads",
+           text(key.sym_size(1) / sub_heads) + (sub_heads > 1 ? " (one for the sub-heads of a key)" : " (as key)"),
+           text(value.sym_size(1)));
+  if (value.sym_size(3) < 1) refuse("value width", "1 or more", text(value.sym_size(3)));
+}
+
+}  // namespace cogwheel
