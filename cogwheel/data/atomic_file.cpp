@@ -1,0 +1,87 @@
+#include "cogwheel/data/atomic_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "cogwheel/core/error.h"
+
+namespace cogwheel {
+namespace {
+
+[[noreturn]] void refuse(const std::filesystem::path& path, std::string_view expected) {
+  throw Error(expected_got(path.string(), expected, std::strerror(errno)));
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+  std::string name = path_.filename().string();
+  name.insert(0, 1, '.').append(".").append(std::to_string(::getpid())).append(".part");
+  temporary_ = path_.parent_path() / name;
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) refuse(path_, "a file that can be written");
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(const void* data, std::size_t bytes) {
+  const auto* position = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor_, position, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) refuse(path_, "a file that can be written");
+    position += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(descriptor_) != 0) refuse(path_, "a file that can be written");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) refuse(path_, "a file that can be replaced");
+  ::close(std::exchange(descriptor_, -1));
+  // The new name is only safe once the folder that holds it is.
+  const std::filesystem::path parent = path_.has_parent_path() ? path_.parent_path() : ".";
+  const int folder = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;
+  ::fsync(folder);
+  ::close(folder);
+}
+
+void write_file(const std::filesystem::path& path, std::string_view contents) {
+  AtomicFile file(path);
+  file.write(contents);
+  file.commit();
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) refuse(path, "a file that can be read");
+  std::string contents;
+  std::size_t size = 0;
+  for (;;) {
+    contents.resize(size + (1 << 20));
+    const ssize_t count = ::read(descriptor, contents.data() + size, contents.size() - size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      const int reason = errno;
+      ::close(descriptor);
+      errno = reason;
+      refuse(path, "a file that can be read");
+    }
+    if (count == 0) break;
+    size += static_cast<std::size_t>(count);
+  }
+  ::close(descriptor);
+  contents.resize(size);
+  return contents;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,77 @@
+#include "cogwheel/data/corpus.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/data/atomic_file.h"
+#include "cogwheel/data/corpus_builder.h"
+#include "cogwheel/data/sha256.h"
+
+namespace cogwheel {
+namespace fs = std::filesystem;
+
+bool CorpusBuilder::add(const fs::path& path) {
+  std::string contents = read_file(path);
+  bool room = true;
+  if (const std::size_t left = limit_ - corpus_.text.size(); limit_ > 0 && contents.size() >= left) {
+    room = false;
+    std::size_t end = left;
+    // Back to the start of a UTF-8 character; other bytes lose three at most.
+    for (int back = 0; back < 3 && end > 0 && end < contents.size() && (contents[end] & 0xc0) == 0x80; ++back) --end;
+    contents.resize(end);
+  }
+  if (!contents.empty()) corpus_.files.push_back({path, corpus_.bytes(), static_cast<std::int64_t>(contents.size())});
+  corpus_.text += contents;
+  return room;
+}
+
+Corpus CorpusBuilder::finish() && {
+  if (corpus_.text.empty()) throw Error(expected_got(corpus_.name, "text", "nothing: every file is empty"));
+  corpus_.sha256 = sha256(corpus_.text);
+  return std::move(corpus_);
+}
+
+std::vector<fs::path> files_below(const fs::path& folder, const std::function<bool(const fs::path&)>& enter,
+                                  const std::function<bool(const fs::path&)>& take) {
+  std::vector<std::string> relative;
+  std::error_code problem;
+  fs::recursive_directory_iterator entries(folder, problem);
+  for (; !problem && entries != fs::recursive_directory_iterator(); entries.increment(problem)) {
+    if (entries->is_directory() && !enter(entries->path())) entries.disable_recursion_pending();
+    if (entries->is_regular_file() && take(entries->path()))
+      relative.push_back(entries->path().lexically_relative(folder).generic_string());
+  }
+  if (problem) throw Error(expected_got(folder.string(), "a folder that can be read", problem.message()));
+  std::sort(relative.begin(), relative.end());
+  std::vector<fs::path> files;
+  for (const auto& name : relative) files.push_back(folder / name);
+  return files;
+}
+
+Corpus load_corpus(const std::vector<fs::path>& paths, std::int64_t byte_limit) {
+  if (paths.empty()) throw UsageError(expected_got("text", "files or folders", "none"));
+  std::string name;
+  for (const auto& path : paths) {
+    const fs::path last = path.has_filename() ? path.filename() : path.parent_path().filename();
+    name += (name.empty() ? "" : ", ") + last.string();
+  }
+  CorpusBuilder builder(name, byte_limit);
+  const auto visible = [](const fs::path& path) { return !path.filename().string().starts_with('.'); };
+  for (const auto& path : paths) {
+    std::error_code problem;
+    const fs::file_status status = fs::status(path, problem);
+    if (!fs::exists(status)) throw Error(expected_got("text", "a file or folder", "none at " + path.string()));
+    if (!fs::is_directory(status)) {
+      if (!builder.add(path)) break;
+      if (builder.empty()) throw Error(expected_got(path.string(), "text", "an empty file"));
+      continue;
+    }
+    const auto files = files_below(path, visible, visible);
+    if (files.empty()) throw Error(expected_got(path.string(), "a folder with text", "one without files"));
+    if (!std::all_of(files.begin(), files.end(), [&](const fs::path& file) { return builder.add(file); })) break;
+  }
+  return std::move(builder).finish();
+}
+
+}  // namespace cogwheel

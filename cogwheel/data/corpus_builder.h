@@ -1,0 +1,36 @@
+// What the loaders of corpora share.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cogwheel/data/corpus.h"
+
+namespace cogwheel {
+
+class CorpusBuilder {
+ public:
+  CorpusBuilder(std::string name, std::int64_t byte_limit) : limit_(static_cast<std::size_t>(byte_limit)) {
+    corpus_.name = std::move(name);
+  }
+  // False once the limit is reached.
+  bool add(const std::filesystem::path& path);
+  bool empty() const { return corpus_.text.empty(); }
+  // Throws Error where there is no text at all.
+  Corpus finish() &&;
+
+ private:
+  Corpus corpus_;
+  std::size_t limit_;
+};
+
+// Regular files below a folder whose path is taken, in folders that are entered, sorted by relative path.
+std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
+                                               const std::function<bool(const std::filesystem::path&)>& enter,
+                                               const std::function<bool(const std::filesystem::path&)>& take);
+
+}  // namespace cogwheel

@@ -1,0 +1,56 @@
+#include "cogwheel/data/tokenizer.h"
+
+#include <nlohmann/json.hpp>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
+#include "cogwheel/data/atomic_file.h"
+#include "cogwheel/data/byte_tokenizer.h"
+#include "cogwheel/data/character_tokenizer.h"
+#include "cogwheel/data/utf8.h"
+
+namespace cogwheel {
+namespace {
+
+[[noreturn]] void refuse(const std::filesystem::path& path, std::string_view got) {
+  throw Error(expected_got(path.string(), "a tokenizer as cogwheel writes it", got));
+}
+
+std::shared_ptr<const Tokenizer> character_tokenizer(const std::filesystem::path& path, std::string_view text) {
+  std::vector<char32_t> characters;
+  for (std::size_t offset = 0; offset < text.size();) {
+    const CodePoint code_point = decode_utf8(text, offset);
+    if (code_point.bytes == 0) refuse(path, "invalid UTF-8");
+    if (!characters.empty() && code_point.value <= characters.back()) refuse(path, "characters out of order");
+    characters.push_back(code_point.value);
+    offset += code_point.bytes;
+  }
+  if (characters.empty()) refuse(path, "no characters");
+  return std::make_shared<CharacterTokenizer>(std::move(characters));
+}
+
+}  // namespace
+
+std::vector<std::string> tokenizer_names() { return {"character", "byte"}; }
+
+std::shared_ptr<const Tokenizer> make_tokenizer(std::string_view kind, std::string_view text, std::string_view what) {
+  if (kind == "character") return std::make_shared<CharacterTokenizer>(CharacterTokenizer::of_text(text, what));
+  if (kind == "byte") return std::make_shared<ByteTokenizer>();
+  throw UsageError(expected_got("tokenizer", expected_names(kind, tokenizer_names()), kind));
+}
+
+void save_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& path) {
+  write_file(path, tokenizer.to_json());
+}
+
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path) {
+  const nlohmann::json json = nlohmann::json::parse(read_file(path), nullptr, false);
+  if (!json.is_object() || !json.contains("kind") || !json["kind"].is_string()) refuse(path, "something else");
+  const auto kind = json["kind"].get<std::string>();
+  if (kind == "byte") return std::make_shared<ByteTokenizer>();
+  if (kind == "character" && json.contains("characters") && json["characters"].is_string())
+    return character_tokenizer(path, json["characters"].get<std::string>());
+  refuse(path, "kind \"" + kind + "\"");
+}
+
+}  // namespace cogwheel

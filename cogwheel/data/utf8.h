@@ -1,0 +1,22 @@
+// Unicode code points in UTF-8 (RFC 3629).
+#pragma once
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace cogwheel {
+
+struct CodePoint {
+  char32_t value;
+  std::size_t bytes;  // 0: no valid sequence starts here
+};
+
+// The one that starts at `offset`, which must lie in the text. Overlong forms and surrogates are invalid.
+CodePoint decode_utf8(std::string_view text, std::size_t offset);
+
+void append_utf8(std::string& text, char32_t code_point);
+
+// The offset of the first byte that does not belong to text: one that starts no valid sequence, or NUL. npos: none.
+std::size_t find_non_text(std::string_view bytes);
+
+}  // namespace cogwheel
