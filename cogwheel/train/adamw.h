@@ -24,10 +24,10 @@ class AdamW {
   // Clips the gradients to options.clip and returns the global norm they had. NaN or infinite where they are.
   double clip_gradients();
   void step(double learning_rate);
-  void zero_gradients();
+  void zero_gradients();  // frees them: the next backward pass writes instead of adding
 
   std::int64_t steps_done() const { return steps_done_; }
-  void set_steps_done(std::int64_t steps);
+  void set_steps_done(std::int64_t steps) { steps_done_ = steps; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
  private:

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cogwheel/data/dataset.h"
@@ -41,5 +42,8 @@ std::string to_toml(const RunConfig& config);
 // Paths are relative to the working folder.
 std::shared_ptr<const Dataset> load_dataset(const RunConfig& config,
                                             std::shared_ptr<const Tokenizer> tokenizer = nullptr);
+
+// With what the data decides filled in, and paths that hold from any folder: what a run writes down of itself.
+RunConfig completed(RunConfig config, const Dataset& data);
 
 }  // namespace cogwheel

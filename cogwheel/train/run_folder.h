@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cogwheel/train/metrics.h"
 #include "cogwheel/train/run_config.h"
 #include "cogwheel/train/training_run.h"
 
@@ -42,9 +43,6 @@ class RunFolder {
 // Trains in a folder: hooks.report after a line of metrics.jsonl, a checkpoint wherever one is due, hooks.checkpoint
 // after it. Lines after the run's step, left from before it was resumed, are dropped.
 TrainingStatus train_in_folder(TrainingRun& run, const RunFolder& folder, const TrainingHooks& hooks = {});
-
-// What metrics.jsonl holds, in order.
-std::vector<StepReport> read_metrics(const std::filesystem::path& path);
 
 // The model of a run with the weights of its checkpoint, for sampling and pictures.
 LanguageModel load_model(const RunFolder& folder);

@@ -1,0 +1,53 @@
+#include "cogwheel/train/config_table.h"
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
+
+namespace cogwheel {
+
+std::vector<ConfigField> config_fields(RunConfig& config) {
+  auto& [name, data, model, training] = config;
+  return {
+      {"name", &name},
+      {"data.text", &data.text},
+      {"data.tokenizer", &data.tokenizer},
+      {"data.byte_limit", &data.byte_limit},
+      {"data.sha256", &data.sha256},
+      {"model.mechanism", &model.mechanism},
+      {"model.first_softmax_layers", &model.first_softmax_layers},
+      {"model.last_softmax_layers", &model.last_softmax_layers},
+      {"model.vocabulary", &model.vocabulary},
+      {"model.context", &model.context},
+      {"model.layers", &model.layers},
+      {"model.heads", &model.heads},
+      {"model.width", &model.width},
+      {"model.feed_forward", &model.feed_forward},
+      {"model.bias", &model.bias},
+      {"model.tied_head", &model.tied_head},
+      {"training.seed", &training.seed},
+      {"training.steps", &training.steps},
+      {"training.batch", &training.batch},
+      {"training.learning_rate", &training.learning_rate},
+      {"training.final_learning_rate", &training.final_learning_rate},
+      {"training.warm_up", &training.warm_up},
+      {"training.beta1", &training.beta1},
+      {"training.beta2", &training.beta2},
+      {"training.epsilon", &training.epsilon},
+      {"training.weight_decay", &training.weight_decay},
+      {"training.clip", &training.clip},
+      {"training.report_every", &training.report_every},
+      {"training.evaluate_every", &training.evaluate_every},
+      {"training.checkpoint_every", &training.checkpoint_every},
+  };
+}
+
+ConfigSlot find_slot(RunConfig& config, std::string_view key, std::string_view what) {
+  std::vector<std::string> keys;
+  for (const auto& field : config_fields(config)) {
+    if (field.key == key) return field.slot;
+    keys.push_back(field.key);
+  }
+  throw UsageError(expected_got(std::string(what) + ": key", expected_names(key, keys), key));
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,26 @@
+// Every key of a config and where its value lives: parsing, overriding and writing go through this one table.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "cogwheel/train/run_config.h"
+
+namespace cogwheel {
+
+using ConfigSlot = std::variant<std::string*, std::vector<std::string>*, std::int64_t*, std::uint64_t*, double*, bool*>;
+
+struct ConfigField {
+  std::string key;  // "section.name", or "name" at the top
+  ConfigSlot slot;
+};
+
+// In the order in which they are written.
+std::vector<ConfigField> config_fields(RunConfig& config);
+
+// Throws UsageError with the nearest keys.
+ConfigSlot find_slot(RunConfig& config, std::string_view key, std::string_view what);
+
+}  // namespace cogwheel

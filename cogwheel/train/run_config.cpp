@@ -1,0 +1,187 @@
+#include "cogwheel/train/run_config.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
+#include "cogwheel/data/atomic_file.h"
+#include "cogwheel/data/corpus.h"
+#include "cogwheel/train/config_table.h"
+
+namespace cogwheel {
+namespace {
+
+template <class... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+
+std::string text_of(const toml::node& node) {
+  std::ostringstream text;
+  if (const auto* string = node.as_string())
+    text << string->get();
+  else if (const auto* integer = node.as_integer())
+    text << integer->get();
+  else if (const auto* number = node.as_floating_point())
+    text << number->get();
+  else if (const auto* boolean = node.as_boolean())
+    text << boolean->get();
+  else
+    text << "a value of type " << node.type();
+  return text.str();
+}
+
+toml::array array_of(const std::vector<std::string>& strings) {
+  toml::array array;
+  for (const auto& string : strings) array.push_back(string);
+  return array;
+}
+
+void assign(const ConfigSlot& slot, const toml::node& node, const std::string& what) {
+  const auto refuse = [&](const char* expected) -> void {
+    throw UsageError(expected_got(what, expected, text_of(node)));
+  };
+  std::visit(Overloaded{[&](std::string* target) {
+                          if (!node.is_string()) refuse("a string");
+                          *target = **node.as_string();
+                        },
+                        [&](std::vector<std::string>* target) {
+                          std::vector<std::string> strings;
+                          if (!node.is_array()) refuse("an array of strings");
+                          for (const auto& entry : *node.as_array()) {
+                            if (!entry.is_string()) refuse("an array of strings");
+                            strings.push_back(**entry.as_string());
+                          }
+                          *target = std::move(strings);
+                        },
+                        [&](std::int64_t* target) {
+                          if (!node.is_integer()) refuse("a whole number");
+                          *target = **node.as_integer();
+                        },
+                        [&](std::uint64_t* target) {
+                          if (!node.is_integer() || **node.as_integer() < 0) refuse("a whole number of at least 0");
+                          *target = static_cast<std::uint64_t>(**node.as_integer());
+                        },
+                        [&](double* target) {
+                          if (node.is_integer())
+                            *target = static_cast<double>(**node.as_integer());
+                          else if (node.is_floating_point())
+                            *target = **node.as_floating_point();
+                          else
+                            refuse("a number");
+                        },
+                        [&](bool* target) {
+                          if (!node.is_boolean()) refuse("true or false");
+                          *target = **node.as_boolean();
+                        }},
+             slot);
+}
+
+toml::table parse_toml(std::string_view text, std::string_view what) {
+  try {
+    return toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    throw UsageError(expected_got(
+        what, "TOML", std::string(error.description()) + " (line " + std::to_string(error.source().begin.line) + ")"));
+  }
+}
+
+// The vocabulary comes from the data, all else can be judged here.
+void check(const RunConfig& config) {
+  LanguageModelOptions model = config.model;
+  if (model.vocabulary == 0) model.vocabulary = 1;
+  check(model);
+  check(config.training);
+  const auto tokenizers = tokenizer_names();
+  if (std::find(tokenizers.begin(), tokenizers.end(), config.data.tokenizer) == tokenizers.end())
+    throw UsageError(
+        expected_got("data.tokenizer", expected_names(config.data.tokenizer, tokenizers), config.data.tokenizer));
+  if (config.data.byte_limit < 0)
+    throw UsageError(expected_got("data.byte_limit", "at least 0", std::to_string(config.data.byte_limit)));
+  if (config.name.empty() || config.name.find('/') != std::string::npos)
+    throw UsageError(expected_got("name", "a name for a folder", "\"" + config.name + "\""));
+}
+
+}  // namespace
+
+RunConfig parse_config(std::string_view text, std::string_view what) {
+  RunConfig config;
+  for (const auto& [section_key, section] : parse_toml(text, what)) {
+    const std::string name(section_key.str());
+    if (const toml::table* table = section.as_table(); table != nullptr) {
+      for (const auto& [key, node] : *table) {
+        const std::string path = name + "." + std::string(key.str());
+        assign(find_slot(config, path, what), node, std::string(what) + ": " + path);
+      }
+    } else {
+      assign(find_slot(config, name, what), section, std::string(what) + ": " + name);
+    }
+  }
+  check(config);
+  return config;
+}
+
+RunConfig load_config(const std::filesystem::path& path) { return parse_config(read_file(path), path.string()); }
+
+void set_option(RunConfig& config, std::string_view assignment) {
+  const std::size_t equals = assignment.find('=');
+  if (equals == std::string_view::npos || equals == 0) throw UsageError(expected_got("--set", "key=value", assignment));
+  const std::string key(assignment.substr(0, equals)), value(assignment.substr(equals + 1));
+  const ConfigSlot slot = find_slot(config, key, "--set");
+  // Strings may come without quotes.
+  const bool text = std::holds_alternative<std::string*>(slot) && !value.starts_with('"');
+  const bool list = std::holds_alternative<std::vector<std::string>*>(slot) && !value.starts_with('[');
+  RunConfig changed = config;
+  const ConfigSlot target = find_slot(changed, key, "--set");
+  if (text)
+    assign(target, toml::value<std::string>(value), "--set " + key);
+  else if (list)
+    assign(target, array_of({value}), "--set " + key);
+  else
+    assign(target, *parse_toml("value = " + value, "--set " + key).get("value"), "--set " + key);
+  check(changed);
+  config = std::move(changed);
+}
+
+std::string to_toml(const RunConfig& config) {
+  RunConfig copy = config;
+  std::ostringstream text;
+  std::string section;
+  for (const auto& [key, slot] : config_fields(copy)) {
+    const std::size_t dot = key.find('.');
+    if (dot != std::string::npos && key.substr(0, dot) != section) {
+      section = key.substr(0, dot);
+      text << "\n[" << section << "]\n";
+    }
+    text << (dot == std::string::npos ? key : key.substr(dot + 1)) << " = ";
+    // JSON's strings, numbers and arrays are TOML's too, and its numbers come back bit for bit.
+    std::visit([&](const auto* value) { text << nlohmann::json(*value).dump() << "\n"; }, slot);
+  }
+  return text.str();
+}
+
+std::shared_ptr<const Dataset> load_dataset(const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer) {
+  const DataOptions& options = config.data;
+  const Corpus corpus = options.text.empty()
+                            ? load_python_standard_library(options.byte_limit)
+                            : load_corpus({options.text.begin(), options.text.end()}, options.byte_limit);
+  if (!options.sha256.empty() && corpus.sha256 != options.sha256)
+    throw Error(expected_got("data.sha256 of " + corpus.name, options.sha256, corpus.sha256));
+  return std::make_shared<Dataset>(
+      tokenizer ? make_dataset(corpus, std::move(tokenizer), config.model.context)
+                : make_dataset(corpus, std::string_view(options.tokenizer), config.model.context));
+}
+
+RunConfig completed(RunConfig config, const Dataset& data) {
+  for (auto& path : config.data.text) path = std::filesystem::absolute(path).lexically_normal().string();
+  config.data.sha256 = data.sha256;
+  config.model.vocabulary = data.tokenizer->vocabulary();
+  config.model.feed_forward = config.model.feed_forward_width();
+  return config;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,138 @@
+#include "cogwheel/train/training_run.h"
+
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace cogwheel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+LanguageModelOptions with_vocabulary(LanguageModelOptions model, const Dataset& data) {
+  const std::int64_t vocabulary = data.tokenizer->vocabulary();
+  if (model.vocabulary != 0 && model.vocabulary != vocabulary)
+    throw UsageError(expected_got("model.vocabulary", std::to_string(vocabulary) + ", as the tokenizer",
+                                  std::to_string(model.vocabulary)));
+  model.vocabulary = vocabulary;
+  return model;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> named_parameters(const LanguageModel& model) {
+  std::vector<std::pair<std::string, at::Tensor>> parameters;
+  for (const auto& parameter : model->named_parameters()) parameters.emplace_back(parameter.key(), parameter.value());
+  return parameters;
+}
+
+void expect_finite(double value, const char* what, std::int64_t step) {
+  if (!std::isfinite(value))
+    throw NonFiniteLoss(
+        expected_got(what, "a finite number",
+                     std::string(std::isnan(value) ? "NaN" : "infinity") + " at step " + std::to_string(step)));
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(LanguageModelOptions model, const TrainingOptions& training,
+                         std::shared_ptr<const Dataset> data)
+    : data_(std::move(data)), options_(training), model_(with_vocabulary(std::move(model), *data_)) {
+  check(options_);
+  model_->initialize(options_.seed);
+  optimizer_ = AdamW(named_parameters(model_), options_);
+}
+
+double TrainingRun::step() {
+  const auto start = Clock::now();
+  const Windows windows =
+      training_windows(*data_, model_->options().context, options_.batch, options_.seed, steps_done_);
+  const at::Tensor loss = model_->loss(windows.inputs, windows.targets);
+  const auto value = loss.item<double>();
+  expect_finite(value, "training loss", steps_done_ + 1);
+  optimizer_.zero_gradients();
+  loss.backward();
+  expect_finite(optimizer_.clip_gradients(), "norm of the gradient", steps_done_ + 1);
+  optimizer_.step(learning_rate(options_, steps_done_));
+  ++steps_done_;
+  last_train_loss_ = value;
+  loss_sum_ += value;
+  ++loss_count_;
+  seconds_ += seconds_since(start);
+  return value;
+}
+
+double TrainingRun::held_out_loss() {
+  const torch::NoGradGuard no_grad;
+  const std::int64_t context = model_->options().context;
+  const Windows windows = held_out_windows(*data_, context);
+  // A fixed number of tokens at a time, whatever the training batch: sums are then in one order for every run.
+  const std::int64_t count = windows.inputs.size(0), batch = std::max<std::int64_t>(1, 4096 / context);
+  double sum = 0;
+  for (std::int64_t first = 0; first < count; first += batch) {
+    const std::int64_t last = std::min(first + batch, count);
+    const at::Tensor loss = model_->loss(windows.inputs.slice(0, first, last), windows.targets.slice(0, first, last));
+    sum += loss.item<double>() * static_cast<double>(last - first);
+  }
+  last_held_out_loss_ = sum / static_cast<double>(count);
+  expect_finite(*last_held_out_loss_, "held-out loss", steps_done_);
+  best_held_out_loss_ = std::min(*last_held_out_loss_, best_held_out_loss_.value_or(*last_held_out_loss_));
+  return *last_held_out_loss_;
+}
+
+StepReport TrainingRun::make_report() {
+  const double recent_seconds = seconds_ - seconds_at_report_;
+  const double recent_tokens = static_cast<double>(loss_count_ * options_.batch * model_->options().context);
+  const StepReport report{.step = steps_done_,
+                          .steps = options_.steps,
+                          .tokens = tokens(),
+                          .seconds = seconds_,
+                          .train_loss = loss_sum_ / static_cast<double>(loss_count_),
+                          .learning_rate = cogwheel::learning_rate(options_, steps_done_ - 1),
+                          .tokens_per_second = recent_seconds > 0 ? recent_tokens / recent_seconds : 0,
+                          .held_out_loss = {}};
+  loss_sum_ = 0;
+  loss_count_ = 0;
+  seconds_at_report_ = seconds_;
+  return report;
+}
+
+TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
+  const auto due = [this](std::int64_t every) {
+    return steps_done_ == options_.steps || (every > 0 && steps_done_ % every == 0);
+  };
+  try {
+    while (steps_done_ < options_.steps) {
+      if (hooks.stop != nullptr && hooks.stop->load()) {
+        if (hooks.checkpoint) hooks.checkpoint();
+        return TrainingStatus::stopped;
+      }
+      step();
+      const bool evaluate = due(options_.evaluate_every);
+      if (evaluate || due(options_.report_every)) {
+        StepReport report = make_report();
+        if (evaluate) report.held_out_loss = held_out_loss();
+        if (hooks.report) hooks.report(report);
+      }
+      if (hooks.checkpoint && due(options_.checkpoint_every)) hooks.checkpoint();
+    }
+  } catch (const NonFiniteLoss&) {
+    return TrainingStatus::non_finite;
+  }
+  return TrainingStatus::finished;
+}
+
+double measure_steps_per_second(const LanguageModelOptions& model, const TrainingOptions& training,
+                                std::shared_ptr<const Dataset> data, double seconds) {
+  TrainingRun run(model, training, std::move(data));
+  run.step();  // allocates and touches every page
+  const auto start = Clock::now();
+  do {
+    run.step();
+  } while (run.steps_done() < 3 || seconds_since(start) < seconds);
+  return static_cast<double>(run.steps_done() - 1) / seconds_since(start);
+}
+
+}  // namespace cogwheel
