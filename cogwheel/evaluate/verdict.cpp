@@ -88,7 +88,8 @@ class Amounts {
  public:
   explicit Amounts(const Comparison& comparison) : comparison_(comparison) {}
   std::string operator()(const SummaryRow& row) {
-    const std::string text = "by " + amount(*row.difference) + (said_ ? "" : " " + unit(comparison_));
+    const std::string text =
+        fmt::format("by {}{}{}", amount(*row.difference), said_ ? "" : " ", said_ ? "" : unit(comparison_));
     said_ = true;
     return text;
   }
@@ -99,7 +100,8 @@ class Amounts {
 };
 
 void say_with_amounts(Sentence& sentence, const Rows& rows, Amounts& amounts) {
-  sentence.list(rows, [&](const SummaryRow* row) { sentence.name(row->mechanism).say(" (" + amounts(*row) + ")"); });
+  sentence.list(rows,
+                [&](const SummaryRow* row) { sentence.name(row->mechanism).say(fmt::format(" ({})", amounts(*row))); });
 }
 
 void say_differences(Sentence& sentence, const Comparison& comparison, const Rows& better, const Rows& worse,
@@ -109,7 +111,7 @@ void say_differences(Sentence& sentence, const Comparison& comparison, const Row
   if (better.size() == 1) {
     const SummaryRow& row = *better.front();
     sentence.name(row.mechanism).say(" predicts unseen text better than ").name(comparison.baseline);
-    sentence.say(std::string(in_every_seed(comparison, row) ? " in every seed," : "") + " " + amounts(row));
+    sentence.say(fmt::format("{} {}", in_every_seed(comparison, row) ? " in every seed," : "", amounts(row)));
   } else if (better.size() > 1) {
     say_with_amounts(sentence, better, amounts);
     sentence.say(" predict unseen text better than ").name(comparison.baseline);
@@ -118,7 +120,7 @@ void say_differences(Sentence& sentence, const Comparison& comparison, const Row
     sentence.name(comparison.baseline).say(" predicts unseen text better than ");
     say_with_amounts(sentence, worse, amounts);
   } else if (worse.size() == 1) {
-    sentence.say("; ").name(worse.front()->mechanism).say(" does worse, " + amounts(*worse.front()));
+    sentence.say("; ").name(worse.front()->mechanism).say(fmt::format(" does worse, {}", amounts(*worse.front())));
   } else if (worse.size() > 1) {
     sentence.say("; ");
     say_with_amounts(sentence, worse, amounts);
@@ -150,7 +152,7 @@ void say_single_seed(Sentence& sentence, const Comparison& comparison, const Row
     say_with_amounts(sentence, rows, amounts);
   } else {
     sentence.name(best->mechanism).say(" has the lowest held-out loss, ahead of ").name(comparison.baseline);
-    sentence.say(" " + amounts(*best));
+    sentence.say(fmt::format(" {}", amounts(*best)));
   }
   sentence.say("; one seed cannot tell a difference from chance");
 }
@@ -172,7 +174,7 @@ std::vector<Parts> missing_runs(const Comparison& comparison) {
       if (seeds.empty()) return;
       const bool all = seeds.size() == comparison.settings.seeds.size() && seeds.size() > 1;
       clauses.push_back({{name_in_sentence(comparison, plan.name), plan.name},
-                         {" " + verb + " in " + (all ? "every seed" : seeds_text(seeds)), ""}});
+                         {fmt::format(" {} in {}", verb, all ? "every seed" : seeds_text(seeds)), ""}});
     };
     std::vector<std::int64_t> diverged, failed, interrupted;
     for (const std::int64_t seed : comparison.settings.seeds) {

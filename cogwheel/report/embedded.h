@@ -1,0 +1,11 @@
+// The files of template/ and Chart.js, compiled into the library by embed.cmake, so that a report needs no installed
+// files beside the executable.
+#pragma once
+#include <string_view>
+
+namespace cogwheel::embedded {
+
+extern const std::string_view report_html, report_css, report_js, curves_html, curves_js, heads_html, heads_js,
+    chart_js;
+
+}  // namespace cogwheel::embedded

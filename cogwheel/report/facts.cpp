@@ -1,0 +1,152 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "cogwheel/report/html.h"
+#include "cogwheel/report/results_csv.h"
+#include "cogwheel/report/sections.h"
+
+namespace cogwheel {
+namespace {
+
+std::string fact(const std::string& name, const std::string& value, const std::string& detail) {
+  return fmt::format("    <div><dt>{}</dt><dd>{}<small>{}</small></dd></div>\n", escape_html(name), escape_html(value),
+                     escape_html(detail));
+}
+
+// "1,710–2,050", or one number where they are equal.
+std::string range_text(std::vector<double> values) {
+  if (values.empty()) return "none";
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const std::string from = rounded_count(std::llround(*low)), to = rounded_count(std::llround(*high));
+  return from == to ? from : from + "–" + to;
+}
+
+template <class Value>
+std::vector<double> of_plans(const Comparison& comparison, Value value) {
+  std::vector<double> values;
+  for (const MechanismPlan& plan : comparison.mechanisms) values.push_back(static_cast<double>(value(plan)));
+  return values;
+}
+
+std::string budget_fact(const Comparison& comparison) {
+  const Comparison::Settings& settings = comparison.settings;
+  const std::int64_t per_step = settings.batch * settings.context;
+  const std::string unit = comparison.data.tokenizer;
+  const std::string steps = fmt::format("{} steps × {} {}s = {} per run", grouped(settings.steps), grouped(per_step),
+                                        unit, rounded_count(settings.steps * per_step));
+  const std::vector<double> parameters = of_plans(comparison, [](const auto& plan) { return plan.parameters; });
+  if (comparison.match == "time") {
+    const auto steps_of = of_plans(comparison, [](const auto& plan) { return plan.steps; });
+    return fact("Budget", "Equal training time",
+                fmt::format("{} steps × {} {}s, by each mechanism’s measured rate; {} parameters", range_text(steps_of),
+                            grouped(per_step), unit, range_text(parameters)));
+  }
+  if (comparison.match == "tokens")
+    return fact("Budget", "Equal tokens", fmt::format("{}; {} parameters, not matched", steps, range_text(parameters)));
+  const MechanismPlan* base = comparison.plan(comparison.baseline);
+  double deviation = 0;
+  for (const double count : parameters)
+    deviation = std::max(deviation, std::abs(count / static_cast<double>(base->parameters) - 1));
+  const std::string within =
+      deviation == 0 ? "Equal parameters" : fmt::format("Parameters within {:.2g} %", std::max(0.01, 100 * deviation));
+  return fact("Budget", within, steps);
+}
+
+std::string learning_rate_fact(const Comparison& comparison) {
+  if (comparison.settings.tune == 0)
+    return fact("Learning rate", learning_rate_text(comparison.settings.learning_rate) + " for all",
+                "not searched per mechanism");
+  std::string rates;
+  for (const MechanismPlan& plan : comparison.mechanisms)
+    rates += (rates.empty() ? "" : ", ") + plan.name + " " + learning_rate_text(plan.learning_rate);
+  return fact("Learning rate", counted(comparison.settings.tune, "trial") + " for each", rates);
+}
+
+std::string version_row(const std::string& name, const std::string& value) {
+  return fmt::format("        <dt>{}</dt><dd>{}</dd>\n", escape_html(name), escape_html(value));
+}
+
+}  // namespace
+
+std::string series_property(const Comparison& comparison, std::string_view mechanism) {
+  if (mechanism == comparison.baseline) return "--series-0";
+  // The same mechanism has the same colour in every report; further ones take the hues that are left.
+  const auto preferred = [](std::string_view name) {
+    return name == "cog" ? 1 : name == "differential" ? 2 : name == "symmetric" ? 3 : 0;
+  };
+  if (const int slot = preferred(mechanism)) return "--series-" + std::to_string(slot);
+  int slot = 4;
+  for (const MechanismPlan& plan : comparison.mechanisms) {
+    if (plan.name == mechanism) break;
+    if (plan.name != comparison.baseline && preferred(plan.name) == 0) ++slot;
+  }
+  return "--series-" + std::to_string(slot <= 7 ? slot : 1 + (slot - 1) % 7);
+}
+
+std::string facts_html(const Comparison& comparison) {
+  const Comparison::Data& data = comparison.data;
+  const Comparison::Settings& settings = comparison.settings;
+  const double held_out =
+      100.0 * static_cast<double>(data.held_out_tokens) / static_cast<double>(data.held_out_tokens + data.train_tokens);
+  const std::string evaluated =
+      data.evaluated_tokens < data.held_out_tokens
+          ? fmt::format(", of which {} {}s are evaluated", grouped(data.evaluated_tokens), data.tokenizer)
+          : "";
+  const std::int64_t seeds = static_cast<std::int64_t>(settings.seeds.size());
+  return fact("Data", data.name,
+              fmt::format("{} of text as {}s; the last {:.0f} % held out{}", byte_size(data.bytes), data.tokenizer,
+                          held_out, evaluated)) +
+         budget_fact(comparison) +
+         fact("Seeds", seeds == 1 ? "1" : fmt::format("{}, paired", seeds),
+              "same data order and evaluation windows for all") +
+         learning_rate_fact(comparison) +
+         fact("Model", fmt::format("{} × {}", counted(settings.layers, "layer"), counted(settings.heads, "head")),
+              fmt::format("width {}, context of {} {}s", settings.width, settings.context, data.tokenizer)) +
+         fact("Machine",
+              fmt::format("{}, {}", counted(comparison.machine.threads, "CPU thread"), comparison.machine.instructions),
+              fmt::format("{} in {}", counted(static_cast<std::int64_t>(comparison.runs.size()), "run"),
+                          duration(settings.wall_seconds)));
+}
+
+std::string versions_html(const Comparison& comparison) {
+  const Comparison::Machine& machine = comparison.machine;
+  std::string seeds;
+  for (const std::int64_t seed : comparison.settings.seeds) seeds += (seeds.empty() ? "" : ", ") + std::to_string(seed);
+  return version_row("Cogwheel", comparison.versions.cogwheel) + version_row("PyTorch", comparison.versions.torch) +
+         version_row("Compiler", comparison.versions.compiler) + version_row("System", machine.system) +
+         version_row("CPU", fmt::format("{}, {}, {}, {}", machine.cpu, counted(machine.cores, "core"),
+                                        counted(machine.threads, "thread"), machine.instructions)) +
+         version_row("Memory", byte_size(machine.memory_bytes)) +
+         version_row("Data", fmt::format("{}, {} bytes", comparison.data.name, grouped(comparison.data.bytes))) +
+         fmt::format("        <dt>SHA-256</dt><dd><code>{}</code></dd>\n", escape_html(comparison.data.sha256)) +
+         version_row("Seeds", seeds) + version_row("Preset", comparison.settings.preset);
+}
+
+std::string tuning_html(const Comparison& comparison) {
+  if (comparison.tuning.empty()) return "";
+  std::string rows;
+  for (const MechanismPlan& plan : comparison.mechanisms) {
+    rows += fmt::format("        <tr style=\"--series:var({})\"><th scope=\"row\" class=\"series\">{}</th>",
+                        series_property(comparison, plan.name), escape_html(plan.title));
+    for (const TuningTrial& trial : comparison.tuning)
+      if (trial.mechanism == plan.name)
+        rows += fmt::format("<td{}>{}{}<small>learning rate {}</small></td>", trial.chosen ? " class=\"chosen\"" : "",
+                            trial.validation_loss ? fixed(*trial.validation_loss, 4) : "diverged",
+                            trial.chosen ? ", chosen" : "", learning_rate_text(trial.learning_rate));
+    rows += "</tr>\n";
+  }
+  return fmt::format(
+      "  <section id=\"tuning\" aria-labelledby=\"tuning-title\">\n    <header>\n"
+      "      <h2 id=\"tuning-title\">Learning rates tried</h2>\n"
+      "      <p class=\"lead\">{} per mechanism, {} steps each, with the first seed. The loss is that on the last "
+      "tenth "
+      "of the training text, which those trials did not train on; the held-out text played no part. The final runs "
+      "train on all of the training text.</p>\n    </header>\n    <div class=\"scroll\"><table class=\"trials\">\n"
+      "      <tbody>\n{}      </tbody>\n    </table></div>\n  </section>\n",
+      counted(comparison.settings.tune, "trial"), grouped(comparison.tuning.front().steps), rows);
+}
+
+}  // namespace cogwheel

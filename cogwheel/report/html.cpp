@@ -1,0 +1,117 @@
+#include "cogwheel/report/html.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+namespace cogwheel {
+
+std::string escape_html(std::string_view text) {
+  std::string escaped;
+  escaped.reserve(text.size());
+  for (const char character : text) switch (character) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default:
+        escaped += character;
+    }
+  return escaped;
+}
+
+std::string escape_script_json(std::string json) {
+  for (std::size_t place = json.find('<'); place != std::string::npos; place = json.find('<', place))
+    json.replace(place, 1, "\\u003c");
+  return json;
+}
+
+std::string fill_template(std::string_view text, const std::function<std::string(std::string_view name)>& value) {
+  std::string filled;
+  for (std::size_t place = 0;;) {
+    const std::size_t open = text.find("{{", place);
+    filled += text.substr(place, open == std::string_view::npos ? open : open - place);
+    if (open == std::string_view::npos) return filled;
+    const std::size_t close = text.find("}}", open);
+    filled += value(text.substr(open + 2, close - open - 2));
+    place = close + 2;
+  }
+}
+
+std::string grouped(std::int64_t number) {
+  std::string digits = std::to_string(std::abs(number));
+  for (int place = static_cast<int>(digits.size()) - 3; place > 0; place -= 3)
+    digits.insert(static_cast<std::size_t>(place), 1, ',');
+  return fmt::format("{}{}", number < 0 ? "−" : "", digits);
+}
+
+std::string fixed(double value, int digits) {
+  const std::string size = fmt::format("{:.{}f}", std::abs(value), digits);
+  const bool zero = size.find_first_not_of("0.") == std::string::npos;
+  return fmt::format("{}{}", value < 0 && !zero ? "−" : "", size);
+}
+
+std::string signed_fixed(double value, int digits) {
+  const std::string text = fixed(value, digits);
+  const bool zero = text.find_first_not_of("0.") == std::string::npos;
+  return fmt::format("{}{}", value > 0 && !zero ? "+" : "", text);
+}
+
+std::string rounded_count(std::int64_t count) {
+  const double value = static_cast<double>(count);
+  if (count >= 1'000'000'000) return fmt::format("{:.2f} G", value / 1e9);
+  if (count >= 1'000'000) return fmt::format("{:.2f} M", value / 1e6);
+  return grouped(count);
+}
+
+std::string byte_size(std::int64_t bytes) {
+  constexpr std::array<const char*, 5> units{"bytes", "KiB", "MiB", "GiB", "TiB"};
+  double size = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (size >= 1024 && unit + 1 < units.size()) size /= 1024, ++unit;
+  if (unit == 0) return grouped(bytes) + " bytes";
+  return fmt::format("{:.{}f} {}", size, size < 10 ? 1 : 0, units[unit]);
+}
+
+std::string duration(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string counted(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", grouped(count), noun, count == 1 ? "" : "s");
+}
+
+std::string number_word(std::int64_t count) {
+  constexpr std::array<const char*, 13> words{"no",    "one",   "two",  "three", "four",   "five",  "six",
+                                              "seven", "eight", "nine", "ten",   "eleven", "twelve"};
+  return count >= 0 && count < 13 ? words[static_cast<std::size_t>(count)] : std::to_string(count);
+}
+
+std::string learning_rate_text(double rate) { return fmt::format("{:.3g}", rate); }
+
+std::string date_text(std::string_view iso) {
+  constexpr std::array<const char*, 12> months{"January", "February", "March",     "April",   "May",      "June",
+                                               "July",    "August",   "September", "October", "November", "December"};
+  int month = 0, day = 0;
+  if (std::sscanf(std::string(iso).c_str(), "%*4d-%2d-%2d", &month, &day) != 2 || month < 1 || month > 12)
+    return std::string(iso);
+  return fmt::format("{} {} {}", day, months[static_cast<std::size_t>(month - 1)], iso.substr(0, 4));
+}
+
+}  // namespace cogwheel

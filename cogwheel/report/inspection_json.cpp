@@ -1,0 +1,47 @@
+#include "cogwheel/report/inspection_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "cogwheel/core/error.h"
+
+namespace cogwheel {
+
+using Json = nlohmann::ordered_json;
+
+std::string inspection_to_json(const Inspection& inspection) {
+  Json maps = Json::array();
+  for (const auto& layer : inspection.maps) {
+    Json heads = Json::array();
+    for (const AttentionMap& map : layer) heads.push_back(map.weights);
+    maps.push_back(std::move(heads));
+  }
+  const Json json{{"mechanism", inspection.mechanism}, {"seed", inspection.seed},     {"tokens", inspection.tokens},
+                  {"prompt", inspection.prompt},       {"sample", inspection.sample}, {"maps", std::move(maps)}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Inspection parse_inspection(std::string_view text, std::string_view what) {
+  try {
+    const Json json = Json::parse(text);
+    Inspection inspection{.mechanism = json.at("mechanism"),
+                          .seed = json.at("seed"),
+                          .tokens = json.at("tokens"),
+                          .maps = {},
+                          .prompt = json.at("prompt"),
+                          .sample = json.at("sample")};
+    const std::size_t cells = inspection.tokens.size() * inspection.tokens.size();
+    for (const Json& layer : json.at("maps")) {
+      inspection.maps.emplace_back();
+      for (const Json& head : layer) {
+        inspection.maps.back().push_back({head.get<std::vector<float>>()});
+        if (inspection.maps.back().back().weights.size() != cells)
+          throw Error(expected_got(what, std::to_string(cells) + " weights in a map", std::to_string(head.size())));
+      }
+    }
+    return inspection;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(expected_got(what, "maps and a sample as JSON", error.what()));
+  }
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,96 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cogwheel/evaluate/verdict.h"
+#include "cogwheel/report/html.h"
+#include "cogwheel/report/results_csv.h"
+#include "cogwheel/report/sections.h"
+
+namespace cogwheel {
+namespace {
+
+std::string limit(const std::string& title, const std::string& text) {
+  return fmt::format("      <li><strong>{}</strong> {}</li>\n", escape_html(title), escape_html(text));
+}
+
+std::string small_differences(const Comparison& comparison) {
+  const SummaryRow* widest = nullptr;
+  for (const SummaryRow& row : comparison.summary)
+    if (row.difference_interval && (widest == nullptr || *row.difference_interval > *widest->difference_interval))
+      widest = &row;
+  if (widest == nullptr)
+    return limit("Whether it is more than chance.",
+                 "A difference from one seed has nothing to be held against. --seeds 3 or more gives intervals.");
+  return limit("Small differences.",
+               fmt::format("With {}, less than about {:.2g} can pass unseen where seeds scatter as in {}. More seeds "
+                           "narrow it.",
+                           counted(widest->pairs, "seed"), *widest->difference_interval,
+                           name_in_sentence(comparison, widest->mechanism)));
+}
+
+// How far the baseline's held-out loss still fell between its last two evaluations, mean over seeds.
+std::string longer_training(const Comparison& comparison) {
+  double fall = 0, count = 0;
+  std::int64_t steps = 0;
+  for (const RunResult* run : comparison.runs_of(comparison.baseline)) {
+    if (run->status != RunStatus::done || run->curve.size() < 2) continue;
+    const CurvePoint &last = run->curve.back(), &before = run->curve[run->curve.size() - 2];
+    if (!last.held_out_loss || !before.held_out_loss) continue;
+    fall += *before.held_out_loss - *last.held_out_loss;
+    steps = last.step - before.step;
+    ++count;
+  }
+  if (count == 0 || fall / count < 0.001) return "";
+  return limit("Where longer training leads.",
+               fmt::format("In the last {} steps {} still fell by {:.2g}. An order seen this early can change; --steps "
+                           "sets the length.",
+                           grouped(steps), name_in_sentence(comparison, comparison.baseline), fall / count));
+}
+
+std::string unmatched(const Comparison& comparison) {
+  if (comparison.match == "tokens")
+    return limit("Mechanisms at equal size.",
+                 "Tokens were matched, not parameters: a larger model may win by its size alone.");
+  if (comparison.match == "time")
+    return limit("Mechanisms at equal data.",
+                 "Training time was matched at the rates measured on this machine: a faster mechanism saw more text.");
+  return "";
+}
+
+}  // namespace
+
+std::string limits_html(const Comparison& comparison) {
+  const Comparison::Settings& settings = comparison.settings;
+  const MechanismPlan* base = comparison.plan(comparison.baseline);
+  const std::string unit = comparison.data.tokenizer;
+  const auto tokens = base->steps * settings.batch * settings.context;
+  std::string html;
+  if (comparison.finished_runs() < comparison.planned_runs())
+    html += limit("How the missing runs would have ended.",
+                  fmt::format("{} of {} runs finished. The others count nowhere in the means, and a mechanism that "
+                              "diverges in some seeds looks better here than it is.",
+                              comparison.finished_runs(), comparison.planned_runs()));
+  html += limit("Whether it holds at scale.",
+                fmt::format("{} parameters and {} {}s; an order found at this size can reverse at a larger one.",
+                            rounded_count(base->parameters), rounded_count(tokens), unit));
+  html += limit("Whether it holds for other text.",
+                fmt::format("One corpus, as {}s. Other text or other tokens may differ.", unit));
+  if (settings.tune == 0 && comparison.mechanisms.size() > 1)
+    html += limit("Who wins when each is tuned.",
+                  fmt::format("One learning rate served all {}. --tune 4 searches it for each with equal trials.",
+                              number_word(static_cast<std::int64_t>(comparison.mechanisms.size()))));
+  html += small_differences(comparison);
+  html += longer_training(comparison);
+  html += unmatched(comparison);
+  if (settings.context < 1024)
+    html += limit("Long contexts.", fmt::format("{} {}s are visible. Nothing here speaks of recall, length or sinks "
+                                                "beyond that.",
+                                                settings.context, unit));
+  html += limit("Speed elsewhere.", fmt::format("Tokens per second hold for this CPU with {} and this size, with "
+                                                "whatever else the machine did.",
+                                                counted(comparison.machine.threads, "thread")));
+  return html;
+}
+
+}  // namespace cogwheel

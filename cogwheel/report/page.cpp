@@ -1,0 +1,205 @@
+#include "cogwheel/report/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cogwheel/evaluate/verdict.h"
+#include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/report/attention_map_code.h"
+#include "cogwheel/report/embedded.h"
+#include "cogwheel/report/html.h"
+#include "cogwheel/report/results_csv.h"
+#include "cogwheel/report/results_json.h"
+#include "cogwheel/report/sections.h"
+
+namespace cogwheel {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string title_of(const Comparison& comparison) {
+  const std::size_t count = comparison.mechanisms.size();
+  std::string word = number_word(static_cast<std::int64_t>(count));
+  word.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(word.front())));
+  return word + (count == 1 ? " attention mechanism" : " attention mechanisms under one budget");
+}
+
+std::string verdict_html(const Comparison& comparison) {
+  std::string html;
+  for (const VerdictPart& part : verdict_parts(comparison))
+    html += part.mechanism.empty() ? escape_html(part.text)
+                                   : fmt::format("<span class=\"series\" style=\"--series:var({})\">{}</span>",
+                                                 series_property(comparison, part.mechanism), escape_html(part.text));
+  return html;
+}
+
+// What a reader of a mechanism's maps should know beyond the colours.
+std::string map_note(const Comparison& comparison, const MechanismPlan& plan) {
+  std::string note;
+  for (const Mechanism& mechanism : mechanisms())
+    if (mechanism.description.name == plan.name && mechanism.kind == MechanismKind::tied)
+      note = "Keys are tied to queries, so the diagonal is strong.";
+  const MechanismPlan* base = comparison.plan(comparison.baseline);
+  if (plan.heads * 2 == base->heads && comparison.match == "parameters")
+    note = "Half as many heads of double width, so that parameters match.";
+  return note;
+}
+
+Json maps_json(const Comparison& comparison, const std::vector<const Inspection*>& inspections) {
+  Json heads = Json::object(), notes = Json::object();
+  for (const Inspection* inspection : inspections) {
+    Json layers = Json::array();
+    for (const auto& layer : inspection->maps) {
+      Json codes = Json::array();
+      for (const AttentionMap& map : layer)
+        codes.push_back(encode_attention_map(map.weights, static_cast<std::int64_t>(inspection->tokens.size())));
+      layers.push_back(std::move(codes));
+    }
+    heads[std::to_string(inspection->seed)][inspection->mechanism] = std::move(layers);
+  }
+  for (const MechanismPlan& plan : comparison.mechanisms) notes[plan.name] = map_note(comparison, plan);
+  return {{"tokens", inspections.front()->tokens},
+          {"coding", "int8 of sign(a)*sqrt(|a|)*127, lower triangle, row by row, base64"},
+          {"notes", notes},
+          {"heads", heads}};
+}
+
+std::string data_json(const Comparison& comparison, const std::vector<const Inspection*>& inspections) {
+  Json labels = Json::object(), series = Json::object();
+  for (const MechanismPlan& plan : comparison.mechanisms) {
+    labels[plan.name] = plan.title;
+    series[plan.name] = series_property(comparison, plan.name);
+  }
+  Json data{{"results", Json::parse(results_to_json(comparison))},
+            {"labels", labels},
+            {"series", series},
+            {"unit", comparison.data.tokenizer},
+            {"downloads", {{"csv", results_to_csv(comparison)}, {"tex", results_to_latex(comparison)}}}};
+  if (!inspections.empty()) data["maps"] = maps_json(comparison, inspections);
+  return escape_script_json(data.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+std::string samples_html(const Comparison& comparison, const std::vector<const Inspection*>& inspections) {
+  if (inspections.empty()) return "";
+  std::string figures;
+  const std::int64_t seed = inspections.front()->seed;
+  for (const Inspection* inspection : inspections) {
+    if (inspection->seed != seed) continue;
+    // A line break right after <pre> would be swallowed; the one before <b> is.
+    figures += fmt::format(
+        "      <figure style=\"--series:var({})\"><figcaption class=\"series\">{}</figcaption><pre>\n<b>{}</b>{}</pre>"
+        "</figure>\n",
+        series_property(comparison, inspection->mechanism), escape_html(comparison.plan(inspection->mechanism)->title),
+        escape_html(inspection->prompt), escape_html(inspection->sample));
+  }
+  return fmt::format(
+      "  <section id=\"samples\" aria-labelledby=\"samples-title\">\n    <header>\n"
+      "      <h2 id=\"samples-title\">Samples</h2>\n"
+      "      <p class=\"lead\">Same prompt (grey), same random numbers, temperature 0.8, models of seed {}. One sample "
+      "is an impression, not a measurement.</p>\n    </header>\n    <div class=\"samples\">\n{}    </div>\n"
+      "  </section>\n",
+      seed, figures);
+}
+
+std::string curves_lead(const Comparison& comparison) {
+  const auto seeds = comparison.settings.seeds.size();
+  if (seeds == 1) return "One seed, so no band.";
+  return fmt::format("Line: mean of {} seeds; band: lowest to highest seed.", seeds);
+}
+
+// Those of mechanisms in the comparison, with one passage, ordered by seed and then as the mechanisms are.
+std::vector<const Inspection*> usable(const Comparison& comparison, const std::vector<Inspection>& inspections) {
+  std::vector<const Inspection*> found;
+  for (const std::int64_t seed : comparison.settings.seeds)
+    for (const MechanismPlan& plan : comparison.mechanisms)
+      for (const Inspection& inspection : inspections)
+        if (inspection.seed == seed && inspection.mechanism == plan.name && !inspection.maps.empty() &&
+            (found.empty() || inspection.tokens == found.front()->tokens))
+          found.push_back(&inspection);
+  return found;
+}
+
+std::string contents_html(bool tuning, bool curves, bool heads) {
+  std::string html;
+  const auto add = [&](std::string_view id, std::string_view name) {
+    html += fmt::format("    <li><a href=\"#{}\">{}</a></li>\n", id, name);
+  };
+  add("result", "Result");
+  if (tuning) add("tuning", "Learning rates");
+  if (curves) add("curves", "Curves");
+  if (heads) add("heads", "Heads");
+  if (heads) add("samples", "Samples");
+  add("limits", "What this cannot tell");
+  add("reproduce", "Reproduce");
+  return html;
+}
+
+// One option a line, so that a long command can be read.
+std::string command_html(const std::string& command) {
+  std::string text = command;
+  for (std::size_t place = text.find(" --"); place != std::string::npos; place = text.find(" --", place + 5))
+    text.replace(place, 1, " \\\n  ");
+  return escape_html(text);
+}
+
+}  // namespace
+
+std::string chart_js_version() {
+  const std::string_view marker = "Chart.js v";
+  const std::size_t place = embedded::chart_js.find(marker);
+  if (place == std::string_view::npos) return "of an unknown version";
+  const std::size_t start = place + marker.size();
+  const std::size_t end = embedded::chart_js.find_first_not_of("0123456789.", start);
+  return std::string(embedded::chart_js.substr(start, end - start));
+}
+
+std::string report_page(const Comparison& comparison, const std::vector<Inspection>& inspections) {
+  const std::vector<const Inspection*> shown = usable(comparison, inspections);
+  const bool curves = std::any_of(comparison.runs.begin(), comparison.runs.end(),
+                                  [](const RunResult& run) { return run.curve.size() > 1; });
+  const std::string unit = escape_html(comparison.data.tokenizer);
+  const auto section = [&](std::string_view text) {
+    return fill_template(text, [&](std::string_view name) -> std::string {
+      if (name == "unit") return unit;
+      if (name == "lead") return curves_lead(comparison);
+      return escape_html(name_in_sentence(comparison, comparison.baseline));
+    });
+  };
+  const std::map<std::string_view, std::string> values{
+      {"generator", escape_html("Cogwheel " + comparison.versions.cogwheel)},
+      {"created", escape_html(comparison.created)},
+      {"date", escape_html(date_text(comparison.created))},
+      {"title", escape_html(title_of(comparison))},
+      {"verdict", verdict_html(comparison)},
+      {"verdict_text", escape_html(verdict(comparison))},
+      {"css", std::string(embedded::report_css)},
+      {"facts", facts_html(comparison)},
+      {"contents", contents_html(!comparison.tuning.empty(), curves, !shown.empty())},
+      {"result_lead", "Loss on the held-out text, in nats per " + unit + "; lower is better."},
+      {"table", table_html(comparison)},
+      {"notes", notes_html(comparison)},
+      {"tuning", tuning_html(comparison)},
+      {"curves", curves ? section(embedded::curves_html) : ""},
+      {"heads", shown.empty() ? "" : section(embedded::heads_html)},
+      {"samples", samples_html(comparison, shown)},
+      {"limits", limits_html(comparison)},
+      {"reproduce_lead", comparison.match == "time"
+                             ? "The steps follow from rates measured on this machine, so elsewhere they differ."
+                             : "The same numbers, bit for bit, on the same CPU type with the same number of threads."},
+      {"command", command_html(comparison.command)},
+      {"versions", versions_html(comparison)},
+      {"chart_js_version", escape_html(chart_js_version())},
+      {"data", data_json(comparison, shown)},
+      {"chart_js", std::string(embedded::chart_js)},
+      {"report_js", std::string(embedded::report_js)},
+      {"curves_js", std::string(embedded::curves_js)},
+      {"heads_js", std::string(embedded::heads_js)},
+  };
+  return fill_template(embedded::report_html, [&](std::string_view name) { return values.at(name); });
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,238 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "cogwheel/evaluate/verdict.h"
+#include "cogwheel/report/html.h"
+#include "cogwheel/report/results_csv.h"
+#include "cogwheel/report/sections.h"
+
+namespace cogwheel {
+namespace {
+
+struct SeedDifference {
+  std::int64_t seed;
+  double value;
+};
+
+std::vector<SeedDifference> seed_differences(const Comparison& comparison, const std::string& mechanism) {
+  std::vector<SeedDifference> differences;
+  for (const RunResult* run : comparison.runs_of(mechanism)) {
+    const RunResult* base = comparison.run(comparison.baseline, run->seed);
+    if (run->status == RunStatus::done && base != nullptr && base->status == RunStatus::done)
+      differences.push_back({run->seed, *run->held_out_loss - *base->held_out_loss});
+  }
+  return differences;
+}
+
+// What the whiskers of all rows share: an axis from −limit to limit with ticks at ±tick.
+struct Scale {
+  double limit = 1, tick = 0.5;
+  int digits = 1;
+
+  explicit Scale(const Comparison& comparison) {
+    double seeds = 0, ends = 0;
+    for (const SummaryRow& row : comparison.summary) {
+      for (const SeedDifference& difference : seed_differences(comparison, row.mechanism))
+        seeds = std::max(seeds, std::abs(difference.value));
+      if (row.difference) ends = std::max(ends, std::abs(*row.difference) + row.difference_interval.value_or(0));
+    }
+    if (seeds == 0) return;
+    // Few seeds make wide intervals; beyond three times the seeds themselves they would only flatten the picture.
+    limit = 1.06 * std::max(seeds, std::min(ends, 3 * seeds));
+    const double decade = std::pow(10, std::floor(std::log10(0.75 * limit)));
+    for (const double step : {1.0, 2.0, 5.0})
+      if (step * decade <= 0.75 * limit) tick = step * decade;
+    digits = std::max(0, -static_cast<int>(std::floor(std::log10(tick) + 1e-9)));
+  }
+
+  double percent(double difference) const { return 50 + 50 * std::clamp(difference / limit, -1.0, 1.0); }
+};
+
+std::string whisker(const Comparison& comparison, const SummaryRow& row, const Scale& scale) {
+  std::string marks = "<line class=\"zero\" x1=\"50%\" x2=\"50%\" y1=\"0\" y2=\"100%\"/>";
+  if (row.mechanism == comparison.baseline)
+    marks += "<circle class=\"mean\" cx=\"50%\" cy=\"50%\" r=\"3\"/>";
+  else if (row.difference) {
+    const double middle = *row.difference, half = row.difference_interval.value_or(0);
+    if (half > 0) {
+      marks += fmt::format("<line class=\"range\" x1=\"{:.2f}%\" x2=\"{:.2f}%\" y1=\"48%\" y2=\"48%\"/>",
+                           scale.percent(middle - half), scale.percent(middle + half));
+      for (const double end : {middle - half, middle + half})
+        if (std::abs(end) <= scale.limit)
+          marks += fmt::format("<line class=\"range\" x1=\"{0:.2f}%\" x2=\"{0:.2f}%\" y1=\"41%\" y2=\"55%\"/>",
+                               scale.percent(end));
+    }
+    marks += fmt::format("<circle class=\"mean\" cx=\"{:.2f}%\" cy=\"48%\" r=\"5\"/>", scale.percent(middle));
+    for (const SeedDifference& difference : seed_differences(comparison, row.mechanism))
+      marks +=
+          fmt::format("<circle class=\"seed\" cx=\"{:.2f}%\" cy=\"68%\" r=\"2.5\"/>", scale.percent(difference.value));
+  }
+  return "<svg class=\"whisker\" width=\"100%\" height=\"100%\" aria-hidden=\"true\" focusable=\"false\">" + marks +
+         "</svg>";
+}
+
+std::string p_text(double p) { return p < 0.0001 ? "p < 0.0001" : fmt::format("p = {:.2g}", p); }
+
+std::string reading(const Comparison& comparison, const SummaryRow& row) {
+  if (row.mechanism == comparison.baseline) return "<span class=\"muted\">the baseline</span>";
+  if (!row.difference) return "<span class=\"muted\">not known</span>";
+  std::string text = fmt::format("<strong class=\"num\">{}</strong>", signed_fixed(*row.difference, 4));
+  if (!row.p_adjusted) return text + "<small><b>One seed</b>, no interval</small>";
+  const char* words = row.clearly_lower()    ? "Clearly lower"
+                      : row.clearly_higher() ? "Clearly higher"
+                                             : "Cannot be told apart";
+  return text + fmt::format(
+                    " <span class=\"num muted\">± {}</span><small><b>{}</b>, <span class=\"num\">{}</span>"
+                    "</small>",
+                    fixed(*row.difference_interval, 4), words, p_text(*row.p_adjusted));
+}
+
+// "0.99 ×" of the baseline's value.
+std::string ratio(bool baseline, double value, double base, int digits) {
+  if (baseline) return "baseline";
+  return base > 0 && value > 0 ? fmt::format("{:.{}f} ×", value / base, digits) : "";
+}
+
+std::string parameter_note(const Comparison& comparison, const MechanismPlan& plan) {
+  const MechanismPlan& base = *comparison.plan(comparison.baseline);
+  std::string note =
+      ratio(plan.name == base.name, static_cast<double>(plan.parameters), static_cast<double>(base.parameters), 3);
+  if (plan.heads < base.heads && plan.heads * 2 == base.heads) note += "; half the heads";
+  if (plan.feed_forward > base.feed_forward) note += "; wider feed-forward";
+  const double saved =
+      100 * (1 - static_cast<double>(plan.parameters_unmatched) / static_cast<double>(plan.parameters));
+  if (plan.parameters_unmatched != plan.parameters)
+    note += fmt::format(", else {:.1f} % {}", std::abs(saved), saved > 0 ? "fewer" : "more");
+  else if (plan.parameters < base.parameters && comparison.match != "parameters")
+    note += fmt::format("; {:.1f} % saved",
+                        100 * (1 - static_cast<double>(plan.parameters) / static_cast<double>(base.parameters)));
+  return note;
+}
+
+std::string cell(const std::string& label, const std::string& css, const std::string& content) {
+  return fmt::format("          <td role=\"cell\" data-label=\"{}\"{}>{}</td>\n", escape_html(label),
+                     css.empty() ? "" : " class=\"" + css + "\"", content);
+}
+
+std::string with_note(const std::string& value, const std::string& note) {
+  return fmt::format("<span class=\"num\">{}</span><small>{}</small>", value, escape_html(note));
+}
+
+std::string row_html(const Comparison& comparison, const SummaryRow& row, const Scale& scale) {
+  const MechanismPlan& plan = *comparison.plan(row.mechanism);
+  const bool baseline = row.mechanism == comparison.baseline;
+  const RunMeans means = run_means(comparison, row.mechanism), base = run_means(comparison, comparison.baseline);
+  const std::string unit = comparison.data.tokenizer;
+  std::string loss = "<span class=\"muted\">no run finished</span>", bits = "–", rate = "–", memory = "–";
+  if (row.mean) {
+    loss = fmt::format("<span class=\"num\">{}{}</span>", fixed(*row.mean, 4),
+                       row.interval ? fmt::format(" <span class=\"muted\">± {}</span>", fixed(*row.interval, 4)) : "");
+    bits = fmt::format("<span class=\"num\">{}</span>", fixed(*row.mean / std::numbers::ln2, 3));
+    std::string rate_note = ratio(baseline, means.tokens_per_second, base.tokens_per_second, 2);
+    if (comparison.match == "time") rate_note += "; " + rounded_count(std::llround(means.tokens)) + " seen";
+    rate = with_note(grouped(std::llround(means.tokens_per_second)), rate_note);
+    memory = means.peak_memory_bytes ? with_note(byte_size(*means.peak_memory_bytes),
+                                                 ratio(baseline, static_cast<double>(*means.peak_memory_bytes),
+                                                       static_cast<double>(base.peak_memory_bytes.value_or(0)), 2))
+                                     : "<span class=\"muted\">not measured</span>";
+  }
+  const std::string axis =
+      fmt::format("Difference to {}, from {} to {}", comparison.baseline, signed_fixed(-scale.limit, scale.digits + 1),
+                  signed_fixed(scale.limit, scale.digits + 1));
+  return fmt::format(
+             "        <tr role=\"row\" style=\"--series:var({})\">\n"
+             "          <th role=\"rowheader\" scope=\"row\"><span class=\"name\">{}</span>"
+             "<small class=\"formula\">{}</small></th>\n",
+             series_property(comparison, row.mechanism), escape_html(plan.title), escape_html(plan.formula)) +
+         cell("Held-out loss", "", loss) + cell(axis, "wide", whisker(comparison, row, scale)) +
+         cell("Mean ± interval, in words", "reading", reading(comparison, row)) +
+         cell("Bits per " + unit, "right", bits) + cell("Tokens per second", "right", rate) +
+         cell("Parameters", "right", with_note(grouped(plan.parameters), parameter_note(comparison, plan))) +
+         cell("Peak memory", "right", memory) + "        </tr>\n";
+}
+
+std::string unfinished_html(const Comparison& comparison, const RunResult& run) {
+  const MechanismPlan* plan = comparison.plan(run.mechanism);
+  const std::string verb = run.status == RunStatus::failed ? "failed" : std::string(status_name(run.status));
+  const std::int64_t steps =
+      run.tokens / std::max<std::int64_t>(1, comparison.settings.batch * comparison.settings.context);
+  return fmt::format(
+      "        <tr role=\"row\" class=\"unfinished\" style=\"--series:var({})\"><td role=\"cell\" "
+      "colspan=\"8\"><b>{}</b>, seed {}: <strong>{}</strong> after {}. {}</td></tr>\n",
+      series_property(comparison, run.mechanism), escape_html(plan->title), run.seed, verb, counted(steps, "step"),
+      escape_html(run.message));
+}
+
+}  // namespace
+
+std::string table_html(const Comparison& comparison) {
+  const Scale scale(comparison);
+  const std::string unit = comparison.data.tokenizer;
+  const std::string baseline = escape_html(name_in_sentence(comparison, comparison.baseline));
+  std::string html = fmt::format(
+      R"(    <table class="results" role="table" aria-describedby="result-notes">
+      <thead role="rowgroup">
+        <tr role="row">
+          <th role="columnheader" scope="col">Mechanism</th>
+          <th role="columnheader" scope="col">Held-out loss</th>
+          <th role="columnheader" scope="col" class="wide">Difference to {0}
+            <svg class="scale" width="100%" height="30" aria-hidden="true" focusable="false"><text class="start" x="0" y="11">← better</text><text class="end" x="100%" y="11">worse →</text><text x="{1:.2f}%" y="27">{2}</text><text x="50%" y="27">0</text><text x="{3:.2f}%" y="27">{4}</text></svg></th>
+          <th role="columnheader" scope="col" class="reading">Mean ± interval,<br>in words</th>
+          <th role="columnheader" scope="col" class="right">Bits per<br>{5}</th>
+          <th role="columnheader" scope="col" class="right">Tokens per<br>second</th>
+          <th role="columnheader" scope="col" class="right">Parameters</th>
+          <th role="columnheader" scope="col" class="right">Peak<br>memory</th>
+        </tr>
+      </thead>
+      <tbody role="rowgroup">
+)",
+      baseline, scale.percent(-scale.tick), signed_fixed(-scale.tick, scale.digits), scale.percent(scale.tick),
+      signed_fixed(scale.tick, scale.digits), escape_html(unit));
+  for (const SummaryRow& row : comparison.summary) {
+    html += row_html(comparison, row, scale);
+    for (const RunResult* run : comparison.runs_of(row.mechanism))
+      if (run->status != RunStatus::done) html += unfinished_html(comparison, *run);
+  }
+  return html + "      </tbody>\n    </table>\n";
+}
+
+std::string notes_html(const Comparison& comparison) {
+  const auto note = [](const std::string& title, const std::string& text) {
+    return fmt::format("      <p><strong>{}</strong> {}</p>\n", title, text);
+  };
+  std::int64_t pairs = 0, tests = 0;
+  double confidence = 0;
+  for (const SummaryRow& row : comparison.summary) {
+    pairs = std::max(pairs, row.pairs);
+    if (!row.p_adjusted) continue;
+    ++tests;
+    confidence = std::max(confidence, *row.difference_confidence);
+  }
+  if (tests == 0) {
+    if (pairs == 0) return "";
+    return note("One seed, no interval.",
+                "The dots show the differences of a single pair of runs each. How far they would move with another "
+                "seed is not known, so none is called clear.");
+  }
+  std::string html = note(
+      "How to read the dots.",
+      fmt::format("Large dot: mean difference over {}; rings: each seed; line: its interval.{}",
+                  counted(pairs, "paired seed"),
+                  tests == 1 ? " The interval is a 95 % <i>t</i> interval."
+                             : fmt::format(" It is a <i>t</i> interval widened for {} comparisons after Holm, up to "
+                                           "{:.1f} %, so that it leaves out 0 exactly where the words say “clearly” "
+                                           "and <i>p</i> is below 0.05: the chance that any “clearly” is "
+                                           "mistaken is at most 5 %.",
+                                           number_word(tests), 100 * confidence)));
+  return html +
+         note("Why the difference is sharper than the loss.",
+              fmt::format("All mechanisms share seed and data order, so what varies from seed to seed cancels in the "
+                          "difference. Losses are means ± 95 % (<i>t</i>, {}); <i>p</i> is two-sided, of the paired "
+                          "<i>t</i> test{}.",
+                          counted(pairs - 1, "degree") + " of freedom", tests == 1 ? "" : ", corrected after Holm"));
+}
+
+}  // namespace cogwheel

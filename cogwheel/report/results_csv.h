@@ -1,0 +1,24 @@
+// The table of a comparison for spreadsheets and papers.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "cogwheel/evaluate/comparison.h"
+
+namespace cogwheel {
+
+// What the table shows of a mechanism besides its summary, over the runs that finished.
+struct RunMeans {
+  double tokens_per_second = 0;
+  double tokens = 0;
+  std::optional<std::int64_t> peak_memory_bytes;  // the largest
+};
+RunMeans run_means(const Comparison& comparison, std::string_view mechanism);
+
+// One line per mechanism; empty cells for what is not known.
+std::string results_to_csv(const Comparison& comparison);
+
+// A booktabs table.
+std::string results_to_latex(const Comparison& comparison);
+
+}  // namespace cogwheel

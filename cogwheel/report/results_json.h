@@ -1,0 +1,23 @@
+// results.json, schema 1: see docs/results-format.md.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "cogwheel/evaluate/comparison.h"
+
+namespace cogwheel {
+
+inline constexpr int results_schema = 1;
+
+// With a final newline. Numbers that are not finite become null.
+std::string results_to_json(const Comparison& comparison);
+
+// One element of "runs".
+std::string run_to_json(const RunResult& run);
+RunResult parse_run(std::string_view json, std::string_view what = "run");
+
+// Keys it does not know are skipped, so that later additions to schema 1 can be read. Throws Error naming `what` where
+// the text is not JSON, of another schema, or lacks a key.
+Comparison parse_results(std::string_view json, std::string_view what = "results.json");
+
+}  // namespace cogwheel

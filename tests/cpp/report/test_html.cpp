@@ -1,0 +1,41 @@
+#include "cogwheel/report/html.h"
+
+#include <gtest/gtest.h>
+
+namespace cogwheel {
+namespace {
+
+TEST(Html, EscapesWhatMarkupWouldRead) {
+  EXPECT_EQ(escape_html("<a href=\"x\">'&'</a>"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;");
+}
+
+TEST(Html, JsonCannotEndItsScript) {
+  EXPECT_EQ(escape_script_json("{\"a\":\"</script><!--\"}"), "{\"a\":\"\\u003c/script>\\u003c!--\"}");
+}
+
+TEST(Html, TemplatesAreFilledOnce) {
+  EXPECT_EQ(fill_template("a {{x}} b {{y}}", [](std::string_view name) { return "{{" + std::string(name) + "}}"; }),
+            "a {{x}} b {{y}}");
+  EXPECT_EQ(fill_template("{{x}}", [](std::string_view) { return std::string("1"); }), "1");
+  EXPECT_EQ(fill_template("none", [](std::string_view) { return std::string("1"); }), "none");
+}
+
+TEST(Html, Numbers) {
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(-1234567), "−1,234,567");
+  EXPECT_EQ(fixed(-0.00004, 4), "0.0000");
+  EXPECT_EQ(fixed(-0.5, 2), "−0.50");
+  EXPECT_EQ(signed_fixed(0.02, 2), "+0.02");
+  EXPECT_EQ(signed_fixed(0, 2), "0.00");
+  EXPECT_EQ(rounded_count(1536000), "1.54 M");
+  EXPECT_EQ(byte_size(8 << 20), "8.0 MiB");
+  EXPECT_EQ(byte_size(500), "500 bytes");
+  EXPECT_EQ(duration(372), "6 min 12 s");
+  EXPECT_EQ(duration(59.7), "1 min 0 s");
+  EXPECT_EQ(counted(1, "seed"), "1 seed");
+  EXPECT_EQ(date_text("2026-03-12T10:20:30Z"), "12 March 2026");
+}
+
+}  // namespace
+}  // namespace cogwheel

@@ -1,0 +1,98 @@
+#include "cogwheel/report/page.h"
+
+#include <gtest/gtest.h>
+
+#include "example_comparison.h"
+
+namespace cogwheel {
+namespace {
+
+std::vector<Inspection> example_inspections() {
+  std::vector<Inspection> inspections;
+  for (const char* mechanism : {"softmax", "cog"})
+    inspections.push_back({.mechanism = mechanism,
+                           .seed = 1,
+                           .tokens = {"<", "&"},
+                           .maps = {{{{1, 0, 0.5F, 0.5F}}}},
+                           .prompt = "</script><script>alert(1)</script>",
+                           .sample = "<img src=x onerror=alert(1)>"});
+  return inspections;
+}
+
+bool holds(const std::string& page, std::string_view text) { return page.find(text) != std::string::npos; }
+
+TEST(Page, HoldsItsSectionsAndNoPlaceholder) {
+  const std::string page = report_page(example_comparison(), example_inspections());
+  for (const char* id : {"result", "tuning", "curves", "heads", "samples", "limits", "reproduce"})
+    EXPECT_TRUE(holds(page, std::string("<section id=\"") + id + "\"")) << id;
+  for (const char* name : {"{{verdict}}", "{{unit}}", "{{lead}}", "{{baseline}}", "{{data}}"})
+    EXPECT_FALSE(holds(page, name)) << name;
+  EXPECT_TRUE(holds(page, "<html lang=\"en\">"));
+  EXPECT_TRUE(holds(page, "<time datetime=\"2026-03-12T10:20:30Z\">12 March 2026</time>"));
+  EXPECT_FALSE(holds(page, "src=\"http"));
+  EXPECT_FALSE(holds(page, "href=\"http"));
+}
+
+TEST(Page, EscapesEveryTextFromData) {
+  Comparison comparison = example_comparison();
+  const std::string attack = "</script><img src=x onerror=alert(1)>\"'";
+  comparison.command = comparison.data.name = comparison.machine.cpu = comparison.versions.torch = attack;
+  comparison.machine.system = comparison.settings.preset = comparison.created = attack;
+  comparison.runs.back().message = comparison.mechanisms[1].title = comparison.mechanisms[1].formula = attack;
+  comparison.data.sha256 = comparison.versions.compiler = comparison.machine.instructions = attack;
+  const std::string page = report_page(comparison, example_inspections());
+  EXPECT_FALSE(holds(page, "<img"));
+  EXPECT_FALSE(holds(page, "<script>alert"));
+  EXPECT_TRUE(holds(page, "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;&quot;&#39;"));
+  EXPECT_TRUE(holds(page, "\\u003c/script>\\u003cimg"));
+}
+
+TEST(Page, ShowsRunsThatDiverged) {
+  const std::string page = report_page(example_comparison(), {});
+  EXPECT_TRUE(holds(page, "<b>Symmetric</b>, seed 2: <strong>diverged</strong>"));
+  EXPECT_TRUE(holds(page, "loss &lt;nan&gt;"));
+  EXPECT_TRUE(holds(page, "How the missing runs would have ended."));
+  EXPECT_FALSE(holds(page, "<section id=\"heads\""));
+  EXPECT_FALSE(holds(page, "<section id=\"samples\""));
+}
+
+TEST(Page, LimitsAreThoseOfThisRun) {
+  Comparison comparison = example_comparison();
+  EXPECT_FALSE(holds(report_page(comparison, {}), "Who wins when each is tuned."));
+  EXPECT_FALSE(holds(report_page(comparison, {}), "Mechanisms at equal size."));
+  comparison.settings.tune = 0;
+  comparison.tuning.clear();
+  comparison.match = "tokens";
+  comparison.settings.context = 2048;
+  const std::string page = report_page(comparison, {});
+  EXPECT_TRUE(holds(page, "Who wins when each is tuned."));
+  EXPECT_TRUE(holds(page, "Mechanisms at equal size."));
+  EXPECT_FALSE(holds(page, "Long contexts."));
+  EXPECT_FALSE(holds(page, "<section id=\"tuning\""));
+}
+
+TEST(Page, OneSeedShowsNoInterval) {
+  Comparison comparison = example_comparison();
+  comparison.settings.seeds = {1};
+  std::erase_if(comparison.runs, [](const RunResult& run) { return run.seed != 1; });
+  comparison.summary = summarize(comparison);
+  const std::string page = report_page(comparison, {});
+  EXPECT_TRUE(holds(page, "<b>One seed</b>, no interval"));
+  EXPECT_TRUE(holds(page, "One seed, no interval."));
+  EXPECT_TRUE(holds(page, "Whether it is more than chance."));
+}
+
+TEST(Page, NothingFinishedStillMakesAPage) {
+  Comparison comparison = example_comparison();
+  comparison.runs.clear();
+  comparison.interrupted = true;
+  comparison.summary = summarize(comparison);
+  const std::string page = report_page(comparison, {});
+  EXPECT_TRUE(holds(page, "Interrupted after 0 of 6 runs"));
+  EXPECT_FALSE(holds(page, "<section id=\"curves\""));
+}
+
+TEST(Page, KnowsItsChartJs) { EXPECT_EQ(chart_js_version().find_first_not_of("0123456789."), std::string::npos); }
+
+}  // namespace
+}  // namespace cogwheel
