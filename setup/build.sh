@@ -5,7 +5,7 @@ executable="$build/cogwheel/cli/cogwheel"
 cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt" 2>/dev/null; }
 
 configure() {  # configure TESTS(ON|OFF)
-  local -a options=(--preset release "-DTORCH_PYTHON=$python" "-DCOGWHEEL_TESTS=$1")
+  local -a options=(--preset release "-DTORCH_PYTHON=$python" "-DCOGWHEEL_TESTS=$1" -DCOGWHEEL_PYTHON_PACKAGE=ON)
   # A build folder that was moved or copied names its old place.
   [[ -z $(cached CMAKE_HOME_DIRECTORY) || $(cached CMAKE_HOME_DIRECTORY) == "$root" ]] || options+=(--fresh)
   if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi

@@ -21,4 +21,4 @@ def _load(path: pathlib.Path) -> None:
 
 
 # COGWHEEL_OPERATORS: another build's library, for those who work on Cogwheel with several build folders.
-_load(pathlib.Path(os.environ.get("COGWHEEL_OPERATORS", pathlib.Path(__file__).parent / "libcogwheel_operators.so")))
+_load(pathlib.Path(os.environ.get("COGWHEEL_OPERATORS", pathlib.Path(__file__).parent / "libcogwheel_ops.so")))

@@ -1,0 +1,293 @@
+"""The operators as PyTorch sees them: registration, derivatives, compilation, shapes without data, and refusals."""
+
+import warnings
+
+import pytest
+import reference
+import torch
+from attention_cases import Shape, grid_inputs, operator_results, random_inputs
+
+import cogwheel
+
+MECHANISMS = sorted(reference.TABLE)
+SMALL = Shape(2, 4, 2, 5, 7, 8, 3)
+
+each_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS)
+each_visibility = pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+
+
+def leaves_of(mechanism, shape=SMALL, dtype=torch.float64):
+    inputs = random_inputs(mechanism, shape).to(dtype)
+    return {name: tensor.requires_grad_() for name, tensor in inputs.tensors().items()}
+
+
+@each_visibility
+@each_mechanism
+def test_attention_is_registered_as_pytorch_demands(mechanism, causal):
+    leaves = leaves_of(mechanism)
+    tensors, parameters = list(leaves.values())[:3], {name: leaves[name] for name in list(leaves)[3:]}
+    torch.library.opcheck(torch.ops.cogwheel.attention.default, (*tensors, mechanism), {"causal": causal, **parameters})
+
+
+@each_mechanism
+def test_attention_weights_is_registered_as_pytorch_demands(mechanism):
+    leaves = leaves_of(mechanism)
+    parameters = {name: leaves[name] for name in list(leaves)[3:]}
+    torch.library.opcheck(
+        torch.ops.cogwheel.attention_weights.default, (leaves["query"], leaves["key"], mechanism), parameters
+    )
+
+
+@pytest.mark.parametrize("mechanism", ["softmax", "cog"])
+def test_scaled_dot_product_attention_is_registered_as_pytorch_demands(mechanism):
+    torch.library.opcheck(
+        torch.ops.cogwheel.scaled_dot_product_attention.default,
+        (*leaves_of(mechanism).values(), mechanism),
+        {"is_causal": True, "enable_gqa": True},
+    )
+
+
+@pytest.mark.parametrize("row_map, sub_heads", [("softmax", 1), ("softmax", 2), ("cog", 1)])
+def test_kernel_operators_are_registered_as_pytorch_demands(row_map, sub_heads):
+    leaves = list(leaves_of("differential" if sub_heads == 2 else row_map).values())[:3]
+    settings = (row_map, 0.3, "causal", sub_heads)
+    torch.library.opcheck(torch.ops.cogwheel.pairwise.default, (*leaves, *settings))
+    detached = [tensor.detach() for tensor in leaves]
+    outputs = torch.ops.cogwheel.pairwise(*detached, *settings)
+    torch.library.opcheck(
+        torch.ops.cogwheel.pairwise_backward.default, (torch.ones_like(outputs[0]), *detached, *outputs, *settings)
+    )
+
+
+@pytest.mark.parametrize("queries, keys", [(5, 7), (7, 5), (1, 6)])
+@each_visibility
+@each_mechanism
+def test_gradients_agree_with_finite_differences(mechanism, causal, queries, keys):
+    leaves = leaves_of(mechanism, Shape(2, 4, 2, queries, keys, 8, 3))
+    names = list(leaves)
+
+    def attention(*tensors):
+        return cogwheel.attention(mechanism=mechanism, causal=causal, **dict(zip(names, tensors)))
+
+    assert torch.autograd.gradcheck(attention, list(leaves.values()))
+
+
+@each_mechanism
+def test_gradients_of_weights_agree_with_finite_differences(mechanism):
+    leaves = leaves_of(mechanism)
+    del leaves["value"]
+    names = list(leaves)
+
+    def attention_weights(*tensors):
+        return cogwheel.attention_weights(mechanism=mechanism, causal=True, **dict(zip(names, tensors)))
+
+    assert torch.autograd.gradcheck(attention_weights, list(leaves.values()))
+
+
+@pytest.mark.parametrize("mechanism", ["softmax", "cog"])
+def test_gradients_of_the_drop_in_agree_with_finite_differences(mechanism):
+    leaves = leaves_of(mechanism)
+
+    def attend(query, key, value):
+        return cogwheel.scaled_dot_product_attention(
+            query, key, value, is_causal=True, enable_gqa=True, mechanism=mechanism
+        )
+
+    assert torch.autograd.gradcheck(attend, list(leaves.values()))
+
+
+@pytest.mark.parametrize("wanted", ["query", "key", "value", "lam"])
+@each_mechanism
+def test_each_gradient_alone_is_the_same(mechanism, wanted):
+    inputs = grid_inputs(mechanism, Shape(2, 4, 2, 65, 70, 16, 24))
+    if wanted not in inputs.tensors():
+        pytest.skip(f"{mechanism} has no parameter {wanted}")
+    everything = operator_results(mechanism, inputs, causal=True)
+    tensors = {name: tensor.detach().clone() for name, tensor in inputs.tensors().items()}
+    tensors[wanted].requires_grad_()
+    out = cogwheel.attention(mechanism=mechanism, causal=True, scale=inputs.scale, **tensors)
+    out.backward(inputs.output_gradient)
+    assert torch.equal(tensors[wanted].grad, everything[wanted])
+    assert all(tensor.grad is None for name, tensor in tensors.items() if name != wanted)
+
+
+@pytest.mark.parametrize("wanted", ["query", "key", "value"])
+@each_mechanism
+def test_a_second_derivative_raises(mechanism, wanted):
+    leaves = leaves_of(mechanism)
+    out = cogwheel.attention(mechanism=mechanism, **leaves)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # create_graph keeps a cycle alive
+        (first,) = torch.autograd.grad(out.square().sum(), [leaves[wanted]], create_graph=True)
+    with pytest.raises((NotImplementedError, RuntimeError), match="derivative"):
+        torch.autograd.grad(first.square().sum(), [leaves["query"]])
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@each_mechanism
+def test_compiles_as_one_graph(mechanism, dynamic):
+    def step(leaves):
+        return cogwheel.attention(mechanism=mechanism, causal=True, **leaves).sin()
+
+    # The tracing is what can fail here, so the compiled graph is run by PyTorch itself; inductor has its own test.
+    compiled = torch.compile(step, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    for queries in (17, 33):
+        leaves = leaves_of(mechanism, Shape(2, 4, 2, queries, 40, 16, 24), torch.float32)
+        expected = step(leaves)
+        actual = compiled(leaves)
+        torch.testing.assert_close(actual, expected, rtol=0, atol=1e-6)
+        gradients = [
+            torch.autograd.grad(output.square().sum(), list(leaves.values())) for output in (actual, expected)
+        ]
+        for ours, theirs in zip(*gradients):
+            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+    torch.compiler.reset()
+
+
+def test_compiles_with_inductor():
+    def step(query, key, value):
+        return cogwheel.attention(query.cos(), key, value, "cog", causal=True).sin() + 1
+
+    leaves = list(leaves_of("cog", dtype=torch.float32).values())
+    actual = torch.compile(step, fullgraph=True)(*leaves)
+    torch.testing.assert_close(actual, step(*leaves), rtol=1e-5, atol=1e-5)
+    torch.compiler.reset()
+
+
+@each_mechanism
+def test_shapes_without_data(mechanism):
+    inputs = {name: tensor.detach().to("meta") for name, tensor in leaves_of(mechanism).items()}
+    out = cogwheel.attention(mechanism=mechanism, **inputs)
+    assert out.device.type == "meta" and out.shape == (2, 4, 5, 3) and out.dtype == torch.float64
+    del inputs["value"]
+    assert cogwheel.attention_weights(mechanism=mechanism, **inputs).shape == (2, 4, 5, 7)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [Shape(0, 4, 2, 5, 7, 8, 3), Shape(2, 4, 2, 0, 7, 8, 3), Shape(2, 4, 2, 5, 0, 8, 3), Shape(2, 4, 2, 0, 0, 8, 3)],
+    ids=str,
+)
+@each_visibility
+@each_mechanism
+def test_nothing_in_gives_nothing_or_zero(mechanism, causal, shape):
+    row = reference.TABLE[mechanism]
+    leaves = {
+        "query": torch.ones(shape.batch, row.sub_heads * shape.heads, shape.queries, shape.head_dim),
+        "key": torch.ones(shape.batch, row.sub_heads * shape.key_heads, shape.keys, shape.head_dim),
+        "value": torch.ones(shape.batch, shape.key_heads, shape.keys, shape.value_dim),
+        **{name: torch.full((shape.heads,), 0.5) for name in row.parameters or {}},
+    }
+    for tensor in leaves.values():
+        tensor.requires_grad_()
+    out = cogwheel.attention(mechanism=mechanism, causal=causal, **leaves)
+    assert out.shape == (shape.batch, shape.heads, shape.queries, shape.value_dim)
+    assert out.count_nonzero() == 0
+    gradients = torch.autograd.grad(out, list(leaves.values()), torch.ones_like(out))
+    for leaf, gradient in zip(leaves.values(), gradients):
+        assert gradient.shape == leaf.shape and gradient.count_nonzero() == 0
+    weights = cogwheel.attention_weights(
+        leaves["query"], leaves["key"], mechanism, **{name: leaves[name] for name in row.parameters or {}}
+    )
+    assert weights.shape == (shape.batch, shape.heads, shape.queries, shape.keys)
+
+
+def tensors(query=(1, 4, 5, 16), key=(1, 2, 7, 16), value=(1, 2, 7, 3)):
+    return [torch.zeros(shape) for shape in (query, key, value)]
+
+
+REFUSALS = {
+    "three dimensions": (lambda: tensors(query=(4, 5, 16)), {}, ["query", "4 dimensions", "[4, 5, 16]"]),
+    "head_dim too small": (lambda: tensors((1, 4, 5, 4), (1, 2, 7, 4)), {}, ["head_dim", "8 to 256", "4"]),
+    "head_dim too large": (lambda: tensors((1, 4, 5, 264), (1, 2, 7, 264)), {}, ["head_dim", "8 to 256", "264"]),
+    "head_dim differs": (lambda: tensors(key=(1, 2, 7, 24)), {}, ["key head_dim", "16 (as query)", "24"]),
+    "batch differs": (lambda: tensors(key=(3, 2, 7, 16)), {}, ["key batch", "1 (as query)", "3"]),
+    "heads do not divide": (lambda: tensors(key=(1, 3, 7, 16)), {}, ["key heads", "divisor", "4", "3"]),
+    "no key heads": (lambda: tensors(key=(1, 0, 7, 16), value=(1, 0, 7, 3)), {}, ["key heads", "0"]),
+    "value heads differ": (lambda: tensors(value=(1, 4, 7, 3)), {}, ["value heads", "2 (as key)", "4"]),
+    "value length differs": (lambda: tensors(value=(1, 2, 8, 3)), {}, ["value length", "7 (as key)", "8"]),
+    "value without width": (lambda: tensors(value=(1, 2, 7, 0)), {}, ["value width", "0"]),
+    "integers": (lambda: [tensor.long() for tensor in tensors()], {}, ["query dtype", "float32 or float64", "Long"]),
+    "half precision": (lambda: [tensor.half() for tensor in tensors()], {}, ["query dtype", "Half"]),
+    "mixed dtypes": (
+        lambda: [tensor.to(dtype) for tensor, dtype in zip(tensors(), (torch.float32, torch.float64, torch.float32))],
+        {},
+        ["key dtype", "Float (as query)", "Double"],
+    ),
+    "mixed devices": (
+        lambda: [tensor.to(device) for tensor, device in zip(tensors(), ("cpu", "cpu", "meta"))],
+        {},
+        ["value device", "cpu (as query)", "meta"],
+    ),
+    "infinite scale": (tensors, {"scale": float("inf")}, ["scale", "finite", "inf"]),
+    "a layer": (tensors, {"mechanism": "symmetric"}, ["mechanism", "symmetric", "layer"]),
+    "a misspelt name": (tensors, {"mechanism": "softmaxx"}, ["mechanism", "softmax", "softmaxx"]),
+    "another misspelt name": (tensors, {"mechanism": "Diferential"}, ["mechanism", "differential", "Diferential"]),
+    "differential without lam": (
+        lambda: tensors((1, 8, 5, 16), (1, 4, 7, 16)),
+        {"mechanism": "differential"},
+        ["lam", "[H]", "nothing"],
+    ),
+    "differential with an odd number of sub-heads": (
+        lambda: tensors((1, 3, 5, 16), (1, 2, 7, 16), (1, 1, 7, 3)),
+        {"mechanism": "differential", "lam": torch.zeros(1)},
+        ["query heads", "multiple of 2", "3"],
+    ),
+    "lam of another length": (
+        lambda: tensors((1, 8, 5, 16), (1, 4, 7, 16)),
+        {"mechanism": "differential", "lam": torch.zeros(3)},
+        ["lam", "[4] or broadcastable to [1, 4, 5]", "[3]"],
+    ),
+    "lam with too many dimensions": (
+        lambda: tensors((1, 8, 5, 16), (1, 4, 7, 16)),
+        {"mechanism": "differential", "lam": torch.zeros(1, 4, 5, 1)},
+        ["lam", "broadcastable", "[1, 4, 5, 1]"],
+    ),
+    "lam of another dtype": (
+        lambda: tensors((1, 8, 5, 16), (1, 4, 7, 16)),
+        {"mechanism": "differential", "lam": torch.zeros(4, dtype=torch.float64)},
+        ["lam dtype", "Float", "Double"],
+    ),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_refuses_in_one_line(refusal):
+    make, options, words = REFUSALS[refusal]
+    with pytest.raises(ValueError) as caught:
+        cogwheel.attention(*make(), **options)
+    message = str(caught.value)
+    assert "\n" not in message, message
+    assert message.startswith("attention: ") and ": expected " in message and ", got " in message, message
+    for word in words:
+        assert word in message, message
+
+
+def test_refuses_parameters_that_the_mechanism_does_not_have():
+    with pytest.raises(TypeError, match=r"^attention: parameters of cog: expected no parameter of its own, got lam$"):
+        cogwheel.attention(*tensors(), "cog", lam=torch.zeros(4))
+    with pytest.raises(TypeError, match=r"^attention_weights: parameters of differential: expected lam, got lambda_$"):
+        cogwheel.attention_weights(*tensors()[:2], "differential", lambda_=torch.zeros(4))
+    with pytest.raises(ValueError, match="mechanism: expected"):
+        cogwheel.attention(*tensors(), "unheard_of", lam=torch.zeros(4))
+
+
+def test_refusals_change_nothing():
+    """After a refusal the next call is as good as ever."""
+    query, key, value = tensors()
+    with pytest.raises(ValueError):
+        cogwheel.attention(query, key, value[:, :, :3])
+    assert cogwheel.attention(query, key, value + 1).sub(1).abs().max() <= 1e-6
+
+
+def test_catalogue():
+    catalogue = cogwheel.mechanisms()
+    assert [entry["name"] for entry in catalogue] == ["softmax", "cog", "differential", "symmetric"]
+    for entry in catalogue:
+        assert set(entry) == {"name", "title", "family", "level", "parameters", "formula", "range", "citation"}
+        assert isinstance(entry["parameters"], list)
+        assert all(entry[key] for key in entry if key != "parameters"), entry
+    assert catalogue[2]["parameters"] == ["lam"]
+    assert {entry["name"]: entry["level"] for entry in catalogue}["symmetric"] == "layer"
+    catalogue[0]["name"] = "mine"
+    assert cogwheel.mechanisms()[0]["name"] == "softmax"

@@ -1,0 +1,73 @@
+"""The drop-in against torch's own function: the same call gives the same numbers."""
+
+import inspect
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention as torch_attention
+
+import cogwheel
+
+
+def random(*shape, seed):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64, requires_grad=True)
+
+
+CALLS = {
+    "plain": ((2, 4, 50, 24), (2, 4, 60, 24), (2, 4, 60, 33), {}),
+    "causal": ((2, 4, 60, 24), (2, 4, 60, 24), (2, 4, 60, 33), {"is_causal": True}),
+    "causal, fewer queries": ((2, 4, 50, 24), (2, 4, 60, 24), (2, 4, 60, 33), {"is_causal": True}),
+    "causal, fewer keys": ((2, 4, 60, 24), (2, 4, 50, 24), (2, 4, 50, 33), {"is_causal": True}),
+    "scale": ((2, 4, 50, 24), (2, 4, 60, 24), (2, 4, 60, 24), {"scale": 0.5}),
+    "scale and causal": ((2, 4, 50, 24), (2, 4, 60, 24), (2, 4, 60, 24), {"scale": -0.5, "is_causal": True}),
+    "grouped": ((2, 6, 50, 24), (2, 2, 60, 24), (2, 2, 60, 33), {"enable_gqa": True}),
+    "grouped, causal": ((2, 6, 60, 24), (2, 3, 60, 24), (2, 3, 60, 33), {"enable_gqa": True, "is_causal": True}),
+    "grouped, one each": ((2, 4, 50, 24), (2, 4, 60, 24), (2, 4, 60, 33), {"enable_gqa": True}),
+    "three dimensions": ((3, 50, 24), (3, 60, 24), (3, 60, 33), {"is_causal": True}),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_same_numbers_as_torch(call):
+    query_shape, key_shape, value_shape, options = CALLS[call]
+    results = []
+    for attend in (cogwheel.scaled_dot_product_attention, torch_attention):
+        leaves = [
+            random(*shape, seed=seed) for seed, shape in enumerate((query_shape, key_shape, value_shape))
+        ]
+        out = attend(*leaves, **options)
+        results.append([out, *torch.autograd.grad(out.sin().sum(), leaves)])
+    for ours, theirs in zip(*results):
+        assert ours.shape == theirs.shape
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_same_signature_as_torch():
+    ours = list(inspect.signature(cogwheel.scaled_dot_product_attention).parameters.values())
+    names = ["query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa"]
+    assert [parameter.name for parameter in ours] == [*names, "mechanism"]
+    assert [parameter.default for parameter in ours[3:8]] == [None, 0.0, False, None, False]
+
+
+def test_grouped_heads_must_be_asked_for():
+    query, key = random(1, 4, 5, 8, seed=0), random(1, 2, 5, 8, seed=1)
+    with pytest.raises(RuntimeError):
+        torch_attention(query, key, key)
+    with pytest.raises(ValueError, match="key heads.*enable_gqa"):
+        cogwheel.scaled_dot_product_attention(query, key, key)
+
+
+def test_masks_and_dropout_are_refused():
+    query = random(1, 4, 5, 8, seed=0)
+    with pytest.raises(NotImplementedError, match="^scaled_dot_product_attention: attn_mask: expected None"):
+        cogwheel.scaled_dot_product_attention(query, query, query, torch.ones(5, 5, dtype=torch.bool))
+    with pytest.raises(NotImplementedError, match="^scaled_dot_product_attention: dropout_p: expected 0.*got 0.1$"):
+        cogwheel.scaled_dot_product_attention(query, query, query, dropout_p=0.1)
+
+
+def test_another_mechanism_takes_the_place_of_softmax():
+    query, key, value = (random(1, 4, 9, 8, seed=seed) for seed in range(3))
+    out = cogwheel.scaled_dot_product_attention(query, key, value, is_causal=True, mechanism="cog")
+    assert torch.equal(out, cogwheel.attention(query, key, value, "cog", causal=True))
+    with pytest.raises(ValueError, match="lam"):
+        cogwheel.scaled_dot_product_attention(query, key, value, mechanism="differential")
