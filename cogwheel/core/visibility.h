@@ -23,7 +23,7 @@ struct Visibility {
   std::int64_t keys = 0;
   bool causal = false;
   std::int64_t diagonal = 0;  // causal query i sees keys j ≤ i + diagonal; keys − queries aligns the last with the last
-  std::int64_t window = 0;    // the last `window` keys that a causal query sees, itself included; 0: all of them
+  std::int64_t window = 0;  // the last `window` keys that a causal query sees, itself included; 0: all of them
 
   constexpr KeyRange of(std::int64_t query) const {
     if (!causal) return {0, keys};

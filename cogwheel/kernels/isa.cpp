@@ -13,13 +13,13 @@ namespace cogwheel {
 std::span<const InstructionSet> instruction_sets() {
   static const std::array sets = {
 #if HWY_ARCH_X86
-      InstructionSet{"avx512", (hwy::SupportedTargets() & HWY_AVX3) != 0},
-      InstructionSet{"avx2", (hwy::SupportedTargets() & HWY_AVX2) != 0},
-      InstructionSet{"portable", true},
+    InstructionSet{"avx512", (hwy::SupportedTargets() & HWY_AVX3) != 0},
+    InstructionSet{"avx2", (hwy::SupportedTargets() & HWY_AVX2) != 0},
+    InstructionSet{"portable", true},
 #elif HWY_ARCH_ARM_A64
-      InstructionSet{"neon", true},
+    InstructionSet{"neon", true},
 #else
-      InstructionSet{"portable", true},
+    InstructionSet{"portable", true},
 #endif
   };
   return sets;

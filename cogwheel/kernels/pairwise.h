@@ -83,7 +83,7 @@ PairwiseKernel<T> pairwise_kernel(std::string_view mechanism);
 // Every kernel in the table, for `cogwheel list kernels`.
 struct KernelEntry {
   std::string_view mechanism, device, isa, dtype;
-  bool chosen;             // by pairwise_kernel on this machine
+  bool chosen;              // by pairwise_kernel on this machine
   std::string_view reason;  // why it is chosen or not
 };
 std::vector<KernelEntry> available_kernels();

@@ -58,8 +58,8 @@ concept SinkMap = EnergyMap<Map, V> && requires(const Map map) {
 // A map with learnable scalars θ, one set per head. It is made from them by `with`, and says how f, g and N move with
 // each. The names are the names of the arguments that users pass.
 template <class Map, class V>
-concept LearnableMap = RowMap<Map, V> && requires(const Map map, V x, Row<V> row,
-                                                  std::array<double, Map::parameter_names.size()> theta) {
+concept LearnableMap = RowMap<Map, V> &&
+    requires(const Map map, V x, Row<V> row, std::array<double, Map::parameter_names.size()> theta) {
   { Map::with(theta) } -> std::same_as<Map>;
   { map.parameter_slopes(x, row) } -> std::same_as<std::array<Terms<V>, Map::parameter_names.size()>>;  // f_θ and g_θ
   { map.normalizer_parameter_slopes(x, row) } -> std::same_as<std::array<V, Map::parameter_names.size()>>;  // N_θ

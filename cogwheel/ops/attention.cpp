@@ -43,8 +43,7 @@ at::Tensor broadcast_lam(const at::Tensor& lam, const at::Tensor& output) {
   if (lam.scalar_type() != output.scalar_type())
     refuse("lam dtype", std::string(c10::toString(output.scalar_type())) + " (as query)",
            c10::toString(lam.scalar_type()));
-  if (lam.device() != output.device())
-    refuse("lam device", output.device().str() + " (as query)", lam.device().str());
+  if (lam.device() != output.device()) refuse("lam device", output.device().str() + " (as query)", lam.device().str());
   const auto wrong_shape = [&] {
     const auto sizes = output.sym_sizes();
     std::ostringstream expected;
@@ -66,7 +65,8 @@ at::Tensor attend(const Mechanism& mechanism, const at::Tensor& query, const at:
   const auto [output, shift, mass] = pairwise(query, key, value, mechanism.member, scale, mask, mechanism.sub_heads);
   if (mechanism.kind == MechanismKind::row_map) return output;
   // Σ coefficient · member over adjacent sub-heads, with coefficients 1 and −λ.
-  const at::Tensor first = output.slice_symint(1, 0, c10::nullopt, 2), second = output.slice_symint(1, 1, c10::nullopt, 2);
+  const at::Tensor first = output.slice_symint(1, 0, c10::nullopt, 2),
+                   second = output.slice_symint(1, 1, c10::nullopt, 2);
   return first - broadcast_lam(*lam, first) * second;
 }
 
@@ -99,8 +99,8 @@ at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, c10
   const c10::SymInt keys = key.sym_size(2);
   if (keys == 0)
     return query.new_zeros_symint({query.sym_size(0), query.sym_size(1) / found.sub_heads, query.sym_size(2), 0});
-  const at::Tensor identity =
-      at::eye_symint(keys, query.options()).expand_symint({key.sym_size(0), key.sym_size(1) / found.sub_heads, keys, keys});
+  const at::Tensor identity = at::eye_symint(keys, query.options())
+                                  .expand_symint({key.sym_size(0), key.sym_size(1) / found.sub_heads, keys, keys});
   return attend(found, query, key, identity, mask_of(causal), scale_of(query, scale), lam);
 }
 

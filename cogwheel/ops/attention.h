@@ -9,9 +9,9 @@
 namespace cogwheel {
 
 struct AttentionOptions {
-  bool causal = false;              // the last query sees the last key, also where queries ≠ keys
-  std::optional<double> scale;      // 1/√head_dim unless given
-  std::optional<at::Tensor> lam;    // differential only: λ, [H] or broadcastable to [B, H, N]
+  bool causal = false;            // the last query sees the last key, also where queries ≠ keys
+  std::optional<double> scale;    // 1/√head_dim unless given
+  std::optional<at::Tensor> lam;  // differential only: λ, [H] or broadcastable to [B, H, N]
 };
 
 // query [B, H, N, D], key [B, Hk, M, D], value [B, Hk, M, Dv] → [B, H, N, Dv]; Hk divides H (grouped queries).

@@ -57,8 +57,7 @@ void check_query_key(const at::Tensor& query, const at::Tensor& key, std::int64_
   check_tensor("query", query);
   check_like_query("key", key, query);
   const c10::SymInt head_dim = query.sym_size(3);
-  if (head_dim < least_head_dim || head_dim > most_head_dim)
-    refuse("query head_dim", "8 to 256", text(head_dim));
+  if (head_dim < least_head_dim || head_dim > most_head_dim) refuse("query head_dim", "8 to 256", text(head_dim));
   if (key.sym_size(3) != head_dim) refuse("key head_dim", text(head_dim) + " (as query)", text(key.sym_size(3)));
   const c10::SymInt query_heads = query.sym_size(1), key_heads = key.sym_size(1);
   if (sub_heads > 1)

@@ -43,9 +43,9 @@ auto find_operator(const char* name) {
 
 PairwiseOutputs pairwise(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                          std::string_view mechanism, double scale, std::string_view mask, std::int64_t sub_heads) {
-  static const auto handle = find_operator<PairwiseOutputs(const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                                                           c10::string_view, double, c10::string_view, std::int64_t)>(
-      "cogwheel::pairwise");
+  static const auto handle =
+      find_operator<PairwiseOutputs(const at::Tensor&, const at::Tensor&, const at::Tensor&, c10::string_view, double,
+                                    c10::string_view, std::int64_t)>("cogwheel::pairwise");
   return handle.call(query, key, value, mechanism, scale, mask, sub_heads);
 }
 
@@ -53,10 +53,9 @@ PairwiseOutputs pairwise_backward(const at::Tensor& gradient, const at::Tensor& 
                                   const at::Tensor& value, const at::Tensor& output, const at::Tensor& shift,
                                   const at::Tensor& mass, std::string_view mechanism, double scale,
                                   std::string_view mask, std::int64_t sub_heads) {
-  static const auto handle =
-      find_operator<PairwiseOutputs(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                                    const at::Tensor&, const at::Tensor&, const at::Tensor&, c10::string_view, double,
-                                    c10::string_view, std::int64_t)>("cogwheel::pairwise_backward");
+  static const auto handle = find_operator<PairwiseOutputs(
+      const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+      const at::Tensor&, c10::string_view, double, c10::string_view, std::int64_t)>("cogwheel::pairwise_backward");
   return handle.call(gradient, query, key, value, output, shift, mass, mechanism, scale, mask, sub_heads);
 }
 

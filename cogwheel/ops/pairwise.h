@@ -18,8 +18,9 @@ namespace cogwheel {
 // How `mask` names what a query sees.
 namespace mask {
 inline constexpr std::string_view full = "full";
-inline constexpr std::string_view causal = "causal";              // the last query sees the last key
-inline constexpr std::string_view causal_first = "causal_first";  // the first query sees just the first key, as in torch
+inline constexpr std::string_view causal = "causal";  // the last query sees the last key
+inline constexpr std::string_view causal_first =
+    "causal_first";  // the first query sees just the first key, as in torch
 }  // namespace mask
 
 // Throws ValueError for any other name.

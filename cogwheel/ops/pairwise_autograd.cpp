@@ -13,8 +13,8 @@ using torch::autograd::variable_list;
 class Pairwise : public torch::autograd::Function<Pairwise> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key,
-                               const at::Tensor& value, c10::string_view mechanism, double scale,
-                               c10::string_view mask, std::int64_t sub_heads) {
+                               const at::Tensor& value, c10::string_view mechanism, double scale, c10::string_view mask,
+                               std::int64_t sub_heads) {
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto [output, shift, mass] = pairwise(query, key, value, mechanism, scale, mask, sub_heads);
     context->save_for_backward({query, key, value, output, shift, mass});
@@ -45,13 +45,14 @@ class PairwiseBackwardOnce : public torch::autograd::Function<PairwiseBackwardOn
                                const at::Tensor& shift, const at::Tensor& mass, c10::string_view mechanism,
                                double scale, c10::string_view mask, std::int64_t sub_heads) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [query_gradient, key_gradient, value_gradient] = pairwise_backward(
-        gradient, query, key, value, output, shift, mass, mechanism, scale, mask, sub_heads);
+    const auto [query_gradient, key_gradient, value_gradient] =
+        pairwise_backward(gradient, query, key, value, output, shift, mass, mechanism, scale, mask, sub_heads);
     return {query_gradient, key_gradient, value_gradient};
   }
 
   static variable_list backward(AutogradContext*, const variable_list&) {
-    TORCH_CHECK_NOT_IMPLEMENTED(false, "attention: derivative: expected the first, got the second; the fused kernels have none");
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        false, "attention: derivative: expected the first, got the second; the fused kernels have none");
   }
 };
 
@@ -66,8 +67,8 @@ PairwiseOutputs backward_autograd(const at::Tensor& gradient, const at::Tensor& 
                                   const at::Tensor& value, const at::Tensor& output, const at::Tensor& shift,
                                   const at::Tensor& mass, c10::string_view mechanism, double scale,
                                   c10::string_view mask, std::int64_t sub_heads) {
-  const auto outputs = PairwiseBackwardOnce::apply(gradient, query, key, value, output, shift, mass, mechanism, scale,
-                                                   mask, sub_heads);
+  const auto outputs =
+      PairwiseBackwardOnce::apply(gradient, query, key, value, output, shift, mass, mechanism, scale, mask, sub_heads);
   return {outputs[0], outputs[1], outputs[2]};
 }
 

@@ -22,7 +22,7 @@
 #include <hwy/detect_targets.h>
 #undef HWY_TARGET
 #define HWY_TARGET COGWHEEL_HWY_TARGET
-#include <hwy/highway.h>
 #include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();

@@ -4,6 +4,8 @@
 // share them in order. The gradient of a query is summed over the chunks; their number follows from the shape alone and
 // their parts are added in index order, so that gradients are the same bit for bit for any number of workers.
 #pragma once
+#include "cogwheel/kernels/cpu/pairwise_rows.h"
+#include "cogwheel/kernels/cpu/tile_product.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 
@@ -16,14 +18,14 @@ class BackwardEngine {
   static constexpr std::int64_t partial_bytes = std::int64_t{64} << 20;
 
   struct Buffers {
-    T *key_panel, *value_panel;              // [width][64]
-    T *key_rows;                             // [64][head_dim], padded
-    T *weights, *score_gradients;            // [block_queries][64]
-    T *gradients, *deltas;                   // do/N [queries][value_dim], (do·o) N′/N [queries]
-    T *queries;                              // padded copy where rows are no whole vectors
-    T *query_gradient;                       // [queries][head_dim]
-    T *key_gradient, *value_gradient;        // [chunk][width]
-    bool* query_has_non_finite;              // [blocks of 64 queries]
+    T *key_panel, *value_panel;        // [width][64]
+    T* key_rows;                       // [64][head_dim], padded
+    T *weights, *score_gradients;      // [block_queries][64]
+    T *gradients, *deltas;             // do/N [queries][value_dim], (do·o) N′/N [queries]
+    T* queries;                        // padded copy where rows are no whole vectors
+    T* query_gradient;                 // [queries][head_dim]
+    T *key_gradient, *value_gradient;  // [chunk][width]
+    bool* query_has_non_finite;        // [blocks of 64 queries]
   };
 
   struct Chunk {
@@ -62,7 +64,7 @@ class BackwardEngine {
 
  private:
   struct Partials {
-    T* query_gradients;          // [chunks][batch · query_heads][queries][head_dim], where there is more than one chunk
+    T* query_gradients;  // [chunks][batch · query_heads][queries][head_dim], where there is more than one chunk
     double* parameter_gradients;  // [chunks][batch · query_heads][parameters]
   };
 
@@ -77,8 +79,8 @@ class BackwardEngine {
   Partials take_partials(WorkspaceLayout& layout) const {
     const auto heads = static_cast<std::size_t>(chunks_ * shape_.batch * shape_.query_heads);
     Partials partials;
-    partials.query_gradients = layout.take<T>(
-        chunks_ > 1 ? heads * static_cast<std::size_t>(shape_.queries * shape_.head_dim) : 0);
+    partials.query_gradients =
+        layout.take<T>(chunks_ > 1 ? heads * static_cast<std::size_t>(shape_.queries * shape_.head_dim) : 0);
     partials.parameter_gradients = layout.take<double>(heads * parameters);
     return partials;
   }
@@ -109,7 +111,8 @@ class BackwardEngine {
     WorkspaceLayout layout(thread_workspace(Scratch::task, measured.bytes()));
     const Buffers buffers = take_buffers(layout);
 
-    Chunk chunk{.index = chunk_index, .begin = std::min(chunk_index * chunk_keys_, shape_.keys), .end = 0, .queries = {}};
+    Chunk chunk{
+        .index = chunk_index, .begin = std::min(chunk_index * chunk_keys_, shape_.keys), .end = 0, .queries = {}};
     chunk.end = std::min(chunk.begin + chunk_keys_, shape_.keys);
     if (chunk.begin < chunk.end)
       chunk.queries = {visibility_.seeing(chunk.begin, shape_.queries).begin,
@@ -149,8 +152,8 @@ class BackwardEngine {
       store_scaled(buffers.query_gradient + i * key_width_, shape_.head_dim, V(problem_.scale), to);
     }
     std::copy_n(parameter_gradient.begin(), parameters,
-                partials.parameter_gradients + (chunk.index * shape_.batch * shape_.query_heads + head) *
-                                                   static_cast<std::int64_t>(parameters));
+                partials.parameter_gradients +
+                    (chunk.index * shape_.batch * shape_.query_heads + head) * static_cast<std::int64_t>(parameters));
   }
 
   VectorRows<T> whole_queries(std::int64_t batch, std::int64_t query_head, const Buffers& buffers) const {
@@ -165,8 +168,8 @@ class BackwardEngine {
     const QueryRange range = parameters > 0 && chunk.index == 0 ? QueryRange{0, shape_.queries} : chunk.queries;
     for (std::int64_t i = range.begin; i < range.end; i += V::lanes) {
       const std::int64_t count = std::min<std::int64_t>(V::lanes, range.end - i);
-      const auto totals = row_totals<Map, T>(map, problem_.mass + totals_at + i, problem_.shift + totals_at + i, i,
-                                             count, visibility_);
+      const auto totals =
+          row_totals<Map, T>(map, problem_.mass + totals_at + i, problem_.shift + totals_at + i, i, count, visibility_);
       for (std::int64_t r = 0; r < count; ++r) {
         const T* gradient = problem_.output_gradient.row(batch, query_head, i + r);
         const T* output = problem_.output.row(batch, query_head, i + r);
@@ -220,8 +223,7 @@ class BackwardEngine {
       for (std::int64_t r = 0; r < rows; r += group_rows)
         differentiate_group(map, batch, query_head, first_query, r, std::min(group_rows, rows - r), first_key, count,
                             key_rows, key_has_non_finite, buffers, parameter_gradient);
-      add_key_gradients(batch, query_head, first_query, rows, first_key, count, queries,
-                        first_key - chunk.begin, buffers);
+      add_key_gradients(first_query, rows, first_key, count, queries, first_key - chunk.begin, buffers);
     }
   }
 
@@ -236,10 +238,11 @@ class BackwardEngine {
     const std::int64_t end = std::min(of_last.end - first_key, keys);
     T* weights = buffers.weights + r * panel_keys;
     T* score_gradients = buffers.score_gradients + r * panel_keys;
-    const std::int64_t first = std::min(begin, end) / V::lanes * V::lanes, last = padded<T>(std::max<std::int64_t>(end, 0));
-    const bool some_hidden = of_last.begin - first_key > first || of_first.end - first_key < last || last > keys;
-    if (some_hidden) {
-      // What no product below writes is read as a weight of 0 where keys gather over rows.
+    const std::int64_t first = std::min(begin, end) / V::lanes * V::lanes,
+                       last = padded<T>(std::max<std::int64_t>(end, 0));
+    const bool some_hidden = of_last.begin - first_key > first || of_first.end - first_key < last;
+    if (some_hidden || first > 0 || last < keys) {
+      // Where keys gather over rows they also read what no product below writes: a weight of 0.
       std::fill_n(weights, rows * panel_keys, T(0));
       std::fill_n(score_gradients, rows * panel_keys, T(0));
     }
@@ -311,23 +314,23 @@ class BackwardEngine {
   }
 
   // Gathers the tile over its rows: dK += dSᵀ Q, dV += Aᵀ (do/N).
-  void add_key_gradients(std::int64_t batch, std::int64_t query_head, std::int64_t first_query, std::int64_t rows,
-                         std::int64_t first_key, std::int64_t keys, const VectorRows<T>& queries,
-                         std::int64_t key_in_chunk, const Buffers& buffers) const {
-    static_cast<void>(batch), static_cast<void>(query_head);
+  void add_key_gradients(std::int64_t first_query, std::int64_t rows, std::int64_t first_key, std::int64_t keys,
+                         const VectorRows<T>& queries, std::int64_t key_in_chunk, const Buffers& buffers) const {
     const auto gather = [&](std::int64_t key, std::int64_t count, std::int64_t from, std::int64_t to) {
       if (from >= to) return;
       const std::int64_t query = first_query + from;
-      add_product<T>(count, vectors_of<T>(value_width_), to - from,
-                     {buffers.weights + from * panel_keys + key, 1, panel_keys, buffers.gradients + query * value_width_,
-                      value_width_, buffers.value_gradient + (key_in_chunk + key) * value_width_, value_width_});
+      add_product<T>(
+          count, vectors_of<T>(value_width_), to - from,
+          {buffers.weights + from * panel_keys + key, 1, panel_keys, buffers.gradients + query * value_width_,
+           value_width_, buffers.value_gradient + (key_in_chunk + key) * value_width_, value_width_});
       add_product<T>(count, vectors_of<T>(key_width_), to - from,
                      {buffers.score_gradients + from * panel_keys + key, 1, panel_keys, queries.row(query),
                       queries.row_stride, buffers.key_gradient + (key_in_chunk + key) * key_width_, key_width_});
     };
     const auto rows_seeing = [&](std::int64_t first, std::int64_t last) {
-      return QueryRange{std::max(visibility_.seeing(first_key + first, shape_.queries).begin - first_query, std::int64_t{0}),
-                        std::min(visibility_.seeing(first_key + last, shape_.queries).end - first_query, rows)};
+      return QueryRange{
+          std::max(visibility_.seeing(first_key + first, shape_.queries).begin - first_query, std::int64_t{0}),
+          std::min(visibility_.seeing(first_key + last, shape_.queries).end - first_query, rows)};
     };
     const QueryRange of_first = rows_seeing(0, 0), of_last = rows_seeing(keys - 1, keys - 1);
     const bool some_hidden = of_last.begin > 0 || of_first.end < rows;

@@ -1,21 +1,18 @@
 // The pairwise engine for one instruction set. Read inside the region of a target (isa_begin.h), after the map.
 #pragma once
-#include "cogwheel/kernels/cpu/vector.h"
-#include "cogwheel/kernels/cpu/tile_product.h"
-#include "cogwheel/kernels/cpu/pairwise_rows.h"
-#include "cogwheel/kernels/cpu/pairwise_forward.h"
 #include "cogwheel/kernels/cpu/pairwise_backward.h"
+#include "cogwheel/kernels/cpu/pairwise_forward.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 
 template <class Map, class T>
-  requires RowMap<Map, Vector<T>>
+requires RowMap<Map, Vector<T>>
 void pairwise_forward(const PairwiseForward<T>& problem, const Executor& executor) {
   ForwardEngine<Map, T>(problem).run(executor);
 }
 
 template <class Map, class T>
-  requires RowMap<Map, Vector<T>>
+requires RowMap<Map, Vector<T>>
 void pairwise_backward(const PairwiseBackward<T>& problem, const Executor& executor) {
   BackwardEngine<Map, T>(problem).run(executor);
 }

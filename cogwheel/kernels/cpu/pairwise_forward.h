@@ -1,5 +1,7 @@
 // Pairwise attention forward: one sweep over the keys with a running maximum, O(1) memory per query.
 #pragma once
+#include "cogwheel/kernels/cpu/pairwise_rows.h"
+#include "cogwheel/kernels/cpu/tile_product.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 
@@ -12,9 +14,9 @@ class ForwardEngine {
 
   // Keys and values of one head, ready for the products.
   struct Head {
-    const T* key_panels;                  // [panels][head_dim][64]
-    VectorRows<T> value;                  // [keys][value_dim]
-    const bool* value_has_non_finite;     // [panels]
+    const T* key_panels;               // [panels][head_dim][64]
+    VectorRows<T> value;               // [keys][value_dim]
+    const bool* value_has_non_finite;  // [panels]
   };
 
   struct HeadMemory {
@@ -68,8 +70,8 @@ class ForwardEngine {
     WorkspaceLayout one;
     take_head(one);
     const std::int64_t key_heads = shape_.batch * shape_.key_heads();
-    auto* base = static_cast<std::byte*>(
-        thread_workspace(Scratch::call, one.bytes() * static_cast<std::size_t>(key_heads)));
+    auto* base =
+        static_cast<std::byte*>(thread_workspace(Scratch::call, one.bytes() * static_cast<std::size_t>(key_heads)));
     const auto memory_of = [&](std::int64_t key_head) {
       WorkspaceLayout layout(base + key_head * static_cast<std::int64_t>(one.bytes()));
       return take_head(layout);
@@ -129,7 +131,7 @@ class ForwardEngine {
                       memory.panels + first * shape_.head_dim);
       if (with_values)
         memory.flags[p] = any_non_finite(problem_.value.row(batch, value_head, first), problem_.value.row_stride, count,
-                                  shape_.value_dim);
+                                         shape_.value_dim);
     }
     if (with_values)
       in_whole_vectors(problem_.value.row(batch, value_head, 0), problem_.value.row_stride, shape_.keys,
@@ -177,9 +179,9 @@ class ForwardEngine {
     for (std::int64_t x = first; x < last;) {
       const std::int64_t panel_end = std::min(x / panel_keys * panel_keys + panel_keys, last);
       const T* panel = head.key_panels + (first_key + x) / panel_keys * panel_keys * shape_.head_dim;
-      product<T>(rows, (panel_end - x) / V::lanes, shape_.head_dim,
-                 {queries, problem_.query.row_stride, 1, panel + x % panel_keys, panel_keys, buffers.scores + x,
-                  block_keys});
+      product<T>(
+          rows, (panel_end - x) / V::lanes, shape_.head_dim,
+          {queries, problem_.query.row_stride, 1, panel + x % panel_keys, panel_keys, buffers.scores + x, block_keys});
       x = panel_end;
     }
 
@@ -254,9 +256,9 @@ class ForwardEngine {
   void add_values(std::int64_t rows, std::int64_t first_key, std::int64_t first, std::int64_t end, bool some_hidden,
                   const SpanOf& span_of, const Head& head, const T* weights, const T* alpha, T* sums) const {
     const auto add = [&](std::int64_t row, std::int64_t count, std::int64_t from, std::int64_t to) {
-      const ProductOperands<T> operands{weights + row * block_keys + from, block_keys, 1,
-                                        head.value.row(first_key + from), head.value.row_stride,
-                                        sums + row * value_width_, value_width_};
+      const ProductOperands<T> operands{
+          weights + row * block_keys + from, block_keys,  1, head.value.row(first_key + from), head.value.row_stride,
+          sums + row * value_width_,         value_width_};
       if constexpr (has_energy)
         rescale_add_product<T>(count, vectors_of<T>(value_width_), to - from, operands, alpha + row);
       else

@@ -1,5 +1,6 @@
 // What both directions of the pairwise engine share: packing, and row maps applied to rows of a tile.
 #pragma once
+#include "cogwheel/kernels/cpu/vector.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 
@@ -24,7 +25,7 @@ constexpr std::int64_t panels_of(std::int64_t keys) { return (keys + panel_keys 
 template <class Map>
 constexpr std::size_t parameter_count = 0;
 template <class Map>
-  requires LearnableMap<Map, double>
+requires LearnableMap<Map, double>
 constexpr std::size_t parameter_count<Map> = Map::parameter_names.size();
 
 // The map of one query head.
@@ -169,7 +170,7 @@ HWY_INLINE RowTotals<Map, T> row_totals(const Map& map, const T* mass, const T* 
   RowTotals<Map, T> totals;
   V::select(keys > V(T(0)), normalizer.value, V(T(1))).store(totals.value);
   V::select(keys > V(T(0)), normalizer.slope, V(T(0))).store(totals.slope);
-  if constexpr (parameter_count<Map> > 0) {
+  if constexpr (parameter_count < Map >> 0) {
     const auto slopes = map.normalizer_parameter_slopes(total, row);
     for (std::size_t p = 0; p < slopes.size(); ++p)
       V::select(keys > V(T(0)), slopes[p], V(T(0))).store(totals.parameter_slope[p].data());

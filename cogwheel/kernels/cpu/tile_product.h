@@ -1,4 +1,5 @@
-// The one product behind every step of the pairwise engine: C = A·B, C += A·B or C = diag(α)·C + A·B, in register tiles.
+// The one product behind every step of the pairwise engine: C = A·B, C += A·B or C = diag(α)·C + A·B, in register
+// tiles.
 //
 // A is read one scalar at a time, so that its transpose is a matter of strides; B and C are read and written in whole
 // vectors. Each element of C is one chain of fused multiply-adds in the order of `inner`, whatever the tile: a score
@@ -11,11 +12,11 @@ namespace cogwheel::HWY_NAMESPACE {
 
 template <class T>
 struct ProductOperands {
-  const T* a;                    // element (r, k) at a[r·a_row + k·a_inner]
+  const T* a;  // element (r, k) at a[r·a_row + k·a_inner]
   std::int64_t a_row, a_inner;
-  const T* b;                    // row k at b + k·b_row
+  const T* b;  // row k at b + k·b_row
   std::int64_t b_row;
-  T* c;                          // row r at c + r·c_row
+  T* c;  // row r at c + r·c_row
   std::int64_t c_row;
 };
 

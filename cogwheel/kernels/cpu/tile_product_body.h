@@ -1,5 +1,7 @@
 // The definitions of tile_product.h, read once per instruction set.
 #pragma once
+#include "cogwheel/kernels/cpu/tile_product.h"
+#include "cogwheel/kernels/cpu/vector.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 namespace {
@@ -94,9 +96,9 @@ void rescale_add_product(std::int64_t rows, std::int64_t vectors, std::int64_t i
   in_tiles<T, Start::rescale>(rows, vectors, inner, operands, alpha);
 }
 
-#define COGWHEEL_PRODUCTS(T)                                                                             \
-  template void product<T>(std::int64_t, std::int64_t, std::int64_t, const ProductOperands<T>&);         \
-  template void add_product<T>(std::int64_t, std::int64_t, std::int64_t, const ProductOperands<T>&);     \
+#define COGWHEEL_PRODUCTS(T)                                                                         \
+  template void product<T>(std::int64_t, std::int64_t, std::int64_t, const ProductOperands<T>&);     \
+  template void add_product<T>(std::int64_t, std::int64_t, std::int64_t, const ProductOperands<T>&); \
   template void rescale_add_product<T>(std::int64_t, std::int64_t, std::int64_t, const ProductOperands<T>&, const T*);
 COGWHEEL_PRODUCTS(float)
 COGWHEEL_PRODUCTS(double)

@@ -90,7 +90,8 @@ struct Vector {
   // Highway's exp has no NaN and no infinity of its own.
   static HWY_INLINE Vector exp_double(Vector x) {
     const Vector highest(T(709.782712893384));
-    const Vector result = select(x > highest, Vector(std::numeric_limits<T>::infinity()), hn::Exp(Tag(), min(highest, x).raw));
+    const Vector result =
+        select(x > highest, Vector(std::numeric_limits<T>::infinity()), hn::Exp(Tag(), min(highest, x).raw));
     return select(x == x, result, x);
   }
 };

@@ -1,4 +1,5 @@
-// Scratch memory that a thread keeps between calls: page faults of large short-lived blocks cost up to twice the kernel.
+// Scratch memory that a thread keeps between calls: page faults of large short-lived blocks cost up to twice the
+// kernel.
 #pragma once
 #include <cstddef>
 

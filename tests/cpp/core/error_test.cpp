@@ -1,0 +1,23 @@
+#include "cogwheel/core/error.h"
+
+#include <gtest/gtest.h>
+
+namespace cogwheel {
+namespace {
+
+TEST(Error, HasOneFormOfMessage) {
+  EXPECT_EQ(expected_got("attention: key head_dim", "64 (as query)", "80"),
+            "attention: key head_dim: expected 64 (as query), got 80");
+}
+
+TEST(Error, WrongUsageExitsWithTwoAndRefusalsWithOne) {
+  try {
+    throw UsageError("unknown");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), 2);
+  }
+  EXPECT_EQ(Error("unreadable").exit_code(), 1);
+}
+
+}  // namespace
+}  // namespace cogwheel

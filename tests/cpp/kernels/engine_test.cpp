@@ -1,0 +1,243 @@
+// The engine against dense double formulas written here, with gradients by central differences of those formulas.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "cogwheel/core/parallel.h"
+#include "cogwheel/kernels/isa.h"
+#include "engines_under_test.h"
+
+namespace cogwheel {
+namespace {
+
+// One call: two batch entries, four query heads over two key heads, odd sizes that leave tails everywhere.
+struct Call {
+  PairwiseShape shape{.batch = 2,
+                      .query_heads = 4,
+                      .value_heads = 2,
+                      .sub_heads = 1,
+                      .queries = 67,
+                      .keys = 83,
+                      .head_dim = 9,
+                      .value_dim = 5};
+  Visibility visibility{.keys = 83, .causal = true, .diagonal = 5, .window = 40};
+  double scale = 0.3;
+  std::vector<double> query, key, value, gradient, theta;
+
+  Call() {
+    std::mt19937 random(7);
+    std::normal_distribution<double> normal;
+    const auto fill = [&](std::vector<double>& values, std::int64_t count) {
+      values.resize(static_cast<std::size_t>(count));
+      for (double& value_ : values) value_ = normal(random);
+    };
+    fill(query, shape.batch * shape.query_heads * shape.queries * shape.head_dim);
+    fill(key, shape.batch * shape.value_heads * shape.keys * shape.head_dim);
+    fill(value, shape.batch * shape.value_heads * shape.keys * shape.value_dim);
+    fill(gradient, shape.batch * shape.query_heads * shape.queries * shape.value_dim);
+    fill(theta, shape.query_heads);
+    // SinkSoftmax and ShiftedSigmoid hold their scalar in float lanes.
+    for (double& t : theta) t = static_cast<float>(t);
+  }
+};
+
+struct Result {
+  std::vector<double> output, query, key, value, theta;
+};
+
+// weights[j] of the visible scores of one row.
+using Dense = std::function<std::vector<double>(const std::vector<double>& scores, double theta)>;
+using Window = std::function<double(std::int64_t query, std::int64_t key)>;
+
+double dense_loss(const Call& call, const Dense& dense, const Window& window, std::vector<double>* output = nullptr) {
+  const PairwiseShape& s = call.shape;
+  double loss = 0;
+  if (output) output->assign(call.gradient.size(), 0);
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t h = 0; h < s.query_heads; ++h)
+      for (std::int64_t i = 0; i < s.queries; ++i) {
+        const KeyRange seen = call.visibility.of(i);
+        std::vector<double> scores;
+        for (std::int64_t j = seen.begin; j < seen.end; ++j) {
+          double dot = 0;
+          for (std::int64_t d = 0; d < s.head_dim; ++d)
+            dot += call.query[static_cast<std::size_t>(((b * s.query_heads + h) * s.queries + i) * s.head_dim + d)] *
+                   call.key[static_cast<std::size_t>(((b * s.value_heads + h / 2) * s.keys + j) * s.head_dim + d)];
+          scores.push_back(call.scale * dot);
+        }
+        if (scores.empty()) continue;
+        const std::vector<double> weights = dense(scores, call.theta[static_cast<std::size_t>(h)]);
+        for (std::int64_t x = 0; x < s.value_dim; ++x) {
+          double sum = 0;
+          for (std::int64_t j = seen.begin; j < seen.end; ++j)
+            sum += weights[static_cast<std::size_t>(j - seen.begin)] * window(i, j) *
+                   call.value[static_cast<std::size_t>(((b * s.value_heads + h / 2) * s.keys + j) * s.value_dim + x)];
+          const auto at = static_cast<std::size_t>(((b * s.query_heads + h) * s.queries + i) * s.value_dim + x);
+          loss += sum * call.gradient[at];
+          if (output) (*output)[at] = sum;
+        }
+      }
+  return loss;
+}
+
+template <class T>
+HeadsView<T> view(T* data, std::int64_t heads, std::int64_t rows, std::int64_t width) {
+  return {data, heads * rows * width, rows * width, width};
+}
+
+Result run(const Call& call, const PairwiseKernel<double>& kernel, bool learnable, const Executor& executor) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const PairwiseShape& s = call.shape;
+  Result result{std::vector<double>(call.gradient.size(), nan), std::vector<double>(call.query.size(), nan),
+                std::vector<double>(call.key.size(), nan), std::vector<double>(call.value.size(), nan),
+                std::vector<double>(call.theta.size(), nan)};
+  std::vector<double> shift(static_cast<std::size_t>(s.batch * s.query_heads * s.queries), nan), mass = shift;
+  const auto describe = [&](PairwiseProblem<double>& problem) {
+    problem.shape = s;
+    problem.visibility = call.visibility;
+    problem.scale = call.scale;
+    problem.parameters = learnable ? call.theta.data() : nullptr;
+    problem.query = view(call.query.data(), s.query_heads, s.queries, s.head_dim);
+    problem.key = view(call.key.data(), s.value_heads, s.keys, s.head_dim);
+    problem.value = view(call.value.data(), s.value_heads, s.keys, s.value_dim);
+  };
+  PairwiseForward<double> forward;
+  describe(forward);
+  forward.output = view(result.output.data(), s.query_heads, s.queries, s.value_dim);
+  forward.shift = shift.data();
+  forward.mass = mass.data();
+  kernel.forward(forward, executor);
+
+  PairwiseBackward<double> backward;
+  describe(backward);
+  backward.output = view<const double>(result.output.data(), s.query_heads, s.queries, s.value_dim);
+  backward.output_gradient = view(call.gradient.data(), s.query_heads, s.queries, s.value_dim);
+  backward.shift = shift.data();
+  backward.mass = mass.data();
+  backward.query_gradient = view(result.query.data(), s.query_heads, s.queries, s.head_dim);
+  backward.key_gradient = view(result.key.data(), s.value_heads, s.keys, s.head_dim);
+  backward.value_gradient = view(result.value.data(), s.value_heads, s.keys, s.value_dim);
+  backward.parameter_gradient = result.theta.data();
+  kernel.backward(backward, executor);
+  return result;
+}
+
+void expect_agrees(Call call, const PairwiseKernel<double>& kernel, const Dense& dense, const Window& window,
+                   bool learnable) {
+  const Result result = run(call, kernel, learnable, SerialExecutor());
+  std::vector<double> expected;
+  dense_loss(call, dense, window, &expected);
+  for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(result.output[i], expected[i], 1e-7) << "output " << i;
+
+  const auto expect_gradient = [&](const char* name, std::vector<double>& input, const std::vector<double>& gradient) {
+    // Every 37th element: a dense formula for each costs the whole problem.
+    for (std::size_t i = 0; i<input.size(); i += input.size()> 10 ? 37 : 1) {
+      const double at = input[i], step = 1e-5;
+      input[i] = at + step;
+      const double up = dense_loss(call, dense, window);
+      input[i] = at - step;
+      const double down = dense_loss(call, dense, window);
+      input[i] = at;
+      ASSERT_NEAR(gradient[i], (up - down) / (2 * step), 2e-6) << name << " " << i;
+    }
+  };
+  expect_gradient("query", call.query, result.query);
+  expect_gradient("key", call.key, result.key);
+  expect_gradient("value", call.value, result.value);
+  if (learnable) expect_gradient("theta", call.theta, result.theta);
+}
+
+double no_window(std::int64_t, std::int64_t) { return 1; }
+
+class Engine : public ::testing::TestWithParam<const EngineUnderTest*> {
+ protected:
+  void SetUp() override {
+    for (const InstructionSet& set : instruction_sets())
+      if (set.name == GetParam()->isa && !set.supported) GTEST_SKIP() << "this machine has no " << set.name;
+  }
+};
+
+TEST_P(Engine, SinkTakesPartInTheShiftAndLearns) {
+  const Dense dense = [](const std::vector<double>& scores, double sink) {
+    double total = std::exp(sink);
+    for (double s : scores) total += std::exp(s);
+    std::vector<double> weights;
+    for (double s : scores) weights.push_back(std::exp(s) / total);
+    return weights;
+  };
+  expect_agrees(Call(), GetParam()->sink_softmax, dense, no_window, true);
+}
+
+TEST_P(Engine, ServesMapsWithoutMassOrEnergyAndWithRowConstants) {
+  const Dense dense = [](const std::vector<double>& scores, double shift) {
+    std::vector<double> weights;
+    for (double s : scores)
+      weights.push_back(1 / (1 + std::exp(-(s + shift - std::log(static_cast<double>(scores.size()))))));
+    return weights;
+  };
+  expect_agrees(Call(), GetParam()->shifted_sigmoid, dense, no_window, true);
+}
+
+TEST_P(Engine, MultipliesAfterTheMapAndNeverInTheMass) {
+  const Dense dense = [](const std::vector<double>& scores, double) {
+    double total = 0;
+    for (double s : scores) total += std::exp(s);
+    std::vector<double> weights;
+    for (double s : scores) weights.push_back(std::exp(s) / total);
+    return weights;
+  };
+  expect_agrees(
+      Call(), GetParam()->windowed_softmax, dense,
+      [](std::int64_t i, std::int64_t j) { return std::exp(-static_cast<double>((j - i) * (j - i)) / gaussian_width); },
+      false);
+}
+
+TEST_P(Engine, VeryNegativeScoresLeaveEverythingToTheSink) {
+  Call call;
+  for (double& t : call.theta) t = 0;
+  for (double& q : call.query) q = std::abs(q) * 1e3;
+  for (double& k : call.key) k = -std::abs(k);
+  for (double value : run(call, GetParam()->sink_softmax, true, SerialExecutor()).output)
+    ASSERT_LT(std::abs(value), 1e-20);
+}
+
+// Runs tasks backwards and pretends to have many workers: results must not depend on either.
+class ReversedExecutor final : public Executor {
+ public:
+  explicit ReversedExecutor(int workers) : workers_(workers) {}
+  int workers() const override { return workers_; }
+  void run(std::int64_t tasks, const Task& task) const override {
+    for (std::int64_t index = tasks - 1; index >= 0; --index) task(index, static_cast<int>(index % workers_));
+  }
+
+ private:
+  int workers_;
+};
+
+TEST_P(Engine, GivesTheSameBitsForAnyNumberAndOrderOfWorkers) {
+  Call call;
+  call.shape.batch = 1;
+  call.query.resize(call.query.size() / 2);
+  call.key.resize(call.key.size() / 2);
+  call.value.resize(call.value.size() / 2);
+  call.gradient.resize(call.gradient.size() / 2);
+  const Result serial = run(call, GetParam()->sink_softmax, true, SerialExecutor());
+  for (int workers : {2, 3, 64}) {
+    const Result other = run(call, GetParam()->sink_softmax, true, ReversedExecutor(workers));
+    EXPECT_EQ(serial.output, other.output);
+    EXPECT_EQ(serial.query, other.query);
+    EXPECT_EQ(serial.key, other.key);
+    EXPECT_EQ(serial.value, other.value);
+    EXPECT_EQ(serial.theta, other.theta);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, Engine, ::testing::ValuesIn(engines_under_test),
+                         [](const auto& engine) { return std::string(engine.param->isa); });
+
+}  // namespace
+}  // namespace cogwheel

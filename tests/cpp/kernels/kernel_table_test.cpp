@@ -1,0 +1,58 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+#include <tuple>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/kernels/isa.h"
+#include "cogwheel/kernels/pairwise.h"
+#include "cogwheel/mechanisms/catalogue.h"
+
+namespace cogwheel {
+namespace {
+
+// Sets COGWHEEL_ISA for one scope.
+class ForcedIsa {
+ public:
+  explicit ForcedIsa(const char* name) { setenv("COGWHEEL_ISA", name, 1); }
+  ~ForcedIsa() { unsetenv("COGWHEEL_ISA"); }
+};
+
+TEST(KernelTable, HasEveryRowMapForEveryInstructionSetAndType) {
+  std::set<std::tuple<std::string_view, std::string_view, std::string_view>> rows;
+  for (const KernelEntry& entry : available_kernels()) rows.insert({entry.mechanism, entry.isa, entry.dtype});
+  for (const Mechanism& mechanism : mechanisms())
+    for (const InstructionSet& set : instruction_sets())
+      for (std::string_view dtype : {"float32", "float64"})
+        EXPECT_TRUE(rows.contains({mechanism.member, set.name, dtype})) << mechanism.member << " " << set.name;
+}
+
+TEST(KernelTable, ChoosesOneKernelPerMechanismAndType) {
+  std::multiset<std::pair<std::string_view, std::string_view>> chosen;
+  for (const KernelEntry& entry : available_kernels())
+    if (entry.chosen) chosen.insert({entry.mechanism, entry.dtype});
+  for (const KernelEntry& entry : available_kernels()) EXPECT_EQ(chosen.count({entry.mechanism, entry.dtype}), 1u);
+}
+
+TEST(KernelTable, TheEnvironmentForcesALowerInstructionSet) {
+  const ForcedIsa forced("portable");
+  EXPECT_EQ(chosen_isa(), "portable");
+}
+
+TEST(KernelTable, RefusesInstructionSetsThatTheMachineLacks) {
+  const ForcedIsa forced("avx1024");
+  EXPECT_THROW(chosen_isa(), UsageError);
+}
+
+TEST(KernelTable, NamesWhatHasNoKernel) {
+  try {
+    pairwise_kernel<float>("differential");
+    FAIL() << "a mixture has a kernel of its own";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("no kernel for mechanism differential"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace cogwheel
