@@ -118,7 +118,8 @@ TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
       }
       if (hooks.checkpoint && due(options_.checkpoint_every)) hooks.checkpoint();
     }
-  } catch (const NonFiniteLoss&) {
+  } catch (const NonFiniteLoss& error) {
+    problem_ = error.what();
     return TrainingStatus::non_finite;
   }
   return TrainingStatus::finished;

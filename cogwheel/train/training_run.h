@@ -64,6 +64,9 @@ class TrainingRun {
   // (instruction set, threads), one sentence each: from there on the bits may differ.
   std::vector<std::string> load(const std::filesystem::path& path);
 
+  // Why `train` came back non_finite.
+  const std::string& problem() const { return problem_; }
+
   LanguageModel& model() { return model_; }
   const TrainingOptions& options() const { return options_; }
   std::int64_t steps_done() const { return steps_done_; }
@@ -87,6 +90,7 @@ class TrainingRun {
   // Since the last report; part of the checkpoint, so that the lines after a resume are those of an unbroken run.
   double loss_sum_ = 0, seconds_at_report_ = 0;
   std::int64_t loss_count_ = 0;
+  std::string problem_;
 };
 
 // Training steps per second of this model on this machine, from as many steps as fit into `seconds`, two at least,

@@ -1,0 +1,59 @@
+#include "cogwheel/cli/command_line.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
+
+namespace cogwheel {
+namespace {
+
+std::vector<std::string> subcommand_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+// The subcommand that the words chose, else the whole.
+const CLI::App& chosen(const CLI::App& app) {
+  const auto commands = app.get_subcommands();
+  return commands.empty() ? app : *commands.front();
+}
+
+[[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = chosen(app);
+  const std::string name = command.get_parent() == nullptr ? "arguments" : command.get_name();
+  for (const std::string& word : app.remaining(/*recurse=*/true))
+    if (word.starts_with("-"))
+      throw UsageError(expected_got(name + ": option", expected_names(word, option_names(command)), word));
+  throw UsageError(
+      expected_got(name, "what `cogwheel " + (name == "arguments" ? "" : name + " ") + "--help` shows", error.what()));
+}
+
+}  // namespace
+
+void run_command_line(CLI::App& app, int argc, char** argv) {
+  app.require_subcommand(1);
+  const auto commands = subcommand_names(app);
+  const std::string first = argc > 1 ? argv[1] : "";
+  if (!first.starts_with("-") && std::find(commands.begin(), commands.end(), first) == commands.end())
+    throw UsageError(expected_got("command", expected_names(first, commands), first.empty() ? "none" : first));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success)) refuse(app, error);
+    app.exit(error);  // --help and --version
+  }
+}
+
+}  // namespace cogwheel

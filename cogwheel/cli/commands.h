@@ -1,0 +1,13 @@
+// The subcommands. Each adds itself; its callback does the work.
+#pragma once
+#include <CLI/CLI.hpp>
+
+namespace cogwheel {
+
+void add_compare(CLI::App& app);
+void add_train(CLI::App& app);
+void add_resume(CLI::App& app);
+void add_sample(CLI::App& app);
+void add_list(CLI::App& app);
+
+}  // namespace cogwheel

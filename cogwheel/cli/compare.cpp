@@ -1,0 +1,147 @@
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <ctime>
+#include <filesystem>
+
+#include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/compare_job.h"
+#include "cogwheel/cli/compare_plan.h"
+#include "cogwheel/cli/interrupt.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/evaluate/machine.h"
+#include "cogwheel/evaluate/presets.h"
+#include "cogwheel/evaluate/verdict.h"
+#include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/report/page.h"
+#include "cogwheel/train/run_folder.h"
+
+namespace cogwheel {
+namespace fs = std::filesystem;
+namespace {
+
+struct Arguments {
+  CompareRequest request;
+  std::string out, resume;
+  std::vector<std::string> add;  // mechanisms, folder
+  bool overwrite = false;
+};
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+std::string compiler() {
+#ifdef __clang__
+  return fmt::format("Clang {}.{}.{}", __clang_major__, __clang_minor__, __clang_patchlevel__);
+#else
+  return fmt::format("GCC {}.{}.{}", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+#endif
+}
+
+// Rates decide the default number of steps and all that is matched by time; else they only serve the estimate.
+MeasureRate measure_for(const std::shared_ptr<const Dataset>& data, bool decides) {
+  return [=](const RunConfig& config) {
+    if (stop_flag()) throw Interrupted("interrupted before the first run; nothing was trained");
+    return measure_steps_per_second(config.model, config.training, data, decides ? 2.0 : 0.3);
+  };
+}
+
+void compare_in(const fs::path& folder, Comparison comparison, const std::shared_ptr<const Dataset>& data,
+                std::int64_t steps) {
+  const bool decides = (steps == 0 && comparison.settings.steps == 0) || comparison.match == "time";
+  const double estimate = decide_steps(comparison, steps, measure_for(data, decides));
+  comparison.machine = this_machine();
+  comparison.versions = {
+      .cogwheel = COGWHEEL_VERSION, .torch = TORCH_VERSION, .compiler = compiler(), .chart_js = chart_js_version()};
+  comparison.created = utc_now();
+  const std::int64_t left = comparison.planned_runs() - comparison.finished_runs();
+  std::string lengths;
+  for (const MechanismPlan& plan : comparison.mechanisms)
+    lengths += fmt::format("{}{} {}", lengths.empty() ? "" : ", ", plan.name, plan.steps);
+  fmt::print(stderr, "{} on {}: {} of {} runs to do, steps: {}{}\n", comparison.settings.preset, comparison.data.name,
+             left, comparison.planned_runs(), lengths,
+             estimate > 0 ? fmt::format("; about {} in all", duration_text(estimate)) : "");
+
+  CompareJob job(std::move(comparison), data, folder, estimate);
+  job.run();
+  fmt::print("{}\n{}\n", verdict(job.comparison()), (folder / "report.html").string());
+}
+
+void start(const Arguments& arguments) {
+  Comparison comparison = plan_comparison(arguments.request);
+  const auto data = load_comparison_data(comparison);
+  // Last of the checks: what it replaces is gone afterwards.
+  const fs::path folder = arguments.out.empty() ? new_run_path("compare") : fs::path(arguments.out);
+  prepare_folder(folder, arguments.overwrite, CompareJob::owned_files());
+  point_latest_at(folder);
+  compare_in(folder, std::move(comparison), data, arguments.request.steps);
+}
+
+void go_on(const fs::path& folder, const std::vector<std::string>& added) {
+  Comparison comparison = CompareJob::read(folder);
+  add_mechanisms(comparison, added);
+  const auto data = load_comparison_data(comparison);
+  compare_in(folder, std::move(comparison), data, 0);
+}
+
+void compare(const Arguments& arguments) {
+  if (!arguments.resume.empty()) return go_on(arguments.resume, {});
+  if (arguments.add.empty()) return start(arguments);
+  go_on(arguments.add.back(), {arguments.add.begin(), arguments.add.end() - 1});
+}
+
+std::string preset_help() {
+  std::string help = "size of models and runs (default: small)";
+  for (const Preset& preset : presets()) help += fmt::format("\n  {}: {}", preset.name, preset.summary);
+  return help;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app) {
+  const auto arguments = std::make_shared<Arguments>();
+  CompareRequest& request = arguments->request;
+  CLI::App* command =
+      app.add_subcommand("compare", "Train several mechanisms under one matched budget and write a report");
+  CLI::Option* text =
+      command->add_option("--text", request.text, "files or folders to train on; by default Python's standard library");
+  text->type_name("PATH");
+  std::vector<CLI::Option*> settings{text};
+  const auto add = [&](const std::string& name, auto& value, const std::string& help, const std::string& type) {
+    CLI::Option* option = command->add_option(name, value, help)->type_name(type);
+    settings.push_back(option);
+    return option;
+  };
+  add("--attention", request.attention, "mechanisms, separated by commas (default: softmax,cog,differential,symmetric)",
+      "NAMES")
+      ->delimiter(',');
+  add("--preset", request.preset, preset_help(), "NAME");
+  add("--seeds", request.seeds, "runs of each mechanism, paired by seed (default: 3)", "K");
+  add("--match", request.match, "what is equal: parameters (and tokens), time, or tokens alone (default: parameters)",
+      "WHAT");
+  add("--steps", request.steps, "training steps of a run; by default as many as fit the preset's time", "N");
+  add("--tune", request.tune, "try K learning rates for each mechanism first, on a part of the training text", "K");
+  add("--learning-rate", request.learning_rate, "instead of the preset's", "RATE");
+  add("--baseline", request.baseline, "what the others are held against (default: softmax)", "NAME");
+  add("--tokenizer", request.tokenizer, "character or byte (default: character)", "KIND");
+  add("--out", arguments->out, "folder of the comparison; by default runs/<date-time>-compare", "DIR");
+  settings.push_back(command->add_flag("--overwrite", arguments->overwrite, "replace the comparison that --out holds"));
+  CLI::Option* resume = command->add_option("--resume", arguments->resume, "go on with an interrupted comparison");
+  resume->type_name("DIR");
+  CLI::Option* added = command->add_option("--add", arguments->add, "add a mechanism to the comparison in DIR");
+  added->type_name("MECHANISM DIR")->expected(2)->excludes(resume);
+  for (CLI::Option* option : settings) {
+    resume->excludes(option);
+    added->excludes(option);
+  }
+  command->callback([arguments] { compare(*arguments); });
+}
+
+}  // namespace cogwheel

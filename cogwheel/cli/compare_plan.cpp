@@ -1,0 +1,243 @@
+#include "cogwheel/cli/compare_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
+#include "cogwheel/evaluate/matching.h"
+#include "cogwheel/evaluate/presets.h"
+#include "cogwheel/mechanisms/catalogue.h"
+
+namespace cogwheel {
+namespace {
+
+constexpr std::int64_t evaluations = 10;      // of a run; see with_steps
+constexpr double seconds_around_a_run = 1.5;  // maps, sample and files
+
+void expect_at_least(std::string_view option, std::int64_t value, std::int64_t least) {
+  if (value < least)
+    throw UsageError(expected_got(option, fmt::format("a number from {} on", least), std::to_string(value)));
+}
+
+void expect_known(std::string_view option, const std::string& value, const std::vector<std::string>& known) {
+  if (std::find(known.begin(), known.end(), value) == known.end())
+    throw UsageError(expected_got(option, expected_names(value, known), value));
+}
+
+LanguageModelOptions model_options(const Comparison& comparison, const std::string& mechanism,
+                                   std::int64_t feed_forward) {
+  LanguageModelOptions model = find_preset(comparison.settings.preset).model;
+  model.mechanism = mechanism;
+  model.vocabulary = comparison.data.vocabulary;
+  model.feed_forward = feed_forward;
+  return model;
+}
+
+MechanismPlan plan_of(const std::string& name) {
+  const Mechanism& mechanism = find_mechanism(name, "--attention");
+  MechanismPlan plan;
+  plan.name = name;
+  plan.title = mechanism.description.title;
+  plan.formula = mechanism.description.formula;
+  return plan;
+}
+
+// Sizes are known once the vocabulary is: widths, heads and parameters of the plans that lack them.
+void match_models(Comparison& comparison) {
+  const std::int64_t target = parameter_count(model_options(comparison, comparison.baseline, 0));
+  for (MechanismPlan& plan : comparison.mechanisms) {
+    if (plan.parameters != 0) continue;
+    LanguageModelOptions model = model_options(comparison, plan.name, 0);
+    check(model);
+    plan.parameters_unmatched = parameter_count(model);
+    if (comparison.match == "parameters") model = match_parameters(model, target);
+    plan.heads = output_heads(model);
+    plan.feed_forward = model.feed_forward_width();
+    plan.parameters = parameter_count(model);
+  }
+}
+
+// Down to two digits, so that a person can type it: 1,234 → 1,200.
+std::int64_t rounded_steps(double steps) {
+  const double unit = std::pow(10, std::max(0.0, std::floor(std::log10(std::max(1.0, steps))) - 1));
+  return std::max<std::int64_t>(20, static_cast<std::int64_t>(std::floor(steps / unit) * unit));
+}
+
+std::string shell_word(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("_-./,:=+@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char character : word) quoted += character == '\'' ? std::string("'\\''") : std::string(1, character);
+  return quoted + "'";
+}
+
+}  // namespace
+
+Comparison plan_comparison(const CompareRequest& request) {
+  expect_at_least("--seeds", request.seeds, 1);
+  expect_at_least("--steps", request.steps, 0);
+  expect_at_least("--tune", request.tune, 0);
+  expect_known("--match", request.match, {"parameters", "time", "tokens"});
+  expect_known("--tokenizer", request.tokenizer, tokenizer_names());
+  if (!(request.learning_rate >= 0) || std::isinf(request.learning_rate))
+    throw UsageError(expected_got("--learning-rate", "a number above 0", fmt::format("{}", request.learning_rate)));
+
+  Comparison comparison;
+  for (const std::string& path : request.text)
+    comparison.data.text.push_back(std::filesystem::absolute(path).lexically_normal().string());
+  comparison.data.tokenizer = request.tokenizer;
+  comparison.data.byte_limit = request.text.empty() ? DataOptions{}.byte_limit : 0;
+  comparison.match = request.match;
+
+  const Preset& preset = find_preset(request.preset);
+  const double rate = request.learning_rate > 0 ? request.learning_rate : preset.training.learning_rate;
+  comparison.settings = {
+      .preset = std::string(preset.name),
+      .layers = preset.model.layers,
+      .heads = preset.model.heads,
+      .width = preset.model.width,
+      .context = preset.model.context,
+      .batch = preset.training.batch,
+      .steps = 0,
+      .learning_rate = rate,
+      .final_learning_rate = rate * preset.training.final_learning_rate / preset.training.learning_rate,
+      .warmup_steps = 0,
+      .tune = request.tune,
+      .wall_seconds = 0,
+      .seeds = {}};
+  for (std::int64_t seed = 1; seed <= request.seeds; ++seed) comparison.settings.seeds.push_back(seed);
+
+  const auto& names = request.attention;
+  for (const std::string& name : names) {
+    comparison.mechanisms.push_back(plan_of(name));
+    if (std::count(names.begin(), names.end(), name) > 1)
+      throw UsageError(expected_got("--attention", "each mechanism once", name + " twice"));
+  }
+  const bool softmax = std::find(names.begin(), names.end(), "softmax") != names.end();
+  comparison.baseline = !request.baseline.empty() ? request.baseline : softmax ? "softmax" : names.front();
+  expect_known("--baseline", comparison.baseline, names);
+  return comparison;
+}
+
+std::shared_ptr<const Dataset> load_comparison_data(Comparison& comparison) {
+  Comparison::Data& data = comparison.data;
+  const Preset& preset = find_preset(comparison.settings.preset);
+  RunConfig config;
+  config.data = {.text = data.text, .tokenizer = data.tokenizer, .byte_limit = data.byte_limit, .sha256 = data.sha256};
+  config.model = preset.model;
+  auto loaded = std::make_shared<Dataset>(*load_dataset(config));
+  data.name = loaded->name;
+  data.sha256 = loaded->sha256;
+  data.bytes = loaded->bytes;
+  data.vocabulary = loaded->tokenizer->vocabulary();
+  data.train_tokens = static_cast<std::int64_t>(loaded->training.size());
+  data.held_out_tokens = static_cast<std::int64_t>(loaded->held_out.size());
+  const std::int64_t windows =
+      std::min((data.held_out_tokens - 1) / preset.model.context, preset.evaluated_tokens / preset.model.context);
+  data.evaluated_tokens = windows * preset.model.context;
+  // One token more: the target of the last.
+  loaded->held_out.resize(static_cast<std::size_t>(data.evaluated_tokens + 1));
+  match_models(comparison);
+  return loaded;
+}
+
+void add_mechanisms(Comparison& comparison, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (comparison.plan(name) != nullptr)
+      throw UsageError(expected_got("--add", "a mechanism that is not in the comparison yet", name));
+    comparison.mechanisms.push_back(plan_of(name));
+  }
+}
+
+RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, std::int64_t seed) {
+  const Comparison::Settings& settings = comparison.settings;
+  RunConfig config;
+  config.name = fmt::format("{}-seed-{}", plan.name, seed);
+  config.data = {.text = comparison.data.text,
+                 .tokenizer = comparison.data.tokenizer,
+                 .byte_limit = comparison.data.byte_limit,
+                 .sha256 = comparison.data.sha256};
+  config.model = model_options(comparison, plan.name, plan.feed_forward);
+  config.training = with_steps(find_preset(settings.preset).training, std::max<std::int64_t>(1, plan.steps));
+  config.training.learning_rate = plan.learning_rate > 0 ? plan.learning_rate : settings.learning_rate;
+  config.training.final_learning_rate =
+      config.training.learning_rate * settings.final_learning_rate / settings.learning_rate;
+  config.training.seed = static_cast<std::uint64_t>(seed);
+  return config;
+}
+
+double decide_steps(Comparison& comparison, std::int64_t requested, const MeasureRate& measure) {
+  Comparison::Settings& settings = comparison.settings;
+  const auto seeds = static_cast<double>(settings.seeds.size()), trials = static_cast<double>(settings.tune);
+  const double tokens_per_step = static_cast<double>(settings.batch * settings.context);
+  const bool time_matched = comparison.match == "time";
+  std::vector<double> rates;
+  for (const MechanismPlan& plan : comparison.mechanisms) {
+    const bool needed = plan.steps == 0 || (time_matched && plan.name == comparison.baseline);
+    rates.push_back(needed ? measure(run_config(comparison, plan, settings.seeds.front())) : 0);
+  }
+  const auto base = static_cast<std::size_t>(comparison.plan(comparison.baseline) - comparison.mechanisms.data());
+
+  // Seconds per step of the baseline, and seconds that do not depend on the steps, over all that has no steps yet.
+  double per_step = 0, fixed = 0;
+  for (std::size_t index = 0; index < rates.size(); ++index) {
+    if (comparison.mechanisms[index].steps != 0) continue;
+    per_step += (seeds + trials / 2) / (time_matched ? rates[base] : rates[index]);
+    // A forward pass is a third of a step's work.
+    const double evaluation =
+        static_cast<double>(comparison.data.evaluated_tokens) / tokens_per_step / rates[index] / 3;
+    fixed += seeds * (evaluations * evaluation + seconds_around_a_run) + trials * evaluation;
+  }
+  if (settings.steps == 0) {
+    settings.steps =
+        requested > 0 ? requested : rounded_steps((find_preset(settings.preset).seconds - fixed) / per_step);
+    settings.warmup_steps = with_steps(find_preset(settings.preset).training, settings.steps).warm_up;
+  }
+  for (std::size_t index = 0; index < rates.size(); ++index) {
+    MechanismPlan& plan = comparison.mechanisms[index];
+    if (plan.steps != 0) continue;
+    plan.steps = settings.steps;
+    if (time_matched && index != base)
+      plan.steps =
+          std::max<std::int64_t>(1, std::llround(static_cast<double>(settings.steps) * rates[index] / rates[base]));
+    plan.learning_rate = settings.learning_rate;
+  }
+  return fixed + per_step * static_cast<double>(settings.steps);
+}
+
+std::int64_t trial_steps(const MechanismPlan& plan) { return std::max<std::int64_t>(1, plan.steps / 2); }
+
+std::vector<double> trial_rates(double learning_rate, std::int64_t trials) {
+  std::vector<double> rates;
+  for (std::int64_t trial = 0; trial < trials; ++trial)
+    rates.push_back(std::ldexp(learning_rate, static_cast<int>(trial - trials / 2)));
+  return rates;
+}
+
+std::string reproduce_command(const Comparison& comparison) {
+  const Comparison::Settings& settings = comparison.settings;
+  std::string command = "cogwheel compare";
+  if (!comparison.data.text.empty()) {
+    command += " --text";
+    for (const std::string& path : comparison.data.text)
+      command += " " + shell_word(std::filesystem::proximate(path).string());
+  }
+  if (comparison.data.tokenizer != CompareRequest{}.tokenizer) command += " --tokenizer " + comparison.data.tokenizer;
+  command += " --attention ";
+  for (const MechanismPlan& plan : comparison.mechanisms)
+    command += fmt::format("{}{}", &plan == comparison.mechanisms.data() ? "" : ",", plan.name);
+  command += fmt::format(" --preset {} --seeds {} --match {} --steps {}", settings.preset, settings.seeds.size(),
+                         comparison.match, settings.steps);
+  if (settings.learning_rate != find_preset(settings.preset).training.learning_rate)
+    command += fmt::format(" --learning-rate {}", settings.learning_rate);
+  if (settings.tune > 0) command += fmt::format(" --tune {}", settings.tune);
+  return command + " --baseline " + comparison.baseline;
+}
+
+}  // namespace cogwheel

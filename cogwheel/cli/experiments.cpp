@@ -1,0 +1,40 @@
+#include "cogwheel/cli/experiments.h"
+
+#include <algorithm>
+#include <fstream>
+#include <system_error>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
+
+namespace cogwheel {
+
+std::vector<Experiment> experiments() {
+  std::vector<Experiment> found;
+  std::error_code problem;
+  for (const auto& entry : std::filesystem::directory_iterator(COGWHEEL_EXPERIMENTS, problem)) {
+    if (entry.path().extension() != ".toml") continue;
+    std::string first_line;
+    std::ifstream file(entry.path());
+    std::getline(file, first_line);
+    const std::size_t text = first_line.find_first_not_of("# ");
+    found.push_back(
+        {entry.path().stem().string(), text == std::string::npos ? "" : first_line.substr(text), entry.path()});
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return found;
+}
+
+std::filesystem::path find_config(const std::string& file_or_name) {
+  std::error_code problem;
+  if (std::filesystem::exists(file_or_name, problem)) return file_or_name;
+  std::vector<std::string> names;
+  for (const auto& experiment : experiments()) {
+    if (experiment.name == file_or_name) return experiment.path;
+    names.push_back(experiment.name);
+  }
+  throw UsageError(
+      expected_got("config", "a file, or an experiment: " + expected_names(file_or_name, names), file_or_name));
+}
+
+}  // namespace cogwheel

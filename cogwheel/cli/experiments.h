@@ -1,0 +1,21 @@
+// The configs that come with Cogwheel, by name.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace cogwheel {
+
+struct Experiment {
+  std::string name;
+  std::string summary;  // the comment that the file begins with
+  std::filesystem::path path;
+};
+
+// Sorted by name.
+std::vector<Experiment> experiments();
+
+// A file as given, else the experiment of that name. Throws UsageError with the nearest names.
+std::filesystem::path find_config(const std::string& file_or_name);
+
+}  // namespace cogwheel

@@ -1,0 +1,33 @@
+#include "cogwheel/cli/interrupt.h"
+
+#include <csignal>
+
+namespace cogwheel {
+namespace {
+
+std::atomic<bool> stop_asked = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not take a lock");
+
+void ask_to_stop(int signal) {
+  if (!stop_asked.exchange(true)) return;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+}  // namespace
+
+const std::atomic<bool>& stop_flag() {
+  static const bool installed = [] {
+    struct sigaction action {};
+    action.sa_handler = ask_to_stop;
+    // Interrupted reads and writes go on: the flag is looked at between steps.
+    action.sa_flags = SA_RESTART;
+    ::sigaction(SIGINT, &action, nullptr);
+    ::sigaction(SIGTERM, &action, nullptr);
+    return true;
+  }();
+  static_cast<void>(installed);
+  return stop_asked;
+}
+
+}  // namespace cogwheel

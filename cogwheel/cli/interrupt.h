@@ -1,0 +1,20 @@
+// Ctrl-C: the first asks the job to save and stop, the second ends the process at once.
+#pragma once
+#include <atomic>
+#include <string>
+
+#include "cogwheel/core/error.h"
+
+namespace cogwheel {
+
+// Installs the handler for SIGINT and SIGTERM, once, and returns the flag that it sets.
+const std::atomic<bool>& stop_flag();
+
+// What a job throws after it has saved. Exit code 130.
+class Interrupted : public Error {
+ public:
+  using Error::Error;
+  int exit_code() const noexcept override { return 130; }
+};
+
+}  // namespace cogwheel

@@ -1,0 +1,86 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/experiments.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
+#include "cogwheel/kernels/pairwise.h"
+#include "cogwheel/mechanisms/catalogue.h"
+
+namespace cogwheel {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+// Columns on a screen, for text whose every code point takes one.
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xc0) != 0x80; }));
+}
+
+void print_table(const Rows& rows) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const auto& row : rows)
+    for (std::size_t column = 0; column < row.size(); ++column)
+      widths[column] = std::max(widths[column], width(row[column]));
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t column = 0; column < row.size(); ++column) {
+      line += row[column];
+      if (column + 1 < row.size()) line.append(widths[column] - width(row[column]) + 2, ' ');
+    }
+    fmt::print("{}\n", line);
+  }
+}
+
+Rows mechanism_rows() {
+  Rows rows = {{"name", "family", "level", "weights", "range", "source"}};
+  for (const auto& mechanism : mechanisms()) {
+    const Description& description = mechanism.description;
+    rows.push_back({std::string(description.name), std::string(description.family), std::string(description.level),
+                    std::string(description.formula), std::string(description.range),
+                    std::string(description.citation)});
+  }
+  return rows;
+}
+
+Rows kernel_rows() {
+  Rows rows = {{"mechanism", "device", "instructions", "type", "chosen", "reason"}};
+  for (const auto& kernel : available_kernels())
+    rows.push_back({std::string(kernel.mechanism), std::string(kernel.device), std::string(kernel.isa),
+                    std::string(kernel.dtype), kernel.chosen ? "yes" : "no", std::string(kernel.reason)});
+  return rows;
+}
+
+Rows experiment_rows() {
+  Rows rows = {{"name", "summary"}};
+  for (const auto& experiment : experiments()) rows.push_back({experiment.name, experiment.summary});
+  return rows;
+}
+
+void list(const std::string& what) {
+  if (what == "mechanisms")
+    print_table(mechanism_rows());
+  else if (what == "kernels")
+    print_table(kernel_rows());
+  else if (what == "experiments")
+    print_table(experiment_rows());
+  else
+    throw UsageError(expected_got("list", expected_names(what, {"mechanisms", "kernels", "experiments"}), what));
+}
+
+}  // namespace
+
+void add_list(CLI::App& app) {
+  const auto what = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("list", "Show what there is: mechanisms, kernels or experiments");
+  command->add_option("what", *what, "mechanisms, kernels or experiments")->required()->type_name("WHAT");
+  command->callback([what] { list(*what); });
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,38 @@
+#include <c10/util/Exception.h>
+
+#include <cstdio>
+#include <new>
+
+#include "cogwheel/cli/command_line.h"
+#include "cogwheel/cli/commands.h"
+#include "cogwheel/core/error.h"
+
+namespace {
+
+int fail(const char* message, int exit_code) {
+  std::fprintf(stderr, "cogwheel: %s\n", message);
+  return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Cogwheel: train, compare and inspect attention mechanisms", "cogwheel");
+  app.set_version_flag("--version", COGWHEEL_VERSION);
+  // As `cogwheel --help` lists them.
+  for (const auto add :
+       {cogwheel::add_compare, cogwheel::add_train, cogwheel::add_resume, cogwheel::add_sample, cogwheel::add_list})
+    add(app);
+  try {
+    cogwheel::run_command_line(app, argc, argv);
+  } catch (const cogwheel::Error& error) {
+    return fail(error.what(), error.exit_code());
+  } catch (const c10::Error& error) {
+    return fail(error.what_without_backtrace(), 1);
+  } catch (const std::bad_alloc&) {
+    return fail("memory: expected enough for the job, got none", 1);
+  } catch (const std::exception& error) {
+    return fail(error.what(), 1);
+  }
+  return 0;
+}

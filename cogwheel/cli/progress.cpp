@@ -1,0 +1,91 @@
+#include "cogwheel/cli/progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace cogwheel {
+namespace {
+
+std::size_t columns(std::FILE* stream) {
+  winsize size{};
+  return ::ioctl(::fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::llround(std::max(seconds, 0.0)));
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string count_text(double count) {
+  if (count < 1e3) return fmt::format("{:.0f}", count);
+  if (count < 1e6) return fmt::format("{:.1f} k", count / 1e3);
+  return fmt::format("{:.1f} M", count / 1e6);
+}
+
+Progress::Progress(std::FILE* stream) : stream_(stream), on_terminal_(::isatty(::fileno(stream)) == 1) {}
+
+std::string Progress::describe(const StepReport& report) const {
+  std::string text = fmt::format("step {}/{}  loss {:.4f}", report.step, report.steps, report.train_loss) + held_out_;
+  text += fmt::format("  {} tokens/s", count_text(report.tokens_per_second));
+  if (report.step > first_step_ && report.step < report.steps) {
+    const double spent = std::chrono::duration<double>(Clock::now() - first_time_).count();
+    text += fmt::format("  {} left", duration_text(spent * static_cast<double>(report.steps - report.step) /
+                                                   static_cast<double>(report.step - first_step_)));
+  }
+  return text;
+}
+
+void Progress::show(const std::string& label, const StepReport& report) {
+  const auto now = Clock::now();
+  const bool fresh = label != label_ || report.step < first_step_;
+  if (fresh) {
+    label_ = label;
+    first_step_ = report.step;
+    first_time_ = now;
+    held_out_.clear();
+  }
+  if (report.held_out_loss) held_out_ = fmt::format("  held-out {:.4f}", *report.held_out_loss);
+  const auto pause = on_terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(10'000);
+  if (!fresh && !report.held_out_loss && now - last_time_ < pause) return;
+  last_time_ = now;
+
+  if (!on_terminal_) {
+    fmt::print(stream_, "{}: {}\n", label, describe(report));
+    std::fflush(stream_);
+    return;
+  }
+  constexpr std::int64_t width = 24;
+  const std::int64_t done = report.steps > 0 ? width * report.step / report.steps : 0;
+  std::string bar;
+  for (std::int64_t cell = 0; cell < width; ++cell) bar += cell < done ? "█" : "░";
+  // The bar's cells take three bytes and one column each.
+  std::string text = fmt::format("{} {} {}", label, bar, describe(report));
+  const std::size_t room = columns(stream_) - 1 + 2 * width;
+  if (text.size() > room) text.resize(std::max<std::size_t>(room, label.size() + 1 + 3 * width));
+  fmt::print(stream_, "\r\033[K{}", text);
+  std::fflush(stream_);
+  drawn_ = true;
+}
+
+void Progress::line(const std::string& text) {
+  clear();
+  fmt::print(stream_, "{}\n", text);
+  std::fflush(stream_);
+}
+
+void Progress::clear() {
+  if (!drawn_) return;
+  fmt::print(stream_, "\r\033[K");
+  std::fflush(stream_);
+  drawn_ = false;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,33 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/training.h"
+
+namespace cogwheel {
+namespace {
+
+void resume(const std::string& path) {
+  const RunFolder folder = RunFolder::open(path);
+  const RunConfig config = load_config(folder.config_path());
+  TrainingRun run(config.model, config.training, load_dataset(config, load_tokenizer(folder.tokenizer_path())));
+  for (const auto& difference : run.load(folder.checkpoint_path())) fmt::print(stderr, "warning: {}\n", difference);
+  if (run.steps_done() >= config.training.steps) {
+    fmt::print("{} has made all of its {} steps\n", path, config.training.steps);
+    return;
+  }
+  train_and_report(run, folder, config);
+}
+
+}  // namespace
+
+void add_resume(CLI::App& app) {
+  const auto folder = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("resume", "Continue a run from its last checkpoint");
+  command->add_option("run", *folder, "the folder of the run, such as runs/latest")->required()->type_name("RUN");
+  command->callback([folder] { resume(*folder); });
+}
+
+}  // namespace cogwheel

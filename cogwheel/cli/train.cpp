@@ -1,0 +1,49 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/experiments.h"
+#include "cogwheel/cli/training.h"
+
+namespace cogwheel {
+namespace {
+
+struct Arguments {
+  std::string config, out;
+  std::vector<std::string> text, assignments;
+  bool overwrite = false;
+};
+
+void train(const Arguments& arguments) {
+  RunConfig config = load_config(find_config(arguments.config));
+  if (!arguments.text.empty()) config.data.text = arguments.text;
+  for (const auto& assignment : arguments.assignments) set_option(config, assignment);
+  const auto data = load_dataset(config);
+  config = completed(std::move(config), *data);
+  TrainingRun run(config.model, config.training, data);
+  const std::filesystem::path path =
+      arguments.out.empty() ? new_run_path(config.name) : std::filesystem::path(arguments.out);
+  const RunFolder folder = RunFolder::create(path, config, *data->tokenizer, arguments.overwrite);
+  train_and_report(run, folder, config);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("train", "Train one model as a config says");
+  command->add_option("config", arguments->config, "a TOML file, or an experiment of `cogwheel list experiments`")
+      ->required()
+      ->type_name("CONFIG");
+  command->add_option("--text", arguments->text, "files or folders to train on, instead of the config's")
+      ->type_name("PATH");
+  command->add_option("--set", arguments->assignments, "override keys of the config, as in training.steps=100")
+      ->type_name("KEY=VALUE");
+  command->add_option("--out", arguments->out, "folder of the run; by default runs/<date-time>-<name>")
+      ->type_name("DIR");
+  command->add_flag("--overwrite", arguments->overwrite, "replace the run that --out holds");
+  command->callback([arguments] { train(*arguments); });
+}
+
+}  // namespace cogwheel

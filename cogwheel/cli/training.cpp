@@ -1,0 +1,35 @@
+#include "cogwheel/cli/training.h"
+
+#include <fmt/format.h>
+
+#include "cogwheel/cli/interrupt.h"
+#include "cogwheel/cli/progress.h"
+
+namespace cogwheel {
+
+void train_and_report(TrainingRun& run, const RunFolder& folder, const RunConfig& config) {
+  Progress progress;
+  progress.line(fmt::format("{}: {}, {} parameters, {} steps of {} × {} tokens, in {}", config.name,
+                            config.model.mechanism, count_text(static_cast<double>(parameter_count(config.model))),
+                            config.training.steps, config.training.batch, config.model.context,
+                            folder.path().string()));
+  const TrainingStatus status =
+      train_in_folder(run, folder,
+                      {.report = [&](const StepReport& report) { progress.show(config.name, report); },
+                       .checkpoint = {},
+                       .stop = &stop_flag()});
+  progress.clear();
+  const std::string path = folder.path().string();
+  switch (status) {
+    case TrainingStatus::non_finite:
+      throw NonFiniteLoss(run.problem() + "; the last good checkpoint is in " + path);
+    case TrainingStatus::stopped:
+      throw Interrupted(fmt::format("interrupted at step {} of {}; `cogwheel resume {}` goes on", run.steps_done(),
+                                    run.options().steps, path));
+    case TrainingStatus::finished:
+      fmt::print("held-out loss {:.4f} after {} steps, {} of training, in {}\n", run.last_held_out_loss().value(),
+                 run.steps_done(), duration_text(run.seconds()), path);
+  }
+}
+
+}  // namespace cogwheel
