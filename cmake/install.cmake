@@ -1,0 +1,30 @@
+# Installs the folders that know nothing of libtorch as the CMake package `cogwheel`:
+#   find_package(cogwheel REQUIRED)
+#   target_link_libraries(my_program PRIVATE cogwheel::kernels)
+# Everything is of the component `kernels`, so that it can be installed from a build that has libtorch too.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(installed_folders core mechanisms kernels)
+set(installed_targets "")
+foreach(folder IN LISTS installed_folders)
+  set_target_properties(cogwheel_${folder} PROPERTIES EXPORT_NAME ${folder})
+  list(APPEND installed_targets cogwheel_${folder})
+endforeach()
+
+install(TARGETS ${installed_targets} EXPORT cogwheel
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT kernels)
+foreach(folder IN LISTS installed_folders)
+  # The engines themselves are compiled into the library; a program needs the headers of the folder, not of cpu/.
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/cogwheel/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cogwheel
+    COMPONENT kernels FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "cpu" EXCLUDE)
+endforeach()
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/cogwheel)
+install(EXPORT cogwheel NAMESPACE cogwheel:: FILE cogwheel-targets.cmake DESTINATION ${package_folder}
+  COMPONENT kernels)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/cogwheel-config.cmake.in
+  ${PROJECT_BINARY_DIR}/cogwheel-config.cmake INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/cogwheel-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/cogwheel-config.cmake ${PROJECT_BINARY_DIR}/cogwheel-config-version.cmake
+  DESTINATION ${package_folder} COMPONENT kernels)
