@@ -89,6 +89,8 @@ struct Comparison {
     std::string name;
     std::string tokenizer;  // character or byte: what one token is
     std::string sha256;
+    std::vector<std::string> text;  // files and folders as given; none: Python's standard library
+    std::int64_t byte_limit = 0;    // where the text was cut; 0: nowhere
     std::int64_t bytes = 0, vocabulary = 0, train_tokens = 0, held_out_tokens = 0, evaluated_tokens = 0;
   } data;
   struct Settings {

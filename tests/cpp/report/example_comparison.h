@@ -14,6 +14,8 @@ inline Comparison example_comparison() {
   comparison.data = {.name = "a.txt",
                      .tokenizer = "character",
                      .sha256 = std::string(64, 'a'),
+                     .text = {"a.txt"},
+                     .byte_limit = 0,
                      .bytes = 5000,
                      .vocabulary = 30,
                      .train_tokens = 4500,
