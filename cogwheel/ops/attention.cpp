@@ -60,6 +60,20 @@ at::Tensor broadcast_lam(const at::Tensor& lam, const at::Tensor& output) {
   return lam.unsqueeze(-1);
 }
 
+// λ as [B, H, N, 1], in steps of which none has a gradient that sums many elements into one: only there does at::sum
+// split by the number of threads, and gradients are to be the same bits for any number of them.
+at::Tensor by_row(const at::Tensor& lam, const at::Tensor& output) {
+  const auto sizes = output.sym_sizes();
+  at::Tensor rows = lam;
+  while (rows.dim() < 4) rows = rows.unsqueeze(0);
+  if (rows.sym_size(2) == 1) {
+    const c10::SymInt batch = rows.sym_size(0), heads = rows.sym_size(1), half = (sizes[2] + 1) / 2;
+    rows = rows.expand_symint({batch, heads, 2, 1}).expand_symint({batch, heads, 2, half});
+    rows = rows.flatten(2, 3).narrow_symint(2, 0, sizes[2]).unsqueeze(-1);
+  }
+  return rows.expand_symint({sizes[0], sizes[1], sizes[2], 1});
+}
+
 at::Tensor attend(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   std::string_view mask, double scale, const std::optional<at::Tensor>& lam) {
   const auto [output, shift, mass] = pairwise(query, key, value, mechanism.member, scale, mask, mechanism.sub_heads);
@@ -67,7 +81,7 @@ at::Tensor attend(const Mechanism& mechanism, const at::Tensor& query, const at:
   // Σ coefficient · member over adjacent sub-heads, with coefficients 1 and −λ.
   const at::Tensor first = output.slice_symint(1, 0, c10::nullopt, 2),
                    second = output.slice_symint(1, 1, c10::nullopt, 2);
-  return first - broadcast_lam(*lam, first) * second;
+  return first - by_row(broadcast_lam(*lam, first), first) * second;
 }
 
 double scale_of(const at::Tensor& query, std::optional<double> scale) {

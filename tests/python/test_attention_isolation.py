@@ -107,7 +107,14 @@ def threads():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
 @pytest.mark.parametrize(
-    "shape", [Shape(1, 1, 1, 700, 700, 64, 64), Shape(2, 4, 2, 150, 170, 24, 40), Shape(1, 4, 1, 1, 900, 64, 64)], ids=str
+    "shape",
+    [
+        Shape(1, 1, 1, 700, 700, 64, 64),
+        Shape(2, 4, 2, 150, 170, 24, 40),
+        Shape(1, 4, 1, 1, 900, 64, 64),
+        Shape(1, 1, 1, 70_000, 2, 8, 8),  # sums so long that at::sum would split them by threads
+    ],
+    ids=str,
 )
 @each_visibility
 @each_mechanism
