@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/nn/matrix_product.h"
 
 namespace cogwheel {
 namespace {
@@ -91,7 +92,7 @@ at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens) {
 
 at::Tensor LanguageModelImpl::logits(const at::Tensor& hidden) {
   const at::Tensor normed = final_norm_(hidden);
-  return head_ ? head_(normed) : at::linear(normed, token_embedding_);
+  return head_ ? head_(normed) : matrix_product(normed, token_embedding_);
 }
 
 at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens) {

@@ -3,6 +3,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "cogwheel/nn/matrix_product.h"
+
 namespace cogwheel {
 
 LinearImpl::LinearImpl(std::int64_t inputs, std::int64_t outputs, bool bias) {
@@ -10,7 +12,7 @@ LinearImpl::LinearImpl(std::int64_t inputs, std::int64_t outputs, bool bias) {
   if (bias) bias_ = register_parameter("bias", torch::empty({outputs}));
 }
 
-at::Tensor LinearImpl::forward(const at::Tensor& x) { return at::linear(x, weight_, bias_); }
+at::Tensor LinearImpl::forward(const at::Tensor& x) { return matrix_product(x, weight_, bias_); }
 
 void LinearImpl::initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation) {
   const torch::NoGradGuard no_grad;

@@ -1,5 +1,5 @@
-// y = x Wᵀ + b. torch::nn::Linear starts with a draw that every model here overwrites, and takes two kernels for a
-// biased product of three dimensions.
+// y = x Wᵀ + b. torch::nn::Linear starts with a draw that every model here overwrites, and leaves no choice of the
+// product (matrix_product.h).
 #pragma once
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
