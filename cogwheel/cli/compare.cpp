@@ -47,7 +47,9 @@ std::string compiler() {
 
 // Rates decide the default number of steps and all that is matched by time; else they only serve the estimate.
 MeasureRate measure_for(const std::shared_ptr<const Dataset>& data, bool decides) {
-  return [=](const RunConfig& config) {
+  return [=](RunConfig config) {
+    // A rate so small that nothing can diverge here: speed does not depend on it.
+    config.training.learning_rate = config.training.final_learning_rate = 1e-9;
     if (stop_flag()) throw Interrupted("interrupted before the first run; nothing was trained");
     return measure_steps_per_second(config.model, config.training, data, decides ? 2.0 : 0.3);
   };
@@ -69,7 +71,7 @@ void compare_in(const fs::path& folder, Comparison comparison, const std::shared
              left, comparison.planned_runs(), lengths,
              estimate > 0 ? fmt::format("; about {} in all", duration_text(estimate)) : "");
 
-  CompareJob job(std::move(comparison), data, folder, estimate);
+  CompareJob job(std::move(comparison), data, folder);
   job.run();
   fmt::print("{}\n{}\n", verdict(job.comparison()), (folder / "report.html").string());
 }

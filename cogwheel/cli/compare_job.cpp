@@ -60,12 +60,11 @@ std::string sentence(std::string text) {
 
 }  // namespace
 
-CompareJob::CompareJob(Comparison comparison, std::shared_ptr<const Dataset> data, fs::path folder, double estimate)
+CompareJob::CompareJob(Comparison comparison, std::shared_ptr<const Dataset> data, fs::path folder)
     : comparison_(std::move(comparison)),
       data_(std::move(data)),
       folder_(std::move(folder)),
-      seconds_before_(comparison_.settings.wall_seconds),
-      estimate_(estimate) {}
+      seconds_before_(comparison_.settings.wall_seconds) {}
 
 const std::vector<std::string>& CompareJob::owned_files() {
   static const std::vector<std::string> files{"results.json", "results.csv", "report.html", "trained"};
@@ -89,6 +88,7 @@ void CompareJob::run() {
   write_results();
   for (MechanismPlan& plan : comparison_.mechanisms) tune(plan);
 
+  first_run_ = Clock::now();
   const std::int64_t total = comparison_.planned_runs();
   std::int64_t done = 0;
   for (const std::int64_t seed : comparison_.settings.seeds)
@@ -219,7 +219,6 @@ void CompareJob::record(RunResult result) {
 }
 
 void CompareJob::announce(const RunResult& result, std::int64_t done, std::int64_t total) {
-  const double spent = std::chrono::duration<double>(Clock::now() - start_).count();
   std::string text = fmt::format("  {:>3}/{:<3} {:<20} seed {:<3} ", done, total, result.mechanism, result.seed);
   if (result.status != RunStatus::done) {
     progress_.line(fmt::format("{}{}: {}", text, status_name(result.status), result.message));
@@ -231,7 +230,11 @@ void CompareJob::announce(const RunResult& result, std::int64_t done, std::int64
               ? fmt::format(" {:+.4f}", *result.held_out_loss - *base->held_out_loss)
               : std::string(8, ' ');
   text += fmt::format("  {:>8} tokens/s", count_text(result.tokens_per_second));
-  if (done < total) text += fmt::format("  about {} left in all", duration_text(std::max(1.0, estimate_ - spent)));
+  // From the runs of this sitting; what the estimate assumed of the machine may no longer hold.
+  const double spent = std::chrono::duration<double>(Clock::now() - first_run_).count();
+  if (done < total)
+    text += fmt::format("  about {} left in all",
+                        duration_text(spent / static_cast<double>(++runs_here_) * static_cast<double>(total - done)));
   progress_.line(text);
 }
 

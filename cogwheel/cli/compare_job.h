@@ -14,8 +14,7 @@ namespace cogwheel {
 
 class CompareJob {
  public:
-  // `estimate`: seconds that what is left will take.
-  CompareJob(Comparison comparison, std::shared_ptr<const Dataset> data, std::filesystem::path folder, double estimate);
+  CompareJob(Comparison comparison, std::shared_ptr<const Dataset> data, std::filesystem::path folder);
 
   // What --overwrite may remove.
   static const std::vector<std::string>& owned_files();
@@ -44,8 +43,9 @@ class CompareJob {
   std::shared_ptr<const Dataset> data_;
   std::filesystem::path folder_;
   Progress progress_;
-  Clock::time_point start_ = Clock::now();
-  double seconds_before_ = 0, estimate_ = 0;
+  Clock::time_point start_ = Clock::now(), first_run_ = start_;
+  double seconds_before_ = 0;   // of earlier sittings
+  std::int64_t runs_here_ = 0;  // finished in this one
 };
 
 }  // namespace cogwheel

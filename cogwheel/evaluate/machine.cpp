@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "cogwheel/kernels/isa.h"
@@ -28,6 +29,14 @@ std::string field(const char* path, const std::string& key, char separator) {
 
 std::string or_else(std::string text, const char* otherwise) { return text.empty() ? otherwise : text; }
 
+// As people write them.
+std::string instruction_name(std::string_view isa) {
+  if (isa == "avx512") return "AVX-512";
+  if (isa == "avx2") return "AVX2";
+  if (isa == "neon") return "NEON";
+  return std::string(isa);
+}
+
 std::string architecture() {
   utsname name{};
   return ::uname(&name) == 0 ? name.machine : "unknown";
@@ -37,7 +46,7 @@ std::string architecture() {
 
 Comparison::Machine this_machine() {
   return {.cpu = or_else(field("/proc/cpuinfo", "model name", ':'), architecture().c_str()),
-          .instructions = std::string(chosen_isa()),
+          .instructions = instruction_name(chosen_isa()),
           .system = or_else(field("/etc/os-release", "PRETTY_NAME=", '='), "unknown") + ", " + architecture(),
           .cores = static_cast<std::int64_t>(std::thread::hardware_concurrency()),
           .threads = at::get_num_threads(),

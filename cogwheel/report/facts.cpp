@@ -92,7 +92,7 @@ std::string facts_html(const Comparison& comparison) {
   const double held_out =
       100.0 * static_cast<double>(data.held_out_tokens) / static_cast<double>(data.held_out_tokens + data.train_tokens);
   const std::string evaluated =
-      data.evaluated_tokens < data.held_out_tokens
+      10 * data.evaluated_tokens < 9 * data.held_out_tokens
           ? fmt::format(", of which {} {}s are evaluated", grouped(data.evaluated_tokens), data.tokenizer)
           : "";
   const std::int64_t seeds = static_cast<std::int64_t>(settings.seeds.size());

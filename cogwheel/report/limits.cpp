@@ -14,6 +14,25 @@ std::string limit(const std::string& title, const std::string& text) {
   return fmt::format("      <li><strong>{}</strong> {}</li>\n", escape_html(title), escape_html(text));
 }
 
+// A best rate at the edge of those tried may lie beyond it.
+std::string edge_of_the_search(const Comparison& comparison) {
+  std::string names;
+  for (const MechanismPlan& plan : comparison.mechanisms) {
+    double low = 0, high = 0, chosen = 0;
+    for (const TuningTrial& trial : comparison.tuning) {
+      if (trial.mechanism != plan.name) continue;
+      low = low == 0 ? trial.learning_rate : std::min(low, trial.learning_rate);
+      high = std::max(high, trial.learning_rate);
+      if (trial.chosen) chosen = trial.learning_rate;
+    }
+    if (low < high && (chosen == low || chosen == high))
+      names += (names.empty() ? "" : ", ") + name_in_sentence(comparison, plan.name);
+  }
+  if (names.empty()) return "";
+  return limit("The best learning rate of each.",
+               fmt::format("At the edge of the rates tried the best one may lie beyond: {}.", names));
+}
+
 std::string small_differences(const Comparison& comparison) {
   const SummaryRow* widest = nullptr;
   for (const SummaryRow& row : comparison.summary)
@@ -80,6 +99,7 @@ std::string limits_html(const Comparison& comparison) {
     html += limit("Who wins when each is tuned.",
                   fmt::format("One learning rate served all {}. --tune 4 searches it for each with equal trials.",
                               number_word(static_cast<std::int64_t>(comparison.mechanisms.size()))));
+  html += edge_of_the_search(comparison);
   html += small_differences(comparison);
   html += longer_training(comparison);
   html += unmatched(comparison);

@@ -79,13 +79,13 @@ std::string p_text(double p) { return p < 0.0001 ? "p < 0.0001" : fmt::format("p
 std::string reading(const Comparison& comparison, const SummaryRow& row) {
   if (row.mechanism == comparison.baseline) return "<span class=\"muted\">the baseline</span>";
   if (!row.difference) return "<span class=\"muted\">not known</span>";
-  std::string text = fmt::format("<strong class=\"num\">{}</strong>", signed_fixed(*row.difference, 4));
-  if (!row.p_adjusted) return text + "<small><b>One seed</b>, no interval</small>";
+  std::string text = fmt::format("<span class=\"num\"><strong>{}</strong>", signed_fixed(*row.difference, 4));
+  if (!row.p_adjusted) return text + "</span><small><b>One seed</b>, no interval</small>";
   const char* words = row.clearly_lower()    ? "Clearly lower"
                       : row.clearly_higher() ? "Clearly higher"
                                              : "Cannot be told apart";
   return text + fmt::format(
-                    " <span class=\"num muted\">± {}</span><small><b>{}</b>, <span class=\"num\">{}</span>"
+                    " <span class=\"muted\">± {}</span></span><small><b>{}</b>, <span class=\"num\">{}</span>"
                     "</small>",
                     fixed(*row.difference_interval, 4), words, p_text(*row.p_adjusted));
 }

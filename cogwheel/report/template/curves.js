@@ -66,6 +66,11 @@ function startCurves() {
 
   const valueText = (panel, mechanism, point) => !point ? "–" : panel !== "difference" ? point.mean.toFixed(3)
     : mechanism === results.baseline ? "0" : signed(point.mean, 3);
+  /** As many decimals for every tick as the finest needs. */
+  const tickText = panel => (value, _, ticks) => {
+    const decimals = Math.max(...ticks.map(tick => (String(+tick.value.toFixed(6)).split(".")[1] ?? "").length));
+    return panel !== "difference" ? value.toFixed(decimals) : value === 0 ? "0" : signed(value, decimals);
+  };
   const font = { family: css("--sans"), size: 12 };
 
   /** The range between the lowest and the highest seed. */
@@ -173,7 +178,7 @@ function startCurves() {
   }
 
   const charts = [...document.querySelectorAll("[data-panel]")].map(canvas => {
-    const panel = canvas.dataset.panel, digits = panel === "difference" ? 3 : 2;
+    const { panel } = canvas.dataset;
     const chart = new Chart(canvas, {
       type: "line",
       data: { datasets: [] },
@@ -186,7 +191,7 @@ function startCurves() {
           x: { type: "linear", min: steps[first], max: steps.at(-1), grid: { display: false, drawBorder: false },
             ticks: { font, maxTicksLimit: 5, maxRotation: 0, includeBounds: false, callback: value => shared ? value.toLocaleString("en") : `${value} %` } },
           y: { grid: { drawBorder: false, drawTicks: false },
-            ticks: { font, padding: 6, maxTicksLimit: 7, callback: value => panel !== "difference" ? +value.toFixed(digits) : value === 0 ? "0" : (value < 0 ? "−" : "+") + Math.abs(+value.toFixed(4)) } },
+            ticks: { font, padding: 6, maxTicksLimit: 7, callback: tickText(panel) } },
         },
       },
     });
