@@ -1,0 +1,236 @@
+"""`cogwheel compare`: the same numbers twice, interruption and resuming, adding, and what it refuses."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+WORDS = "the cat sat on a mat and the dog ran to the big red house while birds sing of the sea".split()
+TINY = ["--preset", "tiny", "--text", "text.txt", "--attention", "softmax,cog", "--seeds", "2"]
+
+
+def generated_text(lines=300):
+    draw = random.Random(1)
+    return "\n".join(" ".join(draw.choice(WORDS) for _ in range(8)) for _ in range(lines))
+
+
+def results(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+def numbers(folder):
+    """All that must be the same whenever the same comparison is made."""
+    return [
+        (run["mechanism"], run["seed"], run["tokens"], run["held_out_loss"], run["curve"])
+        for run in results(folder)["runs"]
+    ]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compare")
+    (folder / "text.txt").write_text(generated_text())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def compare(work, cogwheel_executable):
+    """Runs it in the folder of this module, on one thread: these models are too small for more."""
+
+    def run(*words, background=False):
+        command = [cogwheel_executable, "compare", *map(str, words)]
+        options = {"cwd": work, "env": {**os.environ, "OMP_NUM_THREADS": "1"}, "text": True}
+        if background:
+            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+        return subprocess.run(command, capture_output=True, timeout=180, **options)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def finished(compare):
+    done = compare(*TINY, "--steps", 120, "--out", "finished")
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_writes_its_files_and_says_the_verdict(work, finished):
+    folder = work / "finished"
+    for name in ("results.json", "results.csv", "report.html"):
+        assert (folder / name).stat().st_size > 0
+    written = results(folder)
+    assert finished.stdout.splitlines() == [written["verdict"], "finished/report.html"]
+    assert written["schema"] == 1 and not written["interrupted"]
+    assert [(run["mechanism"], run["seed"]) for run in written["runs"]] == [
+        ("softmax", 1), ("softmax", 2), ("cog", 1), ("cog", 2),
+    ]
+    for run in written["runs"]:
+        assert run["status"] == "done"
+        assert run["curve"][0]["held_out_loss"] > run["curve"][-1]["held_out_loss"] == run["held_out_loss"]
+    assert len((folder / "results.csv").read_text().splitlines()) == 3
+    assert "--steps 120" in written["command"]
+
+
+def test_same_numbers_twice(compare, work, finished):
+    again = compare(*TINY, "--steps", 120, "--out", "again")
+    assert again.returncode == 0, again.stderr
+    assert numbers(work / "again") == numbers(work / "finished")
+
+
+def test_goes_on_after_ctrl_c_as_if_nothing_had_happened(compare, work):
+    words = [*TINY, "--steps", 900]
+    whole = compare(*words, "--out", "whole")
+    assert whole.returncode == 0, whole.stderr
+
+    process = compare(*words, "--out", "parts", background=True)
+    # In the middle of the second run: one is done, one has begun.
+    metrics = work / "parts/trained/cog-seed-1/metrics.jsonl"
+    for _ in range(2400):
+        if metrics.exists() and metrics.read_text().count("\n") >= 3 or process.poll() is not None:
+            break
+        time.sleep(0.025)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "--resume parts" in errors.splitlines()[-1]
+
+    partial = results(work / "parts")
+    assert partial["interrupted"]
+    assert partial["verdict"].startswith("Interrupted after 1 of 4 runs")
+    assert [run["status"] for run in partial["runs"]] == ["done", "interrupted"]
+    assert "Interrupted after 1 of 4 runs" in (work / "parts/report.html").read_text()
+
+    resumed = compare("--resume", "parts")
+    assert resumed.returncode == 0, resumed.stderr
+    assert numbers(work / "parts") == numbers(work / "whole")
+    assert not results(work / "parts")["interrupted"]
+
+
+def test_resuming_what_is_finished_changes_nothing(compare, work, finished):
+    before = numbers(work / "finished")
+    assert compare("--resume", "finished").returncode == 0
+    assert numbers(work / "finished") == before
+
+
+def test_adds_a_mechanism_on_the_same_terms(compare, work, finished):
+    shutil.copytree(work / "finished", work / "added")
+    before = numbers(work / "added")
+    added = compare("--add", "symmetric", "added")
+    assert added.returncode == 0, added.stderr
+    after = results(work / "added")
+    assert numbers(work / "added")[: len(before)] == before
+    assert [plan["name"] for plan in after["mechanisms"]] == ["softmax", "cog", "symmetric"]
+    parameters = {plan["name"]: plan["parameters"] for plan in after["mechanisms"]}
+    assert abs(parameters["symmetric"] / parameters["softmax"] - 1) <= 0.01
+    assert after["mechanisms"][2]["parameters_unmatched"] < 0.95 * parameters["softmax"]
+    assert {run["seed"] for run in after["runs"] if run["mechanism"] == "symmetric"} == {1, 2}
+    assert "softmax,cog,symmetric" in after["command"]
+
+
+def test_adding_checks_the_text(compare, work, finished):
+    shutil.copytree(work / "finished", work / "other")
+    text = (work / "text.txt").read_text()
+    (work / "text.txt").write_text(text.replace("cat", "cow"))
+    try:
+        refused = compare("--add", "symmetric", "other")
+    finally:
+        (work / "text.txt").write_text(text)
+    assert refused.returncode == 1
+    assert results(work / "finished")["data"]["sha256"] in refused.stderr
+    assert numbers(work / "other") == numbers(work / "finished")
+
+
+def test_tunes_with_equal_trials(compare, work):
+    tuned = compare(*TINY[:-1], 1, "--steps", 40, "--tune", 3, "--out", "tuned")
+    assert tuned.returncode == 0, tuned.stderr
+    written = results(work / "tuned")
+    for plan in written["mechanisms"]:
+        trials = [trial for trial in written["tuning"] if trial["mechanism"] == plan["name"]]
+        assert [trial["learning_rate"] for trial in trials] == [0.0015, 0.003, 0.006]
+        assert {trial["steps"] for trial in trials} == {20}
+        chosen = min(trials, key=lambda trial: trial["validation_loss"])
+        assert [trial["chosen"] for trial in trials] == [trial is chosen for trial in trials]
+        assert plan["learning_rate"] == chosen["learning_rate"]
+    assert "Learning rates tried" in (work / "tuned/report.html").read_text()
+
+
+def test_matches_time_and_tokens(compare, work):
+    by_tokens = compare(*TINY[:4], "--attention", "softmax,symmetric", "--seeds", 1, "--match", "tokens",
+                        "--steps", 20, "--out", "tokens")
+    assert by_tokens.returncode == 0, by_tokens.stderr
+    written = results(work / "tokens")
+    assert {run["tokens"] for run in written["runs"]} == {20 * 8 * 32}
+    assert written["mechanisms"][1]["parameters"] < 0.95 * written["mechanisms"][0]["parameters"]
+
+    by_time = compare(*TINY[:4], "--attention", "softmax,symmetric", "--seeds", 1, "--match", "time",
+                      "--steps", 40, "--out", "time")
+    assert by_time.returncode == 0, by_time.stderr
+    softmax, symmetric = results(work / "time")["mechanisms"]
+    assert softmax["steps"] == 40 and symmetric["steps"] >= 1
+
+
+def test_a_run_that_diverges_is_said_and_kept(compare, work):
+    diverged = compare(*TINY, "--steps", 30, "--learning-rate", "1e30", "--out", "diverged")
+    assert diverged.returncode == 1
+    written = results(work / "diverged")
+    assert [run["status"] for run in written["runs"]] == ["diverged"] * 4
+    assert all(run["held_out_loss"] is None for run in written["runs"])
+    assert "diverged in every seed" in written["verdict"]
+    assert "last good checkpoint is kept" in (work / "diverged/report.html").read_text()
+    assert (work / "diverged/trained/cog-seed-1/checkpoint.safetensors").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["--attention", "softmax,kog"], 2, "cog"),
+        (["--attention", "cog,cog"], 2, "cog twice"),
+        (["--attention", "softmax,cog", "--baseline", "symmetric"], 2, "--baseline: expected"),
+        (["--preset", "tinny"], 2, "tiny"),
+        (["--match", "everything"], 2, "--match: expected"),
+        (["--seeds", "0"], 2, "--seeds: expected"),
+        (["--steps", "-5"], 2, "--steps: expected"),
+        (["--tune", "-1"], 2, "--tune: expected"),
+        (["--learning-rate", "nan"], 2, "--learning-rate: expected"),
+        (["--tokenizer", "word"], 2, "--tokenizer: expected"),
+        (["--stepps", "5"], 2, "--steps"),
+        (["--resume", "finished", "--steps", "5"], 2, "--resume"),
+        (["--resume", "nowhere"], 1, "nowhere: expected the folder of a comparison"),
+        (["--add", "cog", "finished"], 2, "--add: expected"),
+        (["--add", "kog", "finished"], 2, "cog"),
+        (["--text", "missing.txt"], 1, "missing.txt"),
+        (["--text", "empty.txt"], 1, "empty.txt"),
+        (["--text", "short.txt"], 1, "short.txt"),
+        (["--text", "binary.bin"], 1, "binary.bin"),
+        (["--out", "finished"], 2, "--overwrite"),
+        (["--out", "text.txt"], 1, "text.txt"),
+    ],
+)
+def test_refuses_in_one_line_and_loses_nothing(compare, work, finished, words, code, says):
+    (work / "empty.txt").write_text("")
+    (work / "short.txt").write_text("too short")
+    (work / "binary.bin").write_bytes(bytes(range(256)) * 40)
+    before = (work / "finished/results.json").read_bytes()
+    defaults = [] if words[0] in ("--resume", "--add") else ["--preset", "tiny", "--text", "text.txt", "--steps", "5"]
+    if words[0] in ("--preset", "--text", "--steps"):
+        place = defaults.index(words[0])
+        del defaults[place : place + 2]
+    refused = compare(*defaults, *words)
+    assert refused.returncode == code, refused.stderr
+    lines = [line for line in refused.stderr.splitlines() if line]
+    assert len(lines) == 1 and lines[0].startswith("cogwheel: ") and says in lines[0], refused.stderr
+    assert (work / "finished/results.json").read_bytes() == before
+
+
+def test_overwrite_replaces_only_what_is_its_own(compare, work, finished):
+    shutil.copytree(work / "finished", work / "replaced")
+    (work / "replaced/notes.txt").write_text("mine")
+    assert compare(*TINY[:-1], 1, "--steps", 10, "--out", "replaced", "--overwrite").returncode == 0
+    assert (work / "replaced/notes.txt").read_text() == "mine"
+    assert not (work / "replaced/trained/softmax-seed-2").exists()
+    assert len(results(work / "replaced")["runs"]) == 2

@@ -1,0 +1,191 @@
+"""report.html in a real browser, at desktop and at phone width, in both themes."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+
+import pytest
+
+webdriver = pytest.importorskip("selenium.webdriver")
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+DRIVER = shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(DRIVER is None, reason="no chromedriver")
+
+WORDS = "the cat sat on a mat and the dog ran to the big red house while birds sing of the <b>sea</b>".split()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, cogwheel_executable):
+    """A whole comparison: four mechanisms, two seeds, learning rates searched."""
+    work = tmp_path_factory.mktemp("report")
+    draw = random.Random(1)
+    (work / "a <b> text.txt").write_text("\n".join(" ".join(draw.choice(WORDS) for _ in range(8)) for _ in range(300)))
+    subprocess.run(
+        [cogwheel_executable, "compare", "--preset", "tiny", "--text", "a <b> text.txt", "--seeds", "2", "--steps", "60",
+         "--tune", "2", "--out", "out"],
+        cwd=work, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=True, capture_output=True, timeout=180,
+    )
+    return work / "out"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    profile = tmp_path_factory.mktemp("profile")
+    for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+def open_page(browser, path, width, theme="light"):
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600})
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia",
+                            {"media": "", "features": [{"name": "prefers-color-scheme", "value": theme}]})
+    for kind in ("browser", "performance"):
+        browser.get_log(kind)  # what an earlier page left
+    browser.get(path.as_uri())
+
+
+def requests(browser):
+    urls = []
+    for entry in browser.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            urls.append(message["params"]["request"]["url"])
+    return urls
+
+
+@pytest.fixture(params=[1280, 375], ids=["desktop", "phone"])
+def page(request, browser, folder):
+    open_page(browser, folder / "report.html", request.param)
+    return browser
+
+
+def test_renders_without_errors_requests_or_overflow(page, folder):
+    assert [entry for entry in page.get_log("browser") if entry["level"] != "DEBUG"] == []
+    own = (folder / "report.html").as_uri()
+    assert [url for url in requests(page) if url != own and not url.startswith("data:")] == []
+    width, inner = page.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+    assert width <= inner
+    outside = page.execute_script("""
+      const clipped = node => { for (let up = node; up; up = up.parentElement) if (getComputedStyle(up).overflowX !== "visible" && up !== document.body) return true; return false; };
+      return [...document.querySelectorAll("main *, header *")].filter(node => {
+        const box = node.getBoundingClientRect();
+        return box.width > 0 && (box.right > innerWidth + 1 || box.left < -1) && !clipped(node);
+      }).map(node => node.outerHTML.slice(0, 80));""")
+    assert outside == []
+
+
+def test_charts_and_maps_are_drawn(page):
+    colours = page.execute_script("""
+      return [...document.querySelectorAll("canvas")].map(canvas => {
+        const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data, seen = new Set();
+        for (let i = 0; i < pixels.length; i += 4) if (pixels[i + 3] > 200) seen.add((pixels[i] << 16) + (pixels[i + 1] << 8) + pixels[i + 2]);
+        return [canvas.dataset.panel ?? "map", seen.size];
+      });""")
+    panels = [name for name, _ in colours]
+    assert panels.count("map") == 2 * 2 + 1  # a tile per layer and head, and the large map
+    assert {"held_out", "difference", "train"} <= set(panels)
+    assert all(count >= 3 for _, count in colours), colours
+
+
+def test_says_what_the_results_say(page, folder):
+    results = json.loads((folder / "results.json").read_text())
+    text = page.find_element("css selector", ".verdict").text
+    assert text == results["verdict"]
+    rows = page.find_elements("css selector", ".results tbody tr")
+    assert len(rows) == 4
+    for row, summary in zip(rows, results["summary"]):
+        assert f"{summary['mean']:.4f}" in row.text
+    assert page.execute_script("return document.documentElement.lang") == "en"
+    assert page.find_element("css selector", "time").get_attribute("datetime") == results["created"]
+    assert "a <b> text.txt" in page.find_element("css selector", ".facts").text
+    assert len(page.find_elements("css selector", ".samples figure")) == 4
+    assert results["data"]["sha256"] in page.find_element("css selector", ".versions").text
+
+
+def test_maps_by_keyboard(page):
+    body = page.switch_to.active_element
+    tiles = page.find_element("css selector", "#tiles")
+    first = tiles.find_element("css selector", '[aria-pressed="true"]')
+    assert first.get_attribute("aria-label") == "Layer 1, head 1"
+    first.send_keys(Keys.ARROW_DOWN)
+    assert page.switch_to.active_element.get_attribute("aria-label") == "Layer 2, head 1"
+    assert page.find_element("css selector", "#map-title").text.endswith("layer 2, head 1")
+    assert page.switch_to.active_element != body
+    # Only the chosen tile is a stop of the tab key.
+    assert len(tiles.find_elements("css selector", '[tabindex="0"]')) == 1
+
+    cells = page.find_element("css selector", "#cells")
+    before = page.find_element("css selector", "#readout").text
+    cells.send_keys(Keys.ARROW_UP)
+    after = page.find_element("css selector", "#readout").text
+    assert before != after and "looks at" in after
+
+    step = page.find_element("css selector", "#step")
+    last = page.find_element("css selector", "#step-value").text
+    step.send_keys(Keys.ARROW_LEFT)
+    assert page.find_element("css selector", "#step-value").text != last
+
+
+def test_every_mechanism_can_be_shown(page):
+    titles = []
+    for label in page.find_elements("css selector", "#switch label"):
+        page.execute_script("arguments[0].click()", label)
+        titles.append(page.find_element("css selector", "#map-title").text.split(":")[0])
+    assert titles == ["Softmax", "Cog", "Differential", "Symmetric"]
+    page.execute_script("const seed = document.getElementById('map-seed'); seed.value = '2'; seed.dispatchEvent(new Event('change'))")
+    assert page.get_log("browser") == []
+
+
+@pytest.mark.parametrize("width", [1280, 375])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_stands_out(browser, folder, width, theme):
+    open_page(browser, folder / "report.html", width, theme)
+    faint = browser.execute_script("""
+      const parse = colour => { const [r, g, b, a = 1] = colour.match(/[\\d.]+/g).map(Number); return { r, g, b, a }; };
+      const light = ({ r, g, b }) => [r, g, b].map(c => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+      const paper = node => {
+        for (let up = node; up; up = up.parentElement) { const colour = parse(getComputedStyle(up).backgroundColor); if (colour.a === 1) return colour; }
+        return { r: 255, g: 255, b: 255 };
+      };
+      const found = [];
+      const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+      while (walker.nextNode()) {
+        const node = walker.currentNode.parentElement;
+        if (!walker.currentNode.data.trim() || !node.getClientRects().length || node.closest("script, noscript, option")) continue;
+        const style = getComputedStyle(node), ink = parse(node.closest("svg") ? style.fill : style.color);
+        const [a, b] = [light(ink), light(paper(node))].sort((x, y) => y - x);
+        const ratio = (a + 0.05) / (b + 0.05);
+        if (ratio < 4.5) found.push([walker.currentNode.data.trim().slice(0, 30), node.className?.baseVal ?? node.className, ratio.toFixed(2)]);
+      }
+      return found;""")
+    assert faint == []
+    assert browser.execute_script("return getComputedStyle(document.body).backgroundColor") == (
+        "rgb(255, 255, 255)" if theme == "light" else "rgb(20, 23, 26)")
+
+
+def test_table_reads_without_javascript(browser, folder):
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        open_page(browser, folder / "report.html", 1280)
+        assert "Clearly" in browser.page_source or "Cannot be told apart" in browser.page_source
+        assert browser.get_log("browser") == []
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_prints_in_light_colours(browser, folder):
+    open_page(browser, folder / "report.html", 1280, "dark")
+    assert len(browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"]) > 50_000
+    assert browser.get_log("browser") == []
+    assert browser.execute_script("return document.documentElement.dataset.theme") is None
