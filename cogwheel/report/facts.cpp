@@ -65,6 +65,13 @@ std::string learning_rate_fact(const Comparison& comparison) {
   return fact("Learning rate", counted(comparison.settings.tune, "trial") + " for each", rates);
 }
 
+// Not broken at its hyphen: AVX-512.
+std::string unbroken(std::string text) {
+  for (std::size_t place = text.find('-'); place != std::string::npos; place = text.find('-', place + 3))
+    text.replace(place, 1, "\u2011");
+  return text;
+}
+
 std::string version_row(const std::string& name, const std::string& value) {
   return fmt::format("        <dt>{}</dt><dd>{}</dd>\n", escape_html(name), escape_html(value));
 }
@@ -106,7 +113,8 @@ std::string facts_html(const Comparison& comparison) {
          fact("Model", fmt::format("{} × {}", counted(settings.layers, "layer"), counted(settings.heads, "head")),
               fmt::format("width {}, context of {} {}s", settings.width, settings.context, data.tokenizer)) +
          fact("Machine",
-              fmt::format("{}, {}", counted(comparison.machine.threads, "CPU thread"), comparison.machine.instructions),
+              fmt::format("{}, {}", counted(comparison.machine.threads, "CPU thread"),
+                          unbroken(comparison.machine.instructions)),
               fmt::format("{} in {}", counted(static_cast<std::int64_t>(comparison.runs.size()), "run"),
                           duration(settings.wall_seconds)));
 }

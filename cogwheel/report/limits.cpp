@@ -38,6 +38,9 @@ std::string small_differences(const Comparison& comparison) {
   for (const SummaryRow& row : comparison.summary)
     if (row.difference_interval && (widest == nullptr || *row.difference_interval > *widest->difference_interval))
       widest = &row;
+  const bool compared = std::any_of(comparison.summary.begin(), comparison.summary.end(),
+                                    [](const SummaryRow& row) { return row.difference.has_value(); });
+  if (!compared) return "";
   if (widest == nullptr)
     return limit("Whether it is more than chance.",
                  "A difference from one seed has nothing to be held against. --seeds 3 or more gives intervals.");
