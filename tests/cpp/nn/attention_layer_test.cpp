@@ -1,0 +1,156 @@
+// The layer against its formulas, written out with dense float64 matrices.
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <cmath>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/nn/attention.h"
+
+namespace cogwheel {
+namespace {
+
+constexpr std::int64_t batch = 2, tokens = 7, width = 32, heads = 4, head_dim = width / heads;
+
+AttentionLayer make_layer(const std::string& mechanism, std::int64_t layer = 2, bool bias = true) {
+  AttentionLayer attention(
+      AttentionLayerOptions{.width = width, .heads = heads, .mechanism = mechanism, .layer = layer, .bias = bias});
+  attention->initialize(WeightInitializer(7), "attention", 0.5, 0.5);
+  attention->to(at::kDouble);
+  return attention;
+}
+
+at::Tensor input() {
+  return torch::randn({batch, tokens, width}, at::make_generator<at::CPUGeneratorImpl>(3), at::kDouble);
+}
+
+at::Tensor linear(AttentionLayer& layer, const std::string& name, const at::Tensor& x) {
+  const auto parameters = layer->named_parameters();
+  const at::Tensor product = x.matmul(parameters[name + ".weight"].t());
+  return parameters.contains(name + ".bias") ? product + parameters[name + ".bias"] : product;
+}
+
+at::Tensor heads_of(const at::Tensor& x, std::int64_t count) {
+  return x.reshape({batch, tokens, count, x.size(-1) / count}).permute({0, 2, 1, 3});
+}
+
+at::Tensor joined(const at::Tensor& x) { return x.permute({0, 2, 1, 3}).reshape({batch, tokens, width}); }
+
+at::Tensor scores(const at::Tensor& query, const at::Tensor& key) {
+  return query.matmul(key.transpose(-1, -2)) / std::sqrt(static_cast<double>(query.size(-1)));
+}
+
+at::Tensor hidden() { return at::ones({tokens, tokens}, at::kBool).triu(1); }
+
+at::Tensor softmax_weights(const at::Tensor& score) {
+  const at::Tensor exponential = score.exp().masked_fill(hidden(), 0);
+  return exponential / exponential.sum(-1, true);
+}
+
+at::Tensor cog_weights(const at::Tensor& score) {
+  const at::Tensor mass = score.abs().exp().masked_fill(hidden(), 0);
+  return score.sign() * mass / mass.sum(-1, true);
+}
+
+TEST(AttentionLayer, SoftmaxAndCogAreProjectionsAroundTheRowMap) {
+  const at::Tensor x = input();
+  for (const std::string mechanism : {"softmax", "cog"}) {
+    AttentionLayer layer = make_layer(mechanism);
+    const auto parts = linear(layer, "query_key_value", x).chunk(3, -1);
+    const at::Tensor score = scores(heads_of(parts[0], heads), heads_of(parts[1], heads));
+    const at::Tensor weights = mechanism == "cog" ? cog_weights(score) : softmax_weights(score);
+    const at::Tensor expected = linear(layer, "output", joined(weights.matmul(heads_of(parts[2], heads))));
+    EXPECT_TRUE(at::allclose(layer(x), expected, 1e-9, 1e-11)) << mechanism;
+    EXPECT_TRUE(at::allclose(layer->weights(x), weights, 1e-9, 1e-11)) << mechanism;
+  }
+}
+
+TEST(AttentionLayer, SymmetricHasNoKeyProjection) {
+  AttentionLayer layer = make_layer("symmetric");
+  const at::Tensor x = input();
+  const auto parts = linear(layer, "query_value", x).chunk(2, -1);
+  const at::Tensor query = heads_of(parts[0], heads);
+  const at::Tensor weights = softmax_weights(scores(query, query));
+  const at::Tensor expected = linear(layer, "output", joined(weights.matmul(heads_of(parts[1], heads))));
+  EXPECT_TRUE(at::allclose(layer(x), expected, 1e-9, 1e-11));
+  EXPECT_TRUE(at::allclose(layer->weights(x), weights, 1e-9, 1e-11));
+}
+
+TEST(AttentionLayer, DifferentialHalvesItsHeadsAndNormalisesEach) {
+  for (const std::int64_t depth : {0, 3}) {
+    AttentionLayer layer = make_layer("differential", depth);
+    const auto parameters = layer->named_parameters();
+    const at::Tensor x = input();
+    const auto parts = linear(layer, "query_key_value", x).chunk(3, -1);
+    const at::Tensor query = heads_of(parts[0], heads), key = heads_of(parts[1], heads),
+                     value = heads_of(parts[2], heads / 2);
+    const double lambda_init = 0.8 - 0.6 * std::exp(-0.3 * static_cast<double>(depth));
+    const at::Tensor lambda = (parameters["lambda_query1"] * parameters["lambda_key1"]).sum().exp() -
+                              (parameters["lambda_query2"] * parameters["lambda_key2"]).sum().exp() + lambda_init;
+    const at::Tensor both = softmax_weights(scores(query, key)).reshape({batch, heads / 2, 2, tokens, tokens});
+    const at::Tensor weights = both.select(2, 0) - lambda * both.select(2, 1);
+    at::Tensor output = weights.matmul(value);
+    output = output / (output.square().mean(-1, true) + 1e-5).sqrt() * parameters["head_norm"] * (1 - lambda_init);
+    EXPECT_TRUE(at::allclose(layer(x), linear(layer, "output", joined(output)), 1e-9, 1e-11)) << depth;
+    EXPECT_TRUE(at::allclose(layer->weights(x), weights, 1e-9, 1e-11)) << depth;
+    EXPECT_EQ(layer->weights(x).size(1), heads / 2);
+    EXPECT_EQ(parameters["lambda_query1"].numel(), head_dim);
+    EXPECT_TRUE(at::allclose(layer->lambda().value(), lambda));
+  }
+}
+
+TEST(AttentionLayer, EveryParameterLearns) {
+  for (const auto& mechanism : mechanism_names()) {
+    AttentionLayer layer = make_layer(mechanism);
+    layer(input()).square().sum().backward();
+    for (const auto& parameter : layer->named_parameters())
+      // A bias of the keys moves every score of a row alike, which softmax does not see.
+      if (parameter.key().find("bias") == std::string::npos) {
+        EXPECT_GT(parameter.value().grad().abs().max().item<double>(), 0) << mechanism << " " << parameter.key();
+      }
+  }
+}
+
+TEST(AttentionLayer, CountsItsParametersWithoutBuilding) {
+  for (const auto& mechanism : mechanism_names())
+    for (const bool bias : {false, true}) {
+      std::int64_t count = 0;
+      for (const auto& parameter : make_layer(mechanism, 0, bias)->parameters()) count += parameter.numel();
+      EXPECT_EQ(AttentionLayerImpl::parameter_count(
+                    {.width = width, .heads = heads, .mechanism = mechanism, .layer = 0, .bias = bias}),
+                count)
+          << mechanism;
+    }
+}
+
+TEST(AttentionLayer, RefusesWhatCannotBe) {
+  const auto refuse = [](AttentionLayerOptions options, const std::string& part) {
+    try {
+      check(options);
+      ADD_FAILURE() << "accepted; expected " << part;
+    } catch (const UsageError& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  };
+  refuse({.width = 32, .heads = 4, .mechanism = "sofmax"}, "softmax");
+  refuse({.width = 32, .heads = 5}, "a divisor of the width (32), got 5");
+  refuse({.width = 32, .heads = 8}, "8 to 256, got 4");
+  refuse({.width = 24, .heads = 3, .mechanism = "differential"}, "an even number for differential, got 3");
+}
+
+TEST(WeightInitializer, DependsOnSeedAndNameAlone) {
+  const WeightInitializer first(1), second(2);
+  const auto draw = [](const WeightInitializer& initializer, const char* name) {
+    at::Tensor weight = torch::empty({64, 64});
+    initializer.normal(weight, name, 0.02);
+    return weight;
+  };
+  EXPECT_TRUE(draw(first, "a").equal(draw(first, "a")));
+  EXPECT_FALSE(draw(first, "a").equal(draw(first, "b")));
+  EXPECT_FALSE(draw(first, "a").equal(draw(second, "a")));
+  EXPECT_NEAR(draw(first, "a").std().item<double>(), 0.02, 0.001);
+}
+
+}  // namespace
+}  // namespace cogwheel
