@@ -2,6 +2,10 @@
 logs="$root/build/logs"
 mkdir -p "$logs"
 
+# Two set-ups in one folder would write the same files. The lock ends with this process; what it starts closes it (9>&-).
+exec 9>"$root/build/.lock"
+flock --nonblock 9 || { printf '%s: another ./quickstart or ./run-tests is at work in this folder\n' "$program" >&2; exit 1; }
+
 if [[ -t 1 ]]; then terminal=yes; else terminal=; fi
 
 say() { printf '%s\n' "$*"; }
@@ -32,7 +36,7 @@ step() {
   local name=$1 description=$2 log="$logs/$1.log" started=$SECONDS status=0
   shift 2
   set -m
-  ("$@") >"$log" 2>&1 </dev/null &
+  ("$@") >"$log" 2>&1 </dev/null 9>&- &
   running=$!
   set +m
   if [[ $terminal ]]; then

@@ -1,0 +1,125 @@
+"""Every code block of the README and of docs/python.md does what it claims."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from test_installed_library import build_against, prefix, run  # noqa: F401  prefix is a fixture
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def blocks(path, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / path).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_no_block_is_left_out():
+    """Blocks of a language that no test below runs would be claims that nobody checks."""
+    languages = re.findall(r"^```(\w*)\n(?:.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert sorted(languages) == ["cpp", "cpp", "python", "sh"]
+
+
+@pytest.mark.parametrize(
+    "code", [*blocks("README.md", "python"), *blocks("docs/python.md", "python")], ids=lambda code: str(len(code))
+)
+def test_python_blocks(code, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    printed = run(sys.executable, "-W", "error", "-c", code, cwd=tmp_path, env=environment)
+    if "|a| sums to" in code:
+        assert "|a| sums to 1.0000" in printed and "cog · sign(s) exp|s| / Σ exp|s|" in printed
+
+
+def test_shell_block(tmp_path, cogwheel_executable):
+    (code,) = blocks("README.md", "sh")
+    environment = {**os.environ, "PATH": f"{cogwheel_executable.parent}{os.pathsep}{os.environ['PATH']}"}
+    printed = run("bash", "-euc", code, cwd=tmp_path, env=environment)
+    assert "differential" in printed
+    for file in ("report.html", "results.json"):
+        assert (tmp_path / "tiny" / file).stat().st_size > 0
+
+
+def test_cpp_program(prefix, repository, tmp_path):  # noqa: F811
+    program, _ = blocks("README.md", "cpp")
+    project = tmp_path / "project"
+    shutil.copytree(repository / "examples/installed_library", project)
+    (project / "cog_attention.cpp").write_text(program)
+    build_against(prefix, project, tmp_path / "build")
+    assert run(tmp_path / "build/cog_attention") == "-3\n"
+
+
+# Uses the new mechanism through the kernel table, as any caller would, and checks it against its formula.
+USE_THE_NEW_MECHANISM = """
+#include <cogwheel/core/parallel.h>
+#include <cogwheel/kernels/pairwise.h>
+#include <cmath>
+#include <cstdio>
+int main() {
+  constexpr int keys = 5, width = 8;
+  double query[width] = {1}, key[keys * width] = {}, value[keys * width] = {}, output[width], shift, mass;
+  double score[keys] = {-3, -1, -7, 0.5, -2}, total = 1, expected = 0;
+  for (int j = 0; j < keys; ++j) {
+    key[j * width] = score[j], value[j * width] = j + 1;
+    total += std::exp(score[j]), expected += std::exp(score[j]) * (j + 1);
+  }
+  cogwheel::PairwiseForward<double> problem;
+  problem.shape = {.queries = 1, .keys = keys, .head_dim = width, .value_dim = width};
+  problem.visibility = {.keys = keys};
+  problem.query = {query, 0, 0, width}, problem.key = {key, 0, 0, width}, problem.value = {value, 0, 0, width};
+  problem.output = {output, 0, 0, width}, problem.shift = &shift, problem.mass = &mass;
+  const auto kernel = cogwheel::pairwise_kernel<double>("softmax_off_by_one");
+  kernel.forward(problem, cogwheel::SerialExecutor());
+  double gradient[width] = {1}, query_gradient[width], key_gradient[keys * width], value_gradient[keys * width];
+  cogwheel::PairwiseBackward<double> backward{problem};
+  backward.output = {output, 0, 0, width}, backward.output_gradient = {gradient, 0, 0, width};
+  backward.shift = &shift, backward.mass = &mass;
+  backward.query_gradient = {query_gradient, 0, 0, width}, backward.key_gradient = {key_gradient, 0, 0, width};
+  backward.value_gradient = {value_gradient, 0, 0, width};
+  kernel.backward(backward, cogwheel::SerialExecutor());
+  double slope = 0;  // of the output by the query: Σ a_j (v_j − o) s_j
+  for (int j = 0; j < keys; ++j) slope += std::exp(score[j]) / total * (j + 1 - expected / total) * score[j];
+  std::printf("%.1e %.1e\\n", std::abs(output[0] - expected / total), std::abs(query_gradient[0] - slope));
+}
+"""
+
+
+def test_adding_a_mechanism(repository, tmp_path):
+    """The README's header and its one line, in a copy of the kernels: built for every instruction set, and right."""
+    _, header = blocks("README.md", "cpp")
+    text = (repository / "README.md").read_text()
+    header_path = re.search(r"`(cogwheel/mechanisms/softmax_off_by_one\.h)`", text)[1]
+    line = re.search(r"`(ROW_MAP\(softmax_off_by_one, \w+\))`", text)[1]
+
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in ("CMakeLists.txt", "CMakePresets.json"):
+        shutil.copy(repository / name, copy)
+    shutil.copytree(repository / "cmake", copy / "cmake")
+    for folder in ("core", "mechanisms", "kernels"):
+        shutil.copytree(repository / "cogwheel" / folder, copy / "cogwheel" / folder)
+    (copy / header_path).write_text(header)
+    with (copy / "cogwheel/mechanisms/mechanisms.def").open("a") as definitions:
+        definitions.write(line + "\n")
+    # ccache recognises what it has compiled before in spite of the new folder.
+    environment = {**os.environ, "CCACHE_BASEDIR": str(copy), "CCACHE_NOHASHDIR": "1"}
+    launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+    run("cmake", "--preset", "kernels-only", "-DCOGWHEEL_TESTS=OFF", *launcher, cwd=copy, env=environment)
+    run("ninja", "-C", "build-kernels", cwd=copy, env=environment)
+    (copy / "use.cpp").write_text(USE_THE_NEW_MECHANISM)
+    libraries = [copy / f"build-kernels/cogwheel/{name}/libcogwheel_{name}.a" for name in ("kernels", "mechanisms", "core")]
+    run("g++", "-std=c++20", "-I", copy, copy / "use.cpp", "-o", copy / "use", *libraries, "-lhwy")
+    for isa in ("", "portable"):
+        errors = subprocess.run(
+            [copy / "use"], env={**os.environ, "COGWHEEL_ISA": isa}, capture_output=True, text=True, check=True
+        ).stdout.split()
+        assert len(errors) == 2 and all(float(error) < 1e-14 for error in errors), errors
+
+
+@pytest.mark.parametrize("path", ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))])
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)#\s]+)\)", (ROOT / path).read_text()):
+        if "://" not in target:
+            assert ((ROOT / path).parent / target).exists(), target
