@@ -15,6 +15,8 @@
 namespace cogwheel {
 namespace {
 
+// On a machine so busy or so slow that fewer would fit, a comparison takes longer rather than saying nothing.
+constexpr std::int64_t fewest_steps = 100;
 constexpr std::int64_t evaluations = 10;      // of a run; see with_steps
 constexpr double seconds_around_a_run = 1.5;  // maps, sample and files
 
@@ -64,7 +66,7 @@ void match_models(Comparison& comparison) {
 // Down to two digits, so that a person can type it: 1,234 → 1,200.
 std::int64_t rounded_steps(double steps) {
   const double unit = std::pow(10, std::max(0.0, std::floor(std::log10(std::max(1.0, steps))) - 1));
-  return std::max<std::int64_t>(20, static_cast<std::int64_t>(std::floor(steps / unit) * unit));
+  return std::max(fewest_steps, static_cast<std::int64_t>(std::floor(steps / unit) * unit));
 }
 
 std::string shell_word(const std::string& word) {

@@ -61,10 +61,14 @@ TEST(Inspect, MapsOfEveryLayerAndHeadAndASampleThatRepeats) {
           double sum = 0;
           for (std::size_t key = 0; key < size; ++key) {
             const float weight = map.weights.at(query * size + key);
-            if (key > query) EXPECT_EQ(weight, 0);
+            if (key > query) {
+              EXPECT_EQ(weight, 0);
+            }
             sum += std::string_view(mechanism) == "cog" ? std::abs(weight) : weight;
           }
-          if (std::string_view(mechanism) != "differential") EXPECT_NEAR(sum, 1, 1e-5);
+          if (std::string_view(mechanism) != "differential") {
+            EXPECT_NEAR(sum, 1, 1e-5);
+          }
         }
     }
     EXPECT_EQ(inspection.prompt, "the cat sat on t");
@@ -75,13 +79,15 @@ TEST(Inspect, MapsOfEveryLayerAndHeadAndASampleThatRepeats) {
 
 TEST(Machine, PeakMemoryFollowsWhatIsTouched) {
   if (!reset_peak_memory()) GTEST_SKIP() << "this system does not let a process reset its peak memory";
+  constexpr std::int64_t touched = 64 << 20, most = 60 << 20;
   const std::int64_t before = peak_memory_bytes().value();
-  std::vector<char> block(64 << 20, 1);
-  EXPECT_GE(peak_memory_bytes().value() - before, 60 << 20);
-  EXPECT_EQ(block.back(), 1);
-  block = {};
+  {
+    const std::vector<char> block(touched, 1);
+    EXPECT_EQ(block.back(), 1);
+  }
+  EXPECT_GE(peak_memory_bytes().value() - before, most);  // freed, and still the peak
   ASSERT_TRUE(reset_peak_memory());
-  EXPECT_LT(peak_memory_bytes().value() - before, 60 << 20);
+  EXPECT_LT(peak_memory_bytes().value() - before, most);
 }
 
 TEST(Machine, SaysWhatItIs) {
