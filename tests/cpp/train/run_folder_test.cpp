@@ -1,0 +1,125 @@
+#include "cogwheel/train/run_folder.h"
+
+#include <gtest/gtest.h>
+#include <torch/utils.h>
+
+#include <limits>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/data/atomic_file.h"
+#include "data/temporary_folder.h"
+#include "train/tiny_run.h"
+
+namespace cogwheel {
+namespace {
+
+RunConfig tiny_config() {
+  RunConfig config;
+  config.name = "tiny";
+  config.model = tiny_model();
+  config.training = tiny_training();
+  return completed(config, *tiny_data());
+}
+
+RunFolder make(const std::filesystem::path& path, bool overwrite = false) {
+  return RunFolder::create(path, tiny_config(), *tiny_data()->tokenizer, overwrite);
+}
+
+TEST(RunFolder, HoldsARunThatComesBack) {
+  const TemporaryFolder temporary;
+  const RunFolder folder = make(temporary.path() / "run");
+  TrainingRun run = tiny_run();
+  EXPECT_EQ(train_in_folder(run, folder), TrainingStatus::finished);
+  const RunFolder opened = RunFolder::open(folder.path());
+  EXPECT_EQ(to_toml(load_config(opened.config_path())), to_toml(tiny_config()));
+  EXPECT_EQ(load_tokenizer(opened.tokenizer_path())->vocabulary(), tiny_data()->tokenizer->vocabulary());
+  EXPECT_EQ(read_metrics(opened.metrics_path()).back().held_out_loss, run.last_held_out_loss());
+  LanguageModel model = load_model(opened);
+  for (const auto& parameter : model->named_parameters())
+    EXPECT_TRUE(parameter.value().equal(run.model()->named_parameters()[parameter.key()])) << parameter.key();
+}
+
+TEST(RunFolder, IsNotOverwrittenUnasked) {
+  const TemporaryFolder temporary;
+  const auto path = temporary.path() / "run";
+  make(path);
+  const std::string config = read_file(path / "config.toml");
+  try {
+    make(path);
+    ADD_FAILURE() << "overwritten";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("expected a new or empty folder (or --overwrite, or --resume), got one"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(read_file(path / "config.toml"), config);
+  temporary.write("run/notes.txt", "mine");
+  temporary.write("run/checkpoint.safetensors", "old");
+  make(path, true);
+  EXPECT_EQ(read_file(path / "notes.txt"), "mine");
+  EXPECT_FALSE(std::filesystem::exists(path / "checkpoint.safetensors"));
+}
+
+TEST(RunFolder, RefusesAPlaceThatCannotBeWritten) {
+  const TemporaryFolder temporary;
+  temporary.write("file", "text");
+  EXPECT_THROW(make(temporary.path() / "file"), Error);
+  EXPECT_THROW(make(temporary.path() / "file" / "below"), Error);
+  EXPECT_THROW(make("/proc/cogwheel"), Error);
+  EXPECT_EQ(read_file(temporary.path() / "file"), "text");
+}
+
+TEST(RunFolder, RefusesToOpenWhatIsNone) {
+  const TemporaryFolder temporary;
+  try {
+    RunFolder::open(temporary.path());
+    ADD_FAILURE() << "opened";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("expected the folder of a run, got no config.toml in it"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(RunFolder, KeepsTheLastGoodCheckpointWhenTheLossIsLost) {
+  const TemporaryFolder temporary;
+  const RunFolder folder = make(temporary.path() / "run");
+  TrainingRun run = tiny_run();
+  const auto spoil = [&](const StepReport& report) {
+    if (report.step != 10) return;
+    const torch::NoGradGuard no_grad;
+    run.model()->named_parameters()["final_norm.weight"].fill_(std::numeric_limits<float>::infinity());
+  };
+  const auto status = train_in_folder(run, folder, {.report = spoil, .checkpoint = {}});
+  EXPECT_EQ(status, TrainingStatus::non_finite);
+  TrainingRun resumed = tiny_run();
+  resumed.load(folder.checkpoint_path());
+  EXPECT_EQ(resumed.steps_done(), 6);
+  EXPECT_EQ(train_in_folder(resumed, folder), TrainingStatus::finished);
+}
+
+TEST(RunFolder, ResumesAsIfNothingHadHappened) {
+  const TemporaryFolder temporary;
+  const RunFolder broken = make(temporary.path() / "broken"), whole = make(temporary.path() / "whole");
+  std::atomic<bool> stop = false;
+  TrainingRun first = tiny_run();
+  const auto stop_at_15 = [&](const StepReport& report) { stop = report.step == 15; };
+  EXPECT_EQ(train_in_folder(first, broken, {.report = stop_at_15, .checkpoint = {}, .stop = &stop}),
+            TrainingStatus::stopped);
+  TrainingRun second = tiny_run(), unbroken = tiny_run();
+  second.load(broken.checkpoint_path());
+  EXPECT_EQ(second.steps_done(), 15);
+  train_in_folder(second, broken);
+  train_in_folder(unbroken, whole);
+  EXPECT_TRUE(same_weights(second, unbroken));
+  const auto resumed_lines = read_metrics(broken.metrics_path()), whole_lines = read_metrics(whole.metrics_path());
+  ASSERT_EQ(resumed_lines.size(), whole_lines.size());
+  for (std::size_t line = 0; line < whole_lines.size(); ++line) {
+    EXPECT_EQ(resumed_lines[line].step, whole_lines[line].step);
+    EXPECT_EQ(resumed_lines[line].train_loss, whole_lines[line].train_loss);
+    EXPECT_EQ(resumed_lines[line].held_out_loss, whole_lines[line].held_out_loss);
+  }
+}
+
+}  // namespace
+}  // namespace cogwheel

@@ -1,0 +1,44 @@
+// A run that takes milliseconds.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "cogwheel/data/sha256.h"
+#include "cogwheel/train/training_run.h"
+
+namespace cogwheel {
+
+inline std::shared_ptr<const Dataset> tiny_data() {
+  Corpus corpus{.name = "tiny", .text = {}, .sha256 = {}, .files = {}};
+  for (int line = 0; line < 200; ++line) corpus.text += "line " + std::to_string(line * line) + " of the text\n";
+  corpus.sha256 = sha256(corpus.text);
+  return std::make_shared<Dataset>(make_dataset(corpus, "character", 16));
+}
+
+inline LanguageModelOptions tiny_model(const std::string& mechanism = "softmax") {
+  return {.context = 16, .layers = 2, .heads = 2, .width = 32, .mechanism = mechanism};
+}
+
+inline TrainingOptions tiny_training() {
+  return {.steps = 24,
+          .batch = 4,
+          .learning_rate = 5e-3,
+          .warm_up = 4,
+          .seed = 5,
+          .report_every = 5,
+          .evaluate_every = 8,
+          .checkpoint_every = 6};
+}
+
+inline TrainingRun tiny_run(const std::string& mechanism = "softmax") {
+  return {tiny_model(mechanism), tiny_training(), tiny_data()};
+}
+
+inline bool same_weights(TrainingRun& first, TrainingRun& second) {
+  const auto weights = second.model()->named_parameters();
+  for (const auto& parameter : first.model()->named_parameters())
+    if (!parameter.value().equal(weights[parameter.key()])) return false;
+  return true;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,114 @@
+#include "cogwheel/train/training_run.h"
+
+#include <gtest/gtest.h>
+#include <torch/utils.h>
+
+#include <cmath>
+
+#include "cogwheel/mechanisms/catalogue.h"
+#include "train/tiny_run.h"
+
+namespace cogwheel {
+namespace {
+
+std::vector<StepReport> reports_of(TrainingRun& run) {
+  std::vector<StepReport> reports;
+  const auto collect = [&](const StepReport& report) { reports.push_back(report); };
+  EXPECT_EQ(run.train({.report = collect, .checkpoint = {}}), TrainingStatus::finished);
+  return reports;
+}
+
+TEST(TrainingRun, LearnsWithEveryMechanism) {
+  for (const auto& mechanism : mechanism_names()) {
+    TrainingRun run = tiny_run(mechanism);
+    const double before = run.held_out_loss();
+    EXPECT_NEAR(before, std::log(run.model()->options().vocabulary), 0.1) << mechanism;
+    run.train();
+    EXPECT_LT(run.last_held_out_loss().value(), 0.85 * before) << mechanism;
+  }
+}
+
+TEST(TrainingRun, RepeatsItselfBitForBit) {
+  TrainingRun first = tiny_run("differential"), second = tiny_run("differential");
+  const auto first_reports = reports_of(first), second_reports = reports_of(second);
+  EXPECT_TRUE(same_weights(first, second));
+  EXPECT_EQ(first.last_held_out_loss(), second.last_held_out_loss());
+  ASSERT_EQ(first_reports.size(), second_reports.size());
+  for (std::size_t index = 0; index < first_reports.size(); ++index)
+    EXPECT_EQ(first_reports[index].train_loss, second_reports[index].train_loss);
+}
+
+TEST(TrainingRun, ReportsWhenDue) {
+  TrainingRun run = tiny_run();
+  const auto reports = reports_of(run);
+  std::vector<std::int64_t> steps, evaluated;
+  for (const auto& report : reports) {
+    steps.push_back(report.step);
+    if (report.held_out_loss) evaluated.push_back(report.step);
+    EXPECT_EQ(report.steps, 24);
+    EXPECT_EQ(report.tokens, report.step * 4 * 16);
+    EXPECT_GT(report.tokens_per_second, 0);
+    EXPECT_EQ(report.learning_rate, learning_rate(tiny_training(), report.step - 1));
+  }
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{5, 8, 10, 15, 16, 20, 24}));
+  EXPECT_EQ(evaluated, (std::vector<std::int64_t>{8, 16, 24}));
+  EXPECT_LE(run.best_held_out_loss().value(), run.last_held_out_loss().value());
+}
+
+TEST(TrainingRun, ReportsTheMeanSinceTheReportBefore) {
+  TrainingRun run = tiny_run(), by_hand = tiny_run();
+  const StepReport first = reports_of(run).front();
+  double sum = 0;
+  for (int step = 0; step < 5; ++step) sum += by_hand.step();
+  EXPECT_DOUBLE_EQ(first.train_loss, sum / 5);
+}
+
+TEST(TrainingRun, StopsWhenAskedAndSaves) {
+  TrainingRun run = tiny_run();
+  std::atomic<bool> stop = false;
+  int checkpoints = 0;
+  const auto status = run.train({.report = [&](const StepReport& report) { stop = report.step >= 8; },
+                                 .checkpoint = [&] { ++checkpoints; },
+                                 .stop = &stop});
+  EXPECT_EQ(status, TrainingStatus::stopped);
+  EXPECT_EQ(run.steps_done(), 8);
+  EXPECT_EQ(checkpoints, 2);  // at step 6, and when stopped
+  EXPECT_EQ(run.train(), TrainingStatus::finished);
+  TrainingRun unbroken = tiny_run();
+  unbroken.train();
+  EXPECT_TRUE(same_weights(run, unbroken));
+}
+
+TEST(TrainingRun, StopsAtALossThatIsNotFinite) {
+  TrainingRun run = tiny_run(), same = tiny_run();
+  run.step();
+  same.step();
+  const auto spoil = [](TrainingRun& target, float value) {
+    const torch::NoGradGuard no_grad;
+    target.model()->named_parameters()["final_norm.weight"].fill_(value);
+  };
+  spoil(run, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_THROW(run.step(), NonFiniteLoss);
+  EXPECT_EQ(run.steps_done(), 1);
+  EXPECT_EQ(run.train(), TrainingStatus::non_finite);
+  EXPECT_EQ(run.problem(), "training loss: expected a finite number, got NaN at step 2");
+  // The step that failed has left no trace in the weights.
+  spoil(run, 1);
+  spoil(same, 1);
+  EXPECT_TRUE(same_weights(run, same));
+}
+
+TEST(TrainingRun, TakesTheVocabularyFromTheData) {
+  const auto data = tiny_data();
+  EXPECT_EQ(tiny_run().model()->options().vocabulary, data->tokenizer->vocabulary());
+  LanguageModelOptions model = tiny_model();
+  model.vocabulary = 7;
+  EXPECT_THROW(TrainingRun(model, tiny_training(), data), UsageError);
+}
+
+TEST(TrainingRun, MeasuresItsRate) {
+  EXPECT_GT(measure_steps_per_second(tiny_model(), tiny_training(), tiny_data(), 0.05), 1);
+}
+
+}  // namespace
+}  // namespace cogwheel
