@@ -138,12 +138,17 @@ void add_compare(CLI::App& app) {
   CLI::Option* resume = command->add_option("--resume", arguments->resume, "go on with an interrupted comparison");
   resume->type_name("DIR");
   CLI::Option* added = command->add_option("--add", arguments->add, "add a mechanism to the comparison in DIR");
-  added->type_name("MECHANISM DIR")->expected(2)->excludes(resume);
-  for (CLI::Option* option : settings) {
-    resume->excludes(option);
-    added->excludes(option);
-  }
-  command->callback([arguments] { compare(*arguments); });
+  added->option_text("MECHANISM DIR")->expected(2);
+  command->callback([arguments, settings, resume, added] {
+    const CLI::Option* keeps = resume->count() > 0 ? resume : added->count() > 0 ? added : nullptr;
+    for (const CLI::Option* option : settings)
+      if (keeps != nullptr && option->count() > 0)
+        throw UsageError(
+            expected_got(keeps->get_name(), "no further options: the comparison keeps its own", option->get_name()));
+    if (resume->count() > 0 && added->count() > 0)
+      throw UsageError(expected_got("--resume", "no --add: adding goes on with what is missing too", "both"));
+    compare(*arguments);
+  });
 }
 
 }  // namespace cogwheel
