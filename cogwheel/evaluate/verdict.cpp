@@ -127,10 +127,8 @@ void say_differences(Sentence& sentence, const Comparison& comparison, const Row
     sentence.say(" do worse");
   }
   if (better.empty() && worse.empty()) {
-    Rows all = open;
     sentence.name(comparison.baseline);
-    for (std::size_t index = 0; index < all.size(); ++index)
-      sentence.say(index + 1 == all.size() ? " and " : ", ").name(all[index]->mechanism);
+    for (const SummaryRow* row : open) sentence.say(row == open.back() ? " and " : ", ").name(row->mechanism);
     sentence.say(" cannot be told apart: no difference in held-out loss is larger than seeds alone could bring");
   } else if (!open.empty()) {
     sentence.say(better.empty() || worse.empty() ? "; " : ", and ");
@@ -162,8 +160,11 @@ void say_single_seed(Sentence& sentence, const Comparison& comparison, const Row
 std::string name_in_sentence(const Comparison& comparison, const std::string& mechanism) {
   const MechanismPlan* plan = comparison.plan(mechanism);
   std::string title = plan == nullptr ? mechanism : plan->title;
-  // Softmax and differential are words, Cog is a name.
-  if (mechanism != "cog" && !title.empty()) title.front() = static_cast<char>(std::tolower(title.front()));
+  // Softmax and differential are words; Cog is a name, and so is what has capitals inside, such as RetNet.
+  const auto capitals =
+      std::count_if(title.begin(), title.end(), [](unsigned char letter) { return std::isupper(letter) != 0; });
+  if (mechanism != "cog" && capitals == 1)
+    title.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(title.front())));
   return title;
 }
 
