@@ -1,6 +1,7 @@
 // The schemas of torch.ops.cogwheel, and the dispatching calls of C++.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
+#include <torch/version.h>
 
 #include <nlohmann/json.hpp>
 
@@ -24,6 +25,8 @@ TORCH_LIBRARY(cogwheel, library) {
       "float? scale=None, bool enable_gqa=False) -> Tensor",
       operators::scaled_dot_product_attention);
   library.def("mechanisms() -> str", operators::mechanisms);
+  // A library may load beside another torch than its own and go wrong later; Python compares.
+  library.def("built_for_torch() -> str", [] { return std::string(TORCH_VERSION); });
   library.def(
       "pairwise(Tensor query, Tensor key, Tensor value, str mechanism, float scale, str mask, int sub_heads) -> "
       "(Tensor output, Tensor shift, Tensor mass)");

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 
 import torch
 
@@ -18,7 +19,14 @@ def _load(path: pathlib.Path) -> None:
             f"cogwheel: operators: expected a library built for torch {torch.__version__}, got {path}, "
             f"which does not load ({error}); {_REBUILD}"
         ) from error
+    built_for = torch.ops.cogwheel.built_for_torch()
+    if not re.match(rf"{re.escape(built_for)}\b", torch.__version__):  # 2.13.0 serves 2.13.0+cpu and 2.13.0.dev1 alike
+        raise ImportError(
+            f"cogwheel: operators: expected a library built for torch {torch.__version__}, got {path}, "
+            f"which is built for {built_for}; {_REBUILD}"
+        )
 
 
 # COGWHEEL_OPERATORS: another build's library, for those who work on Cogwheel with several build folders.
-_load(pathlib.Path(os.environ.get("COGWHEEL_OPERATORS", pathlib.Path(__file__).parent / "libcogwheel_ops.so")))
+PATH = pathlib.Path(os.environ.get("COGWHEEL_OPERATORS", pathlib.Path(__file__).parent / "libcogwheel_ops.so"))
+_load(PATH)

@@ -1,0 +1,43 @@
+"""What `import cogwheel` says where the operators are missing or do not fit."""
+
+import os
+import subprocess
+import sys
+
+import cogwheel
+
+
+def import_with(operators, repository, code="import cogwheel"):
+    environment = {**os.environ, "PYTHONPATH": str(repository / "python"), "COGWHEEL_OPERATORS": str(operators)}
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+
+
+def last_line(result):
+    assert result.returncode != 0
+    return result.stderr.strip().splitlines()[-1]
+
+
+def test_operators_that_are_not_built(repository, tmp_path):
+    line = last_line(import_with(tmp_path / "nothing.so", repository))
+    assert line.startswith("ImportError: cogwheel: operators: expected the file ")
+    assert "nothing.so, got none" in line and "./quickstart --setup-only" in line
+
+
+def test_operators_that_do_not_load(repository, tmp_path):
+    (tmp_path / "broken.so").write_bytes(b"not a library")
+    line = last_line(import_with(tmp_path / "broken.so", repository))
+    assert "expected a library built for torch" in line and "broken.so, which does not load" in line
+
+
+def test_operators_built_for_another_torch(repository):
+    operators = cogwheel._library.PATH
+    pretend = "import torch; torch.__version__ = '2.99.1'; import cogwheel"
+    line = last_line(import_with(operators, repository, pretend))
+    assert "expected a library built for torch 2.99.1" in line and "which is built for 2." in line
+
+
+def test_importing_is_quick(repository):
+    """Beside torch itself."""
+    code = "import torch, time; start = time.perf_counter(); import cogwheel; print(time.perf_counter() - start)"
+    result = import_with(cogwheel._library.PATH, repository, code)
+    assert float(result.stdout) < 1.0, result.stdout
