@@ -5,6 +5,7 @@
 
 #include "cogwheel/cli/command_line.h"
 #include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/wait_policy.h"
 #include "cogwheel/core/error.h"
 
 namespace {
@@ -17,6 +18,7 @@ int fail(const char* message, int exit_code) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  cogwheel::sleep_where_the_machine_is_busy(argv);
   CLI::App app("Cogwheel: train, compare and inspect attention mechanisms", "cogwheel");
   app.set_version_flag("--version", COGWHEEL_VERSION);
   // As `cogwheel --help` lists them.
