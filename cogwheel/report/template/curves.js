@@ -72,6 +72,7 @@ function startCurves() {
     return panel !== "difference" ? value.toFixed(decimals) : value === 0 ? "0" : signed(value, decimals);
   };
   const font = { family: css("--sans"), size: 12 };
+  const setFontSize = () => { font.size = document.documentElement.dataset.theme ? 9 : 12; };  // a forced theme means paper
 
   /** The range between the lowest and the highest seed. */
   const band = {
@@ -105,7 +106,7 @@ function startCurves() {
         return last < first ? null : { line, borderColor, x: scales.x.getPixelForValue(line.x[last]), y: scales.y.getPixelForValue(line.points[last].mean) };
       }).filter(Boolean);
       if (!ends.length) return;
-      const places = spread(ends.map(end => end.y), 17, chartArea.top + 4, chartArea.bottom - 4);
+      const places = spread(ends.map(end => end.y), font.size + 5, chartArea.top + 4, chartArea.bottom - 4);
       ctx.save();
       ctx.textBaseline = "middle";
       ends.forEach(({ line, borderColor, x, y }, k) => {
@@ -117,10 +118,10 @@ function startCurves() {
         ctx.stroke();
         ctx.globalAlpha = 1;
         const name = labels[line.mechanism] + " ";
-        ctx.font = `600 12px ${font.family}`;
+        ctx.font = `600 ${font.size}px ${font.family}`;
         ctx.fillText(name, chartArea.right + 16, places[k]);
         const left = chartArea.right + 16 + ctx.measureText(name).width;
-        ctx.font = `12px ${font.family}`;
+        ctx.font = `${font.size}px ${font.family}`;
         ctx.fillText(valueText(chart.panel, line.mechanism, line.points[state.index]), left, places[k]);
       });
       ctx.restore();
@@ -168,11 +169,11 @@ function startCurves() {
     y.suggestedMin = Math.min(...points.map(point => point.low), ...(chart.panel === "difference" ? [0] : []));
     y.suggestedMax = Math.min(start, Math.max(...points.map(point => point.high), ...(chart.panel === "difference" ? [0] : [])));
     if (Number.isFinite(start) && Math.max(...points.map(point => point.high)) > start) y.max = start;
-    for (const scale of [x, y]) scale.ticks.color = css("--ink-3");
+    for (const scale of [x, y]) Object.assign(scale.ticks, { color: css("--ink-3"), font: { ...font } });
     y.grid.color = context => context.tick?.value === 0 ? css("--rule-strong") : css("--rule");
     const ends = shown.map(line => `${labels[line.mechanism]} ends at ${valueText(chart.panel, line.mechanism, line.points.findLast(Boolean))}`);
     chart.canvas.setAttribute("aria-label", ends.join("; "));
-    chart.canvas.getContext("2d").font = `600 12px ${font.family}`;
+    chart.canvas.getContext("2d").font = `600 ${font.size}px ${font.family}`;
     const widest = Math.max(0, ...shown.map(line => chart.canvas.getContext("2d").measureText(`${labels[line.mechanism]} −0.000`).width));
     chart.options.layout.padding.right = widest + 20;
   }
@@ -217,5 +218,5 @@ function startCurves() {
   }
   Object.assign($("step"), { min: first, max: steps.length - 1, step: 1, oninput: event => show(+event.target.value) });
   show(state.index);
-  return { repaint: () => charts.forEach(chart => { fill(chart); chart.resize(); chart.update(); }) };
+  return { repaint: () => { setFontSize(); charts.forEach(chart => { fill(chart); chart.resize(); chart.update(); }); } };
 }

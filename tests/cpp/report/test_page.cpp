@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "cogwheel/report/sections.h"
 #include "example_comparison.h"
 
 namespace cogwheel {
@@ -90,6 +93,19 @@ TEST(Page, NothingFinishedStillMakesAPage) {
   const std::string page = report_page(comparison, {});
   EXPECT_TRUE(holds(page, "Interrupted after 0 of 6 runs"));
   EXPECT_FALSE(holds(page, "<section id=\"curves\""));
+}
+
+TEST(Series, EveryMechanismHasAColourOfItsOwn) {
+  Comparison comparison = example_comparison();
+  for (const char* name : {"differential", "relu", "sigmoid", "norm", "consmax"})
+    comparison.mechanisms.push_back({.name = name, .title = name});
+  for (const char* baseline : {"softmax", "cog", "relu"}) {
+    comparison.baseline = baseline;
+    std::set<std::string> colours;
+    for (const MechanismPlan& plan : comparison.mechanisms) colours.insert(series_property(comparison, plan.name));
+    EXPECT_EQ(colours.size(), comparison.mechanisms.size()) << baseline;
+    EXPECT_EQ(series_property(comparison, baseline), "--series-0");
+  }
 }
 
 TEST(Page, KnowsItsChartJs) { EXPECT_EQ(chart_js_version().find_first_not_of("0123456789."), std::string::npos); }
