@@ -12,7 +12,7 @@
 namespace cogwheel {
 namespace {
 
-constexpr std::size_t shortest_passage = 16, longest_passage = 31;
+constexpr std::size_t shortest_passage = 24, longest_passage = 31;
 
 bool reads_as_text(const std::string& line) {
   const auto letters = std::count_if(line.begin(), line.end(), [](unsigned char c) { return std::isalpha(c) != 0; });
@@ -25,6 +25,7 @@ std::vector<Token> choose_passage(const Dataset& data, std::int64_t context) {
   const std::size_t most = std::min(longest_passage, static_cast<std::size_t>(context));
   const std::size_t least = std::min(shortest_passage, most);
   std::vector<Token> line;
+  bool whole = false;  // the part begins in the middle of a line
   const auto starts_with_space = [&] {
     const std::string text = data.tokenizer->decode({line.data(), 1});
     return text == " " || text == "\t";
@@ -35,11 +36,12 @@ std::vector<Token> choose_passage(const Dataset& data, std::int64_t context) {
       continue;
     }
     while (!line.empty() && starts_with_space()) line.erase(line.begin());
-    if (line.size() >= least && reads_as_text(data.tokenizer->decode(line))) {
+    if (whole && line.size() >= least && reads_as_text(data.tokenizer->decode(line))) {
       line.resize(std::min(line.size(), most));
       return line;
     }
     line.clear();
+    whole = true;
   }
   return {data.held_out.begin(),
           data.held_out.begin() + static_cast<std::ptrdiff_t>(std::min(most, data.held_out.size()))};

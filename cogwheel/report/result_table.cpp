@@ -143,10 +143,11 @@ std::string row_html(const Comparison& comparison, const SummaryRow& row, const 
       fmt::format("Difference to {}, from {} to {}", comparison.baseline, signed_fixed(-scale.limit, scale.digits + 1),
                   signed_fixed(scale.limit, scale.digits + 1));
   return fmt::format(
-             "        <tr role=\"row\" style=\"--series:var({})\">\n"
+             "        <tr role=\"row\"{} style=\"--series:var({})\">\n"
              "          <th role=\"rowheader\" scope=\"row\"><span class=\"name\">{}</span>"
              "<small class=\"formula\">{}</small></th>\n",
-             series_property(comparison, row.mechanism), escape_html(plan.title), escape_html(plan.formula)) +
+             baseline ? " class=\"baseline\"" : "", series_property(comparison, row.mechanism), escape_html(plan.title),
+             escape_html(plan.formula)) +
          cell("Held-out loss", "", loss) + cell(axis, "wide", whisker(comparison, row, scale)) +
          cell("Mean ± interval, in words", "reading", reading(comparison, row)) +
          cell("Bits per " + unit, "right", bits) + cell("Tokens per second", "right", rate) +

@@ -161,9 +161,8 @@ function startCurves() {
       line, borderColor: colourOf(line.mechanism), borderWidth: 1.75, pointRadius: 0, tension: 0, spanGaps: false, clip: 4,
       data: line.points.map((point, i) => ({ x: line.x[i], y: point ? point.mean : NaN })).slice(first),
     }));
-    // Both losses share their range, so that they can be compared by eye; one that explodes may leave it at the top.
-    const losses = panel => lines[panel].filter(line => state.shown.has(line.mechanism)).flatMap(line => line.points.slice(first).filter(Boolean));
-    const points = chart.panel === "difference" ? losses("difference") : [...losses("held_out"), ...losses("train")];
+    // A loss that explodes may leave the chart at the top.
+    const points = shown.flatMap(line => line.points.slice(first).filter(Boolean));
     const start = chart.panel === "difference" ? Infinity : 1.25 * Math.max(...lines.held_out.map(line => line.points.find(Boolean)?.mean ?? 0));
     const { y, x } = chart.options.scales;
     y.suggestedMin = Math.min(...points.map(point => point.low), ...(chart.panel === "difference" ? [0] : []));

@@ -20,7 +20,9 @@ Dataset data_of(const std::string& held_out, std::string_view tokenizer = "chara
 std::string text_of(const Dataset& data, const std::vector<Token>& tokens) { return data.tokenizer->decode(tokens); }
 
 TEST(ChoosePassage, TakesTheFirstLineThatReadsAsText) {
-  const Dataset data = data_of("== 12 ==\nshort\n    for key, value in the items of this list:\nand so on for ever\n");
+  const Dataset data = data_of(
+      "the end of a line that began before\n== 12 ==\nshort\n    for key, value in the items of this list:\nand so on "
+      "for ever\n");
   EXPECT_EQ(text_of(data, choose_passage(data, 64)), "for key, value in the items of ");
   EXPECT_EQ(text_of(data, choose_passage(data, 12)), "for key, val");
 }
@@ -39,7 +41,7 @@ TEST(TokenLabel, BytesThatAreNoTextAreWrittenInHexadecimal) {
 }
 
 TEST(Inspect, MapsOfEveryLayerAndHeadAndASampleThatRepeats) {
-  const Dataset data = data_of("the cat sat on the mat and the dog ran\nto the sea\n");
+  const Dataset data = data_of("so\nthe cat sat on the mat and the dog ran\nto the sea\n");
   LanguageModelOptions options;
   options.vocabulary = data.tokenizer->vocabulary();
   options.context = 16;
