@@ -231,9 +231,9 @@ std::vector<VerdictPart> verdict_parts(const Comparison& comparison) {
     sentence.name(comparison.baseline).say(", the baseline, finished in no seed, so no difference can be given");
   } else {
     sentence.name(comparison.baseline)
-        .say(
-            fmt::format(" came to a held-out loss of {:.3f} {}, and nothing else finished in a seed to compare it with",
-                        *base->mean, unit(comparison)));
+        .say(fmt::format(" came to a held-out loss of {:.3f} {}, {}", *base->mean, unit(comparison),
+                         comparison.mechanisms.size() == 1 ? "with nothing to compare it with"
+                                                           : "and nothing else finished in a seed to compare it with"));
   }
   for (const Parts& clause : missing_runs(comparison)) sentence.say("; ").append(clause);
   return sentence.finish();

@@ -35,7 +35,7 @@ std::string budget_fact(const Comparison& comparison) {
   const Comparison::Settings& settings = comparison.settings;
   const std::int64_t per_step = settings.batch * settings.context;
   const std::string unit = comparison.data.tokenizer;
-  const std::string steps = fmt::format("{} steps × {} {}s = {} per run", grouped(settings.steps), grouped(per_step),
+  const std::string steps = fmt::format("{} × {} {}s = {} per run", counted(settings.steps, "step"), grouped(per_step),
                                         unit, rounded_count(settings.steps * per_step));
   const std::vector<double> parameters = of_plans(comparison, [](const auto& plan) { return plan.parameters; });
   if (comparison.match == "time") {

@@ -8,6 +8,8 @@ function startHeads() {
   state.mechanism = shown(state.seed).find(name => name !== results.baseline) ?? shown(state.seed)[0];
   const layersOf = () => maps.heads[state.seed][state.mechanism];
   const visible = token => ({ " ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍" })[token] ?? token;
+  /** Where there is room for one letter only. */
+  const letter = token => [...token].length > 1 ? "▯" : visible(token);
   const ordinal = (layer, head) => `Layer ${layer + 1}, head ${head + 1}`;
 
   const cache = new Map();
@@ -105,7 +107,7 @@ function startHeads() {
     $(`mechanism-${state.mechanism}`).checked = true;
     drawTiles();
   };
-  for (const id of ["keys", "queries", "sentence"]) $(id).replaceChildren(...tokens.map(token => element("span", {}, id === "sentence" && token === " " ? "\u00a0" : visible(token))));
+  for (const id of ["keys", "queries", "sentence"]) $(id).replaceChildren(...tokens.map(token => element("span", {}, id === "sentence" && token === " " ? "\u00a0" : letter(token))));
 
   const cells = $("cells");
   cells.onpointermove = cells.onpointerdown = event => {

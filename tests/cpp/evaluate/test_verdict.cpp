@@ -109,6 +109,11 @@ TEST(Verdict, Interrupted) {
             "Interrupted after 0 of 6 runs; so far: no run finished, so there is nothing to compare.");
 }
 
+TEST(Verdict, OneMechanismAlone) {
+  EXPECT_EQ(verdict(comparison_of({softmax})),
+            "Softmax came to a held-out loss of 1.432 nats per character, with nothing to compare it with.");
+}
+
 TEST(Verdict, PartsCarryTheMechanisms) {
   std::string named;
   for (const VerdictPart& part : verdict_parts(comparison_of({softmax, cog}))) named += part.mechanism + "|";
