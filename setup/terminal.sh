@@ -44,14 +44,16 @@ step() {
       printf '\r\033[K  %-22s %3d s  %s' "$description" $((SECONDS - started)) "$(last_line "$log")"
       sleep 0.5
     done
-    printf '\r\033[K'
+    printf '\r\033[K  %-22s ' "$description"
+  else
+    printf '  %-22s ' "$description"
   fi
   wait "$running" || status=$?
   running=0
   if ((status)); then
-    printf '  %-22s failed after %d s\n' "$description" $((SECONDS - started))
+    printf 'failed after %d s\n' $((SECONDS - started))
   else
-    printf '  %-22s done in %d s\n' "$description" $((SECONDS - started))
+    printf 'done in %d s\n' $((SECONDS - started))
   fi
   return $status
 }
