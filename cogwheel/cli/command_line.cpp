@@ -36,6 +36,11 @@ const CLI::App& chosen(const CLI::App& app) {
   for (const std::string& word : app.remaining(/*recurse=*/true))
     if (word.starts_with("-"))
       throw UsageError(expected_got(name + ": option", expected_names(word, option_names(command)), word));
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    std::string missing = error.what();  // "<argument> is required"
+    missing.resize(std::min(missing.find(" is required"), missing.size()));
+    throw UsageError(expected_got(name, missing, "nothing"));
+  }
   throw UsageError(
       expected_got(name, "what `cogwheel " + (name == "arguments" ? "" : name + " ") + "--help` shows", error.what()));
 }

@@ -63,23 +63,32 @@ Rows experiment_rows() {
   return rows;
 }
 
+struct List {
+  const char* name;
+  Rows (*rows)();
+};
+constexpr List lists[] = {{"mechanisms", mechanism_rows}, {"experiments", experiment_rows}, {"kernels", kernel_rows}};
+
+// One of the lists, or each under its name.
 void list(const std::string& what) {
-  if (what == "mechanisms")
-    print_table(mechanism_rows());
-  else if (what == "kernels")
-    print_table(kernel_rows());
-  else if (what == "experiments")
-    print_table(experiment_rows());
-  else
-    throw UsageError(expected_got("list", expected_names(what, {"mechanisms", "kernels", "experiments"}), what));
+  std::vector<std::string> names;
+  for (const auto& [name, rows] : lists) {
+    names.emplace_back(name);
+    if (what == name) return print_table(rows());
+  }
+  if (!what.empty()) throw UsageError(expected_got("list", expected_names(what, names), what));
+  for (const auto& [name, rows] : lists) {
+    fmt::print("{}{}\n\n", name == lists[0].name ? "" : "\n", name);
+    print_table(rows());
+  }
 }
 
 }  // namespace
 
 void add_list(CLI::App& app) {
   const auto what = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("list", "Show what there is: mechanisms, kernels or experiments");
-  command->add_option("what", *what, "mechanisms, kernels or experiments")->required()->type_name("WHAT");
+  CLI::App* command = app.add_subcommand("list", "Show what there is: mechanisms, experiments and kernels");
+  command->add_option("what", *what, "mechanisms, experiments or kernels; all of them if not given")->type_name("WHAT");
   command->callback([what] { list(*what); });
 }
 

@@ -28,7 +28,7 @@ TEST(CommandLine, NamesTheNearest) {
 }
 
 TEST(CommandLine, RefusesArgumentsThatDoNotFit) {
-  expect_refused({"train"}, 2, "train: expected what `cogwheel train --help` shows, got ");
+  expect_refused({"train"}, 2, "train: expected config, got nothing");
   expect_refused({"sample", "run", "--length", "many"}, 2,
                  "sample: expected what `cogwheel sample --help` shows, got ");
   expect_refused({"sample", "run", "--temperature", "-1"}, 2, "temperature: expected at least 0, got -1");
@@ -55,6 +55,10 @@ TEST(CommandLine, ListsWhatThereIs) {
   EXPECT_EQ(mechanisms.exit_code, 0);
   for (const char* name : {"\nsoftmax ", "\ncog ", "\ndifferential ", "\nsymmetric "})
     EXPECT_NE(mechanisms.output.find(name), std::string::npos) << name;
+  const Outcome everything = cogwheel({"list"}, folder.path());
+  EXPECT_EQ(everything.exit_code, 0);
+  for (const char* word : {"mechanisms\n", "softmax", "experiments\n", "nanogpt-shakespeare", "kernels\n", "float32"})
+    EXPECT_NE(everything.output.find(word), std::string::npos) << word;
   EXPECT_NE(cogwheel({"list", "kernels"}, folder.path()).output.find("float32"), std::string::npos);
   EXPECT_NE(cogwheel({"list", "experiments"}, folder.path()).output.find("nanogpt-shakespeare"), std::string::npos);
 }
