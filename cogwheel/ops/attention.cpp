@@ -11,6 +11,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/mixture.h"
 #include "cogwheel/ops/operators.h"
 #include "cogwheel/ops/pairwise.h"
 
@@ -38,50 +39,37 @@ void check_parameters(const Mechanism& mechanism, const std::optional<at::Tensor
   if (!lam && takes_lam) refuse("lam", "λ, [H] or broadcastable to [B, H, N]", "nothing");
 }
 
-// λ as [B or 1, H or 1, N or 1, 1], beside an output [B, H, N, Dv].
-at::Tensor broadcast_lam(const at::Tensor& lam, const at::Tensor& output) {
+// λ as [B or 1, H or 1, N or 1], for an output [B, 2H, N, Dv] of adjacent sub-heads.
+at::Tensor coefficient_of(const at::Tensor& lam, const at::Tensor& output) {
   if (lam.scalar_type() != output.scalar_type())
     refuse("lam dtype", std::string(c10::toString(output.scalar_type())) + " (as query)",
            c10::toString(lam.scalar_type()));
   if (lam.device() != output.device()) refuse("lam device", output.device().str() + " (as query)", lam.device().str());
-  const auto wrong_shape = [&] {
-    const auto sizes = output.sym_sizes();
+  const c10::SymInt wanted[] = {output.sym_size(2), output.sym_size(1) / 2, output.sym_size(0)};  // N, H, B
+  const auto check_size = [&](std::int64_t dimension, const c10::SymInt& size) {
+    if (lam.sym_size(dimension) == 1 || lam.sym_size(dimension) == size) return;
     std::ostringstream expected;
-    expected << "[" << sizes[1] << "] or broadcastable to [" << sizes[0] << ", " << sizes[1] << ", " << sizes[2] << "]";
+    expected << "[" << wanted[1] << "] or broadcastable to [" << wanted[2] << ", " << wanted[1] << ", " << wanted[0]
+             << "]";
     refuse("lam", expected.str(), shape_text(lam));
   };
-  if (lam.dim() == 1) {
-    if (lam.sym_size(0) != output.sym_size(1) && lam.sym_size(0) != 1) wrong_shape();
-    return lam.unsqueeze(-1).unsqueeze(-1);
+  if (lam.dim() == 1) {  // of the heads, not of the queries
+    check_size(0, wanted[1]);
+    return lam.unsqueeze(0).unsqueeze(-1);
   }
-  if (lam.dim() > 3) wrong_shape();
-  for (std::int64_t back = 1; back <= lam.dim(); ++back)
-    if (lam.sym_size(-back) != 1 && lam.sym_size(-back) != output.sym_size(3 - back)) wrong_shape();
-  return lam.unsqueeze(-1);
-}
-
-// λ as [B, H, N, 1], in steps of which none has a gradient that sums many elements into one: only there does at::sum
-// split by the number of threads, and gradients are to be the same bits for any number of them.
-at::Tensor by_row(const at::Tensor& lam, const at::Tensor& output) {
-  const auto sizes = output.sym_sizes();
-  at::Tensor rows = lam;
-  while (rows.dim() < 4) rows = rows.unsqueeze(0);
-  if (rows.sym_size(2) == 1) {
-    const c10::SymInt batch = rows.sym_size(0), heads = rows.sym_size(1), half = (sizes[2] + 1) / 2;
-    rows = rows.expand_symint({batch, heads, 2, 1}).expand_symint({batch, heads, 2, half});
-    rows = rows.flatten(2, 3).narrow_symint(2, 0, sizes[2]).unsqueeze(-1);
-  }
-  return rows.expand_symint({sizes[0], sizes[1], sizes[2], 1});
+  if (lam.dim() > 3) refuse("lam", "up to 3 dimensions, broadcastable to [B, H, N]", shape_text(lam));
+  for (std::int64_t back = 1; back <= lam.dim(); ++back) check_size(-back, wanted[back - 1]);
+  at::Tensor coefficient = lam;
+  while (coefficient.dim() < 3) coefficient = coefficient.unsqueeze(0);
+  return coefficient;
 }
 
 at::Tensor attend(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   std::string_view mask, double scale, const std::optional<at::Tensor>& lam) {
   const auto [output, shift, mass] = pairwise(query, key, value, mechanism.member, scale, mask, mechanism.sub_heads);
   if (mechanism.kind == MechanismKind::row_map) return output;
-  // Σ coefficient · member over adjacent sub-heads, with coefficients 1 and −λ.
-  const at::Tensor first = output.slice_symint(1, 0, c10::nullopt, 2),
-                   second = output.slice_symint(1, 1, c10::nullopt, 2);
-  return first - by_row(broadcast_lam(*lam, first), first) * second;
+  // 1 and −λ are the coefficients of adjacent sub-heads.
+  return subtract_sub_heads(output, coefficient_of(*lam, output));
 }
 
 double scale_of(const at::Tensor& query, std::optional<double> scale) {

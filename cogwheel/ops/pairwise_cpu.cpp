@@ -9,16 +9,12 @@
 
 #include "cogwheel/kernels/pairwise.h"
 #include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/contiguous_width.h"
 #include "cogwheel/ops/executor.h"
 #include "cogwheel/ops/pairwise.h"
 
 namespace cogwheel {
 namespace {
-
-// Kernels read and write rows of contiguous width, and take any other strides as they come.
-at::Tensor with_contiguous_width(const at::Tensor& tensor) {
-  return tensor.size(-1) == 1 || tensor.stride(-1) == 1 ? tensor : tensor.contiguous();
-}
 
 template <class T, class Tensor>
 HeadsView<T> view(const Tensor& tensor) {

@@ -59,6 +59,17 @@ def test_kernel_operators_are_registered_as_pytorch_demands(row_map, sub_heads):
     )
 
 
+def test_subtracting_sub_heads_is_registered_as_pytorch_demands():
+    output = torch.randn(2, 6, 5, 7, dtype=torch.float64, requires_grad=True)
+    for shape in ((1, 3, 1), (2, 1, 5), (2, 3, 5)):
+        coefficient = torch.rand(shape, dtype=torch.float64, requires_grad=True)
+        torch.library.opcheck(torch.ops.cogwheel.subtract_sub_heads.default, (output, coefficient))
+        torch.library.opcheck(
+            torch.ops.cogwheel.subtract_sub_heads_backward.default,
+            (torch.randn(2, 3, 5, 7, dtype=torch.float64), output.detach(), coefficient.detach()),
+        )
+
+
 @pytest.mark.parametrize("queries, keys", [(5, 7), (7, 5), (1, 6)])
 @each_visibility
 @each_mechanism

@@ -1,0 +1,11 @@
+// Kernels read and write rows of contiguous width, and take any other strides as they come.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace cogwheel {
+
+inline at::Tensor with_contiguous_width(const at::Tensor& tensor) {
+  return tensor.size(-1) == 1 || tensor.stride(-1) == 1 ? tensor : tensor.contiguous();
+}
+
+}  // namespace cogwheel
