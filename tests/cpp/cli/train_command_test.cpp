@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <cstring>
 #include <sstream>
 #include <thread>
 
@@ -81,10 +83,13 @@ TEST_F(TrainCommand, GivesTheSameRunAgain) {
   // What a run wrote of itself is a config like any other.
   ASSERT_EQ(run({"train", "first/config.toml", "--out", "second"}).exit_code, 0);
   const auto tensors = [&](const std::string& name) {
+    // Behind the header, whose length varies with the seconds it tells of.
     const std::string file = read(name + "/checkpoint.safetensors");
-    return file.substr(file.size() / 2);
+    std::uint64_t header = 0;
+    std::memcpy(&header, file.data(), sizeof(header));
+    return file.substr(sizeof(header) + header);
   };
-  EXPECT_EQ(tensors("first"), tensors("second"));
+  EXPECT_TRUE(tensors("first") == tensors("second"));
   EXPECT_EQ(read("first/config.toml"), read("second/config.toml"));
 }
 
