@@ -36,3 +36,17 @@ build_cogwheel() {
   fi
   needed_step compile "Compilation" compile "$@"
 }
+
+# The kernels and their tests for a sanitizer, in a folder of their own: the preset asan or tsan.
+configure_sanitizer() {  # configure_sanitizer PRESET
+  local -a options=(--preset "$1")
+  [[ $(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/$1/CMakeCache.txt" 2>/dev/null) == "$root" ]] || options+=(--fresh)
+  if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  cd "$root" && cmake "${options[@]}"
+}
+
+compile_sanitizer() { configure_sanitizer "$1" && ninja -C "$build/$1"; }
+
+build_sanitizer() {  # build_sanitizer PRESET
+  needed_step "$1" "Compilation ($1)" compile_sanitizer "$1"
+}

@@ -125,6 +125,12 @@ void add_compare(CLI::App& app) {
       "NAMES")
       ->delimiter(',');
   add("--preset", request.preset, preset_help(), "NAME");
+  add("--form", request.form,
+      "of the models: gpt (learned positions, LayerNorm, GELU) or llama (rotary positions, RMSNorm, SwiGLU) (default: "
+      "gpt)",
+      "NAME");
+  add("--dropout", request.dropout, "in training: embedding, attention weights, what layers add (default: 0)", "RATE");
+  add("--precision", request.precision, "of the matrix products in training: fp32 or bf16 (default: fp32)", "KIND");
   add("--seeds", request.seeds, "runs of each mechanism, paired by seed (default: 3)", "K");
   add("--match", request.match, "what is equal: parameters (and tokens), time, or tokens alone (default: parameters)",
       "WHAT");

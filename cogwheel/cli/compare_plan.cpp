@@ -11,6 +11,7 @@
 #include "cogwheel/evaluate/matching.h"
 #include "cogwheel/evaluate/presets.h"
 #include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/models/language_model_form.h"
 
 namespace cogwheel {
 namespace {
@@ -33,6 +34,8 @@ void expect_known(std::string_view option, const std::string& value, const std::
 LanguageModelOptions model_options(const Comparison& comparison, const std::string& mechanism,
                                    std::int64_t feed_forward) {
   LanguageModelOptions model = find_preset(comparison.settings.preset).model;
+  set_form(model, comparison.settings.form, "--form");
+  model.dropout = comparison.settings.dropout;
   model.mechanism = mechanism;
   model.vocabulary = comparison.data.vocabulary;
   model.feed_forward = feed_forward;
@@ -86,6 +89,10 @@ Comparison plan_comparison(const CompareRequest& request) {
   expect_at_least("--steps", request.steps, 0);
   expect_at_least("--tune", request.tune, 0);
   expect_known("--match", request.match, {"parameters", "time", "tokens"});
+  expect_known("--form", request.form, form_names());
+  expect_known("--precision", request.precision, {"fp32", "bf16"});
+  if (!(request.dropout >= 0 && request.dropout < 1))
+    throw UsageError(expected_got("--dropout", "at least 0 and below 1", fmt::format("{}", request.dropout)));
   expect_known("--tokenizer", request.tokenizer, tokenizer_names());
   if (!(request.learning_rate >= 0) || std::isinf(request.learning_rate))
     throw UsageError(expected_got("--learning-rate", "a number above 0", fmt::format("{}", request.learning_rate)));
@@ -101,6 +108,9 @@ Comparison plan_comparison(const CompareRequest& request) {
   const double rate = request.learning_rate > 0 ? request.learning_rate : preset.training.learning_rate;
   comparison.settings = {
       .preset = std::string(preset.name),
+      .form = request.form,
+      .precision = request.precision,
+      .dropout = request.dropout,
       .layers = preset.model.layers,
       .heads = preset.model.heads,
       .width = preset.model.width,
@@ -170,6 +180,7 @@ RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, st
   config.training.learning_rate = plan.learning_rate > 0 ? plan.learning_rate : settings.learning_rate;
   config.training.final_learning_rate =
       config.training.learning_rate * settings.final_learning_rate / settings.learning_rate;
+  config.training.precision = settings.precision;
   config.training.seed = static_cast<std::uint64_t>(seed);
   return config;
 }
@@ -236,6 +247,10 @@ std::string reproduce_command(const Comparison& comparison) {
     command += fmt::format("{}{}", &plan == comparison.mechanisms.data() ? "" : ",", plan.name);
   command += fmt::format(" --preset {} --seeds {} --match {} --steps {}", settings.preset, settings.seeds.size(),
                          comparison.match, settings.steps);
+  const CompareRequest defaults;
+  if (settings.form != defaults.form) command += " --form " + settings.form;
+  if (settings.dropout != defaults.dropout) command += fmt::format(" --dropout {}", settings.dropout);
+  if (settings.precision != defaults.precision) command += " --precision " + settings.precision;
   if (settings.learning_rate != find_preset(settings.preset).training.learning_rate)
     command += fmt::format(" --learning-rate {}", settings.learning_rate);
   if (settings.tune > 0) command += fmt::format(" --tune {}", settings.tune);

@@ -17,6 +17,9 @@ struct CompareRequest {
   std::string tokenizer = "character";
   std::vector<std::string> attention{"softmax", "cog", "differential", "symmetric"};
   std::string preset = "small";
+  std::string form = "gpt";
+  std::string precision = "fp32";
+  double dropout = 0;
   std::int64_t seeds = 3;
   std::string match = "parameters";
   std::int64_t steps = 0;  // 0: as many as fit the time of the preset

@@ -49,6 +49,19 @@ Rows mechanism_rows() {
   return rows;
 }
 
+// How the table's forms make more mechanisms than it shows.
+std::string forms_note() {
+  std::string forms;
+  for (const auto& mechanism : mechanisms())
+    if (mechanism.kind == MechanismKind::form)
+      forms.append(forms.empty() ? "" : ", ").append(mechanism.description.name);
+  const auto composed = all_mechanisms().size() - mechanisms().size();
+  return fmt::format(
+      "\n{} are forms, here over softmax. Over another row map that reads\n"
+      "its scores, the name of the map follows: {}, … ({} names).\n",
+      forms, all_mechanisms()[mechanisms().size()].description.name, composed);
+}
+
 Rows kernel_rows() {
   Rows rows = {{"mechanism", "device", "instructions", "type", "chosen", "reason"}};
   for (const auto& kernel : available_kernels())
@@ -66,20 +79,27 @@ Rows experiment_rows() {
 struct List {
   const char* name;
   Rows (*rows)();
+  std::string (*note)() = [] { return std::string(); };
+
+  void print() const {
+    print_table(rows());
+    fmt::print("{}", note());
+  }
 };
-constexpr List lists[] = {{"mechanisms", mechanism_rows}, {"experiments", experiment_rows}, {"kernels", kernel_rows}};
+constexpr List lists[] = {
+    {"mechanisms", mechanism_rows, forms_note}, {"experiments", experiment_rows}, {"kernels", kernel_rows}};
 
 // One of the lists, or each under its name.
 void list(const std::string& what) {
   std::vector<std::string> names;
-  for (const auto& [name, rows] : lists) {
-    names.emplace_back(name);
-    if (what == name) return print_table(rows());
+  for (const List& each : lists) {
+    names.emplace_back(each.name);
+    if (what == each.name) return each.print();
   }
   if (!what.empty()) throw UsageError(expected_got("list", expected_names(what, names), what));
-  for (const auto& [name, rows] : lists) {
-    fmt::print("{}{}\n\n", name == lists[0].name ? "" : "\n", name);
-    print_table(rows());
+  for (const List& each : lists) {
+    fmt::print("{}{}\n\n", each.name == lists[0].name ? "" : "\n", each.name);
+    each.print();
   }
 }
 

@@ -18,7 +18,7 @@ struct Arguments {
 void train(const Arguments& arguments) {
   RunConfig config = load_config(find_config(arguments.config));
   if (!arguments.text.empty()) config.data.text = arguments.text;
-  for (const auto& assignment : arguments.assignments) set_option(config, assignment);
+  set_options(config, arguments.assignments);
   const auto data = load_dataset(config);
   config = completed(std::move(config), *data);
   TrainingRun run(config.model, config.training, data);

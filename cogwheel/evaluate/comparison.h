@@ -95,6 +95,9 @@ struct Comparison {
   } data;
   struct Settings {
     std::string preset;
+    std::string form = "gpt";        // of the models; see models/language_model_form.h
+    std::string precision = "fp32";  // of the matrix products of training steps
+    double dropout = 0;
     std::int64_t layers = 0, heads = 0, width = 0, context = 0, batch = 0, steps = 0;
     double learning_rate = 0, final_learning_rate = 0;
     std::int64_t warmup_steps = 0, tune = 0;

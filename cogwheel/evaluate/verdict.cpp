@@ -160,10 +160,12 @@ void say_single_seed(Sentence& sentence, const Comparison& comparison, const Row
 std::string name_in_sentence(const Comparison& comparison, const std::string& mechanism) {
   const MechanismPlan* plan = comparison.plan(mechanism);
   std::string title = plan == nullptr ? mechanism : plan->title;
-  // Softmax and differential are words; Cog is a name, and so is what has capitals inside, such as RetNet.
+  // Of its first word: softmax and differential are words; Cog is a name, and so is what has capitals inside, such as
+  // ReLU.
+  const auto end = std::find(title.begin(), title.end(), ' ');
   const auto capitals =
-      std::count_if(title.begin(), title.end(), [](unsigned char letter) { return std::isupper(letter) != 0; });
-  if (mechanism != "cog" && capitals == 1)
+      std::count_if(title.begin(), end, [](unsigned char letter) { return std::isupper(letter) != 0; });
+  if (std::string(title.begin(), end) != "Cog" && capitals == 1)
     title.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(title.front())));
   return title;
 }

@@ -9,6 +9,7 @@
 
 #include "cogwheel/core/parallel.h"
 #include "cogwheel/core/visibility.h"
+#include "cogwheel/kernels/modifiers.h"
 
 namespace cogwheel {
 
@@ -35,20 +36,45 @@ struct PairwiseShape {
 
   std::int64_t key_heads() const { return value_heads * sub_heads; }
   std::int64_t query_heads_per_value_head() const { return query_heads / value_heads; }
+  std::int64_t output_head(std::int64_t query_head) const { return query_head / sub_heads; }
   std::int64_t value_head(std::int64_t query_head) const { return query_head / query_heads_per_value_head(); }
   std::int64_t key_head(std::int64_t query_head) const {
     return value_head(query_head) * sub_heads + query_head % sub_heads;
   }
 };
 
+// What the queries of each head see: one rule for all, the length of each batch entry, or tables of ranges.
+struct PairwiseVisibility {
+  Visibility rule = {};
+  const std::int64_t* key_lengths = nullptr;  // [batch]: keys at and beyond are hidden, the diagonal stays
+
+  // [tables][queries] and [tables][keys]; batch entry b and output head h read table b·batch_stride + h·head_stride.
+  const KeyRange* ranges = nullptr;
+  const QueryRange* seen_by = nullptr;
+  std::int64_t queries = 0, batch_stride = 0, head_stride = 0;
+
+  Visibility of(std::int64_t batch, std::int64_t output_head) const {
+    Visibility visibility = rule;
+    if (key_lengths) visibility.keys = key_lengths[batch];
+    if (ranges) {
+      const std::int64_t table = batch * batch_stride + output_head * head_stride;
+      visibility.ranges = ranges + table * queries;
+      visibility.seen_by = seen_by + table * rule.keys;
+    }
+    return visibility;
+  }
+};
+
 // What both directions share.
 template <class T>
 struct PairwiseProblem {
-  PairwiseShape shape;
-  Visibility visibility;
-  T scale = 1;                         // s = scale · q·k
+  PairwiseShape shape = {};
+  PairwiseVisibility visibility = {};
+  Modifiers<T> modifiers = {};
+  T scale = 1;                         // s = scale · q·k, or
+  const T* score_weight = nullptr;     // s = scale · v·tanh(q + k) where v [query_heads, head_dim] is not null
   const double* parameters = nullptr;  // θ [query_heads, parameters of the map]; null for maps without
-  HeadsView<const T> query, key, value;
+  HeadsView<const T> query = {}, key = {}, value = {};
 };
 
 // output and row totals; shift m and mass G, both [batch, query_heads, queries], are what backward needs of a row.
@@ -66,7 +92,13 @@ struct PairwiseBackward : PairwiseProblem<T> {
   const T* shift = nullptr;
   const T* mass = nullptr;
   HeadsView<T> query_gradient, key_gradient, value_gradient;
-  double* parameter_gradient = nullptr;  // [query_heads, parameters]; null for maps without
+  double* parameter_gradient = nullptr;     // [query_heads, parameters]; null for maps without
+  double* score_weight_gradient = nullptr;  // [query_heads, head_dim]; null where score_weight is
+  // Of the modifiers, for each query head, where not null: [batch, query_heads, queries, keys], 0 before the call, and
+  // [batch, query_heads, queries].
+  T* bias_gradient = nullptr;
+  T* energy_bias_gradient = nullptr;
+  double* center_gradient = nullptr;
 };
 
 template <class T>

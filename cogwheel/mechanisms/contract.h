@@ -14,6 +14,8 @@
 #include <cstddef>
 #include <string_view>
 
+#include "cogwheel/mechanisms/lane.h"
+
 namespace cogwheel {
 
 // What one score contributes to its row: `weight` is f, `mass` is g.
@@ -72,5 +74,13 @@ struct NormalizedByMass {
     return {mass, V(1)};
   }
 };
+
+// N = max(G, least): where nothing was weighed, the row is 0 rather than 0/0. `least` lies far below any sum that means
+// something, so that it never bends a row that has weights.
+template <class V>
+constexpr Normalizer<V> at_least(V mass, double least) {
+  const V floor = lane::constant<V>(least);
+  return {lane::select(mass > floor, mass, floor), lane::select(mass > floor, V(1), V(0))};
+}
 
 }  // namespace cogwheel

@@ -7,6 +7,15 @@
 
 namespace cogwheel::lane {
 
+// A number in every lane; θ is kept in double and rounded once, here.
+template <class V>
+constexpr V constant(double x) {
+  if constexpr (std::floating_point<V>)
+    return static_cast<V>(x);
+  else
+    return V::constant(x);
+}
+
 template <class V>
 constexpr V exp(V x) {
   if constexpr (std::floating_point<V>)

@@ -1,27 +1,28 @@
-// Symmetric attention: softmax with the keys tied to the queries, A = softmax(QQᵀ).
+// Symmetric attention: the keys are the queries, A = a(QQᵀ), with a = softmax in S4-8.
 //
 // A layer, not an operator: it has no key projection, which saves width² weights, and the scores before the mask are
 // symmetric. Described as symmetric attention in notes on the differential transformer; related to the shared
 // query-key projections of Kitaev et al., "Reformer" (2020), section 2.
+//
+// Every score of a query with itself is |q|² ≥ 0, the largest there can be for its length: the diagonal is strong.
+// With K = Q the gradient that reaches Q is the sum of both, dQ + dK.
 #pragma once
-#include "cogwheel/mechanisms/description.h"
-#include "cogwheel/mechanisms/softmax.h"
+#include "cogwheel/mechanisms/form.h"
 
 namespace cogwheel {
 
 struct Symmetric {
-  static constexpr Description description{
+  static constexpr Form form{
       .name = "symmetric",
       .title = "Symmetric",
-      .family = "pairwise",
       .level = "layer",
       .parameters = "",
-      .formula = "softmax with K = Q",
+      .formula = "{} with K = Q",
       .range = "weights in [0, 1], row sum 1",
+      .range_of_map = "{}",
       .citation = "Kitaev et al., Reformer (2020), section 2 (shared query-key projection)",
+      .ties_keys = true,
   };
-
-  using Map = Softmax;
 };
 
 }  // namespace cogwheel

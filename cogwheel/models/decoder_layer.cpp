@@ -4,20 +4,20 @@
 
 namespace cogwheel {
 
-DecoderLayerImpl::DecoderLayerImpl(const AttentionLayerOptions& attention, std::int64_t feed_forward)
-    : attention_norm_(attention.width, attention.bias),
-      attention_(attention),
-      feed_forward_norm_(attention.width, attention.bias),
-      feed_forward_(attention.width, feed_forward, attention.bias) {
+DecoderLayerImpl::DecoderLayerImpl(const DecoderLayerOptions& options, std::shared_ptr<const Rotary> rotary)
+    : attention_norm_(options.norm, options.attention.width, options.attention.bias),
+      attention_(options.attention, std::move(rotary)),
+      feed_forward_norm_(options.norm, options.attention.width, options.attention.bias),
+      feed_forward_(options.feed_forward) {
   register_module("attention_norm", attention_norm_);
   register_module("attention", attention_);
   register_module("feed_forward_norm", feed_forward_norm_);
   register_module("feed_forward", feed_forward_);
 }
 
-at::Tensor DecoderLayerImpl::forward(const at::Tensor& x) {
-  const at::Tensor attended = x + attention_(attention_norm_(x));
-  return attended + feed_forward_(feed_forward_norm_(attended));
+at::Tensor DecoderLayerImpl::forward(const at::Tensor& x, const Dropout& dropout) {
+  const at::Tensor attended = x + dropout.part(0)(attention_(attention_norm_(x), dropout.part(1)));
+  return attended + dropout.part(2)(feed_forward_(feed_forward_norm_(attended)));
 }
 
 at::Tensor DecoderLayerImpl::attention_weights(const at::Tensor& x) { return attention_->weights(attention_norm_(x)); }
@@ -30,10 +30,10 @@ void DecoderLayerImpl::initialize(const WeightInitializer& initializer, const st
   feed_forward_->initialize(initializer, name + ".feed_forward", standard_deviation, residual_standard_deviation);
 }
 
-std::int64_t DecoderLayerImpl::parameter_count(const AttentionLayerOptions& attention, std::int64_t feed_forward) {
-  return 2 * LayerNormImpl::parameter_count(attention.width, attention.bias) +
-         AttentionLayerImpl::parameter_count(attention) +
-         FeedForwardImpl::parameter_count(attention.width, feed_forward, attention.bias);
+std::int64_t DecoderLayerImpl::parameter_count(const DecoderLayerOptions& options) {
+  return 2 * NormImpl::parameter_count(options.norm, options.attention.width, options.attention.bias) +
+         AttentionLayerImpl::parameter_count(options.attention) +
+         FeedForwardImpl::parameter_count(options.feed_forward);
 }
 
 }  // namespace cogwheel

@@ -5,29 +5,40 @@
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "cogwheel/nn/attention.h"
+#include "cogwheel/nn/dropout.h"
 #include "cogwheel/nn/feed_forward.h"
 #include "cogwheel/nn/norm.h"
 
 namespace cogwheel {
 
+struct DecoderLayerOptions {
+  AttentionLayerOptions attention;
+  FeedForwardOptions feed_forward;
+  NormKind norm = NormKind::layer;
+};
+
 class DecoderLayerImpl : public torch::nn::Module {
  public:
-  DecoderLayerImpl(const AttentionLayerOptions& attention, std::int64_t feed_forward);
-  at::Tensor forward(const at::Tensor& x);  // [B, N, width] → [B, N, width]
+  explicit DecoderLayerImpl(const DecoderLayerOptions& options, std::shared_ptr<const Rotary> rotary = nullptr);
+
+  // x [B, N, width] → [B, N, width]. `dropout` falls on the weights of attention and on what is added to the residual
+  // stream.
+  at::Tensor forward(const at::Tensor& x, const Dropout& dropout = {});
 
   at::Tensor attention_weights(const at::Tensor& x);  // [B, output heads, N, N]
 
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,
                   double residual_standard_deviation);
-  static std::int64_t parameter_count(const AttentionLayerOptions& attention, std::int64_t feed_forward);
+  static std::int64_t parameter_count(const DecoderLayerOptions& options);
 
  private:
-  LayerNorm attention_norm_;
+  Norm attention_norm_;
   AttentionLayer attention_;
-  LayerNorm feed_forward_norm_;
+  Norm feed_forward_norm_;
   FeedForward feed_forward_;
 };
 TORCH_MODULE(DecoderLayer);

@@ -4,21 +4,52 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
 #include "cogwheel/nn/matrix_product.h"
 
 namespace cogwheel {
 namespace {
 
-AttentionLayerOptions attention_options(const LanguageModelOptions& options, std::int64_t layer) {
-  return {.width = options.width,
-          .heads = options.heads,
-          .mechanism = layer_mechanism(options, layer),
-          .layer = layer,
-          .bias = options.bias,
-          .causal = true};
+const std::vector<std::string> activations{"gelu", "swiglu"}, norms{"layer", "rms"},
+    positions{"learned", "rotary", "rotary_halves"};
+
+// Of checked options.
+NormKind norm_kind(const LanguageModelOptions& options) {
+  return options.norm == "rms" ? NormKind::rms : NormKind::layer;
+}
+
+DecoderLayerOptions layer_options(const LanguageModelOptions& options, std::int64_t layer) {
+  return {.attention = {.width = options.width,
+                        .heads = options.heads,
+                        .key_value_heads = options.key_value_heads,
+                        .mechanism = layer_mechanism(options, layer),
+                        .layer = layer,
+                        .first_lambda_depth = options.first_lambda_depth,
+                        .bias = options.bias,
+                        .causal = true},
+          .feed_forward = {.width = options.width,
+                           .hidden = options.feed_forward_width(),
+                           .activation = options.activation == "swiglu" ? Activation::swiglu : Activation::gelu,
+                           .bias = options.bias},
+          .norm = norm_kind(options)};
+}
+
+std::shared_ptr<const Rotary> make_rotary(const LanguageModelOptions& options) {
+  if (options.position == "learned") return nullptr;
+  return std::make_shared<Rotary>(options.width / options.heads, options.context,
+                                  options.position == "rotary" ? RotaryPairs::interleaved : RotaryPairs::halves,
+                                  options.rotary_base);
+}
+
+std::string text_of(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
 }
 
 void expect_at_least(std::int64_t least, std::int64_t value, const char* name) {
@@ -27,17 +58,43 @@ void expect_at_least(std::int64_t least, std::int64_t value, const char* name) {
         expected_got(std::string("model.") + name, "at least " + std::to_string(least), std::to_string(value)));
 }
 
+void expect_one_of(const std::vector<std::string>& known, const std::string& value, const char* name) {
+  if (std::find(known.begin(), known.end(), value) == known.end())
+    throw UsageError(expected_got(std::string("model.") + name, expected_names(value, known), value));
+}
+
 }  // namespace
+
+std::int64_t LanguageModelOptions::feed_forward_width() const {
+  if (feed_forward != 0) return feed_forward;
+  if (activation != "swiglu") return 4 * width;
+  // Three matrices instead of two, so two thirds of the units. Llama rounds to 256, which at small widths is too
+  // coarse.
+  constexpr std::int64_t multiple = 32;
+  return (8 * width + 3 * multiple - 1) / (3 * multiple) * multiple;
+}
 
 void check(const LanguageModelOptions& options) {
   expect_at_least(1, options.vocabulary, "vocabulary");
   expect_at_least(1, options.context, "context");
   expect_at_least(1, options.layers, "layers");
+  expect_at_least(0, options.key_value_heads, "key_value_heads");
   expect_at_least(0, options.feed_forward, "feed_forward");
   expect_at_least(0, options.first_softmax_layers, "first_softmax_layers");
   expect_at_least(0, options.last_softmax_layers, "last_softmax_layers");
+  expect_one_of(activations, options.activation, "activation");
+  expect_one_of(norms, options.norm, "norm");
+  expect_one_of(positions, options.position, "position");
+  if (!(options.rotary_base > 1) || !std::isfinite(options.rotary_base))
+    throw UsageError(expected_got("model.rotary_base", "above 1", text_of(options.rotary_base)));
+  if (!(options.dropout >= 0 && options.dropout < 1))
+    throw UsageError(expected_got("model.dropout", "at least 0 and below 1", text_of(options.dropout)));
   find_mechanism(options.mechanism, "model.mechanism");
-  for (std::int64_t layer = 0; layer < options.layers; ++layer) check(attention_options(options, layer));
+  for (std::int64_t layer = 0; layer < options.layers; ++layer) check(layer_options(options, layer).attention);
+  if (options.position != "learned" && options.width / options.heads % 2 != 0)
+    throw UsageError(expected_got("model.position",
+                                  "learned for an odd head_dim (" + std::to_string(options.width / options.heads) + ")",
+                                  options.position));
 }
 
 std::string layer_mechanism(const LanguageModelOptions& options, std::int64_t layer) {
@@ -46,10 +103,11 @@ std::string layer_mechanism(const LanguageModelOptions& options, std::int64_t la
 }
 
 std::int64_t parameter_count(const LanguageModelOptions& options) {
-  std::int64_t count = (options.vocabulary + options.context) * options.width;
+  std::int64_t count = options.vocabulary * options.width;
+  if (options.position == "learned") count += options.context * options.width;
   for (std::int64_t layer = 0; layer < options.layers; ++layer)
-    count += DecoderLayerImpl::parameter_count(attention_options(options, layer), options.feed_forward_width());
-  count += LayerNormImpl::parameter_count(options.width, options.bias);
+    count += DecoderLayerImpl::parameter_count(layer_options(options, layer));
+  count += NormImpl::parameter_count(norm_kind(options), options.width, options.bias);
   if (!options.tied_head) count += LinearImpl::parameter_count(options.width, options.vocabulary, options.bias);
   return count;
 }
@@ -57,13 +115,15 @@ std::int64_t parameter_count(const LanguageModelOptions& options) {
 LanguageModelImpl::LanguageModelImpl(const LanguageModelOptions& options) : options_(options) {
   check(options);
   token_embedding_ = register_parameter("token_embedding", torch::empty({options.vocabulary, options.width}));
-  position_embedding_ = register_parameter("position_embedding", torch::empty({options.context, options.width}));
+  if (options.position == "learned")
+    position_embedding_ = register_parameter("position_embedding", torch::empty({options.context, options.width}));
   const auto layers = register_module("layers", torch::nn::ModuleList());
+  const std::shared_ptr<const Rotary> rotary = make_rotary(options);
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
-    layers_.emplace_back(attention_options(options, layer), options.feed_forward_width());
+    layers_.emplace_back(layer_options(options, layer), rotary);
     layers->push_back(layers_.back());
   }
-  final_norm_ = register_module("final_norm", LayerNorm(options.width, options.bias));
+  final_norm_ = register_module("final_norm", Norm(norm_kind(options), options.width, options.bias));
   if (!options.tied_head) head_ = register_module("head", Linear(options.width, options.vocabulary, options.bias));
 }
 
@@ -73,7 +133,7 @@ void LanguageModelImpl::initialize(std::uint64_t seed) {
   const double residual = standard_deviation / std::sqrt(2.0 * static_cast<double>(options_.layers));
   const WeightInitializer initializer(seed);
   initializer.normal(token_embedding_, "token_embedding", standard_deviation);
-  initializer.normal(position_embedding_, "position_embedding", standard_deviation);
+  if (position_embedding_.defined()) initializer.normal(position_embedding_, "position_embedding", standard_deviation);
   for (std::size_t layer = 0; layer < layers_.size(); ++layer)
     layers_[layer]->initialize(initializer, "layers." + std::to_string(layer), standard_deviation, residual);
   final_norm_->initialize();
@@ -87,7 +147,8 @@ at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens) {
     throw UsageError(expected_got("language model: tokens", "[batch, up to " + std::to_string(options_.context) + "]",
                                   "[" + shape + "]"));
   }
-  return at::embedding(token_embedding_, tokens) + position_embedding_.slice(0, 0, tokens.size(1));
+  const at::Tensor embedded = at::embedding(token_embedding_, tokens);
+  return position_embedding_.defined() ? embedded + position_embedding_.slice(0, 0, tokens.size(1)) : embedded;
 }
 
 at::Tensor LanguageModelImpl::logits(const at::Tensor& hidden) {
@@ -95,14 +156,16 @@ at::Tensor LanguageModelImpl::logits(const at::Tensor& hidden) {
   return head_ ? head_(normed) : matrix_product(normed, token_embedding_);
 }
 
-at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens) {
-  at::Tensor x = embed(tokens);
-  for (auto& layer : layers_) x = layer(x);
+at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens, std::optional<std::uint64_t> dropout_seed) {
+  const Dropout dropout = dropout_seed ? Dropout(options_.dropout, *dropout_seed) : Dropout();
+  at::Tensor x = dropout.part(0)(embed(tokens));
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) x = layers_[layer](x, dropout.part(layer + 1));
   return logits(x);
 }
 
-at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& targets) {
-  return at::cross_entropy_loss(forward(tokens).flatten(0, 1), targets.flatten());
+at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& targets,
+                                   std::optional<std::uint64_t> dropout_seed) {
+  return at::cross_entropy_loss(forward(tokens, dropout_seed).flatten(0, 1), targets.flatten());
 }
 
 std::vector<at::Tensor> LanguageModelImpl::attention_maps(const at::Tensor& tokens) {

@@ -1,15 +1,14 @@
 // The decoder-only language model: one topology, whose norms, positions and feed-forward are options.
 //
-//   x = token embedding + position embedding
+//   x = token embedding (+ position embedding)
 //   x = x + attention(norm(x));  x = x + feed_forward(norm(x))      for each layer
 //   logits = head(norm(x))
-//
-// The GPT form: learned positions, LayerNorm, GELU (Radford et al. 2019; as in nanoGPT).
 #pragma once
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,16 +20,23 @@ struct LanguageModelOptions {
   std::int64_t vocabulary = 0;
   std::int64_t context = 64;  // tokens in a window, and rows of the position table
   std::int64_t layers = 4;
-  std::int64_t heads = 4;  // of a softmax layer; a differential layer has half as many, twice as wide
+  std::int64_t heads = 4;            // of a softmax layer; a differential layer has half as many, twice as wide
+  std::int64_t key_value_heads = 0;  // grouped queries: a divisor of heads, counted as they are; 0: as many
   std::int64_t width = 128;
-  std::int64_t feed_forward = 0;  // hidden units; 0: 4·width
-  bool bias = false;              // in every linear layer, every norm and the untied head
-  bool tied_head = true;          // the head reads the token embedding
+  std::int64_t feed_forward = 0;     // hidden units; 0: 4·width, or for swiglu 8/3·width, up to a multiple of 32
+  std::string activation = "gelu";   // or "swiglu"
+  std::string norm = "layer";        // or "rms"
+  std::string position = "learned";  // or "rotary" (interleaved pairs), "rotary_halves"
+  double rotary_base = 10000;        // θ of rotary positions
+  bool bias = false;                 // in every linear layer, every LayerNorm and the untied head
+  bool tied_head = true;             // the head reads the token embedding
+  double dropout = 0;                // in training: embedding, attention weights, what is added to the residual stream
   std::string mechanism = "softmax";
   std::int64_t first_softmax_layers = 0;  // these many layers at either end stay softmax
   std::int64_t last_softmax_layers = 0;
+  std::int64_t first_lambda_depth = 0;  // of differential attention: see AttentionLayerOptions
 
-  std::int64_t feed_forward_width() const { return feed_forward == 0 ? 4 * width : feed_forward; }
+  std::int64_t feed_forward_width() const;
 };
 
 // Throws UsageError naming the first option that cannot be: "model.heads: expected …, got …".
@@ -52,10 +58,12 @@ class LanguageModelImpl : public torch::nn::Module {
   // same values wherever their tensors agree: seeds are paired between mechanisms, not only within one.
   void initialize(std::uint64_t seed);
 
-  at::Tensor forward(const at::Tensor& tokens);  // [B, N] int64, N ≤ context → logits [B, N, V]
+  // tokens [B, N] int64, N ≤ context → logits [B, N, V]. Without a seed nothing is dropped, as in evaluation; with one,
+  // the options' dropout applies, and the same seed drops the same elements.
+  at::Tensor forward(const at::Tensor& tokens, std::optional<std::uint64_t> dropout_seed = {});
 
   // Mean cross-entropy in nats per token; targets [B, N].
-  at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets);
+  at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets, std::optional<std::uint64_t> dropout_seed = {});
 
   // Per layer the weights that its heads apply to the values, [B, H, N, N]; differential: the effective difference,
   // over its halved heads. For pictures.
@@ -68,9 +76,10 @@ class LanguageModelImpl : public torch::nn::Module {
   at::Tensor logits(const at::Tensor& hidden);
 
   LanguageModelOptions options_;
-  at::Tensor token_embedding_, position_embedding_;  // [vocabulary, width], [context, width]
+  at::Tensor token_embedding_;     // [vocabulary, width]
+  at::Tensor position_embedding_;  // [context, width], where positions are learned
   std::vector<DecoderLayer> layers_;
-  LayerNorm final_norm_{nullptr};
+  Norm final_norm_{nullptr};
   Linear head_{nullptr};  // empty where the head is tied
 };
 TORCH_MODULE(LanguageModel);

@@ -3,23 +3,31 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
 #include "cogwheel/core/error.h"
 #include "cogwheel/mechanisms/differential.h"
+#include "cogwheel/ops/parameters.h"
 
 namespace cogwheel {
 namespace {
 
-bool ties_keys(const Mechanism& mechanism) { return mechanism.kind == MechanismKind::tied; }
 bool is_difference(const Mechanism& mechanism) { return mechanism.sub_heads == 2; }
 
-// The operator that runs for the layer: a tied layer's is that of its row map.
-std::string_view operator_name(const Mechanism& mechanism) {
-  return ties_keys(mechanism) ? mechanism.member : mechanism.description.name;
+// [B, N, heads · head_dim] → [B, N, heads, head_dim], a view.
+at::Tensor split_heads(const at::Tensor& x, std::int64_t heads) { return x.unflatten(-1, {heads, x.size(-1) / heads}); }
+
+// Columns of the first projection: queries, keys where they are not tied, values.
+std::vector<std::int64_t> projected_widths(const AttentionLayerOptions& options, const Mechanism& mechanism) {
+  const std::int64_t shared = options.width / options.heads * options.used_key_value_heads();
+  if (mechanism.ties_keys) return {options.width, shared};
+  return {options.width, shared, shared};
 }
 
-// [B, N, heads · head_dim] → [B, heads, N, head_dim], a view.
-at::Tensor split_heads(const at::Tensor& x, std::int64_t heads) {
-  return x.unflatten(-1, {heads, x.size(-1) / heads}).transpose(1, 2);
+std::int64_t total(const std::vector<std::int64_t>& widths) {
+  return std::accumulate(widths.begin(), widths.end(), std::int64_t{0});
 }
 
 }  // namespace
@@ -35,19 +43,40 @@ void check(const AttentionLayerOptions& options) {
     throw UsageError(expected_got("head_dim (width / heads)", "8 to 256", std::to_string(head_dim)));
   if (options.heads % mechanism.sub_heads != 0)
     throw UsageError(expected_got("heads", "an even number for " + options.mechanism, std::to_string(options.heads)));
+  if (options.first_lambda_depth != 0 && options.first_lambda_depth != 1)
+    throw UsageError(expected_got("first_lambda_depth", "0 or 1", std::to_string(options.first_lambda_depth)));
+  const std::int64_t shared = options.used_key_value_heads();
+  if (shared < 1 || options.heads % shared != 0)
+    throw UsageError(expected_got("key_value_heads", "a divisor of the heads (" + std::to_string(options.heads) + ")",
+                                  std::to_string(shared)));
+  if (shared % mechanism.sub_heads != 0)
+    throw UsageError(
+        expected_got("key_value_heads", "an even number for " + options.mechanism, std::to_string(shared)));
+  if (mechanism.ties_keys && shared != options.heads)
+    throw UsageError(expected_got(
+        "key_value_heads",
+        std::to_string(options.heads) + ", as heads: the keys of " + options.mechanism + " are its queries",
+        std::to_string(shared)));
 }
 
-AttentionLayerImpl::AttentionLayerImpl(const AttentionLayerOptions& options)
-    : options_(options), mechanism_(find_mechanism(options.mechanism)) {
+AttentionLayerImpl::AttentionLayerImpl(const AttentionLayerOptions& options, std::shared_ptr<const Rotary> rotary)
+    : options_(options), mechanism_(find_mechanism(options.mechanism)), rotary_(std::move(rotary)) {
   check(options);
   head_dim_ = options.width / options.heads;
-  if (ties_keys(mechanism_))
-    projection_ = register_module("query_value", Linear(options.width, 2 * options.width, options.bias));
-  else
-    projection_ = register_module("query_key_value", Linear(options.width, 3 * options.width, options.bias));
+  projection_ = register_module(mechanism_.ties_keys ? "query_value" : "query_key_value",
+                                Linear(options.width, total(projected_widths(options, mechanism_)), options.bias));
   output_ = register_module("output", Linear(options.width, options.width, options.bias));
+  // Of a row map each scalar is a parameter, whose names come first; of a dense form they are the columns of one.
+  const std::size_t scalars = mechanism_.parameter_initial.size();
+  const bool in_columns = mechanism_.kind == MechanismKind::dense;
+  const auto names = parameter_names(mechanism_);
+  for (std::size_t i = 0; i < (in_columns ? std::min<std::size_t>(scalars, 1) : scalars); ++i)
+    learned_.emplace_back(
+        names[i],
+        register_parameter(names[i], in_columns ? torch::empty({options.heads, static_cast<std::int64_t>(scalars)})
+                                                : torch::empty({options.heads})));
   if (is_difference(mechanism_)) {
-    lambda_init_ = Differential::lambda_init(static_cast<int>(options.layer));
+    lambda_init_ = Differential::lambda_init(static_cast<double>(options.layer + options.first_lambda_depth));
     lambda_query1_ = register_parameter("lambda_query1", torch::empty({head_dim_}));
     lambda_key1_ = register_parameter("lambda_key1", torch::empty({head_dim_}));
     lambda_query2_ = register_parameter("lambda_query2", torch::empty({head_dim_}));
@@ -61,23 +90,33 @@ std::optional<at::Tensor> AttentionLayerImpl::lambda() const {
   return at::dot(lambda_query1_, lambda_key1_).exp() - at::dot(lambda_query2_, lambda_key2_).exp() + lambda_init_;
 }
 
-AttentionOptions AttentionLayerImpl::operator_options() const {
-  AttentionOptions options{.causal = options_.causal, .scale = {}, .lam = lambda()};
-  if (options.lam) options.lam = options.lam->expand({options_.heads / mechanism_.sub_heads});
+AttentionOptions AttentionLayerImpl::operator_options(const Dropout& dropout) const {
+  AttentionOptions options{.causal = options_.causal, .scale = {}, .parameters = learned_};
+  if (const auto shared = lambda())
+    options.parameters.emplace_back("lam", shared->expand({options_.heads / mechanism_.sub_heads}));
+  if (dropout.rate() > 0 && mechanism_.kind != MechanismKind::dense) {
+    options.dropout = dropout.rate();
+    options.seed = at::scalar_tensor(static_cast<std::int64_t>(dropout.seed()), at::kLong);
+  }
   return options;
 }
 
 AttentionLayerImpl::Heads AttentionLayerImpl::project(const at::Tensor& x) {
   // One split, whose backward pass gathers the gradients of all parts with one copy.
-  const auto parts = projection_(x).split(options_.width, -1);
-  const at::Tensor query = split_heads(parts.front(), options_.heads);
-  const at::Tensor value = split_heads(parts.back(), options_.heads / mechanism_.sub_heads);
-  return {query, ties_keys(mechanism_) ? query : split_heads(parts[1], options_.heads), value};
+  const auto parts = projection_(x).split_with_sizes(projected_widths(options_, mechanism_), -1);
+  const std::int64_t shared = options_.used_key_value_heads();
+  const auto placed = [&](const at::Tensor& part, std::int64_t heads) {
+    const at::Tensor split = split_heads(part, heads);
+    return (rotary_ ? (*rotary_)(split) : split).transpose(1, 2);
+  };
+  const at::Tensor query = placed(parts.front(), options_.heads);
+  const at::Tensor value = split_heads(parts.back(), shared / mechanism_.sub_heads).transpose(1, 2);
+  return {query, mechanism_.ties_keys ? query : placed(parts[1], shared), value};
 }
 
-at::Tensor AttentionLayerImpl::forward(const at::Tensor& x) {
+at::Tensor AttentionLayerImpl::forward(const at::Tensor& x, const Dropout& dropout) {
   const auto [query, key, value] = project(x);
-  at::Tensor heads = attention(query, key, value, operator_name(mechanism_), operator_options());
+  at::Tensor heads = attention(query, key, value, mechanism_.operator_name, operator_options(dropout));
   if (is_difference(mechanism_))
     // Training starts with the gradient scale of plain attention: the factor undoes what the norm adds.
     heads = at::rms_norm(heads, {2 * head_dim_}, head_norm_ * (1 - lambda_init_), 1e-5);
@@ -86,14 +125,21 @@ at::Tensor AttentionLayerImpl::forward(const at::Tensor& x) {
 
 at::Tensor AttentionLayerImpl::weights(const at::Tensor& x) {
   const auto [query, key, value] = project(x);
-  return attention_weights(query, key, operator_name(mechanism_), operator_options());
+  return attention_weights(query, key, mechanism_.operator_name, operator_options());
 }
 
 void AttentionLayerImpl::initialize(const WeightInitializer& initializer, const std::string& name,
                                     double standard_deviation, double residual_standard_deviation) {
-  projection_->initialize(initializer, name + (ties_keys(mechanism_) ? ".query_value" : ".query_key_value"),
+  projection_->initialize(initializer, name + (mechanism_.ties_keys ? ".query_value" : ".query_key_value"),
                           standard_deviation);
   output_->initialize(initializer, name + ".output", residual_standard_deviation);
+  for (std::size_t i = 0; i < mechanism_.parameter_initial.size(); ++i) {
+    const torch::NoGradGuard no_grad;
+    const at::Tensor scalar = mechanism_.kind == MechanismKind::dense
+                                  ? learned_.front().second.select(1, static_cast<std::int64_t>(i))
+                                  : learned_[i].second;
+    scalar.fill_(mechanism_.parameter_initial[i]);
+  }
   if (is_difference(mechanism_)) {
     initializer.normal(lambda_query1_, name + ".lambda_query1", 0.1);
     initializer.normal(lambda_key1_, name + ".lambda_key1", 0.1);
@@ -107,10 +153,10 @@ void AttentionLayerImpl::initialize(const WeightInitializer& initializer, const 
 std::int64_t AttentionLayerImpl::parameter_count(const AttentionLayerOptions& options) {
   const Mechanism& mechanism = find_mechanism(options.mechanism);
   const std::int64_t width = options.width;
-  const std::int64_t projections = ties_keys(mechanism) ? 2 : 3;
   const std::int64_t lambda_and_norm = is_difference(mechanism) ? (4 + 2) * (width / options.heads) : 0;
-  return LinearImpl::parameter_count(width, projections * width, options.bias) +
-         LinearImpl::parameter_count(width, width, options.bias) + lambda_and_norm;
+  const auto learned = static_cast<std::int64_t>(mechanism.parameter_initial.size()) * options.heads;
+  return LinearImpl::parameter_count(width, total(projected_widths(options, mechanism)), options.bias) +
+         LinearImpl::parameter_count(width, width, options.bias) + lambda_and_norm + learned;
 }
 
 }  // namespace cogwheel

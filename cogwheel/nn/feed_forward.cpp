@@ -3,13 +3,25 @@
 #include <torch/types.h>
 
 namespace cogwheel {
+namespace {
 
-FeedForwardImpl::FeedForwardImpl(std::int64_t width, std::int64_t hidden, bool bias) {
-  in_ = register_module("in", Linear(width, hidden, bias));
-  out_ = register_module("out", Linear(hidden, width, bias));
+std::int64_t units_in(const FeedForwardOptions& options) {
+  return options.activation == Activation::swiglu ? 2 * options.hidden : options.hidden;
 }
 
-at::Tensor FeedForwardImpl::forward(const at::Tensor& x) { return out_(at::gelu(in_(x))); }
+}  // namespace
+
+FeedForwardImpl::FeedForwardImpl(const FeedForwardOptions& options) : activation_(options.activation) {
+  in_ = register_module("in", Linear(options.width, units_in(options), options.bias));
+  out_ = register_module("out", Linear(options.hidden, options.width, options.bias));
+}
+
+at::Tensor FeedForwardImpl::forward(const at::Tensor& x) {
+  const at::Tensor units = in_(x);
+  if (activation_ == Activation::gelu) return out_(at::gelu(units));
+  const auto gate_and_up = units.chunk(2, -1);
+  return out_(at::silu(gate_and_up[0]) * gate_and_up[1]);
+}
 
 void FeedForwardImpl::initialize(const WeightInitializer& initializer, const std::string& name,
                                  double standard_deviation, double residual_standard_deviation) {
@@ -17,8 +29,9 @@ void FeedForwardImpl::initialize(const WeightInitializer& initializer, const std
   out_->initialize(initializer, name + ".out", residual_standard_deviation);
 }
 
-std::int64_t FeedForwardImpl::parameter_count(std::int64_t width, std::int64_t hidden, bool bias) {
-  return LinearImpl::parameter_count(width, hidden, bias) + LinearImpl::parameter_count(hidden, width, bias);
+std::int64_t FeedForwardImpl::parameter_count(const FeedForwardOptions& options) {
+  return LinearImpl::parameter_count(options.width, units_in(options), options.bias) +
+         LinearImpl::parameter_count(options.hidden, options.width, options.bias);
 }
 
 }  // namespace cogwheel

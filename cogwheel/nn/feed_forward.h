@@ -1,4 +1,4 @@
-// The position-wise network of a transformer layer: out(gelu(in(x))).
+// The position-wise network of a transformer layer.
 #pragma once
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
@@ -10,16 +10,30 @@
 
 namespace cogwheel {
 
+enum class Activation {
+  gelu,    // out(gelu(in(x)))
+  swiglu,  // out(silu(gate(x)) ∘ up(x)), gate and up in one matrix `in`, in this order; Shazeer, "GLU Variants Improve
+           // Transformer" (2020), eq. 6
+};
+
+struct FeedForwardOptions {
+  std::int64_t width = 0;
+  std::int64_t hidden = 0;  // units that `out` reads; `in` makes twice as many for swiglu
+  Activation activation = Activation::gelu;
+  bool bias = true;
+};
+
 class FeedForwardImpl : public torch::nn::Module {
  public:
-  FeedForwardImpl(std::int64_t width, std::int64_t hidden, bool bias);
-  at::Tensor forward(const at::Tensor& x);
+  explicit FeedForwardImpl(const FeedForwardOptions& options);
+  at::Tensor forward(const at::Tensor& x);  // [..., width] → [..., width]
 
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,
                   double residual_standard_deviation);
-  static std::int64_t parameter_count(std::int64_t width, std::int64_t hidden, bool bias);
+  static std::int64_t parameter_count(const FeedForwardOptions& options);
 
  private:
+  Activation activation_;
   Linear in_{nullptr}, out_{nullptr};
 };
 TORCH_MODULE(FeedForward);

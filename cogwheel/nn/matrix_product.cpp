@@ -25,6 +25,8 @@ const std::optional<c10::TypedOperatorHandle<OneDnnLinear>>& onednn_linear() {
   return found;
 }
 
+thread_local bool in_bfloat16 = false;
+
 at::Tensor rows(const at::Tensor& x) { return x.dim() == 2 ? x : x.flatten(0, -2); }
 
 struct OneDnnProduct : torch::autograd::Function<OneDnnProduct> {
@@ -53,10 +55,18 @@ struct OneDnnProduct : torch::autograd::Function<OneDnnProduct> {
 }  // namespace
 
 at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  if (in_bfloat16 && x.scalar_type() == at::kFloat) {
+    const auto rounded = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.to(at::kBFloat16) : tensor; };
+    // at::linear takes oneDNN for bfloat16 by itself.
+    return at::linear(rounded(x), rounded(weight), rounded(bias)).to(at::kFloat);
+  }
   if (x.scalar_type() != at::kFloat || !x.device().is_cpu() || !onednn_linear()) return at::linear(x, weight, bias);
   auto shape = x.sizes().vec();
   shape.back() = weight.size(0);
   return OneDnnProduct::apply(rows(x), weight, bias.defined() ? std::optional(bias) : std::nullopt).view(shape);
 }
+
+BFloat16Products::BFloat16Products(bool enabled) : before_(in_bfloat16) { in_bfloat16 = enabled; }
+BFloat16Products::~BFloat16Products() { in_bfloat16 = before_; }
 
 }  // namespace cogwheel

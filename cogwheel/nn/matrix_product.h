@@ -1,5 +1,5 @@
-// x Wᵀ + b through oneDNN. at::linear takes MKL, which stays at AVX2 on CPUs that are not Intel's: on an AMD EPYC with
-// AVX-512, one core, [768, 128] × [128, 512] ran at 90 GFLOP/s with MKL and at 205 with oneDNN.
+// x Wᵀ + b, in float32 through oneDNN. at::linear takes MKL, which stays at AVX2 on CPUs that are not Intel's: on an
+// AMD EPYC with AVX-512, one core, [768, 128] × [128, 512] ran at 90 GFLOP/s with MKL and at 205 with oneDNN.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -8,5 +8,19 @@ namespace cogwheel {
 // x [..., inputs], weight [outputs, inputs], bias [outputs] or undefined → [..., outputs]. float32 on the CPU goes
 // through oneDNN where libtorch has it, all else through at::linear. Differentiable any number of times.
 at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
+
+// While one lives, products of float32 on its thread round their operands to bfloat16, add in float32, and round the
+// result to bfloat16; so do the products of their backward pass, whenever it runs. What goes in and comes out stays
+// float32. On a CPU without bfloat16 instructions it is right, and slow.
+class BFloat16Products {
+ public:
+  explicit BFloat16Products(bool enabled = true);
+  ~BFloat16Products();
+  BFloat16Products(const BFloat16Products&) = delete;
+  BFloat16Products& operator=(const BFloat16Products&) = delete;
+
+ private:
+  bool before_;
+};
 
 }  // namespace cogwheel

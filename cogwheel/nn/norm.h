@@ -7,18 +7,23 @@
 
 namespace cogwheel {
 
-// (x − mean) / √(variance + 1e-5), with gains, and biases where asked (torch::nn::LayerNorm has both or neither).
-class LayerNormImpl : public torch::nn::Module {
+enum class NormKind {
+  layer,  // (x − mean) / √(variance + 1e-5), with gains, and biases where asked (torch::nn::LayerNorm: both or neither)
+  rms,  // x / √(mean(x²) + 1e-6), with gains alone
+};
+
+class NormImpl : public torch::nn::Module {
  public:
-  LayerNormImpl(std::int64_t width, bool bias);
+  NormImpl(NormKind kind, std::int64_t width, bool bias);
   at::Tensor forward(const at::Tensor& x);
 
   void initialize();  // gains 1, biases 0
-  static std::int64_t parameter_count(std::int64_t width, bool bias) { return bias ? 2 * width : width; }
+  static std::int64_t parameter_count(NormKind kind, std::int64_t width, bool bias);
 
  private:
+  NormKind kind_;
   at::Tensor weight_, bias_;
 };
-TORCH_MODULE(LayerNorm);
+TORCH_MODULE(Norm);
 
 }  // namespace cogwheel

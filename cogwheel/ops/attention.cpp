@@ -2,18 +2,23 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/eye.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
-#include <cmath>
+#include <limits>
 #include <sstream>
 #include <string>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/ops/attention_options.h"
 #include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/dense_forms.h"
 #include "cogwheel/ops/mixture.h"
 #include "cogwheel/ops/operators.h"
 #include "cogwheel/ops/pairwise.h"
+#include "cogwheel/ops/parameters.h"
+#include "cogwheel/ops/scores.h"
 
 namespace cogwheel {
 namespace {
@@ -31,54 +36,35 @@ const Mechanism& find_operator(std::string_view name) {
   return *mechanism;
 }
 
-void check_parameters(const Mechanism& mechanism, const std::optional<at::Tensor>& lam) {
-  const bool takes_lam = mechanism.description.parameters == "lam";
-  if (lam && !takes_lam)
-    refuse("lam", "nothing (" + std::string(mechanism.description.name) + " has no such parameter)",
-           "a tensor " + shape_text(*lam));
-  if (!lam && takes_lam) refuse("lam", "λ, [H] or broadcastable to [B, H, N]", "nothing");
-}
-
-// λ as [B or 1, H or 1, N or 1], for an output [B, 2H, N, Dv] of adjacent sub-heads.
-at::Tensor coefficient_of(const at::Tensor& lam, const at::Tensor& output) {
-  if (lam.scalar_type() != output.scalar_type())
-    refuse("lam dtype", std::string(c10::toString(output.scalar_type())) + " (as query)",
-           c10::toString(lam.scalar_type()));
-  if (lam.device() != output.device()) refuse("lam device", output.device().str() + " (as query)", lam.device().str());
-  const c10::SymInt wanted[] = {output.sym_size(2), output.sym_size(1) / 2, output.sym_size(0)};  // N, H, B
-  const auto check_size = [&](std::int64_t dimension, const c10::SymInt& size) {
-    if (lam.sym_size(dimension) == 1 || lam.sym_size(dimension) == size) return;
-    std::ostringstream expected;
-    expected << "[" << wanted[1] << "] or broadcastable to [" << wanted[2] << ", " << wanted[1] << ", " << wanted[0]
-             << "]";
-    refuse("lam", expected.str(), shape_text(lam));
-  };
-  if (lam.dim() == 1) {  // of the heads, not of the queries
-    check_size(0, wanted[1]);
-    return lam.unsqueeze(0).unsqueeze(-1);
-  }
-  if (lam.dim() > 3) refuse("lam", "up to 3 dimensions, broadcastable to [B, H, N]", shape_text(lam));
-  for (std::int64_t back = 1; back <= lam.dim(); ++back) check_size(-back, wanted[back - 1]);
-  at::Tensor coefficient = lam;
-  while (coefficient.dim() < 3) coefficient = coefficient.unsqueeze(0);
-  return coefficient;
-}
-
 at::Tensor attend(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                  std::string_view mask, double scale, const std::optional<at::Tensor>& lam) {
-  const auto [output, shift, mass] = pairwise(query, key, value, mechanism.member, scale, mask, mechanism.sub_heads);
-  if (mechanism.kind == MechanismKind::row_map) return output;
-  // 1 and −λ are the coefficients of adjacent sub-heads.
-  return subtract_sub_heads(output, coefficient_of(*lam, output));
+                  const AttentionOptions& given, std::string_view causal_mask = mask::causal) {
+  if (mechanism.kind == MechanismKind::dense) return dense_attention(mechanism, query, key, value, given, causal_mask);
+  const ScoredHeads scored = score_heads(mechanism, query, key, value, given);
+  PairwiseOptions options = pairwise_options(mechanism, scored.query, scored.key, given, causal_mask);
+  if (scored.scale) options.scale = *scored.scale;
+  options.score_weight = scored.score_weight;
+  const auto run = [&](const at::Tensor& parameters, std::string_view row_map) {
+    return std::get<0>(pairwise(scored.query, scored.key, scored.value, parameters, row_map, options));
+  };
+  const at::Tensor output = run(row_map_parameters(mechanism, given.parameters, query), mechanism.member);
+  if (!mechanism.subtracted.empty()) return output - run(no_parameters(query), mechanism.subtracted);
+  if (mechanism.sub_heads == 1) return output;
+  return subtract_sub_heads(output, mixture_coefficient(given.parameters, output));
 }
 
-double scale_of(const at::Tensor& query, std::optional<double> scale) {
-  if (!scale) return 1.0 / std::sqrt(static_cast<double>(query.sym_size(3).guard_int(__FILE__, __LINE__)));
-  if (!std::isfinite(*scale)) refuse("scale", "a finite number", std::to_string(*scale));
-  return *scale;
+// What is true stays visible.
+at::Tensor bias_of(const at::Tensor& visible, const at::Tensor& query) {
+  const double hidden = -std::numeric_limits<double>::infinity();
+  return at::zeros_symint(visible.sym_sizes(), query.options()).masked_fill(visible.logical_not(), hidden);
 }
 
-std::string_view mask_of(bool is_causal) { return is_causal ? mask::causal : mask::full; }
+MechanismParameters named(at::TensorList tensors, const std::vector<std::string>& names) {
+  if (tensors.size() != names.size())
+    refuse("parameters", std::to_string(names.size()) + " tensors (as names)", std::to_string(tensors.size()));
+  MechanismParameters parameters;
+  for (std::size_t i = 0; i < names.size(); ++i) parameters.emplace_back(names[i], tensors[i]);
+  return parameters;
+}
 
 }  // namespace
 
@@ -86,58 +72,118 @@ namespace operators {
 
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      c10::string_view mechanism, bool causal, std::optional<double> scale,
-                     const std::optional<at::Tensor>& lam) {
-  const Mechanism& found = find_operator(mechanism);
-  check_attention(query, key, value, found.sub_heads);
-  check_parameters(found, lam);
-  return attend(found, query, key, value, mask_of(causal), scale_of(query, scale), lam);
+                     std::optional<std::int64_t> window, const std::optional<at::Tensor>& key_lengths,
+                     const std::optional<at::Tensor>& cu_seqlens, const std::optional<at::Tensor>& bias,
+                     const std::optional<at::Tensor>& energy_bias, const std::optional<at::Tensor>& alibi,
+                     std::optional<double> local_radius, const std::optional<at::Tensor>& local_centers, double dropout,
+                     const std::optional<at::Tensor>& seed, c10::string_view score,
+                     const std::optional<at::Tensor>& score_weight, const std::optional<at::Tensor>& score_projection,
+                     at::TensorList parameters, const std::vector<std::string>& parameter_names) {
+  return cogwheel::attention(query, key, value, mechanism,
+                             {.causal = causal,
+                              .scale = scale,
+                              .score = std::string(score),
+                              .score_weight = score_weight,
+                              .score_projection = score_projection,
+                              .window = window,
+                              .key_lengths = key_lengths,
+                              .cu_seqlens = cu_seqlens,
+                              .bias = bias,
+                              .energy_bias = energy_bias,
+                              .alibi = alibi,
+                              .local_radius = local_radius,
+                              .local_centers = local_centers,
+                              .dropout = dropout,
+                              .seed = seed,
+                              .parameters = named(parameters, parameter_names)});
 }
 
 at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, c10::string_view mechanism, bool causal,
-                             std::optional<double> scale, const std::optional<at::Tensor>& lam) {
-  const Mechanism& found = find_operator(mechanism);
-  check_query_key(query, key, found.sub_heads);
-  check_parameters(found, lam);
-  const c10::SymInt keys = key.sym_size(2);
-  if (keys == 0)
-    return query.new_zeros_symint({query.sym_size(0), query.sym_size(1) / found.sub_heads, query.sym_size(2), 0});
-  const at::Tensor identity = at::eye_symint(keys, query.options())
-                                  .expand_symint({key.sym_size(0), key.sym_size(1) / found.sub_heads, keys, keys});
-  return attend(found, query, key, identity, mask_of(causal), scale_of(query, scale), lam);
+                             std::optional<double> scale, std::optional<std::int64_t> window,
+                             const std::optional<at::Tensor>& key_lengths, const std::optional<at::Tensor>& cu_seqlens,
+                             const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& energy_bias,
+                             const std::optional<at::Tensor>& alibi, std::optional<double> local_radius,
+                             const std::optional<at::Tensor>& local_centers, double dropout,
+                             const std::optional<at::Tensor>& seed, c10::string_view score,
+                             const std::optional<at::Tensor>& score_weight,
+                             const std::optional<at::Tensor>& score_projection, at::TensorList parameters,
+                             const std::vector<std::string>& parameter_names) {
+  return cogwheel::attention_weights(query, key, mechanism,
+                                     {.causal = causal,
+                                      .scale = scale,
+                                      .score = std::string(score),
+                                      .score_weight = score_weight,
+                                      .score_projection = score_projection,
+                                      .window = window,
+                                      .key_lengths = key_lengths,
+                                      .cu_seqlens = cu_seqlens,
+                                      .bias = bias,
+                                      .energy_bias = energy_bias,
+                                      .alibi = alibi,
+                                      .local_radius = local_radius,
+                                      .local_centers = local_centers,
+                                      .dropout = dropout,
+                                      .seed = seed,
+                                      .parameters = named(parameters, parameter_names)});
 }
 
 at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                        c10::string_view mechanism, bool is_causal, std::optional<double> scale,
-                                        bool enable_gqa) {
-  if (query.dim() == 3 && key.dim() == 3 && value.dim() == 3)
-    return scaled_dot_product_attention(query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1), mechanism, is_causal,
-                                        scale, enable_gqa)
+                                        c10::string_view mechanism, const std::optional<at::Tensor>& attn_mask,
+                                        double dropout_p, const std::optional<at::Tensor>& seed, bool is_causal,
+                                        std::optional<double> scale, bool enable_gqa) {
+  if (query.dim() == 3 && key.dim() == 3 && value.dim() == 3) {
+    std::optional<at::Tensor> mask = attn_mask;
+    if (mask && mask->dim() == 3) mask = mask->unsqueeze(1);
+    return scaled_dot_product_attention(query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1), mechanism, mask,
+                                        dropout_p, seed, is_causal, scale, enable_gqa)
         .squeeze(1);
+  }
   const Mechanism& found = find_operator(mechanism);
   check_attention(query, key, value, found.sub_heads);
-  check_parameters(found, std::nullopt);
+  check_parameter_names(found, {});
   if (!enable_gqa && query.sym_size(1) != key.sym_size(1)) {
     std::ostringstream heads;
     heads << query.sym_size(1);
-    const std::string expected = heads.str() + " (as query; enable_gqa=True allows fewer)";
+    const std::string expected = heads.str() + " (as query; or enable_gqa)";
     heads.str("");
     heads << key.sym_size(1);
     refuse("key heads", expected, heads.str());
   }
-  return attend(found, query, key, value, is_causal ? mask::causal_first : mask::full, scale_of(query, scale),
-                std::nullopt);
+  AttentionOptions options;
+  options.causal = is_causal;
+  options.scale = scale;
+  options.dropout = dropout_p;
+  options.seed = seed;
+  if (attn_mask) {
+    if (is_causal) refuse("attn_mask", "none where is_causal", "a mask " + shape_text(*attn_mask));
+    options.bias = attn_mask->scalar_type() == at::kBool ? bias_of(*attn_mask, query) : *attn_mask;
+  }
+  return attend(found, query, key, value, options, mask::causal_first);
 }
 
 }  // namespace operators
 
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      std::string_view mechanism, const AttentionOptions& options) {
-  return operators::attention(query, key, value, mechanism, options.causal, options.scale, options.lam);
+  const Mechanism& found = find_operator(mechanism);
+  check_attention(query, key, value, found.sub_heads, needs_one_width(options.score));
+  check_parameter_names(found, options.parameters);
+  check_score(found, query, key, options);
+  return attend(found, query, key, value, options);
 }
 
 at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, std::string_view mechanism,
                              const AttentionOptions& options) {
-  return operators::attention_weights(query, key, mechanism, options.causal, options.scale, options.lam);
+  const Mechanism& found = find_operator(mechanism);
+  check_query_key(query, key, found.sub_heads, needs_one_width(options.score));
+  check_parameter_names(found, options.parameters);
+  check_score(found, query, key, options);
+  const c10::SymInt keys = key.sym_size(2);
+  if (keys == 0)
+    return query.new_zeros_symint({query.sym_size(0), query.sym_size(1) / found.sub_heads, query.sym_size(2), 0});
+  const at::Tensor identity = at::eye_symint(keys, query.options())
+                                  .expand_symint({key.sym_size(0), key.sym_size(1) / found.sub_heads, keys, keys});
+  return attend(found, query, key, identity, options);
 }
 
 }  // namespace cogwheel

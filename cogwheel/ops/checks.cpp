@@ -12,12 +12,6 @@ namespace {
 
 constexpr std::int64_t least_head_dim = 8, most_head_dim = 256;
 
-std::string text(const c10::SymInt& size) {
-  std::ostringstream out;
-  out << size;
-  return out.str();
-}
-
 void check_tensor(std::string_view argument, const at::Tensor& tensor) {
   if (tensor.dim() != 4)
     refuse(argument, "4 dimensions [batch, heads, length, width]",
@@ -28,16 +22,12 @@ void check_tensor(std::string_view argument, const at::Tensor& tensor) {
     refuse(std::string(argument) + " device", "cpu", tensor.device().str());
 }
 
-void check_like_query(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
+void check_heads(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
   check_tensor(argument, tensor);
-  const std::string name(argument);
-  if (tensor.scalar_type() != query.scalar_type())
-    refuse(name + " dtype", std::string(c10::toString(query.scalar_type())) + " (as query)",
-           c10::toString(tensor.scalar_type()));
-  if (tensor.device() != query.device())
-    refuse(name + " device", query.device().str() + " (as query)", tensor.device().str());
+  check_like(argument, tensor, query);
   if (tensor.sym_size(0) != query.sym_size(0))
-    refuse(name + " batch", text(query.sym_size(0)) + " (as query)", text(tensor.sym_size(0)));
+    refuse(std::string(argument) + " batch", size_text(query.sym_size(0)) + " (as query)",
+           size_text(tensor.sym_size(0)));
 }
 
 }  // namespace
@@ -47,37 +37,64 @@ void refuse(std::string_view argument, const std::string& expected, const std::s
   TORCH_CHECK_VALUE(false, message);
 }
 
-std::string shape_text(const at::Tensor& tensor) {
+void check_device(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
+  if (tensor.device() != query.device())
+    refuse(std::string(argument) + " device", query.device().str() + " (as query)", tensor.device().str());
+}
+
+void check_like(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
+  if (tensor.scalar_type() != query.scalar_type())
+    refuse(std::string(argument) + " dtype", std::string(c10::toString(query.scalar_type())) + " (as query)",
+           c10::toString(tensor.scalar_type()));
+  check_device(argument, tensor, query);
+}
+
+std::string size_text(const c10::SymInt& size) {
+  std::ostringstream out;
+  out << size;
+  return out.str();
+}
+
+std::string shape_text(c10::SymIntArrayRef sizes) {
   std::string shape;
-  for (const auto& size : tensor.sym_sizes()) shape.append(shape.empty() ? "[" : ", ").append(text(size));
+  for (const auto& size : sizes) shape.append(shape.empty() ? "[" : ", ").append(size_text(size));
   return (shape.empty() ? "[" : shape) + "]";
 }
 
-void check_query_key(const at::Tensor& query, const at::Tensor& key, std::int64_t sub_heads) {
+std::string shape_text(const at::Tensor& tensor) { return shape_text(tensor.sym_sizes()); }
+
+void check_head_dim(std::string_view argument, const c10::SymInt& width) {
+  if (width < least_head_dim || width > most_head_dim) refuse(argument, "8 to 256", size_text(width));
+}
+
+void check_query_key(const at::Tensor& query, const at::Tensor& key, std::int64_t sub_heads, bool one_width) {
   check_tensor("query", query);
-  check_like_query("key", key, query);
+  check_heads("key", key, query);
   const c10::SymInt head_dim = query.sym_size(3);
-  if (head_dim < least_head_dim || head_dim > most_head_dim) refuse("query head_dim", "8 to 256", text(head_dim));
-  if (key.sym_size(3) != head_dim) refuse("key head_dim", text(head_dim) + " (as query)", text(key.sym_size(3)));
+  check_head_dim("query head_dim", head_dim);
+  if (!one_width) check_head_dim("key head_dim", key.sym_size(3));
+  if (one_width && key.sym_size(3) != head_dim)
+    refuse("key head_dim", size_text(head_dim) + " (as query)", size_text(key.sym_size(3)));
   const c10::SymInt query_heads = query.sym_size(1), key_heads = key.sym_size(1);
   if (sub_heads > 1)
     for (const auto& [name, heads] : {std::pair("query heads", query_heads), std::pair("key heads", key_heads)})
       if (heads % sub_heads != 0)
-        refuse(name, "a multiple of " + std::to_string(sub_heads) + " (adjacent sub-heads)", text(heads));
+        refuse(name, "a multiple of " + std::to_string(sub_heads) + " (adjacent sub-heads)", size_text(heads));
   if (key_heads < 1 || query_heads % key_heads != 0)
-    refuse("key heads", "a divisor of the " + text(query_heads) + " query heads", text(key_heads));
+    refuse("key heads", "a divisor of the " + size_text(query_heads) + " query heads", size_text(key_heads));
 }
 
-void check_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, std::int64_t sub_heads) {
-  check_query_key(query, key, sub_heads);
-  check_like_query("value", value, query);
+void check_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, std::int64_t sub_heads,
+                     bool one_width) {
+  check_query_key(query, key, sub_heads, one_width);
+  check_heads("value", value, query);
   if (value.sym_size(2) != key.sym_size(2))
-    refuse("value length", text(key.sym_size(2)) + " (as key)", text(value.sym_size(2)));
+    refuse("value length", size_text(key.sym_size(2)) + " (as key)", size_text(value.sym_size(2)));
   if (value.sym_size(1) * sub_heads != key.sym_size(1))
     refuse("value heads",
-           text(key.sym_size(1) / sub_heads) + (sub_heads > 1 ? " (one for the sub-heads of a key)" : " (as key)"),
-           text(value.sym_size(1)));
-  if (value.sym_size(3) < 1) refuse("value width", "1 or more", text(value.sym_size(3)));
+           size_text(key.sym_size(1) / sub_heads) + (sub_heads > 1 ? " (one for the sub-heads of a key)" : " (as key)"),
+           size_text(value.sym_size(1)));
+  if (value.sym_size(3) < 1) refuse("value width", "1 or more", size_text(value.sym_size(3)));
 }
 
 }  // namespace cogwheel

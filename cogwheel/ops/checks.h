@@ -10,12 +10,24 @@ namespace cogwheel {
 // Throws c10::ValueError with the one form of message.
 [[noreturn]] void refuse(std::string_view argument, const std::string& expected, const std::string& got);
 
-// Ranks, dtypes, devices and sizes of an attention call with `sub_heads` query and key heads to a head.
-void check_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, std::int64_t sub_heads);
+// Ranks, dtypes, devices and sizes of an attention call with `sub_heads` query and key heads to a head, whose queries
+// and keys have one width or not.
+void check_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, std::int64_t sub_heads,
+                     bool one_width = true);
 
 // The same without values, for attention_weights.
-void check_query_key(const at::Tensor& query, const at::Tensor& key, std::int64_t sub_heads);
+void check_query_key(const at::Tensor& query, const at::Tensor& key, std::int64_t sub_heads, bool one_width = true);
 
+// The widths that kernels have.
+void check_head_dim(std::string_view argument, const c10::SymInt& width);
+
+// The dtype and the device of the query, which whatever else is made of numbers shares.
+void check_like(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query);
+void check_device(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query);
+
+// "5", and "[2, 4, 5]".
+std::string size_text(const c10::SymInt& size);
+std::string shape_text(c10::SymIntArrayRef sizes);
 std::string shape_text(const at::Tensor& tensor);
 
 }  // namespace cogwheel

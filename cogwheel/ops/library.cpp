@@ -7,32 +7,36 @@
 
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/ops/operators.h"
-#include "cogwheel/ops/pairwise.h"
+#include "cogwheel/ops/pairwise_schema.h"
+#include "cogwheel/ops/parameters.h"
 
 namespace cogwheel {
 
 TORCH_LIBRARY(cogwheel, library) {
   library.def(
       "attention(Tensor query, Tensor key, Tensor value, str mechanism, *, bool causal=False, float? scale=None, "
-      "Tensor? lam=None) -> Tensor",
+      "int? window=None, Tensor? key_lengths=None, Tensor? cu_seqlens=None, Tensor? bias=None, "
+      "Tensor? energy_bias=None, Tensor? alibi=None, float? local_radius=None, Tensor? local_centers=None, "
+      "float dropout=0.0, Tensor? seed=None, str score=\"dot\", Tensor? score_weight=None, "
+      "Tensor? score_projection=None, Tensor[] parameters, str[] parameter_names) -> Tensor",
       operators::attention);
   library.def(
       "attention_weights(Tensor query, Tensor key, str mechanism, *, bool causal=False, float? scale=None, "
-      "Tensor? lam=None) -> Tensor",
+      "int? window=None, Tensor? key_lengths=None, Tensor? cu_seqlens=None, Tensor? bias=None, "
+      "Tensor? energy_bias=None, Tensor? alibi=None, float? local_radius=None, Tensor? local_centers=None, "
+      "float dropout=0.0, Tensor? seed=None, str score=\"dot\", Tensor? score_weight=None, "
+      "Tensor? score_projection=None, Tensor[] parameters, str[] parameter_names) -> Tensor",
       operators::attention_weights);
   library.def(
-      "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, str mechanism, *, bool is_causal=False, "
-      "float? scale=None, bool enable_gqa=False) -> Tensor",
+      "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, str mechanism, *, Tensor? attn_mask=None, "
+      "float dropout_p=0.0, Tensor? seed=None, bool is_causal=False, float? scale=None, bool enable_gqa=False) -> "
+      "Tensor",
       operators::scaled_dot_product_attention);
   library.def("mechanisms() -> str", operators::mechanisms);
   // A library may load beside another torch than its own and go wrong later; Python compares.
   library.def("built_for_torch() -> str", [] { return std::string(TORCH_VERSION); });
-  library.def(
-      "pairwise(Tensor query, Tensor key, Tensor value, str mechanism, float scale, str mask, int sub_heads) -> "
-      "(Tensor output, Tensor shift, Tensor mass)");
-  library.def(
-      "pairwise_backward(Tensor gradient, Tensor query, Tensor key, Tensor value, Tensor output, Tensor shift, "
-      "Tensor mass, str mechanism, float scale, str mask, int sub_heads) -> (Tensor, Tensor, Tensor)");
+  library.def(pairwise_schema);
+  library.def(pairwise_backward_schema);
 }
 
 namespace {
@@ -45,39 +49,37 @@ auto find_operator(const char* name) {
 }  // namespace
 
 PairwiseOutputs pairwise(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                         std::string_view mechanism, double scale, std::string_view mask, std::int64_t sub_heads) {
-  static const auto handle =
-      find_operator<PairwiseOutputs(const at::Tensor&, const at::Tensor&, const at::Tensor&, c10::string_view, double,
-                                    c10::string_view, std::int64_t)>("cogwheel::pairwise");
-  return handle.call(query, key, value, mechanism, scale, mask, sub_heads);
+                         const at::Tensor& parameters, std::string_view mechanism, const PairwiseOptions& options) {
+  static const auto handle = find_operator<PairwiseSignature>("cogwheel::pairwise");
+  const auto& o = options;
+  return handle.call(query, key, value, parameters, mechanism, o.scale, o.mask, o.window, o.sub_heads, o.key_lengths,
+                     o.ranges, o.bias, o.energy_bias, o.alibi, o.centers, o.sigma, o.dropout, o.seed, o.score_weight);
 }
 
-PairwiseOutputs pairwise_backward(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
-                                  const at::Tensor& value, const at::Tensor& output, const at::Tensor& shift,
-                                  const at::Tensor& mass, std::string_view mechanism, double scale,
-                                  std::string_view mask, std::int64_t sub_heads) {
-  static const auto handle = find_operator<PairwiseOutputs(
-      const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-      const at::Tensor&, c10::string_view, double, c10::string_view, std::int64_t)>("cogwheel::pairwise_backward");
-  return handle.call(gradient, query, key, value, output, shift, mass, mechanism, scale, mask, sub_heads);
+PairwiseGradients pairwise_backward(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
+                                    const at::Tensor& value, const at::Tensor& parameters, const PairwiseSaved& saved,
+                                    std::string_view mechanism, const WantedGradients& wanted,
+                                    const PairwiseOptions& options) {
+  static const auto handle = find_operator<PairwiseBackwardSignature>("cogwheel::pairwise_backward");
+  const auto& o = options;
+  return handle.call(gradient, query, key, value, parameters, saved.output, saved.shift, saved.mass, mechanism,
+                     wanted.bias, wanted.energy_bias, wanted.centers, o.scale, o.mask, o.window, o.sub_heads,
+                     o.key_lengths, o.ranges, o.bias, o.energy_bias, o.alibi, o.centers, o.sigma, o.dropout, o.seed,
+                     o.score_weight);
 }
 
 std::string operators::mechanisms() {
   auto catalogue = nlohmann::json::array();
-  for (const Mechanism& mechanism : cogwheel::mechanisms()) {
+  for (const Mechanism& mechanism : all_mechanisms()) {
     const Description& d = mechanism.description;
-    auto parameters = nlohmann::json::array();
-    for (std::string_view rest = d.parameters; !rest.empty();) {
-      const std::size_t comma = std::min(rest.find(','), rest.size());
-      parameters.push_back(rest.substr(0, comma));
-      rest.remove_prefix(std::min(comma + 1, rest.size()));
-      while (rest.starts_with(' ')) rest.remove_prefix(1);
-    }
+    const auto or_null = [](std::string_view text) { return text.empty() ? nlohmann::json() : nlohmann::json(text); };
     catalogue.push_back({{"name", d.name},
                          {"title", d.title},
                          {"family", d.family},
                          {"level", d.level},
-                         {"parameters", parameters},
+                         {"form", or_null(mechanism.form)},
+                         {"member", or_null(mechanism.member)},
+                         {"parameters", parameter_names(mechanism)},
                          {"formula", d.formula},
                          {"range", d.range},
                          {"citation", d.citation}});

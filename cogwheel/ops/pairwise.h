@@ -1,13 +1,16 @@
 // The operators beneath `attention`: one row map of the catalogue, checked shapes, autograd.
 //
-//   cogwheel::pairwise(query, key, value, mechanism, scale, mask, sub_heads) → (output, shift, mass)
-//   cogwheel::pairwise_backward(…) → (query_gradient, key_gradient, value_gradient)
+//   cogwheel::pairwise(query, key, value, parameters, mechanism, …options) → (output, shift, mass)
+//   cogwheel::pairwise_backward(…) → gradients of query, key, value, parameters, bias, energy_bias, centers,
+//   score_weight
 //
-// query [B, H, N, D], key [B, Hv·sub_heads, M, D], value [B, Hv, M, Dv]; shift and mass are the rows' totals [B, H, N],
-// which backward needs and which have no gradient of their own.
+// parameters [Hq, P] in float64: the map's P learnable scalars for each query head (P is 0 for most). query [B, Hq, N,
+// D], key [B, Hv·sub_heads, M, D], value [B, Hv, M, Dv]; shift and mass are the rows' totals [B, Hq, N], which backward
+// needs and which have no gradient of their own. H = Hq / sub_heads are the heads of the output.
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string_view>
 #include <tuple>
 
@@ -23,19 +26,52 @@ inline constexpr std::string_view causal_first =
     "causal_first";  // the first query sees just the first key, as in torch
 }  // namespace mask
 
+struct PairwiseOptions {
+  double scale = 1;
+  std::string_view mask = mask::full;
+  std::int64_t window = 0;  // the last keys that a causal query sees; 0: all
+  std::int64_t sub_heads = 1;
+  std::optional<at::Tensor> key_lengths = {};  // [B] int64
+  std::optional<at::Tensor> ranges =
+      {};                               // [B or 1, H or 1, N, 2] int64: keys [begin, end), in place of mask and window
+  std::optional<at::Tensor> bias = {};  // broadcastable to [B, H, N, M]
+  std::optional<at::Tensor> energy_bias = {};  // broadcastable to [B, H, N, M]
+  std::optional<at::Tensor> alibi = {};        // [H] float64
+  std::optional<at::Tensor> centers = {};      // [B, H, N], of Gaussians of width sigma
+  double sigma = 1;
+  double dropout = 0;
+  std::optional<at::Tensor> seed = {};          // of dropout, one int64
+  std::optional<at::Tensor> score_weight = {};  // v [Hq, D]: the score is scale · v·tanh(q + k), without it scale · q·k
+};
+
 // Throws ValueError for any other name.
 Visibility visibility_of(std::string_view mask, std::int64_t queries, std::int64_t keys);
 
 using PairwiseOutputs = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
+// In the order query, key, value, parameters, bias, energy_bias, centers, score_weight. Those of biases and centers are
+// empty unless wanted, that of score_weight where there is none.
+using PairwiseGradients =
+    std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+
+// Which of bias, energy_bias and centers need a gradient.
+struct WantedGradients {
+  bool bias = false, energy_bias = false, centers = false;
+};
+
+// What forward leaves to backward.
+struct PairwiseSaved {
+  at::Tensor output, shift, mass;
+};
+
 // Dispatches cogwheel::pairwise.
 PairwiseOutputs pairwise(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                         std::string_view mechanism, double scale, std::string_view mask, std::int64_t sub_heads);
+                         const at::Tensor& parameters, std::string_view mechanism, const PairwiseOptions& options);
 
 // Dispatches cogwheel::pairwise_backward.
-PairwiseOutputs pairwise_backward(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
-                                  const at::Tensor& value, const at::Tensor& output, const at::Tensor& shift,
-                                  const at::Tensor& mass, std::string_view mechanism, double scale,
-                                  std::string_view mask, std::int64_t sub_heads);
+PairwiseGradients pairwise_backward(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
+                                    const at::Tensor& value, const at::Tensor& parameters, const PairwiseSaved& saved,
+                                    std::string_view mechanism, const WantedGradients& wanted,
+                                    const PairwiseOptions& options);
 
 }  // namespace cogwheel

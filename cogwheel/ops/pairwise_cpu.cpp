@@ -2,16 +2,20 @@
 #include <ATen/Dispatch.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "cogwheel/kernels/pairwise.h"
 #include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/contiguous_width.h"
 #include "cogwheel/ops/executor.h"
-#include "cogwheel/ops/pairwise.h"
+#include "cogwheel/ops/pairwise_schema.h"
+#include "cogwheel/ops/sum_in_order.h"
 
 namespace cogwheel {
 namespace {
@@ -48,27 +52,127 @@ PairwiseShape shape_of(const at::Tensor& query, const at::Tensor& key, const at:
           .value_dim = value.size(3)};
 }
 
+// What the engine's pointers point to, alive for the length of a call.
+struct HeldOptions {
+  at::Tensor key_lengths, ranges, seen_by, bias, energy_bias, alibi, centers, score_weight;
+};
+
+// A broadcast bias, as a view of [B, H, N, M].
+template <class T>
+ScoresView<const T> scores_view(const at::Tensor& bias, const PairwiseShape& shape) {
+  const at::Tensor whole = bias.expand({shape.batch, shape.query_heads / shape.sub_heads, shape.queries, shape.keys});
+  return {bias.const_data_ptr<T>(), whole.stride(0), whole.stride(1), whole.stride(2), whole.stride(3)};
+}
+
+void check_lengths(const at::Tensor& lengths, std::int64_t keys) {
+  for (std::int64_t b = 0; b < lengths.numel(); ++b)
+    if (const std::int64_t length = lengths.const_data_ptr<std::int64_t>()[b]; length < 0 || length > keys)
+      refuse("key_lengths", "0 to " + std::to_string(keys) + " (the keys)", std::to_string(length));
+}
+
+// The inverse of every table of ranges, [tables][keys] pairs.
+at::Tensor inverse_of(const at::Tensor& ranges, std::int64_t queries, std::int64_t keys) {
+  const std::int64_t tables = ranges.numel() / std::max<std::int64_t>(2 * queries, 1);
+  const auto* range = reinterpret_cast<const KeyRange*>(ranges.const_data_ptr<std::int64_t>());
+  for (std::int64_t i = 0; i < tables * queries; ++i)
+    if (range[i].begin < 0 || range[i].begin > range[i].end || range[i].end > keys)
+      refuse("ranges", "keys [begin, end) of " + std::to_string(keys),
+             "[" + std::to_string(range[i].begin) + ", " + std::to_string(range[i].end) + ")");
+  const at::Tensor inverse = at::empty({tables, keys, 2}, ranges.options());
+  auto* seen_by = reinterpret_cast<QueryRange*>(inverse.mutable_data_ptr<std::int64_t>());
+  std::vector<std::int64_t> next(static_cast<std::size_t>(keys + 1));
+  for (std::int64_t t = 0; t < tables; ++t) invert(range + t * queries, queries, keys, next.data(), seen_by + t * keys);
+  return inverse;
+}
+
+PairwiseVisibility describe_visibility(const PairwiseOptions& options, const PairwiseShape& shape, HeldOptions& held) {
+  PairwiseVisibility visibility;
+  visibility.rule = visibility_of(options.mask, shape.queries, shape.keys);
+  visibility.rule.window = options.window;
+  if (options.key_lengths) {
+    held.key_lengths = options.key_lengths->contiguous();
+    check_lengths(held.key_lengths, shape.keys);
+    visibility.key_lengths = held.key_lengths.const_data_ptr<std::int64_t>();
+  }
+  if (options.ranges) {
+    held.ranges = options.ranges->contiguous();
+    held.seen_by = inverse_of(held.ranges, shape.queries, shape.keys);
+    visibility.ranges = reinterpret_cast<const KeyRange*>(held.ranges.const_data_ptr<std::int64_t>());
+    visibility.seen_by = reinterpret_cast<const QueryRange*>(held.seen_by.const_data_ptr<std::int64_t>());
+    visibility.queries = shape.queries;
+    const std::int64_t heads = held.ranges.size(1);
+    visibility.batch_stride = held.ranges.size(0) == 1 ? 0 : heads;
+    visibility.head_stride = heads == 1 ? 0 : 1;
+  }
+  return visibility;
+}
+
+template <class T>
+Modifiers<T> describe_modifiers(const PairwiseOptions& options, const PairwiseShape& shape, HeldOptions& held) {
+  Modifiers<T> modifiers;
+  if (options.bias) {
+    held.bias = *options.bias;
+    modifiers.bias = scores_view<T>(held.bias, shape);
+  }
+  if (options.energy_bias) {
+    held.energy_bias = *options.energy_bias;
+    modifiers.energy_bias = scores_view<T>(held.energy_bias, shape);
+  }
+  if (options.alibi) {
+    held.alibi = options.alibi->contiguous();
+    modifiers.alibi = held.alibi.const_data_ptr<double>();
+    modifiers.alibi_diagonal = shape.keys - shape.queries;
+  }
+  if (options.centers) {
+    held.centers = options.centers->contiguous();
+    modifiers.centers = held.centers.const_data_ptr<T>();
+    modifiers.sigma = options.sigma;
+  }
+  if (options.dropout > 0) {
+    modifiers.dropout = options.dropout;
+    modifiers.seed = static_cast<std::uint64_t>(options.seed->item<std::int64_t>());
+  }
+  return modifiers;
+}
+
+// Once more, for who calls cogwheel::pairwise: a kernel trusts it.
+void check_score_weight(const at::Tensor& query, const PairwiseOptions& options) {
+  if (!options.score_weight) return;
+  const at::Tensor& weight = *options.score_weight;
+  if (weight.dim() != 2 || weight.size(0) != query.size(1) || weight.size(1) != query.size(3) ||
+      weight.scalar_type() != query.scalar_type())
+    refuse("score_weight", "[query heads, head_dim] in the dtype of query", shape_text(weight));
+}
+
 template <class T, class Problem>
-void describe(Problem& problem, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, double scale,
-              std::string_view mask, std::int64_t sub_heads) {
-  problem.shape = shape_of(query, key, value, sub_heads);
-  problem.visibility = visibility_of(mask, problem.shape.queries, problem.shape.keys);
-  problem.scale = static_cast<T>(scale);
+void describe(Problem& problem, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+              const at::Tensor& parameters, const PairwiseOptions& options, HeldOptions& held) {
+  problem.shape = shape_of(query, key, value, options.sub_heads);
+  problem.visibility = describe_visibility(options, problem.shape, held);
+  problem.modifiers = describe_modifiers<T>(options, problem.shape, held);
+  problem.scale = static_cast<T>(options.scale);
+  problem.parameters = parameters.numel() == 0 ? nullptr : parameters.const_data_ptr<double>();
+  if (options.score_weight) {
+    held.score_weight = options.score_weight->contiguous();
+    problem.score_weight = held.score_weight.const_data_ptr<T>();
+  }
   problem.query = view<const T>(query);
   problem.key = view<const T>(key);
   problem.value = view<const T>(value);
 }
 
 PairwiseOutputs forward_cpu(const at::Tensor& query_, const at::Tensor& key_, const at::Tensor& value_,
-                            c10::string_view mechanism, double scale, c10::string_view mask, std::int64_t sub_heads) {
-  check_attention(query_, key_, value_, sub_heads);
+                            const at::Tensor& parameters_, std::string_view mechanism, const PairwiseOptions& options) {
+  check_attention(query_, key_, value_, options.sub_heads);
+  check_score_weight(query_, options);
   const at::Tensor query = with_contiguous_width(query_), key = with_contiguous_width(key_),
-                   value = with_contiguous_width(value_);
+                   value = with_contiguous_width(value_), parameters = parameters_.contiguous();
   at::Tensor output = empty_output(query_, value_), shift = empty_totals(query_), mass = empty_totals(query_);
   if (output.numel() == 0) return {output, shift, mass};
   AT_DISPATCH_FLOATING_TYPES(query.scalar_type(), "cogwheel::pairwise", [&] {
     PairwiseForward<scalar_t> problem;
-    describe<scalar_t>(problem, query, key, value, scale, mask, sub_heads);
+    HeldOptions held;
+    describe<scalar_t>(problem, query, key, value, parameters, options, held);
     problem.output = view<scalar_t>(output);
     problem.shift = shift.mutable_data_ptr<scalar_t>();
     problem.mass = mass.mutable_data_ptr<scalar_t>();
@@ -77,46 +181,97 @@ PairwiseOutputs forward_cpu(const at::Tensor& query_, const at::Tensor& key_, co
   return {output, shift, mass};
 }
 
-PairwiseOutputs forward_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, c10::string_view,
-                             double, c10::string_view, std::int64_t sub_heads) {
-  check_attention(query, key, value, sub_heads);
+PairwiseOutputs forward_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor&,
+                             std::string_view, const PairwiseOptions& options) {
+  check_attention(query, key, value, options.sub_heads);
   return {empty_output(query, value), empty_totals(query), empty_totals(query)};
 }
 
-PairwiseOutputs backward_cpu(const at::Tensor& gradient_, const at::Tensor& query_, const at::Tensor& key_,
-                             const at::Tensor& value_, const at::Tensor& output_, const at::Tensor& shift,
-                             const at::Tensor& mass, c10::string_view mechanism, double scale, c10::string_view mask,
-                             std::int64_t sub_heads) {
-  check_attention(query_, key_, value_, sub_heads);
+at::Tensor zero_score_weight_gradient(const PairwiseOptions& options, const at::Tensor& query) {
+  if (!options.score_weight) return at::empty({0}, query.options());
+  return at::zeros_symint(options.score_weight->sym_sizes(), query.options());
+}
+
+// Of the sizes that the modifier has; empty where it is not wanted.
+at::Tensor empty_modifier_gradient(bool wanted, const OptionalTensor& modifier, const at::Tensor& query) {
+  return wanted ? at::empty_symint(modifier->sym_sizes(), query.options()) : at::empty({0}, query.options());
+}
+
+PairwiseGradients backward_cpu(const at::Tensor& gradient_, const at::Tensor& query_, const at::Tensor& key_,
+                               const at::Tensor& value_, const at::Tensor& parameters_, const PairwiseSaved& saved,
+                               std::string_view mechanism, const WantedGradients& wanted,
+                               const PairwiseOptions& options) {
+  check_attention(query_, key_, value_, options.sub_heads);
+  check_score_weight(query_, options);
   const at::Tensor gradient = with_contiguous_width(gradient_), query = with_contiguous_width(query_),
                    key = with_contiguous_width(key_), value = with_contiguous_width(value_),
-                   output = with_contiguous_width(output_), row_shift = shift.contiguous(),
-                   row_mass = mass.contiguous();
+                   output = with_contiguous_width(saved.output), shift = saved.shift.contiguous(),
+                   mass = saved.mass.contiguous(), parameters = parameters_.contiguous();
   at::Tensor query_gradient = at::empty_like(query), key_gradient = at::empty_like(key),
-             value_gradient = at::empty_like(value);
+             value_gradient = at::empty_like(value), parameter_gradient = at::zeros_like(parameters);
   // A broadcast input has gradients of its full size.
   for (at::Tensor* each : {&query_gradient, &key_gradient, &value_gradient}) *each = with_contiguous_width(*each);
-  if (output.numel() == 0 || key.numel() == 0)
-    return {at::zeros_like(query_gradient), at::zeros_like(key_gradient), at::zeros_like(value_gradient)};
+  at::Tensor bias_gradient = empty_modifier_gradient(wanted.bias, options.bias, query),
+             energy_bias_gradient = empty_modifier_gradient(wanted.energy_bias, options.energy_bias, query),
+             center_gradient = empty_modifier_gradient(wanted.centers, options.centers, query);
+  at::Tensor score_weight_gradient = zero_score_weight_gradient(options, query);
+  if (output.numel() == 0 || key.numel() == 0) {
+    for (const at::Tensor& each :
+         {query_gradient, key_gradient, value_gradient, bias_gradient, energy_bias_gradient, center_gradient})
+      each.zero_();
+    return {query_gradient, key_gradient,         value_gradient,  parameter_gradient,
+            bias_gradient,  energy_bias_gradient, center_gradient, score_weight_gradient};
+  }
+  // For each query head and key, before it is summed to the sizes of the bias.
+  const auto whole = [&](bool needed) {
+    return needed ? at::zeros({query.size(0), query.size(1), query.size(2), key.size(2)}, query.options())
+                  : at::Tensor();
+  };
+  const at::Tensor whole_bias = whole(wanted.bias), whole_energy_bias = whole(wanted.energy_bias);
+  const at::Tensor whole_centers =
+      wanted.centers ? at::empty({query.size(0), query.size(1), query.size(2), 1}, parameters.options()) : at::Tensor();
+  const at::Tensor exact_score_weight_gradient = score_weight_gradient.to(at::kDouble);
   AT_DISPATCH_FLOATING_TYPES(query.scalar_type(), "cogwheel::pairwise_backward", [&] {
     PairwiseBackward<scalar_t> problem;
-    describe<scalar_t>(problem, query, key, value, scale, mask, sub_heads);
+    HeldOptions held;
+    describe<scalar_t>(problem, query, key, value, parameters, options, held);
     problem.output = view<const scalar_t>(output);
     problem.output_gradient = view<const scalar_t>(gradient);
-    problem.shift = row_shift.const_data_ptr<scalar_t>();
-    problem.mass = row_mass.const_data_ptr<scalar_t>();
+    problem.shift = shift.const_data_ptr<scalar_t>();
+    problem.mass = mass.const_data_ptr<scalar_t>();
     problem.query_gradient = view<scalar_t>(query_gradient);
     problem.key_gradient = view<scalar_t>(key_gradient);
     problem.value_gradient = view<scalar_t>(value_gradient);
+    problem.parameter_gradient = parameters.numel() == 0 ? nullptr : parameter_gradient.mutable_data_ptr<double>();
+    if (options.score_weight) problem.score_weight_gradient = exact_score_weight_gradient.mutable_data_ptr<double>();
+    if (wanted.bias) problem.bias_gradient = whole_bias.mutable_data_ptr<scalar_t>();
+    if (wanted.energy_bias) problem.energy_bias_gradient = whole_energy_bias.mutable_data_ptr<scalar_t>();
+    if (wanted.centers) problem.center_gradient = whole_centers.mutable_data_ptr<double>();
     pairwise_kernel<scalar_t>(mechanism).backward(problem, TorchExecutor());
   });
-  return {query_gradient, key_gradient, value_gradient};
+  if (wanted.bias) bias_gradient = sum_in_order(whole_bias, options.sub_heads, options.bias->sizes());
+  if (wanted.energy_bias)
+    energy_bias_gradient = sum_in_order(whole_energy_bias, options.sub_heads, options.energy_bias->sizes());
+  if (wanted.centers)
+    center_gradient = sum_in_order(whole_centers, options.sub_heads,
+                                   {query.size(0), query.size(1) / options.sub_heads, query.size(2), 1})
+                          .squeeze(-1)
+                          .to(query.scalar_type());
+  return {query_gradient, key_gradient,         value_gradient,  parameter_gradient,
+          bias_gradient,  energy_bias_gradient, center_gradient, exact_score_weight_gradient.to(query.scalar_type())};
 }
 
-PairwiseOutputs backward_meta(const at::Tensor&, const at::Tensor& query, const at::Tensor& key,
-                              const at::Tensor& value, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                              c10::string_view, double, c10::string_view, std::int64_t) {
-  return {at::empty_like(query), at::empty_like(key), at::empty_like(value)};
+PairwiseGradients backward_meta(const at::Tensor&, const at::Tensor& query, const at::Tensor& key,
+                                const at::Tensor& value, const at::Tensor& parameters, const PairwiseSaved&,
+                                std::string_view, const WantedGradients& wanted, const PairwiseOptions& options) {
+  return {at::empty_like(query),
+          at::empty_like(key),
+          at::empty_like(value),
+          at::empty_like(parameters),
+          empty_modifier_gradient(wanted.bias, options.bias, query),
+          empty_modifier_gradient(wanted.energy_bias, options.energy_bias, query),
+          empty_modifier_gradient(wanted.centers, options.centers, query),
+          zero_score_weight_gradient(options, query)};
 }
 
 }  // namespace
@@ -129,13 +284,13 @@ Visibility visibility_of(std::string_view name, std::int64_t queries, std::int64
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
-  library.impl("pairwise", forward_cpu);
-  library.impl("pairwise_backward", backward_cpu);
+  library.impl("pairwise", unbundled<forward_cpu>);
+  library.impl("pairwise_backward", unbundled_backward<backward_cpu>);
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
-  library.impl("pairwise", forward_meta);
-  library.impl("pairwise_backward", backward_meta);
+  library.impl("pairwise", unbundled<forward_meta>);
+  library.impl("pairwise_backward", unbundled_backward<backward_meta>);
 }
 
 }  // namespace cogwheel

@@ -65,6 +65,16 @@ std::string learning_rate_fact(const Comparison& comparison) {
   return fact("Learning rate", counted(comparison.settings.tune, "trial") + " for each", rates);
 }
 
+// What is not as by default, each with a comma behind it: "llama form, dropout 0.1, ".
+std::string model_traits(const Comparison::Settings& settings) {
+  const Comparison::Settings defaults;
+  std::string traits;
+  if (settings.form != defaults.form) traits += settings.form + " form, ";
+  if (settings.dropout != defaults.dropout) traits += fmt::format("dropout {}, ", settings.dropout);
+  if (settings.precision != defaults.precision) traits += settings.precision + " matrix products, ";
+  return traits;
+}
+
 // Not broken at its hyphen: AVX-512.
 std::string unbroken(std::string text) {
   for (std::size_t place = text.find('-'); place != std::string::npos; place = text.find('-', place + 3))
@@ -111,7 +121,8 @@ std::string facts_html(const Comparison& comparison) {
               "same data order and evaluation windows for all") +
          learning_rate_fact(comparison) +
          fact("Model", fmt::format("{} × {}", counted(settings.layers, "layer"), counted(settings.heads, "head")),
-              fmt::format("width {}, context of {} {}s", settings.width, settings.context, data.tokenizer)) +
+              fmt::format("{}width {}, context of {} {}s", model_traits(settings), settings.width, settings.context,
+                          data.tokenizer)) +
          fact("Machine",
               fmt::format("{}, {}", counted(comparison.machine.threads, "CPU thread"),
                           unbroken(comparison.machine.instructions)),

@@ -40,8 +40,8 @@ std::string verdict_html(const Comparison& comparison) {
 // What a reader of a mechanism's maps should know beyond the colours.
 std::string map_note(const Comparison& comparison, const MechanismPlan& plan) {
   std::string note;
-  for (const Mechanism& mechanism : mechanisms())
-    if (mechanism.description.name == plan.name && mechanism.kind == MechanismKind::tied)
+  for (const Mechanism& mechanism : all_mechanisms())
+    if (mechanism.description.name == plan.name && mechanism.ties_keys)
       note = "Keys are tied to queries, so the diagonal is strong.";
   const MechanismPlan* base = comparison.plan(comparison.baseline);
   if (plan.heads * 2 == base->heads && comparison.match == "parameters")

@@ -151,7 +151,11 @@ Comparison comparison_from(const Json& json) {
                      .train_tokens = data.at("train_tokens"),
                      .held_out_tokens = data.at("held_out_tokens"),
                      .evaluated_tokens = data.at("evaluated_tokens")};
+  const Comparison::Settings defaults;
   comparison.settings = {.preset = settings.at("preset"),
+                         .form = settings.value("form", defaults.form),
+                         .precision = settings.value("precision", defaults.precision),
+                         .dropout = settings.value("dropout", defaults.dropout),
                          .layers = settings.at("layers"),
                          .heads = settings.at("heads"),
                          .width = settings.at("width"),
@@ -225,6 +229,9 @@ std::string results_to_json(const Comparison& comparison) {
         {"evaluated_tokens", data.evaluated_tokens}}},
       {"settings",
        {{"preset", settings.preset},
+        {"form", settings.form},
+        {"precision", settings.precision},
+        {"dropout", settings.dropout},
         {"layers", settings.layers},
         {"heads", settings.heads},
         {"width", settings.width},

@@ -63,6 +63,7 @@ void TrainingRun::save(const std::filesystem::path& path) const {
   const nlohmann::json state = {{"step", steps_done_},
                                 {"seed", options_.seed},
                                 {"mechanism", model_->options().mechanism},
+                                {"position", model_->options().position},
                                 {"seconds", seconds_},
                                 // NaN, where no step was made, is written as null.
                                 {"train_loss", last_train_loss_},
@@ -86,10 +87,13 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path) {
     const auto seed = state.at("seed").get<std::uint64_t>();
     if (seed != options_.seed)
       throw Error(expected_got(path.string(), "a run of seed " + std::to_string(options_.seed), std::to_string(seed)));
-    // Shapes alone would not tell a softmax model from a Cog one.
+    // Shapes alone would not tell a softmax model from a Cog one, nor the two layouts of rotary positions.
     const auto mechanism = state.at("mechanism").get<std::string>();
     if (mechanism != model_->options().mechanism)
       throw Error(expected_got(path.string(), "a run with " + model_->options().mechanism, mechanism));
+    const auto position = state.value("position", std::string("learned"));
+    if (position != model_->options().position)
+      throw Error(expected_got(path.string(), "a run with " + model_->options().position + " positions", position));
     // Everything that may fail comes before the first change.
     TrainingRun loaded(model_->options(), options_, data_);
     load_weights(loaded.model_, checkpoint, path);

@@ -1,4 +1,5 @@
-// Every key of a config and where its value lives: parsing, overriding and writing go through this one table.
+// Every key of a config and where its value lives: parsing, overriding and writing go through this one table. One key,
+// model.form, has no value of its own: it names a set of others, is read before them, and is not written.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,7 +11,8 @@
 
 namespace cogwheel {
 
-using ConfigSlot = std::variant<std::string*, std::vector<std::string>*, std::int64_t*, std::uint64_t*, double*, bool*>;
+using ConfigSlot = std::variant<std::string*, std::vector<std::string>*, std::int64_t*, std::uint64_t*, double*, bool*,
+                                LanguageModelOptions*>;
 
 struct ConfigField {
   std::string key;  // "section.name", or "name" at the top

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
 
 namespace cogwheel {
 namespace {
@@ -34,6 +35,9 @@ void check(const TrainingOptions& options) {
   expect(positive(options.epsilon), "epsilon", "above 0", options.epsilon);
   expect(not_negative(options.weight_decay), "weight_decay", "at least 0", options.weight_decay);
   expect(not_negative(options.clip), "clip", "at least 0", options.clip);
+  if (options.precision != "fp32" && options.precision != "bf16")
+    throw UsageError(
+        expected_got("training.precision", expected_names(options.precision, {"fp32", "bf16"}), options.precision));
   expect(options.report_every >= 1, "report_every", "at least 1", count(options.report_every));
   expect(options.evaluate_every >= 0, "evaluate_every", "at least 0", count(options.evaluate_every));
   expect(options.checkpoint_every >= 0, "checkpoint_every", "at least 0", count(options.checkpoint_every));

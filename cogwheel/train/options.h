@@ -1,6 +1,7 @@
 // How a model is trained: AdamW under a linear warm-up and a cosine decay.
 #pragma once
 #include <cstdint>
+#include <string>
 
 namespace cogwheel {
 
@@ -15,7 +16,8 @@ struct TrainingOptions {
   double epsilon = 1e-8;
   double weight_decay = 0.1;            // only of tensors with two dimensions or more
   double clip = 1.0;                    // largest global norm of the gradient; 0: none
-  std::uint64_t seed = 1337;            // of the weights and of the data order
+  std::uint64_t seed = 1337;            // of the weights, of the data order and of dropout
+  std::string precision = "fp32";       // or "bf16": of the matrix products of training steps; all else stays fp32
   std::int64_t report_every = 10;       // steps
   std::int64_t evaluate_every = 250;    // steps; 0: only after the last one
   std::int64_t checkpoint_every = 500;  // steps; 0: only after the last one

@@ -10,6 +10,7 @@
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/data/atomic_file.h"
 #include "cogwheel/data/corpus.h"
+#include "cogwheel/models/language_model_form.h"
 #include "cogwheel/train/config_table.h"
 
 namespace cogwheel {
@@ -77,9 +78,15 @@ void assign(const ConfigSlot& slot, const toml::node& node, const std::string& w
                         [&](bool* target) {
                           if (!node.is_boolean()) refuse("true or false");
                           *target = **node.as_boolean();
+                        },
+                        [&](LanguageModelOptions* target) {
+                          if (!node.is_string()) refuse("a string");
+                          set_form(*target, **node.as_string(), what);
                         }},
              slot);
 }
+
+bool is_form(const ConfigSlot& slot) { return std::holds_alternative<LanguageModelOptions*>(slot); }
 
 toml::table parse_toml(std::string_view text, std::string_view what) {
   try {
@@ -106,16 +113,37 @@ void check(const RunConfig& config) {
     throw UsageError(expected_got("name", "a name for a folder", "\"" + config.name + "\""));
 }
 
+void set_option(RunConfig& config, std::string_view assignment) {
+  const std::size_t equals = assignment.find('=');
+  if (equals == std::string_view::npos || equals == 0) throw UsageError(expected_got("--set", "key=value", assignment));
+  const std::string key(assignment.substr(0, equals)), value(assignment.substr(equals + 1));
+  const ConfigSlot slot = find_slot(config, key, "--set");
+  // Strings may come without quotes.
+  const bool text = (std::holds_alternative<std::string*>(slot) || is_form(slot)) && !value.starts_with('"');
+  const bool list = std::holds_alternative<std::vector<std::string>*>(slot) && !value.starts_with('[');
+  if (text)
+    assign(slot, toml::value<std::string>(value), "--set " + key);
+  else if (list)
+    assign(slot, array_of({value}), "--set " + key);
+  else
+    assign(slot, *parse_toml("value = " + value, "--set " + key).get("value"), "--set " + key);
+}
+
 }  // namespace
 
 RunConfig parse_config(std::string_view text, std::string_view what) {
   RunConfig config;
-  for (const auto& [section_key, section] : parse_toml(text, what)) {
+  const toml::table given = parse_toml(text, what);
+  // The form first: what stands beside it, in whatever order, is said of it.
+  if (const auto form = given.at_path("model.form"))
+    assign(find_slot(config, "model.form", what), *form.node(), std::string(what) + ": model.form");
+  for (const auto& [section_key, section] : given) {
     const std::string name(section_key.str());
     if (const toml::table* table = section.as_table(); table != nullptr) {
       for (const auto& [key, node] : *table) {
         const std::string path = name + "." + std::string(key.str());
-        assign(find_slot(config, path, what), node, std::string(what) + ": " + path);
+        const ConfigSlot slot = find_slot(config, path, what);
+        if (!is_form(slot)) assign(slot, node, std::string(what) + ": " + path);
       }
     } else {
       assign(find_slot(config, name, what), section, std::string(what) + ": " + name);
@@ -127,22 +155,9 @@ RunConfig parse_config(std::string_view text, std::string_view what) {
 
 RunConfig load_config(const std::filesystem::path& path) { return parse_config(read_file(path), path.string()); }
 
-void set_option(RunConfig& config, std::string_view assignment) {
-  const std::size_t equals = assignment.find('=');
-  if (equals == std::string_view::npos || equals == 0) throw UsageError(expected_got("--set", "key=value", assignment));
-  const std::string key(assignment.substr(0, equals)), value(assignment.substr(equals + 1));
-  const ConfigSlot slot = find_slot(config, key, "--set");
-  // Strings may come without quotes.
-  const bool text = std::holds_alternative<std::string*>(slot) && !value.starts_with('"');
-  const bool list = std::holds_alternative<std::vector<std::string>*>(slot) && !value.starts_with('[');
+void set_options(RunConfig& config, const std::vector<std::string>& assignments) {
   RunConfig changed = config;
-  const ConfigSlot target = find_slot(changed, key, "--set");
-  if (text)
-    assign(target, toml::value<std::string>(value), "--set " + key);
-  else if (list)
-    assign(target, array_of({value}), "--set " + key);
-  else
-    assign(target, *parse_toml("value = " + value, "--set " + key).get("value"), "--set " + key);
+  for (const auto& assignment : assignments) set_option(changed, assignment);
   check(changed);
   config = std::move(changed);
 }
@@ -152,6 +167,7 @@ std::string to_toml(const RunConfig& config) {
   std::ostringstream text;
   std::string section;
   for (const auto& [key, slot] : config_fields(copy)) {
+    if (is_form(slot)) continue;
     const std::size_t dot = key.find('.');
     if (dot != std::string::npos && key.substr(0, dot) != section) {
       section = key.substr(0, dot);
@@ -159,7 +175,9 @@ std::string to_toml(const RunConfig& config) {
     }
     text << (dot == std::string::npos ? key : key.substr(dot + 1)) << " = ";
     // JSON's strings, numbers and arrays are TOML's too, and its numbers come back bit for bit.
-    std::visit([&](const auto* value) { text << nlohmann::json(*value).dump() << "\n"; }, slot);
+    std::visit(Overloaded{[&](const auto* value) { text << nlohmann::json(*value).dump() << "\n"; },
+                          [](const LanguageModelOptions*) {}},
+               slot);
   }
   return text.str();
 }

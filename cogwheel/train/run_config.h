@@ -32,8 +32,9 @@ struct RunConfig {
 RunConfig parse_config(std::string_view toml, std::string_view what = "config");
 RunConfig load_config(const std::filesystem::path& path);
 
-// One override as on the command line: "training.steps=100".
-void set_option(RunConfig& config, std::string_view assignment);
+// Overrides as on the command line, "training.steps=100", in their order. They are judged together: a width and the
+// heads that divide it may come one after the other. Where one is refused, none applies.
+void set_options(RunConfig& config, const std::vector<std::string>& assignments);
 
 // Every key, with its value.
 std::string to_toml(const RunConfig& config);

@@ -6,6 +6,9 @@
 #include <chrono>
 #include <cmath>
 
+#include "cogwheel/nn/dropout.h"
+#include "cogwheel/nn/matrix_product.h"
+
 namespace cogwheel {
 namespace {
 
@@ -26,6 +29,11 @@ std::vector<std::pair<std::string, at::Tensor>> named_parameters(const LanguageM
   std::vector<std::pair<std::string, at::Tensor>> parameters;
   for (const auto& parameter : model->named_parameters()) parameters.emplace_back(parameter.key(), parameter.value());
   return parameters;
+}
+
+// Of a step: the same for every mechanism, so that runs which are paired by seed drop the same elements.
+std::uint64_t dropout_seed(std::uint64_t seed, std::int64_t step) {
+  return derived_seed(seed, static_cast<std::uint64_t>(step));
 }
 
 void expect_finite(double value, const char* what, std::int64_t step) {
@@ -49,7 +57,10 @@ double TrainingRun::step() {
   const auto start = Clock::now();
   const Windows windows =
       training_windows(*data_, model_->options().context, options_.batch, options_.seed, steps_done_);
-  const at::Tensor loss = model_->loss(windows.inputs, windows.targets);
+  const at::Tensor loss = [&] {
+    const BFloat16Products products(options_.precision == "bf16");
+    return model_->loss(windows.inputs, windows.targets, dropout_seed(options_.seed, steps_done_));
+  }();
   const auto value = loss.item<double>();
   expect_finite(value, "training loss", steps_done_ + 1);
   optimizer_.zero_gradients();

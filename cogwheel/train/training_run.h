@@ -55,7 +55,8 @@ class TrainingRun {
 
   // One step; its loss. Throws NonFiniteLoss, leaving weights and optimiser as they were.
   double step();
-  // Over all non-overlapping windows of the held-out part, nats per token.
+  // Over all non-overlapping windows of the held-out part, nats per token; in float32 and without dropout, whatever the
+  // training does.
   double held_out_loss();
 
   // Weights, moments, step and losses in one safetensors file, replaced as a whole.

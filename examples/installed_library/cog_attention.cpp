@@ -24,7 +24,7 @@ int main() {
   const auto matrix = [](auto* data, int width) { return cogwheel::HeadsView{data, 0, 0, width}; };
   const cogwheel::PairwiseProblem<double> problem{
       .shape = {.queries = queries, .keys = keys, .head_dim = head_dim, .value_dim = value_dim},
-      .visibility = {.keys = keys, .causal = true, .diagonal = keys - queries},
+      .visibility = {.rule = {.keys = keys, .causal = true, .diagonal = keys - queries}},
       .scale = 1 / std::sqrt(double(head_dim)),
       .query = matrix(query.data(), head_dim),
       .key = matrix(key.data(), head_dim),

@@ -13,14 +13,20 @@ PARAMETERS: dict[str, tuple[str, ...]] = {entry["name"]: tuple(entry["parameters
 
 
 def mechanisms() -> list[dict[str, Any]]:
-    """Every mechanism, in the order of the catalogue.
+    """Every mechanism, in the order of the catalogue: row maps, forms over softmax, then forms over other row maps.
+
+    A form, such as ``differential``, combines with every row map that reads its scores; its own name means softmax,
+    ``differential_cog`` the same form over Cog.
 
     Each is a dict of
 
     - ``name``: what the argument ``mechanism`` of the operators takes
     - ``title``: the name in tables and headings
-    - ``family``: ``"pairwise"``
-    - ``level``: ``"operator"``, or ``"layer"`` where the mechanism also decides how queries and keys are made
+    - ``family``: ``"pairwise"``, or ``"matrix"`` for functions of the whole score matrix
+    - ``level``: ``"operator"``; ``"dense"``, an operator by matrix products, without a fused kernel; or ``"layer"`` where
+      the mechanism also decides how queries and keys are made
+    - ``form``: the form that it has, or None for a row map or a dense form
+    - ``member``: the row map that it is made of; its own name for a row map, None for a dense form
     - ``parameters``: list of the names of its own keyword arguments
     - ``formula``: of the weights, with s the scaled score
     - ``range``: of one weight, and of a row's sum

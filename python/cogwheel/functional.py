@@ -18,6 +18,19 @@ def _check_parameters(operator: str, mechanism: str, parameters: dict[str, objec
             raise TypeError(f"{operator}: parameters of {mechanism}: expected {expected}, got {name}")
 
 
+def _dropout_seed(dropout: float, seed: int | Tensor | None) -> Tensor | None:
+    """One int64 that decides which weights are dropped, drawn from torch's generator unless given."""
+    if dropout == 0.0 or isinstance(seed, Tensor):
+        return seed if isinstance(seed, Tensor) else None
+    return torch.randint(2**62, ()) if seed is None else torch.tensor(seed)
+
+
+def _lists(parameters: dict[str, Tensor]) -> dict[str, list]:
+    """As the operators take them. An argument of None is one that was not given."""
+    given = {name: tensor for name, tensor in parameters.items() if tensor is not None}
+    return {"parameters": list(given.values()), "parameter_names": list(given)}
+
+
 def attention(
     query: Tensor,
     key: Tensor,
@@ -26,6 +39,19 @@ def attention(
     *,
     causal: bool = False,
     scale: float | None = None,
+    window: int | None = None,
+    key_lengths: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
+    bias: Tensor | None = None,
+    energy_bias: Tensor | None = None,
+    alibi: Tensor | None = None,
+    local_radius: float | None = None,
+    local_centers: Tensor | None = None,
+    dropout: float = 0.0,
+    seed: int | Tensor | None = None,
+    score: str = "dot",
+    score_weight: Tensor | None = None,
+    score_projection: Tensor | None = None,
     **parameters: Tensor,
 ) -> Tensor:
     r"""Attention of every query over the keys that it sees, in one fused pass that never holds the N×M weights.
@@ -37,18 +63,52 @@ def attention(
         query: [B, H, N, D], float32 or float64, any strides; 8 ≤ D ≤ 256.
         key: [B, Hk, M, D]. Hk divides H: a key head serves H/Hk neighbouring query heads.
         value: [B, Hk, M, Dv]. Dv may differ from D.
-        mechanism: a name from :func:`cogwheel.mechanisms` whose level is ``operator``.
+        mechanism: a name from :func:`cogwheel.mechanisms` whose level is ``operator`` or ``dense``.
         causal: the last query sees the last key, also where N ≠ M: query i sees keys j ≤ i + M − N. A query that sees
             no key gives 0, and 0 gradient.
-        scale: multiplies the scores; 1/√D unless given.
-        **parameters: the mechanism's own arguments. ``differential``: ``lam``, λ as a tensor [H] or one that broadcasts
-            to [B, H, N], in the dtype of query.
+        scale: multiplies the scores; unless given 1/√D for products (D of the key), else 1. ``norm``, whose score is a
+            cosine, has none.
+        window: the last keys that a causal query sees, itself included.
+        key_lengths: [B] int64. Keys at and beyond the length of their batch entry are hidden; the causal diagonal stays
+            where N and M put it.
+        cu_seqlens: [S + 1] int32 or int64, from 0 to N, never falling, for a batch of one: sequence s is rows
+            cu_seqlens[s] to cu_seqlens[s + 1] and sees only itself.
+        bias: broadcasts to [B, H, N, M]; added to the scores. −∞ hides the key, for every mechanism. Its gradient takes
+            memory in proportion to N·M.
+        energy_bias: broadcasts to [B, H, N, M]; added to the exponent of mechanisms that have one, for ``cog`` to |s|:
+            what decays with distance belongs here, because a negative ``bias`` is a large |s|.
+        alibi: [H] slopes, constants; less slope·distance, on the exponent of mechanisms that have one and on the score
+            of the others (Press et al., 2022). Nothing of size N·M is made.
+        local_radius: keys within this distance of a center (Luong et al., 2015). Without ``local_centers`` local-m,
+            around the query's own position: key i + M − N of query i where causal, else key i.
+        local_centers: [B, H, N], local-p: the position p of each query, from 0. Weights are also multiplied by
+            exp(−(j − p)²/(2σ²)), σ = local_radius/2, after the mechanism. Differentiable.
+        dropout: each weight is dropped with this probability, the others divided by 1 − dropout, after the sign and the
+            normaliser. The sub-heads of a mixture drop alike.
+        seed: decides which weights are dropped; drawn from torch's generator unless given.
+        score: what a query and a key make before the mechanism. With query heads Hq (of ``differential`` 2H):
+            ``dot``: q·k.
+            ``general``: q·Wk, ``score_weight`` W [Hq, D, Dk]; keys may have another width than queries.
+            ``cosine``: q·k / (|q||k|).
+            ``additive``: v·tanh(q + k), ``score_weight`` v [Hq, D] (Bahdanau et al., 2014; q and k are W s and U h
+            there). Nothing of size N·M·D is made.
+            ``concat``: v·tanh(W[q; k]), ``score_projection`` W [Hq, Da, D + Dk], ``score_weight`` v [Hq, Da] (Luong et
+            al., 2015).
+        score_weight, score_projection: in the dtype of query, differentiable.
+        **parameters: the mechanism's own arguments, tensors in the dtype of query.
+            ``differential``, over any map: ``lam``, λ, [H] or one that broadcasts to [B, H, N]; required.
+            ``softmax_off_by_one``: ``sink`` [H], the logit of the silent key; 0 unless given.
+            ``sigmoid``: ``shift`` [H], added to the scores; −log(visible keys) unless given.
+            ``consmax``: ``beta`` [H] and ``gamma`` [H]; required.
+            ``polynomial``: ``coefficients`` [H, terms], from the power 0; required.
+            A form takes those of its map too: ``differential_sigmoid`` takes ``lam`` and ``shift``.
 
-    For ``differential``, query is [B, 2H, N, D], key [B, 2Hk, M, D], value [B, Hk, M, Dv] and the output has H heads;
-    the two sub-heads of a head are adjacent.
+    For ``differential``, over any map, query is [B, 2H, N, D], key [B, 2Hk, M, D], value [B, Hk, M, Dv] and the output
+    has H heads; the two sub-heads of a head are adjacent. Parameters of the map are [2H] then, one for each sub-head.
 
     Returns:
-        [B, H, N, Dv], differentiable once in query, key, value and lam. A second derivative raises.
+        [B, H, N, Dv], differentiable once in query, key, value, weights of the score, biases, centers and parameters.
+        A second derivative raises.
 
     Raises:
         ValueError: shapes, dtypes, devices, names or values that do not fit, each in one line that says what was
@@ -59,7 +119,28 @@ def attention(
     reaches only the rows that see it.
     """
     _check_parameters("attention", mechanism, parameters)
-    return torch.ops.cogwheel.attention(query, key, value, mechanism, causal=causal, scale=scale, **parameters)
+    return torch.ops.cogwheel.attention(
+        query,
+        key,
+        value,
+        mechanism,
+        causal=causal,
+        scale=scale,
+        window=window,
+        key_lengths=key_lengths,
+        cu_seqlens=cu_seqlens,
+        bias=bias,
+        energy_bias=energy_bias,
+        alibi=alibi,
+        local_radius=local_radius,
+        local_centers=local_centers,
+        dropout=dropout,
+        seed=_dropout_seed(dropout, seed),
+        score=score,
+        score_weight=score_weight,
+        score_projection=score_projection,
+        **_lists(parameters),
+    )
 
 
 def attention_weights(
@@ -69,6 +150,19 @@ def attention_weights(
     *,
     causal: bool = False,
     scale: float | None = None,
+    window: int | None = None,
+    key_lengths: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
+    bias: Tensor | None = None,
+    energy_bias: Tensor | None = None,
+    alibi: Tensor | None = None,
+    local_radius: float | None = None,
+    local_centers: Tensor | None = None,
+    dropout: float = 0.0,
+    seed: int | Tensor | None = None,
+    score: str = "dot",
+    score_weight: Tensor | None = None,
+    score_projection: Tensor | None = None,
     **parameters: Tensor,
 ) -> Tensor:
     """The weights that :func:`attention` applies to the values, as a tensor; 0 where a key is hidden.
@@ -76,9 +170,9 @@ def attention_weights(
     For pictures and analysis: unlike :func:`attention` it takes time and memory in proportion to N·M.
 
     Args:
-        query: [B, H, N, D]; for ``differential`` [B, 2H, N, D].
-        key: [B, Hk, M, D]; for ``differential`` [B, 2Hk, M, D].
-        mechanism, causal, scale, **parameters: as in :func:`attention`.
+        query: [B, H, N, D]; for ``differential``, over any map, [B, 2H, N, D].
+        key: [B, Hk, M, D]; for ``differential``, over any map, [B, 2Hk, M, D].
+        mechanism, causal, …, **parameters: as in :func:`attention`.
 
     Returns:
         [B, H, N, M], with :func:`attention` = weights @ value.
@@ -87,7 +181,27 @@ def attention_weights(
         ValueError, TypeError: as :func:`attention`.
     """
     _check_parameters("attention_weights", mechanism, parameters)
-    return torch.ops.cogwheel.attention_weights(query, key, mechanism, causal=causal, scale=scale, **parameters)
+    return torch.ops.cogwheel.attention_weights(
+        query,
+        key,
+        mechanism,
+        causal=causal,
+        scale=scale,
+        window=window,
+        key_lengths=key_lengths,
+        cu_seqlens=cu_seqlens,
+        bias=bias,
+        energy_bias=energy_bias,
+        alibi=alibi,
+        local_radius=local_radius,
+        local_centers=local_centers,
+        dropout=dropout,
+        seed=_dropout_seed(dropout, seed),
+        score=score,
+        score_weight=score_weight,
+        score_projection=score_projection,
+        **_lists(parameters),
+    )
 
 
 def scaled_dot_product_attention(
@@ -111,7 +225,9 @@ def scaled_dot_product_attention(
         query: [B, H, N, D], float32 or float64, any strides; 8 ≤ D ≤ 256.
         key: [B, H, M, D], or [B, Hk, M, D] with ``enable_gqa``.
         value: [B, H, M, Dv], or [B, Hk, M, Dv] with ``enable_gqa``.
-        is_causal: query i sees keys j ≤ i.
+        attn_mask: broadcasts to [B, H, N, M]: bool, True where a key is seen, or numbers that are added to the scores.
+        dropout_p: as ``dropout`` of :func:`attention`.
+        is_causal: query i sees keys j ≤ i. Excludes a mask.
         scale: multiplies the scores; 1/√D unless given.
         enable_gqa: allow fewer key heads than query heads; Hk divides H.
         mechanism: a name from :func:`cogwheel.mechanisms` whose level is ``operator`` and which has no parameters of
@@ -122,12 +238,16 @@ def scaled_dot_product_attention(
 
     Raises:
         ValueError: as :func:`attention`.
-        NotImplementedError: a mask or dropout.
     """
-    if attn_mask is not None:
-        raise NotImplementedError("scaled_dot_product_attention: attn_mask: expected None (not supported), got a mask")
-    if dropout_p != 0.0:
-        raise NotImplementedError(f"scaled_dot_product_attention: dropout_p: expected 0 (not supported), got {dropout_p}")
     return torch.ops.cogwheel.scaled_dot_product_attention(
-        query, key, value, mechanism, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
+        query,
+        key,
+        value,
+        mechanism,
+        attn_mask=attn_mask,
+        dropout_p=dropout_p,
+        seed=_dropout_seed(dropout_p, None),
+        is_causal=is_causal,
+        scale=scale,
+        enable_gqa=enable_gqa,
     )

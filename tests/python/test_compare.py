@@ -174,6 +174,42 @@ def test_matches_time_and_tokens(compare, work):
     assert softmax["steps"] == 40 and symmetric["steps"] >= 1
 
 
+def test_compares_in_the_llama_form_with_dropout_and_bf16(compare, work):
+    words = [*TINY[:4], "--attention", "softmax,cog,differential,symmetric", "--seeds", 1, "--steps", 40]
+    options = ["--form", "llama", "--dropout", 0.1, "--precision", "bf16"]
+    done = compare(*words, *options, "--out", "llama")
+    assert done.returncode == 0, done.stderr
+    written = results(work / "llama")
+    settings = written["settings"]
+    assert (settings["form"], settings["dropout"], settings["precision"]) == ("llama", 0.1, "bf16")
+    assert "--form llama --dropout 0.1 --precision bf16" in written["command"]
+    assert "llama form, dropout 0.1, bf16" in (work / "llama/report.html").read_text()
+    parameters = [plan["parameters"] for plan in written["mechanisms"]]
+    assert all(abs(count / parameters[0] - 1) <= 0.01 for count in parameters)
+    for run in written["runs"]:
+        assert run["curve"][-1]["held_out_loss"] < 0.9 * run["curve"][0]["held_out_loss"], run["mechanism"]
+    config = (work / "llama/trained/cog-seed-1/config.toml").read_text().splitlines()
+    for line in ('precision = "bf16"', 'position = "rotary"', 'norm = "rms"', 'activation = "swiglu"',
+                 "tied_head = false", "bias = false", "dropout = 0.1"):
+        assert line in config
+
+    added = compare("--add", "relu", "llama")
+    assert added.returncode == 0, added.stderr
+    assert results(work / "llama")["runs"][-1]["mechanism"] == "relu"
+    assert "swiglu" in (work / "llama/trained/relu-seed-1/config.toml").read_text()
+
+
+def test_a_comparison_from_before_forms_reads_as_gpt(compare, work, finished):
+    shutil.copytree(work / "finished", work / "older")
+    path = work / "older/results.json"
+    older = json.loads(path.read_text())
+    for key in ("form", "precision", "dropout"):
+        del older["settings"][key]
+    path.write_text(json.dumps(older))
+    assert compare("--resume", "older").returncode == 0
+    assert results(work / "older")["settings"]["form"] == "gpt"
+
+
 def test_a_run_that_diverges_is_said_and_kept(compare, work):
     diverged = compare(*TINY, "--steps", 30, "--learning-rate", "1e30", "--out", "diverged")
     assert diverged.returncode == 1
@@ -197,6 +233,10 @@ def test_a_run_that_diverges_is_said_and_kept(compare, work):
         (["--steps", "-5"], 2, "--steps: expected"),
         (["--tune", "-1"], 2, "--tune: expected"),
         (["--learning-rate", "nan"], 2, "--learning-rate: expected"),
+        (["--form", "lama"], 2, "--form: expected llama"),
+        (["--dropout", "1"], 2, "--dropout: expected"),
+        (["--dropout", "nan"], 2, "--dropout: expected"),
+        (["--precision", "fp8"], 2, "--precision: expected"),
         (["--tokenizer", "word"], 2, "--tokenizer: expected"),
         (["--stepps", "5"], 2, "--steps"),
         (["--resume", "finished", "--steps", "5"], 2, "--resume"),

@@ -60,17 +60,17 @@ USE_THE_NEW_MECHANISM = """
 int main() {
   constexpr int keys = 5, width = 8;
   double query[width] = {1}, key[keys * width] = {}, value[keys * width] = {}, output[width], shift, mass;
-  double score[keys] = {-3, -1, -7, 0.5, -2}, total = 1, expected = 0;
+  double score[keys] = {-3, -1, -7, 0.5, -2}, total = 0, expected = 0;
   for (int j = 0; j < keys; ++j) {
     key[j * width] = score[j], value[j * width] = j + 1;
-    total += std::exp(score[j]), expected += std::exp(score[j]) * (j + 1);
+    total += std::abs(std::exp(score[j]) - 1), expected += std::fmax(std::exp(score[j]) - 1, 0) * (j + 1);
   }
   cogwheel::PairwiseForward<double> problem;
   problem.shape = {.queries = 1, .keys = keys, .head_dim = width, .value_dim = width};
-  problem.visibility = {.keys = keys};
+  problem.visibility.rule = {.keys = keys};
   problem.query = {query, 0, 0, width}, problem.key = {key, 0, 0, width}, problem.value = {value, 0, 0, width};
   problem.output = {output, 0, 0, width}, problem.shift = &shift, problem.mass = &mass;
-  const auto kernel = cogwheel::pairwise_kernel<double>("softmax_off_by_one");
+  const auto kernel = cogwheel::pairwise_kernel<double>("softpick");
   kernel.forward(problem, cogwheel::SerialExecutor());
   double gradient[width] = {1}, query_gradient[width], key_gradient[keys * width], value_gradient[keys * width];
   cogwheel::PairwiseBackward<double> backward{problem};
@@ -79,8 +79,9 @@ int main() {
   backward.query_gradient = {query_gradient, 0, 0, width}, backward.key_gradient = {key_gradient, 0, 0, width};
   backward.value_gradient = {value_gradient, 0, 0, width};
   kernel.backward(backward, cogwheel::SerialExecutor());
-  double slope = 0;  // of the output by the query: Σ a_j (v_j − o) s_j
-  for (int j = 0; j < keys; ++j) slope += std::exp(score[j]) / total * (j + 1 - expected / total) * score[j];
+  double slope = 0;  // of the output by the query: Σ (f′_j v_j − g′_j o) s_j / N
+  for (int j = 0; j < keys; ++j)
+    slope += std::exp(score[j]) * (score[j] > 0 ? j + 1 - expected / total : expected / total) * score[j] / total;
   std::printf("%.1e %.1e\\n", std::abs(output[0] - expected / total), std::abs(query_gradient[0] - slope));
 }
 """
@@ -90,8 +91,8 @@ def test_adding_a_mechanism(repository, tmp_path):
     """The README's header and its one line, in a copy of the kernels: built for every instruction set, and right."""
     _, header = blocks("README.md", "cpp")
     text = (repository / "README.md").read_text()
-    header_path = re.search(r"`(cogwheel/mechanisms/softmax_off_by_one\.h)`", text)[1]
-    line = re.search(r"`(ROW_MAP\(softmax_off_by_one, \w+\))`", text)[1]
+    header_path = re.search(r"`(cogwheel/mechanisms/softpick\.h)`", text)[1]
+    line = re.search(r"`(ROW_MAP\(softpick, \w+\))`", text)[1]
 
     copy = tmp_path / "copy"
     copy.mkdir()

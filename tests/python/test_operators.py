@@ -21,12 +21,18 @@ def leaves_of(mechanism, shape=SMALL, dtype=torch.float64):
     return {name: tensor.requires_grad_() for name, tensor in inputs.tensors().items()}
 
 
+def as_lists(parameters):
+    return {"parameters": list(parameters.values()), "parameter_names": list(parameters)}
+
+
 @each_visibility
 @each_mechanism
 def test_attention_is_registered_as_pytorch_demands(mechanism, causal):
     leaves = leaves_of(mechanism)
     tensors, parameters = list(leaves.values())[:3], {name: leaves[name] for name in list(leaves)[3:]}
-    torch.library.opcheck(torch.ops.cogwheel.attention.default, (*tensors, mechanism), {"causal": causal, **parameters})
+    torch.library.opcheck(
+        torch.ops.cogwheel.attention.default, (*tensors, mechanism), {"causal": causal, **as_lists(parameters)}
+    )
 
 
 @each_mechanism
@@ -34,7 +40,7 @@ def test_attention_weights_is_registered_as_pytorch_demands(mechanism):
     leaves = leaves_of(mechanism)
     parameters = {name: leaves[name] for name in list(leaves)[3:]}
     torch.library.opcheck(
-        torch.ops.cogwheel.attention_weights.default, (leaves["query"], leaves["key"], mechanism), parameters
+        torch.ops.cogwheel.attention_weights.default, (leaves["query"], leaves["key"], mechanism), as_lists(parameters)
     )
 
 
@@ -47,16 +53,31 @@ def test_scaled_dot_product_attention_is_registered_as_pytorch_demands(mechanism
     )
 
 
-@pytest.mark.parametrize("row_map, sub_heads", [("softmax", 1), ("softmax", 2), ("cog", 1)])
-def test_kernel_operators_are_registered_as_pytorch_demands(row_map, sub_heads):
-    leaves = list(leaves_of("differential" if sub_heads == 2 else row_map).values())[:3]
-    settings = (row_map, 0.3, "causal", sub_heads)
-    torch.library.opcheck(torch.ops.cogwheel.pairwise.default, (*leaves, *settings))
-    detached = [tensor.detach() for tensor in leaves]
-    outputs = torch.ops.cogwheel.pairwise(*detached, *settings)
+@pytest.mark.parametrize("row_map, sub_heads", [("softmax", 1), ("softmax", 2), ("cog", 1), ("consmax", 1)])
+@pytest.mark.parametrize("additive", [False, True], ids=["product", "additive"])
+def test_kernel_operators_are_registered_as_pytorch_demands(row_map, sub_heads, additive):
+    leaves = leaves_of("differential" if sub_heads == 2 else row_map)
+    tensors = [leaves[name] for name in ("query", "key", "value")]
+    heads = tensors[0].shape[1]
+    columns = [leaves[name] for name in leaves if name in ("beta", "gamma")]
+    parameters = torch.stack(columns, -1) if columns else torch.empty(heads, 0, dtype=torch.float64)
+    tensors.append(parameters.detach().requires_grad_())
+    bias, lengths, seed = torch.randn(5, 7, dtype=torch.float64), torch.tensor([4, 7]), torch.tensor(3)
+    score_weight = torch.randn(heads, 8, dtype=torch.float64) if additive else None
+    settings = (0.3, "causal", 3, sub_heads, lengths, None, bias, None, None, None, 1.0, 0.1, seed, score_weight)
+    torch.library.opcheck(torch.ops.cogwheel.pairwise.default, (*tensors, row_map, *settings))
+    detached = [tensor.detach() for tensor in tensors]
+    outputs = torch.ops.cogwheel.pairwise(*detached, row_map, *settings)
     torch.library.opcheck(
-        torch.ops.cogwheel.pairwise_backward.default, (torch.ones_like(outputs[0]), *detached, *outputs, *settings)
+        torch.ops.cogwheel.pairwise_backward.default,
+        (torch.ones_like(outputs[0]), *detached, *outputs, row_map, True, False, False, *settings),
     )
+
+
+def test_tables_of_ranges_are_registered_as_pytorch_demands():
+    torch.library.opcheck(torch.ops.cogwheel.packed_ranges.default, (torch.tensor([0, 3, 9]), 9, True, 2))
+    centers = torch.rand(2, 3, 5, dtype=torch.float64)
+    torch.library.opcheck(torch.ops.cogwheel.local_ranges.default, (centers, 7, 2.0, True, 2, torch.tensor([4, 7])))
 
 
 def test_subtracting_sub_heads_is_registered_as_pytorch_demands():
@@ -188,7 +209,10 @@ def test_nothing_in_gives_nothing_or_zero(mechanism, causal, shape):
         "query": torch.ones(shape.batch, row.sub_heads * shape.heads, shape.queries, shape.head_dim),
         "key": torch.ones(shape.batch, row.sub_heads * shape.key_heads, shape.keys, shape.head_dim),
         "value": torch.ones(shape.batch, shape.key_heads, shape.keys, shape.value_dim),
-        **{name: torch.full((shape.heads,), 0.5) for name in row.parameters or {}},
+        **{
+            name: torch.full_like(draw(torch.Generator(), shape.heads), 0.5, dtype=torch.float32)
+            for name, draw in (row.parameters or {}).items()
+        },
     }
     for tensor in leaves.values():
         tensor.requires_grad_()
@@ -233,6 +257,9 @@ REFUSALS = {
     ),
     "infinite scale": (tensors, {"scale": float("inf")}, ["scale", "finite", "inf"]),
     "a layer": (tensors, {"mechanism": "symmetric"}, ["mechanism", "symmetric", "layer"]),
+    "a layer over another map": (tensors, {"mechanism": "symmetric_cog"}, ["mechanism", "symmetric_cog", "layer"]),
+    "a form of a map that ignores scores": (tensors, {"mechanism": "centered_uniform"}, ["expected centered"]),
+    "a misspelt composition": (tensors, {"mechanism": "diferential_cog"}, ["expected differential_cog"]),
     "a misspelt name": (tensors, {"mechanism": "softmaxx"}, ["mechanism", "softmax", "softmaxx"]),
     "another misspelt name": (tensors, {"mechanism": "Diferential"}, ["mechanism", "differential", "Diferential"]),
     "differential without lam": (
@@ -249,6 +276,31 @@ REFUSALS = {
         lambda: tensors((1, 8, 5, 16), (1, 4, 7, 16)),
         {"mechanism": "differential", "lam": torch.zeros(3)},
         ["lam", "[4] or broadcastable to [1, 4, 5]", "[3]"],
+    ),
+    "a form over a map, without lam": (
+        lambda: tensors((1, 8, 5, 16), (1, 4, 7, 16)),
+        {"mechanism": "differential_sigmoid", "shift": torch.zeros(8)},
+        ["lam", "[H]", "nothing"],
+    ),
+    "a form over a map with too few scalars": (
+        lambda: tensors((1, 8, 5, 16), (1, 4, 7, 16)),
+        {"mechanism": "differential_sigmoid", "shift": torch.zeros(4), "lam": torch.zeros(4)},
+        ["shift", "[8], one for each query sub-head", "[4]"],
+    ),
+    "consmax without gamma": (
+        tensors,
+        {"mechanism": "consmax", "beta": torch.zeros(4)},
+        ["gamma", "a tensor [H]", "nothing"],
+    ),
+    "a sink of another length": (
+        tensors,
+        {"mechanism": "softmax_off_by_one", "sink": torch.zeros(5)},
+        ["sink", "one for each query head", "[5]"],
+    ),
+    "a sink of another dtype": (
+        tensors,
+        {"mechanism": "softmax_off_by_one", "sink": torch.zeros(4, dtype=torch.float64)},
+        ["sink dtype", "Float", "Double"],
     ),
     "lam with too many dimensions": (
         lambda: tensors((1, 8, 5, 16), (1, 4, 7, 16)),
@@ -294,12 +346,23 @@ def test_refusals_change_nothing():
 
 def test_catalogue():
     catalogue = cogwheel.mechanisms()
-    assert [entry["name"] for entry in catalogue] == ["softmax", "cog", "differential", "symmetric"]
+    by_name = {entry["name"]: entry for entry in catalogue}
+    assert list(by_name)[:2] == ["softmax", "cog"] and {"differential", "symmetric"} < set(by_name)
     for entry in catalogue:
-        assert set(entry) == {"name", "title", "family", "level", "parameters", "formula", "range", "citation"}
+        assert set(entry) == {
+            "name", "title", "family", "level", "form", "member", "parameters", "formula", "range", "citation"
+        }
         assert isinstance(entry["parameters"], list)
-        assert all(entry[key] for key in entry if key != "parameters"), entry
-    assert catalogue[2]["parameters"] == ["lam"]
-    assert {entry["name"]: entry["level"] for entry in catalogue}["symmetric"] == "layer"
+        assert all(entry[key] for key in entry if key not in ("parameters", "form", "member")), entry
+        assert (entry["member"] is None) == (entry["level"] == "dense")
+    assert by_name["differential"]["parameters"] == ["lam"]
+    assert by_name["differential_consmax"]["parameters"] == ["beta", "gamma", "lam"]
+    assert [by_name["differential_cog"][key] for key in ("form", "member", "formula")] == [
+        "differential", "cog", "cog₁ - λ cog₂"
+    ]
+    assert by_name["cog"]["form"] is None and by_name["cog"]["member"] == "cog"
+    assert by_name["differential_symmetric_cog"]["level"] == "layer"
+    assert by_name["consmax"]["parameters"] == ["beta", "gamma"]
+    assert by_name["symmetric"]["level"] == "layer"
     catalogue[0]["name"] = "mine"
     assert cogwheel.mechanisms()[0]["name"] == "softmax"

@@ -65,12 +65,50 @@ def test_grouped_heads_must_be_asked_for():
         cogwheel.scaled_dot_product_attention(query, key, key)
 
 
-def test_masks_and_dropout_are_refused():
-    query = random(1, 4, 5, 8, seed=0)
-    with pytest.raises(NotImplementedError, match="^scaled_dot_product_attention: attn_mask: expected None"):
-        cogwheel.scaled_dot_product_attention(query, query, query, torch.ones(5, 5, dtype=torch.bool))
-    with pytest.raises(NotImplementedError, match="^scaled_dot_product_attention: dropout_p: expected 0.*got 0.1$"):
-        cogwheel.scaled_dot_product_attention(query, query, query, dropout_p=0.1)
+def random_mask(*shape):
+    mask = torch.rand(*shape, generator=torch.Generator().manual_seed(8)) < 0.7
+    mask[..., 0] = True  # torch gives NaN where a query sees nothing
+    return mask
+
+
+MASKS = {
+    "bool": random_mask(2, 4, 50, 60),
+    "bool, broadcast": random_mask(50, 60),
+    "numbers": torch.randn(2, 1, 50, 60, generator=torch.Generator().manual_seed(9), dtype=torch.float64),
+    "numbers of keys": torch.randn(60, generator=torch.Generator().manual_seed(9), dtype=torch.float64).expand(50, 60),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_masks_as_torch(mask):
+    results = []
+    for attend in (cogwheel.scaled_dot_product_attention, torch_attention):
+        leaves = [random(2, 4, length, 24, seed=length) for length in (50, 60, 60)]
+        out = attend(*leaves, attn_mask=MASKS[mask])
+        results.append([out, *torch.autograd.grad(out.sin().sum(), leaves)])
+    for ours, theirs in zip(*results):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_a_mask_and_causal_exclude_each_other_as_in_torch():
+    query = random(1, 2, 10, 8, seed=0)
+    with pytest.raises(ValueError, match="attn_mask: expected none where is_causal"):
+        cogwheel.scaled_dot_product_attention(query, query, query, torch.ones(10, 10, dtype=torch.bool), is_causal=True)
+
+
+def test_dropout_drops_its_share_and_repeats_by_seed():
+    query = random(1, 2, 100, 8, seed=0)
+    identity = torch.eye(100, dtype=torch.float64).expand(1, 2, 100, 100)
+
+    def weights(dropout):
+        torch.manual_seed(4)
+        return cogwheel.scaled_dot_product_attention(query, query, identity, dropout_p=dropout)
+
+    dropped, plain = weights(0.5), weights(0.0)
+    assert torch.equal(dropped, weights(0.5))
+    kept = dropped != 0
+    torch.testing.assert_close(dropped[kept], 2 * plain[kept])
+    assert 0.47 < kept.double().mean() < 0.53
 
 
 def test_another_mechanism_takes_the_place_of_softmax():

@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "cogwheel/core/parallel.h"
+#include "cogwheel/core/philox.h"
 #include "cogwheel/core/visibility.h"
 #include "cogwheel/kernels/cpu/workspace.h"
 #include "cogwheel/kernels/pairwise.h"

@@ -9,9 +9,10 @@
 
 namespace cogwheel::HWY_NAMESPACE {
 
-template <class Map, class T, class Multiplier = NoMultiplier>
+template <class Map, class T>
 class BackwardEngine {
   using V = Vector<T>;
+  static constexpr bool has_energy = EnergyMap<Map, V>;
   static constexpr std::size_t parameters = parameter_count<Map>;
   static constexpr std::int64_t block_queries = 126, group_rows = 6;
   static constexpr std::int64_t wanted_tasks = 16;
@@ -22,23 +23,29 @@ class BackwardEngine {
     T* key_rows;                       // [64][head_dim], padded
     T *weights, *score_gradients;      // [block_queries][64]
     T *gradients, *deltas;             // do/N [queries][value_dim], (do·o) N′/N [queries]
+    T* visible;                        // number of keys that a query sees [queries]
     T* queries;                        // padded copy where rows are no whole vectors
     T* query_gradient;                 // [queries][head_dim]
     T *key_gradient, *value_gradient;  // [chunk][width]
     bool* query_has_non_finite;        // [blocks of 64 queries]
+    // Of a modified group [group_rows][64]: what acts on it, the part of the loss that goes through each weight, and
+    // the gradient of each exponent.
+    T *energy_bias, *multipliers, *contributions, *exponent_gradients;
+    double* center_gradient;  // [queries]
+    // Of an additive score: the gradients of one panel of keys [head_dim][64], and of v [head_dim].
+    T* key_gradient_panel;
+    double* score_weight_gradient;
   };
 
   struct Chunk {
     std::int64_t index, begin, end;  // keys
-    QueryRange queries;              // that see any of them
   };
 
  public:
-  explicit BackwardEngine(const PairwiseBackward<T>& problem, Multiplier multiplier = {})
+  explicit BackwardEngine(const PairwiseBackward<T>& problem)
       : problem_(problem),
         shape_(problem.shape),
-        visibility_(problem.visibility),
-        multiplier_(multiplier),
+        modified_(problem.modifiers.any()),
         key_width_(padded<T>(shape_.head_dim)),
         value_width_(padded<T>(shape_.value_dim)),
         chunks_(number_of_chunks()),
@@ -59,13 +66,22 @@ class BackwardEngine {
     if (chunks_ > 1)
       executor.run(shape_.batch * shape_.query_heads,
                    [&](std::int64_t head, int) { add_partial_query_gradients(head, partials); });
-    if constexpr (parameters > 0) add_partial_parameter_gradients(partials);
+    if constexpr (parameters > 0)
+      add_partials(partials.parameter_gradients, static_cast<std::int64_t>(parameters), 1, problem_.parameter_gradient);
+    if (is_additive())
+      add_partials(partials.score_weight_gradients, shape_.head_dim, static_cast<double>(problem_.scale),
+                   problem_.score_weight_gradient);
+    if (problem_.center_gradient) add_partial_center_gradients(partials);
   }
 
  private:
+  bool is_additive() const { return problem_.score_weight != nullptr; }
+
   struct Partials {
     T* query_gradients;  // [chunks][batch · query_heads][queries][head_dim], where there is more than one chunk
-    double* parameter_gradients;  // [chunks][batch · query_heads][parameters]
+    double* parameter_gradients;     // [chunks][batch · query_heads][parameters]
+    double* center_gradients;        // [chunks][batch · query_heads][queries], where they are asked for
+    double* score_weight_gradients;  // [chunks][batch · query_heads][head_dim], of an additive score
   };
 
   std::int64_t number_of_chunks() const {
@@ -82,6 +98,10 @@ class BackwardEngine {
     partials.query_gradients =
         layout.take<T>(chunks_ > 1 ? heads * static_cast<std::size_t>(shape_.queries * shape_.head_dim) : 0);
     partials.parameter_gradients = layout.take<double>(heads * parameters);
+    partials.center_gradients =
+        layout.take<double>(problem_.center_gradient ? heads * static_cast<std::size_t>(shape_.queries) : 0);
+    partials.score_weight_gradients =
+        layout.take<double>(is_additive() ? heads * static_cast<std::size_t>(shape_.head_dim) : 0);
     return partials;
   }
 
@@ -95,11 +115,22 @@ class BackwardEngine {
     buffers.score_gradients = take(block_queries * panel_keys);
     buffers.gradients = take(shape_.queries * value_width_);
     buffers.deltas = take(shape_.queries);
+    buffers.visible = take(shape_.queries);
     buffers.queries = take(key_width_ == shape_.head_dim ? 0 : shape_.queries * key_width_);
     buffers.query_gradient = take(shape_.queries * key_width_);
     buffers.key_gradient = take(chunk_keys_ * key_width_);
     buffers.value_gradient = take(chunk_keys_ * value_width_);
     buffers.query_has_non_finite = layout.take<bool>(static_cast<std::size_t>(panels_of(shape_.queries)));
+    const std::int64_t modified_tile = modified_ ? group_rows * panel_keys : 0;
+    buffers.energy_bias = take(modified_tile);
+    buffers.multipliers = take(modified_tile);
+    buffers.contributions = take(modified_tile);
+    buffers.exponent_gradients = take(modified_tile);
+    buffers.center_gradient =
+        layout.take<double>(problem_.center_gradient ? static_cast<std::size_t>(shape_.queries) : 0);
+    const std::int64_t additive_dim = is_additive() ? shape_.head_dim : 0;
+    buffers.key_gradient_panel = take(additive_dim * panel_keys);
+    buffers.score_weight_gradient = layout.take<double>(static_cast<std::size_t>(additive_dim));
     return buffers;
   }
 
@@ -111,12 +142,8 @@ class BackwardEngine {
     WorkspaceLayout layout(thread_workspace(Scratch::task, measured.bytes()));
     const Buffers buffers = take_buffers(layout);
 
-    Chunk chunk{
-        .index = chunk_index, .begin = std::min(chunk_index * chunk_keys_, shape_.keys), .end = 0, .queries = {}};
+    Chunk chunk{.index = chunk_index, .begin = std::min(chunk_index * chunk_keys_, shape_.keys), .end = 0};
     chunk.end = std::min(chunk.begin + chunk_keys_, shape_.keys);
-    if (chunk.begin < chunk.end)
-      chunk.queries = {visibility_.seeing(chunk.begin, shape_.queries).begin,
-                       visibility_.seeing(chunk.end - 1, shape_.queries).end};
     const std::int64_t keys = chunk.end - chunk.begin;
     std::fill_n(buffers.value_gradient, keys * value_width_, T(0));
     for (std::int64_t c = 0; c < shape_.sub_heads; ++c) {
@@ -133,19 +160,21 @@ class BackwardEngine {
                    problem_.value_gradient.row(batch, value_head, chunk.begin + j));
   }
 
-  void differentiate_head(std::int64_t batch, std::int64_t query_head, const Chunk& chunk, const Buffers& buffers,
+  void differentiate_head(std::int64_t batch, std::int64_t index, const Chunk& chunk, const Buffers& buffers,
                           const Partials& partials) const {
-    const Map map = map_of_head<Map>(problem_.parameters, query_head);
-    const std::int64_t head = batch * shape_.query_heads + query_head;
+    const QueryHead<Map> query_head = query_head_of<Map>(problem_, batch, index);
+    const std::int64_t head = batch * shape_.query_heads + index;
     std::array<double, parameters> parameter_gradient{};
     std::fill_n(buffers.query_gradient, shape_.queries * key_width_, T(0));
-    prepare_rows(map, batch, query_head, chunk, buffers, parameter_gradient);
-    const VectorRows<T> queries = whole_queries(batch, query_head, buffers);
+    if (problem_.center_gradient) std::fill_n(buffers.center_gradient, shape_.queries, 0.0);
+    if (is_additive()) std::fill_n(buffers.score_weight_gradient, shape_.head_dim, 0.0);
+    prepare_rows(query_head, chunk, buffers, parameter_gradient);
+    const VectorRows<T> queries = whole_queries(query_head, buffers);
     for (std::int64_t first_key = chunk.begin; first_key < chunk.end; first_key += panel_keys)
-      differentiate_panel(map, batch, query_head, first_key, chunk, queries, buffers, parameter_gradient);
+      differentiate_panel(query_head, first_key, chunk, queries, buffers, parameter_gradient);
 
     for (std::int64_t i = 0; i < shape_.queries; ++i) {
-      T* to = chunks_ == 1 ? problem_.query_gradient.row(batch, query_head, i)
+      T* to = chunks_ == 1 ? problem_.query_gradient.row(batch, index, i)
                            : partials.query_gradients +
                                  ((chunk.index * shape_.batch * shape_.query_heads + head) * shape_.queries + i) *
                                      shape_.head_dim;
@@ -154,30 +183,48 @@ class BackwardEngine {
     std::copy_n(parameter_gradient.begin(), parameters,
                 partials.parameter_gradients +
                     (chunk.index * shape_.batch * shape_.query_heads + head) * static_cast<std::int64_t>(parameters));
+    if (problem_.center_gradient)
+      std::copy_n(
+          buffers.center_gradient, shape_.queries,
+          partials.center_gradients + (chunk.index * shape_.batch * shape_.query_heads + head) * shape_.queries);
+    if (is_additive())
+      std::copy_n(
+          buffers.score_weight_gradient, shape_.head_dim,
+          partials.score_weight_gradients + (chunk.index * shape_.batch * shape_.query_heads + head) * shape_.head_dim);
   }
 
-  VectorRows<T> whole_queries(std::int64_t batch, std::int64_t query_head, const Buffers& buffers) const {
-    return in_whole_vectors(problem_.query.row(batch, query_head, 0), problem_.query.row_stride, shape_.queries,
-                            shape_.head_dim, buffers.queries);
+  VectorRows<T> whole_queries(const QueryHead<Map>& query_head, const Buffers& buffers) const {
+    return in_whole_vectors(problem_.query.row(query_head.batch, query_head.index, 0), problem_.query.row_stride,
+                            shape_.queries, shape_.head_dim, buffers.queries);
+  }
+
+  std::int64_t totals_of(const QueryHead<Map>& query_head) const {
+    return (query_head.batch * shape_.query_heads + query_head.index) * shape_.queries;
   }
 
   // do/N, (do·o) N′/N, and the part of ∂L/∂θ that needs only the rows' totals (once, by the first chunk).
-  void prepare_rows(const Map& map, std::int64_t batch, std::int64_t query_head, const Chunk& chunk,
-                    const Buffers& buffers, std::array<double, parameters>& parameter_gradient) const {
-    const std::int64_t totals_at = (batch * shape_.query_heads + query_head) * shape_.queries;
-    const QueryRange range = parameters > 0 && chunk.index == 0 ? QueryRange{0, shape_.queries} : chunk.queries;
+  void prepare_rows(const QueryHead<Map>& query_head, const Chunk& chunk, const Buffers& buffers,
+                    std::array<double, parameters>& parameter_gradient) const {
+    const auto [batch, index, output_head, map, visibility] = query_head;
+    const std::int64_t totals_at = totals_of(query_head);
+    QueryRange range{0, shape_.queries};
+    if (parameters == 0 || chunk.index > 0)
+      range = chunk.begin < chunk.end ? visibility.seeing_any(chunk.begin, chunk.end - chunk.begin, shape_.queries)
+                                      : QueryRange{0, 0};
+    if (range.begin < range.end)
+      count_visible_keys(problem_, query_head, range.begin, range.size(), buffers.visible + range.begin);
     for (std::int64_t i = range.begin; i < range.end; i += V::lanes) {
       const std::int64_t count = std::min<std::int64_t>(V::lanes, range.end - i);
-      const auto totals =
-          row_totals<Map, T>(map, problem_.mass + totals_at + i, problem_.shift + totals_at + i, i, count, visibility_);
+      const auto totals = row_totals<Map, T>(map, problem_.mass + totals_at + i, problem_.shift + totals_at + i,
+                                             buffers.visible + i, count);
       for (std::int64_t r = 0; r < count; ++r) {
-        const T* gradient = problem_.output_gradient.row(batch, query_head, i + r);
-        const T* output = problem_.output.row(batch, query_head, i + r);
+        const T* gradient = problem_.output_gradient.row(batch, index, i + r);
+        const T* output = problem_.output.row(batch, index, i + r);
         const T delta = dot(gradient, output, shape_.value_dim) / totals.value[r];
         buffers.deltas[i + r] = delta * totals.slope[r];
         copy_scaled(gradient, shape_.value_dim, V(T(1) / totals.value[r]), buffers.gradients + (i + r) * value_width_);
         if constexpr (parameters > 0)
-          if (chunk.index == 0)
+          if (chunk.index == 0 && buffers.visible[i + r] > T(0))  // 0·NaN is NaN
             for (std::size_t p = 0; p < parameters; ++p)
               parameter_gradient[p] -= static_cast<double>(delta) * static_cast<double>(totals.parameter_slope[p][r]);
       }
@@ -186,10 +233,10 @@ class BackwardEngine {
       const std::int64_t first = std::max(block * panel_keys, range.begin);
       const std::int64_t count = std::min((block + 1) * panel_keys, range.end) - first;
       buffers.query_has_non_finite[block] =
-          count > 0 && (any_non_finite(problem_.query.row(batch, query_head, first), problem_.query.row_stride, count,
-                                       shape_.head_dim) ||
-                        any_non_finite(buffers.gradients + first * value_width_, value_width_, count, value_width_) ||
-                        any_non_finite(buffers.deltas + first, std::int64_t{1}, count, std::int64_t{1}));
+          count > 0 &&
+          (any_non_finite(problem_.query.row(batch, index, first), problem_.query.row_stride, count, shape_.head_dim) ||
+           any_non_finite(buffers.gradients + first * value_width_, value_width_, count, value_width_) ||
+           any_non_finite(buffers.deltas + first, std::int64_t{1}, count, std::int64_t{1}));
     }
   }
 
@@ -203,10 +250,11 @@ class BackwardEngine {
   }
 
   // One panel of up to 64 keys against every query that sees any of them.
-  void differentiate_panel(const Map& map, std::int64_t batch, std::int64_t query_head, std::int64_t first_key,
-                           const Chunk& chunk, const VectorRows<T>& queries, const Buffers& buffers,
+  void differentiate_panel(const QueryHead<Map>& query_head, std::int64_t first_key, const Chunk& chunk,
+                           const VectorRows<T>& queries, const Buffers& buffers,
                            std::array<double, parameters>& parameter_gradient) const {
-    const std::int64_t key_head = shape_.key_head(query_head), value_head = shape_.value_head(query_head);
+    const std::int64_t batch = query_head.batch, key_head = shape_.key_head(query_head.index),
+                       value_head = shape_.value_head(query_head.index);
     const std::int64_t count = std::min(panel_keys, chunk.end - first_key);
     const T* keys = problem_.key.row(batch, key_head, first_key);
     pack_transposed(keys, problem_.key.row_stride, count, shape_.head_dim, buffers.key_panel);
@@ -216,31 +264,40 @@ class BackwardEngine {
         in_whole_vectors(keys, problem_.key.row_stride, count, shape_.head_dim, buffers.key_rows);
     const bool key_has_non_finite = any_non_finite(keys, problem_.key.row_stride, count, shape_.head_dim);
 
-    const QueryRange seeing{visibility_.seeing(first_key, shape_.queries).begin,
-                            visibility_.seeing(first_key + count - 1, shape_.queries).end};
+    const QueryRange seeing = query_head.visibility.seeing_any(first_key, count, shape_.queries);
+    if (is_additive()) std::fill_n(buffers.key_gradient_panel, shape_.head_dim * panel_keys, T(0));
     for (std::int64_t first_query = seeing.begin; first_query < seeing.end; first_query += block_queries) {
       const std::int64_t rows = std::min(block_queries, seeing.end - first_query);
       for (std::int64_t r = 0; r < rows; r += group_rows)
-        differentiate_group(map, batch, query_head, first_query, r, std::min(group_rows, rows - r), first_key, count,
-                            key_rows, key_has_non_finite, buffers, parameter_gradient);
-      add_key_gradients(first_query, rows, first_key, count, queries, first_key - chunk.begin, buffers);
+        differentiate_group(query_head, first_query, r, std::min(group_rows, rows - r), first_key, count, key_rows,
+                            key_has_non_finite, buffers, parameter_gradient);
+      add_key_gradients(query_head, first_query, rows, first_key, count, queries, first_key - chunk.begin, buffers);
     }
+    if (is_additive()) add_panel(buffers.key_gradient_panel, count, first_key - chunk.begin, buffers);
+  }
+
+  // The gradients of a panel [head_dim][64] of keys to those of the chunk's keys.
+  void add_panel(const T* panel, std::int64_t keys, std::int64_t key_in_chunk, const Buffers& buffers) const {
+    for (std::int64_t j = 0; j < keys; ++j)
+      for (std::int64_t d = 0; d < shape_.head_dim; ++d)
+        buffers.key_gradient[(key_in_chunk + j) * key_width_ + d] += panel[d * panel_keys + j];
   }
 
   // Rows [r, r + rows) of the block: weights and score gradients of the tile, and the queries' gradients from them.
-  void differentiate_group(const Map& map, std::int64_t batch, std::int64_t query_head, std::int64_t first_query,
-                           std::int64_t r, std::int64_t rows, std::int64_t first_key, std::int64_t keys,
-                           const VectorRows<T>& key_rows, bool key_has_non_finite, const Buffers& buffers,
+  void differentiate_group(const QueryHead<Map>& query_head, std::int64_t first_query, std::int64_t r,
+                           std::int64_t rows, std::int64_t first_key, std::int64_t keys, const VectorRows<T>& key_rows,
+                           bool key_has_non_finite, const Buffers& buffers,
                            std::array<double, parameters>& parameter_gradient) const {
     const std::int64_t query = first_query + r;
-    const KeyRange of_first = visibility_.of(query), of_last = visibility_.of(query + rows - 1);
-    const std::int64_t begin = std::max<std::int64_t>(of_first.begin - first_key, 0);
-    const std::int64_t end = std::min(of_last.end - first_key, keys);
+    const Visibility& visibility = query_head.visibility;
+    const KeyRange by_any = visibility.seen_by_any(query, rows), by_all = visibility.seen_by_all(query, rows);
+    const std::int64_t begin = std::max<std::int64_t>(by_any.begin - first_key, 0);
+    const std::int64_t end = std::min(by_any.end - first_key, keys);
     T* weights = buffers.weights + r * panel_keys;
     T* score_gradients = buffers.score_gradients + r * panel_keys;
     const std::int64_t first = std::min(begin, end) / V::lanes * V::lanes,
                        last = padded<T>(std::max<std::int64_t>(end, 0));
-    const bool some_hidden = of_last.begin - first_key > first || of_first.end - first_key < last;
+    const bool some_hidden = modified_ || by_all.begin - first_key > first || by_all.end - first_key < last;
     if (some_hidden || first > 0 || last < keys) {
       // Where keys gather over rows they also read what no product below writes: a weight of 0.
       std::fill_n(weights, rows * panel_keys, T(0));
@@ -249,57 +306,35 @@ class BackwardEngine {
     if (begin >= end) return;
 
     const std::int64_t vectors = (last - first) / V::lanes;
-    product<T>(rows, vectors, shape_.head_dim,
-               {problem_.query.row(batch, query_head, query), problem_.query.row_stride, 1, buffers.key_panel + first,
-                panel_keys, weights + first, panel_keys});
+    const T* queries = problem_.query.row(query_head.batch, query_head.index, query);
+    score_tile<T>(
+        problem_, query_head.index, rows, vectors,
+        {queries, problem_.query.row_stride, 1, buffers.key_panel + first, panel_keys, weights + first, panel_keys});
     product<T>(rows, vectors, shape_.value_dim,
                {buffers.gradients + query * value_width_, value_width_, 1, buffers.value_panel + first, panel_keys,
                 score_gradients + first, panel_keys});
 
-    const std::int64_t totals_at = (batch * shape_.query_heads + query_head) * shape_.queries;
     const auto span_of = [&](std::int64_t row) {
-      const KeyRange range = visibility_.of(query + row);
+      const KeyRange range = visibility.of(query + row);
       return RowSpan{first, last, range.begin - first_key, std::min(range.end - first_key, keys)};
     };
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const std::int64_t i = query + row;
-      const Row<V> of_row{.visible = V(static_cast<T>(visibility_.of(i).size())),
-                          .shift = V(problem_.shift[totals_at + i])};
-      T* a = weights + row * panel_keys;
-      T* ds = score_gradients + row * panel_keys;
-      const V delta(buffers.deltas[i]);
-      std::array<V, parameters> parameter_sums;
-      parameter_sums.fill(V(T(0)));
-      const auto differentiate = [&](std::int64_t x, const auto& visible_only) {
-        const V score = V(problem_.scale) * V::load(a + x);
-        V gradient = V::load(ds + x);  // do·v/N
-        const Terms<V> terms = map.terms(score, of_row);
-        const Terms<V> slopes = map.slopes(score, of_row);
-        V weight = terms.weight;
-        if constexpr (Multiplier::active) {
-          const V multiplier = multiplier_.template at<V>(batch, query_head, i, first_key + x);
-          weight = weight * multiplier;
-          gradient = gradient * multiplier;
-        }
-        visible_only(weight).store(a + x);
-        visible_only(slopes.weight * gradient - delta * slopes.mass).store(ds + x);
-        if constexpr (parameters > 0) {
-          const auto by_parameter = map.parameter_slopes(score, of_row);
-          for (std::size_t p = 0; p < parameters; ++p)
-            parameter_sums[p] =
-                parameter_sums[p] + visible_only(by_parameter[p].weight * gradient - delta * by_parameter[p].mass);
-        }
-      };
-      if (some_hidden)
-        for_each_vector<T>(span_of(row), [&](std::int64_t x, typename V::Mask visible) {
-          differentiate(x, [visible](V value) { return V::select_or_zero(visible, value); });
-        });
-      else
-        for (std::int64_t x = first; x < last; x += V::lanes) differentiate(x, [](V value) { return value; });
-      for (std::size_t p = 0; p < parameters; ++p)
-        parameter_gradient[p] += static_cast<double>(parameter_sums[p].sum());
+    if (modified_) {
+      const TilePlace place{query_head.batch, query_head.output_head, query, rows, first_key, first, last, panel_keys};
+      modify_tile(problem_, has_energy, place, {weights, buffers.energy_bias, buffers.multipliers});
+      differentiate_rows<true>(query_head, query, rows, true, span_of, buffers, weights, score_gradients,
+                               parameter_gradient);
+      store_modifier_gradients(query_head, place, keys, buffers, score_gradients);
+    } else {
+      differentiate_rows<false>(query_head, query, rows, some_hidden, span_of, buffers, weights, score_gradients,
+                                parameter_gradient);
     }
 
+    if (is_additive())
+      return add_additive_gradients<T>(
+          rows, vectors, shape_.head_dim,
+          {queries, problem_.query.row_stride, buffers.key_panel + first, score_gradients + first,
+           problem_.score_weight + query_head.index * shape_.head_dim, buffers.query_gradient + query * key_width_,
+           key_width_, buffers.key_gradient_panel + first, buffers.score_weight_gradient, panel_keys});
     const auto add = [&](std::int64_t row, std::int64_t count, std::int64_t from, std::int64_t to) {
       add_product<T>(count, vectors_of<T>(key_width_), to - from,
                      {score_gradients + row * panel_keys + from, panel_keys, 1, key_rows.row(from), key_rows.row_stride,
@@ -308,14 +343,100 @@ class BackwardEngine {
     if (!(some_hidden && key_has_non_finite)) return add(0, rows, begin, end);
     for (std::int64_t row = 0; row < rows; ++row) {  // 0·NaN is NaN: just the keys that the row sees
       const RowSpan span = span_of(row);
-      const std::int64_t from = std::max<std::int64_t>(span.begin, 0);
-      add(row, 1, from, std::max(from, span.end));
+      const std::int64_t from = std::max<std::int64_t>(span.begin, 0), to = std::max(from, span.end);
+      if (!modified_) {
+        add(row, 1, from, to);
+        continue;
+      }
+      for (std::int64_t x = from; x < to; ++x)
+        if (!hides(problem_.modifiers, query_head.batch, query_head.output_head, query + row, first_key + x))
+          add(row, 1, x, x + 1);
     }
   }
 
-  // Gathers the tile over its rows: dK += dSᵀ Q, dV += Aᵀ (do/N).
-  void add_key_gradients(std::int64_t first_query, std::int64_t rows, std::int64_t first_key, std::int64_t keys,
-                         const VectorRows<T>& queries, std::int64_t key_in_chunk, const Buffers& buffers) const {
+  // Scores of a group to weights, and do·v/N to the gradients of the scores.
+  template <bool modified, class SpanOf>
+  void differentiate_rows(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows, bool some_hidden,
+                          const SpanOf& span_of, const Buffers& buffers, T* weights, T* score_gradients,
+                          std::array<double, parameters>& parameter_gradient) const {
+    const Map& map = query_head.map;
+    const T* shift = problem_.shift + totals_of(query_head);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::int64_t i = query + row;
+      const Row<V> of_row{.visible = V(buffers.visible[i]), .shift = V(shift[i])};
+      T* a = weights + row * panel_keys;
+      T* ds = score_gradients + row * panel_keys;
+      const V delta(buffers.deltas[i]);
+      std::array<V, parameters> parameter_sums;
+      parameter_sums.fill(V(T(0)));
+      const auto differentiate = [&](std::int64_t x, const auto& visible_only) {
+        V score = V::load(a + x), gradient = V::load(ds + x);  // do·v/N
+        Row<V> of_key = of_row;
+        if constexpr (modified)
+          of_key.shift = of_row.shift - V::load(buffers.energy_bias + row * panel_keys + x);
+        else
+          score = V(problem_.scale) * score;
+        const Terms<V> terms = map.terms(score, of_key);
+        const Terms<V> slopes = map.slopes(score, of_key);
+        V weight = terms.weight;
+        if constexpr (modified) {
+          const V multiplier = V::load(buffers.multipliers + row * panel_keys + x);
+          const V contribution = weight * multiplier * gradient;
+          visible_only(contribution).store(buffers.contributions + row * panel_keys + x);
+          // The exponents of a map without any do not exist.
+          visible_only(has_energy ? contribution - delta * terms.mass : V(T(0)))
+              .store(buffers.exponent_gradients + row * panel_keys + x);
+          weight = weight * multiplier;
+          gradient = gradient * multiplier;
+        }
+        visible_only(weight).store(a + x);
+        visible_only(slopes.weight * gradient - delta * slopes.mass).store(ds + x);
+        if constexpr (parameters > 0) {
+          const auto by_parameter = map.parameter_slopes(score, of_key);
+          for (std::size_t p = 0; p < parameters; ++p)
+            parameter_sums[p] =
+                parameter_sums[p] + visible_only(by_parameter[p].weight * gradient - delta * by_parameter[p].mass);
+        }
+      };
+      const RowSpan span = span_of(row);
+      if (some_hidden)
+        for_each_vector<modified>(span, a, [&](std::int64_t x, typename V::Mask visible) {
+          differentiate(x, [visible](V value) { return V::select_or_zero(visible, value); });
+        });
+      else
+        for (std::int64_t x = span.first; x < span.last; x += V::lanes) differentiate(x, [](V value) { return value; });
+      for (std::size_t p = 0; p < parameters; ++p)
+        parameter_gradient[p] += static_cast<double>(parameter_sums[p].sum());
+    }
+  }
+
+  // What a modified group says of its biases and centers.
+  void store_modifier_gradients(const QueryHead<Map>& query_head, const TilePlace& place, std::int64_t keys,
+                                const Buffers& buffers, const T* score_gradients) const {
+    const std::int64_t end = std::min(place.last, keys);
+    for (std::int64_t row = 0; row < place.rows; ++row) {
+      const std::int64_t i = totals_of(query_head) + place.query + row;
+      const auto store = [&](const T* from, T* all) {
+        if (!all) return;
+        from += row * panel_keys;
+        std::copy(from + place.first, from + end, all + i * shape_.keys + place.first_key + place.first);
+      };
+      store(score_gradients, problem_.bias_gradient);
+      store(buffers.exponent_gradients, problem_.energy_bias_gradient);
+      if (problem_.center_gradient)
+        buffers.center_gradient[place.query + row] += center_slope(
+            problem_.modifiers,
+            problem_.modifiers
+                .centers[(place.batch * (shape_.query_heads / shape_.sub_heads) + place.output_head) * shape_.queries +
+                         place.query + row],
+            buffers.contributions + row * panel_keys, place.first_key, place.first, end);
+    }
+  }
+
+  // Gathers the tile over its rows: dV += Aᵀ (do/N), and dK += dSᵀ Q where the score is a product.
+  void add_key_gradients(const QueryHead<Map>& query_head, std::int64_t first_query, std::int64_t rows,
+                         std::int64_t first_key, std::int64_t keys, const VectorRows<T>& queries,
+                         std::int64_t key_in_chunk, const Buffers& buffers) const {
     const auto gather = [&](std::int64_t key, std::int64_t count, std::int64_t from, std::int64_t to) {
       if (from >= to) return;
       const std::int64_t query = first_query + from;
@@ -323,26 +444,34 @@ class BackwardEngine {
           count, vectors_of<T>(value_width_), to - from,
           {buffers.weights + from * panel_keys + key, 1, panel_keys, buffers.gradients + query * value_width_,
            value_width_, buffers.value_gradient + (key_in_chunk + key) * value_width_, value_width_});
+      if (is_additive()) return;
       add_product<T>(count, vectors_of<T>(key_width_), to - from,
                      {buffers.score_gradients + from * panel_keys + key, 1, panel_keys, queries.row(query),
                       queries.row_stride, buffers.key_gradient + (key_in_chunk + key) * key_width_, key_width_});
     };
-    const auto rows_seeing = [&](std::int64_t first, std::int64_t last) {
-      return QueryRange{
-          std::max(visibility_.seeing(first_key + first, shape_.queries).begin - first_query, std::int64_t{0}),
-          std::min(visibility_.seeing(first_key + last, shape_.queries).end - first_query, rows)};
-    };
-    const QueryRange of_first = rows_seeing(0, 0), of_last = rows_seeing(keys - 1, keys - 1);
-    const bool some_hidden = of_last.begin > 0 || of_first.end < rows;
-    if (!some_hidden) return gather(0, keys, 0, rows);
+    const Visibility& visibility = query_head.visibility;
     const bool* flags = buffers.query_has_non_finite;
     const bool careful = std::any_of(flags + first_query / panel_keys, flags + panels_of(first_query + rows),
                                      [](bool flag) { return flag; });
+    if (visibility.seen_throughout(first_key, keys, {first_query, first_query + rows}, shape_.queries) &&
+        !(careful && modified_))
+      return gather(0, keys, 0, rows);
     const std::int64_t group = careful ? 1 : group_rows;  // 0·NaN is NaN: each key takes just the queries that see it
     for (std::int64_t key = 0; key < keys; key += group) {
       const std::int64_t count = std::min(group, keys - key);
-      const QueryRange seeing = rows_seeing(key, key + count - 1);
-      gather(key, count, seeing.begin, seeing.end);
+      const QueryRange seeing = visibility.seeing_any(first_key + key, count, shape_.queries);
+      const std::int64_t from = std::max<std::int64_t>(seeing.begin - first_query, 0),
+                         to = std::min(seeing.end - first_query, rows);
+      if (!careful || !(modified_ || visibility.ranges)) {
+        gather(key, count, from, to);
+        continue;
+      }
+      for (std::int64_t row = from; row < to; ++row) {
+        const KeyRange range = visibility.of(first_query + row);
+        if (range.begin <= first_key + key && first_key + key < range.end &&
+            !hides(problem_.modifiers, query_head.batch, query_head.output_head, first_query + row, first_key + key))
+          gather(key, 1, row, row + 1);
+      }
     }
   }
 
@@ -360,18 +489,25 @@ class BackwardEngine {
     }
   }
 
-  void add_partial_parameter_gradients(const Partials& partials) const {
-    const std::int64_t count = shape_.query_heads * static_cast<std::int64_t>(parameters);
-    std::fill_n(problem_.parameter_gradient, count, 0.0);
+  // sums [query_heads][width] = factor · parts [chunks · batch][query_heads][width], added in index order.
+  void add_partials(const double* parts, std::int64_t width, double factor, double* sums) const {
+    const std::int64_t count = shape_.query_heads * width;
+    std::fill_n(sums, count, 0.0);
     for (std::int64_t part = 0; part < chunks_ * shape_.batch; ++part)
-      for (std::int64_t p = 0; p < count; ++p)
-        problem_.parameter_gradient[p] += partials.parameter_gradients[part * count + p];
+      for (std::int64_t i = 0; i < count; ++i) sums[i] += factor * parts[part * count + i];
+  }
+
+  void add_partial_center_gradients(const Partials& partials) const {
+    const std::int64_t count = shape_.batch * shape_.query_heads * shape_.queries;
+    std::fill_n(problem_.center_gradient, count, 0.0);
+    for (std::int64_t chunk = 0; chunk < chunks_; ++chunk)
+      for (std::int64_t i = 0; i < count; ++i)
+        problem_.center_gradient[i] += partials.center_gradients[chunk * count + i];
   }
 
   const PairwiseBackward<T>& problem_;
   const PairwiseShape& shape_;
-  const Visibility& visibility_;
-  Multiplier multiplier_;
+  bool modified_;
   std::int64_t key_width_, value_width_, chunks_, chunk_keys_;
 };
 

@@ -5,7 +5,7 @@
 
 namespace cogwheel::HWY_NAMESPACE {
 
-template <class Map, class T, class Multiplier = NoMultiplier>
+template <class Map, class T>
 class ForwardEngine {
   using V = Vector<T>;
   static constexpr bool has_energy = EnergyMap<Map, V>;
@@ -25,15 +25,15 @@ class ForwardEngine {
   };
 
   struct Buffers {
-    T *scores, *sums, *mass, *shift, *alpha;
+    T *scores, *sums, *mass, *shift, *alpha, *visible;
+    T *energy_bias, *multipliers;  // of a modified tile, beside its scores
   };
 
  public:
-  explicit ForwardEngine(const PairwiseForward<T>& problem, Multiplier multiplier = {})
+  explicit ForwardEngine(const PairwiseForward<T>& problem)
       : problem_(problem),
         shape_(problem.shape),
-        visibility_(problem.visibility),
-        multiplier_(multiplier),
+        modified_(problem.modifiers.any()),
         panels_(panels_of(shape_.keys)),
         value_width_(padded<T>(shape_.value_dim)) {}
 
@@ -114,6 +114,9 @@ class ForwardEngine {
     buffers.mass = layout.take<T>(rows * V::lanes);
     buffers.shift = layout.take<T>(rows);
     buffers.alpha = layout.take<T>(group_rows + V::lanes);
+    buffers.visible = layout.take<T>(rows);
+    buffers.energy_bias = layout.take<T>(modified_ ? group_rows * block_keys : 0);
+    buffers.multipliers = layout.take<T>(modified_ ? group_rows * block_keys : 0);
     return buffers;
   }
 
@@ -140,21 +143,22 @@ class ForwardEngine {
   }
 
   // One block of queries of one head against every key that it sees.
-  void attend(std::int64_t batch, std::int64_t query_head, std::int64_t block, const Head& head,
+  void attend(std::int64_t batch, std::int64_t index, std::int64_t block, const Head& head,
               const Buffers& buffers) const {
-    const Map map = map_of_head<Map>(problem_.parameters, query_head);
+    const QueryHead<Map> query_head = query_head_of<Map>(problem_, batch, index);
     const std::int64_t first_query = block * block_queries;
     const std::int64_t rows = std::min(block_queries, shape_.queries - first_query);
     std::fill_n(buffers.sums, rows * value_width_, T(0));
     std::fill_n(buffers.mass, rows * V::lanes, T(0));
-    V(initial_shift(map)).store(buffers.alpha);
+    V(initial_shift(query_head.map)).store(buffers.alpha);
     std::fill_n(buffers.shift, rows, buffers.alpha[0]);
+    count_visible_keys(problem_, query_head, first_query, rows, buffers.visible);
 
-    const std::int64_t begin = visibility_.of(first_query).begin, end = visibility_.of(first_query + rows - 1).end;
-    for (std::int64_t first_key = begin / panel_keys * panel_keys; first_key < end; first_key += block_keys)
+    const KeyRange seen = query_head.visibility.seen_by_any(first_query, rows);
+    for (std::int64_t first_key = seen.begin / panel_keys * panel_keys; first_key < seen.end; first_key += block_keys)
       for (std::int64_t r = 0; r < rows; r += group_rows)
-        attend_group(map, batch, query_head, first_query, r, std::min(group_rows, rows - r), first_key, head, buffers);
-    finish(map, batch, query_head, first_query, rows, buffers);
+        attend_group(query_head, first_query, r, std::min(group_rows, rows - r), first_key, head, buffers);
+    finish(query_head, first_query, rows, buffers);
   }
 
   static V initial_shift(const Map& map) {
@@ -165,67 +169,84 @@ class ForwardEngine {
   }
 
   // Rows [r, r + rows) of the block against up to 256 keys.
-  void attend_group(const Map& map, std::int64_t batch, std::int64_t query_head, std::int64_t first_query,
-                    std::int64_t r, std::int64_t rows, std::int64_t first_key, const Head& head,
-                    const Buffers& buffers) const {
-    const KeyRange of_first = visibility_.of(first_query + r), of_last = visibility_.of(first_query + r + rows - 1);
-    const std::int64_t begin = std::max<std::int64_t>(of_first.begin - first_key, 0);
-    const std::int64_t end = std::min(of_last.end - first_key, block_keys);
+  void attend_group(const QueryHead<Map>& query_head, std::int64_t first_query, std::int64_t r, std::int64_t rows,
+                    std::int64_t first_key, const Head& head, const Buffers& buffers) const {
+    const Visibility& visibility = query_head.visibility;
+    const KeyRange by_any = visibility.seen_by_any(first_query + r, rows);
+    const KeyRange by_all = visibility.seen_by_all(first_query + r, rows);
+    const std::int64_t begin = std::max<std::int64_t>(by_any.begin - first_key, 0);
+    const std::int64_t end = std::min(by_any.end - first_key, block_keys);
     if (begin >= end) return;
     const std::int64_t first = begin / V::lanes * V::lanes, last = padded<T>(end);
-    const bool some_hidden = of_last.begin - first_key > first || of_first.end - first_key < last;
+    const bool some_hidden = by_all.begin - first_key > first || by_all.end - first_key < last;
 
-    const T* queries = problem_.query.row(batch, query_head, first_query + r);
+    const T* queries = problem_.query.row(query_head.batch, query_head.index, first_query + r);
     for (std::int64_t x = first; x < last;) {
       const std::int64_t panel_end = std::min(x / panel_keys * panel_keys + panel_keys, last);
       const T* panel = head.key_panels + (first_key + x) / panel_keys * panel_keys * shape_.head_dim;
-      product<T>(
-          rows, (panel_end - x) / V::lanes, shape_.head_dim,
+      score_tile<T>(
+          problem_, query_head.index, rows, (panel_end - x) / V::lanes,
           {queries, problem_.query.row_stride, 1, panel + x % panel_keys, panel_keys, buffers.scores + x, block_keys});
       x = panel_end;
     }
 
     const auto span_of = [&](std::int64_t row) {
-      const KeyRange range = visibility_.of(first_query + r + row);
+      const KeyRange range = visibility.of(first_query + r + row);
       return RowSpan{first, last, range.begin - first_key, std::min(range.end - first_key, last)};
     };
     T* shift = buffers.shift + r;
-    if constexpr (has_energy) raise_shift(map, rows, some_hidden, span_of, buffers, shift);
+    if (modified_) {
+      modify_tile(problem_, has_energy,
+                  {query_head.batch, query_head.output_head, first_query + r, rows, first_key, first, last, block_keys},
+                  {buffers.scores, buffers.energy_bias, buffers.multipliers});
+      weigh_group<true>(query_head.map, rows, true, span_of, buffers, r, shift);
+    } else {
+      weigh_group<false>(query_head.map, rows, some_hidden, span_of, buffers, r, shift);
+    }
+    add_values(query_head, first_query + r, rows, first_key, first, std::min(end, last), some_hidden || modified_,
+               span_of, head, buffers.scores, buffers.alpha, buffers.sums + r * value_width_);
+  }
+
+  // Scores of a group to weights, and their masses to the rows' totals.
+  template <bool modified, class SpanOf>
+  void weigh_group(const Map& map, std::int64_t rows, bool some_hidden, const SpanOf& span_of, const Buffers& buffers,
+                   std::int64_t r, T* shift) const {
+    if constexpr (has_energy) raise_shift<modified>(map, rows, some_hidden, span_of, buffers, shift);
     for (std::int64_t row = 0; row < rows; ++row) {
-      const std::int64_t query = first_query + r + row;
-      const Row<V> of_row{.visible = V(static_cast<T>(visibility_.of(query).size())), .shift = V(shift[row])};
+      const Row<V> of_row{.visible = V(buffers.visible[r + row]), .shift = V(shift[row])};
       T* scores = buffers.scores + row * block_keys;
       V mass = V::load(buffers.mass + (r + row) * V::lanes);
       if constexpr (has_energy) mass = mass * V(buffers.alpha[row]);
-      const auto weigh = [&](std::int64_t x) {
-        Terms<V> terms = map.terms(score(scores + x), of_row);
-        if constexpr (Multiplier::active)
-          terms.weight = terms.weight * multiplier_.template at<V>(batch, query_head, query, first_key + x);
-        return terms;
-      };
+      const RowSpan span = span_of(row);
       if (some_hidden) {
-        for_each_vector<T>(span_of(row), [&](std::int64_t x, typename V::Mask visible) {
-          const Terms<V> terms = weigh(x);
+        for_each_vector<modified>(span, scores, [&](std::int64_t x, typename V::Mask visible) {
+          Terms<V> terms;
+          if constexpr (modified) {
+            // f, g and the shift grow together: a larger exponent is a lower shift.
+            const Row<V> of_key{of_row.visible, of_row.shift - V::load(buffers.energy_bias + row * block_keys + x)};
+            terms = map.terms(V::load(scores + x), of_key);
+            terms.weight = terms.weight * V::load(buffers.multipliers + row * block_keys + x);
+          } else {
+            terms = map.terms(score(scores + x), of_row);
+          }
           mass = mass + V::select_or_zero(visible, terms.mass);
           V::select_or_zero(visible, terms.weight).store(scores + x);
         });
       } else {
-        for (std::int64_t x = first; x < last; x += V::lanes) {
-          const Terms<V> terms = weigh(x);
+        for (std::int64_t x = span.first; x < span.last; x += V::lanes) {
+          const Terms<V> terms = map.terms(score(scores + x), of_row);
           mass = mass + terms.mass;
           terms.weight.store(scores + x);
         }
       }
       mass.store(buffers.mass + (r + row) * V::lanes);
     }
-    add_values(rows, first_key, first, std::min(end, last), some_hidden, span_of, head, buffers.scores, buffers.alpha,
-               buffers.sums + r * value_width_);
   }
 
   V score(const T* product) const { return V(problem_.scale) * V::load(product); }
 
   // Raises the running maximum of the energy, and leaves in alpha by what the old sums shrink.
-  template <class SpanOf>
+  template <bool modified, class SpanOf>
   void raise_shift(const Map& map, std::int64_t rows, bool some_hidden, const SpanOf& span_of, const Buffers& buffers,
                    T* shift) const {
     T highest[group_rows + V::lanes] = {};
@@ -234,8 +255,13 @@ class ForwardEngine {
       V energy(shift[row]);
       const RowSpan span = span_of(row);
       if (some_hidden) {
-        for_each_vector<T>(span, [&](std::int64_t x, typename V::Mask visible) {
-          energy = V::max(energy, V::select(visible, map.energy(score(scores + x)), V(shift[row])));
+        for_each_vector<modified>(span, scores, [&](std::int64_t x, typename V::Mask visible) {
+          V of_key;
+          if constexpr (modified)
+            of_key = map.energy(V::load(scores + x)) + V::load(buffers.energy_bias + row * block_keys + x);
+          else
+            of_key = map.energy(score(scores + x));
+          energy = V::max(energy, V::select(visible, of_key, V(shift[row])));
         });
       } else {
         for (std::int64_t x = span.first; x < span.last; x += V::lanes)
@@ -253,8 +279,9 @@ class ForwardEngine {
 
   // sums ← α·sums + weights · values, columns [first, end) of the group's weights.
   template <class SpanOf>
-  void add_values(std::int64_t rows, std::int64_t first_key, std::int64_t first, std::int64_t end, bool some_hidden,
-                  const SpanOf& span_of, const Head& head, const T* weights, const T* alpha, T* sums) const {
+  void add_values(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows, std::int64_t first_key,
+                  std::int64_t first, std::int64_t end, bool some_hidden, const SpanOf& span_of, const Head& head,
+                  const T* weights, const T* alpha, T* sums) const {
     const auto add = [&](std::int64_t row, std::int64_t count, std::int64_t from, std::int64_t to) {
       const ProductOperands<T> operands{
           weights + row * block_keys + from, block_keys,  1, head.value.row(first_key + from), head.value.row_stride,
@@ -268,35 +295,44 @@ class ForwardEngine {
     const bool careful = some_hidden && std::any_of(flags + (first_key + first) / panel_keys,
                                                     flags + panels_of(first_key + end), [](bool flag) { return flag; });
     if (!careful) return add(0, rows, first, end);
-    // 0·NaN is NaN: each row takes just the values that it sees.
+    // 0·NaN is NaN: each row takes just the values that it sees. Every row adds once first, which rescales its sums.
     for (std::int64_t row = 0; row < rows; ++row) {
       const RowSpan span = span_of(row);
-      const std::int64_t from = std::max(span.begin, first);
-      add(row, 1, from, std::max(from, std::min(span.end, end)));
+      const std::int64_t from = std::max(span.begin, first), to = std::max(from, std::min(span.end, end));
+      if (!modified_) {
+        add(row, 1, from, to);
+        continue;
+      }
+      add(row, 1, from, from);
+      for (std::int64_t x = from; x < to; ++x)
+        if (!hides(problem_.modifiers, query_head.batch, query_head.output_head, query + row, first_key + x))
+          add_product<T>(1, vectors_of<T>(value_width_), 1,
+                         {weights + row * block_keys + x, block_keys, 1, head.value.row(first_key + x),
+                          head.value.row_stride, sums + row * value_width_, value_width_});
     }
   }
 
-  void finish(const Map& map, std::int64_t batch, std::int64_t query_head, std::int64_t first_query, std::int64_t rows,
+  void finish(const QueryHead<Map>& query_head, std::int64_t first_query, std::int64_t rows,
               const Buffers& buffers) const {
-    const std::int64_t totals_at = (batch * shape_.query_heads + query_head) * shape_.queries + first_query;
+    const std::int64_t totals_at =
+        (query_head.batch * shape_.query_heads + query_head.index) * shape_.queries + first_query;
     for (std::int64_t r = 0; r < rows; ++r) {
       problem_.mass[totals_at + r] = V::load(buffers.mass + r * V::lanes).sum();
       problem_.shift[totals_at + r] = buffers.shift[r];
     }
     for (std::int64_t r = 0; r < rows; r += V::lanes) {
       const std::int64_t count = std::min<std::int64_t>(V::lanes, rows - r);
-      const auto totals = row_totals<Map, T>(map, problem_.mass + totals_at + r, problem_.shift + totals_at + r,
-                                             first_query + r, count, visibility_);
+      const auto totals = row_totals<Map, T>(query_head.map, problem_.mass + totals_at + r,
+                                             problem_.shift + totals_at + r, buffers.visible + r, count);
       for (std::int64_t i = 0; i < count; ++i)
         store_scaled(buffers.sums + (r + i) * value_width_, shape_.value_dim, V(T(1) / totals.value[i]),
-                     problem_.output.row(batch, query_head, first_query + r + i));
+                     problem_.output.row(query_head.batch, query_head.index, first_query + r + i));
     }
   }
 
   const PairwiseForward<T>& problem_;
   const PairwiseShape& shape_;
-  const Visibility& visibility_;
-  Multiplier multiplier_;
+  bool modified_;
   std::int64_t panels_, value_width_;
 };
 

@@ -1,16 +1,11 @@
 // What both directions of the pairwise engine share: packing, and row maps applied to rows of a tile.
 #pragma once
+#include "cogwheel/kernels/cpu/additive_score.h"
+#include "cogwheel/kernels/cpu/modified_tile.h"
+#include "cogwheel/kernels/cpu/tile_product.h"
 #include "cogwheel/kernels/cpu/vector.h"
 
 namespace cogwheel::HWY_NAMESPACE {
-
-// Keys per packed panel: the widest register tile of any target, so that a panel serves all of them.
-constexpr std::int64_t panel_keys = 64;
-
-// The multiplier w_ij of the contract: V at(batch, query head, query, first key of the vector).
-struct NoMultiplier {
-  static constexpr bool active = false;
-};
 
 template <class T>
 constexpr std::int64_t vectors_of(std::int64_t width) {
@@ -28,16 +23,47 @@ template <class Map>
 requires LearnableMap<Map, double>
 constexpr std::size_t parameter_count<Map> = Map::parameter_names.size();
 
-// The map of one query head.
+// One query head of one batch entry: its map, and what its queries see.
 template <class Map>
-Map map_of_head(const double* parameters, std::int64_t query_head) {
-  if constexpr (constexpr std::size_t count = parameter_count<Map>; count > 0) {
-    std::array<double, count> theta;
-    std::copy_n(parameters + query_head * static_cast<std::int64_t>(count), count, theta.begin());
-    return Map::with(theta);
-  } else {
-    return Map{};
-  }
+struct QueryHead {
+  std::int64_t batch, index, output_head;
+  Map map;
+  Visibility visibility;
+};
+
+template <class Map, class T>
+QueryHead<Map> query_head_of(const PairwiseProblem<T>& problem, std::int64_t batch, std::int64_t index) {
+  const auto map = [&] {
+    if constexpr (constexpr std::size_t count = parameter_count<Map>; count > 0) {
+      std::array<double, count> theta;
+      std::copy_n(problem.parameters + index * static_cast<std::int64_t>(count), count, theta.begin());
+      return Map::with(theta);
+    } else {
+      return Map{};
+    }
+  };
+  const std::int64_t output_head = problem.shape.output_head(index);
+  return {batch, index, output_head, map(), problem.visibility.of(batch, output_head)};
+}
+
+// How many keys the queries see, for the rows of a block.
+template <class Map, class T>
+void count_visible_keys(const PairwiseProblem<T>& problem, const QueryHead<Map>& head, std::int64_t first_query,
+                        std::int64_t rows, T* visible) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    visible[r] =
+        static_cast<T>(visible_keys(problem.modifiers, head.visibility, head.batch, head.output_head, first_query + r));
+}
+
+// The scores of a tile, without the scale: products of queries and keys, or their additive scores.
+template <class T>
+void score_tile(const PairwiseProblem<T>& problem, std::int64_t query_head, std::int64_t rows, std::int64_t vectors,
+                const ProductOperands<T>& operands) {
+  const std::int64_t inner = problem.shape.head_dim;
+  if (problem.score_weight)
+    additive_scores<T>(rows, vectors, inner, operands, problem.score_weight + query_head * inner);
+  else
+    product<T>(rows, vectors, inner, operands);
 }
 
 // 4 rows × 4 columns of floats, transposed in registers.
@@ -138,12 +164,17 @@ struct RowSpan {
   std::int64_t first, last, begin, end;
 };
 
-// Calls body(x, visible): for every vector of the span, with the mask of its visible lanes.
-template <class T, class Body>
-HWY_INLINE void for_each_vector(const RowSpan& span, Body&& body) {
+// Calls body(x, visible): for every vector of the span, with the mask of its visible lanes. Where a bias may hide keys,
+// `scores` holds −∞ at those.
+template <bool may_hide, class T, class Body>
+HWY_INLINE void for_each_vector(const RowSpan& span, const T* scores, Body&& body) {
   using V = Vector<T>;
-  for (std::int64_t x = span.first; x < span.last; x += V::lanes)
-    body(x, V::lanes_within(span.begin - x, span.end - x));
+  for (std::int64_t x = span.first; x < span.last; x += V::lanes) {
+    typename V::Mask visible = V::lanes_within(span.begin - x, span.end - x);
+    if constexpr (may_hide)
+      visible = hn::AndNot(V::load(scores + x) == V(-std::numeric_limits<T>::infinity()), visible);
+    body(x, visible);
+  }
 }
 
 // N and N′ of `count` ≤ lanes rows whose totals are given; rows without a visible key get N = 1, N′ = 0.
@@ -154,16 +185,16 @@ struct RowTotals {
 };
 
 template <class Map, class T>
-HWY_INLINE RowTotals<Map, T> row_totals(const Map& map, const T* mass, const T* shift, std::int64_t first_query,
-                                        std::int64_t count, const Visibility& visibility) {
+HWY_INLINE RowTotals<Map, T> row_totals(const Map& map, const T* mass, const T* shift, const T* visible,
+                                        std::int64_t count) {
   using V = Vector<T>;
-  T g[V::lanes] = {}, m[V::lanes] = {}, visible[V::lanes] = {};
+  T g[V::lanes] = {}, m[V::lanes] = {}, n[V::lanes] = {};
   for (std::int64_t r = 0; r < count; ++r) {
     g[r] = mass[r];
     m[r] = shift[r];
-    visible[r] = static_cast<T>(visibility.of(first_query + r).size());
+    n[r] = visible[r];
   }
-  const V keys = V::load(visible);
+  const V keys = V::load(n);
   const Row<V> row{.visible = keys, .shift = V::load(m)};
   const V total = V::load(g);
   const Normalizer<V> normalizer = map.normalizer(total, row);

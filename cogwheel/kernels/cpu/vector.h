@@ -19,6 +19,7 @@ struct Vector {
   HWY_INLINE Vector(Raw r) : raw(r) {}  // NOLINT: a register is a vector
   HWY_INLINE explicit Vector(T scalar) : raw(hn::Set(Tag(), scalar)) {}
 
+  static HWY_INLINE Vector constant(double x) { return Vector(static_cast<T>(x)); }
   static HWY_INLINE Vector load(const T* from) { return hn::LoadU(Tag(), from); }
   HWY_INLINE void store(T* to) const { hn::StoreU(raw, Tag(), to); }
 
@@ -59,17 +60,29 @@ struct Vector {
       return exp_double(x);
   }
 
+  // tanh within 3 ulp for float and 4 for double, also near 0; ±1 at the infinities, NaN kept.
+  static HWY_INLINE Vector tanh(Vector x) {
+    Vector result;
+    if constexpr (sizeof(T) == 4)
+      result = tanh_float(x);
+    else
+      result = hn::Tanh(Tag(), zero_for_nan(x).raw);
+    return select(x == x, result, x);
+  }
+
  private:
+  // exp(x) = 2^n (1 + rest), with n in the low bits of `shifted`.
+  struct Reduced {
+    Vector rest, shifted;
+  };
+
   // exp within 1 ulp for normal results; 0 below the smallest normal number, infinity above the largest, NaN kept.
   //
   // x = n ln2 + r with n the nearest integer, ln2 in two parts so that n·ln2_high is exact for |n| < 2^9, and
   // exp(r) = 1 + r + r²(c0 + … + c4 r⁴) with minimax coefficients of the relative error on |r| ≤ ln2/2 (Remez
   // exchange at 40 digits, largest error 3.1e-9). 2^n enters through the exponent bits.
-  static HWY_INLINE Vector exp_float(Vector x) {
-    const hn::RebindToSigned<Tag> integers;
-    const Vector lowest(-87.33654475f), highest(88.72283905f);
+  static HWY_INLINE Reduced reduced(Vector bounded) {
     const Vector rounder(12582912.0f);  // 1.5 · 2^23: adding it leaves the nearest integer in the low bits
-    const Vector bounded = max(lowest, min(highest, x));
     const Vector shifted = fma(bounded, Vector(1.44269504088896341f), rounder);
     const Vector n = shifted - rounder;
     Vector r = fma(n, Vector(-0.693359375f), bounded);
@@ -78,8 +91,14 @@ struct Vector {
     p = fma(p, r, Vector(4.1668391e-2f));
     p = fma(p, r, Vector(1.6666520e-1f));
     p = fma(p, r, Vector(4.9999993e-1f));
-    p = fma(p, r * r, r);
-    p = p + Vector(1.0f);
+    return {.rest = fma(p, r * r, r), .shifted = shifted};
+  }
+
+  static HWY_INLINE Vector exp_float(Vector x) {
+    const hn::RebindToSigned<Tag> integers;
+    const Vector lowest(-87.33654475f), highest(88.72283905f);
+    const auto [rest, shifted] = reduced(max(lowest, min(highest, x)));
+    const Vector p = rest + Vector(1.0f);
     // n = 128 fits into the exponent because r < 0, hence p < 1, at every x ≤ highest.
     const Vector scaled = hn::BitCast(
         Tag(), hn::Add(hn::BitCast(integers, p.raw), hn::ShiftLeft<23>(hn::BitCast(integers, shifted.raw))));
@@ -87,11 +106,26 @@ struct Vector {
     return select(x < lowest, Vector(T(0)), result);
   }
 
+  // (e − 1)/(e + 1) with e = exp(2|x|). e − 1 is made of the rest, which is accurate near 0 where e itself has lost x.
+  // At |x| = 10 the quotient rounds to 1.
+  static HWY_INLINE Vector tanh_float(Vector x) {
+    const hn::RebindToSigned<Tag> integers;
+    const Vector magnitude = min(Vector(10.0f), abs(x));
+    const auto [rest, shifted] = reduced(magnitude + magnitude);
+    const auto exponent = hn::Add(hn::BitCast(integers, shifted.raw), hn::Set(integers, 127));
+    const Vector power = hn::BitCast(Tag(), hn::ShiftLeft<23>(exponent));  // 2^n
+    const Vector less_one = fma(power, rest, power - Vector(1.0f));
+    return copysign(less_one / (less_one + Vector(2.0f)), x);
+  }
+
+  // Highway's functions of doubles make integers of their argument, which has no meaning for a NaN.
+  static HWY_INLINE Vector zero_for_nan(Vector x) { return select_or_zero(x == x, x); }
+
   // Highway's exp has no NaN and no infinity of its own.
   static HWY_INLINE Vector exp_double(Vector x) {
     const Vector highest(T(709.782712893384));
-    const Vector result =
-        select(x > highest, Vector(std::numeric_limits<T>::infinity()), hn::Exp(Tag(), min(highest, x).raw));
+    const Vector exponential = hn::Exp(Tag(), min(highest, zero_for_nan(x)).raw);
+    const Vector result = select(x > highest, Vector(std::numeric_limits<T>::infinity()), exponential);
     return select(x == x, result, x);
   }
 };

@@ -7,31 +7,35 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/evaluate/presets.h"
 #include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/models/language_model_form.h"
 
 namespace cogwheel {
 namespace {
 
-LanguageModelOptions model(const Preset& preset, std::string_view mechanism, std::int64_t vocabulary) {
+LanguageModelOptions model(const Preset& preset, std::string_view mechanism, std::int64_t vocabulary,
+                           std::string_view form = "gpt") {
   LanguageModelOptions options = preset.model;
+  set_form(options, form);
   options.mechanism = mechanism;
   options.vocabulary = vocabulary;
   return options;
 }
 
-// Every pair of mechanisms at every preset, whichever is the baseline.
+// Every pair of mechanisms at every preset and in every form, whichever is the baseline.
 TEST(Matching, ParametersWithinOnePercent) {
   for (const Preset& preset : presets())
-    for (const std::int64_t vocabulary : {65, 256, 1500})
-      for (const Mechanism& base : mechanisms())
-        for (const Mechanism& other : mechanisms()) {
-          const std::int64_t target = parameter_count(model(preset, base.description.name, vocabulary));
-          const LanguageModelOptions matched =
-              match_parameters(model(preset, other.description.name, vocabulary), target);
-          const double deviation =
-              std::abs(static_cast<double>(parameter_count(matched)) / static_cast<double>(target) - 1);
-          EXPECT_LE(deviation, parameter_tolerance)
-              << preset.name << ": " << other.description.name << " to " << base.description.name;
-        }
+    for (const std::string& form : form_names())
+      for (const std::int64_t vocabulary : {65, 256, 1500})
+        for (const Mechanism& base : mechanisms())
+          for (const Mechanism& other : mechanisms()) {
+            const std::int64_t target = parameter_count(model(preset, base.description.name, vocabulary, form));
+            const LanguageModelOptions matched =
+                match_parameters(model(preset, other.description.name, vocabulary, form), target);
+            const double deviation =
+                std::abs(static_cast<double>(parameter_count(matched)) / static_cast<double>(target) - 1);
+            EXPECT_LE(deviation, parameter_tolerance)
+                << preset.name << ", " << form << ": " << other.description.name << " to " << base.description.name;
+          }
 }
 
 TEST(Matching, SymmetricWidensItsFeedForward) {

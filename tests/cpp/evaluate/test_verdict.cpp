@@ -48,6 +48,19 @@ TEST(Verdict, NamesTheBetterTheWorseAndTheOpen) {
             "character; symmetric does worse, by 0.016, and differential cannot be told apart from softmax.");
 }
 
+TEST(Verdict, KeepsTheCapitalsOfNames) {
+  Comparison comparison;
+  for (const auto& [title, expected] : std::map<std::string, std::string>{{"Cog", "Cog"},
+                                                                          {"Softmax off by one", "softmax off by one"},
+                                                                          {"ReLU by count", "ReLU by count"},
+                                                                          {"Squared ReLU", "squared ReLU"},
+                                                                          {"ConSmax", "ConSmax"},
+                                                                          {"Differential Cog", "differential Cog"}}) {
+    comparison.mechanisms = {{.name = "a", .title = title}};
+    EXPECT_EQ(name_in_sentence(comparison, "a"), expected);
+  }
+}
+
 TEST(Verdict, SeveralBetter) {
   EXPECT_EQ(verdict(comparison_of({symmetric, softmax, cog})),
             "On this text and budget Cog (by 0.036 nats per character) and softmax (by 0.016) predict unseen text "

@@ -14,6 +14,8 @@
 namespace cogwheel {
 namespace {
 
+constexpr double sigma = 10;
+
 // One call: two batch entries, four query heads over two key heads, odd sizes that leave tails everywhere.
 struct Call {
   PairwiseShape shape{.batch = 2,
@@ -27,6 +29,7 @@ struct Call {
   Visibility visibility{.keys = 83, .causal = true, .diagonal = 5, .window = 40};
   double scale = 0.3;
   std::vector<double> query, key, value, gradient, theta;
+  std::vector<double> centers;  // of Gaussian windows; empty: none
 
   Call() {
     std::mt19937 random(7);
@@ -40,8 +43,6 @@ struct Call {
     fill(value, shape.batch * shape.value_heads * shape.keys * shape.value_dim);
     fill(gradient, shape.batch * shape.query_heads * shape.queries * shape.value_dim);
     fill(theta, shape.query_heads);
-    // SinkSoftmax and ShiftedSigmoid hold their scalar in float lanes.
-    for (double& t : theta) t = static_cast<float>(t);
   }
 };
 
@@ -89,7 +90,7 @@ HeadsView<T> view(T* data, std::int64_t heads, std::int64_t rows, std::int64_t w
   return {data, heads * rows * width, rows * width, width};
 }
 
-Result run(const Call& call, const PairwiseKernel<double>& kernel, bool learnable, const Executor& executor) {
+Result run(const Call& call, const PairwiseKernel<double>& kernel, const Executor& executor) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const PairwiseShape& s = call.shape;
   Result result{std::vector<double>(call.gradient.size(), nan), std::vector<double>(call.query.size(), nan),
@@ -98,9 +99,13 @@ Result run(const Call& call, const PairwiseKernel<double>& kernel, bool learnabl
   std::vector<double> shift(static_cast<std::size_t>(s.batch * s.query_heads * s.queries), nan), mass = shift;
   const auto describe = [&](PairwiseProblem<double>& problem) {
     problem.shape = s;
-    problem.visibility = call.visibility;
+    problem.visibility.rule = call.visibility;
+    if (!call.centers.empty()) {
+      problem.modifiers.centers = call.centers.data();
+      problem.modifiers.sigma = sigma;
+    }
     problem.scale = call.scale;
-    problem.parameters = learnable ? call.theta.data() : nullptr;
+    problem.parameters = call.theta.data();
     problem.query = view(call.query.data(), s.query_heads, s.queries, s.head_dim);
     problem.key = view(call.key.data(), s.value_heads, s.keys, s.head_dim);
     problem.value = view(call.value.data(), s.value_heads, s.keys, s.value_dim);
@@ -128,7 +133,7 @@ Result run(const Call& call, const PairwiseKernel<double>& kernel, bool learnabl
 
 void expect_agrees(Call call, const PairwiseKernel<double>& kernel, const Dense& dense, const Window& window,
                    bool learnable) {
-  const Result result = run(call, kernel, learnable, SerialExecutor());
+  const Result result = run(call, kernel, SerialExecutor());
   std::vector<double> expected;
   dense_loss(call, dense, window, &expected);
   for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(result.output[i], expected[i], 1e-7) << "output " << i;
@@ -169,17 +174,27 @@ TEST_P(Engine, SinkTakesPartInTheShiftAndLearns) {
     for (double s : scores) weights.push_back(std::exp(s) / total);
     return weights;
   };
-  expect_agrees(Call(), GetParam()->sink_softmax, dense, no_window, true);
+  expect_agrees(Call(), GetParam()->softmax_off_by_one, dense, no_window, true);
 }
 
-TEST_P(Engine, ServesMapsWithoutMassOrEnergyAndWithRowConstants) {
+TEST_P(Engine, ServesMapsWithoutMassOrEnergy) {
   const Dense dense = [](const std::vector<double>& scores, double shift) {
     std::vector<double> weights;
-    for (double s : scores)
-      weights.push_back(1 / (1 + std::exp(-(s + shift - std::log(static_cast<double>(scores.size()))))));
+    for (double s : scores) weights.push_back(1 / (1 + std::exp(-(s + shift))));
     return weights;
   };
-  expect_agrees(Call(), GetParam()->shifted_sigmoid, dense, no_window, true);
+  expect_agrees(Call(), GetParam()->sigmoid, dense, no_window, true);
+}
+
+TEST_P(Engine, TellsMapsHowManyKeysARowSees) {
+  Call call;
+  for (double& t : call.theta) t = std::numeric_limits<double>::quiet_NaN();  // the default shift, −log(visible keys)
+  const Dense dense = [](const std::vector<double>& scores, double) {
+    std::vector<double> weights;
+    for (double s : scores) weights.push_back(1 / (1 + static_cast<double>(scores.size()) * std::exp(-s)));
+    return weights;
+  };
+  expect_agrees(call, GetParam()->sigmoid, dense, no_window, false);
 }
 
 TEST_P(Engine, MultipliesAfterTheMapAndNeverInTheMass) {
@@ -190,9 +205,15 @@ TEST_P(Engine, MultipliesAfterTheMapAndNeverInTheMass) {
     for (double s : scores) weights.push_back(std::exp(s) / total);
     return weights;
   };
+  Call call;
+  for (std::int64_t head = 0; head < call.shape.batch * call.shape.query_heads; ++head)
+    for (std::int64_t i = 0; i < call.shape.queries; ++i) call.centers.push_back(static_cast<double>(i) + 0.25);
   expect_agrees(
-      Call(), GetParam()->windowed_softmax, dense,
-      [](std::int64_t i, std::int64_t j) { return std::exp(-static_cast<double>((j - i) * (j - i)) / gaussian_width); },
+      call, GetParam()->softmax, dense,
+      [](std::int64_t i, std::int64_t j) {
+        const double distance = static_cast<double>(j - i) - 0.25;
+        return std::exp(-distance * distance / (2 * sigma * sigma));
+      },
       false);
 }
 
@@ -201,7 +222,7 @@ TEST_P(Engine, VeryNegativeScoresLeaveEverythingToTheSink) {
   for (double& t : call.theta) t = 0;
   for (double& q : call.query) q = std::abs(q) * 1e3;
   for (double& k : call.key) k = -std::abs(k);
-  for (double value : run(call, GetParam()->sink_softmax, true, SerialExecutor()).output)
+  for (double value : run(call, GetParam()->softmax_off_by_one, SerialExecutor()).output)
     ASSERT_LT(std::abs(value), 1e-20);
 }
 
@@ -225,9 +246,9 @@ TEST_P(Engine, GivesTheSameBitsForAnyNumberAndOrderOfWorkers) {
   call.key.resize(call.key.size() / 2);
   call.value.resize(call.value.size() / 2);
   call.gradient.resize(call.gradient.size() / 2);
-  const Result serial = run(call, GetParam()->sink_softmax, true, SerialExecutor());
+  const Result serial = run(call, GetParam()->softmax_off_by_one, SerialExecutor());
   for (int workers : {2, 3, 64}) {
-    const Result other = run(call, GetParam()->sink_softmax, true, ReversedExecutor(workers));
+    const Result other = run(call, GetParam()->softmax_off_by_one, ReversedExecutor(workers));
     EXPECT_EQ(serial.output, other.output);
     EXPECT_EQ(serial.query, other.query);
     EXPECT_EQ(serial.key, other.key);

@@ -7,15 +7,27 @@
 
 namespace cogwheel {
 
-// The Gaussian window that the tests put into the multiplier: w = exp(−(j − i)²/200), whatever the head.
-inline constexpr double gaussian_width = 200;
+// The pieces of the additive score with the vectors of a tile counted in keys, a multiple of 16.
+template <class T>
+struct AdditiveScoreUnderTest {
+  // query [rows][inner], panel [inner][64], weight [inner] → scores [rows][64]
+  void (*scores)(std::int64_t rows, std::int64_t keys, std::int64_t inner, const T* query, const T* panel,
+                 const T* weight, T* scores);
+  // Adds to query_gradient [rows][inner], key_gradient_panel [inner][64] and weight_gradient [inner].
+  void (*add_gradients)(std::int64_t rows, std::int64_t keys, std::int64_t inner, const T* query, const T* panel,
+                        const T* weight, const T* score_gradients, T* query_gradient, T* key_gradient_panel,
+                        double* weight_gradient);
+};
 
 struct EngineUnderTest {
   std::string_view isa;
   void (*exp_float)(const float* from, std::size_t count, float* to);
   void (*exp_double)(const double* from, std::size_t count, double* to);
-  PairwiseKernel<double> sink_softmax, shifted_sigmoid, windowed_softmax;
-  PairwiseKernel<float> sink_softmax_float;
+  void (*tanh_float)(const float* from, std::size_t count, float* to);
+  void (*tanh_double)(const double* from, std::size_t count, double* to);
+  AdditiveScoreUnderTest<float> additive_float;
+  AdditiveScoreUnderTest<double> additive_double;
+  PairwiseKernel<double> softmax, softmax_off_by_one, sigmoid;
 };
 
 }  // namespace cogwheel

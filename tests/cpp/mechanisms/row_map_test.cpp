@@ -16,12 +16,12 @@ class RowMapTest : public ::testing::Test {};
 struct None {};
 using RowMaps = ::testing::Types<
 #define ROW_MAP(identifier, Map) Map,
-#define MIXTURE(identifier, Mixture)
-#define TIED(identifier, Layer)
+#define FORM(identifier, Form)
+#define DENSE(identifier, Form)
 #include "cogwheel/mechanisms/mechanisms.def"
 #undef ROW_MAP
-#undef MIXTURE
-#undef TIED
+#undef FORM
+#undef DENSE
     None>;
 TYPED_TEST_SUITE(RowMapTest, RowMaps);
 

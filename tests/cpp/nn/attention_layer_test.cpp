@@ -13,9 +13,14 @@ namespace {
 
 constexpr std::int64_t batch = 2, tokens = 7, width = 32, heads = 4, head_dim = width / heads;
 
-AttentionLayer make_layer(const std::string& mechanism, std::int64_t layer = 2, bool bias = true) {
-  AttentionLayer attention(
-      AttentionLayerOptions{.width = width, .heads = heads, .mechanism = mechanism, .layer = layer, .bias = bias});
+AttentionLayer make_layer(const std::string& mechanism, std::int64_t layer = 2, bool bias = true,
+                          std::int64_t first_lambda_depth = 0) {
+  AttentionLayer attention(AttentionLayerOptions{.width = width,
+                                                 .heads = heads,
+                                                 .mechanism = mechanism,
+                                                 .layer = layer,
+                                                 .first_lambda_depth = first_lambda_depth,
+                                                 .bias = bias});
   attention->initialize(WeightInitializer(7), "attention", 0.5, 0.5);
   attention->to(at::kDouble);
   return attention;
@@ -100,8 +105,52 @@ TEST(AttentionLayer, DifferentialHalvesItsHeadsAndNormalisesEach) {
   }
 }
 
+TEST(AttentionLayer, DifferentialOverAnotherMapWithTiedKeys) {
+  for (const std::string mechanism : {"differential_cog", "differential_symmetric", "differential_symmetric_cog"}) {
+    const bool tied = mechanism.find("symmetric") != std::string::npos;
+    const bool cog = mechanism.find("cog") != std::string::npos;
+    AttentionLayer layer = make_layer(mechanism, 1);
+    const auto parameters = layer->named_parameters();
+    const at::Tensor x = input();
+    const auto parts = linear(layer, tied ? "query_value" : "query_key_value", x).chunk(tied ? 2 : 3, -1);
+    const at::Tensor query = heads_of(parts[0], heads), key = tied ? query : heads_of(parts[1], heads);
+    const at::Tensor score = scores(query, key);
+    const at::Tensor both =
+        (cog ? cog_weights(score) : softmax_weights(score)).reshape({batch, heads / 2, 2, tokens, tokens});
+    const double lambda_init = 0.8 - 0.6 * std::exp(-0.3);
+    const at::Tensor lambda = (parameters["lambda_query1"] * parameters["lambda_key1"]).sum().exp() -
+                              (parameters["lambda_query2"] * parameters["lambda_key2"]).sum().exp() + lambda_init;
+    const at::Tensor weights = both.select(2, 0) - lambda * both.select(2, 1);
+    at::Tensor output = weights.matmul(heads_of(parts.back(), heads / 2));
+    output = output / (output.square().mean(-1, true) + 1e-5).sqrt() * parameters["head_norm"] * (1 - lambda_init);
+    EXPECT_TRUE(at::allclose(layer(x), linear(layer, "output", joined(output)), 1e-9, 1e-11)) << mechanism;
+    EXPECT_TRUE(at::allclose(layer->weights(x), weights, 1e-9, 1e-11)) << mechanism;
+  }
+}
+
+TEST(AttentionLayer, LambdaStartsByEitherIndexing) {
+  for (const auto& [first, expected] : {std::pair{0, std::vector{0.20, 0.36, 0.47, 0.56, 0.62, 0.67}},
+                                        std::pair{1, std::vector{0.36, 0.47, 0.56, 0.62, 0.67, 0.70}}})
+    for (std::int64_t depth = 0; depth < 6; ++depth) {
+      AttentionLayer layer = make_layer("differential", depth, true, first);
+      const torch::NoGradGuard no_grad;
+      for (const char* name : {"lambda_query1", "lambda_query2"}) layer->named_parameters()[name].zero_();
+      EXPECT_NEAR(layer->lambda()->item<double>(), expected[static_cast<std::size_t>(depth)], 0.005) << depth;
+    }
+}
+
+// Every entry over softmax, and some over another map: learnable scalars, cosines and a sign among them.
+std::vector<std::string> layer_names() {
+  auto names = mechanism_names();
+  for (const char* name :
+       {"differential_cog", "differential_consmax", "differential_norm", "centered_softmax_off_by_one", "symmetric_cog",
+        "symmetric_sigmoid", "differential_symmetric_consmax"})
+    names.emplace_back(name);
+  return names;
+}
+
 TEST(AttentionLayer, EveryParameterLearns) {
-  for (const auto& mechanism : mechanism_names()) {
+  for (const auto& mechanism : layer_names()) {
     AttentionLayer layer = make_layer(mechanism);
     layer(input()).square().sum().backward();
     for (const auto& parameter : layer->named_parameters())
@@ -112,8 +161,29 @@ TEST(AttentionLayer, EveryParameterLearns) {
   }
 }
 
+TEST(AttentionLayer, DropsWeights) {
+  const at::Tensor x = input();
+  for (const std::string mechanism : {"softmax", "cog", "centered", "symmetric", "differential"}) {
+    AttentionLayer layer = make_layer(mechanism);
+    const torch::NoGradGuard no_grad;
+    const Dropout dropout(0.5, 3);
+    EXPECT_TRUE(layer(x, Dropout(0, 3)).equal(layer(x))) << mechanism;
+    EXPECT_TRUE(layer(x, dropout).equal(layer(x, dropout))) << mechanism;
+    EXPECT_FALSE(layer(x, dropout).equal(layer(x, dropout.part(1)))) << mechanism;
+    EXPECT_TRUE(layer->weights(x).equal(make_layer(mechanism)->weights(x))) << mechanism;
+    // The first token has one weight, dropped or doubled: its heads' outputs are 0 or twice what they were.
+    if (mechanism != "softmax") continue;
+    const auto parts = linear(layer, "query_key_value", x).chunk(3, -1);
+    const auto output = layer->named_parameters();
+    const at::Tensor heads_out = at::linalg_solve(
+        output["output.weight"], (layer(x, dropout).select(1, 0) - output["output.bias"]).t());  // [width, batch]
+    const at::Tensor ratio = heads_out.t() / parts[2].select(1, 0);
+    EXPECT_TRUE(((ratio.abs() < 1e-6) | ((ratio - 2).abs() < 1e-6)).all().item<bool>()) << ratio;
+  }
+}
+
 TEST(AttentionLayer, CountsItsParametersWithoutBuilding) {
-  for (const auto& mechanism : mechanism_names())
+  for (const auto& mechanism : layer_names())
     for (const bool bias : {false, true}) {
       std::int64_t count = 0;
       for (const auto& parameter : make_layer(mechanism, 0, bias)->parameters()) count += parameter.numel();
@@ -137,6 +207,8 @@ TEST(AttentionLayer, RefusesWhatCannotBe) {
   refuse({.width = 32, .heads = 5}, "a divisor of the width (32), got 5");
   refuse({.width = 32, .heads = 8}, "8 to 256, got 4");
   refuse({.width = 24, .heads = 3, .mechanism = "differential"}, "an even number for differential, got 3");
+  refuse({.width = 24, .heads = 3, .mechanism = "differential_symmetric_cog"}, "an even number for differential_symm");
+  refuse({.width = 32, .heads = 4, .first_lambda_depth = 2}, "first_lambda_depth: expected 0 or 1, got 2");
 }
 
 TEST(WeightInitializer, DependsOnSeedAndNameAlone) {

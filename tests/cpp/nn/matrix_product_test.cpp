@@ -53,5 +53,48 @@ TEST(MatrixProduct, TakesAnyLeadingShape) {
   EXPECT_EQ(matrix_product(torch::randn({2, 3, 5, 16}), weight).sizes(), at::IntArrayRef({2, 3, 5, 4}));
 }
 
+at::Tensor rounded(const at::Tensor& x) { return x.to(at::kBFloat16).to(at::kDouble); }
+
+// What bfloat16 may add to a product whose operands it holds: one rounding of the result, 2⁻⁸ of it at most.
+void expect_rounded_product(const at::Tensor& got, const at::Tensor& expected, const char* what) {
+  ASSERT_EQ(got.scalar_type(), at::kFloat) << what;
+  EXPECT_TRUE(at::allclose(got.to(at::kDouble), expected, 0x1p-8, 1e-3)) << what;
+  EXPECT_TRUE(got.equal(got.to(at::kBFloat16).to(at::kFloat))) << what;
+}
+
+TEST(BFloat16Products, RoundOperandsAndResultInBothDirections) {
+  for (const bool biased : {false, true}) {
+    const Inputs inputs = make_inputs(at::kFloat, biased);
+    at::Tensor output;
+    {
+      const BFloat16Products products;
+      output = matrix_product(inputs.x, inputs.weight, inputs.bias);
+    }
+    const at::Tensor upstream = torch::randn(output.sizes());
+    output.backward(upstream);  // outside the guard: what was rounded forward is rounded back
+    const at::Tensor x = rounded(inputs.x.detach()).flatten(0, 1), weight = rounded(inputs.weight.detach()),
+                     gradient = rounded(upstream).flatten(0, 1);
+    at::Tensor expected = x.matmul(weight.t());
+    if (biased) expected = expected + rounded(inputs.bias.detach());
+    expect_rounded_product(output.detach().flatten(0, 1), expected, "output");
+    expect_rounded_product(inputs.x.grad().flatten(0, 1), gradient.matmul(weight), "gradient of x");
+    expect_rounded_product(inputs.weight.grad(), gradient.t().matmul(x), "gradient of the weight");
+    if (biased) expect_rounded_product(inputs.bias.grad(), gradient.sum(0), "gradient of the bias");
+  }
+}
+
+TEST(BFloat16Products, EndWithTheirGuardAndLeaveDoublesAlone) {
+  const Inputs single = make_inputs(at::kFloat, false), doubles = make_inputs(at::kDouble, false);
+  const at::Tensor before = matrix_product(single.x, single.weight), exact = matrix_product(doubles.x, doubles.weight);
+  {
+    const BFloat16Products products;
+    EXPECT_FALSE(matrix_product(single.x, single.weight).equal(before));
+    EXPECT_TRUE(matrix_product(doubles.x, doubles.weight).equal(exact));
+    const BFloat16Products none(false);
+    EXPECT_TRUE(matrix_product(single.x, single.weight).equal(before));
+  }
+  EXPECT_TRUE(matrix_product(single.x, single.weight).equal(before));
+}
+
 }  // namespace
 }  // namespace cogwheel

@@ -70,8 +70,15 @@ TEST(SafeTensors, RefusesADamagedFile) {
 TEST(Checkpoint, GoesOnBitForBit) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "checkpoint";
-  for (const std::string mechanism : {"cog", "differential"}) {
-    TrainingRun unbroken = tiny_run(mechanism), first = tiny_run(mechanism), resumed = tiny_run(mechanism);
+  LanguageModelOptions dropped = tiny_llama("cog");
+  dropped.dropout = 0.2;
+  TrainingOptions half = tiny_training();
+  half.precision = "bf16";
+  const std::vector<std::pair<LanguageModelOptions, TrainingOptions>> cases = {
+      {tiny_model("cog"), tiny_training()}, {tiny_model("differential"), tiny_training()}, {dropped, half}};
+  for (const auto& [model, training] : cases) {
+    TrainingRun unbroken(model, training, tiny_data()), first(model, training, tiny_data()),
+        resumed(model, training, tiny_data());
     std::vector<double> unbroken_losses, resumed_losses;
     const auto collect = [](std::vector<double>& losses) {
       return [&losses](const StepReport& report) {
@@ -88,8 +95,8 @@ TEST(Checkpoint, GoesOnBitForBit) {
     EXPECT_EQ(resumed.steps_done(), 11);
     EXPECT_EQ(resumed.last_train_loss(), first.last_train_loss());
     resumed.train({.report = collect(resumed_losses), .checkpoint = {}});
-    EXPECT_TRUE(same_weights(unbroken, resumed)) << mechanism;
-    EXPECT_EQ(unbroken_losses, resumed_losses) << mechanism;
+    EXPECT_TRUE(same_weights(unbroken, resumed)) << model.mechanism;
+    EXPECT_EQ(unbroken_losses, resumed_losses) << model.mechanism;
     EXPECT_EQ(unbroken.last_held_out_loss(), resumed.last_held_out_loss());
     EXPECT_EQ(unbroken.best_held_out_loss(), resumed.best_held_out_loss());
   }
@@ -101,6 +108,12 @@ TEST(Checkpoint, LeavesTheRunAloneWhereItIsRefused) {
   other.step();
   other.save(folder.path() / "other");
   EXPECT_THROW(same.load(folder.path() / "other"), Error);
+  LanguageModelOptions halves = tiny_llama();
+  TrainingRun interleaved(halves, tiny_training(), tiny_data());
+  halves.position = "rotary_halves";
+  TrainingRun by_halves(halves, tiny_training(), tiny_data());
+  interleaved.save(folder.path() / "interleaved");
+  EXPECT_THROW(by_halves.load(folder.path() / "interleaved"), Error);
   run.step();
   run.save(folder.path() / "whole");
   const std::string whole = read_file(folder.path() / "whole");

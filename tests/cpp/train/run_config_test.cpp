@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/data/atomic_file.h"
+#include "cogwheel/train/config_table.h"
 #include "data/temporary_folder.h"
 
 namespace cogwheel {
@@ -56,6 +58,23 @@ TEST(RunConfig, WritesEverythingSoThatItComesBack) {
   EXPECT_EQ(parse_config(text).name, config.name);
 }
 
+TEST(RunConfig, EveryKeyIsDocumented) {
+  RunConfig config;
+  const std::string page = read_file(COGWHEEL_DOCS "/configuration.md");
+  for (const auto& field : config_fields(config))
+    EXPECT_NE(page.find("| `" + field.key + "`"), std::string::npos) << field.key;
+}
+
+TEST(RunConfig, EveryExperimentIsOne) {
+  std::size_t found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(COGWHEEL_EXPERIMENTS)) {
+    if (entry.path().extension() != ".toml") continue;
+    EXPECT_NO_THROW(load_config(entry.path())) << entry.path();
+    ++found;
+  }
+  EXPECT_GE(found, 2u);
+}
+
 TEST(RunConfig, NamesTheNearestKeys) {
   expect_usage_error([] { parse_config("[model]\nwidht = 3", "my.toml"); },
                      "my.toml: key: expected model.width (the nearest of");
@@ -77,25 +96,75 @@ TEST(RunConfig, NamesTheTypeThatItExpected) {
 TEST(RunConfig, ChecksEachValue) {
   expect_usage_error([] { parse_config("[model]\nheads = 5"); }, "a divisor of the width (128), got 5");
   expect_usage_error([] { parse_config("[model]\nmechanism = \"sotfmax\""); }, "softmax");
+  expect_usage_error([] { parse_config("[model]\nposition = \"rotaty\""); },
+                     "model.position: expected rotary (the nearest");
+  expect_usage_error([] { parse_config("[model]\nnorm = \"batch\""); },
+                     "model.norm: expected one of layer, rms, got batch");
+  expect_usage_error([] { parse_config("[model]\nactivation = \"tanh\""); },
+                     "model.activation: expected one of gelu, swiglu, got tanh");
+  expect_usage_error([] { parse_config("[model]\ndropout = 1"); },
+                     "model.dropout: expected at least 0 and below 1, got 1");
+  expect_usage_error([] { parse_config("[model]\ndropout = nan"); }, "below 1, got nan");
+  expect_usage_error([] { parse_config("[model]\nfirst_lambda_depth = 2"); }, "first_lambda_depth: expected 0 or 1");
+  expect_usage_error([] { parse_config("[model]\nrotary_base = 1"); }, "model.rotary_base: expected above 1, got 1");
+  expect_usage_error([] { parse_config("[model]\nkey_value_heads = 3"); }, "a divisor of the heads (4), got 3");
+  expect_usage_error([] { parse_config("[model]\nkey_value_heads = -1"); },
+                     "model.key_value_heads: expected at least 0");
+  expect_usage_error([] { parse_config("[model]\nwidth = 36\nposition = \"rotary\""); },
+                     "model.position: expected learned for an odd head_dim (9), got rotary");
+  expect_usage_error([] { parse_config("[training]\nprecision = \"fp16\""); }, "training.precision: expected fp32");
   expect_usage_error([] { parse_config("[training]\nsteps = 0"); }, "training.steps: expected at least 1, got 0");
   expect_usage_error([] { parse_config("[data]\ntokenizer = \"word\""); }, "data.tokenizer: expected");
   expect_usage_error([] { parse_config("name = \"a/b\""); }, "name: expected a name for a folder");
 }
 
+TEST(RunConfig, AFormSetsWhatNothingElseSays) {
+  const RunConfig config = parse_config(R"(
+    [model]
+    activation = "gelu"
+    form = "llama"
+    tied_head = true
+    width = 96
+  )");
+  EXPECT_EQ(config.model.activation, "gelu");
+  EXPECT_TRUE(config.model.tied_head);
+  EXPECT_EQ(config.model.norm, "rms");
+  EXPECT_EQ(config.model.position, "rotary");
+  EXPECT_EQ(config.model.width, 96);
+  // Written out key by key, so that a reader needs to know no form.
+  const std::string text = to_toml(config);
+  EXPECT_EQ(text.find("form ="), std::string::npos);
+  EXPECT_EQ(to_toml(parse_config(text)), text);
+
+  RunConfig overridden;
+  set_options(overridden, {"model.form=llama"});
+  set_options(overridden, {"model.position=rotary_halves"});
+  EXPECT_EQ(overridden.model.activation, "swiglu");
+  EXPECT_EQ(overridden.model.position, "rotary_halves");
+  set_options(overridden, {"model.form=gpt"});
+  EXPECT_EQ(to_toml(overridden), to_toml(RunConfig{}));
+  expect_usage_error([&] { set_options(overridden, {"model.form=lama"}); }, "model.form: expected llama (the nearest");
+  expect_usage_error([] { parse_config("[model]\nform = 3"); }, "model.form: expected a string, got 3");
+}
+
 TEST(RunConfig, TakesOverrides) {
   RunConfig config;
-  set_option(config, "training.steps=12");
-  set_option(config, "model.mechanism=cog");
-  set_option(config, "data.text=one.txt");
-  set_option(config, "model.bias=true");
+  set_options(config, {"training.steps=12"});
+  set_options(config, {"model.mechanism=cog"});
+  set_options(config, {"data.text=one.txt"});
+  set_options(config, {"model.bias=true"});
   EXPECT_EQ(config.training.steps, 12);
   EXPECT_EQ(config.model.mechanism, "cog");
   EXPECT_EQ(config.data.text, std::vector<std::string>{"one.txt"});
-  set_option(config, R"(data.text=["a", "b"])");
+  set_options(config, {R"(data.text=["a", "b"])"});
   EXPECT_EQ(config.data.text.size(), 2u);
-  expect_usage_error([&] { set_option(config, "training.step=3"); }, "training.steps");
-  expect_usage_error([&] { set_option(config, "training.steps"); }, "--set: expected key=value");
-  expect_usage_error([&] { set_option(config, "training.steps=-3"); }, "at least 1, got -3");
+  set_options(config, {"model.heads=6", "model.width=96"});
+  EXPECT_EQ(config.model.width, 96);
+  expect_usage_error([&] { set_options(config, {"model.width=192", "training.steps=0"}); }, "at least 1, got 0");
+  EXPECT_EQ(config.model.width, 96);
+  expect_usage_error([&] { set_options(config, {"training.step=3"}); }, "training.steps");
+  expect_usage_error([&] { set_options(config, {"training.steps"}); }, "--set: expected key=value");
+  expect_usage_error([&] { set_options(config, {"training.steps=-3"}); }, "at least 1, got -3");
   EXPECT_EQ(config.training.steps, 12);
 }
 

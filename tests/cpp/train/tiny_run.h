@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cogwheel/data/sha256.h"
+#include "cogwheel/models/language_model_form.h"
 #include "cogwheel/train/training_run.h"
 
 namespace cogwheel {
@@ -17,6 +18,13 @@ inline std::shared_ptr<const Dataset> tiny_data() {
 
 inline LanguageModelOptions tiny_model(const std::string& mechanism = "softmax") {
   return {.context = 16, .layers = 2, .heads = 2, .width = 32, .mechanism = mechanism};
+}
+
+inline LanguageModelOptions tiny_llama(const std::string& mechanism = "softmax") {
+  LanguageModelOptions model = tiny_model(mechanism);
+  set_form(model, "llama");
+  model.heads = 4;
+  return model;
 }
 
 inline TrainingOptions tiny_training() {

@@ -19,13 +19,80 @@ std::vector<StepReport> reports_of(TrainingRun& run) {
 }
 
 TEST(TrainingRun, LearnsWithEveryMechanism) {
-  for (const auto& mechanism : mechanism_names()) {
+  auto names = mechanism_names();
+  for (const char* name : {"differential_cog", "symmetric_cog", "differential_symmetric_cog", "centered_cog"})
+    names.emplace_back(name);
+  for (const auto& mechanism : names) {
     TrainingRun run = tiny_run(mechanism);
     const double before = run.held_out_loss();
     EXPECT_NEAR(before, std::log(run.model()->options().vocabulary), 0.1) << mechanism;
     run.train();
     EXPECT_LT(run.last_held_out_loss().value(), 0.85 * before) << mechanism;
   }
+}
+
+TEST(TrainingRun, LearnsInTheLlamaForm) {
+  for (const std::string mechanism : {"softmax", "cog", "consmax", "relu", "differential", "symmetric"})
+    for (const std::string position : {"rotary", "rotary_halves"}) {
+      LanguageModelOptions model = tiny_llama(mechanism);
+      model.position = position;
+      if (mechanism != "symmetric") model.key_value_heads = 2;
+      TrainingRun run(model, tiny_training(), tiny_data());
+      const double before = run.held_out_loss();
+      run.train();
+      EXPECT_LT(run.last_held_out_loss().value(), 0.85 * before) << mechanism << " " << position;
+    }
+}
+
+TEST(TrainingRun, LearnsInBFloat16AsInFloat) {
+  for (const LanguageModelOptions& model : {tiny_model("cog"), tiny_llama("cog")}) {
+    TrainingOptions options = tiny_training();
+    TrainingRun single(model, options, tiny_data());
+    options.precision = "bf16";
+    TrainingRun half(model, options, tiny_data()), same(model, options, tiny_data());
+    single.train();
+    half.train();
+    same.train();
+    EXPECT_NE(half.last_held_out_loss(), single.last_held_out_loss());
+    EXPECT_NEAR(half.last_held_out_loss().value(), single.last_held_out_loss().value(),
+                0.02 * single.last_held_out_loss().value());
+    EXPECT_TRUE(same_weights(half, same));
+    for (const auto& parameter : half.model()->named_parameters())
+      EXPECT_EQ(parameter.value().scalar_type(), at::kFloat) << parameter.key();
+  }
+}
+
+TEST(TrainingRun, EvaluatesInFloatWithoutDropout) {
+  LanguageModelOptions model = tiny_model();
+  TrainingRun plain(model, tiny_training(), tiny_data());
+  model.dropout = 0.5;
+  TrainingOptions options = tiny_training();
+  options.precision = "bf16";
+  TrainingRun dropped(model, options, tiny_data());
+  EXPECT_TRUE(same_weights(plain, dropped));
+  EXPECT_EQ(plain.held_out_loss(), dropped.held_out_loss());
+  EXPECT_NE(plain.step(), dropped.step());
+}
+
+TEST(TrainingRun, DropsOtherElementsAtEachStepAndTheSameForASeed) {
+  LanguageModelOptions model = tiny_model();
+  model.dropout = 0.4;
+  TrainingOptions options = tiny_training();
+  options.learning_rate = options.final_learning_rate = 1e-30;  // the weights stay
+  options.batch = 4;
+  TrainingRun first(model, options, tiny_data()), second(model, options, tiny_data());
+  options.seed = 6;
+  TrainingRun other(model, options, tiny_data());
+  const double loss = first.step();
+  EXPECT_EQ(second.step(), loss);
+  EXPECT_NE(other.step(), loss);
+  const auto windows = [&](std::int64_t step) { return training_windows(*tiny_data(), 16, 4, 5, step); };
+  const Windows one = windows(0);
+  const auto dropped_loss = [&](std::uint64_t seed) {
+    return first.model()->loss(one.inputs, one.targets, seed).item<double>();
+  };
+  EXPECT_EQ(dropped_loss(1), dropped_loss(1));
+  EXPECT_NE(dropped_loss(1), dropped_loss(2));
 }
 
 TEST(TrainingRun, RepeatsItselfBitForBit) {

@@ -1,0 +1,28 @@
+// Centred attention: weights less their mean share, so that a row may subtract.
+//
+//   A = a(QKᵀ) − 1/n over the n visible keys, with a = softmax in the paper
+//   Ali et al., "Centered Self-Attention Layers" (2023); the causal form subtracts 1/i in row i (S1-39).
+//
+// A mixture of two row maps over the same queries, keys and values. How much is subtracted depends on the length of the
+// row, not on its content. Over a map whose rows sum to 1, rows sum to 0; over any other, to that sum less 1. The mean
+// has no gradient towards scores, so ∂L/∂s is that of the map.
+#pragma once
+#include "cogwheel/mechanisms/form.h"
+
+namespace cogwheel {
+
+struct Centered {
+  static constexpr Form form{
+      .name = "centered",
+      .title = "Centred",
+      .level = "operator",
+      .parameters = "",
+      .formula = "{} - 1/n",
+      .range = "weights in [-1/n, 1 - 1/n], row sum 0",
+      .range_of_map = "1/n less than {}",
+      .citation = "Ali et al., Centered Self-Attention Layers (2023)",
+      .subtracted = "uniform",
+  };
+};
+
+}  // namespace cogwheel

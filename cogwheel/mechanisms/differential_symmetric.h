@@ -1,0 +1,29 @@
+// Differential attention with tied keys: K = Q within each of the two sub-heads.
+//
+//   A = a(Q₁Q₁ᵀ) − λ a(Q₂Q₂ᵀ), with a = softmax in the source
+//   Notes on the symmetric transformer (S4-9), which find that the difference makes up for what tying loses.
+//
+// A layer: that of differential.h (λ from four vectors, a norm per head, 1 − λ_init), whose projection makes Q₁, Q₂ and
+// V alone. It saves the width² weights of the keys, and their biases.
+#pragma once
+#include "cogwheel/mechanisms/form.h"
+
+namespace cogwheel {
+
+struct DifferentialSymmetric {
+  static constexpr Form form{
+      .name = "differential_symmetric",
+      .title = "Differential symmetric",
+      .level = "layer",
+      .parameters = "lam",
+      .formula = "{}₁ - λ {}₂ with K = Q",
+      .range = "weights in [-λ, 1], row sum 1 - λ",
+      .range_of_map = "a₁ - λ a₂, each with {}",
+      .citation = "Notes on the symmetric transformer (S4-9)",
+      .sub_heads = 2,
+      .ties_keys = true,
+      .untied = "differential",
+  };
+};
+
+}  // namespace cogwheel

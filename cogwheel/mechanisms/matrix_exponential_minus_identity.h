@@ -1,0 +1,25 @@
+// Matrix-exponential attention without the identity: exp(A) − I, the part of low rank.
+//
+//   exp(A) − I = scale · Q φ(M) Kᵀ,  M = scale · KᵀQ,  φ(x) = (exp(x) − 1)/x;  in a layer K = Q
+//   Notes on the symmetric transformer (S4-3): a function f(A) has the rank of A, at most D, once f(0) I is taken away.
+//
+// A token's own value passes only as far as its score with itself lets it. Otherwise as matrix_exponential.h says.
+#pragma once
+#include "cogwheel/mechanisms/description.h"
+
+namespace cogwheel {
+
+struct MatrixExponentialMinusIdentity {
+  static constexpr Description description{
+      .name = "matrix_exponential_minus_identity",
+      .title = "Matrix exponential minus identity",
+      .family = "matrix",
+      .level = "dense",
+      .parameters = "",
+      .formula = "exp(A) - I, A = QKᵀ/√D (of the matrix; a causal row: of the block of tokens up to its own)",
+      .range = "unbounded, of rank at most D",
+      .citation = "Notes on the symmetric transformer (S4-3)",
+  };
+};
+
+}  // namespace cogwheel

@@ -1,0 +1,39 @@
+// Uniform attention: the mean of the visible values, whatever the scores.
+//
+//   a_j = 1 / n
+//   The part that centred attention subtracts: Ali et al., "Centered Self-Attention Layers" (2023).
+//
+// f = g = 1, so no gradient reaches queries and keys, and forms of it say nothing new (form.h).
+#pragma once
+#include "cogwheel/mechanisms/contract.h"
+#include "cogwheel/mechanisms/description.h"
+#include "cogwheel/mechanisms/lane.h"
+
+namespace cogwheel {
+
+struct Uniform : NormalizedByMass {
+  static constexpr Description description{
+      .name = "uniform",
+      .title = "Uniform",
+      .family = "pairwise",
+      .level = "operator",
+      .parameters = "",
+      .formula = "1 / n",
+      .range = "weights 1/n, row sum 1",
+      .citation = "Ali et al., Centered Self-Attention Layers (2023)",
+  };
+
+  static constexpr bool reads_scores = false;
+
+  template <class V>
+  static constexpr Terms<V> terms(V, Row<V>) {
+    return {.weight = V(1), .mass = V(1)};
+  }
+
+  template <class V>
+  static constexpr Terms<V> slopes(V, Row<V>) {
+    return {.weight = V(0), .mass = V(0)};
+  }
+};
+
+}  // namespace cogwheel

@@ -1,0 +1,157 @@
+#include "cogwheel/ops/attention_options.h"
+
+#include <ATen/ops/add.h>
+#include <ATen/ops/arange.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/ranges.h"
+
+namespace cogwheel {
+namespace {
+
+std::string text(double number) {
+  std::ostringstream out;
+  out << number;
+  return out.str();
+}
+
+// What one call is about, for the messages.
+struct Call {
+  const Mechanism& mechanism;
+  const at::Tensor& query;
+  c10::SymInt batch, heads, queries, keys;  // of the output
+
+  std::string name() const { return std::string(mechanism.description.name); }
+};
+
+double scale_of(const Call& call, std::optional<double> scale) {
+  if (call.mechanism.description.score == "cosine") return 1;
+  if (!scale) return 1.0 / std::sqrt(static_cast<double>(call.query.sym_size(3).guard_int(__FILE__, __LINE__)));
+  if (!std::isfinite(*scale)) refuse("scale", "a finite number", std::to_string(*scale));
+  return *scale;
+}
+
+void check_integers(std::string_view name, const at::Tensor& tensor, const Call& call, bool also_int32) {
+  const at::ScalarType type = tensor.scalar_type();
+  if (type != at::kLong && !(also_int32 && type == at::kInt))
+    refuse(std::string(name) + " dtype", also_int32 ? "int32 or int64" : "int64", c10::toString(type));
+  check_device(name, tensor, call.query);
+}
+
+void check_bias(std::string_view name, const at::Tensor& bias, const Call& call) {
+  check_like(name, bias, call.query);
+  const c10::SymInt whole[] = {call.batch, call.heads, call.queries, call.keys};
+  bool fits = bias.dim() <= 4;
+  for (std::int64_t back = 1; fits && back <= bias.dim(); ++back)
+    fits = bias.sym_size(-back) == 1 || bias.sym_size(-back) == whole[4 - back];
+  if (!fits)
+    refuse(name, "broadcastable to " + shape_text({call.batch, call.heads, call.queries, call.keys}), shape_text(bias));
+}
+
+// The window of Luong's local attention as ranges, and the Gaussian of local-p.
+void describe_local(PairwiseOptions& options, const Call& call, const AttentionOptions& given) {
+  const double radius = *given.local_radius;
+  if (!(radius > 0) || !std::isfinite(radius)) refuse("local_radius", "a number above 0", text(radius));
+  if (given.window) refuse("local_radius", "none beside window", text(radius));
+  if (given.cu_seqlens) refuse("local_radius", "none beside cu_seqlens", text(radius));
+  const c10::SymInt diagonal = options.mask == mask::causal ? call.keys - call.queries : c10::SymInt(0);
+  at::Tensor centers;
+  if (given.local_centers) {
+    check_like("local_centers", *given.local_centers, call.query);
+    const auto& sizes = *given.local_centers;
+    if (sizes.dim() != 3 || sizes.sym_size(0) != call.batch || sizes.sym_size(1) != call.heads ||
+        sizes.sym_size(2) != call.queries)
+      refuse("local_centers", shape_text({call.batch, call.heads, call.queries}), shape_text(sizes));
+    options.centers = given.local_centers;
+    options.sigma = radius / 2;
+    centers = given.local_centers->detach();
+  } else {
+    centers = at::arange(at::Scalar(call.queries), call.query.options().dtype(at::kDouble));
+    centers = at::add(centers, at::Scalar(diagonal));
+    centers = centers.view_symint({1, 1, call.queries});
+  }
+  options.ranges = local_ranges(centers, call.keys, radius, given.causal, diagonal, given.key_lengths);
+}
+
+void describe_visibility(PairwiseOptions& options, const Call& call, const AttentionOptions& given,
+                         std::string_view causal_mask) {
+  options.mask = given.causal ? causal_mask : mask::full;
+  if (given.window) {
+    if (!given.causal) refuse("window", "causal=True beside it", "causal=False");
+    if (*given.window < 1) refuse("window", "1 or more", std::to_string(*given.window));
+    options.window = *given.window;
+  }
+  if (given.key_lengths) {
+    check_integers("key_lengths", *given.key_lengths, call, false);
+    if (given.key_lengths->dim() != 1 || given.key_lengths->sym_size(0) != call.batch)
+      refuse("key_lengths", shape_text({call.batch}) + ", one for each batch entry", shape_text(*given.key_lengths));
+    options.key_lengths = given.key_lengths;
+  }
+  if (given.cu_seqlens) {
+    check_integers("cu_seqlens", *given.cu_seqlens, call, true);
+    if (given.cu_seqlens->dim() != 1 || given.cu_seqlens->sym_size(0) < 2)
+      refuse("cu_seqlens", "[sequences + 1], at least 2 numbers", shape_text(*given.cu_seqlens));
+    if (given.key_lengths) refuse("cu_seqlens", "none beside key_lengths", shape_text(*given.cu_seqlens));
+    if (call.batch != 1) refuse("query batch", "1 beside cu_seqlens", size_text(call.batch));
+    if (call.queries != call.keys)
+      refuse("key length", size_text(call.queries) + " (as query, beside cu_seqlens)", size_text(call.keys));
+    options.ranges = packed_ranges(*given.cu_seqlens, call.queries, given.causal, options.window);
+  }
+  if (given.local_radius)
+    describe_local(options, call, given);
+  else if (given.local_centers)
+    refuse("local_centers", "local_radius beside them", shape_text(*given.local_centers));
+}
+
+void describe_modifiers(PairwiseOptions& options, const Call& call, const AttentionOptions& given) {
+  if (given.bias) {
+    check_bias("bias", *given.bias, call);
+    if (call.mechanism.description.score == "cosine")
+      refuse("bias", "none (the score of " + call.name() + " is a cosine)", shape_text(*given.bias));
+    options.bias = given.bias;
+  }
+  if (given.energy_bias) {
+    check_bias("energy_bias", *given.energy_bias, call);
+    if (!call.mechanism.has_energy)
+      refuse("energy_bias", "none (" + call.name() + " has no exponent)", shape_text(*given.energy_bias));
+    options.energy_bias = given.energy_bias;
+  }
+  if (given.alibi) {
+    if (call.mechanism.description.score == "cosine")
+      refuse("alibi", "none (the score of " + call.name() + " is a cosine)", shape_text(*given.alibi));
+    if (!at::isFloatingType(given.alibi->scalar_type()))
+      refuse("alibi dtype", "a floating-point type", c10::toString(given.alibi->scalar_type()));
+    if (given.alibi->dim() != 1 || given.alibi->sym_size(0) != call.heads)
+      refuse("alibi", shape_text({call.heads}) + ", one slope for each head", shape_text(*given.alibi));
+    if (given.alibi->requires_grad()) refuse("alibi", "slopes that need no gradient", "slopes that need one");
+    options.alibi = given.alibi->to(at::kDouble);
+  }
+  if (!(given.dropout >= 0 && given.dropout < 1))
+    refuse("dropout", "a probability from 0 to below 1", text(given.dropout));
+  if (given.dropout > 0) {
+    if (!given.seed) refuse("seed", "one int64 beside dropout", "nothing");
+    check_integers("seed", *given.seed, call, false);
+    if (given.seed->sym_numel() != 1) refuse("seed", "one int64", shape_text(*given.seed));
+    options.dropout = given.dropout;
+    options.seed = given.seed;
+  }
+}
+
+}  // namespace
+
+PairwiseOptions pairwise_options(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
+                                 const AttentionOptions& given, std::string_view causal_mask) {
+  const Call call{mechanism,         query,          query.sym_size(0), query.sym_size(1) / mechanism.sub_heads,
+                  query.sym_size(2), key.sym_size(2)};
+  PairwiseOptions options;
+  options.scale = scale_of(call, given.scale);
+  options.sub_heads = mechanism.sub_heads;
+  describe_visibility(options, call, given, causal_mask);
+  describe_modifiers(options, call, given);
+  return options;
+}
+
+}  // namespace cogwheel

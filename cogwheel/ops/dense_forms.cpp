@@ -1,0 +1,141 @@
+#include "cogwheel/ops/dense_forms.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/linalg_matrix_exp.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <cmath>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/pairwise.h"
+#include "cogwheel/ops/shared_heads.h"
+
+namespace cogwheel {
+namespace {
+
+// One call, with key and value heads repeated for the query heads that they serve.
+struct Call {
+  at::Tensor query, key, value;
+  bool causal;
+  double scale;
+};
+
+void check_square(const at::Tensor& query, const at::Tensor& key) {
+  if (query.sym_size(2) == key.sym_size(2)) return;
+  std::ostringstream expected, got;
+  expected << query.sym_size(2) << " (as query: a function of the whole matrix needs a square one)";
+  got << key.sym_size(2);
+  refuse("key length", expected.str(), got.str());
+}
+
+void check_options(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
+                   const AttentionOptions& options, std::string_view causal_mask) {
+  const std::pair<const char*, bool> given[] = {{"score", options.score != "dot"},
+                                                {"score_weight", options.score_weight.has_value()},
+                                                {"score_projection", options.score_projection.has_value()},
+                                                {"window", options.window.has_value()},
+                                                {"key_lengths", options.key_lengths.has_value()},
+                                                {"cu_seqlens", options.cu_seqlens.has_value()},
+                                                {"bias", options.bias.has_value()},
+                                                {"energy_bias", options.energy_bias.has_value()},
+                                                {"alibi", options.alibi.has_value()},
+                                                {"local_radius", options.local_radius.has_value()},
+                                                {"local_centers", options.local_centers.has_value()},
+                                                {"dropout", options.dropout != 0}};
+  for (const auto& [name, is_given] : given)
+    if (is_given)
+      refuse(name,
+             "none for " + std::string(mechanism.description.name) + ", a dense form by matrix products of dot scores",
+             "one");
+  if (options.causal && causal_mask != mask::causal) check_square(query, key);  // only then are both alignments one
+}
+
+// Σ_j scale (x_i·k_j) v_j over the keys that row i sees.
+at::Tensor linear(const Call& call, const at::Tensor& x, const at::Tensor& value) {
+  const at::Tensor scaled = x * call.scale;
+  if (!call.causal) return scaled.matmul(call.key.mT().matmul(value));
+  return scaled.matmul(call.key.mT()).tril().matmul(value);
+}
+
+// [H, terms] as one coefficient per head, [H, 1, 1].
+at::Tensor coefficient(const at::Tensor& coefficients, std::int64_t term) {
+  return coefficients.select(1, term).unsqueeze(-1).unsqueeze(-1);
+}
+
+at::Tensor polynomial(const Call& call, const MechanismParameters& parameters) {
+  const at::Tensor& coefficients = parameters.front().second;
+  const c10::SymInt heads = call.query.sym_size(1);
+  check_like("coefficients", coefficients, call.query);
+  if (coefficients.dim() != 2 || coefficients.sym_size(0) != heads || coefficients.sym_size(1) < 1) {
+    std::ostringstream expected;
+    expected << "[" << heads << ", terms], one row for each query head, from the power 0";
+    refuse("coefficients", expected.str(), shape_text(coefficients));
+  }
+  at::Tensor output = coefficient(coefficients, 0) * call.value;
+  at::Tensor x = call.query;  // row i: q_i M_iᵖ⁻¹
+  for (std::int64_t power = 1; power < coefficients.size(1); ++power) {
+    output = output + coefficient(coefficients, power) * linear(call, x, call.value);
+    if (power + 1 < coefficients.size(1)) x = linear(call, x, call.query);
+  }
+  return output;
+}
+
+// φ(M) = (exp(M) − I) M⁻¹ as a power series, which also serves a singular M: the corner of exp([[M, I], [0, 0]]).
+at::Tensor phi(const at::Tensor& m) {
+  const c10::SymInt size = m.sym_size(-1);
+  const at::Tensor above = at::cat({m, at::eye_symint(size, m.options()).expand_as(m)}, -1);
+  return at::linalg_matrix_exp(at::cat({above, at::zeros_like(above)}, -2))
+      .slice_symint(-2, 0, size)
+      .slice_symint(-1, size);
+}
+
+at::Tensor exponential_minus_identity(const Call& call) {
+  if (!call.causal) {
+    const at::Tensor m = call.scale * call.key.mT().matmul(call.query);
+    return linear(call, call.query.matmul(phi(m)), call.value);
+  }
+  // M_i, [B, H, N, D, D]: a running sum of outer products.
+  const at::Tensor m = (call.scale * call.key.unsqueeze(-1).matmul(call.query.unsqueeze(-2))).cumsum(2);
+  return linear(call, call.query.unsqueeze(-2).matmul(phi(m)).squeeze(-2), call.value);
+}
+
+// (1 + s/norm)/n over the visible keys, with the squared norm of each row or of the whole matrix.
+at::Tensor simple_norm(const Call& call, bool by_row) {
+  const c10::SymInt queries = call.query.sym_size(2), keys = call.key.sym_size(2);
+  const at::Tensor scores = call.scale * call.query.matmul(call.key.mT());
+  at::Tensor visible = at::ones_symint({queries, keys}, scores.options());
+  if (call.causal) visible = visible.tril((keys - queries).guard_int(__FILE__, __LINE__));
+  const at::Tensor squares = scores * scores;
+  const at::Tensor norm = by_row ? (squares * visible).sum(-1, true) : squares.sum({-2, -1}, true);
+  const at::Tensor share = at::where(norm > 0, scores / at::where(norm > 0, norm, 1), 0);
+  return (visible * (1 + share) / visible.sum(-1, true).clamp_min(1)).matmul(call.value);
+}
+
+}  // namespace
+
+at::Tensor dense_attention(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
+                           const at::Tensor& value, const AttentionOptions& options, std::string_view causal_mask) {
+  check_options(mechanism, query, key, options, causal_mask);
+  const c10::SymInt heads = query.sym_size(1);
+  const double root = std::sqrt(static_cast<double>(query.sym_size(3).guard_int(__FILE__, __LINE__)));
+  const Call call{query, for_query_heads(key, heads), for_query_heads(value, heads), options.causal,
+                  options.scale.value_or(1 / root)};
+  if (!std::isfinite(call.scale)) refuse("scale", "a finite number", std::to_string(call.scale));
+  const std::string_view name = mechanism.description.name;
+  if (name == "simple_norm_by_row") return simple_norm(call, true);
+  if (name == "simple_norm_by_matrix") return simple_norm(call, false);
+  check_square(query, key);
+  if (name == "polynomial") return polynomial(call, options.parameters);
+  const at::Tensor low_rank = exponential_minus_identity(call);
+  return name == "matrix_exponential" ? call.value + low_rank : low_rank;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,106 @@
+#include "cogwheel/ops/parameters.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "cogwheel/ops/checks.h"
+
+namespace cogwheel {
+namespace {
+
+constexpr std::string_view lam = "lam";
+
+const at::Tensor* find(const MechanismParameters& parameters, std::string_view name) {
+  for (const auto& [given, tensor] : parameters)
+    if (given == name) return &tensor;
+  return nullptr;
+}
+
+std::string list(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names) text.append(text.empty() ? "" : ", ").append(name);
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> parameter_names(const Mechanism& mechanism) {
+  std::vector<std::string> names;
+  std::istringstream list_of_names{std::string(mechanism.description.parameters)};
+  for (std::string name; std::getline(list_of_names >> std::ws, name, ',');) names.push_back(name);
+  return names;
+}
+
+void check_parameter_names(const Mechanism& mechanism, const MechanismParameters& parameters) {
+  const auto own = parameter_names(mechanism);
+  const std::string of = "parameters of " + std::string(mechanism.description.name);
+  for (const auto& [name, tensor] : parameters)
+    if (std::find(own.begin(), own.end(), name) == own.end()) refuse(of, own.empty() ? "none" : list(own), name);
+  // The map's scalars come first in the list, and all have defaults or none.
+  for (std::size_t i = mechanism.parameter_defaults.size(); i < own.size(); ++i)
+    if (find(parameters, own[i]) == nullptr)
+      refuse(own[i],
+             own[i] == lam                            ? "λ, [H] or broadcastable to [B, H, N]"
+             : mechanism.kind == MechanismKind::dense ? "a tensor [H, terms]"
+             : mechanism.sub_heads == 1               ? "a tensor [H]"
+                                                      : "a tensor [2H], one for each sub-head",
+             "nothing");
+}
+
+at::Tensor row_map_parameters(const Mechanism& mechanism, const MechanismParameters& parameters,
+                              const at::Tensor& query) {
+  const auto in_double = query.options().dtype(at::kDouble);
+  const c10::SymInt heads = query.sym_size(1);
+  std::vector<at::Tensor> columns;
+  for (const auto& name : parameter_names(mechanism)) {
+    if (name == lam) continue;  // of the mixture, not of its row map
+    const at::Tensor* given = find(parameters, name);
+    if (given == nullptr) {
+      columns.push_back(at::full({}, mechanism.parameter_defaults[columns.size()], in_double).expand_symint({heads}));
+      continue;
+    }
+    check_like(name, *given, query);
+    if (given->dim() != 1 || given->sym_size(0) != heads) {
+      std::ostringstream expected;
+      expected << "[" << heads << "], one for each query " << (mechanism.sub_heads == 1 ? "head" : "sub-head");
+      refuse(name, expected.str(), shape_text(*given));
+    }
+    columns.push_back(given->to(at::kDouble));
+  }
+  return columns.empty() ? no_parameters(query) : at::stack(columns, -1);
+}
+
+at::Tensor no_parameters(const at::Tensor& query) {
+  return at::empty_symint({query.sym_size(1), 0}, query.options().dtype(at::kDouble));
+}
+
+at::Tensor mixture_coefficient(const MechanismParameters& parameters, const at::Tensor& output) {
+  const at::Tensor& given = *find(parameters, lam);
+  check_like(lam, given, output);
+  const c10::SymInt heads = output.sym_size(1) / 2;
+  const auto refuse_shape = [&] {
+    std::ostringstream expected;
+    expected << "[" << heads << "] or broadcastable to [" << output.sym_size(0) << ", " << heads << ", "
+             << output.sym_size(2) << "]";
+    refuse(lam, expected.str(), shape_text(given));
+  };
+  const auto check_size = [&](std::int64_t dimension, const c10::SymInt& wanted) {
+    if (given.sym_size(dimension) != 1 && given.sym_size(dimension) != wanted) refuse_shape();
+  };
+  if (given.dim() == 1) {  // of the heads, not of the queries
+    check_size(0, heads);
+    return given.unsqueeze(0).unsqueeze(-1);
+  }
+  if (given.dim() > 3) refuse_shape();
+  const c10::SymInt wanted[] = {output.sym_size(2), heads, output.sym_size(0)};
+  at::Tensor coefficient = given;
+  for (std::int64_t back = 1; back <= given.dim(); ++back) check_size(-back, wanted[back - 1]);
+  while (coefficient.dim() < 3) coefficient = coefficient.unsqueeze(0);
+  return coefficient;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,109 @@
+#include "cogwheel/ops/ranges.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "cogwheel/ops/checks.h"
+
+namespace cogwheel {
+namespace {
+
+at::Tensor packed_ranges_cpu(const at::Tensor& cu_seqlens_, c10::SymInt rows, bool causal, std::int64_t window) {
+  const std::int64_t length = rows.expect_int();
+  const at::Tensor cu_seqlens = cu_seqlens_.to(at::kLong).contiguous();
+  const auto* ends = cu_seqlens.const_data_ptr<std::int64_t>();
+  const std::int64_t last = cu_seqlens.numel() - 1;
+  if (ends[0] != 0) refuse("cu_seqlens", "0 first", std::to_string(ends[0]));
+  for (std::int64_t s = 0; s < last; ++s)
+    if (ends[s + 1] < ends[s])
+      refuse("cu_seqlens", "numbers that never fall",
+             std::to_string(ends[s + 1]) + " after " + std::to_string(ends[s]));
+  if (ends[last] != length)
+    refuse("cu_seqlens", std::to_string(length) + " last (as queries)", std::to_string(ends[last]));
+
+  const at::Tensor ranges = at::empty({1, 1, length, 2}, cu_seqlens.options());
+  auto* range = ranges.mutable_data_ptr<std::int64_t>();
+  for (std::int64_t s = 0; s < last; ++s)
+    for (std::int64_t i = ends[s]; i < ends[s + 1]; ++i) {
+      const std::int64_t end = causal ? i + 1 : ends[s + 1];
+      range[2 * i] = window == 0 ? ends[s] : std::max(ends[s], end - window);
+      range[2 * i + 1] = end;
+    }
+  return ranges;
+}
+
+at::Tensor packed_ranges_meta(const at::Tensor& cu_seqlens, c10::SymInt length, bool, std::int64_t) {
+  return at::empty_symint({1, 1, length, 2}, cu_seqlens.options().dtype(at::kLong));
+}
+
+c10::SymInt batch_of(const at::Tensor& centers, const std::optional<at::Tensor>& key_lengths) {
+  return key_lengths ? key_lengths->sym_size(0) : centers.sym_size(0);
+}
+
+at::Tensor local_ranges_cpu(const at::Tensor& centers_, c10::SymInt key_count, double radius, bool causal,
+                            c10::SymInt causal_diagonal, const std::optional<at::Tensor>& key_lengths) {
+  const std::int64_t keys = key_count.expect_int(), diagonal = causal_diagonal.expect_int();
+  const std::int64_t heads = centers_.size(1), queries = centers_.size(2);
+  const std::int64_t batch = key_lengths ? key_lengths->size(0) : centers_.size(0);
+  const at::Tensor centers = centers_.to(at::kDouble).expand({batch, heads, queries}).contiguous();
+  const at::Tensor ranges = at::empty({batch, heads, queries, 2}, centers.options().dtype(at::kLong));
+  const at::Tensor lengths = key_lengths ? key_lengths->contiguous() : at::Tensor();
+  const auto* center = centers.const_data_ptr<double>();
+  auto* range = ranges.mutable_data_ptr<std::int64_t>();
+  for (std::int64_t row = 0; row < batch * heads * queries; ++row) {
+    std::int64_t most = key_lengths ? lengths.const_data_ptr<std::int64_t>()[row / (heads * queries)] : keys;
+    if (causal) most = std::clamp<std::int64_t>(row % queries + diagonal + 1, 0, most);
+    // Written so that NaN gives nothing. Bounded before the conversion: a far center is no integer.
+    const double begin = std::ceil(center[row] - radius), end = std::floor(center[row] + radius) + 1;
+    const auto limit = static_cast<double>(most);
+    const bool any = begin < end && begin < limit && end > 0;
+    range[2 * row] = any ? static_cast<std::int64_t>(std::max(begin, 0.0)) : 0;
+    range[2 * row + 1] = any ? static_cast<std::int64_t>(std::min(end, limit)) : 0;
+  }
+  return ranges;
+}
+
+at::Tensor local_ranges_meta(const at::Tensor& centers, c10::SymInt, double, bool, c10::SymInt,
+                             const std::optional<at::Tensor>& key_lengths) {
+  return at::empty_symint({batch_of(centers, key_lengths), centers.sym_size(1), centers.sym_size(2), 2},
+                          centers.options().dtype(at::kLong));
+}
+
+}  // namespace
+
+at::Tensor packed_ranges(const at::Tensor& cu_seqlens, c10::SymInt length, bool causal, std::int64_t window) {
+  static const auto handle =
+      c10::Dispatcher::singleton().findSchemaOrThrow("cogwheel::packed_ranges", "").typed<decltype(packed_ranges)>();
+  return handle.call(cu_seqlens, std::move(length), causal, window);
+}
+
+at::Tensor local_ranges(const at::Tensor& centers, c10::SymInt keys, double radius, bool causal, c10::SymInt diagonal,
+                        const std::optional<at::Tensor>& key_lengths) {
+  static const auto handle =
+      c10::Dispatcher::singleton().findSchemaOrThrow("cogwheel::local_ranges", "").typed<decltype(local_ranges)>();
+  return handle.call(centers, std::move(keys), radius, causal, std::move(diagonal), key_lengths);
+}
+
+TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
+  library.def("packed_ranges(Tensor cu_seqlens, SymInt length, bool causal, int window) -> Tensor");
+  library.def(
+      "local_ranges(Tensor centers, SymInt keys, float radius, bool causal, SymInt diagonal, Tensor? key_lengths) -> "
+      "Tensor");
+}
+
+TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
+  library.impl("packed_ranges", packed_ranges_cpu);
+  library.impl("local_ranges", local_ranges_cpu);
+}
+
+TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
+  library.impl("packed_ranges", packed_ranges_meta);
+  library.impl("local_ranges", local_ranges_meta);
+}
+
+}  // namespace cogwheel

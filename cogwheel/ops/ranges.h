@@ -1,0 +1,21 @@
+// Tables of what each query sees, where no rule says it: packed sequences and windows around a position.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+namespace cogwheel {
+
+// Dispatches cogwheel::packed_ranges: sequences that lie one after another in `length` rows see only themselves.
+// cu_seqlens [sequences + 1], int32 or int64, from 0 to `length`, never falling; window 0: all of a sequence.
+// → [1, 1, length, 2] int64, keys [begin, end). Throws ValueError for other values of cu_seqlens.
+at::Tensor packed_ranges(const at::Tensor& cu_seqlens, c10::SymInt length, bool causal, std::int64_t window);
+
+// Dispatches cogwheel::local_ranges: keys [center − radius, center + radius] of `keys`, cut at the length of the batch
+// entry, and at the diagonal where causal: query i sees keys j ≤ i + diagonal.
+// centers [b, h, N] of any floating-point type → [b or B, h, N, 2] int64. A center of NaN sees nothing.
+// Luong, Pham, Manning, "Effective Approaches to Attention-based Neural Machine Translation" (2015), section 3.2.
+at::Tensor local_ranges(const at::Tensor& centers, c10::SymInt keys, double radius, bool causal, c10::SymInt diagonal,
+                        const std::optional<at::Tensor>& key_lengths);
+
+}  // namespace cogwheel

@@ -1,0 +1,125 @@
+// Rotary positions against dense rotation matrices in float64.
+#include "cogwheel/nn/rotary.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "cogwheel/core/error.h"
+
+namespace cogwheel {
+namespace {
+
+constexpr std::int64_t batch = 2, tokens = 9, heads = 3, head_dim = 10;
+
+at::Tensor input(std::uint64_t seed = 3) {
+  return torch::randn({batch, tokens, heads, head_dim}, at::make_generator<at::CPUGeneratorImpl>(seed), at::kDouble);
+}
+
+// R with R x the rotated x of one head at position n.
+at::Tensor rotation_matrix(std::int64_t n, RotaryPairs pairs, double base) {
+  at::Tensor matrix = at::zeros({head_dim, head_dim}, at::kDouble);
+  auto entry = matrix.accessor<double, 2>();
+  for (std::int64_t p = 0; p < head_dim / 2; ++p) {
+    const double angle =
+        static_cast<double>(n) / std::pow(base, 2 * static_cast<double>(p) / static_cast<double>(head_dim));
+    const std::int64_t a = pairs == RotaryPairs::interleaved ? 2 * p : p;
+    const std::int64_t b = pairs == RotaryPairs::interleaved ? 2 * p + 1 : p + head_dim / 2;
+    entry[a][a] = entry[b][b] = std::cos(angle);
+    entry[a][b] = -std::sin(angle);
+    entry[b][a] = std::sin(angle);
+  }
+  return matrix;
+}
+
+at::Tensor expected_rotation(const at::Tensor& x, RotaryPairs pairs, double base, std::int64_t first = 0) {
+  std::vector<at::Tensor> rows;
+  for (std::int64_t n = 0; n < x.size(1); ++n)
+    rows.push_back(x.select(1, n).matmul(rotation_matrix(first + n, pairs, base).t()));
+  return at::stack(rows, 1);
+}
+
+class EachLayout : public testing::TestWithParam<RotaryPairs> {};
+INSTANTIATE_TEST_SUITE_P(Rotary, EachLayout, testing::Values(RotaryPairs::interleaved, RotaryPairs::halves));
+
+TEST_P(EachLayout, TurnsPairsByTheirAngles) {
+  for (const double base : {10000.0, 500000.0}) {
+    const Rotary rotary(head_dim, 20, GetParam(), base);
+    const at::Tensor x = input();
+    EXPECT_TRUE(at::allclose(rotary(x), expected_rotation(x, GetParam(), base), 0, 1e-14));
+    EXPECT_TRUE(at::allclose(rotary(x, 11), expected_rotation(x, GetParam(), base, 11), 0, 1e-14));
+    EXPECT_TRUE(at::allclose(rotary(x.to(at::kFloat)), expected_rotation(x, GetParam(), base).to(at::kFloat), 0, 1e-6));
+  }
+}
+
+TEST_P(EachLayout, KeepsFarPositionsExact) {
+  const Rotary rotary(head_dim, 1 << 20, GetParam());
+  const std::int64_t far = (1 << 20) - tokens;
+  const at::Tensor x = input();
+  const at::Tensor difference = rotary(x.to(at::kFloat), far) - expected_rotation(x, GetParam(), 10000, far);
+  EXPECT_LT(difference.abs().max().item<double>(), 1e-6);
+}
+
+TEST_P(EachLayout, ReadsAnyStrides) {
+  const Rotary rotary(head_dim, tokens, GetParam());
+  const at::Tensor x = input();
+  const at::Tensor part = torch::cat({at::zeros_like(x).flatten(2), x.flatten(2)}, -1)
+                              .slice(-1, heads * head_dim)
+                              .unflatten(-1, {heads, head_dim});
+  EXPECT_FALSE(part.is_contiguous());
+  EXPECT_TRUE(rotary(part).equal(rotary(x)));
+  const at::Tensor columns = x.transpose(1, 3).contiguous().transpose(1, 3);
+  EXPECT_NE(columns.stride(-1), 1);
+  EXPECT_TRUE(rotary(columns).equal(rotary(x)));
+}
+
+TEST_P(EachLayout, GradientIsTheRotationBack) {
+  const Rotary rotary(head_dim, tokens, GetParam());
+  const at::Tensor x = input().requires_grad_(), upstream = input(4);
+  rotary(x).backward(upstream);
+  std::vector<at::Tensor> rows;
+  for (std::int64_t n = 0; n < tokens; ++n)
+    rows.push_back(upstream.select(1, n).matmul(rotation_matrix(n, GetParam(), 10000)));
+  EXPECT_TRUE(at::allclose(x.grad(), at::stack(rows, 1), 0, 1e-14));
+}
+
+TEST_P(EachLayout, ScoresDependOnTheDistanceAlone) {
+  const Rotary rotary(head_dim, 300, GetParam());
+  const at::Tensor query = input(1), key = input(2);
+  const auto scores = [&](std::int64_t first) {
+    return at::einsum("bnhd,bmhd->bhnm", {rotary(query, first), rotary(key, first)});
+  };
+  EXPECT_TRUE(at::allclose(scores(0), scores(250), 0, 1e-12));
+  // A rotation of one side alone does change them.
+  EXPECT_FALSE(at::allclose(scores(0), at::einsum("bnhd,bmhd->bhnm", {query, key}), 0, 1e-3));
+}
+
+TEST(Rotary, LayoutsDifferByAPermutation) {
+  std::vector<std::int64_t> order;  // even components, then odd ones
+  for (const std::int64_t parity : {0, 1})
+    for (std::int64_t p = 0; p < head_dim / 2; ++p) order.push_back(2 * p + parity);
+  const at::Tensor permutation = torch::tensor(order);
+  const at::Tensor x = input();
+  const Rotary interleaved(head_dim, tokens, RotaryPairs::interleaved), halves(head_dim, tokens, RotaryPairs::halves);
+  EXPECT_TRUE(interleaved(x).index_select(-1, permutation).equal(halves(x.index_select(-1, permutation))));
+  EXPECT_FALSE(interleaved(x).equal(halves(x)));
+}
+
+TEST(Rotary, RefusesWhatCannotBe) {
+  EXPECT_THROW(Rotary(9, 4, RotaryPairs::halves), UsageError);
+  EXPECT_THROW(Rotary(8, 4, RotaryPairs::halves, 1), UsageError);
+  const Rotary rotary(head_dim, tokens, RotaryPairs::interleaved);
+  try {
+    rotary(input(), 1);
+    ADD_FAILURE() << "turned past its last position";
+  } catch (const UsageError& error) {
+    EXPECT_STREQ(error.what(), "rotary: positions: expected 0 to 8, got 1 to 9");
+  }
+  EXPECT_THROW(rotary(input().slice(-1, 0, 8)), UsageError);
+}
+
+}  // namespace
+}  // namespace cogwheel

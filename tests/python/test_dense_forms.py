@@ -1,0 +1,268 @@
+"""Functions of the whole score matrix against float64 formulas that build it, row by row where causal."""
+
+import math
+
+import pytest
+import torch
+
+import cogwheel
+
+COEFFICIENTS = {"coefficients": torch.tensor([[0.3, 1.0, -0.5, 0.2, 0.05], [0.0, 0.7, 0.4, -0.1, 0.02]] * 2).double()}
+MATRIX_FUNCTIONS = ("polynomial", "matrix_exponential", "matrix_exponential_minus_identity")
+SIMPLE_NORMS = ("simple_norm_by_row", "simple_norm_by_matrix")
+FORMS = MATRIX_FUNCTIONS + SIMPLE_NORMS
+
+each_form = pytest.mark.parametrize("form", FORMS)
+each_visibility = pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+
+
+def parameters_of(form):
+    return COEFFICIENTS if form == "polynomial" else {}
+
+
+def inputs(queries=9, keys=9, dtype=torch.float64, seed=0, size=0.8):
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape):
+        return size * torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    return [normal(2, 4, queries, 8).to(dtype), normal(2, 2, keys, 8).to(dtype), normal(2, 2, keys, 5).to(dtype)]
+
+
+def scores(query, key, scale=None):
+    """A = scale · QKᵀ, [B, H, N, M]."""
+    key = key.repeat_interleave(query.shape[1] // key.shape[1], dim=1)
+    return (query @ key.mT) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+
+
+def polynomial(a, coefficients):
+    power, total = torch.eye(a.shape[-1], dtype=a.dtype).expand_as(a), torch.zeros_like(a)
+    for term in range(coefficients.shape[1]):
+        total = total + coefficients[:, term, None, None] * power
+        power = power @ a
+    return total
+
+
+def exponential(a):
+    """The Taylor series, not PyTorch's own function."""
+    term = total = torch.eye(a.shape[-1], dtype=a.dtype).expand_as(a)
+    for order in range(1, 60):
+        term = term @ a / order
+        total = total + term
+    return total
+
+
+def matrix_function(form, a, parameters):
+    if form == "polynomial":
+        return polynomial(a, parameters["coefficients"])
+    return exponential(a) - (torch.eye(a.shape[-1], dtype=a.dtype) if form.endswith("minus_identity") else 0)
+
+
+def expected_weights(form, a, causal, parameters):
+    if form in MATRIX_FUNCTIONS:
+        if not causal:
+            return matrix_function(form, a, parameters)
+        rows = []
+        for i in range(a.shape[-1]):
+            row = matrix_function(form, a[..., : i + 1, : i + 1], parameters)[..., i, :]
+            rows.append(torch.nn.functional.pad(row, (0, a.shape[-1] - i - 1)))
+        return torch.stack(rows, -2)
+    queries, keys = a.shape[-2:]
+    visible = torch.arange(keys)[None] <= torch.arange(queries)[:, None] + (keys - queries if causal else keys)
+    squares = torch.where(visible, a, 0.0) ** 2 if form == "simple_norm_by_row" else a**2
+    norm = squares.sum(-1, keepdim=True) if form == "simple_norm_by_row" else squares.sum((-2, -1), keepdim=True)
+    return torch.where(visible, 1 + a / norm, 0.0) / visible.sum(-1, keepdim=True).clamp_min(1)
+
+
+def expected_output(form, query, key, value, causal, parameters):
+    value = value.repeat_interleave(query.shape[1] // value.shape[1], dim=1)
+    return expected_weights(form, scores(query, key), causal, parameters) @ value
+
+
+def with_gradients(attend, tensors, parameters):
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]
+    named = {name: tensor.detach().clone().requires_grad_() for name, tensor in parameters.items()}
+    output = attend(*leaves, named)
+    gradient = torch.sin(torch.arange(output.numel(), dtype=output.dtype)).reshape(output.shape)
+    return [output.detach(), *torch.autograd.grad(output, [*leaves, *named.values()], gradient)]
+
+
+def test_the_catalogue_marks_them():
+    entries = {entry["name"]: entry for entry in cogwheel.mechanisms() if entry["level"] == "dense"}
+    assert set(entries) == set(FORMS)
+    assert entries["polynomial"]["parameters"] == ["coefficients"]
+    assert [name for name in FORMS if "leaks the future" in entries[name]["range"]] == ["simple_norm_by_matrix"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
+@each_visibility
+@each_form
+def test_equals_the_formula(form, causal, dtype):
+    tensors = inputs()
+    expected = with_gradients(
+        lambda q, k, v, named: expected_output(form, q, k, v, causal, named), tensors, parameters_of(form)
+    )
+    actual = with_gradients(
+        lambda q, k, v, named: cogwheel.attention(q, k, v, form, causal=causal, **named),
+        [tensor.to(dtype) for tensor in tensors],
+        {name: tensor.to(dtype) for name, tensor in parameters_of(form).items()},
+    )
+    for ours, theirs in zip(actual, expected, strict=True):
+        assert ours.dtype == dtype
+        error = (ours.double() - theirs).abs().max() / theirs.abs().max()
+        assert error <= (1e-5 if dtype == torch.float32 else 1e-12)
+
+
+@each_visibility
+@each_form
+def test_weights_are_what_is_applied_to_the_values(form, causal):
+    query, key, value = inputs()
+    weights = cogwheel.attention_weights(query, key, form, causal=causal, **parameters_of(form))
+    expected = expected_weights(form, scores(query, key), causal, parameters_of(form))
+    torch.testing.assert_close(weights, expected, rtol=1e-12, atol=1e-12)
+    assert not causal or weights.triu(1).count_nonzero() == 0
+
+
+@pytest.mark.parametrize("queries, keys", [(4, 9), (9, 4), (1, 6)])
+@each_visibility
+@pytest.mark.parametrize("form", SIMPLE_NORMS)
+def test_simple_norms_take_any_number_of_keys(form, causal, queries, keys):
+    tensors = inputs(queries, keys)
+    torch.testing.assert_close(
+        cogwheel.attention(*tensors, form, causal=causal),
+        expected_output(form, *tensors, causal, {}),
+        rtol=1e-12,
+        atol=1e-12,
+    )
+
+
+@pytest.mark.parametrize("form", SIMPLE_NORMS)
+def test_simple_norms_of_zero_scores_are_means(form):
+    query, key, value = inputs()
+    query = torch.zeros_like(query).requires_grad_()
+    output = cogwheel.attention(query, key, value, form)
+    torch.testing.assert_close(output, value.mean(2, keepdim=True).repeat_interleave(2, 1).expand_as(output))
+    assert torch.autograd.grad(output.sum(), query)[0].count_nonzero() == 0
+
+
+@each_visibility
+@each_form
+def test_derivatives_agree_with_finite_differences(form, causal):
+    leaves = [tensor.requires_grad_() for tensor in inputs(5, 5)]
+    named = {name: tensor.clone().requires_grad_() for name, tensor in parameters_of(form).items()}
+
+    def attend(query, key, value, *given):
+        return cogwheel.attention(query, key, value, form, causal=causal, **dict(zip(named, given)))
+
+    assert torch.autograd.gradcheck(attend, (*leaves, *named.values()), fast_mode=True)
+    assert torch.autograd.gradgradcheck(attend, (*leaves, *named.values()), fast_mode=True)
+
+
+@each_visibility
+@each_form
+def test_is_registered_as_pytorch_demands(form, causal):
+    leaves = [tensor.requires_grad_() for tensor in inputs()]
+    named = {name: tensor.clone().requires_grad_() for name, tensor in parameters_of(form).items()}
+    torch.library.opcheck(
+        torch.ops.cogwheel.attention.default,
+        (*leaves, form),
+        {"causal": causal, "parameters": list(named.values()), "parameter_names": list(named)},
+    )
+
+
+def changes_from_the_last_token(weights_of):
+    """The largest change of the weights of all rows but the last, when the last token changes."""
+    query = inputs()[0]
+    other = query.clone()
+    other[:, :, -1] += 1.0
+    return (weights_of(other) - weights_of(query))[..., :-1, :].abs().max().item()
+
+
+@each_form
+def test_masking_a_function_of_the_matrix_afterwards_leaks_the_future(form):
+    """A²_ij sums over tokens after i, and ‖A‖ over all: row i of the masked matrix depends on them (K = Q)."""
+    leak = changes_from_the_last_token(
+        lambda query: cogwheel.attention_weights(query, query, form, **parameters_of(form)).tril()
+    )
+    assert leak > 1e-4
+
+
+@each_form
+def test_the_causal_form_does_not_leak_unless_it_says_so(form):
+    leak = changes_from_the_last_token(
+        lambda query: cogwheel.attention_weights(query, query, form, causal=True, **parameters_of(form))
+    )
+    if form == "simple_norm_by_matrix":
+        assert leak > 1e-4
+    else:
+        assert leak <= 1e-14
+
+
+@pytest.mark.parametrize("form", MATRIX_FUNCTIONS)
+def test_the_first_causal_rows_are_those_of_a_shorter_text(form):
+    """So a decoder may append tokens and keep what it has said."""
+    query, key, value = inputs()
+    whole = cogwheel.attention(query, key, value, form, causal=True, **parameters_of(form))
+    start = [tensor[:, :, :5] for tensor in (query, key, value)]
+    torch.testing.assert_close(
+        whole[:, :, :5], cogwheel.attention(*start, form, causal=True, **parameters_of(form)), rtol=1e-12, atol=1e-12
+    )
+
+
+def test_only_the_identity_has_full_rank():
+    """S4-3: f(A) − f(0) I has the rank of A, at most D; a causal mask raises it."""
+    query = torch.randn(1, 1, 60, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) / 4
+
+    def rank(form, causal=False, **parameters):
+        weights = cogwheel.attention_weights(query, query, form, causal=causal, **parameters)[0, 0]
+        return torch.linalg.matrix_rank(weights, rtol=1e-12).item()
+
+    assert rank("matrix_exponential") == 60
+    assert rank("matrix_exponential_minus_identity") == 8
+    assert rank("matrix_exponential_minus_identity", causal=True) == 60
+    assert rank("polynomial", coefficients=torch.tensor([[0.0, 1.0, 1.0, 1.0]]).double()) == 8
+    assert rank("polynomial", coefficients=torch.tensor([[0.5, 1.0, 1.0, 1.0]]).double()) == 60
+
+
+def test_the_exponential_of_a_positive_matrix_has_negative_entries():
+    """S4-5: QQᵀ is positive semidefinite, which says nothing of the signs of its entries."""
+    query = inputs()[0]
+    assert (cogwheel.attention_weights(query, query, "matrix_exponential") < 0).any()
+
+
+@each_form
+def test_shapes_without_data_and_with_none(form):
+    tensors = [tensor.to("meta") for tensor in inputs()]
+    named = {name: tensor.to("meta") for name, tensor in parameters_of(form).items()}
+    assert cogwheel.attention(*tensors, form, causal=True, **named).shape == (2, 4, 9, 5)
+    empty = cogwheel.attention(*inputs(0, 0), form, causal=True, **parameters_of(form))
+    assert empty.shape == (2, 4, 0, 5)
+
+
+REFUSALS = {
+    "fewer keys than queries": (inputs(9, 7), "matrix_exponential", {}, ["key length", "9 (as query", "got 7"]),
+    "no coefficients": (inputs(), "polynomial", {}, ["coefficients", "[H, terms]", "got nothing"]),
+    "coefficients of other heads": (
+        inputs(),
+        "polynomial",
+        {"coefficients": torch.ones(3, 2).double()},
+        ["coefficients", "[4, terms]", "[3, 2]"],
+    ),
+    "coefficients of another dtype": (
+        inputs(),
+        "polynomial",
+        {"coefficients": torch.ones(4, 2)},
+        ["coefficients dtype", "Double", "Float"],
+    ),
+    "an infinite scale": (inputs(), "matrix_exponential", {"scale": math.inf}, ["scale", "finite", "inf"]),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_refuses_in_one_line(refusal):
+    tensors, form, options, words = REFUSALS[refusal]
+    with pytest.raises(ValueError) as caught:
+        cogwheel.attention(*tensors, form, **options)
+    message = str(caught.value)
+    assert message.startswith("attention: ") and "\n" not in message
+    assert all(word in message for word in words), message
