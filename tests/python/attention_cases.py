@@ -181,7 +181,7 @@ def cancellation_floors(mechanism: str, inputs: Inputs, visible: Tensor) -> dict
     )
     term = per_key * steepness / 30
     queries_of_a_key = inputs.query.shape[2] * inputs.query.shape[1] / inputs.key.shape[1]
-    if reference.TABLE[mechanism].cosine:
+    if reference.row_of(mechanism).cosine:
         # ∂cos/∂q is at most 1/|q|.
         by_query, by_key = (1 / x.double().norm(dim=-1).min() for x in (inputs.query, inputs.key))
     else:
