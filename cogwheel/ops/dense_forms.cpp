@@ -97,14 +97,24 @@ at::Tensor phi(const at::Tensor& m) {
       .slice_symint(-1, size);
 }
 
-at::Tensor exponential_minus_identity(const Call& call) {
-  if (!call.causal) {
-    const at::Tensor m = call.scale * call.key.mT().matmul(call.query);
-    return linear(call, call.query.matmul(phi(m)), call.value);
-  }
-  // M_i, [B, H, N, D, D]: a running sum of outer products.
+// The rows q_i φ(M) that take keys to the entries of exp(A) − I: q_i φ(M_i) where causal, with M_i a running sum of
+// outer products, [B, H, N, D, D].
+at::Tensor queries_through_phi(const Call& call) {
+  if (!call.causal) return call.query.matmul(phi(call.scale * call.key.mT().matmul(call.query)));
   const at::Tensor m = (call.scale * call.key.unsqueeze(-1).matmul(call.query.unsqueeze(-2))).cumsum(2);
-  return linear(call, call.query.unsqueeze(-2).matmul(phi(m)).squeeze(-2), call.value);
+  return call.query.unsqueeze(-2).matmul(phi(m)).squeeze(-2);
+}
+
+at::Tensor exponential_minus_identity(const Call& call) { return linear(call, queries_through_phi(call), call.value); }
+
+// Rows of exp(A) divided by their norm of order 1 or 2.
+at::Tensor normalised_exponential(const Call& call, int order) {
+  const at::Tensor scores = (queries_through_phi(call) * call.scale).matmul(call.key.mT());
+  const at::Tensor low_rank = call.causal ? scores.tril() : scores;
+  const at::Tensor rows = low_rank + at::eye_symint(call.query.sym_size(2), call.query.options());
+  const at::Tensor total = (order == 1 ? rows.abs() : rows * rows).sum(-1, true);
+  const at::Tensor positive = at::where(total > 0, total, 1);
+  return (rows / (order == 1 ? positive : positive.sqrt())).matmul(call.value);
 }
 
 // (1 + s/norm)/n over the visible keys, with the squared norm of each row or of the whole matrix.
@@ -134,6 +144,8 @@ at::Tensor dense_attention(const Mechanism& mechanism, const at::Tensor& query, 
   if (name == "simple_norm_by_matrix") return simple_norm(call, false);
   check_square(query, key);
   if (name == "polynomial") return polynomial(call, options.parameters);
+  if (name == "matrix_exponential_by_row") return normalised_exponential(call, 1);
+  if (name == "matrix_exponential_l2") return normalised_exponential(call, 2);
   const at::Tensor low_rank = exponential_minus_identity(call);
   return name == "matrix_exponential" ? call.value + low_rank : low_rank;
 }

@@ -12,10 +12,9 @@
 
 namespace cogwheel {
 
-// query [B, H, N, D], key [B, Hk, M, D], value [B, Hk, M, Dv], checked → [B, H, N, Dv]. `causal_mask` says how
-// a causal call is aligned. Throws ValueError where a
-// function of a square matrix meets N ≠ M, or coefficients do not fit,
-// and for what the engine has and matrix products have not: other scores, windows, masks, biases, dropout.
+// query [B, H, N, D], key [B, Hk, M, D], value [B, Hk, M, Dv], checked → [B, H, N, Dv]. `causal_mask` says how a causal
+// call is aligned. Throws ValueError where a function of a square matrix meets N ≠ M, or coefficients do not fit, and
+// for what the engine has and matrix products have not: other scores, windows, masks, biases, dropout.
 at::Tensor dense_attention(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
                            const at::Tensor& value, const AttentionOptions& options, std::string_view causal_mask);
 

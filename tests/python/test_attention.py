@@ -4,8 +4,6 @@ import pytest
 import reference
 import torch
 from attention_cases import Inputs, Shape, assert_equal_to_reference, grid_inputs
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import cogwheel
 
@@ -178,31 +176,3 @@ def test_shapes_of_lam(lam_shape):
     torch.testing.assert_close(
         gradient.double(), expected_gradient, rtol=0, atol=1e-5 * expected_gradient.abs().max().item()
     )
-
-
-@st.composite
-def drawn_cases(draw):
-    mechanism = draw(st.sampled_from(MECHANISMS))
-    key_heads = draw(st.integers(1, 3))
-    shape = Shape(
-        batch=draw(st.integers(1, 3)),
-        heads=key_heads * draw(st.integers(1, 3)),
-        key_heads=key_heads,
-        queries=draw(st.integers(1, 150)),
-        keys=draw(st.integers(1, 150)),
-        head_dim=draw(st.integers(8, 140)),
-        value_dim=draw(st.integers(1, 140)),
-    )
-    layouts = [draw(st.sampled_from([torch.Tensor.contiguous, *LAYOUTS])) for _ in range(4)]
-    inputs = grid_inputs(
-        mechanism, shape, seed=draw(st.integers(0, 2**31)), largest_score=draw(st.floats(0.01, 10.0))
-    )
-    dtype = draw(st.sampled_from([torch.float32, torch.float64]))
-    return mechanism, laid_out(inputs.to(dtype), *layouts), draw(st.booleans())
-
-
-@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-@given(drawn_cases())
-def test_drawn_shapes_strides_and_scores(case):
-    mechanism, inputs, causal = case
-    assert_equal_to_reference(mechanism, inputs, causal=causal)

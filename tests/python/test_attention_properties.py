@@ -6,6 +6,7 @@ import torch
 from attention_cases import (
     Inputs,
     Shape,
+    assert_equal_to_reference,
     assert_same_bits,
     grid_inputs,
     largest_error,
@@ -127,14 +128,7 @@ def test_extreme_scores_on_the_grid(mechanism, largest_score, causal):
     if largest_score > reference.TABLE[mechanism].largest_score:
         pytest.skip(f"scores of {mechanism} end at {reference.TABLE[mechanism].largest_score}")
     inputs = grid_inputs(mechanism, SHAPE, largest_score=largest_score)
-    truth = reference_results(mechanism, inputs, causal=causal)
-    eager = reference_results(mechanism, inputs, causal=causal, dtype=torch.float32)
-    for name, tensor in operator_results(mechanism, inputs, causal=causal).items():
-        assert tensor.isfinite().all(), name
-        floor = 2e-6 if name == "output" else 1e-5
-        for measure in (largest_error, relative_norm):
-            allowed = max(2 * measure(eager[name], truth[name]), floor)
-            assert measure(tensor, truth[name]) <= allowed, f"{name}: {measure.__name__}"
+    assert_equal_to_reference(mechanism, inputs, causal=causal, extreme=True)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -8,7 +8,8 @@ import torch
 import cogwheel
 
 COEFFICIENTS = {"coefficients": torch.tensor([[0.3, 1.0, -0.5, 0.2, 0.05], [0.0, 0.7, 0.4, -0.1, 0.02]] * 2).double()}
-MATRIX_FUNCTIONS = ("polynomial", "matrix_exponential", "matrix_exponential_minus_identity")
+NORMALISED = {"matrix_exponential_by_row": 1, "matrix_exponential_l2": 2}  # by name, the order of the norm of a row
+MATRIX_FUNCTIONS = ("polynomial", "matrix_exponential", "matrix_exponential_minus_identity", *NORMALISED)
 SIMPLE_NORMS = ("simple_norm_by_row", "simple_norm_by_matrix")
 FORMS = MATRIX_FUNCTIONS + SIMPLE_NORMS
 
@@ -55,6 +56,9 @@ def exponential(a):
 def matrix_function(form, a, parameters):
     if form == "polynomial":
         return polynomial(a, parameters["coefficients"])
+    if form in NORMALISED:
+        rows = exponential(a)
+        return rows / torch.linalg.vector_norm(rows, ord=NORMALISED[form], dim=-1, keepdim=True)
     return exponential(a) - (torch.eye(a.shape[-1], dtype=a.dtype) if form.endswith("minus_identity") else 0)
 
 
@@ -228,6 +232,18 @@ def test_the_exponential_of_a_positive_matrix_has_negative_entries():
     """S4-5: QQᵀ is positive semidefinite, which says nothing of the signs of its entries."""
     query = inputs()[0]
     assert (cogwheel.attention_weights(query, query, "matrix_exponential") < 0).any()
+
+
+@each_visibility
+@pytest.mark.parametrize("form", NORMALISED)
+def test_normalised_rows_stay_bounded_where_the_exponential_grows(form, causal):
+    """S4-13. Scores twenty times those of the other tests: exp(A) is beyond 1e6, its rows as long as ever."""
+    query, key, _ = inputs()
+    weights = cogwheel.attention_weights(4 * query, 5 * key, form, causal=causal)
+    plain = cogwheel.attention_weights(4 * query, 5 * key, "matrix_exponential", causal=causal)
+    assert plain.abs().max() > 1e6
+    norms = torch.linalg.vector_norm(weights, ord=NORMALISED[form], dim=-1)
+    torch.testing.assert_close(norms, torch.ones_like(norms), rtol=1e-9, atol=0)
 
 
 @each_form

@@ -1,0 +1,28 @@
+// Matrix-exponential attention, each row divided by the sum of its sizes.
+//
+//   a_ij = exp(A)_ij / Σ_k |exp(A)_ik|,  A = scale · QKᵀ, the exponential of the matrix; in a layer K = Q
+//   Notes on the symmetric transformer, "row-based norm", which report that it does not work (S4-13). Sizes, because
+//   entries may be negative and their sum may vanish; where none is negative, this is the sum.
+//
+// Rows no longer grow with N, yet the scores of a row reach it only through the whole matrix. A row of zeros stays one;
+// the size of 0 has no slope. Otherwise as matrix_exponential.h says, but that the [N, N] matrix is made whole.
+#pragma once
+#include "cogwheel/mechanisms/description.h"
+
+namespace cogwheel {
+
+struct MatrixExponentialByRow {
+  static constexpr Description description{
+      .name = "matrix_exponential_by_row",
+      .title = "Matrix exponential by row",
+      .family = "matrix",
+      .level = "dense",
+      .parameters = "",
+      .formula =
+          "exp(A) / Σ|exp(A)| by row, A = QKᵀ/√D (of the matrix; a causal row: of the block of tokens up to its own)",
+      .range = "sizes sum to 1",
+      .citation = "Notes on the symmetric transformer (S4-13)",
+  };
+};
+
+}  // namespace cogwheel
