@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/kernels/cpu/pair_product.h"
 #include "cogwheel/kernels/isa.h"
 #include "cogwheel/kernels/pairwise_table.h"  // generated from mechanisms.def
 
@@ -20,14 +21,13 @@ std::span<const PairwiseTableRow<T>> table() {
 }
 
 template <class T>
-void list_rows(std::string_view dtype, std::vector<KernelEntry>& entries) {
+void list_rows(std::string_view dtype, std::string_view how, std::vector<KernelEntry>& entries) {
   const std::string_view chosen = chosen_isa();
   for (const auto& row : table<T>()) {
     bool supported = false;
     for (const InstructionSet& set : instruction_sets()) supported |= set.supported && set.name == row.isa;
-    const std::string_view reason = row.isa == chosen ? "chosen"
-                                    : !supported      ? "this machine lacks the instructions"
-                                                      : "a better one is chosen";
+    const std::string_view reason =
+        row.isa != chosen ? (supported ? "a better one is chosen" : "this machine lacks the instructions") : how;
     entries.push_back({row.mechanism, "cpu", row.isa, dtype, row.isa == chosen, reason});
   }
 }
@@ -48,8 +48,12 @@ template PairwiseKernel<double> pairwise_kernel<double>(std::string_view);
 
 std::vector<KernelEntry> available_kernels() {
   std::vector<KernelEntry> entries;
-  list_rows<float>("float32", entries);
-  list_rows<double>("float64", entries);
+  constexpr std::string_view widens = "chosen; computes in float32, widening as it reads";
+  list_rows<float>("float32", "chosen", entries);
+  list_rows<float>(
+      "bfloat16", multiplies_bfloat16_pairs() ? "chosen; computes in float32, scores by AVX512-BF16" : widens, entries);
+  list_rows<float>("float16", widens, entries);
+  list_rows<double>("float64", "chosen", entries);
   return entries;
 }
 

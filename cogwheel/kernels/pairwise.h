@@ -9,20 +9,10 @@
 
 #include "cogwheel/core/parallel.h"
 #include "cogwheel/core/visibility.h"
+#include "cogwheel/kernels/heads_view.h"
 #include "cogwheel/kernels/modifiers.h"
 
 namespace cogwheel {
-
-// [batch, heads, rows, width] with contiguous width; strides in elements.
-template <class T>
-struct HeadsView {
-  T* data = nullptr;
-  std::int64_t batch_stride = 0, head_stride = 0, row_stride = 0;
-
-  T* row(std::int64_t batch, std::int64_t head, std::int64_t index) const {
-    return data + batch * batch_stride + head * head_stride + index * row_stride;
-  }
-};
 
 // Query head h reads key head sub_heads·⌊h′/r⌋ + c and value head ⌊h′/r⌋, where h = sub_heads·h′ + c and r query heads
 // share a value head. sub_heads is 1, or the number of members of a mixture over shared values (2 for differential).
@@ -108,7 +98,8 @@ struct PairwiseKernel {
 };
 
 // The kernel of a row map for the best instruction set of this machine, or for the one that the environment variable
-// COGWHEEL_ISA names (avx512, avx2, portable). T is float or double. Throws UsageError: "no kernel for …".
+// COGWHEEL_ISA names (avx512, avx2, portable). T is float, which also serves 16-bit elements, or double. Throws
+// UsageError: "no kernel for …".
 template <class T>
 PairwiseKernel<T> pairwise_kernel(std::string_view mechanism);
 

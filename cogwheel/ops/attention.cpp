@@ -12,6 +12,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/ops/attention_options.h"
+#include "cogwheel/ops/attention_schema.h"
 #include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/dense_forms.h"
 #include "cogwheel/ops/mixture.h"
@@ -36,13 +37,14 @@ const Mechanism& find_operator(std::string_view name) {
   return *mechanism;
 }
 
-at::Tensor attend(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                  const AttentionOptions& given, std::string_view causal_mask = mask::causal) {
+at::Tensor attend_as_given(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
+                           const at::Tensor& value, const AttentionOptions& given, std::string_view causal_mask) {
   if (mechanism.kind == MechanismKind::dense) return dense_attention(mechanism, query, key, value, given, causal_mask);
   const ScoredHeads scored = score_heads(mechanism, query, key, value, given);
   PairwiseOptions options = pairwise_options(mechanism, scored.query, scored.key, given, causal_mask);
   if (scored.scale) options.scale = *scored.scale;
   options.score_weight = scored.score_weight;
+  options.wide_output = mechanism.kind == MechanismKind::form;
   const auto run = [&](const at::Tensor& parameters, std::string_view row_map) {
     return std::get<0>(pairwise(scored.query, scored.key, scored.value, parameters, row_map, options));
   };
@@ -52,80 +54,41 @@ at::Tensor attend(const Mechanism& mechanism, const at::Tensor& query, const at:
   return subtract_sub_heads(output, mixture_coefficient(given.parameters, output));
 }
 
+// With every tensor that has the query's 16-bit type in float32, in which it is computed with.
+AttentionOptions widened(const AttentionOptions& given, const at::Tensor& query) {
+  const auto widen = [&](at::Tensor& tensor) {
+    if (tensor.scalar_type() == query.scalar_type()) tensor = tensor.to(computed_type(query));
+  };
+  AttentionOptions options = given;
+  for (auto* each :
+       {&options.score_weight, &options.score_projection, &options.bias, &options.energy_bias, &options.local_centers})
+    if (*each) widen(**each);
+  for (auto& [name, tensor] : options.parameters) widen(tensor);
+  return options;
+}
+
+// Kernels widen 16-bit queries, keys and values as they read them, and give forms wide outputs to combine. Other scores
+// and dense forms are computed in float32 as a whole. All is rounded once.
+at::Tensor attend(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                  const AttentionOptions& given, std::string_view causal_mask = mask::causal) {
+  const at::ScalarType computed = computed_type(query);
+  if (computed == query.scalar_type()) return attend_as_given(mechanism, query, key, value, given, causal_mask);
+  const AttentionOptions options = widened(given, query);
+  if (mechanism.kind != MechanismKind::dense && mechanism.description.score != "cosine" && given.score == "dot")
+    return attend_as_given(mechanism, query, key, value, options, causal_mask).to(query.scalar_type());
+  return attend_as_given(mechanism, query.to(computed), key.to(computed), value.to(computed), options, causal_mask)
+      .to(query.scalar_type());
+}
+
 // What is true stays visible.
 at::Tensor bias_of(const at::Tensor& visible, const at::Tensor& query) {
   const double hidden = -std::numeric_limits<double>::infinity();
   return at::zeros_symint(visible.sym_sizes(), query.options()).masked_fill(visible.logical_not(), hidden);
 }
 
-MechanismParameters named(at::TensorList tensors, const std::vector<std::string>& names) {
-  if (tensors.size() != names.size())
-    refuse("parameters", std::to_string(names.size()) + " tensors (as names)", std::to_string(tensors.size()));
-  MechanismParameters parameters;
-  for (std::size_t i = 0; i < names.size(); ++i) parameters.emplace_back(names[i], tensors[i]);
-  return parameters;
-}
-
 }  // namespace
 
 namespace operators {
-
-at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                     c10::string_view mechanism, bool causal, std::optional<double> scale,
-                     std::optional<std::int64_t> window, const std::optional<at::Tensor>& key_lengths,
-                     const std::optional<at::Tensor>& cu_seqlens, const std::optional<at::Tensor>& bias,
-                     const std::optional<at::Tensor>& energy_bias, const std::optional<at::Tensor>& alibi,
-                     std::optional<double> local_radius, const std::optional<at::Tensor>& local_centers, double dropout,
-                     const std::optional<at::Tensor>& seed, c10::string_view score,
-                     const std::optional<at::Tensor>& score_weight, const std::optional<at::Tensor>& score_projection,
-                     at::TensorList parameters, const std::vector<std::string>& parameter_names) {
-  return cogwheel::attention(query, key, value, mechanism,
-                             {.causal = causal,
-                              .scale = scale,
-                              .score = std::string(score),
-                              .score_weight = score_weight,
-                              .score_projection = score_projection,
-                              .window = window,
-                              .key_lengths = key_lengths,
-                              .cu_seqlens = cu_seqlens,
-                              .bias = bias,
-                              .energy_bias = energy_bias,
-                              .alibi = alibi,
-                              .local_radius = local_radius,
-                              .local_centers = local_centers,
-                              .dropout = dropout,
-                              .seed = seed,
-                              .parameters = named(parameters, parameter_names)});
-}
-
-at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, c10::string_view mechanism, bool causal,
-                             std::optional<double> scale, std::optional<std::int64_t> window,
-                             const std::optional<at::Tensor>& key_lengths, const std::optional<at::Tensor>& cu_seqlens,
-                             const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& energy_bias,
-                             const std::optional<at::Tensor>& alibi, std::optional<double> local_radius,
-                             const std::optional<at::Tensor>& local_centers, double dropout,
-                             const std::optional<at::Tensor>& seed, c10::string_view score,
-                             const std::optional<at::Tensor>& score_weight,
-                             const std::optional<at::Tensor>& score_projection, at::TensorList parameters,
-                             const std::vector<std::string>& parameter_names) {
-  return cogwheel::attention_weights(query, key, mechanism,
-                                     {.causal = causal,
-                                      .scale = scale,
-                                      .score = std::string(score),
-                                      .score_weight = score_weight,
-                                      .score_projection = score_projection,
-                                      .window = window,
-                                      .key_lengths = key_lengths,
-                                      .cu_seqlens = cu_seqlens,
-                                      .bias = bias,
-                                      .energy_bias = energy_bias,
-                                      .alibi = alibi,
-                                      .local_radius = local_radius,
-                                      .local_centers = local_centers,
-                                      .dropout = dropout,
-                                      .seed = seed,
-                                      .parameters = named(parameters, parameter_names)});
-}
 
 at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                         c10::string_view mechanism, const std::optional<at::Tensor>& attn_mask,
@@ -162,6 +125,14 @@ at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tenso
 }
 
 }  // namespace operators
+
+MechanismParameters named_parameters(at::TensorList tensors, const std::vector<std::string>& names) {
+  if (tensors.size() != names.size())
+    refuse("parameters", std::to_string(names.size()) + " tensors (as names)", std::to_string(tensors.size()));
+  MechanismParameters parameters;
+  for (std::size_t i = 0; i < names.size(); ++i) parameters.emplace_back(names[i], tensors[i]);
+  return parameters;
+}
 
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      std::string_view mechanism, const AttentionOptions& options) {

@@ -41,8 +41,8 @@ struct AttentionOptions {
   // batch of one, and sees only itself.
   std::optional<at::Tensor> cu_seqlens = {};
 
-  // Broadcastable to [B, H, N, M], in the dtype of query, differentiable. `bias` adds to the scores, `energy_bias` to
-  // the exponent of maps that have one (for Cog to |s|). −∞ hides the key.
+  // Broadcastable to [B, H, N, M], in the dtype of query or the one it is computed in, differentiable. `bias` adds to
+  // the scores, `energy_bias` to the exponent of maps that have one (for Cog to |s|). −∞ hides the key.
   std::optional<at::Tensor> bias = {}, energy_bias = {};
 
   // [H] slopes, constants: less slope·distance, on the exponent of maps that have one and on the score of others.
@@ -66,7 +66,8 @@ struct AttentionOptions {
 // query [B, H, N, D], key [B, Hk, M, D], value [B, Hk, M, Dv] → [B, H, N, Dv]; Hk divides H (grouped queries).
 // differential, over any map: query [B, 2H, N, D], key [B, 2Hk, M, D], value [B, Hk, M, Dv]; the sub-heads of a head
 // are adjacent.
-// float32 or float64, 8 ≤ D ≤ 256, any strides. A query that sees no key gives 0, and 0 gradient.
+// float32, float64, or bfloat16 and float16, which are computed in float32 and rounded once; 8 ≤ D ≤ 256, any strides.
+// A query that sees no key gives 0, and 0 gradient.
 // Differentiable in query, key, value, weights of the score, biases, centers and parameters; a second derivative
 // raises. Throws c10::ValueError, one line each.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,

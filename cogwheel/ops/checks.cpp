@@ -16,15 +16,22 @@ void check_tensor(std::string_view argument, const at::Tensor& tensor) {
   if (tensor.dim() != 4)
     refuse(argument, "4 dimensions [batch, heads, length, width]",
            std::to_string(tensor.dim()) + " " + shape_text(tensor));
-  if (tensor.scalar_type() != at::kFloat && tensor.scalar_type() != at::kDouble)
-    refuse(std::string(argument) + " dtype", "float32 or float64", c10::toString(tensor.scalar_type()));
+  const at::ScalarType type = tensor.scalar_type();
+  if (type != at::kFloat && type != at::kDouble && type != at::kBFloat16 && type != at::kHalf)
+    refuse(std::string(argument) + " dtype", "float32, float64, bfloat16 or float16", c10::toString(type));
   if (!tensor.device().is_cpu() && !tensor.device().is_meta())
     refuse(std::string(argument) + " device", "cpu", tensor.device().str());
 }
 
+[[noreturn]] void refuse_dtype(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
+  refuse(std::string(argument) + " dtype", std::string(c10::toString(query.scalar_type())) + " (as query)",
+         c10::toString(tensor.scalar_type()));
+}
+
 void check_heads(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
   check_tensor(argument, tensor);
-  check_like(argument, tensor, query);
+  check_device(argument, tensor, query);
+  if (tensor.scalar_type() != query.scalar_type()) refuse_dtype(argument, tensor, query);
   if (tensor.sym_size(0) != query.sym_size(0))
     refuse(std::string(argument) + " batch", size_text(query.sym_size(0)) + " (as query)",
            size_text(tensor.sym_size(0)));
@@ -37,15 +44,19 @@ void refuse(std::string_view argument, const std::string& expected, const std::s
   TORCH_CHECK_VALUE(false, message);
 }
 
+at::ScalarType computed_type(const at::Tensor& tensor) {
+  const at::ScalarType type = tensor.scalar_type();
+  return type == at::kBFloat16 || type == at::kHalf ? at::kFloat : type;
+}
+
 void check_device(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
   if (tensor.device() != query.device())
     refuse(std::string(argument) + " device", query.device().str() + " (as query)", tensor.device().str());
 }
 
 void check_like(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
-  if (tensor.scalar_type() != query.scalar_type())
-    refuse(std::string(argument) + " dtype", std::string(c10::toString(query.scalar_type())) + " (as query)",
-           c10::toString(tensor.scalar_type()));
+  const at::ScalarType type = tensor.scalar_type();
+  if (type != query.scalar_type() && type != computed_type(query)) refuse_dtype(argument, tensor, query);
   check_device(argument, tensor, query);
 }
 

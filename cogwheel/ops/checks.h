@@ -21,7 +21,10 @@ void check_query_key(const at::Tensor& query, const at::Tensor& key, std::int64_
 // The widths that kernels have.
 void check_head_dim(std::string_view argument, const c10::SymInt& width);
 
-// The dtype and the device of the query, which whatever else is made of numbers shares.
+// float32 for the 16-bit types, whose elements are widened as they are read, else the type itself.
+at::ScalarType computed_type(const at::Tensor& tensor);
+
+// Whatever else is made of numbers has the device of the query and its dtype, or the one that it is computed in.
 void check_like(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query);
 void check_device(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query);
 

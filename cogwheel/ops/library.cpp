@@ -4,8 +4,10 @@
 #include <torch/version.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/ops/attention_schema.h"
 #include "cogwheel/ops/operators.h"
 #include "cogwheel/ops/pairwise_schema.h"
 #include "cogwheel/ops/parameters.h"
@@ -13,20 +15,11 @@
 namespace cogwheel {
 
 TORCH_LIBRARY(cogwheel, library) {
-  library.def(
-      "attention(Tensor query, Tensor key, Tensor value, str mechanism, *, bool causal=False, float? scale=None, "
-      "int? window=None, Tensor? key_lengths=None, Tensor? cu_seqlens=None, Tensor? bias=None, "
-      "Tensor? energy_bias=None, Tensor? alibi=None, float? local_radius=None, Tensor? local_centers=None, "
-      "float dropout=0.0, Tensor? seed=None, str score=\"dot\", Tensor? score_weight=None, "
-      "Tensor? score_projection=None, Tensor[] parameters, str[] parameter_names) -> Tensor",
-      operators::attention);
-  library.def(
-      "attention_weights(Tensor query, Tensor key, str mechanism, *, bool causal=False, float? scale=None, "
-      "int? window=None, Tensor? key_lengths=None, Tensor? cu_seqlens=None, Tensor? bias=None, "
-      "Tensor? energy_bias=None, Tensor? alibi=None, float? local_radius=None, Tensor? local_centers=None, "
-      "float dropout=0.0, Tensor? seed=None, str score=\"dot\", Tensor? score_weight=None, "
-      "Tensor? score_projection=None, Tensor[] parameters, str[] parameter_names) -> Tensor",
-      operators::attention_weights);
+  const std::string options = attention_options_schema;
+  library.def(("attention(Tensor query, Tensor key, Tensor value, " + options).c_str(),
+              UnbundledOptions<at::Tensor, at::Tensor, at::Tensor>::call<attention>);
+  library.def(("attention_weights(Tensor query, Tensor key, " + options).c_str(),
+              UnbundledOptions<at::Tensor, at::Tensor>::call<attention_weights>);
   library.def(
       "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, str mechanism, *, Tensor? attn_mask=None, "
       "float dropout_p=0.0, Tensor? seed=None, bool is_causal=False, float? scale=None, bool enable_gqa=False) -> "
@@ -53,7 +46,8 @@ PairwiseOutputs pairwise(const at::Tensor& query, const at::Tensor& key, const a
   static const auto handle = find_operator<PairwiseSignature>("cogwheel::pairwise");
   const auto& o = options;
   return handle.call(query, key, value, parameters, mechanism, o.scale, o.mask, o.window, o.sub_heads, o.key_lengths,
-                     o.ranges, o.bias, o.energy_bias, o.alibi, o.centers, o.sigma, o.dropout, o.seed, o.score_weight);
+                     o.ranges, o.bias, o.energy_bias, o.alibi, o.centers, o.sigma, o.dropout, o.seed, o.score_weight,
+                     o.wide_output);
 }
 
 PairwiseGradients pairwise_backward(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,

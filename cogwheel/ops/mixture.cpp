@@ -11,6 +11,7 @@
 
 #include "cogwheel/ops/contiguous_width.h"
 #include "cogwheel/ops/executor.h"
+#include "cogwheel/ops/once_differentiable.h"
 
 namespace cogwheel {
 namespace {
@@ -130,28 +131,13 @@ class SubtractSubHeads : public torch::autograd::Function<SubtractSubHeads> {
   }
 };
 
-class SubtractSubHeadsBackwardOnce : public torch::autograd::Function<SubtractSubHeadsBackwardOnce> {
- public:
-  static variable_list forward(AutogradContext*, const at::Tensor& gradient, const at::Tensor& output,
-                               const at::Tensor& coefficient) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [output_gradient, coefficient_gradient] = subtract_sub_heads_backward(gradient, output, coefficient);
-    return {output_gradient, coefficient_gradient};
-  }
-
-  static variable_list backward(AutogradContext*, const variable_list&) {
-    TORCH_CHECK_NOT_IMPLEMENTED(
-        false, "attention: derivative: expected the first, got the second; the fused kernels have none");
-  }
-};
-
 at::Tensor forward_autograd(const at::Tensor& output, const at::Tensor& coefficient) {
   return SubtractSubHeads::apply(output, coefficient);
 }
 
 std::tuple<at::Tensor, at::Tensor> backward_autograd(const at::Tensor& gradient, const at::Tensor& output,
                                                      const at::Tensor& coefficient) {
-  const auto outputs = SubtractSubHeadsBackwardOnce::apply(gradient, output, coefficient);
+  const auto outputs = OnceDifferentiable<subtract_sub_heads_backward>::apply(gradient, output, coefficient);
   return {outputs[0], outputs[1]};
 }
 

@@ -42,6 +42,8 @@ struct PairwiseOptions {
   double dropout = 0;
   std::optional<at::Tensor> seed = {};          // of dropout, one int64
   std::optional<at::Tensor> score_weight = {};  // v [Hq, D]: the score is scale · v·tanh(q + k), without it scale · q·k
+  // Of forward: the output of 16-bit queries in float32, in which it is computed, for what is still to be made of it.
+  bool wide_output = false;
 };
 
 // Throws ValueError for any other name.

@@ -2,6 +2,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "cogwheel/ops/once_differentiable.h"
 #include "cogwheel/ops/pairwise_schema.h"
 
 namespace cogwheel {
@@ -80,24 +81,14 @@ class Pairwise : public torch::autograd::Function<Pairwise> {
   }
 };
 
-class PairwiseBackwardOnce : public torch::autograd::Function<PairwiseBackwardOnce> {
- public:
-  static variable_list forward(AutogradContext*, const at::Tensor& gradient, const at::Tensor& query,
-                               const at::Tensor& key, const at::Tensor& value, const at::Tensor& parameters,
-                               const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
-                               const OptionalTensor&, const PairwiseSaved& saved, std::string_view mechanism,
-                               const WantedGradients& wanted, const PairwiseOptions& options) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [to_query, to_key, to_value, to_parameters, to_bias, to_energy_bias, to_centers, to_score_weight] =
-        pairwise_backward(gradient, query, key, value, parameters, saved, mechanism, wanted, options);
-    return {to_query, to_key, to_value, to_parameters, to_bias, to_energy_bias, to_centers, to_score_weight};
-  }
-
-  static variable_list backward(AutogradContext*, const variable_list&) {
-    TORCH_CHECK_NOT_IMPLEMENTED(
-        false, "attention: derivative: expected the first, got the second; the fused kernels have none");
-  }
-};
+// Biases, centers and weights stand in the options too; as arguments autograd sees them.
+PairwiseGradients backward_of(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
+                              const at::Tensor& value, const at::Tensor& parameters, const OptionalTensor&,
+                              const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
+                              const PairwiseSaved& saved, std::string_view mechanism, const WantedGradients& wanted,
+                              const PairwiseOptions& options) {
+  return pairwise_backward(gradient, query, key, value, parameters, saved, mechanism, wanted, options);
+}
 
 PairwiseOutputs forward_autograd(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                  const at::Tensor& parameters, std::string_view mechanism,
@@ -114,8 +105,8 @@ PairwiseGradients backward_autograd(const at::Tensor& gradient, const at::Tensor
                                     std::string_view mechanism, const WantedGradients& wanted,
                                     const PairwiseOptions& options) {
   const auto outputs =
-      PairwiseBackwardOnce::apply(gradient, query, key, value, parameters, options.bias, options.energy_bias,
-                                  options.centers, options.score_weight, saved, mechanism, wanted, options);
+      OnceDifferentiable<backward_of>::apply(gradient, query, key, value, parameters, options.bias, options.energy_bias,
+                                             options.centers, options.score_weight, saved, mechanism, wanted, options);
   return {outputs[0], outputs[1], outputs[2], outputs[3], outputs[4], outputs[5], outputs[6], outputs[7]};
 }
 

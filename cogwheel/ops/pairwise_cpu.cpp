@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "cogwheel/kernels/pairwise.h"
@@ -20,24 +21,36 @@
 namespace cogwheel {
 namespace {
 
-template <class T, class Tensor>
-HeadsView<T> view(const Tensor& tensor) {
-  return {static_cast<T*>(const_cast<void*>(tensor.const_data_ptr())), tensor.stride(0), tensor.stride(1),
-          tensor.stride(2)};
+// T is const for what is read.
+template <class T>
+HeadsView<T> view(const at::Tensor& tensor) {
+  const auto as = [&]<class Element>(std::type_identity<Element>) -> HeadsView<T> {
+    using Pointer = std::conditional_t<std::is_const_v<T>, const Element, Element>*;
+    return {static_cast<Pointer>(const_cast<void*>(tensor.const_data_ptr())), tensor.stride(0), tensor.stride(1),
+            tensor.stride(2)};
+  };
+  if constexpr (std::is_same_v<std::remove_const_t<T>, float>) {
+    if (tensor.scalar_type() == at::kBFloat16) return as(std::type_identity<BFloat16>());
+    if (tensor.scalar_type() == at::kHalf) return as(std::type_identity<Float16>());
+  }
+  return as(std::type_identity<T>());
 }
+
+at::TensorOptions computed_options(const at::Tensor& query) { return query.options().dtype(computed_type(query)); }
 
 // The output takes the order of the query's dimensions: where a query is a transposed view of [B, N, H, D], the layer's
 // transpose back to [B, N, H·D] is free.
-at::Tensor empty_output(const at::Tensor& query, const at::Tensor& value) {
+at::Tensor empty_output(const at::Tensor& query, const at::Tensor& value, bool wide) {
   const auto sizes = query.sym_sizes();
   const c10::SymInt width = value.sym_size(3);
+  const at::TensorOptions options = wide ? computed_options(query) : query.options();
   if (query.sym_stride(1) < query.sym_stride(2))
-    return at::empty_symint({sizes[0], sizes[2], sizes[1], width}, query.options()).transpose(1, 2);
-  return at::empty_symint({sizes[0], sizes[1], sizes[2], width}, query.options());
+    return at::empty_symint({sizes[0], sizes[2], sizes[1], width}, options).transpose(1, 2);
+  return at::empty_symint({sizes[0], sizes[1], sizes[2], width}, options);
 }
 
 at::Tensor empty_totals(const at::Tensor& query) {
-  return at::empty_symint({query.sym_size(0), query.sym_size(1), query.sym_size(2)}, query.options());
+  return at::empty_symint({query.sym_size(0), query.sym_size(1), query.sym_size(2)}, computed_options(query));
 }
 
 PairwiseShape shape_of(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
@@ -135,13 +148,21 @@ Modifiers<T> describe_modifiers(const PairwiseOptions& options, const PairwiseSh
   return modifiers;
 }
 
-// Once more, for who calls cogwheel::pairwise: a kernel trusts it.
-void check_score_weight(const at::Tensor& query, const PairwiseOptions& options) {
+// Once more, for who calls cogwheel::pairwise: a kernel trusts them.
+void check_computed(std::string_view name, const OptionalTensor& tensor, const at::Tensor& query) {
+  if (tensor && tensor->scalar_type() != computed_type(query))
+    refuse(std::string(name) + " dtype", c10::toString(computed_type(query)), c10::toString(tensor->scalar_type()));
+}
+
+void check_options(const at::Tensor& query, const PairwiseOptions& options) {
+  check_computed("bias", options.bias, query);
+  check_computed("energy_bias", options.energy_bias, query);
+  check_computed("centers", options.centers, query);
+  check_computed("score_weight", options.score_weight, query);
   if (!options.score_weight) return;
   const at::Tensor& weight = *options.score_weight;
-  if (weight.dim() != 2 || weight.size(0) != query.size(1) || weight.size(1) != query.size(3) ||
-      weight.scalar_type() != query.scalar_type())
-    refuse("score_weight", "[query heads, head_dim] in the dtype of query", shape_text(weight));
+  if (weight.dim() != 2 || weight.size(0) != query.size(1) || weight.size(1) != query.size(3))
+    refuse("score_weight", "[query heads, head_dim]", shape_text(weight));
 }
 
 template <class T, class Problem>
@@ -164,12 +185,13 @@ void describe(Problem& problem, const at::Tensor& query, const at::Tensor& key, 
 PairwiseOutputs forward_cpu(const at::Tensor& query_, const at::Tensor& key_, const at::Tensor& value_,
                             const at::Tensor& parameters_, std::string_view mechanism, const PairwiseOptions& options) {
   check_attention(query_, key_, value_, options.sub_heads);
-  check_score_weight(query_, options);
+  check_options(query_, options);
   const at::Tensor query = with_contiguous_width(query_), key = with_contiguous_width(key_),
                    value = with_contiguous_width(value_), parameters = parameters_.contiguous();
-  at::Tensor output = empty_output(query_, value_), shift = empty_totals(query_), mass = empty_totals(query_);
+  at::Tensor output = empty_output(query_, value_, options.wide_output), shift = empty_totals(query_),
+             mass = empty_totals(query_);
   if (output.numel() == 0) return {output, shift, mass};
-  AT_DISPATCH_FLOATING_TYPES(query.scalar_type(), "cogwheel::pairwise", [&] {
+  AT_DISPATCH_FLOATING_TYPES(computed_type(query), "cogwheel::pairwise", [&] {
     PairwiseForward<scalar_t> problem;
     HeldOptions held;
     describe<scalar_t>(problem, query, key, value, parameters, options, held);
@@ -184,17 +206,18 @@ PairwiseOutputs forward_cpu(const at::Tensor& query_, const at::Tensor& key_, co
 PairwiseOutputs forward_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor&,
                              std::string_view, const PairwiseOptions& options) {
   check_attention(query, key, value, options.sub_heads);
-  return {empty_output(query, value), empty_totals(query), empty_totals(query)};
+  return {empty_output(query, value, options.wide_output), empty_totals(query), empty_totals(query)};
 }
 
 at::Tensor zero_score_weight_gradient(const PairwiseOptions& options, const at::Tensor& query) {
-  if (!options.score_weight) return at::empty({0}, query.options());
-  return at::zeros_symint(options.score_weight->sym_sizes(), query.options());
+  if (!options.score_weight) return at::empty({0}, computed_options(query));
+  return at::zeros_symint(options.score_weight->sym_sizes(), computed_options(query));
 }
 
 // Of the sizes that the modifier has; empty where it is not wanted.
 at::Tensor empty_modifier_gradient(bool wanted, const OptionalTensor& modifier, const at::Tensor& query) {
-  return wanted ? at::empty_symint(modifier->sym_sizes(), query.options()) : at::empty({0}, query.options());
+  return wanted ? at::empty_symint(modifier->sym_sizes(), computed_options(query))
+                : at::empty({0}, computed_options(query));
 }
 
 PairwiseGradients backward_cpu(const at::Tensor& gradient_, const at::Tensor& query_, const at::Tensor& key_,
@@ -202,7 +225,7 @@ PairwiseGradients backward_cpu(const at::Tensor& gradient_, const at::Tensor& qu
                                std::string_view mechanism, const WantedGradients& wanted,
                                const PairwiseOptions& options) {
   check_attention(query_, key_, value_, options.sub_heads);
-  check_score_weight(query_, options);
+  check_options(query_, options);
   const at::Tensor gradient = with_contiguous_width(gradient_), query = with_contiguous_width(query_),
                    key = with_contiguous_width(key_), value = with_contiguous_width(value_),
                    output = with_contiguous_width(saved.output), shift = saved.shift.contiguous(),
@@ -224,14 +247,14 @@ PairwiseGradients backward_cpu(const at::Tensor& gradient_, const at::Tensor& qu
   }
   // For each query head and key, before it is summed to the sizes of the bias.
   const auto whole = [&](bool needed) {
-    return needed ? at::zeros({query.size(0), query.size(1), query.size(2), key.size(2)}, query.options())
+    return needed ? at::zeros({query.size(0), query.size(1), query.size(2), key.size(2)}, computed_options(query))
                   : at::Tensor();
   };
   const at::Tensor whole_bias = whole(wanted.bias), whole_energy_bias = whole(wanted.energy_bias);
   const at::Tensor whole_centers =
       wanted.centers ? at::empty({query.size(0), query.size(1), query.size(2), 1}, parameters.options()) : at::Tensor();
   const at::Tensor exact_score_weight_gradient = score_weight_gradient.to(at::kDouble);
-  AT_DISPATCH_FLOATING_TYPES(query.scalar_type(), "cogwheel::pairwise_backward", [&] {
+  AT_DISPATCH_FLOATING_TYPES(computed_type(query), "cogwheel::pairwise_backward", [&] {
     PairwiseBackward<scalar_t> problem;
     HeldOptions held;
     describe<scalar_t>(problem, query, key, value, parameters, options, held);
@@ -256,9 +279,9 @@ PairwiseGradients backward_cpu(const at::Tensor& gradient_, const at::Tensor& qu
     center_gradient = sum_in_order(whole_centers, options.sub_heads,
                                    {query.size(0), query.size(1) / options.sub_heads, query.size(2), 1})
                           .squeeze(-1)
-                          .to(query.scalar_type());
+                          .to(computed_type(query));
   return {query_gradient, key_gradient,         value_gradient,  parameter_gradient,
-          bias_gradient,  energy_bias_gradient, center_gradient, exact_score_weight_gradient.to(query.scalar_type())};
+          bias_gradient,  energy_bias_gradient, center_gradient, exact_score_weight_gradient.to(computed_type(query))};
 }
 
 PairwiseGradients backward_meta(const at::Tensor&, const at::Tensor& query, const at::Tensor& key,

@@ -7,8 +7,8 @@ namespace cogwheel {
 inline constexpr const char* pairwise_schema =
     "pairwise(Tensor query, Tensor key, Tensor value, Tensor parameters, str mechanism, float scale, str mask, "
     "int window, int sub_heads, Tensor? key_lengths, Tensor? ranges, Tensor? bias, Tensor? energy_bias, Tensor? alibi, "
-    "Tensor? centers, float sigma, float dropout, Tensor? seed, Tensor? score_weight) -> (Tensor output, Tensor shift, "
-    "Tensor mass)";
+    "Tensor? centers, float sigma, float dropout, Tensor? seed, Tensor? score_weight, bool wide_output=False) -> "
+    "(Tensor output, Tensor shift, Tensor mass)";
 
 inline constexpr const char* pairwise_backward_schema =
     "pairwise_backward(Tensor gradient, Tensor query, Tensor key, Tensor value, Tensor parameters, Tensor output, "
@@ -27,10 +27,10 @@ PairwiseOutputs unbundled(const at::Tensor& query, const at::Tensor& key, const 
                           std::int64_t window, std::int64_t sub_heads, const OptionalTensor& key_lengths,
                           const OptionalTensor& ranges, const OptionalTensor& bias, const OptionalTensor& energy_bias,
                           const OptionalTensor& alibi, const OptionalTensor& centers, double sigma, double dropout,
-                          const OptionalTensor& seed, const OptionalTensor& score_weight) {
+                          const OptionalTensor& seed, const OptionalTensor& score_weight, bool wide_output) {
   return kernel(query, key, value, parameters, mechanism,
                 {scale, mask, window, sub_heads, key_lengths, ranges, bias, energy_bias, alibi, centers, sigma, dropout,
-                 seed, score_weight});
+                 seed, score_weight, wide_output});
 }
 
 template <PairwiseGradients (*kernel)(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,

@@ -243,8 +243,12 @@ REFUSALS = {
     "value heads differ": (lambda: tensors(value=(1, 4, 7, 3)), {}, ["value heads", "2 (as key)", "4"]),
     "value length differs": (lambda: tensors(value=(1, 2, 8, 3)), {}, ["value length", "7 (as key)", "8"]),
     "value without width": (lambda: tensors(value=(1, 2, 7, 0)), {}, ["value width", "0"]),
-    "integers": (lambda: [tensor.long() for tensor in tensors()], {}, ["query dtype", "float32 or float64", "Long"]),
-    "half precision": (lambda: [tensor.half() for tensor in tensors()], {}, ["query dtype", "Half"]),
+    "integers": (lambda: [tensor.long() for tensor in tensors()], {}, ["query dtype", "float32, float64, bfloat16 or float16", "Long"]),
+    "one of them in half precision": (
+        lambda: [tensor.half() if i == 2 else tensor for i, tensor in enumerate(tensors())],
+        {},
+        ["value dtype", "Float (as query)", "Half"],
+    ),
     "mixed dtypes": (
         lambda: [tensor.to(dtype) for tensor, dtype in zip(tensors(), (torch.float32, torch.float64, torch.float32))],
         {},

@@ -6,6 +6,7 @@
 // may not have the instructions.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include "cogwheel/core/parallel.h"
 #include "cogwheel/core/philox.h"
 #include "cogwheel/core/visibility.h"
+#include "cogwheel/kernels/cpu/pair_product.h"
 #include "cogwheel/kernels/cpu/workspace.h"
 #include "cogwheel/kernels/pairwise.h"
 

@@ -5,6 +5,7 @@
 // their parts are added in index order, so that gradients are the same bit for bit for any number of workers.
 #pragma once
 #include "cogwheel/kernels/cpu/pairwise_rows.h"
+#include "cogwheel/kernels/cpu/partial_gradients.h"
 #include "cogwheel/kernels/cpu/tile_product.h"
 
 namespace cogwheel::HWY_NAMESPACE {
@@ -19,12 +20,15 @@ class BackwardEngine {
   static constexpr std::int64_t partial_bytes = std::int64_t{64} << 20;
 
   struct Buffers {
-    T *key_panel, *value_panel;        // [width][64]
-    T* key_rows;                       // [64][head_dim], padded
-    T *weights, *score_gradients;      // [block_queries][64]
-    T *gradients, *deltas;             // do/N [queries][value_dim], (do·o) N′/N [queries]
-    T* visible;                        // number of keys that a query sees [queries]
-    T* queries;                        // padded copy where rows are no whole vectors
+    T *key_panel, *value_panel;    // [width][64]
+    T* key_rows;                   // [64][head_dim], padded
+    T *weights, *score_gradients;  // [block_queries][64]
+    T *gradients, *deltas;         // do/N [queries][value_dim], (do·o) N′/N [queries]
+    T* visible;                    // number of keys that a query sees [queries]
+    T* inverses;                   // 1/N [queries], where products of do and values are of pairs
+    T* queries;                    // copy in whole vectors, where they do not lie in such
+    // Widened copies of other rows, where their elements are of another type: [64][value_dim], [lanes][value_dim]
+    T *value_rows, *gradient_rows, *output_rows;
     T* query_gradient;                 // [queries][head_dim]
     T *key_gradient, *value_gradient;  // [chunk][width]
     bool* query_has_non_finite;        // [blocks of 64 queries]
@@ -46,6 +50,8 @@ class BackwardEngine {
       : problem_(problem),
         shape_(problem.shape),
         modified_(problem.modifiers.any()),
+        scores_by_pairs_(!problem.score_weight && have_pairs(problem.query, problem.key, shape_.head_dim)),
+        values_by_pairs_(have_pairs(problem.output_gradient, problem.value, shape_.value_dim)),
         key_width_(padded<T>(shape_.head_dim)),
         value_width_(padded<T>(shape_.value_dim)),
         chunks_(number_of_chunks()),
@@ -53,36 +59,22 @@ class BackwardEngine {
 
   void run(const Executor& executor) const {
     const std::int64_t tasks = shape_.batch * shape_.value_heads * chunks_;
+    PartialGradients<T> partials(problem_, chunks_, static_cast<std::int64_t>(parameters));
     WorkspaceLayout measured;
-    take_partials(measured);
+    partials.lie_in(measured);
     WorkspaceLayout layout(thread_workspace(Scratch::call, measured.bytes()));
-    const Partials partials = take_partials(layout);
+    partials.lie_in(layout);
     executor.run(tasks, [&](std::int64_t index, int) {
       // The first chunk of a causal problem is seen by most queries: the longest tasks first.
       const std::int64_t heads = shape_.batch * shape_.value_heads;
       const std::int64_t head = index % heads;
       differentiate(head / shape_.value_heads, head % shape_.value_heads, index / heads, partials);
     });
-    if (chunks_ > 1)
-      executor.run(shape_.batch * shape_.query_heads,
-                   [&](std::int64_t head, int) { add_partial_query_gradients(head, partials); });
-    if constexpr (parameters > 0)
-      add_partials(partials.parameter_gradients, static_cast<std::int64_t>(parameters), 1, problem_.parameter_gradient);
-    if (is_additive())
-      add_partials(partials.score_weight_gradients, shape_.head_dim, static_cast<double>(problem_.scale),
-                   problem_.score_weight_gradient);
-    if (problem_.center_gradient) add_partial_center_gradients(partials);
+    partials.add_up(executor);
   }
 
  private:
   bool is_additive() const { return problem_.score_weight != nullptr; }
-
-  struct Partials {
-    T* query_gradients;  // [chunks][batch · query_heads][queries][head_dim], where there is more than one chunk
-    double* parameter_gradients;     // [chunks][batch · query_heads][parameters]
-    double* center_gradients;        // [chunks][batch · query_heads][queries], where they are asked for
-    double* score_weight_gradients;  // [chunks][batch · query_heads][head_dim], of an additive score
-  };
 
   std::int64_t number_of_chunks() const {
     const std::int64_t heads = std::max<std::int64_t>(1, shape_.batch * shape_.value_heads);
@@ -92,31 +84,22 @@ class BackwardEngine {
     return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, panels_of(shape_.keys)));
   }
 
-  Partials take_partials(WorkspaceLayout& layout) const {
-    const auto heads = static_cast<std::size_t>(chunks_ * shape_.batch * shape_.query_heads);
-    Partials partials;
-    partials.query_gradients =
-        layout.take<T>(chunks_ > 1 ? heads * static_cast<std::size_t>(shape_.queries * shape_.head_dim) : 0);
-    partials.parameter_gradients = layout.take<double>(heads * parameters);
-    partials.center_gradients =
-        layout.take<double>(problem_.center_gradient ? heads * static_cast<std::size_t>(shape_.queries) : 0);
-    partials.score_weight_gradients =
-        layout.take<double>(is_additive() ? heads * static_cast<std::size_t>(shape_.head_dim) : 0);
-    return partials;
-  }
-
   Buffers take_buffers(WorkspaceLayout& layout) const {
     const auto take = [&](std::int64_t count) { return layout.take<T>(static_cast<std::size_t>(count)); };
     Buffers buffers;
     buffers.key_panel = take(shape_.head_dim * panel_keys);
     buffers.value_panel = take(shape_.value_dim * panel_keys);
-    buffers.key_rows = take(key_width_ == shape_.head_dim ? 0 : panel_keys * key_width_);
+    buffers.key_rows = take(lies_in_whole_vectors(problem_.key, shape_.head_dim) ? 0 : panel_keys * key_width_);
     buffers.weights = take(block_queries * panel_keys);
     buffers.score_gradients = take(block_queries * panel_keys);
     buffers.gradients = take(shape_.queries * value_width_);
     buffers.deltas = take(shape_.queries);
     buffers.visible = take(shape_.queries);
-    buffers.queries = take(key_width_ == shape_.head_dim ? 0 : shape_.queries * key_width_);
+    buffers.inverses = take(values_by_pairs_ ? shape_.queries : 0);
+    buffers.queries = take(lies_in_whole_vectors(problem_.query, shape_.head_dim) ? 0 : shape_.queries * key_width_);
+    buffers.value_rows = take(problem_.value.is_own() ? 0 : panel_keys * shape_.value_dim);
+    buffers.gradient_rows = take(problem_.output_gradient.is_own() ? 0 : V::lanes * shape_.value_dim);
+    buffers.output_rows = take(problem_.output.is_own() ? 0 : V::lanes * shape_.value_dim);
     buffers.query_gradient = take(shape_.queries * key_width_);
     buffers.key_gradient = take(chunk_keys_ * key_width_);
     buffers.value_gradient = take(chunk_keys_ * value_width_);
@@ -136,7 +119,7 @@ class BackwardEngine {
 
   // The gradients of one chunk of keys of one value head, and its part of those of the queries.
   void differentiate(std::int64_t batch, std::int64_t value_head, std::int64_t chunk_index,
-                     const Partials& partials) const {
+                     const PartialGradients<T>& partials) const {
     WorkspaceLayout measured;
     take_buffers(measured);
     WorkspaceLayout layout(thread_workspace(Scratch::task, measured.bytes()));
@@ -152,50 +135,41 @@ class BackwardEngine {
       for (std::int64_t h = c; h < shape_.query_heads_per_value_head(); h += shape_.sub_heads)
         differentiate_head(batch, value_head * shape_.query_heads_per_value_head() + h, chunk, buffers, partials);
       for (std::int64_t j = 0; j < keys; ++j)
-        store_scaled(buffers.key_gradient + j * key_width_, shape_.head_dim, V(problem_.scale),
-                     problem_.key_gradient.row(batch, key_head, chunk.begin + j));
+        store_row(buffers.key_gradient + j * key_width_, shape_.head_dim, V(problem_.scale), problem_.key_gradient,
+                  batch, key_head, chunk.begin + j);
     }
     for (std::int64_t j = 0; j < keys; ++j)
-      store_scaled(buffers.value_gradient + j * value_width_, shape_.value_dim, V(T(1)),
-                   problem_.value_gradient.row(batch, value_head, chunk.begin + j));
+      store_row(buffers.value_gradient + j * value_width_, shape_.value_dim, V(T(1)), problem_.value_gradient, batch,
+                value_head, chunk.begin + j);
   }
 
   void differentiate_head(std::int64_t batch, std::int64_t index, const Chunk& chunk, const Buffers& buffers,
-                          const Partials& partials) const {
+                          const PartialGradients<T>& partials) const {
     const QueryHead<Map> query_head = query_head_of<Map>(problem_, batch, index);
     const std::int64_t head = batch * shape_.query_heads + index;
     std::array<double, parameters> parameter_gradient{};
     std::fill_n(buffers.query_gradient, shape_.queries * key_width_, T(0));
     if (problem_.center_gradient) std::fill_n(buffers.center_gradient, shape_.queries, 0.0);
     if (is_additive()) std::fill_n(buffers.score_weight_gradient, shape_.head_dim, 0.0);
-    prepare_rows(query_head, chunk, buffers, parameter_gradient);
-    const VectorRows<T> queries = whole_queries(query_head, buffers);
+    const Rows<T> queries =
+        in_whole_vectors(problem_.query, batch, index, 0, shape_.queries, shape_.head_dim, buffers.queries);
+    prepare_rows(query_head, chunk, queries, buffers, parameter_gradient);
     for (std::int64_t first_key = chunk.begin; first_key < chunk.end; first_key += panel_keys)
       differentiate_panel(query_head, first_key, chunk, queries, buffers, parameter_gradient);
 
     for (std::int64_t i = 0; i < shape_.queries; ++i) {
-      T* to = chunks_ == 1 ? problem_.query_gradient.row(batch, index, i)
-                           : partials.query_gradients +
-                                 ((chunk.index * shape_.batch * shape_.query_heads + head) * shape_.queries + i) *
-                                     shape_.head_dim;
-      store_scaled(buffers.query_gradient + i * key_width_, shape_.head_dim, V(problem_.scale), to);
+      T* gradient = buffers.query_gradient + i * key_width_;
+      if (chunks_ == 1)
+        store_row(gradient, shape_.head_dim, V(problem_.scale), problem_.query_gradient, batch, index, i);
+      else
+        store_scaled(gradient, shape_.head_dim, V(problem_.scale),
+                     partials.query(chunk.index, head) + i * shape_.head_dim);
     }
-    std::copy_n(parameter_gradient.begin(), parameters,
-                partials.parameter_gradients +
-                    (chunk.index * shape_.batch * shape_.query_heads + head) * static_cast<std::int64_t>(parameters));
+    std::copy_n(parameter_gradient.begin(), parameters, partials.parameter(chunk.index, head));
     if (problem_.center_gradient)
-      std::copy_n(
-          buffers.center_gradient, shape_.queries,
-          partials.center_gradients + (chunk.index * shape_.batch * shape_.query_heads + head) * shape_.queries);
+      std::copy_n(buffers.center_gradient, shape_.queries, partials.center(chunk.index, head));
     if (is_additive())
-      std::copy_n(
-          buffers.score_weight_gradient, shape_.head_dim,
-          partials.score_weight_gradients + (chunk.index * shape_.batch * shape_.query_heads + head) * shape_.head_dim);
-  }
-
-  VectorRows<T> whole_queries(const QueryHead<Map>& query_head, const Buffers& buffers) const {
-    return in_whole_vectors(problem_.query.row(query_head.batch, query_head.index, 0), problem_.query.row_stride,
-                            shape_.queries, shape_.head_dim, buffers.queries);
+      std::copy_n(buffers.score_weight_gradient, shape_.head_dim, partials.score_weight(chunk.index, head));
   }
 
   std::int64_t totals_of(const QueryHead<Map>& query_head) const {
@@ -203,8 +177,8 @@ class BackwardEngine {
   }
 
   // do/N, (do·o) N′/N, and the part of ∂L/∂θ that needs only the rows' totals (once, by the first chunk).
-  void prepare_rows(const QueryHead<Map>& query_head, const Chunk& chunk, const Buffers& buffers,
-                    std::array<double, parameters>& parameter_gradient) const {
+  void prepare_rows(const QueryHead<Map>& query_head, const Chunk& chunk, const Rows<T>& queries,
+                    const Buffers& buffers, std::array<double, parameters>& parameter_gradient) const {
     const auto [batch, index, output_head, map, visibility] = query_head;
     const std::int64_t totals_at = totals_of(query_head);
     QueryRange range{0, shape_.queries};
@@ -217,11 +191,14 @@ class BackwardEngine {
       const std::int64_t count = std::min<std::int64_t>(V::lanes, range.end - i);
       const auto totals = row_totals<Map, T>(map, problem_.mass + totals_at + i, problem_.shift + totals_at + i,
                                              buffers.visible + i, count);
+      const Rows<T> gradients =
+          rows_of(problem_.output_gradient, batch, index, i, count, shape_.value_dim, buffers.gradient_rows);
+      const Rows<T> outputs = rows_of(problem_.output, batch, index, i, count, shape_.value_dim, buffers.output_rows);
       for (std::int64_t r = 0; r < count; ++r) {
-        const T* gradient = problem_.output_gradient.row(batch, index, i + r);
-        const T* output = problem_.output.row(batch, index, i + r);
+        const T *gradient = gradients.row(r), *output = outputs.row(r);
         const T delta = dot(gradient, output, shape_.value_dim) / totals.value[r];
         buffers.deltas[i + r] = delta * totals.slope[r];
+        if (values_by_pairs_) buffers.inverses[i + r] = T(1) / totals.value[r];
         copy_scaled(gradient, shape_.value_dim, V(T(1) / totals.value[r]), buffers.gradients + (i + r) * value_width_);
         if constexpr (parameters > 0)
           if (chunk.index == 0 && buffers.visible[i + r] > T(0))  // 0·NaN is NaN
@@ -234,9 +211,9 @@ class BackwardEngine {
       const std::int64_t count = std::min((block + 1) * panel_keys, range.end) - first;
       buffers.query_has_non_finite[block] =
           count > 0 &&
-          (any_non_finite(problem_.query.row(batch, index, first), problem_.query.row_stride, count, shape_.head_dim) ||
-           any_non_finite(buffers.gradients + first * value_width_, value_width_, count, value_width_) ||
-           any_non_finite(buffers.deltas + first, std::int64_t{1}, count, std::int64_t{1}));
+          (any_non_finite(Rows<T>{queries.row(first), queries.stride}, count, shape_.head_dim) ||
+           any_non_finite(Rows<T>{buffers.gradients + first * value_width_, value_width_}, count, value_width_) ||
+           any_non_finite(Rows<T>{buffers.deltas + first, 1}, count, 1));
     }
   }
 
@@ -251,25 +228,33 @@ class BackwardEngine {
 
   // One panel of up to 64 keys against every query that sees any of them.
   void differentiate_panel(const QueryHead<Map>& query_head, std::int64_t first_key, const Chunk& chunk,
-                           const VectorRows<T>& queries, const Buffers& buffers,
+                           const Rows<T>& queries, const Buffers& buffers,
                            std::array<double, parameters>& parameter_gradient) const {
     const std::int64_t batch = query_head.batch, key_head = shape_.key_head(query_head.index),
                        value_head = shape_.value_head(query_head.index);
     const std::int64_t count = std::min(panel_keys, chunk.end - first_key);
-    const T* keys = problem_.key.row(batch, key_head, first_key);
-    pack_transposed(keys, problem_.key.row_stride, count, shape_.head_dim, buffers.key_panel);
-    pack_transposed(problem_.value.row(batch, value_head, first_key), problem_.value.row_stride, count,
-                    shape_.value_dim, buffers.value_panel);
-    const VectorRows<T> key_rows =
-        in_whole_vectors(keys, problem_.key.row_stride, count, shape_.head_dim, buffers.key_rows);
-    const bool key_has_non_finite = any_non_finite(keys, problem_.key.row_stride, count, shape_.head_dim);
+    const Rows<T> keys =
+        in_whole_vectors(problem_.key, batch, key_head, first_key, count, shape_.head_dim, buffers.key_rows);
+    if (scores_by_pairs_)
+      pack_transposed(pairs_of(problem_.key, batch, key_head, first_key), count, shape_.head_dim / 2,
+                      buffers.key_panel);
+    else
+      pack_transposed(keys, count, shape_.head_dim, buffers.key_panel);
+    if (values_by_pairs_)
+      pack_transposed(pairs_of(problem_.value, batch, value_head, first_key), count, shape_.value_dim / 2,
+                      buffers.value_panel);
+    else
+      pack_transposed(
+          rows_of(problem_.value, batch, value_head, first_key, count, shape_.value_dim, buffers.value_rows), count,
+          shape_.value_dim, buffers.value_panel);
+    const bool key_has_non_finite = any_non_finite(keys, count, shape_.head_dim);
 
     const QueryRange seeing = query_head.visibility.seeing_any(first_key, count, shape_.queries);
     if (is_additive()) std::fill_n(buffers.key_gradient_panel, shape_.head_dim * panel_keys, T(0));
     for (std::int64_t first_query = seeing.begin; first_query < seeing.end; first_query += block_queries) {
       const std::int64_t rows = std::min(block_queries, seeing.end - first_query);
       for (std::int64_t r = 0; r < rows; r += group_rows)
-        differentiate_group(query_head, first_query, r, std::min(group_rows, rows - r), first_key, count, key_rows,
+        differentiate_group(query_head, first_query, r, std::min(group_rows, rows - r), first_key, count, queries, keys,
                             key_has_non_finite, buffers, parameter_gradient);
       add_key_gradients(query_head, first_query, rows, first_key, count, queries, first_key - chunk.begin, buffers);
     }
@@ -285,8 +270,8 @@ class BackwardEngine {
 
   // Rows [r, r + rows) of the block: weights and score gradients of the tile, and the queries' gradients from them.
   void differentiate_group(const QueryHead<Map>& query_head, std::int64_t first_query, std::int64_t r,
-                           std::int64_t rows, std::int64_t first_key, std::int64_t keys, const VectorRows<T>& key_rows,
-                           bool key_has_non_finite, const Buffers& buffers,
+                           std::int64_t rows, std::int64_t first_key, std::int64_t keys, const Rows<T>& query_rows,
+                           const Rows<T>& key_rows, bool key_has_non_finite, const Buffers& buffers,
                            std::array<double, parameters>& parameter_gradient) const {
     const std::int64_t query = first_query + r;
     const Visibility& visibility = query_head.visibility;
@@ -306,13 +291,12 @@ class BackwardEngine {
     if (begin >= end) return;
 
     const std::int64_t vectors = (last - first) / V::lanes;
-    const T* queries = problem_.query.row(query_head.batch, query_head.index, query);
-    score_tile<T>(
-        problem_, query_head.index, rows, vectors,
-        {queries, problem_.query.row_stride, 1, buffers.key_panel + first, panel_keys, weights + first, panel_keys});
-    product<T>(rows, vectors, shape_.value_dim,
-               {buffers.gradients + query * value_width_, value_width_, 1, buffers.value_panel + first, panel_keys,
-                score_gradients + first, panel_keys});
+    const T* queries = query_rows.row(query);
+    const Rows<T> scored = scores_by_pairs_ ? pairs_of(problem_.query, query_head.batch, query_head.index, query)
+                                            : Rows<T>{queries, query_rows.stride};
+    score_tile<T>(problem_, scores_by_pairs_, query_head.index, rows, vectors,
+                  {scored.data, scored.stride, 1, buffers.key_panel + first, panel_keys, weights + first, panel_keys});
+    multiply_values(query_head, query, rows, vectors, buffers, first, score_gradients + first);
 
     const auto span_of = [&](std::int64_t row) {
       const KeyRange range = visibility.of(query + row);
@@ -332,12 +316,12 @@ class BackwardEngine {
     if (is_additive())
       return add_additive_gradients<T>(
           rows, vectors, shape_.head_dim,
-          {queries, problem_.query.row_stride, buffers.key_panel + first, score_gradients + first,
+          {queries, query_rows.stride, buffers.key_panel + first, score_gradients + first,
            problem_.score_weight + query_head.index * shape_.head_dim, buffers.query_gradient + query * key_width_,
            key_width_, buffers.key_gradient_panel + first, buffers.score_weight_gradient, panel_keys});
     const auto add = [&](std::int64_t row, std::int64_t count, std::int64_t from, std::int64_t to) {
       add_product<T>(count, vectors_of<T>(key_width_), to - from,
-                     {score_gradients + row * panel_keys + from, panel_keys, 1, key_rows.row(from), key_rows.row_stride,
+                     {score_gradients + row * panel_keys + from, panel_keys, 1, key_rows.row(from), key_rows.stride,
                       buffers.query_gradient + (query + row) * key_width_, key_width_});
     };
     if (!(some_hidden && key_has_non_finite)) return add(0, rows, begin, end);
@@ -351,6 +335,24 @@ class BackwardEngine {
       for (std::int64_t x = from; x < to; ++x)
         if (!hides(problem_.modifiers, query_head.batch, query_head.output_head, query + row, first_key + x))
           add(row, 1, x, x + 1);
+    }
+  }
+
+  // do·v/N of a tile, from column `first` of the panel.
+  void multiply_values(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows, std::int64_t vectors,
+                       const Buffers& buffers, std::int64_t first, T* products) const {
+    const T* panel = buffers.value_panel + first;
+    if (!values_by_pairs_)
+      return product<T>(
+          rows, vectors, shape_.value_dim,
+          {buffers.gradients + query * value_width_, value_width_, 1, panel, panel_keys, products, panel_keys});
+    const Rows<T> gradients = pairs_of(problem_.output_gradient, query_head.batch, query_head.index, query);
+    product_of_pairs<T>(rows, vectors, shape_.value_dim / 2,
+                        {gradients.data, gradients.stride, 1, panel, panel_keys, products, panel_keys});
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const V inverse(buffers.inverses[query + row]);
+      for (std::int64_t x = 0; x < vectors * V::lanes; x += V::lanes)
+        (V::load(products + row * panel_keys + x) * inverse).store(products + row * panel_keys + x);
     }
   }
 
@@ -435,8 +437,8 @@ class BackwardEngine {
 
   // Gathers the tile over its rows: dV += Aᵀ (do/N), and dK += dSᵀ Q where the score is a product.
   void add_key_gradients(const QueryHead<Map>& query_head, std::int64_t first_query, std::int64_t rows,
-                         std::int64_t first_key, std::int64_t keys, const VectorRows<T>& queries,
-                         std::int64_t key_in_chunk, const Buffers& buffers) const {
+                         std::int64_t first_key, std::int64_t keys, const Rows<T>& queries, std::int64_t key_in_chunk,
+                         const Buffers& buffers) const {
     const auto gather = [&](std::int64_t key, std::int64_t count, std::int64_t from, std::int64_t to) {
       if (from >= to) return;
       const std::int64_t query = first_query + from;
@@ -447,7 +449,7 @@ class BackwardEngine {
       if (is_additive()) return;
       add_product<T>(count, vectors_of<T>(key_width_), to - from,
                      {buffers.score_gradients + from * panel_keys + key, 1, panel_keys, queries.row(query),
-                      queries.row_stride, buffers.key_gradient + (key_in_chunk + key) * key_width_, key_width_});
+                      queries.stride, buffers.key_gradient + (key_in_chunk + key) * key_width_, key_width_});
     };
     const Visibility& visibility = query_head.visibility;
     const bool* flags = buffers.query_has_non_finite;
@@ -475,39 +477,10 @@ class BackwardEngine {
     }
   }
 
-  void add_partial_query_gradients(std::int64_t head, const Partials& partials) const {
-    const std::int64_t batch = head / shape_.query_heads, query_head = head % shape_.query_heads;
-    const std::int64_t chunk_stride = shape_.batch * shape_.query_heads * shape_.queries * shape_.head_dim;
-    for (std::int64_t i = 0; i < shape_.queries; ++i) {
-      const T* part = partials.query_gradients + (head * shape_.queries + i) * shape_.head_dim;
-      T* to = problem_.query_gradient.row(batch, query_head, i);
-      for (std::int64_t d = 0; d < shape_.head_dim; ++d) {
-        T sum = part[d];
-        for (std::int64_t c = 1; c < chunks_; ++c) sum += part[c * chunk_stride + d];
-        to[d] = sum;
-      }
-    }
-  }
-
-  // sums [query_heads][width] = factor · parts [chunks · batch][query_heads][width], added in index order.
-  void add_partials(const double* parts, std::int64_t width, double factor, double* sums) const {
-    const std::int64_t count = shape_.query_heads * width;
-    std::fill_n(sums, count, 0.0);
-    for (std::int64_t part = 0; part < chunks_ * shape_.batch; ++part)
-      for (std::int64_t i = 0; i < count; ++i) sums[i] += factor * parts[part * count + i];
-  }
-
-  void add_partial_center_gradients(const Partials& partials) const {
-    const std::int64_t count = shape_.batch * shape_.query_heads * shape_.queries;
-    std::fill_n(problem_.center_gradient, count, 0.0);
-    for (std::int64_t chunk = 0; chunk < chunks_; ++chunk)
-      for (std::int64_t i = 0; i < count; ++i)
-        problem_.center_gradient[i] += partials.center_gradients[chunk * count + i];
-  }
-
   const PairwiseBackward<T>& problem_;
   const PairwiseShape& shape_;
   bool modified_;
+  bool scores_by_pairs_, values_by_pairs_;  // products of bfloat16 pairs: queries and keys, do and values
   std::int64_t key_width_, value_width_, chunks_, chunk_keys_;
 };
 

@@ -14,19 +14,20 @@ class ForwardEngine {
 
   // Keys and values of one head, ready for the products.
   struct Head {
-    const T* key_panels;               // [panels][head_dim][64]
-    VectorRows<T> value;               // [keys][value_dim]
+    const T* key_panels;               // [panels][panel_width_][64]
+    Rows<T> value;                     // [keys][value_dim], in whole vectors
     const bool* value_has_non_finite;  // [panels]
   };
 
   struct HeadMemory {
-    T *panels, *values;
+    T *panels, *values, *key_rows;
     bool* flags;
   };
 
   struct Buffers {
     T *scores, *sums, *mass, *shift, *alpha, *visible;
     T *energy_bias, *multipliers;  // of a modified tile, beside its scores
+    T* queries;                    // of a block, widened
   };
 
  public:
@@ -34,6 +35,8 @@ class ForwardEngine {
       : problem_(problem),
         shape_(problem.shape),
         modified_(problem.modifiers.any()),
+        by_pairs_(!problem.score_weight && have_pairs(problem.query, problem.key, shape_.head_dim)),
+        panel_width_(by_pairs_ ? shape_.head_dim / 2 : shape_.head_dim),
         panels_(panels_of(shape_.keys)),
         value_width_(padded<T>(shape_.value_dim)) {}
 
@@ -99,9 +102,11 @@ class ForwardEngine {
 
   HeadMemory take_head(WorkspaceLayout& layout) const {
     HeadMemory memory;
-    memory.panels = layout.take<T>(static_cast<std::size_t>(panels_ * panel_keys * shape_.head_dim));
-    const bool copied = value_width_ != shape_.value_dim;
+    memory.panels = layout.take<T>(static_cast<std::size_t>(panels_ * panel_keys * panel_width_));
+    const bool copied = !lies_in_whole_vectors(problem_.value, shape_.value_dim);
     memory.values = layout.take<T>(copied ? static_cast<std::size_t>(shape_.keys * value_width_) : 0);
+    memory.key_rows =
+        layout.take<T>(problem_.key.is_own() || by_pairs_ ? 0 : static_cast<std::size_t>(panel_keys * shape_.head_dim));
     memory.flags = layout.take<bool>(static_cast<std::size_t>(panels_));
     return memory;
   }
@@ -117,29 +122,33 @@ class ForwardEngine {
     buffers.visible = layout.take<T>(rows);
     buffers.energy_bias = layout.take<T>(modified_ ? group_rows * block_keys : 0);
     buffers.multipliers = layout.take<T>(modified_ ? group_rows * block_keys : 0);
+    buffers.queries =
+        layout.take<T>(problem_.query.is_own() || by_pairs_ ? 0 : rows * static_cast<std::size_t>(shape_.head_dim));
     return buffers;
   }
 
-  VectorRows<T> whole_values(std::int64_t batch, std::int64_t value_head, const T* copy) const {
-    if (value_width_ != shape_.value_dim) return {copy, value_width_};
-    return {problem_.value.row(batch, value_head, 0), problem_.value.row_stride};
+  Rows<T> whole_values(std::int64_t batch, std::int64_t value_head, const T* copy) const {
+    if (lies_in_whole_vectors(problem_.value, shape_.value_dim))
+      return {problem_.value.row(batch, value_head, 0), problem_.value.row_stride()};
+    return {copy, value_width_};
   }
 
   Head pack(std::int64_t batch, std::int64_t value_head, std::int64_t sub_head, bool with_values,
             const HeadMemory& memory) const {
     const std::int64_t key_head = value_head * shape_.sub_heads + sub_head;
+    if (with_values)
+      in_whole_vectors(problem_.value, batch, value_head, 0, shape_.keys, shape_.value_dim, memory.values);
+    const Rows<T> values = whole_values(batch, value_head, memory.values);
     for (std::int64_t p = 0; p < panels_; ++p) {
       const std::int64_t first = p * panel_keys, count = std::min(panel_keys, shape_.keys - first);
-      pack_transposed(problem_.key.row(batch, key_head, first), problem_.key.row_stride, count, shape_.head_dim,
-                      memory.panels + first * shape_.head_dim);
+      const Rows<T> keys = by_pairs_
+                               ? pairs_of(problem_.key, batch, key_head, first)
+                               : rows_of(problem_.key, batch, key_head, first, count, shape_.head_dim, memory.key_rows);
+      pack_transposed(keys, count, panel_width_, memory.panels + first * panel_width_);
       if (with_values)
-        memory.flags[p] = any_non_finite(problem_.value.row(batch, value_head, first), problem_.value.row_stride, count,
-                                         shape_.value_dim);
+        memory.flags[p] = any_non_finite(Rows<T>{values.row(first), values.stride}, count, shape_.value_dim);
     }
-    if (with_values)
-      in_whole_vectors(problem_.value.row(batch, value_head, 0), problem_.value.row_stride, shape_.keys,
-                       shape_.value_dim, memory.values);
-    return {memory.panels, whole_values(batch, value_head, memory.values), memory.flags};
+    return {memory.panels, values, memory.flags};
   }
 
   // One block of queries of one head against every key that it sees.
@@ -153,11 +162,14 @@ class ForwardEngine {
     V(initial_shift(query_head.map)).store(buffers.alpha);
     std::fill_n(buffers.shift, rows, buffers.alpha[0]);
     count_visible_keys(problem_, query_head, first_query, rows, buffers.visible);
+    const Rows<T> queries =
+        by_pairs_ ? pairs_of(problem_.query, batch, index, first_query)
+                  : rows_of(problem_.query, batch, index, first_query, rows, shape_.head_dim, buffers.queries);
 
     const KeyRange seen = query_head.visibility.seen_by_any(first_query, rows);
     for (std::int64_t first_key = seen.begin / panel_keys * panel_keys; first_key < seen.end; first_key += block_keys)
       for (std::int64_t r = 0; r < rows; r += group_rows)
-        attend_group(query_head, first_query, r, std::min(group_rows, rows - r), first_key, head, buffers);
+        attend_group(query_head, first_query, r, std::min(group_rows, rows - r), first_key, queries, head, buffers);
     finish(query_head, first_query, rows, buffers);
   }
 
@@ -170,7 +182,7 @@ class ForwardEngine {
 
   // Rows [r, r + rows) of the block against up to 256 keys.
   void attend_group(const QueryHead<Map>& query_head, std::int64_t first_query, std::int64_t r, std::int64_t rows,
-                    std::int64_t first_key, const Head& head, const Buffers& buffers) const {
+                    std::int64_t first_key, const Rows<T>& queries, const Head& head, const Buffers& buffers) const {
     const Visibility& visibility = query_head.visibility;
     const KeyRange by_any = visibility.seen_by_any(first_query + r, rows);
     const KeyRange by_all = visibility.seen_by_all(first_query + r, rows);
@@ -180,13 +192,12 @@ class ForwardEngine {
     const std::int64_t first = begin / V::lanes * V::lanes, last = padded<T>(end);
     const bool some_hidden = by_all.begin - first_key > first || by_all.end - first_key < last;
 
-    const T* queries = problem_.query.row(query_head.batch, query_head.index, first_query + r);
     for (std::int64_t x = first; x < last;) {
       const std::int64_t panel_end = std::min(x / panel_keys * panel_keys + panel_keys, last);
-      const T* panel = head.key_panels + (first_key + x) / panel_keys * panel_keys * shape_.head_dim;
+      const T* panel = head.key_panels + (first_key + x) / panel_keys * panel_keys * panel_width_;
       score_tile<T>(
-          problem_, query_head.index, rows, (panel_end - x) / V::lanes,
-          {queries, problem_.query.row_stride, 1, panel + x % panel_keys, panel_keys, buffers.scores + x, block_keys});
+          problem_, by_pairs_, query_head.index, rows, (panel_end - x) / V::lanes,
+          {queries.row(r), queries.stride, 1, panel + x % panel_keys, panel_keys, buffers.scores + x, block_keys});
       x = panel_end;
     }
 
@@ -284,7 +295,7 @@ class ForwardEngine {
                   const T* weights, const T* alpha, T* sums) const {
     const auto add = [&](std::int64_t row, std::int64_t count, std::int64_t from, std::int64_t to) {
       const ProductOperands<T> operands{
-          weights + row * block_keys + from, block_keys,  1, head.value.row(first_key + from), head.value.row_stride,
+          weights + row * block_keys + from, block_keys,  1, head.value.row(first_key + from), head.value.stride,
           sums + row * value_width_,         value_width_};
       if constexpr (has_energy)
         rescale_add_product<T>(count, vectors_of<T>(value_width_), to - from, operands, alpha + row);
@@ -308,7 +319,7 @@ class ForwardEngine {
         if (!hides(problem_.modifiers, query_head.batch, query_head.output_head, query + row, first_key + x))
           add_product<T>(1, vectors_of<T>(value_width_), 1,
                          {weights + row * block_keys + x, block_keys, 1, head.value.row(first_key + x),
-                          head.value.row_stride, sums + row * value_width_, value_width_});
+                          head.value.stride, sums + row * value_width_, value_width_});
     }
   }
 
@@ -325,14 +336,15 @@ class ForwardEngine {
       const auto totals = row_totals<Map, T>(query_head.map, problem_.mass + totals_at + r,
                                              problem_.shift + totals_at + r, buffers.visible + r, count);
       for (std::int64_t i = 0; i < count; ++i)
-        store_scaled(buffers.sums + (r + i) * value_width_, shape_.value_dim, V(T(1) / totals.value[i]),
-                     problem_.output.row(query_head.batch, query_head.index, first_query + r + i));
+        store_row(buffers.sums + (r + i) * value_width_, shape_.value_dim, V(T(1) / totals.value[i]), problem_.output,
+                  query_head.batch, query_head.index, first_query + r + i);
     }
   }
 
   const PairwiseForward<T>& problem_;
   const PairwiseShape& shape_;
-  bool modified_;
+  bool modified_, by_pairs_;  // by_pairs_: scores are products of bfloat16 pairs
+  std::int64_t panel_width_;  // of a key: head_dim, in elements or pairs
   std::int64_t panels_, value_width_;
 };
 

@@ -1,6 +1,7 @@
 // What both directions of the pairwise engine share: packing, and row maps applied to rows of a tile.
 #pragma once
 #include "cogwheel/kernels/cpu/additive_score.h"
+#include "cogwheel/kernels/cpu/half_rows.h"
 #include "cogwheel/kernels/cpu/modified_tile.h"
 #include "cogwheel/kernels/cpu/tile_product.h"
 #include "cogwheel/kernels/cpu/vector.h"
@@ -55,16 +56,13 @@ void count_visible_keys(const PairwiseProblem<T>& problem, const QueryHead<Map>&
         static_cast<T>(visible_keys(problem.modifiers, head.visibility, head.batch, head.output_head, first_query + r));
 }
 
-// The scores of a tile, without the scale: products of queries and keys, or their additive scores.
 template <class T>
-void score_tile(const PairwiseProblem<T>& problem, std::int64_t query_head, std::int64_t rows, std::int64_t vectors,
-                const ProductOperands<T>& operands) {
-  const std::int64_t inner = problem.shape.head_dim;
-  if (problem.score_weight)
-    additive_scores<T>(rows, vectors, inner, operands, problem.score_weight + query_head * inner);
-  else
-    product<T>(rows, vectors, inner, operands);
-}
+struct Rows {
+  const T* data;
+  std::int64_t stride;
+
+  const T* row(std::int64_t index) const { return data + index * stride; }
+};
 
 // 4 rows × 4 columns of floats, transposed in registers.
 HWY_INLINE void transpose_4x4(const float* from, std::int64_t row_stride, float* to, std::int64_t to_stride) {
@@ -84,7 +82,7 @@ HWY_INLINE void transpose_4x4(const float* from, std::int64_t row_stride, float*
 
 // `count` ≤ 64 rows of `width` → panel [width][64], zero beyond count.
 template <class T>
-void pack_transposed(const T* rows, std::int64_t row_stride, std::int64_t count, std::int64_t width, T* panel) {
+void pack_transposed(const Rows<T>& rows, std::int64_t count, std::int64_t width, T* panel) {
   if (count < panel_keys) std::fill_n(panel, width * panel_keys, T(0));
   std::int64_t done_rows = 0, done_columns = 0;
   if constexpr (std::is_same_v<T, float>) {
@@ -92,11 +90,10 @@ void pack_transposed(const T* rows, std::int64_t row_stride, std::int64_t count,
     done_columns = width / 4 * 4;
     for (std::int64_t r = 0; r < done_rows; r += 4)
       for (std::int64_t d = 0; d < done_columns; d += 4)
-        transpose_4x4(rows + r * row_stride + d, row_stride, panel + d * panel_keys + r, panel_keys);
+        transpose_4x4(rows.row(r) + d, rows.stride, panel + d * panel_keys + r, panel_keys);
   }
   for (std::int64_t r = 0; r < count; ++r)
-    for (std::int64_t d = r < done_rows ? done_columns : 0; d < width; ++d)
-      panel[d * panel_keys + r] = rows[r * row_stride + d];
+    for (std::int64_t d = r < done_rows ? done_columns : 0; d < width; ++d) panel[d * panel_keys + r] = rows.row(r)[d];
 }
 
 // Copies one row into whole vectors, times `factor`, zero beyond width.
@@ -125,33 +122,96 @@ HWY_INLINE void store_scaled(const T* from, std::int64_t width, Vector<T> factor
   }
 }
 
-// Rows that a product may read in whole vectors: where they lie if their width allows it, else a padded copy.
+// `count` rows of a view as T: where they lie if they are of that type, else widened into `copy` [count][width].
 template <class T>
-struct VectorRows {
-  const T* data;
-  std::int64_t row_stride;
+Rows<T> rows_of(const HeadsView<const T>& view, std::int64_t batch, std::int64_t head, std::int64_t first,
+                std::int64_t count, std::int64_t width, T* copy) {
+  if constexpr (std::is_same_v<T, float>)
+    if (!view.is_own()) {
+      widen_rows(view.half_row(batch, head, first), view.elements(), view.row_stride(), count, width, copy, width);
+      return {copy, width};
+    }
+  return {view.row(batch, head, first), view.row_stride()};
+}
 
-  const T* row(std::int64_t index) const { return data + index * row_stride; }
-};
+// Whether two views can be multiplied by pairs of bfloat16 (pair_product.h): for any width of an even number of
+// elements, and rows that begin at one.
+template <class T>
+bool have_pairs(const HeadsView<const T>& a, const HeadsView<const T>& b, std::int64_t width) {
+  if constexpr (HWY_TARGET == HWY_AVX3 && std::is_same_v<T, float>)
+    return width % 2 == 0 && a.lies_in_pairs() && b.lies_in_pairs() && multiplies_bfloat16_pairs();
+  return false;
+}
+
+// Rows of pairs, half as many as elements.
+template <class T>
+Rows<T> pairs_of(const HeadsView<const T>& view, std::int64_t batch, std::int64_t head, std::int64_t first) {
+  return {reinterpret_cast<const T*>(view.half_row(batch, head, first)), view.row_stride() / 2};
+}
 
 template <class T>
-VectorRows<T> in_whole_vectors(const T* rows, std::int64_t row_stride, std::int64_t count, std::int64_t width,
-                               T* copy) {
-  if (width % Vector<T>::lanes == 0) return {rows, row_stride};
+void product_of_pairs(std::int64_t rows, std::int64_t vectors, std::int64_t pairs, const ProductOperands<T>& x) {
+  if constexpr (std::is_same_v<T, float>)
+    pair_product(rows, vectors, pairs, {x.a, x.a_row, x.b, x.b_row, x.c, x.c_row});
+}
+
+// The scores of a tile, without the scale: products of queries and keys, or of their pairs, or additive scores.
+template <class T>
+void score_tile(const PairwiseProblem<T>& problem, bool by_pairs, std::int64_t query_head, std::int64_t rows,
+                std::int64_t vectors, const ProductOperands<T>& operands) {
+  const std::int64_t inner = problem.shape.head_dim;
+  if (by_pairs)
+    product_of_pairs<T>(rows, vectors, inner / 2, operands);
+  else if (problem.score_weight)
+    additive_scores<T>(rows, vectors, inner, operands, problem.score_weight + query_head * inner);
+  else
+    product<T>(rows, vectors, inner, operands);
+}
+
+// Whether rows can be read in whole vectors where they lie.
+template <class T>
+bool lies_in_whole_vectors(const HeadsView<const T>& view, std::int64_t width) {
+  return view.is_own() && width % Vector<T>::lanes == 0;
+}
+
+// Rows of whole vectors, 0 beyond width: where they lie if they do so in whole vectors, else in `copy`.
+template <class T>
+Rows<T> in_whole_vectors(const HeadsView<const T>& view, std::int64_t batch, std::int64_t head, std::int64_t first,
+                         std::int64_t count, std::int64_t width, T* copy) {
+  if (lies_in_whole_vectors(view, width)) return {view.row(batch, head, first), view.row_stride()};
+  if constexpr (std::is_same_v<T, float>)
+    if (!view.is_own()) {
+      widen_rows(view.half_row(batch, head, first), view.elements(), view.row_stride(), count, width, copy,
+                 padded<T>(width));
+      return {copy, padded<T>(width)};
+    }
   for (std::int64_t r = 0; r < count; ++r)
-    copy_scaled(rows + r * row_stride, width, Vector<T>(T(1)), copy + r * padded<T>(width));
+    copy_scaled(view.row(batch, head, first + r), width, Vector<T>(T(1)), copy + r * padded<T>(width));
   return {copy, padded<T>(width)};
+}
+
+// Whole vectors, times `factor`, into a row of a view, of whatever type its elements are. Overwrites `from`.
+template <class T>
+HWY_INLINE void store_row(T* from, std::int64_t width, Vector<T> factor, const HeadsView<T>& view, std::int64_t batch,
+                          std::int64_t head, std::int64_t index) {
+  if constexpr (std::is_same_v<T, float>)
+    if (!view.is_own()) {
+      store_scaled(from, width, factor, from);
+      round_row(from, width, view.elements(), view.half_row(batch, head, index));
+      return;
+    }
+  store_scaled(from, width, factor, view.row(batch, head, index));
 }
 
 // Whether any of the values is infinite or NaN.
 template <class T>
-bool any_non_finite(const T* rows, std::int64_t row_stride, std::int64_t count, std::int64_t width) {
+bool any_non_finite(const Rows<T>& rows, std::int64_t count, std::int64_t width) {
   using V = Vector<T>;
   const std::int64_t whole = width / V::lanes * V::lanes;
   V probe(T(0));  // 0·x is NaN unless x is finite
   T tail_probe = 0;
   for (std::int64_t r = 0; r < count; ++r) {
-    const T* row = rows + r * row_stride;
+    const T* row = rows.row(r);
     for (std::int64_t x = 0; x < whole; x += V::lanes) probe = V::fma(V::load(row + x), V(T(0)), probe);
     for (std::int64_t x = whole; x < width; ++x) tail_probe += row[x] * T(0);
   }

@@ -25,7 +25,7 @@ TEST(KernelTable, HasEveryRowMapForEveryInstructionSetAndType) {
   for (const Mechanism& mechanism : mechanisms()) {
     if (mechanism.kind == MechanismKind::dense) continue;
     for (const InstructionSet& set : instruction_sets())
-      for (std::string_view dtype : {"float32", "float64"})
+      for (std::string_view dtype : {"float32", "bfloat16", "float16", "float64"})
         EXPECT_TRUE(rows.contains({mechanism.member, set.name, dtype})) << mechanism.member << " " << set.name;
   }
 }

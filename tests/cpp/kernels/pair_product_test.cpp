@@ -1,0 +1,58 @@
+#include "cogwheel/kernels/cpu/pair_product.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+namespace cogwheel {
+namespace {
+
+// Small integers are exact in bfloat16: the upper half of their float.
+std::uint32_t half(int x) { return std::bit_cast<std::uint32_t>(static_cast<float>(x)) >> 16; }
+float pair(int low, int high) { return std::bit_cast<float>(half(high) << 16 | half(low)); }
+int entry(std::int64_t row, std::int64_t column) {
+  return static_cast<int>((7 * row + 3 * column + row * column) % 9) - 4;
+}
+
+// Every height and width of a tile, and beyond, from strided operands; outside C nothing is written.
+TEST(PairProduct, SumsProductsExactly) {
+  if (!multiplies_bfloat16_pairs()) GTEST_SKIP() << "this machine has no AVX512-BF16";
+  for (std::int64_t rows = 1; rows <= 13; ++rows)
+    for (std::int64_t vectors = 1; vectors <= 5; ++vectors)
+      for (const std::int64_t pairs : {1, 2, 31}) {
+        const std::int64_t a_row = pairs + 3, b_row = 16 * vectors + 5, c_row = 16 * vectors + 2;
+        std::vector<float> a(static_cast<std::size_t>(rows * a_row)), b(static_cast<std::size_t>(pairs * b_row)),
+            c(static_cast<std::size_t>(rows * c_row), std::numeric_limits<float>::quiet_NaN());
+        for (std::int64_t r = 0; r < rows; ++r)
+          for (std::int64_t k = 0; k < pairs; ++k)
+            a[static_cast<std::size_t>(r * a_row + k)] = pair(entry(r, 2 * k), entry(r, 2 * k + 1));
+        for (std::int64_t k = 0; k < pairs; ++k)
+          for (std::int64_t x = 0; x < 16 * vectors; ++x)
+            b[static_cast<std::size_t>(k * b_row + x)] = pair(entry(x + 1, 2 * k), entry(x + 1, 2 * k + 1));
+        pair_product(rows, vectors, pairs, {a.data(), a_row, b.data(), b_row, c.data(), c_row});
+        for (std::int64_t r = 0; r < rows; ++r)
+          for (std::int64_t x = 0; x < c_row; ++x) {
+            const float got = c[static_cast<std::size_t>(r * c_row + x)];
+            if (x >= 16 * vectors) {
+              ASSERT_TRUE(got != got);
+              continue;
+            }
+            int expected = 0;
+            for (std::int64_t k = 0; k < 2 * pairs; ++k) expected += entry(r, k) * entry(x + 1, k);
+            ASSERT_EQ(got, static_cast<float>(expected)) << rows << " " << vectors << " " << pairs;
+          }
+      }
+}
+
+TEST(PairProduct, AForcedInstructionSetIsWithoutIt) {
+  setenv("COGWHEEL_ISA", "avx512", 1);
+  EXPECT_FALSE(multiplies_bfloat16_pairs());
+  unsetenv("COGWHEEL_ISA");
+}
+
+}  // namespace
+}  // namespace cogwheel
