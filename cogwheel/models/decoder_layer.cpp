@@ -15,12 +15,16 @@ DecoderLayerImpl::DecoderLayerImpl(const DecoderLayerOptions& options, std::shar
   register_module("feed_forward", feed_forward_);
 }
 
-at::Tensor DecoderLayerImpl::forward(const at::Tensor& x, const Dropout& dropout) {
-  const at::Tensor attended = x + dropout.part(0)(attention_(attention_norm_(x), dropout.part(1)));
-  return attended + dropout.part(2)(feed_forward_(feed_forward_norm_(attended)));
+ResidualStream DecoderLayerImpl::forward(const ResidualStream& stream, const Dropout& dropout) {
+  const NormOfSum before = attention_norm_->of_sum(stream.x, stream.delta);
+  const at::Tensor attended = dropout.part(0)(attention_(before.normed, dropout.part(1)));
+  const NormOfSum between = feed_forward_norm_->of_sum(before.sum, attended);
+  return {between.sum, dropout.part(2)(feed_forward_(between.normed))};
 }
 
-at::Tensor DecoderLayerImpl::attention_weights(const at::Tensor& x) { return attention_->weights(attention_norm_(x)); }
+at::Tensor DecoderLayerImpl::attention_weights(const ResidualStream& stream) {
+  return attention_->weights(attention_norm_->of_sum(stream.x, stream.delta).normed);
+}
 
 void DecoderLayerImpl::initialize(const WeightInitializer& initializer, const std::string& name,
                                   double standard_deviation, double residual_standard_deviation) {

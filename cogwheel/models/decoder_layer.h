@@ -21,15 +21,19 @@ struct DecoderLayerOptions {
   NormKind norm = NormKind::layer;
 };
 
+// The stream is x + delta. Who reads it next adds what the last one left, in the pass that norms the sum.
+struct ResidualStream {
+  at::Tensor x, delta = {};  // delta may be undefined
+};
+
 class DecoderLayerImpl : public torch::nn::Module {
  public:
   explicit DecoderLayerImpl(const DecoderLayerOptions& options, std::shared_ptr<const Rotary> rotary = nullptr);
 
-  // x [B, N, width] → [B, N, width]. `dropout` falls on the weights of attention and on what is added to the residual
-  // stream.
-  at::Tensor forward(const at::Tensor& x, const Dropout& dropout = {});
+  // [B, N, width] each. `dropout` falls on the weights of attention and on what is added to the stream.
+  ResidualStream forward(const ResidualStream& stream, const Dropout& dropout = {});
 
-  at::Tensor attention_weights(const at::Tensor& x);  // [B, output heads, N, N]
+  at::Tensor attention_weights(const ResidualStream& stream);  // [B, output heads, N, N]
 
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,
                   double residual_standard_deviation);

@@ -151,16 +151,17 @@ at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens) {
   return position_embedding_.defined() ? embedded + position_embedding_.slice(0, 0, tokens.size(1)) : embedded;
 }
 
-at::Tensor LanguageModelImpl::logits(const at::Tensor& hidden) {
-  const at::Tensor normed = final_norm_(hidden);
-  return head_ ? head_(normed) : matrix_product(normed, token_embedding_);
+at::Tensor LanguageModelImpl::logits(const ResidualStream& stream) {
+  const at::Tensor normed = final_norm_->of_sum(stream.x, stream.delta).normed;
+  const at::Tensor logits = head_ ? head_(normed) : matrix_product(normed, token_embedding_);
+  return logits.to(token_embedding_.scalar_type());
 }
 
 at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens, std::optional<std::uint64_t> dropout_seed) {
   const Dropout dropout = dropout_seed ? Dropout(options_.dropout, *dropout_seed) : Dropout();
-  at::Tensor x = dropout.part(0)(embed(tokens));
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer) x = layers_[layer](x, dropout.part(layer + 1));
-  return logits(x);
+  ResidualStream stream{dropout.part(0)(embed(tokens))};
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) stream = layers_[layer](stream, dropout.part(layer + 1));
+  return logits(stream);
 }
 
 at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& targets,
@@ -171,10 +172,10 @@ at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& t
 std::vector<at::Tensor> LanguageModelImpl::attention_maps(const at::Tensor& tokens) {
   const torch::NoGradGuard no_grad;
   std::vector<at::Tensor> maps;
-  at::Tensor x = embed(tokens);
+  ResidualStream stream{embed(tokens)};
   for (auto& layer : layers_) {
-    maps.push_back(layer->attention_weights(x));
-    x = layer(x);
+    maps.push_back(layer->attention_weights(stream));
+    stream = layer(stream);
   }
   return maps;
 }

@@ -73,7 +73,7 @@ class LanguageModelImpl : public torch::nn::Module {
 
  private:
   at::Tensor embed(const at::Tensor& tokens);
-  at::Tensor logits(const at::Tensor& hidden);
+  at::Tensor logits(const ResidualStream& stream);
 
   LanguageModelOptions options_;
   at::Tensor token_embedding_;     // [vocabulary, width]

@@ -9,6 +9,8 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/mechanisms/differential.h"
+#include "cogwheel/nn/matrix_product.h"
+#include "cogwheel/nn/residual_norm.h"
 #include "cogwheel/ops/parameters.h"
 
 namespace cogwheel {
@@ -116,11 +118,15 @@ AttentionLayerImpl::Heads AttentionLayerImpl::project(const at::Tensor& x) {
 
 at::Tensor AttentionLayerImpl::forward(const at::Tensor& x, const Dropout& dropout) {
   const auto [query, key, value] = project(x);
-  at::Tensor heads = attention(query, key, value, mechanism_.operator_name, operator_options(dropout));
+  // [B, N, heads, width]: as the kernel leaves it where the query lies so, without a copy.
+  at::Tensor by_token =
+      attention(query, key, value, mechanism_.operator_name, operator_options(dropout)).transpose(1, 2);
   if (is_difference(mechanism_))
     // Training starts with the gradient scale of plain attention: the factor undoes what the norm adds.
-    heads = at::rms_norm(heads, {2 * head_dim_}, head_norm_ * (1 - lambda_init_), 1e-5);
-  return output_(heads.transpose(1, 2).flatten(2));
+    by_token = norm_of_sum(by_token.to(head_norm_.scalar_type()), {}, head_norm_ * (1 - lambda_init_), {},
+                           NormKind::rms, 1e-5, BFloat16Products::enabled())
+                   .normed;
+  return output_(by_token.flatten(2));
 }
 
 at::Tensor AttentionLayerImpl::weights(const at::Tensor& x) {

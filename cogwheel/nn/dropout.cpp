@@ -64,7 +64,9 @@ std::uint64_t derived_seed(std::uint64_t seed, std::uint64_t index) {
 }
 
 at::Tensor Dropout::operator()(const at::Tensor& x) const {
-  return rate_ == 0 ? x : Dropped::apply(x, rate_, static_cast<std::int64_t>(seed_));
+  if (rate_ == 0) return x;
+  const at::Tensor wide = x.scalar_type() == at::kBFloat16 ? x.to(at::kFloat) : x;
+  return Dropped::apply(wide, rate_, static_cast<std::int64_t>(seed_));
 }
 
 }  // namespace cogwheel

@@ -18,7 +18,7 @@ class Dropout {
   // The same rate with draws of its own.
   Dropout part(std::uint64_t index) const { return {rate_, derived_seed(seed_, index)}; }
 
-  // x · mask / (1 − rate), any shape, float32 or float64. The same for any number of threads.
+  // x · mask / (1 − rate), any shape, float32 or float64; of bfloat16 in float32. The same for any number of threads.
   at::Tensor operator()(const at::Tensor& x) const;
 
   double rate() const { return rate_; }

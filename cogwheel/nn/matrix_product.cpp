@@ -55,10 +55,10 @@ struct OneDnnProduct : torch::autograd::Function<OneDnnProduct> {
 }  // namespace
 
 at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  if (in_bfloat16 && x.scalar_type() == at::kFloat) {
+  if (x.scalar_type() == at::kBFloat16 || (in_bfloat16 && x.scalar_type() == at::kFloat)) {
     const auto rounded = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.to(at::kBFloat16) : tensor; };
     // at::linear takes oneDNN for bfloat16 by itself.
-    return at::linear(rounded(x), rounded(weight), rounded(bias)).to(at::kFloat);
+    return at::linear(rounded(x), rounded(weight), rounded(bias));
   }
   if (x.scalar_type() != at::kFloat || !x.device().is_cpu() || !onednn_linear()) return at::linear(x, weight, bias);
   auto shape = x.sizes().vec();
@@ -67,6 +67,7 @@ at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const a
 }
 
 BFloat16Products::BFloat16Products(bool enabled) : before_(in_bfloat16) { in_bfloat16 = enabled; }
+bool BFloat16Products::enabled() { return in_bfloat16; }
 BFloat16Products::~BFloat16Products() { in_bfloat16 = before_; }
 
 }  // namespace cogwheel

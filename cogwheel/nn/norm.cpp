@@ -3,7 +3,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "cogwheel/nn/rms_norm.h"
+#include "cogwheel/nn/matrix_product.h"
 
 namespace cogwheel {
 
@@ -12,9 +12,10 @@ NormImpl::NormImpl(NormKind kind, std::int64_t width, bool bias) : kind_(kind) {
   if (kind == NormKind::layer && bias) bias_ = register_parameter("bias", torch::empty({width}));
 }
 
-at::Tensor NormImpl::forward(const at::Tensor& x) {
-  if (kind_ == NormKind::rms) return rms_norm(x, weight_, 1e-6);
-  return at::layer_norm(x, {weight_.size(0)}, weight_, bias_, 1e-5);
+at::Tensor NormImpl::forward(const at::Tensor& x) { return of_sum(x, {}).normed; }
+
+NormOfSum NormImpl::of_sum(const at::Tensor& x, const at::Tensor& delta) {
+  return norm_of_sum(x, delta, weight_, bias_, kind_, default_epsilon(kind_), BFloat16Products::enabled());
 }
 
 void NormImpl::initialize() {

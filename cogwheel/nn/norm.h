@@ -5,17 +5,17 @@
 
 #include <cstdint>
 
-namespace cogwheel {
+#include "cogwheel/nn/residual_norm.h"
 
-enum class NormKind {
-  layer,  // (x − mean) / √(variance + 1e-5), with gains, and biases where asked (torch::nn::LayerNorm: both or neither)
-  rms,  // x / √(mean(x²) + 1e-6), with gains alone
-};
+namespace cogwheel {
 
 class NormImpl : public torch::nn::Module {
  public:
   NormImpl(NormKind kind, std::int64_t width, bool bias);
   at::Tensor forward(const at::Tensor& x);
+
+  // x + delta, and the norm of it; delta may be undefined. While products are in bfloat16, what is normed is too.
+  NormOfSum of_sum(const at::Tensor& x, const at::Tensor& delta);
 
   void initialize();  // gains 1, biases 0
   static std::int64_t parameter_count(NormKind kind, std::int64_t width, bool bias);

@@ -1,6 +1,7 @@
 #include "cogwheel/nn/rotary.h"
 
 #include <ATen/Dispatch.h>
+#include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/types.h>
@@ -13,29 +14,27 @@
 namespace cogwheel {
 namespace {
 
-template <class T>
-void rotate_row(const T* x, T* turned, const T* cosine, const T* sine, std::int64_t pairs, bool halves) {
-  if (halves) {
-    for (std::int64_t p = 0; p < pairs; ++p) {
-      turned[p] = x[p] * cosine[p] - x[p + pairs] * sine[p];
-      turned[p + pairs] = x[p] * sine[p] + x[p + pairs] * cosine[p];
-    }
-  } else {
-    for (std::int64_t p = 0; p < pairs; ++p) {
-      turned[2 * p] = x[2 * p] * cosine[p] - x[2 * p + 1] * sine[p];
-      turned[2 * p + 1] = x[2 * p] * sine[p] + x[2 * p + 1] * cosine[p];
-    }
+// Element p of the pairs is x[p·step] and x[p·step + apart]. T is what is computed in.
+template <class T, class Element>
+void rotate_row(const Element* x, Element* turned, const T* cosine, const T* sine, std::int64_t pairs, bool halves) {
+  const std::int64_t step = halves ? 1 : 2, apart = halves ? pairs : 1;
+  for (std::int64_t p = 0; p < pairs; ++p) {
+    const T first = static_cast<T>(x[p * step]), second = static_cast<T>(x[p * step + apart]);
+    turned[p * step] = static_cast<Element>(first * cosine[p] - second * sine[p]);
+    turned[p * step + apart] = static_cast<Element>(first * sine[p] + second * cosine[p]);
   }
 }
 
-// x [B, N, heads, head_dim], cosine and sine [N, head_dim/2].
-template <class T>
+// x [B, N, heads, head_dim], cosine and sine [N, head_dim/2] in the type that is computed in.
+template <class Element>
 at::Tensor rotated(const at::Tensor& given, const at::Tensor& cosine, const at::Tensor& sine, bool halves) {
   const at::Tensor x = given.stride(-1) == 1 ? given : given.contiguous();
   at::Tensor turned = at::empty(x.sizes(), x.options());
   const std::int64_t tokens = x.size(1), heads = x.size(2), head_dim = x.size(3), pairs = head_dim / 2;
-  const T *from = x.const_data_ptr<T>(), *cosines = cosine.const_data_ptr<T>(), *sines = sine.const_data_ptr<T>();
-  T* to = turned.mutable_data_ptr<T>();
+  using T = at::opmath_type<Element>;
+  const Element* from = x.const_data_ptr<Element>();
+  const T *cosines = cosine.const_data_ptr<T>(), *sines = sine.const_data_ptr<T>();
+  Element* to = turned.mutable_data_ptr<Element>();
   at::parallel_for(0, x.size(0) * tokens, 64, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const std::int64_t token = row % tokens;
@@ -52,8 +51,8 @@ struct Rotation : torch::autograd::Function<Rotation> {
                             const at::Tensor& sine, bool halves) {
     context->save_for_backward({cosine, sine});
     context->saved_data["halves"] = halves;
-    return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "rotary",
-                                      [&] { return rotated<scalar_t>(x, cosine, sine, halves); });
+    return AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, x.scalar_type(), "rotary",
+                                          [&] { return rotated<scalar_t>(x, cosine, sine, halves); });
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,

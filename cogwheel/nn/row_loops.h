@@ -1,0 +1,37 @@
+// Loops over rows that the compiler vectorises, for the best instructions of the machine that runs them.
+#pragma once
+#include <bit>
+#include <cstdint>
+
+// GCC compiles the function once for each, and the loader chooses; elsewhere the baseline serves.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define COGWHEEL_FOR_EACH_X86 __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define COGWHEEL_FOR_EACH_X86
+#endif
+
+namespace cogwheel {
+
+// Σ term(i), in as many chains as let the compiler use SIMD registers. The order of additions follows from `count`.
+template <class T, class Term>
+[[gnu::always_inline]] inline T sum_of(std::int64_t count, Term term) {
+  constexpr std::int64_t chains = 32;
+  T sums[chains] = {};
+  std::int64_t i = 0;
+  for (; i + chains <= count; i += chains)
+    for (std::int64_t chain = 0; chain < chains; ++chain) sums[chain] += term(i + chain);
+  T sum = 0;
+  for (const T chain : sums) sum += chain;
+  for (; i < count; ++i) sum += term(i);
+  return sum;
+}
+
+// bfloat16 as bits: the upper half of a float, rounded to nearest even.
+inline float widened(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+inline std::uint16_t rounded(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  return static_cast<std::uint16_t>(x == x ? nearest : (bits >> 16) | 0x0040);
+}
+
+}  // namespace cogwheel
