@@ -4,17 +4,18 @@
 
 `eager additive` is Bahdanau's score in plain PyTorch, which makes every pair's vector, [1, 12, N, N, 64]; it runs up to
 N = 512, where that takes 0.8 GB a copy. Projections of queries and keys by general and concat count, those that make
-queries and keys do not. Allocator settings as in attention_fp32.py; COGWHEEL_ISA=avx2 forces a lower instruction set.
+queries and keys do not. COGWHEEL_ISA=avx2 forces a lower instruction set.
 """
 
 import sys
 from collections.abc import Callable
 
 import torch
-from attention_fp32 import both_of, fastest, forward_of
 from torch import Tensor
 
 import cogwheel
+from cogwheel.bench.machine import start_with_kept_pages
+from cogwheel.bench.timing import take_turns
 
 HEADS, WIDTH = 12, 64
 LARGEST_EAGER = 512
@@ -50,14 +51,30 @@ def peers(n: int) -> dict[str, tuple[Callable[..., Tensor], list[Tensor]]]:
     return jobs
 
 
+def forward_of(attend: Callable[..., Tensor], tensors: list[Tensor]) -> Callable[[], object]:
+    def run() -> None:
+        with torch.no_grad():
+            attend(*tensors)
+
+    return run
+
+
+def both_of(attend: Callable[..., Tensor], tensors: list[Tensor]) -> Callable[[], object]:
+    leaves = [tensor.clone().requires_grad_() for tensor in tensors]
+    gradient = torch.randn_like(tensors[0])
+    return lambda: torch.autograd.grad(attend(*leaves), leaves, gradient)
+
+
 def main() -> None:
+    start_with_kept_pages(__file__)
     print(f"{torch.get_num_threads()} threads, torch {torch.__version__}; time over that of the product (dot)")
     for n in [int(word) for word in sys.argv[1:]] or [256, 512, 1024, 2048]:
         jobs = peers(n)
         for direction, job_of in (("forward", forward_of), ("forward + backward", both_of)):
-            times = fastest([job_of(*job) for job in jobs.values()], seconds=6.0)
-            ratios = "  ".join(f"{name} {t / times[0]:.2f}" for name, t in list(zip(jobs, times))[1:])
-            print(f"N {n:6}  {direction:18}  dot {1e3 * times[0]:8.2f} ms  {ratios}", flush=True)
+            timings = take_turns({name: job_of(*job) for name, job in jobs.items()}, seconds=6.0)
+            least = {name: timing.least for name, timing in timings.items()}
+            ratios = "  ".join(f"{name} {time / least['dot']:.2f}" for name, time in list(least.items())[1:])
+            print(f"N {n:6}  {direction:18}  dot {1e3 * least['dot']:8.2f} ms  {ratios}", flush=True)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@
 namespace cogwheel {
 namespace {
 
+// Of those that are for people.
 std::vector<std::string> subcommand_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App* each) { return !each->get_group().empty(); }))
     names.push_back(command->get_name());
   return names;
 }
@@ -49,10 +50,11 @@ const CLI::App& chosen(const CLI::App& app) {
 
 void run_command_line(CLI::App& app, int argc, char** argv) {
   app.require_subcommand(1);
-  const auto commands = subcommand_names(app);
   const std::string first = argc > 1 ? argv[1] : "";
-  if (!first.starts_with("-") && std::find(commands.begin(), commands.end(), first) == commands.end())
-    throw UsageError(expected_got("command", expected_names(first, commands), first.empty() ? "none" : first));
+  if (!first.starts_with("-") &&
+      app.get_subcommands([&](const CLI::App* each) { return each->get_name() == first; }).empty())
+    throw UsageError(
+        expected_got("command", expected_names(first, subcommand_names(app)), first.empty() ? "none" : first));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <new>
 
+#include "cogwheel/cli/allocator.h"
 #include "cogwheel/cli/command_line.h"
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/wait_policy.h"
@@ -19,11 +20,12 @@ int fail(const char* message, int exit_code) {
 
 int main(int argc, char** argv) {
   cogwheel::sleep_where_the_machine_is_busy(argv);
+  cogwheel::keep_freed_memory();
   CLI::App app("Cogwheel: train, compare and inspect attention mechanisms", "cogwheel");
   app.set_version_flag("--version", COGWHEEL_VERSION);
   // As `cogwheel --help` lists them.
-  for (const auto add :
-       {cogwheel::add_compare, cogwheel::add_train, cogwheel::add_resume, cogwheel::add_sample, cogwheel::add_list})
+  for (const auto add : {cogwheel::add_compare, cogwheel::add_train, cogwheel::add_resume, cogwheel::add_sample,
+                         cogwheel::add_list, cogwheel::add_bench, cogwheel::add_bench_steps})
     add(app);
   try {
     cogwheel::run_command_line(app, argc, argv);

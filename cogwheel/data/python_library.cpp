@@ -1,11 +1,10 @@
-#include <sys/auxv.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <system_error>
 
+#include "cogwheel/core/environment_python.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/data/corpus.h"
 #include "cogwheel/data/corpus_builder.h"
@@ -13,18 +12,6 @@
 namespace cogwheel {
 namespace {
 namespace fs = std::filesystem;
-
-// The python3 beside the executable as it was called: an environment's bin holds a link to cogwheel, whose target lies
-// elsewhere. Else the one on PATH.
-std::string python() {
-  const auto* called = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
-  if (called != nullptr) {
-    const fs::path beside = fs::path(called).parent_path() / "python3";
-    std::error_code problem;
-    if (beside.has_parent_path() && fs::exists(beside, problem)) return beside.string();
-  }
-  return "python3";
-}
 
 std::string quoted(const std::string& word) {
   std::string text = "'";
@@ -45,7 +32,7 @@ std::string output_of(const std::string& command) {
 }  // namespace
 
 Corpus load_python_standard_library(std::int64_t byte_limit) {
-  const std::string interpreter = python();
+  const std::string interpreter = environment_python();
   const std::string answer = output_of(quoted(interpreter) +
                                        " -I -c 'import sys, sysconfig; print(\"%d.%d\" % sys.version_info[:2]); "
                                        "print(sysconfig.get_paths()[\"stdlib\"])'");

@@ -60,7 +60,8 @@ def attention(
     of row i, and the output is :math:`o_i = \sum_j a_{ij} v_j`. :func:`cogwheel.mechanisms` lists formulas and sources.
 
     Args:
-        query: [B, H, N, D], float32 or float64, any strides; 8 ≤ D ≤ 256.
+        query: [B, H, N, D], float32, float64, bfloat16 or float16, any strides; 8 ≤ D ≤ 256. 16-bit numbers are
+            computed with in float32, and the output and each gradient rounded once.
         key: [B, Hk, M, D]. Hk divides H: a key head serves H/Hk neighbouring query heads.
         value: [B, Hk, M, Dv]. Dv may differ from D.
         mechanism: a name from :func:`cogwheel.mechanisms` whose level is ``operator`` or ``dense``.
@@ -222,7 +223,8 @@ def scaled_dot_product_attention(
     sees keys j ≤ i), and grouped heads must be asked for.
 
     Args:
-        query: [B, H, N, D], float32 or float64, any strides; 8 ≤ D ≤ 256.
+        query: [B, H, N, D], float32, float64, bfloat16 or float16, any strides; 8 ≤ D ≤ 256. 16-bit numbers are
+            computed with in float32, and the output and each gradient rounded once.
         key: [B, H, M, D], or [B, Hk, M, D] with ``enable_gqa``.
         value: [B, H, M, Dv], or [B, Hk, M, Dv] with ``enable_gqa``.
         attn_mask: broadcasts to [B, H, N, M]: bool, True where a key is seen, or numbers that are added to the scores.

@@ -1,0 +1,103 @@
+// The benchmarks themselves are Python, where their peers live: python/cogwheel/bench.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <ATen/Parallel.h>
+
+#include <iostream>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cogwheel/cli/commands.h"
+#include "cogwheel/core/environment_python.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/train/training_run.h"
+
+namespace cogwheel {
+namespace {
+
+void hand_over(const std::vector<std::string>& words) {
+  std::vector<std::string> command = {environment_python(), "-m", "cogwheel.bench"};
+  command.insert(command.end(), words.begin(), words.end());
+  std::vector<char*> arguments;
+  for (std::string& word : command) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execvp(arguments.front(), arguments.data());
+  throw Error(expected_got("bench", "a Python with Cogwheel's package", "no " + command.front()));
+}
+
+// Numbers below a vocabulary that stand for no text.
+class NumberedTokens final : public Tokenizer {
+ public:
+  explicit NumberedTokens(std::int64_t vocabulary) : vocabulary_(vocabulary) {}
+  std::string_view kind() const override { return "numbered"; }
+  std::int64_t vocabulary() const override { return vocabulary_; }
+  std::vector<Token> encode(std::string_view, std::string_view what) const override {
+    throw Error(expected_got(std::string(what), "numbers", "text"));
+  }
+  std::string decode(std::span<const Token>) const override { return ""; }
+  std::string to_json() const override { return "{}"; }
+
+ private:
+  std::int64_t vocabulary_;
+};
+
+std::shared_ptr<const Dataset> random_data(std::int64_t vocabulary) {
+  constexpr std::size_t tokens = 1 << 20;
+  auto data = std::make_shared<Dataset>();
+  data->name = "random tokens";
+  data->tokenizer = std::make_shared<NumberedTokens>(vocabulary);
+  std::mt19937_64 generator(0);
+  for (auto* part : {&data->training, &data->held_out}) {
+    part->resize(tokens);
+    for (Token& token : *part) token = static_cast<Token>(generator() % static_cast<std::uint64_t>(vocabulary));
+  }
+  return data;
+}
+
+struct Steps {
+  LanguageModelOptions model;
+  TrainingOptions training;
+  int threads = 0;
+};
+
+// Makes a training step for each line of the input, and answers each with the loss: who asks takes the time.
+void make_steps(const Steps& steps) {
+  if (steps.threads > 0) at::set_num_threads(steps.threads);
+  TrainingRun run(steps.model, steps.training, random_data(steps.model.vocabulary));
+  for (std::string line; std::getline(std::cin, line);) {
+    fmt::print("{{\"loss\": {}}}\n", run.step());
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("bench", "Time kernels and training against PyTorch's, in one run (`bench --help`)");
+  command->prefix_command();
+  command->set_help_flag();  // the benchmarks have their own
+  command->callback([command] { hand_over(command->remaining()); });
+}
+
+void add_bench_steps(CLI::App& app) {
+  const auto steps = std::make_shared<Steps>();
+  steps->training.steps = std::int64_t{1} << 40;
+  CLI::App* command = app.add_subcommand("bench-steps", "What `bench training` asks for steps");
+  command->group("");  // not for people
+  command->add_option("--layers", steps->model.layers);
+  command->add_option("--heads", steps->model.heads);
+  command->add_option("--width", steps->model.width);
+  command->add_option("--context", steps->model.context);
+  command->add_option("--vocabulary", steps->model.vocabulary);
+  command->add_option("--mechanism", steps->model.mechanism);
+  command->add_option("--batch", steps->training.batch);
+  command->add_option("--precision", steps->training.precision);
+  command->add_option("--threads", steps->threads);
+  command->callback([steps] { make_steps(*steps); });
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,212 @@
+"""The command line of the benchmarks: ``cogwheel bench attention`` and ``cogwheel bench training``."""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+import tempfile
+from dataclasses import asdict
+
+if __name__ == "__main__":
+    from cogwheel.bench.machine import start_with_kept_pages
+
+    start_with_kept_pages("cogwheel.bench")
+
+import cogwheel
+from cogwheel.bench import attention, training
+from cogwheel.bench.chart import page
+from cogwheel.bench.machine import description, product_peak
+from cogwheel.bench.timing import Timing
+
+# Those that the project's goals name.
+MECHANISMS = ["softmax", "cog", "differential", "sigmoid", "softmax_off_by_one"]
+
+
+def parser() -> argparse.ArgumentParser:
+    whole = argparse.ArgumentParser(
+        prog="cogwheel bench",
+        description="Times Cogwheel and its peers in one run, taking turns; prints ratios of least times.",
+    )
+    kinds = whole.add_subparsers(dest="kind", required=True, metavar="attention|training")
+
+    def add(name: str, summary: str) -> argparse.ArgumentParser:
+        kind = kinds.add_parser(
+            name, help=summary, description=summary, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        )
+        kind.add_argument("--mechanisms", nargs="+", metavar="NAME", help="from `cogwheel list mechanisms`")
+        kind.add_argument("--seconds", type=float, help="for the turns of one table row")
+        kind.add_argument("--out", type=pathlib.Path, help="folder for bench.json and, of attention, bench.html")
+        return kind
+
+    of_attention = add("attention", "Fused attention against PyTorch's fused softmax and eager PyTorch.")
+    of_attention.set_defaults(mechanisms=MECHANISMS, seconds=2.0)
+    of_attention.add_argument("--lengths", nargs="+", type=int, default=[512, 1024, 2048, 4096], metavar="N")
+    of_attention.add_argument("--dtype", choices=attention.DTYPES, default="fp32", help="of queries, keys and values")
+    of_attention.add_argument("--backward", action="store_true", help="forward and backward instead of forward alone")
+    of_attention.add_argument("--full", action="store_true", help="every query sees every key, instead of causal")
+    of_attention.add_argument("--batch", type=int, default=1)
+    of_attention.add_argument("--heads", type=int, default=12)
+    of_attention.add_argument("--head-dim", type=int, default=64)
+    of_attention.add_argument("--no-eager", action="store_true", help="without the same mechanism in eager PyTorch")
+    of_attention.add_argument("--flex", action="store_true", help="with compiled FlexAttention, for softmax, forward")
+    of_attention.add_argument("--memory", action="store_true", help="peak memory too, in a process for each")
+
+    of_training = add("training", "Training steps of a language model against the same GPT in eager PyTorch.")
+    of_training.set_defaults(mechanisms=["softmax", "cog"], seconds=30.0)
+    of_training.add_argument("--model", choices=training.SHAPES, default="small")
+    of_training.add_argument("--precision", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
+    of_training.add_argument("--compile", action="store_true", help="with torch.compile as another peer (minutes)")
+    return whole
+
+
+def refuse(message: str) -> None:
+    print(f"cogwheel: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def check_mechanisms(names: list[str], levels: set[str]) -> None:
+    known = {entry["name"]: entry["level"] for entry in cogwheel.mechanisms()}
+    for name in names:
+        if known.get(name) not in levels:
+            kinds = ", ".join(sorted(levels))
+            refuse(f"bench: mechanisms: expected names from `cogwheel list mechanisms` ({kinds}), got {name}")
+
+
+def row(name: str, timing: Timing, base: Timing, **more: object) -> dict[str, object]:
+    return {
+        "name": name,
+        "least_seconds": timing.least,
+        "median_seconds": timing.median,
+        "turns": timing.turns,
+        "ratio": timing.least / base.least,
+        "ratio_of_medians": timing.median / base.median,
+        **more,
+    }
+
+
+def check_sizes(arguments: argparse.Namespace) -> None:
+    for name, least in (("batch", arguments.batch), ("heads", arguments.heads), ("lengths", min(arguments.lengths))):
+        if least < 1:
+            refuse(f"bench: {name}: expected 1 or more, got {least}")
+    if not 8 <= arguments.head_dim <= 256:
+        refuse(f"bench: head_dim: expected 8 to 256, got {arguments.head_dim}")
+
+
+def print_head(case: attention.Case, with_memory: bool) -> None:
+    print(
+        f"\n{case.length} tokens, batch {case.batch}, {case.heads} heads of {case.head_dim}, {case.dtype}, "
+        f"{'causal' if case.causal else 'full'}, {'forward and backward' if case.backward else 'forward'}"
+    )
+    memory = "MB more" if with_memory else ""
+    print(f"  {'':28}{'ms':>9}{'ratio':>8}{'of medians':>12}{'GF/s':>7}{'of peak':>9}{memory:>9}")
+
+
+def print_row(found: dict) -> None:
+    memory = found["peak_memory_bytes"]
+    print(
+        f"  {found['name']:28}{1e3 * found['least_seconds']:9.2f}{found['ratio']:8.2f}{found['ratio_of_medians']:12.2f}"
+        f"{found['gflops']:7.0f}{found['share_of_peak']:9.0%}" + ("" if memory is None else f"{memory / 1e6:9.0f}"),
+        flush=True,
+    )
+
+
+def bench_attention(arguments: argparse.Namespace) -> list[dict[str, object]]:
+    check_mechanisms(arguments.mechanisms, {"operator"})
+    check_sizes(arguments)
+    peak = product_peak(attention.DTYPES[arguments.dtype])
+    print(f"Matrix products reach {peak:.0f} GF/s in {arguments.dtype}. Ratio: of least times, over {attention.BASELINE}.")
+    results = []
+    for length in arguments.lengths:
+        case = attention.Case(
+            length=length,
+            batch=arguments.batch,
+            heads=arguments.heads,
+            head_dim=arguments.head_dim,
+            dtype=arguments.dtype,
+            causal=not arguments.full,
+            backward=arguments.backward,
+        )
+        timings = attention.measure(
+            arguments.mechanisms,
+            case,
+            seconds=arguments.seconds,
+            with_eager=not arguments.no_eager,
+            with_flex=arguments.flex,
+        )
+        print_head(case, arguments.memory)
+        for name, timing in timings.items():
+            rate = case.flops() / timing.least / 1e9
+            more = {
+                "case": asdict(case),
+                "gflops": rate,
+                "share_of_peak": rate / peak,
+                "peak_memory_bytes": attention.peak_memory(name, case) if arguments.memory else None,
+            }
+            results.append(row(name, timing, timings[attention.BASELINE], **more))
+            print_row(results[-1])
+    return results
+
+
+def bench_training(arguments: argparse.Namespace) -> list[dict[str, object]]:
+    check_mechanisms(arguments.mechanisms, {"operator", "layer"})
+    executable = pathlib.Path(os.environ.get("COGWHEEL_EXECUTABLE", pathlib.Path(sys.executable).parent / "cogwheel"))
+    if not executable.is_file():
+        refuse(f"bench: executable: expected {executable}, got none; build it with ./quickstart --setup-only")
+    shape = training.SHAPES[arguments.model]
+    tokens = shape.batch * shape.context
+    print(
+        f"{shape.layers} layers of {shape.heads} heads, width {shape.width}, context {shape.context}, batch {shape.batch}, "
+        f"vocabulary {shape.vocabulary}. Ratio: tokens per second over the eager GPT's."
+    )
+    results = []
+    for precision in arguments.precision:
+        timings = training.measure(
+            executable,
+            shape,
+            arguments.mechanisms,
+            precision,
+            seconds=arguments.seconds,
+            with_compile=arguments.compile,
+        )
+        base = timings["eager GPT"]
+        print(f"\n{precision:28}{'tokens/s':>10}{'ratio':>8}{'of medians':>12}")
+        for name, timing in timings.items():
+            more = {"precision": precision, "shape": asdict(shape), "tokens_per_second": tokens / timing.least}
+            results.append(row(name, timing, base, **more))
+            print(
+                f"  {name:26}{tokens / timing.least:10.0f}{base.least / timing.least:8.2f}{base.median / timing.median:12.2f}",
+                flush=True,
+            )
+    return results
+
+
+def write(path: pathlib.Path, text: str) -> None:
+    """To a temporary name, synced, renamed: a reader finds the old file or the whole new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(file.name, path)
+
+
+def main() -> None:
+    arguments = parser().parse_args()
+    machine = description()
+    print(
+        f"{machine['processor']}, {machine['threads']} threads, {' '.join(machine['instruction_sets'])}; "
+        f"torch {machine['torch']}; every side keeps its pages (malloc settings in the results)"
+    )
+    results = {"attention": bench_attention, "training": bench_training}[arguments.kind](arguments)
+    if arguments.out is not None:
+        whole = {"schema": 1, "command": f"bench {arguments.kind}", "machine": machine, "results": results}
+        write(arguments.out / "bench.json", json.dumps(whole, indent=1) + "\n")
+        print(f"\n{arguments.out / 'bench.json'}")
+        if arguments.kind == "attention":
+            write(arguments.out / "bench.html", page(whole))
+            print(arguments.out / "bench.html")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""`bench attention`: one call of each mechanism, ours and peers, over lengths."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import cogwheel
+from cogwheel.bench import eager
+from cogwheel.bench.machine import ALLOCATOR
+from cogwheel.bench.timing import Timing, take_turns
+
+BASELINE = "torch softmax"
+# Eager peers make the matrix of weights, several times: beyond this they would only wait for memory.
+LONGEST_EAGER = 4096
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Self-attention of `batch` sequences of `length` tokens."""
+
+    length: int
+    batch: int = 1
+    heads: int = 12
+    head_dim: int = 64
+    dtype: str = "fp32"
+    causal: bool = True
+    backward: bool = False
+
+    def flops(self) -> float:
+        """Of the products: two forward, and five more backward, which makes the scores again."""
+        products = 7 if self.backward else 2
+        pairs = self.length * (self.length + 1) / 2 if self.causal else self.length**2
+        return products * 2 * self.batch * self.heads * pairs * self.head_dim
+
+
+def inputs(mechanism: str, case: Case) -> dict[str, Tensor]:
+    """Query, key, value, and what else the mechanism needs. A difference has half as many heads, twice as wide values."""
+    entry = next(entry for entry in cogwheel.mechanisms() if entry["name"] == mechanism)
+    halves = 2 if "lam" in entry["parameters"] else 1
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(heads: int, width: int) -> Tensor:
+        return torch.randn(case.batch, heads, case.length, width, generator=generator).to(DTYPES[case.dtype])
+
+    tensors = {
+        "query": normal(case.heads, case.head_dim),
+        "key": normal(case.heads, case.head_dim),
+        "value": normal(case.heads // halves, halves * case.head_dim),
+    }
+    required = {"lam": case.heads // 2, "beta": case.heads, "gamma": case.heads}
+    for name in set(entry["parameters"]) & set(required):
+        tensors[name] = torch.full((required[name],), 0.5).to(DTYPES[case.dtype])
+    return tensors
+
+
+def job(attend: Callable[..., Tensor], tensors: dict[str, Tensor], backward: bool) -> Callable[[], object]:
+    if not backward:
+
+        def forward() -> None:
+            with torch.no_grad():
+                attend(**tensors)
+
+        return forward
+    leaves = {name: tensor.clone().requires_grad_() for name, tensor in tensors.items()}
+    with torch.no_grad():
+        gradient = torch.randn_like(attend(**tensors))
+    return lambda: torch.autograd.grad(attend(**leaves), list(leaves.values()), gradient)
+
+
+def flex_attention() -> Callable[..., Tensor]:
+    """Compiled FlexAttention. Its score_mod changes scores, never the normaliser or the sign: of ours only softmax."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    compiled = torch.compile(flex_attention, dynamic=False)
+
+    def attend(query: Tensor, key: Tensor, value: Tensor, causal: bool = True) -> Tensor:
+        mask = (
+            create_block_mask(lambda b, h, i, j: i >= j, None, None, query.shape[2], key.shape[2], device="cpu")
+            if causal
+            else None
+        )
+        return compiled(query, key, value, block_mask=mask)
+
+    return attend
+
+
+def peers(mechanism: str, case: Case, *, with_eager: bool, with_flex: bool) -> dict[str, Callable[..., Tensor]]:
+    """Functions of the tensors of `inputs`, by name; the first is Cogwheel's."""
+
+    def ours(query: Tensor, key: Tensor, value: Tensor, **parameters: Tensor) -> Tensor:
+        return cogwheel.attention(query, key, value, mechanism, causal=case.causal, **parameters)
+
+    found: dict[str, Callable[..., Tensor]] = {mechanism: ours}
+    formula = eager.attention(mechanism)
+    if with_eager and formula is not None and case.length <= LONGEST_EAGER:
+        found[f"eager {mechanism}"] = lambda **tensors: formula(**tensors, causal=case.causal)
+    if with_flex and mechanism == "softmax" and not case.backward:
+        flex = flex_attention()
+        found["flex softmax"] = lambda **tensors: flex(**tensors, causal=case.causal)
+    return found
+
+
+def measure(
+    mechanisms: list[str], case: Case, *, seconds: float, with_eager: bool, with_flex: bool
+) -> dict[str, Timing]:
+    """All of them in turn. Softmax by PyTorch, which everything is compared with, has the heads of a plain mechanism."""
+    plain = inputs("softmax", case)
+    jobs = {
+        BASELINE: job(
+            lambda query, key, value: F.scaled_dot_product_attention(query, key, value, is_causal=case.causal),
+            plain,
+            case.backward,
+        )
+    }
+    for mechanism in mechanisms:
+        tensors = inputs(mechanism, case)
+        for name, attend in peers(mechanism, case, with_eager=with_eager, with_flex=with_flex).items():
+            jobs[name] = job(attend, tensors, case.backward)
+    return take_turns(jobs, seconds=seconds)
+
+
+# A process that has freed memory may hold it still: what a call adds shows only in a fresh one.
+_PEAK_OF_ONE = """
+import sys
+from cogwheel.bench.attention import Case, print_peak_memory
+print_peak_memory(sys.argv[1], Case({case}))
+"""
+
+
+def print_peak_memory(peer: str, case: Case) -> None:
+    """Bytes by which one call of `peer` raises the resident memory of this process, inputs not counted."""
+    name = peer.split(" ", 1)[-1] if peer != BASELINE else "softmax"
+    tensors = inputs(name, case)
+    if peer == BASELINE:
+
+        def attend(**given: Tensor) -> Tensor:
+            return F.scaled_dot_product_attention(**given, is_causal=case.causal)
+    else:
+        attend = peers(name, case, with_eager=True, with_flex=False)[peer]
+    few = {name: tensor if tensor.dim() == 1 else tensor[:, :, :16] for name, tensor in tensors.items()}
+    job(attend, few, case.backward)()  # what is loaded and allocated once
+    run = job(attend, tensors, case.backward)
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # the peak starts at what is resident now
+    before = _status("VmRSS")
+    run()
+    print(_status("VmHWM") - before)
+
+
+def _status(name: str) -> int:
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name + ":"))
+
+
+def peak_memory(peer: str, case: Case) -> int | None:
+    """`print_peak_memory` in a process of its own; None where the system does not tell, or the peer is FlexAttention."""
+    if peer.startswith("flex "):
+        return None
+    fields = ", ".join(f"{name}={value!r}" for name, value in vars(case).items())
+    words = [sys.executable, "-c", _PEAK_OF_ONE.format(case=fields), peer]
+    # As people run it: large blocks are given back.
+    environment = {name: value for name, value in os.environ.items() if name not in ALLOCATOR}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    return int(done.stdout) if done.returncode == 0 else None

@@ -1,0 +1,65 @@
+"""A page with what `bench attention` found: throughput and memory over the length, as in Fig. 7 of Lv et al. (2024)."""
+
+import html
+import json
+from pathlib import Path
+
+CHART_JS = Path("/usr/share/javascript/chart.js/chart.min.js")
+COLORS = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17becf", "#7f7f7f", "#bcbd22", "#e377c2"]
+
+
+def page(results: dict) -> str:
+    """One file without links. Throws FileNotFoundError, naming the package, where Chart.js is not installed."""
+    if not CHART_JS.is_file():
+        raise FileNotFoundError(f"bench: chart: expected {CHART_JS} (Debian package libjs-chart.js), got none")
+    rows = results["results"]
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    lengths = sorted({row["case"]["length"] for row in rows})
+    case = rows[0]["case"]
+
+    def series(value: str, factor: float) -> list[dict]:
+        found = []
+        for index, name in enumerate(names):
+            by_length = {row["case"]["length"]: row[value] for row in rows if row["name"] == name}
+            points = [by_length.get(length) for length in lengths]
+            if any(point is not None for point in points):
+                data = [None if point is None else point * factor for point in points]
+                color = COLORS[index % len(COLORS)]
+                found.append({"label": name, "data": data, "borderColor": color, "backgroundColor": color})
+        return found
+
+    charts = [("Throughput, GF/s", series("gflops", 1.0)), ("Memory beyond the inputs, MB", series("peak_memory_bytes", 1e-6))]
+    charts = [(title, found) for title, found in charts if found]
+    machine = results["machine"]
+    table = "".join(
+        f"<tr><td>{row['case']['length']}</td><td>{html.escape(row['name'])}</td><td>{1e3 * row['least_seconds']:.2f}</td>"
+        f"<td>{row['ratio']:.2f}</td><td>{row['gflops']:.0f}</td><td>{row['share_of_peak']:.0%}</td></tr>"
+        for row in rows
+    )
+    data = json.dumps([{"title": title, "labels": lengths, "series": found} for title, found in charts]).replace("<", "\\u003c")
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Cogwheel: attention benchmark</title>
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
+table {{ border-collapse: collapse; }} td, th {{ padding: .2rem .8rem; text-align: right; }}
+td:nth-child(2), th:nth-child(2) {{ text-align: left; }} .scroll {{ overflow-x: auto; }}
+</style></head><body>
+<h1>Attention, {"forward and backward" if case["backward"] else "forward"}, {case["dtype"]}</h1>
+<p>Batch {case["batch"]}, {case["heads"]} heads of {case["head_dim"]}, {"causal" if case["causal"] else "full"}.
+{html.escape(str(machine["processor"]))}, {machine["threads"]} threads, torch {html.escape(str(machine["torch"]))}.
+All sides took turns in one process, with an allocator that keeps its pages; times are the least.</p>
+{"".join(f'<h2>{title}</h2><canvas id="chart{index}"></canvas>' for index, (title, _) in enumerate(charts))}
+<h2>Numbers</h2><div class="scroll"><table>
+<tr><th>tokens</th><th></th><th>ms</th><th>over torch softmax</th><th>GF/s</th><th>of peak</th></tr>{table}</table></div>
+<script>{CHART_JS.read_text(encoding="utf-8")}</script>
+<script>
+{data}.forEach((chart, index) => new Chart(document.getElementById("chart" + index), {{
+  type: "line",
+  data: {{ labels: chart.labels, datasets: chart.series }},
+  options: {{ animation: false, scales: {{
+    x: {{ title: {{ display: true, text: "tokens" }} }},
+    y: {{ beginAtZero: true, title: {{ display: true, text: chart.title }} }} }} }},
+}}));
+</script></body></html>
+"""

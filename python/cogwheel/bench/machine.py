@@ -1,0 +1,67 @@
+"""The machine that a benchmark ran on, what its matrix products reach, and what a process needs to be timed fairly."""
+
+import os
+import platform
+import sys
+from pathlib import Path
+
+import torch
+
+from cogwheel.bench.timing import take_turns
+
+# Page faults of large blocks that are given back after each call would drown either side: both keep their pages.
+ALLOCATOR = {
+    "MALLOC_MMAP_THRESHOLD_": "4294967296",
+    "MALLOC_TRIM_THRESHOLD_": "8589934592",
+    "MALLOC_TOP_PAD_": "1073741824",
+}
+
+
+def start_with_kept_pages(program: str) -> None:
+    """Starts this process again where its allocator gives pages back: it reads its settings at its start.
+
+    Args:
+        program: what runs, a module's name or the path of a file.
+    """
+    if any(name not in os.environ for name in ALLOCATOR):
+        os.environ.update(ALLOCATOR)
+        what = [program] if program.endswith(".py") else ["-m", program]
+        os.execv(sys.executable, [sys.executable, *what, *sys.argv[1:]])
+
+
+def processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def instruction_sets() -> list[str]:
+    known = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
+    flags = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")), "").split()
+    return [name for name in known if name in flags]
+
+
+def product_peak(dtype: torch.dtype, seconds: float = 1.0) -> float:
+    """The best rate of PyTorch's matrix products here, MKL's or oneDNN's, in GF/s."""
+    size = 2048
+    a, b = (torch.randn(size, size).to(dtype) for _ in range(2))
+
+    def onednn() -> torch.Tensor:
+        return torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
+
+    with torch.no_grad():
+        timings = take_turns({"matmul": lambda: a @ b.t(), "oneDNN": onednn}, seconds=seconds)
+    return 2 * size**3 / min(timing.least for timing in timings.values()) / 1e9
+
+
+def description() -> dict[str, object]:
+    return {
+        "processor": processor(),
+        "instruction_sets": instruction_sets(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "isa": os.environ.get("COGWHEEL_ISA", "best"),
+        "allocator": {name: os.environ.get(name, "") for name in ALLOCATOR},
+    }

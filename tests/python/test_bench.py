@@ -1,0 +1,117 @@
+"""The benchmarks: what they time is what they say, and what they write can be read. No time is judged here."""
+
+import json
+import math
+import subprocess
+
+import pytest
+import torch
+
+import cogwheel
+from cogwheel.bench import attention, eager
+from cogwheel.bench.chart import CHART_JS
+from cogwheel.bench.gpt import EagerTraining, Shape
+from cogwheel.bench.timing import take_turns
+
+
+def run(executable, *words):
+    return subprocess.run([executable, "bench", *words], capture_output=True, text=True, timeout=280)
+
+
+def test_jobs_take_turns():
+    made = []
+    timings = take_turns({name: lambda name=name: made.append(name) for name in "abc"}, seconds=0.0, least_turns=4)
+    assert made == list("abc") * 5  # the first turn is not counted
+    assert all(timing.turns == 4 and 0 < timing.least <= timing.median for timing in timings.values())
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("mechanism", [*eager.WEIGHTS, "differential"])
+def test_the_eager_peer_is_the_same_mechanism(mechanism, causal):
+    case = attention.Case(length=40, heads=4, head_dim=16, causal=causal)
+    tensors = {name: tensor.double() for name, tensor in attention.inputs(mechanism, case).items()}
+    ours = cogwheel.attention(mechanism=mechanism, causal=causal, **tensors)
+    theirs = eager.attention(mechanism)(causal=causal, **tensors)
+    # What keeps the sum of a ReLU away from 0 is not the same number.
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4 if mechanism == "relu" else 1e-12)
+
+
+def test_flops_count_what_is_visible():
+    full = attention.Case(length=64, heads=2, head_dim=32, causal=False)
+    assert full.flops() == 4 * 64 * 64 * 2 * 32
+    causal = attention.Case(length=64, heads=2, head_dim=32, backward=True)
+    assert causal.flops() == 14 * (64 * 65 / 2) * 2 * 32
+
+
+def test_attention_prints_and_writes_what_it_found(cogwheel_executable, tmp_path):
+    mechanisms = ["softmax", "differential"]
+    done = run(
+        cogwheel_executable, "attention", "--mechanisms", *mechanisms, "--lengths", "64", "256", "--seconds", "0.1",
+        "--heads", "2", "--backward", "--memory", "--out", tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    whole = json.loads((tmp_path / "bench.json").read_text())
+    names = ["torch softmax", *(f"{kind}{name}" for name in mechanisms for kind in ("", "eager "))]
+    assert [row["name"] for row in whole["results"]] == 2 * names
+    assert all(name in done.stdout for name in names) and "ratio" in done.stdout
+    assert whole["machine"]["allocator"]["MALLOC_MMAP_THRESHOLD_"] == "4294967296"
+    by_name = {row["name"]: row for row in whole["results"][len(names) :]}
+    base = by_name["torch softmax"]["least_seconds"]
+    for row in by_name.values():
+        assert row["case"]["length"] == 256 and row["case"]["backward"]
+        assert row["ratio"] == pytest.approx(row["least_seconds"] / base)
+        assert 0 < row["least_seconds"] <= row["median_seconds"] and row["gflops"] > 0
+    # The eager matrix of weights is there several times; the fused kernels have none.
+    assert by_name["eager softmax"]["peak_memory_bytes"] > 2 * 256 * 256 * 4
+    page = (tmp_path / "bench.html").read_text()
+    assert all(name in page for name in names) and "Throughput" in page and "Memory" in page
+    assert 'src="http' not in page and 'href="http' not in page and CHART_JS.read_text() in page
+
+
+def test_training_takes_turns_with_the_peer(cogwheel_executable, tmp_path):
+    done = run(
+        cogwheel_executable, "training", "--model", "tiny", "--mechanisms", "cog", "symmetric", "--precision", "fp32", "bf16",
+        "--seconds", "0.2", "--out", tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "bench.json").read_text())["results"]
+    assert [(row["precision"], row["name"]) for row in rows] == [
+        (precision, name) for precision in ("fp32", "bf16") for name in ("eager GPT", "cog", "symmetric")
+    ]
+    assert all(row["tokens_per_second"] > 0 and row["turns"] >= 3 for row in rows)
+
+
+def test_both_sides_train_the_same_model(cogwheel_executable):
+    """As many parameters, the same loss at the start, and a loss that falls on tokens that repeat."""
+    shape = Shape(layers=2, heads=2, width=32, context=32, batch=8, vocabulary=65)
+    peer = EagerTraining(shape, "fp32")
+    assert sum(weight.numel() for weight in peer.model.parameters()) == 27840
+    words = [f"--{name}={value}" for name, value in vars(shape).items()]
+    ours = subprocess.run(
+        [cogwheel_executable, "bench-steps", *words, "--mechanism=softmax", "--precision=fp32"],
+        input="step\n" * 3, capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    losses = [json.loads(line)["loss"] for line in ours.stdout.splitlines()]
+    assert len(losses) == 3
+    assert losses[0] == pytest.approx(math.log(65), abs=0.1) and peer.step() == pytest.approx(math.log(65), abs=0.1)
+    first, *_, last = [peer.step() for _ in range(3)]
+    assert math.isfinite(first) and math.isfinite(last)
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["attention", "--mechanisms", "softmacks"], "got softmacks"),
+        (["attention", "--mechanisms", "symmetric"], "expected names from `cogwheel list mechanisms` (operator), got symmetric"),
+        (["attention", "--lengths", "0"], "lengths: expected 1 or more, got 0"),
+        (["attention", "--head-dim", "4"], "head_dim: expected 8 to 256, got 4"),
+        (["attention", "--dtype", "int8"], "invalid choice: 'int8'"),
+        (["training", "--model", "huge"], "invalid choice: 'huge'"),
+        ([], "required"),
+    ],
+)
+def test_refuses_in_one_line(cogwheel_executable, words, said):
+    done = run(cogwheel_executable, *words)
+    assert done.returncode == 2
+    assert said in done.stderr.strip().splitlines()[-1]
+    assert "Traceback" not in done.stderr
