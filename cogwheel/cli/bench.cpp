@@ -4,10 +4,13 @@
 
 #include <ATen/Parallel.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <random>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "cogwheel/cli/commands.h"
@@ -19,6 +22,10 @@ namespace cogwheel {
 namespace {
 
 void hand_over(const std::vector<std::string>& words) {
+  // Training is measured of this executable, wherever the environment's own may lie.
+  std::error_code problem;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", problem);
+  if (!problem) ::setenv("COGWHEEL_EXECUTABLE", self.c_str(), /*overwrite=*/0);
   std::vector<std::string> command = {environment_python(), "-m", "cogwheel.bench"};
   command.insert(command.end(), words.begin(), words.end());
   std::vector<char*> arguments;
@@ -63,10 +70,13 @@ struct Steps {
   int threads = 0;
 };
 
-// Makes a training step for each line of the input, and answers each with the loss: who asks takes the time.
+// Says how many parameters there are, then makes a training step for each line of the input and answers it with the
+// loss: who asks takes the time.
 void make_steps(const Steps& steps) {
   if (steps.threads > 0) at::set_num_threads(steps.threads);
   TrainingRun run(steps.model, steps.training, random_data(steps.model.vocabulary));
+  fmt::print("{{\"parameters\": {}}}\n", parameter_count(steps.model));
+  std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {
     fmt::print("{{\"loss\": {}}}\n", run.step());
     std::fflush(stdout);

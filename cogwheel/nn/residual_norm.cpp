@@ -258,6 +258,12 @@ double default_epsilon(NormKind kind) { return kind == NormKind::layer ? 1e-5 : 
 
 NormOfSum norm_of_sum(const at::Tensor& x, const at::Tensor& delta, const at::Tensor& weight, const at::Tensor& bias,
                       NormKind kind, double epsilon, bool in_bfloat16) {
+  if (delta.defined())
+    TORCH_CHECK_VALUE(
+        delta.sizes() == x.sizes() && (delta.scalar_type() == x.scalar_type() ||
+                                       (delta.scalar_type() == at::kBFloat16 && x.scalar_type() == at::kFloat)),
+        "norm_of_sum: delta: expected the shape and type of x, or bfloat16 beside float32, got ", delta.sizes(), " ",
+        delta.scalar_type());
   const auto outputs = NormOfSumFunction::apply(
       as_rows(x), delta.defined() ? std::optional(as_rows(delta)) : std::nullopt, weight, if_defined(bias),
       static_cast<int>(kind), epsilon, in_bfloat16 && x.scalar_type() == at::kFloat);

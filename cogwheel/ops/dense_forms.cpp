@@ -109,9 +109,13 @@ at::Tensor exponential_minus_identity(const Call& call) { return linear(call, qu
 
 // Rows of exp(A) divided by their norm of order 1 or 2.
 at::Tensor normalised_exponential(const Call& call, int order) {
+  if (call.value.sym_size(2) == 0) return call.value.clone();  // no tokens have no largest entry
   const at::Tensor scores = (queries_through_phi(call) * call.scale).matmul(call.key.mT());
   const at::Tensor low_rank = call.causal ? scores.tril() : scores;
-  const at::Tensor rows = low_rank + at::eye_symint(call.query.sym_size(2), call.query.options());
+  const at::Tensor unscaled = low_rank + at::eye_symint(call.query.sym_size(2), call.query.options());
+  // Of the order of 1 before they are squared: exp(A) may be beyond the root of the largest number.
+  const at::Tensor largest = unscaled.detach().abs().amax(-1, true);
+  const at::Tensor rows = unscaled / at::where(largest > 0, largest, 1);
   const at::Tensor total = (order == 1 ? rows.abs() : rows * rows).sum(-1, true);
   const at::Tensor positive = at::where(total > 0, total, 1);
   return (rows / (order == 1 ? positive : positive.sqrt())).matmul(call.value);

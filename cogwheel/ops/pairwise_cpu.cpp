@@ -226,6 +226,12 @@ PairwiseGradients backward_cpu(const at::Tensor& gradient_, const at::Tensor& qu
                                const PairwiseOptions& options) {
   check_attention(query_, key_, value_, options.sub_heads);
   check_options(query_, options);
+  check_like("gradient", gradient_, query_);
+  check_like("output", saved.output, query_);
+  if (gradient_.sizes() != saved.output.sizes())
+    refuse("gradient", shape_text(saved.output) + " (as output)", shape_text(gradient_));
+  check_computed("shift", saved.shift, query_);
+  check_computed("mass", saved.mass, query_);
   const at::Tensor gradient = with_contiguous_width(gradient_), query = with_contiguous_width(query_),
                    key = with_contiguous_width(key_), value = with_contiguous_width(value_),
                    output = with_contiguous_width(saved.output), shift = saved.shift.contiguous(),

@@ -12,6 +12,7 @@ from cogwheel.bench import attention, eager
 from cogwheel.bench.chart import CHART_JS
 from cogwheel.bench.gpt import EagerTraining, Shape
 from cogwheel.bench.timing import take_turns
+from cogwheel.bench.training import CogwheelTraining
 
 
 def run(executable, *words):
@@ -41,6 +42,7 @@ def test_flops_count_what_is_visible():
     assert full.flops() == 4 * 64 * 64 * 2 * 32
     causal = attention.Case(length=64, heads=2, head_dim=32, backward=True)
     assert causal.flops() == 14 * (64 * 65 / 2) * 2 * 32
+    assert full.flops(full.value_dim("differential")) == 6 * 64 * 64 * 2 * 32
 
 
 def test_attention_prints_and_writes_what_it_found(cogwheel_executable, tmp_path):
@@ -82,20 +84,24 @@ def test_training_takes_turns_with_the_peer(cogwheel_executable, tmp_path):
 
 
 def test_both_sides_train_the_same_model(cogwheel_executable):
-    """As many parameters, the same loss at the start, and a loss that falls on tokens that repeat."""
+    """As many parameters, and at the start the loss of a guess among as many tokens."""
     shape = Shape(layers=2, heads=2, width=32, context=32, batch=8, vocabulary=65)
     peer = EagerTraining(shape, "fp32")
-    assert sum(weight.numel() for weight in peer.model.parameters()) == 27840
-    words = [f"--{name}={value}" for name, value in vars(shape).items()]
-    ours = subprocess.run(
-        [cogwheel_executable, "bench-steps", *words, "--mechanism=softmax", "--precision=fp32"],
-        input="step\n" * 3, capture_output=True, text=True, timeout=100,
-    )  # fmt: skip
-    losses = [json.loads(line)["loss"] for line in ours.stdout.splitlines()]
-    assert len(losses) == 3
-    assert losses[0] == pytest.approx(math.log(65), abs=0.1) and peer.step() == pytest.approx(math.log(65), abs=0.1)
-    first, *_, last = [peer.step() for _ in range(3)]
-    assert math.isfinite(first) and math.isfinite(last)
+    ours = CogwheelTraining(cogwheel_executable, shape, "softmax", "fp32")
+    assert ours.parameters == sum(weight.numel() for weight in peer.model.parameters()) == 27840
+    for side in (ours, peer):
+        losses = [side.step() for _ in range(3)]
+        assert losses[0] == pytest.approx(math.log(65), abs=0.1) and all(map(math.isfinite, losses))
+    ours.close()
+    assert ours.process.returncode == 0
+
+
+def test_16_bit_numbers_are_timed_too(cogwheel_executable):
+    words = ("--lengths", "64", "--heads", "2", "--seconds", "0.05", "--no-eager", "--mechanisms", "cog")
+    for dtype in ("bf16", "fp16"):
+        done = run(cogwheel_executable, "attention", "--dtype", dtype, *words)
+        assert done.returncode == 0, done.stderr
+        assert f"GF/s in {dtype}" in done.stdout and "cog" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -105,6 +111,8 @@ def test_both_sides_train_the_same_model(cogwheel_executable):
         (["attention", "--mechanisms", "symmetric"], "expected names from `cogwheel list mechanisms` (operator), got symmetric"),
         (["attention", "--lengths", "0"], "lengths: expected 1 or more, got 0"),
         (["attention", "--head-dim", "4"], "head_dim: expected 8 to 256, got 4"),
+        (["attention", "--heads", "3"], "heads: expected an even number for differential, got 3"),
+        (["attention", "--out", "/dev/null/bench"], "out: expected a folder, got /dev/null/bench"),
         (["attention", "--dtype", "int8"], "invalid choice: 'int8'"),
         (["training", "--model", "huge"], "invalid choice: 'huge'"),
         ([], "required"),

@@ -246,6 +246,14 @@ def test_normalised_rows_stay_bounded_where_the_exponential_grows(form, causal):
     torch.testing.assert_close(norms, torch.ones_like(norms), rtol=1e-9, atol=0)
 
 
+@pytest.mark.parametrize("form", NORMALISED)
+def test_squares_of_the_exponential_may_be_beyond_float32(form):
+    """exp(50) is below the largest float, its square is not; a single token sees itself with weight 1."""
+    query = torch.full((1, 1, 1, 8), 4.2)
+    assert cogwheel.attention_weights(query, query, "matrix_exponential").item() > 1e20
+    assert cogwheel.attention_weights(query, query, form).item() == pytest.approx(1)
+
+
 @each_form
 def test_shapes_without_data_and_with_none(form):
     tensors = [tensor.to("meta") for tensor in inputs()]

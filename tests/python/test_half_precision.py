@@ -156,3 +156,59 @@ def test_is_registered_as_pytorch_demands(dtype):
     torch.library.opcheck(
         torch.ops.cogwheel.attention.default, (*leaves, "cog"), {"causal": True, "parameters": [], "parameter_names": []}
     )
+
+
+@each_half
+def test_hidden_keys_reach_nobody_whatever_they_hold(dtype):
+    """NaN and infinity in keys and values that a causal query does not see, and in what no gradient may read."""
+    inputs = half_inputs("cog", Shape(1, 2, 1, 70, 70, 64, 64), dtype)
+    clean = operator_results("cog", inputs, causal=True)
+    inputs.key[:, :, 50:] = torch.nan
+    inputs.value[:, :, 60:] = torch.inf
+    dirty = operator_results("cog", inputs, causal=True)
+    assert_same_bits(dirty["output"][:, :, :50], clean["output"][:, :, :50])
+    assert_same_bits(dirty["query"][:, :, :50], clean["query"][:, :, :50])
+    assert not dirty["output"][:, :, 50:].isfinite().all()
+
+
+@pytest.mark.parametrize("head_dim, offset", [(64, 0), (63, 0), (64, 1)], ids=["pairs", "odd width", "odd address"])
+def test_pairs_or_not_the_numbers_are_the_same(head_dim, offset):
+    """Products of bfloat16 in pairs where rows lie in them, else widened: on the grid both are exact."""
+    inputs = half_inputs("cog", Shape(2, 2, 1, 65, 70, head_dim, 64), torch.bfloat16)
+    storage = torch.empty(inputs.key.numel() + offset, dtype=torch.bfloat16)
+    storage[offset:] = inputs.key.flatten()
+    inputs.key = storage[offset:].view(inputs.key.shape)
+    halves = operator_results("cog", inputs, causal=True)
+    wide = operator_results("cog", inputs.to(torch.float32), causal=True)
+    for name, tensor in halves.items():
+        assert relative_norm(tensor, wide[name].double()) <= 2 * torch.finfo(torch.bfloat16).eps, name
+
+
+@pytest.mark.parametrize("mechanism", ["cog", "differential"])
+def test_any_number_of_threads_gives_the_same_bits(mechanism):
+    inputs = half_inputs(mechanism, Shape(1, 4, 2, 300, 300, 64, 64), torch.bfloat16)
+    threads = torch.get_num_threads()
+    try:
+        results = []
+        for count in (1, 2, 5):
+            torch.set_num_threads(count)
+            results.append(operator_results(mechanism, inputs, causal=True))
+    finally:
+        torch.set_num_threads(threads)
+    for other in results[1:]:
+        for name in other:
+            assert_same_bits(other[name], results[0][name], name)
+
+
+@pytest.mark.parametrize("options", [{"window": 9}, {"dropout": 0.3, "seed": 5}, {"alibi": torch.tensor([0.1, 0.4])}], ids=str)
+def test_options_do_what_they_do_in_float32(options):
+    inputs = half_inputs("cog", Shape(1, 2, 2, 70, 70, 64, 64), torch.bfloat16)
+
+    def attend(wide):
+        leaves = [(tensor.float() if wide else tensor).detach().requires_grad_() for tensor in inputs.tensors().values()]
+        output = cogwheel.attention(*leaves, "cog", causal=True, scale=inputs.scale, **options)
+        return output, torch.autograd.grad(output, leaves, inputs.output_gradient.to(output.dtype))
+
+    (output, gradients), (wide_output, wide_gradients) = attend(False), attend(True)
+    for narrow, wide in zip((output, *gradients), (wide_output, *wide_gradients)):
+        assert relative_norm(narrow, wide.detach().double()) <= 2 * torch.finfo(torch.bfloat16).eps

@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import sys
-import tempfile
 from dataclasses import asdict
 
 if __name__ == "__main__":
@@ -89,6 +88,9 @@ def check_sizes(arguments: argparse.Namespace) -> None:
     for name, least in (("batch", arguments.batch), ("heads", arguments.heads), ("lengths", min(arguments.lengths))):
         if least < 1:
             refuse(f"bench: {name}: expected 1 or more, got {least}")
+    differences = [name for name in arguments.mechanisms if attention.is_difference(name)]
+    if differences and arguments.heads % 2:
+        refuse(f"bench: heads: expected an even number for {differences[0]}, got {arguments.heads}")
     if not 8 <= arguments.head_dim <= 256:
         refuse(f"bench: head_dim: expected 8 to 256, got {arguments.head_dim}")
 
@@ -136,7 +138,7 @@ def bench_attention(arguments: argparse.Namespace) -> list[dict[str, object]]:
         )
         print_head(case, arguments.memory)
         for name, timing in timings.items():
-            rate = case.flops() / timing.least / 1e9
+            rate = case.flops(case.value_dim(name.split(" ")[-1])) / timing.least / 1e9
             more = {
                 "case": asdict(case),
                 "gflops": rate,
@@ -181,18 +183,28 @@ def bench_training(arguments: argparse.Namespace) -> list[dict[str, object]]:
     return results
 
 
+def check_folder(path: pathlib.Path) -> None:
+    """Before minutes of measuring, that what they give can be kept."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        refuse(f"bench: out: expected a folder, got {path} ({error.strerror})")
+
+
 def write(path: pathlib.Path, text: str) -> None:
     """To a temporary name, synced, renamed: a reader finds the old file or the whole new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(temporary, "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(file.name, path)
+    os.replace(temporary, path)
 
 
 def main() -> None:
     arguments = parser().parse_args()
+    if arguments.out is not None:
+        check_folder(arguments.out)
     machine = description()
     print(
         f"{machine['processor']}, {machine['threads']} threads, {' '.join(machine['instruction_sets'])}; "

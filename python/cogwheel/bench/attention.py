@@ -14,11 +14,16 @@ import cogwheel
 from cogwheel.bench import eager
 from cogwheel.bench.machine import ALLOCATOR
 from cogwheel.bench.timing import Timing, take_turns
+from cogwheel.catalogue import PARAMETERS
 
 BASELINE = "torch softmax"
 # Eager peers make the matrix of weights, several times: beyond this they would only wait for memory.
 LONGEST_EAGER = 4096
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def is_difference(mechanism: str) -> bool:
+    return "lam" in PARAMETERS.get(mechanism, ())
 
 
 @dataclass(frozen=True)
@@ -33,17 +38,22 @@ class Case:
     causal: bool = True
     backward: bool = False
 
-    def flops(self) -> float:
-        """Of the products: two forward, and five more backward, which makes the scores again."""
-        products = 7 if self.backward else 2
+    def flops(self, value_dim: int | None = None) -> float:
+        """Of the products: scores and outputs, and backward scores again, two more of their kind and two of the other."""
         pairs = self.length * (self.length + 1) / 2 if self.causal else self.length**2
-        return products * 2 * self.batch * self.heads * pairs * self.head_dim
+        of_keys, of_values = (4, 3) if self.backward else (1, 1)
+        widths = of_keys * self.head_dim + of_values * (value_dim or self.head_dim)
+        return 2 * self.batch * self.heads * pairs * widths
+
+    def value_dim(self, mechanism: str) -> int:
+        """A difference of two maps has half as many values, twice as wide."""
+        return self.head_dim * (2 if is_difference(mechanism) else 1)
 
 
 def inputs(mechanism: str, case: Case) -> dict[str, Tensor]:
     """Query, key, value, and what else the mechanism needs. A difference has half as many heads, twice as wide values."""
     entry = next(entry for entry in cogwheel.mechanisms() if entry["name"] == mechanism)
-    halves = 2 if "lam" in entry["parameters"] else 1
+    halves = 2 if is_difference(mechanism) else 1
     generator = torch.Generator().manual_seed(0)
 
     def normal(heads: int, width: int) -> Tensor:
@@ -52,7 +62,7 @@ def inputs(mechanism: str, case: Case) -> dict[str, Tensor]:
     tensors = {
         "query": normal(case.heads, case.head_dim),
         "key": normal(case.heads, case.head_dim),
-        "value": normal(case.heads // halves, halves * case.head_dim),
+        "value": normal(case.heads // halves, case.value_dim(mechanism)),
     }
     required = {"lam": case.heads // 2, "beta": case.heads, "gamma": case.heads}
     for name in set(entry["parameters"]) & set(required):
@@ -74,21 +84,15 @@ def job(attend: Callable[..., Tensor], tensors: dict[str, Tensor], backward: boo
     return lambda: torch.autograd.grad(attend(**leaves), list(leaves.values()), gradient)
 
 
-def flex_attention() -> Callable[..., Tensor]:
+def flex_attention(case: Case) -> Callable[..., Tensor]:
     """Compiled FlexAttention. Its score_mod changes scores, never the normaliser or the sign: of ours only softmax."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     compiled = torch.compile(flex_attention, dynamic=False)
-
-    def attend(query: Tensor, key: Tensor, value: Tensor, causal: bool = True) -> Tensor:
-        mask = (
-            create_block_mask(lambda b, h, i, j: i >= j, None, None, query.shape[2], key.shape[2], device="cpu")
-            if causal
-            else None
-        )
-        return compiled(query, key, value, block_mask=mask)
-
-    return attend
+    mask = None
+    if case.causal:
+        mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, case.length, case.length, device="cpu")
+    return lambda query, key, value: compiled(query, key, value, block_mask=mask)
 
 
 def peers(mechanism: str, case: Case, *, with_eager: bool, with_flex: bool) -> dict[str, Callable[..., Tensor]]:
@@ -102,8 +106,7 @@ def peers(mechanism: str, case: Case, *, with_eager: bool, with_flex: bool) -> d
     if with_eager and formula is not None and case.length <= LONGEST_EAGER:
         found[f"eager {mechanism}"] = lambda **tensors: formula(**tensors, causal=case.causal)
     if with_flex and mechanism == "softmax" and not case.backward:
-        flex = flex_attention()
-        found["flex softmax"] = lambda **tensors: flex(**tensors, causal=case.causal)
+        found["flex softmax"] = flex_attention(case)
     return found
 
 

@@ -5,6 +5,7 @@ does nothing.
 """
 
 import json
+import os
 import pathlib
 import subprocess
 from dataclasses import asdict
@@ -27,17 +28,28 @@ class CogwheelTraining:
     def __init__(self, executable: pathlib.Path, shape: Shape, mechanism: str, precision: str) -> None:
         words = [f"--{name}={value}" for name, value in asdict(shape).items()]
         words += [f"--mechanism={mechanism}", f"--precision={precision}", f"--threads={torch.get_num_threads()}"]
+        # Libgomp's own default, as on the peer's side; said aloud, it keeps the executable from choosing threads that
+        # sleep because others are at work while it starts.
+        environment = {"GOMP_SPINCOUNT": "300000", **os.environ}
         self.process = subprocess.Popen(
-            [executable, "bench-steps", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [executable, "bench-steps", *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
         )
+        self.parameters = self.answer()["parameters"]
 
     def step(self) -> float:
         self.process.stdin.write("step\n")
         self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise RuntimeError(f"cogwheel bench-steps: expected a loss, got an end with status {self.process.wait()}")
-        return json.loads(answer)["loss"]
+        return self.answer()["loss"]
+
+    def answer(self) -> dict:
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"cogwheel bench-steps: expected an answer, got an end with status {self.process.wait()}")
+        return json.loads(line)
 
     def close(self) -> None:
         self.process.stdin.close()
