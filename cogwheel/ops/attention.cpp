@@ -6,7 +6,6 @@
 #include <c10/util/Exception.h>
 
 #include <limits>
-#include <sstream>
 #include <string>
 
 #include "cogwheel/core/error.h"
@@ -105,12 +104,7 @@ at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tenso
   check_attention(query, key, value, found.sub_heads);
   check_parameter_names(found, {});
   if (!enable_gqa && query.sym_size(1) != key.sym_size(1)) {
-    std::ostringstream heads;
-    heads << query.sym_size(1);
-    const std::string expected = heads.str() + " (as query; or enable_gqa)";
-    heads.str("");
-    heads << key.sym_size(1);
-    refuse("key heads", expected, heads.str());
+    refuse("key heads", size_text(query.sym_size(1)) + " (as query; or enable_gqa)", size_text(key.sym_size(1)));
   }
   AttentionOptions options;
   options.causal = is_causal;

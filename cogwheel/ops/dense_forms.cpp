@@ -10,7 +10,6 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <cmath>
-#include <sstream>
 #include <string>
 #include <utility>
 
@@ -30,10 +29,8 @@ struct Call {
 
 void check_square(const at::Tensor& query, const at::Tensor& key) {
   if (query.sym_size(2) == key.sym_size(2)) return;
-  std::ostringstream expected, got;
-  expected << query.sym_size(2) << " (as query: a function of the whole matrix needs a square one)";
-  got << key.sym_size(2);
-  refuse("key length", expected.str(), got.str());
+  refuse("key length", size_text(query.sym_size(2)) + " (as query: a function of the whole matrix needs a square one)",
+         size_text(key.sym_size(2)));
 }
 
 void check_options(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
@@ -75,9 +72,8 @@ at::Tensor polynomial(const Call& call, const MechanismParameters& parameters) {
   const c10::SymInt heads = call.query.sym_size(1);
   check_like("coefficients", coefficients, call.query);
   if (coefficients.dim() != 2 || coefficients.sym_size(0) != heads || coefficients.sym_size(1) < 1) {
-    std::ostringstream expected;
-    expected << "[" << heads << ", terms], one row for each query head, from the power 0";
-    refuse("coefficients", expected.str(), shape_text(coefficients));
+    refuse("coefficients", "[" + size_text(heads) + ", terms], one row for each query head, from the power 0",
+           shape_text(coefficients));
   }
   at::Tensor output = coefficient(coefficients, 0) * call.value;
   at::Tensor x = call.query;  // row i: q_i M_iᵖ⁻¹

@@ -65,9 +65,8 @@ at::Tensor row_map_parameters(const Mechanism& mechanism, const MechanismParamet
     }
     check_like(name, *given, query);
     if (given->dim() != 1 || given->sym_size(0) != heads) {
-      std::ostringstream expected;
-      expected << "[" << heads << "], one for each query " << (mechanism.sub_heads == 1 ? "head" : "sub-head");
-      refuse(name, expected.str(), shape_text(*given));
+      refuse(name, shape_text({heads}) + ", one for each query " + (mechanism.sub_heads == 1 ? "head" : "sub-head"),
+             shape_text(*given));
     }
     columns.push_back(given->to(at::kDouble));
   }
@@ -83,10 +82,9 @@ at::Tensor mixture_coefficient(const MechanismParameters& parameters, const at::
   check_like(lam, given, output);
   const c10::SymInt heads = output.sym_size(1) / 2;
   const auto refuse_shape = [&] {
-    std::ostringstream expected;
-    expected << "[" << heads << "] or broadcastable to [" << output.sym_size(0) << ", " << heads << ", "
-             << output.sym_size(2) << "]";
-    refuse(lam, expected.str(), shape_text(given));
+    refuse(lam,
+           shape_text({heads}) + " or broadcastable to " + shape_text({output.sym_size(0), heads, output.sym_size(2)}),
+           shape_text(given));
   };
   const auto check_size = [&](std::int64_t dimension, const c10::SymInt& wanted) {
     if (given.sym_size(dimension) != 1 && given.sym_size(dimension) != wanted) refuse_shape();
