@@ -7,8 +7,9 @@
 // Σ|a_j| = 1 unless a score is exactly 0; Σ a_j lies in [−1, 1].
 //
 // Slopes. On either side of 0, f = ±exp(±s) gives f′ = exp|s|, and g = exp|s| gives g′ = sign(s) exp|s|.
-// At exactly 0, f jumps from −1 to 1. There f = 0 and g = 1, as in the authors' release, g′ = 0, and f′ = 1: autograd
-// through sign() would say 0, and a projection that starts at zero would never learn.
+// At exactly 0, f jumps from −1 to 1. There f = 0 and g = 1, as in the authors' release, g′ = 0, and f′ = 1: dual
+// numbers, as autograd through sign(), would say 0, and a projection that starts at zero would never learn. So this map
+// brings its slopes.
 //
 // Energy |s|, not s: under the plain maximum of s, a score of −100 beside one of 1 overflows.
 // Never mask this map by s = −∞: |−∞| is the largest energy there is.

@@ -7,7 +7,8 @@
 //   ∂L/∂s_j = ( w_j f′(s_j) (do·v_j) − (do·o) N′(G) g′(s_j) ) / N(G)
 //   ∂L/∂θ   = ( Σ_j [ w_j f_θ(s_j) (do·v_j) − (do·o) N′(G) g_θ(s_j) ] − (do·o) N_θ(G) ) / N(G), summed over rows
 //
-// Every function of a map is a template over the lane type V, so that each instruction set compiles its own copy.
+// A map says f, g and N; their derivatives follow from the same code (differentiated.h). Every function of a map is a
+// template over the lane type V, so that each instruction set compiles its own copy and dual numbers pass through it.
 #pragma once
 #include <array>
 #include <concepts>
@@ -24,63 +25,86 @@ struct Terms {
   V weight, mass;
 };
 
-// What a row knows of itself beyond its scores.
+// What a row knows of itself beyond its scores. Neither has a slope.
 template <class V>
 struct Row {
   V visible;  // number of keys that the query sees
   V shift;    // running maximum m of the energy; 0 for maps without one
 };
 
-// The normaliser N and its slope dN/dG.
-template <class V>
-struct Normalizer {
-  V value, slope;
-};
+// A map with learnable scalars θ, one set per head, names them: these are the names of the arguments that users pass.
+//   static constexpr std::array<std::string_view, 2> parameter_names{"beta", "gamma"};
+// Each of its functions may then take θ, a std::array<V, 2>, as its last argument.
+template <class Map>
+inline constexpr std::size_t parameter_count = 0;
+template <class Map>
+requires requires { Map::parameter_names.size(); }
+inline constexpr std::size_t parameter_count<Map> = Map::parameter_names.size();
+
+template <class Map>
+concept LearnableMap = (parameter_count<Map> > 0);
 
 template <class Map, class V>
-concept RowMap = requires(const Map map, V x, Row<V> row) {
-  { map.terms(x, row) } -> std::same_as<Terms<V>>;   // f and g at a score
-  { map.slopes(x, row) } -> std::same_as<Terms<V>>;  // f′ and g′ at a score
-  { map.normalizer(x, row) } -> std::same_as<Normalizer<V>>;
-};
+using Theta = std::array<V, parameter_count<Map>>;
+
+// f and g at a score, N at a mass.
+template <class Map, class V>
+concept RowMap = (
+                     requires(const Map map, V x, Row<V> row, Theta<Map, V> theta) {
+                       { map.terms(x, row, theta) } -> std::same_as<Terms<V>>;
+                     } ||
+                     requires(const Map map, V x, Row<V> row) {
+                       { map.terms(x, row) } -> std::same_as<Terms<V>>;
+                     }) &&
+                 (
+                     requires(const Map map, V x, Row<V> row, Theta<Map, V> theta) {
+                       { map.normalizer(x, row, theta) } -> std::same_as<V>;
+                     } ||
+                     requires(const Map map, V x, Row<V> row) {
+                       { map.normalizer(x, row) } -> std::same_as<V>;
+                     });
 
 // An energy map grows like exp(energy). The engine bounds the energy by its running maximum and rescales f, g and N
 // together, so that the largest exponent is 0. Such a map is finite at any finite score.
 template <class Map, class V>
-concept EnergyMap = RowMap<Map, V> && requires(const Map map, V x) {
-  { map.energy(x) } -> std::same_as<V>;
-};
+concept EnergyMap = RowMap<Map, V> &&(
+    requires(const Map map, V x, Theta<Map, V> theta) {
+      { map.energy(x, theta) } -> std::same_as<V>;
+    } ||
+    requires(const Map map, V x) {
+      { map.energy(x) } -> std::same_as<V>;
+    });
 
 // Where the running maximum starts, for energy maps with a term of their own in N (a sink).
 template <class Map, class V>
-concept SinkMap = EnergyMap<Map, V> && requires(const Map map) {
-  { map.template initial_energy<V>() } -> std::same_as<V>;
+concept SinkMap = EnergyMap<Map, V> && requires(const Map map, Theta<Map, V> theta) {
+  { map.initial_energy(theta) } -> std::same_as<V>;
 };
 
-// A map with learnable scalars θ, one set per head. It is made from them by `with`, and says how f, g and N move with
-// each. The names are the names of the arguments that users pass.
+// A map whose slopes f′ and g′ are not those of dual numbers brings them, where a kink, accuracy or speed asks for it.
+// Its second derivatives are then those of its slopes.
 template <class Map, class V>
-concept LearnableMap = RowMap<Map, V> &&
-    requires(const Map map, V x, Row<V> row, std::array<double, Map::parameter_names.size()> theta) {
-  { Map::with(theta) } -> std::same_as<Map>;
-  { map.parameter_slopes(x, row) } -> std::same_as<std::array<Terms<V>, Map::parameter_names.size()>>;  // f_θ and g_θ
-  { map.normalizer_parameter_slopes(x, row) } -> std::same_as<std::array<V, Map::parameter_names.size()>>;  // N_θ
+concept MapWithSlopes = requires(const Map map, V x, Row<V> row, Theta<Map, V> theta) {
+  { map.slopes(x, row, theta) } -> std::same_as<Terms<V>>;
+}
+|| requires(const Map map, V x, Row<V> row) {
+  { map.slopes(x, row) } -> std::same_as<Terms<V>>;
 };
 
 // N = G, the usual case.
 struct NormalizedByMass {
   template <class V>
-  static constexpr Normalizer<V> normalizer(V mass, Row<V>) {
-    return {mass, V(1)};
+  static constexpr V normalizer(V mass, Row<V>) {
+    return mass;
   }
 };
 
 // N = max(G, least): where nothing was weighed, the row is 0 rather than 0/0. `least` lies far below any sum that means
 // something, so that it never bends a row that has weights.
 template <class V>
-constexpr Normalizer<V> at_least(V mass, double least) {
+constexpr V at_least(V mass, double least) {
   const V floor = lane::constant<V>(least);
-  return {lane::select(mass > floor, mass, floor), lane::select(mass > floor, V(1), V(0))};
+  return lane::select(mass > floor, mass, floor);
 }
 
 }  // namespace cogwheel

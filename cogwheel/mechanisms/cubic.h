@@ -4,7 +4,7 @@
 //   Lv et al., "More Expressive Attention with Negative Weights" (2024), among its design principles: kurtosis enough,
 //   set aside only because the gradient of an exponential is more convenient.
 //
-// Σ|a_j| = 1. Slopes: f′ = 3s², g′ = 3s|s|. No energy: finite for |s| below 1e12 in fp32. N is at least 1e-30.
+// Σ|a_j| = 1. No energy: finite for |s| below 1e12 in fp32. N is at least 1e-30.
 #pragma once
 #include "cogwheel/mechanisms/contract.h"
 #include "cogwheel/mechanisms/description.h"
@@ -31,13 +31,7 @@ struct Cubic {
   }
 
   template <class V>
-  static constexpr Terms<V> slopes(V s, Row<V>) {
-    const V slope = V(3) * s * s;
-    return {.weight = slope, .mass = lane::copysign(slope, s)};
-  }
-
-  template <class V>
-  static constexpr Normalizer<V> normalizer(V mass, Row<V>) {
+  static constexpr V normalizer(V mass, Row<V>) {
     return at_least(mass, 1e-30);
   }
 };

@@ -1,6 +1,9 @@
 // The vocabulary in which row maps are written. A map is elementwise and knows neither tiles nor machines: V is float
-// or double here, a SIMD vector in the CPU engines, later a device scalar or a dual number. A type that is not a
-// floating-point number brings these functions as static members.
+// or double, a SIMD vector in the CPU engines, a number of the device, or a dual number (dual.h) over any of these. A
+// type that is not a floating-point number brings these functions as static members.
+//
+// Beside these, a formula may use + − * /, comparisons, and V(number) for a constant. Slopes are those of dual.h, which
+// says what they are where a function has a kink.
 #pragma once
 #include <cmath>
 #include <concepts>
@@ -22,6 +25,58 @@ constexpr V exp(V x) {
     return std::exp(x);
   else
     return V::exp(x);
+}
+
+// −∞ at 0, NaN below.
+template <class V>
+constexpr V log(V x) {
+  if constexpr (std::floating_point<V>)
+    return std::log(x);
+  else
+    return V::log(x);
+}
+
+// log(1 + x), accurate near 0.
+template <class V>
+constexpr V log1p(V x) {
+  if constexpr (std::floating_point<V>)
+    return std::log1p(x);
+  else
+    return V::log1p(x);
+}
+
+template <class V>
+constexpr V sqrt(V x) {
+  if constexpr (std::floating_point<V>)
+    return std::sqrt(x);
+  else
+    return V::sqrt(x);
+}
+
+template <class V>
+constexpr V tanh(V x) {
+  if constexpr (std::floating_point<V>)
+    return std::tanh(x);
+  else
+    return V::tanh(x);
+}
+
+// For |x| up to 39000: beyond, vectors have lost too much of x and give NaN.
+template <class V>
+constexpr V sin(V x) {
+  if constexpr (std::floating_point<V>)
+    return std::sin(x);
+  else
+    return V::sin(x);
+}
+
+// As sin.
+template <class V>
+constexpr V cos(V x) {
+  if constexpr (std::floating_point<V>)
+    return std::cos(x);
+  else
+    return V::cos(x);
 }
 
 template <class V>
@@ -48,6 +103,71 @@ constexpr V select(Condition condition, V yes, V no) {
     return condition ? yes : no;
   else
     return V::select(condition, yes, no);
+}
+
+// A NaN of either stays. Of two equal ones it is the second, whose slope it takes: the slope of max(s, 0) at 0 is 0.
+template <class V>
+constexpr V max(V a, V b) {
+  return select(a > b, a, select(a == a, b, a));
+}
+template <class V>
+constexpr V min(V a, V b) {
+  return select(a < b, a, select(a == a, b, a));
+}
+
+// −1, 0 or 1; NaN at NaN.
+template <class V>
+constexpr V sign(V x) {
+  if constexpr (requires { V::sign(x); })
+    return V::sign(x);
+  else
+    return select(x > V(0), V(1), select(x < V(0), V(-1), x));
+}
+
+// xⁿ by repeated squaring, for any integer n.
+template <int n, class V>
+constexpr V power(V x) {
+  if constexpr (n < 0)
+    return V(1) / power<-n>(x);
+  else if constexpr (n == 0)
+    return V(1);
+  else if constexpr (n == 1)
+    return x;
+  else if constexpr (n % 2 == 0)
+    return power<n / 2>(x * x);
+  else
+    return x * power<n - 1>(x);
+}
+template <class V>
+constexpr V square(V x) {
+  return x * x;
+}
+template <class V>
+constexpr V cube(V x) {
+  return x * x * x;
+}
+
+// 1 / (1 + odds · exp(−x)), where `odds` > 0 are those against, at x = 0. Written out, the slope would be ∞/∞ where
+// exp(−x) overflows; this one is 0 there.
+template <class V>
+constexpr V sigmoid(V x, V odds) {
+  if constexpr (requires { V::sigmoid(x, odds); })
+    return V::sigmoid(x, odds);
+  else
+    return V(1) / (V(1) + odds * exp(-x));
+}
+template <class V>
+constexpr V sigmoid(V x) {
+  return sigmoid(x, V(1));
+}
+
+// log(1 + exp(x)), without overflow.
+template <class V>
+constexpr V softplus(V x) {
+  if constexpr (requires { V::softplus(x); })
+    return V::softplus(x);
+  else
+    return max(x, V(0)) + log1p(exp(-abs(x)));
 }
 
 }  // namespace cogwheel::lane

@@ -4,8 +4,8 @@
 //   Lv et al., "More Expressive Attention with Negative Weights" (2024), among its design principles, where it is the
 //   ablation that drops the exponential: too flat a pattern, which hinders convergence.
 //
-// Σ|a_j| = 1. Slopes: f′ = 1, g′ = sign(s), 0 at s = 0. No energy: finite for |s| up to the largest number over the
-// number of keys. N is at least 1e-30, so that a row of exact zeros gives 0.
+// Σ|a_j| = 1. At s = 0, g′ = 0. No energy: finite for |s| up to the largest number over the number of keys. N is at
+// least 1e-30, so that a row of exact zeros gives 0.
 #pragma once
 #include "cogwheel/mechanisms/contract.h"
 #include "cogwheel/mechanisms/description.h"
@@ -31,12 +31,7 @@ struct LinearAbs {
   }
 
   template <class V>
-  static constexpr Terms<V> slopes(V s, Row<V>) {
-    return {.weight = V(1), .mass = lane::select(s == V(0), V(0), lane::copysign(V(1), s))};
-  }
-
-  template <class V>
-  static constexpr Normalizer<V> normalizer(V mass, Row<V>) {
+  static constexpr V normalizer(V mass, Row<V>) {
     return at_least(mass, 1e-30);
   }
 };

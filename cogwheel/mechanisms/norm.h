@@ -4,7 +4,7 @@
 //   Notes on the symmetric transformer (S4-7), with the row normalised over the keys that it sees.
 //
 // The score of this map is the cosine: the operator divides queries and keys by their lengths and uses no scale.
-// Weights lie in [0, 1] and sum to 1. Slopes: f′ = g′ = 1. N is at least 1e-6: 0 only where every key is opposite.
+// Weights lie in [0, 1] and sum to 1. N is at least 1e-6: 0 only where every key is opposite.
 #pragma once
 #include "cogwheel/mechanisms/contract.h"
 #include "cogwheel/mechanisms/description.h"
@@ -32,12 +32,7 @@ struct Norm {
   }
 
   template <class V>
-  static constexpr Terms<V> slopes(V, Row<V>) {
-    return {.weight = V(1), .mass = V(1)};
-  }
-
-  template <class V>
-  static constexpr Normalizer<V> normalizer(V mass, Row<V>) {
+  static constexpr V normalizer(V mass, Row<V>) {
     return at_least(mass, 1e-6);
   }
 };

@@ -3,8 +3,8 @@
 //   a_j = max(s_j, 0) / Σ_k max(s_k, 0)
 //   The positive part as in Shen et al., "A Study on ReLU and Softmax in Transformer" (2023).
 //
-// Weights lie in [0, 1] and sum to 1, or are all 0 where no score is positive: N is at least 1e-30. Slopes: f′ = g′ = 1
-// for s > 0, else 0. No energy: finite for |s| up to the largest number over the number of keys.
+// Weights lie in [0, 1] and sum to 1, or are all 0 where no score is positive: N is at least 1e-30. f′ = g′ = 0
+// at s = 0. No energy: finite for |s| up to the largest number over the number of keys.
 #pragma once
 #include "cogwheel/mechanisms/contract.h"
 #include "cogwheel/mechanisms/description.h"
@@ -26,18 +26,12 @@ struct Relu {
 
   template <class V>
   static constexpr Terms<V> terms(V s, Row<V>) {
-    const V positive = lane::select(s < V(0), V(0), s);  // a NaN stays
+    const V positive = lane::max(s, V(0));
     return {.weight = positive, .mass = positive};
   }
 
   template <class V>
-  static constexpr Terms<V> slopes(V s, Row<V>) {
-    const V slope = lane::select(s > V(0), V(1), V(0));
-    return {.weight = slope, .mass = slope};
-  }
-
-  template <class V>
-  static constexpr Normalizer<V> normalizer(V mass, Row<V>) {
+  static constexpr V normalizer(V mass, Row<V>) {
     return at_least(mass, 1e-30);
   }
 };

@@ -3,7 +3,7 @@
 //   a_j = max(s_j, 0) / n
 //   Wortsman et al., "Replacing softmax with ReLU in Vision Transformers" (2023), where n is the sequence length.
 //
-// Nothing is normalised by what was weighed: g = 0 and N = n, the row's own constant. Slopes: f′ = 1 for s > 0, else 0.
+// Nothing is normalised by what was weighed: g = 0 and N = n, the row's own constant. f′ = 0 at s = 0.
 #pragma once
 #include "cogwheel/mechanisms/contract.h"
 #include "cogwheel/mechanisms/description.h"
@@ -25,19 +25,13 @@ struct ReluMean {
 
   template <class V>
   static constexpr Terms<V> terms(V s, Row<V>) {
-    const V positive = lane::select(s < V(0), V(0), s);  // a NaN stays
+    const V positive = lane::max(s, V(0));
     return {.weight = positive, .mass = V(0)};
   }
 
   template <class V>
-  static constexpr Terms<V> slopes(V s, Row<V>) {
-    const V slope = lane::select(s > V(0), V(1), V(0));
-    return {.weight = slope, .mass = V(0)};
-  }
-
-  template <class V>
-  static constexpr Normalizer<V> normalizer(V, Row<V> row) {
-    return {row.visible, V(0)};
+  static constexpr V normalizer(V, Row<V> row) {
+    return row.visible;
   }
 };
 

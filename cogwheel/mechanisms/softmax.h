@@ -3,7 +3,7 @@
 //   a_j = exp(s_j) / Σ_k exp(s_k)
 //   Vaswani et al., "Attention Is All You Need" (2017), eq. 1; Bahdanau et al. (2014), eq. 6.
 //
-// Weights lie in [0, 1] and sum to 1. Slopes: f = g = exp(s), so f′ = g′ = f. Energy s.
+// Weights lie in [0, 1] and sum to 1. f = g = exp(s), energy s.
 #pragma once
 #include "cogwheel/mechanisms/contract.h"
 #include "cogwheel/mechanisms/description.h"
@@ -32,11 +32,6 @@ struct Softmax : NormalizedByMass {
   static constexpr Terms<V> terms(V s, Row<V> row) {
     const V mass = lane::exp(s - row.shift);
     return {.weight = mass, .mass = mass};
-  }
-
-  template <class V>
-  static constexpr Terms<V> slopes(V s, Row<V> row) {
-    return terms(s, row);
   }
 };
 

@@ -4,7 +4,7 @@
 //   Miller, "Attention Is Off By One" (2023), has sink = 0; a learnable sink per head is that of Xiao et al.,
 //   "Efficient Streaming Language Models with Attention Sinks" (2024), and of OpenAI's gpt-oss (2025).
 //
-// Weights lie in [0, 1) and sum to less than 1. Slopes: f′ = g′ = f, N_sink = exp(sink).
+// Weights lie in [0, 1) and sum to less than 1.
 //
 // Energy s, whose running maximum starts at the sink: the silent key takes part in the shift and N rescales with f and
 // g, or a row of very negative scores would keep weights of 0.4 where the truth is 0.
@@ -30,8 +30,6 @@ struct SoftmaxOffByOne {
   static constexpr std::array<std::string_view, 1> parameter_names{"sink"};
   static constexpr std::array<double, 1> parameter_initial{0.0};  // in a layer, where it is learned
   static constexpr std::array<double, 1> parameter_defaults{0.0};
-  double sink = 0;
-  static constexpr SoftmaxOffByOne with(std::array<double, 1> theta) { return {.sink = theta[0]}; }
 
   template <class V>
   static constexpr V energy(V s) {
@@ -39,8 +37,8 @@ struct SoftmaxOffByOne {
   }
 
   template <class V>
-  constexpr V initial_energy() const {
-    return lane::constant<V>(sink);
+  static constexpr V initial_energy(std::array<V, 1> theta) {
+    return theta[0];
   }
 
   template <class V>
@@ -50,29 +48,9 @@ struct SoftmaxOffByOne {
   }
 
   template <class V>
-  static constexpr Terms<V> slopes(V s, Row<V> row) {
-    return terms(s, row);
-  }
-
-  template <class V>
-  constexpr Normalizer<V> normalizer(V mass, Row<V> row) const {
-    return {mass + silent(row), V(1)};
-  }
-
-  template <class V>
-  static constexpr std::array<Terms<V>, 1> parameter_slopes(V, Row<V>) {
-    return {Terms<V>{.weight = V(0), .mass = V(0)}};
-  }
-
-  template <class V>
-  constexpr std::array<V, 1> normalizer_parameter_slopes(V, Row<V> row) const {
-    return {silent(row)};
-  }
-
- private:
-  template <class V>
-  constexpr V silent(Row<V> row) const {
-    return lane::exp(lane::constant<V>(sink) - row.shift);
+  static constexpr V normalizer(V mass, Row<V> row, std::array<V, 1> theta) {
+    const V sink = theta[0];
+    return mass + lane::exp(sink - row.shift);
   }
 };
 

@@ -29,11 +29,6 @@ struct Uniform : NormalizedByMass {
   static constexpr Terms<V> terms(V, Row<V>) {
     return {.weight = V(1), .mass = V(1)};
   }
-
-  template <class V>
-  static constexpr Terms<V> slopes(V, Row<V>) {
-    return {.weight = V(0), .mass = V(0)};
-  }
 };
 
 }  // namespace cogwheel

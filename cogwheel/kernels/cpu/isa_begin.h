@@ -14,6 +14,7 @@
 #include <limits>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "cogwheel/core/parallel.h"
 #include "cogwheel/core/philox.h"

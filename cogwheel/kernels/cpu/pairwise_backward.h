@@ -361,7 +361,7 @@ class BackwardEngine {
   void differentiate_rows(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows, bool some_hidden,
                           const SpanOf& span_of, const Buffers& buffers, T* weights, T* score_gradients,
                           std::array<double, parameters>& parameter_gradient) const {
-    const Map& map = query_head.map;
+    const Differentiated<Map>& map = query_head.map;
     const T* shift = problem_.shift + totals_of(query_head);
     for (std::int64_t row = 0; row < rows; ++row) {
       const std::int64_t i = query + row;
@@ -378,8 +378,7 @@ class BackwardEngine {
           of_key.shift = of_row.shift - V::load(buffers.energy_bias + row * panel_keys + x);
         else
           score = V(problem_.scale) * score;
-        const Terms<V> terms = map.terms(score, of_key);
-        const Terms<V> slopes = map.slopes(score, of_key);
+        const auto [terms, slopes, by_parameter] = map.terms_with_slopes(score, of_key);
         V weight = terms.weight;
         if constexpr (modified) {
           const V multiplier = V::load(buffers.multipliers + row * panel_keys + x);
@@ -393,12 +392,9 @@ class BackwardEngine {
         }
         visible_only(weight).store(a + x);
         visible_only(slopes.weight * gradient - delta * slopes.mass).store(ds + x);
-        if constexpr (parameters > 0) {
-          const auto by_parameter = map.parameter_slopes(score, of_key);
-          for (std::size_t p = 0; p < parameters; ++p)
-            parameter_sums[p] =
-                parameter_sums[p] + visible_only(by_parameter[p].weight * gradient - delta * by_parameter[p].mass);
-        }
+        for (std::size_t p = 0; p < parameters; ++p)
+          parameter_sums[p] =
+              parameter_sums[p] + visible_only(by_parameter[p].weight * gradient - delta * by_parameter[p].mass);
       };
       const RowSpan span = span_of(row);
       if (some_hidden)

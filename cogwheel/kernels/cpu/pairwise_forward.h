@@ -173,7 +173,7 @@ class ForwardEngine {
     finish(query_head, first_query, rows, buffers);
   }
 
-  static V initial_shift(const Map& map) {
+  static V initial_shift(const Differentiated<Map>& map) {
     if constexpr (SinkMap<Map, V>)
       return map.template initial_energy<V>();
     else
@@ -220,8 +220,8 @@ class ForwardEngine {
 
   // Scores of a group to weights, and their masses to the rows' totals.
   template <bool modified, class SpanOf>
-  void weigh_group(const Map& map, std::int64_t rows, bool some_hidden, const SpanOf& span_of, const Buffers& buffers,
-                   std::int64_t r, T* shift) const {
+  void weigh_group(const Differentiated<Map>& map, std::int64_t rows, bool some_hidden, const SpanOf& span_of,
+                   const Buffers& buffers, std::int64_t r, T* shift) const {
     if constexpr (has_energy) raise_shift<modified>(map, rows, some_hidden, span_of, buffers, shift);
     for (std::int64_t row = 0; row < rows; ++row) {
       const Row<V> of_row{.visible = V(buffers.visible[r + row]), .shift = V(shift[row])};
@@ -258,8 +258,8 @@ class ForwardEngine {
 
   // Raises the running maximum of the energy, and leaves in alpha by what the old sums shrink.
   template <bool modified, class SpanOf>
-  void raise_shift(const Map& map, std::int64_t rows, bool some_hidden, const SpanOf& span_of, const Buffers& buffers,
-                   T* shift) const {
+  void raise_shift(const Differentiated<Map>& map, std::int64_t rows, bool some_hidden, const SpanOf& span_of,
+                   const Buffers& buffers, T* shift) const {
     T highest[group_rows + V::lanes] = {};
     for (std::int64_t row = 0; row < rows; ++row) {
       const T* scores = buffers.scores + row * block_keys;

@@ -5,6 +5,7 @@
 #include "cogwheel/kernels/cpu/modified_tile.h"
 #include "cogwheel/kernels/cpu/tile_product.h"
 #include "cogwheel/kernels/cpu/vector.h"
+#include "cogwheel/mechanisms/differentiated.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 
@@ -18,33 +19,21 @@ constexpr std::int64_t padded(std::int64_t width) {
 }
 constexpr std::int64_t panels_of(std::int64_t keys) { return (keys + panel_keys - 1) / panel_keys; }
 
-template <class Map>
-constexpr std::size_t parameter_count = 0;
-template <class Map>
-requires LearnableMap<Map, double>
-constexpr std::size_t parameter_count<Map> = Map::parameter_names.size();
-
 // One query head of one batch entry: its map, and what its queries see.
 template <class Map>
 struct QueryHead {
   std::int64_t batch, index, output_head;
-  Map map;
+  Differentiated<Map> map;
   Visibility visibility;
 };
 
 template <class Map, class T>
 QueryHead<Map> query_head_of(const PairwiseProblem<T>& problem, std::int64_t batch, std::int64_t index) {
-  const auto map = [&] {
-    if constexpr (constexpr std::size_t count = parameter_count<Map>; count > 0) {
-      std::array<double, count> theta;
-      std::copy_n(problem.parameters + index * static_cast<std::int64_t>(count), count, theta.begin());
-      return Map::with(theta);
-    } else {
-      return Map{};
-    }
-  };
+  Differentiated<Map> map;
+  constexpr std::size_t count = parameter_count<Map>;
+  std::copy_n(problem.parameters + index * static_cast<std::int64_t>(count), count, map.theta.begin());
   const std::int64_t output_head = problem.shape.output_head(index);
-  return {batch, index, output_head, map(), problem.visibility.of(batch, output_head)};
+  return {batch, index, output_head, map, problem.visibility.of(batch, output_head)};
 }
 
 // How many keys the queries see, for the rows of a block.
@@ -245,7 +234,7 @@ struct RowTotals {
 };
 
 template <class Map, class T>
-HWY_INLINE RowTotals<Map, T> row_totals(const Map& map, const T* mass, const T* shift, const T* visible,
+HWY_INLINE RowTotals<Map, T> row_totals(const Differentiated<Map>& map, const T* mass, const T* shift, const T* visible,
                                         std::int64_t count) {
   using V = Vector<T>;
   T g[V::lanes] = {}, m[V::lanes] = {}, n[V::lanes] = {};
@@ -256,16 +245,12 @@ HWY_INLINE RowTotals<Map, T> row_totals(const Map& map, const T* mass, const T* 
   }
   const V keys = V::load(n);
   const Row<V> row{.visible = keys, .shift = V::load(m)};
-  const V total = V::load(g);
-  const Normalizer<V> normalizer = map.normalizer(total, row);
+  const auto normalizer = map.normalizer_with_slopes(V::load(g), row);
   RowTotals<Map, T> totals;
   V::select(keys > V(T(0)), normalizer.value, V(T(1))).store(totals.value);
   V::select(keys > V(T(0)), normalizer.slope, V(T(0))).store(totals.slope);
-  if constexpr (parameter_count < Map >> 0) {
-    const auto slopes = map.normalizer_parameter_slopes(total, row);
-    for (std::size_t p = 0; p < slopes.size(); ++p)
-      V::select(keys > V(T(0)), slopes[p], V(T(0))).store(totals.parameter_slope[p].data());
-  }
+  for (std::size_t p = 0; p < parameter_count<Map>; ++p)
+    V::select(keys > V(T(0)), normalizer.parameter_slopes[p], V(T(0))).store(totals.parameter_slope[p].data());
   return totals;
 }
 

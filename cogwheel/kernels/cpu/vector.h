@@ -60,6 +60,31 @@ struct Vector {
       return exp_double(x);
   }
 
+  // log within 2 ulp; −∞ at 0, NaN below, NaN and infinity kept.
+  static HWY_INLINE Vector log(Vector x) {
+    const Vector infinity(std::numeric_limits<T>::infinity());
+    const Vector finite = select((x > Vector(T(0))), min(Vector(std::numeric_limits<T>::max()), x), Vector(T(1)));
+    const Vector result = select(x < infinity, Vector(hn::Log(Tag(), finite.raw)), x);
+    return select(x > Vector(T(0)), result, select(x == Vector(T(0)), -infinity, nan()));
+  }
+
+  // log(1 + x) within 3 ulp, also near 0; −∞ at −1, NaN below, NaN and infinity kept.
+  //
+  // With u = 1 + x rounded, log(u) is right but for what u lost of x: x/(u − 1) undoes it, as u − 1 is exact near 0
+  // (Kahan). u = 1 leaves x itself.
+  static HWY_INLINE Vector log1p(Vector x) {
+    const Vector u = Vector(T(1)) + x, taken = u - Vector(T(1));
+    const Vector corrected = select(taken == Vector(T(0)), x, log(u) * (x / taken));
+    return select(x < Vector(std::numeric_limits<T>::infinity()), corrected, x);
+  }
+
+  static HWY_INLINE Vector sqrt(Vector x) { return hn::Sqrt(x.raw); }
+
+  // sin and cos within 3 ulp of the larger of the value and 2⁻²³ (float) or 2⁻⁵² (double) for |x| ≤ 39000; NaN beyond,
+  // where Highway's reduction by multiples of π loses x.
+  static HWY_INLINE Vector sin(Vector x) { return within_reduction(x, hn::Sin(Tag(), reducible(x).raw)); }
+  static HWY_INLINE Vector cos(Vector x) { return within_reduction(x, hn::Cos(Tag(), reducible(x).raw)); }
+
   // tanh within 3 ulp for float and 4 for double, also near 0; ±1 at the infinities, NaN kept.
   static HWY_INLINE Vector tanh(Vector x) {
     Vector result;
@@ -116,6 +141,14 @@ struct Vector {
     const Vector power = hn::BitCast(Tag(), hn::ShiftLeft<23>(exponent));  // 2^n
     const Vector less_one = fma(power, rest, power - Vector(1.0f));
     return copysign(less_one / (less_one + Vector(2.0f)), x);
+  }
+
+  static HWY_INLINE Vector nan() { return Vector(std::numeric_limits<T>::quiet_NaN()); }
+
+  static constexpr T largest_reducible = T(39000);
+  static HWY_INLINE Vector reducible(Vector x) { return select_or_zero(abs(x) <= Vector(largest_reducible), x); }
+  static HWY_INLINE Vector within_reduction(Vector x, Vector result) {
+    return select(abs(x) <= Vector(largest_reducible), result, nan());
   }
 
   // Highway's functions of doubles make integers of their argument, which has no meaning for a NaN.

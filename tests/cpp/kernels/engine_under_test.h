@@ -19,12 +19,23 @@ struct AdditiveScoreUnderTest {
                         double* weight_gradient);
 };
 
+// Functions of the lane type, of `count` numbers, a multiple of 16, and the slope of a formula by dual numbers.
+template <class T>
+struct LaneFunctionsUnderTest {
+  using Function = void (*)(const T* from, std::size_t count, T* to);
+  Function log, log1p, sqrt, sin, cos, sigmoid, softplus, maximum_with_one, sign;
+  // exp(tanh(x) x) / (1 + x²) − softplus(x), then its slope, then its second derivative.
+  void (*formula)(const T* from, std::size_t count, T* value, T* slope, T* second);
+};
+
 struct EngineUnderTest {
   std::string_view isa;
   void (*exp_float)(const float* from, std::size_t count, float* to);
   void (*exp_double)(const double* from, std::size_t count, double* to);
   void (*tanh_float)(const float* from, std::size_t count, float* to);
   void (*tanh_double)(const double* from, std::size_t count, double* to);
+  LaneFunctionsUnderTest<float> lane_float;
+  LaneFunctionsUnderTest<double> lane_double;
   AdditiveScoreUnderTest<float> additive_float;
   AdditiveScoreUnderTest<double> additive_double;
   PairwiseKernel<double> softmax, softmax_off_by_one, sigmoid;

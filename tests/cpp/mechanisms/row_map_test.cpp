@@ -5,13 +5,21 @@
 #include <cmath>
 
 #include "cogwheel/mechanisms/all_mechanisms.h"  // generated from mechanisms.def
-#include "cogwheel/mechanisms/contract.h"
+#include "cogwheel/mechanisms/differentiated.h"
 
 namespace cogwheel {
 namespace {
 
 template <class Map>
 class RowMapTest : public ::testing::Test {};
+
+// At scalars that are nothing special.
+template <class Map>
+constexpr Differentiated<Map> at_some_scalars() {
+  Differentiated<Map> map;
+  for (std::size_t p = 0; p < map.theta.size(); ++p) map.theta[p] = 0.7 + 0.6 * static_cast<double>(p);
+  return map;
+}
 
 struct None {};
 using RowMaps = ::testing::Types<
@@ -28,11 +36,12 @@ TYPED_TEST_SUITE(RowMapTest, RowMaps);
 TYPED_TEST(RowMapTest, SlopesAreThoseOfTheTerms) {
   if constexpr (!std::is_same_v<TypeParam, None>) {
     static_assert(RowMap<TypeParam, double>);
-    const TypeParam map;
+    const Differentiated<TypeParam> map = at_some_scalars<TypeParam>();
     const Row<double> row{.visible = 7, .shift = 1.5};
     for (double s : {-5.0, -1.25, -0.01, 0.02, 0.5, 4.0}) {
       const double h = 1e-6;
-      const Terms<double> up = map.terms(s + h, row), down = map.terms(s - h, row), slopes = map.slopes(s, row);
+      const Terms<double> up = map.terms(s + h, row), down = map.terms(s - h, row),
+                          slopes = map.terms_with_slopes(s, row).slopes;
       EXPECT_NEAR(slopes.weight, (up.weight - down.weight) / (2 * h), 1e-8 * (1 + std::abs(slopes.weight))) << s;
       EXPECT_NEAR(slopes.mass, (up.mass - down.mass) / (2 * h), 1e-8 * (1 + std::abs(slopes.mass))) << s;
     }
@@ -41,19 +50,40 @@ TYPED_TEST(RowMapTest, SlopesAreThoseOfTheTerms) {
 
 TYPED_TEST(RowMapTest, NormalizerSlopeIsThatOfItsValue) {
   if constexpr (!std::is_same_v<TypeParam, None>) {
-    const TypeParam map;
+    const Differentiated<TypeParam> map = at_some_scalars<TypeParam>();
     const Row<double> row{.visible = 7, .shift = 1.5};
     for (double mass : {0.5, 1.0, 30.0}) {
       const double h = 1e-6;
-      const double difference = (map.normalizer(mass + h, row).value - map.normalizer(mass - h, row).value) / (2 * h);
-      EXPECT_NEAR(map.normalizer(mass, row).slope, difference, 1e-8);
+      const double difference = (map.normalizer(mass + h, row) - map.normalizer(mass - h, row)) / (2 * h);
+      EXPECT_NEAR(map.normalizer_with_slopes(mass, row).slope, difference, 1e-8);
     }
+  }
+}
+
+TYPED_TEST(RowMapTest, SlopesOfLearnableScalarsAreThoseOfTheTermsAndTheNormalizer) {
+  if constexpr (!std::is_same_v<TypeParam, None> && LearnableMap<TypeParam>) {
+    const Row<double> row{.visible = 7, .shift = 1.5};
+    const double h = 1e-6;
+    for (std::size_t p = 0; p < parameter_count<TypeParam>; ++p)
+      for (double x : {0.3, 1.0, 4.0}) {
+        const Differentiated<TypeParam> map = at_some_scalars<TypeParam>();
+        Differentiated<TypeParam> above = map, below = map;
+        above.theta[p] += h;
+        below.theta[p] -= h;
+        const Terms<double> slopes = map.terms_with_slopes(x, row).parameter_slopes[p];
+        const Terms<double> up = above.terms(x, row), down = below.terms(x, row);
+        EXPECT_NEAR(slopes.weight, (up.weight - down.weight) / (2 * h), 1e-8 * (1 + std::abs(slopes.weight))) << x;
+        EXPECT_NEAR(slopes.mass, (up.mass - down.mass) / (2 * h), 1e-8) << x;
+        EXPECT_NEAR(map.normalizer_with_slopes(x, row).parameter_slopes[p],
+                    (above.normalizer(x, row) - below.normalizer(x, row)) / (2 * h), 1e-8)
+            << x;
+      }
   }
 }
 
 TYPED_TEST(RowMapTest, EnergyBoundsTheTerms) {
   if constexpr (!std::is_same_v<TypeParam, None> && EnergyMap<TypeParam, double>) {
-    const TypeParam map;
+    const Differentiated<TypeParam> map = at_some_scalars<TypeParam>();
     const double scores[] = {-1e4, -100, 0, 1, 1e4};
     double shift = map.energy(scores[0]);
     for (double s : scores) shift = std::max(shift, map.energy(s));
@@ -70,10 +100,64 @@ TEST(Cog, AtAScoreOfZeroKeepsItsMassAndItsSlope) {
   for (double zero : {0.0, -0.0}) {
     EXPECT_EQ(Cog::terms(zero, row).weight, 0);
     EXPECT_EQ(Cog::terms(zero, row).mass, 1);
-    EXPECT_EQ(Cog::slopes(zero, row).weight, 1);
-    EXPECT_EQ(Cog::slopes(zero, row).mass, 0);
+    const Terms<double> slopes = Differentiated<Cog>().terms_with_slopes(zero, row).slopes;
+    EXPECT_EQ(slopes.weight, 1);
+    EXPECT_EQ(slopes.mass, 0);
   }
 }
+
+// A map of θ in every place: energy, terms and their own slopes, normaliser.
+struct Tempered {
+  static constexpr std::array<std::string_view, 2> parameter_names{"temperature", "floor"};
+
+  template <class V>
+  static constexpr V energy(V s, std::array<V, 2> theta) {
+    return s * theta[0];
+  }
+  template <class V>
+  static constexpr Terms<V> terms(V s, Row<V> row, std::array<V, 2> theta) {
+    const V mass = lane::exp(s * theta[0] - row.shift);
+    return {.weight = mass * s, .mass = mass};
+  }
+  template <class V>
+  static constexpr Terms<V> slopes(V s, Row<V> row, std::array<V, 2> theta) {
+    const V mass = lane::exp(s * theta[0] - row.shift);
+    return {.weight = mass * (V(1) + s * theta[0]), .mass = mass * theta[0]};
+  }
+  template <class V>
+  static constexpr V normalizer(V mass, Row<V>, std::array<V, 2> theta) {
+    return mass + theta[1] * theta[1];
+  }
+};
+
+TEST(Differentiated, TakesAMapsOwnSlopesAndThoseOfDualsForItsScalars) {
+  static_assert(EnergyMap<Tempered, double> && MapWithSlopes<Tempered, double> && LearnableMap<Tempered>);
+  const Differentiated<Tempered> map{.theta = {0.5, 3}};
+  const Row<double> row{.visible = 4, .shift = 0.25};
+  const double s = 1.5, mass = std::exp(s * 0.5 - 0.25);
+  EXPECT_EQ(map.energy(s), 0.75);
+  const auto [terms, slopes, by_parameter] = map.terms_with_slopes(s, row);
+  EXPECT_DOUBLE_EQ(terms.weight, mass * s);
+  EXPECT_DOUBLE_EQ(slopes.weight, mass * 1.75);
+  EXPECT_DOUBLE_EQ(slopes.mass, mass * 0.5);
+  EXPECT_DOUBLE_EQ(by_parameter[0].weight, mass * s * s);
+  EXPECT_DOUBLE_EQ(by_parameter[0].mass, mass * s);
+  EXPECT_EQ(by_parameter[1].weight, 0);
+  EXPECT_EQ(by_parameter[1].mass, 0);
+  const auto normalizer = map.normalizer_with_slopes(2.0, row);
+  EXPECT_EQ(normalizer.value, 11);
+  EXPECT_EQ(normalizer.slope, 1);
+  EXPECT_EQ(normalizer.parameter_slopes[0], 0);
+  EXPECT_EQ(normalizer.parameter_slopes[1], 6);
+}
+
+struct WithoutNormalizer {
+  template <class V>
+  static constexpr Terms<V> terms(V s, Row<V>) {
+    return {s, s};
+  }
+};
+static_assert(!RowMap<WithoutNormalizer, double>);
 
 TEST(Differential, LambdaInitFollowsThePaper) {
   // Layers 1 to 6 of S4-17: 0.20, 0.36, 0.47, 0.56, 0.62, 0.67.

@@ -4,37 +4,27 @@
 #include <array>
 #include <cstddef>
 
-#include "cogwheel/mechanisms/contract.h"
+#include "cogwheel/mechanisms/differentiated.h"
 #include "row_maps.h"  // generated: the headers, and COGWHEEL_ROW_MAPS(apply) with one apply(Map) for each
 
 namespace cogwheel {
-
-template <class Map, class V>
-__device__ Map made_from(const double* theta) {
-  if constexpr (LearnableMap<Map, V>) {
-    std::array<double, Map::parameter_names.size()> values{};
-    for (std::size_t p = 0; p < values.size(); ++p) values[p] = theta[p];
-    return Map::with(values);
-  } else {
-    return Map{};
-  }
-}
 
 // Thread t takes score t and adds up everything that the map says of it.
 template <class Map, class V>
 __global__ void exercise(const double* theta, const V* score, const V* mass, Row<V> row, V* sum) {
   static_assert(RowMap<Map, V>);
-  const Map map = made_from<Map, V>(theta);
+  Differentiated<Map> map;
+  if constexpr (LearnableMap<Map>)
+    for (std::size_t p = 0; p < map.theta.size(); ++p) map.theta[p] = theta[p];
   const V s = score[threadIdx.x];
   if constexpr (EnergyMap<Map, V>) row.shift += map.energy(s);
   if constexpr (SinkMap<Map, V>) row.shift += map.template initial_energy<V>();
-  const Terms<V> terms = map.terms(s, row), slopes = map.slopes(s, row);
-  const Normalizer<V> normalizer = map.normalizer(mass[threadIdx.x], row);
-  V total = terms.weight + terms.mass + slopes.weight + slopes.mass + normalizer.value + normalizer.slope;
-  if constexpr (LearnableMap<Map, V>) {
-    for (const Terms<V>& slope : map.parameter_slopes(s, row)) total += slope.weight + slope.mass;
-    for (const V slope : map.normalizer_parameter_slopes(mass[threadIdx.x], row)) total += slope;
-  }
+  const TermsWithSlopes<V, parameter_count<Map>> at = map.terms_with_slopes(s, row);
+  const NormalizerWithSlopes<V, parameter_count<Map>> normalizer = map.normalizer_with_slopes(mass[threadIdx.x], row);
+  V total = at.terms.weight + at.terms.mass + at.slopes.weight + at.slopes.mass + normalizer.value + normalizer.slope;
+  if constexpr (LearnableMap<Map>)
+    for (std::size_t p = 0; p < map.theta.size(); ++p)
+      total += at.parameter_slopes[p].weight + at.parameter_slopes[p].mass + normalizer.parameter_slopes[p];
   sum[threadIdx.x] = total;
 }
 
