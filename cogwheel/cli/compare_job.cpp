@@ -7,8 +7,8 @@
 
 #include "cogwheel/cli/compare_plan.h"
 #include "cogwheel/cli/interrupt.h"
+#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/atomic_file.h"
 #include "cogwheel/evaluate/inspect.h"
 #include "cogwheel/evaluate/machine.h"
 #include "cogwheel/evaluate/presets.h"

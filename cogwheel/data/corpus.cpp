@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <system_error>
 
+#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/atomic_file.h"
+#include "cogwheel/core/sha256.h"
 #include "cogwheel/data/corpus_builder.h"
-#include "cogwheel/data/sha256.h"
 
 namespace cogwheel {
 namespace fs = std::filesystem;

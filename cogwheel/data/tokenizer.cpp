@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
-#include "cogwheel/data/atomic_file.h"
 #include "cogwheel/data/byte_tokenizer.h"
 #include "cogwheel/data/character_tokenizer.h"
 #include "cogwheel/data/utf8.h"

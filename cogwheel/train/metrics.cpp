@@ -5,8 +5,8 @@
 #include <string>
 #include <system_error>
 
+#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/atomic_file.h"
 
 namespace cogwheel {
 namespace {

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
-#include "cogwheel/data/atomic_file.h"
 #include "cogwheel/data/corpus.h"
 #include "cogwheel/models/language_model_form.h"
 #include "cogwheel/train/config_table.h"

@@ -6,8 +6,8 @@
 #include <ctime>
 #include <system_error>
 
+#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/atomic_file.h"
 #include "cogwheel/train/checkpoint.h"
 
 namespace cogwheel {

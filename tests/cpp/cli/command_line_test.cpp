@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cli/process.h"
-#include "data/temporary_folder.h"
+#include "core/temporary_folder.h"
 
 namespace cogwheel {
 namespace {

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/sha256.h"
-#include "data/temporary_folder.h"
+#include "cogwheel/core/sha256.h"
+#include "core/temporary_folder.h"
 
 namespace cogwheel {
 namespace {

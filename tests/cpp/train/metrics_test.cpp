@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/atomic_file.h"
-#include "data/temporary_folder.h"
+#include "core/temporary_folder.h"
 
 namespace cogwheel {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/atomic_file.h"
 #include "cogwheel/train/config_table.h"
-#include "data/temporary_folder.h"
+#include "core/temporary_folder.h"
 
 namespace cogwheel {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <limits>
 
+#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/atomic_file.h"
-#include "data/temporary_folder.h"
+#include "core/temporary_folder.h"
 #include "train/tiny_run.h"
 
 namespace cogwheel {

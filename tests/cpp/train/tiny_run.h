@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "cogwheel/data/sha256.h"
+#include "cogwheel/core/sha256.h"
 #include "cogwheel/models/language_model_form.h"
 #include "cogwheel/train/training_run.h"
 

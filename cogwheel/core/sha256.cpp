@@ -1,4 +1,4 @@
-#include "cogwheel/data/sha256.h"
+#include "cogwheel/core/sha256.h"
 
 #include <array>
 #include <bit>

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), to name the text that a result was made from.
+// SHA-256 (FIPS 180-4), to name contents: the text that a result was made from, a definition that was compiled.
 #pragma once
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "cogwheel/data/atomic_file.h"
+#include "cogwheel/core/atomic_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,9 +1,9 @@
-#include "cogwheel/data/atomic_file.h"
+#include "cogwheel/core/atomic_file.h"
 
 #include <gtest/gtest.h>
 
 #include "cogwheel/core/error.h"
-#include "data/temporary_folder.h"
+#include "core/temporary_folder.h"
 
 namespace cogwheel {
 namespace {
