@@ -11,6 +11,7 @@
 #include "cogwheel/core/visibility.h"
 #include "cogwheel/kernels/heads_view.h"
 #include "cogwheel/kernels/modifiers.h"
+#include "cogwheel/kernels/row_statistics.h"
 
 namespace cogwheel {
 
@@ -73,6 +74,17 @@ struct PairwiseForward : PairwiseProblem<T> {
   HeadsView<T> output;  // 0 for a query that sees no key
   T* shift = nullptr;
   T* mass = nullptr;
+  RowStatistics<T> statistics = {};  // of the rows of shift and mass
+};
+
+// What forward has left of a mixture's members: a = w (f₁/N₁ + c f₂/N₂) with two sub-heads, a = w (f/N − 1/n) with one,
+// n the number of keys that the query sees. Values are not read.
+template <class T>
+struct MixtureStatistics : PairwiseProblem<T> {
+  const T* shift = nullptr;  // [batch, query_heads, queries]
+  const T* mass = nullptr;
+  const T* coefficient = nullptr;    // c [batch, heads of the output, queries]; null for one sub-head
+  RowStatistics<T> statistics = {};  // rows [batch, heads of the output, queries]
 };
 
 // Gradients are the same bit for bit, whatever the number of workers.
@@ -95,6 +107,7 @@ template <class T>
 struct PairwiseKernel {
   void (*forward)(const PairwiseForward<T>&, const Executor&);
   void (*backward)(const PairwiseBackward<T>&, const Executor&);
+  void (*mixture_statistics)(const MixtureStatistics<T>&, const Executor&);
 };
 
 // The kernel of a row map for the best instruction set of this machine, or for the one that the environment variable

@@ -1,6 +1,7 @@
 #include "cogwheel/ops/attention.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
@@ -19,6 +20,7 @@
 #include "cogwheel/ops/pairwise.h"
 #include "cogwheel/ops/parameters.h"
 #include "cogwheel/ops/scores.h"
+#include "cogwheel/ops/statistics_of_weights.h"
 
 namespace cogwheel {
 namespace {
@@ -36,21 +38,56 @@ const Mechanism& find_operator(std::string_view name) {
   return *mechanism;
 }
 
+// What is asked of a call beside its output.
+struct AskedStatistics {
+  bool argmax;
+  at::Tensor rows = {};  // [8, B, H, N], once the call is over
+};
+
+// [B, H, M, M], so that the output is the weights.
+at::Tensor identity_values(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key) {
+  const c10::SymInt keys = key.sym_size(2);
+  return at::eye_symint(keys, query.options())
+      .expand_symint({key.sym_size(0), key.sym_size(1) / mechanism.sub_heads, keys, keys});
+}
+
 at::Tensor attend_as_given(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
-                           const at::Tensor& value, const AttentionOptions& given, std::string_view causal_mask) {
-  if (mechanism.kind == MechanismKind::dense) return dense_attention(mechanism, query, key, value, given, causal_mask);
+                           const at::Tensor& value, const AttentionOptions& given, std::string_view causal_mask,
+                           AskedStatistics* asked) {
+  if (mechanism.kind == MechanismKind::dense) {
+    if (asked) {
+      const at::NoGradGuard no_gradient;
+      asked->rows = statistics_of_weights(
+          dense_attention(mechanism, query, key, identity_values(mechanism, query, key), given, causal_mask));
+    }
+    return dense_attention(mechanism, query, key, value, given, causal_mask);
+  }
   const ScoredHeads scored = score_heads(mechanism, query, key, value, given);
   PairwiseOptions options = pairwise_options(mechanism, scored.query, scored.key, given, causal_mask);
   if (scored.scale) options.scale = *scored.scale;
   options.score_weight = scored.score_weight;
   options.wide_output = mechanism.kind == MechanismKind::form;
-  const auto run = [&](const at::Tensor& parameters, std::string_view row_map) {
-    return std::get<0>(pairwise(scored.query, scored.key, scored.value, parameters, row_map, options));
-  };
-  const at::Tensor output = run(row_map_parameters(mechanism, given.parameters, query), mechanism.member);
-  if (!mechanism.subtracted.empty()) return output - run(no_parameters(query), mechanism.subtracted);
-  if (mechanism.sub_heads == 1) return output;
-  return subtract_sub_heads(output, mixture_coefficient(given.parameters, output));
+  const bool mixture = mechanism.sub_heads > 1 || !mechanism.subtracted.empty();
+  options.statistics = asked && !mixture;
+  options.argmax = asked && asked->argmax;
+  const at::Tensor parameters = row_map_parameters(mechanism, given.parameters, query);
+  const auto [output, shift, mass, statistics] =
+      pairwise(scored.query, scored.key, scored.value, parameters, mechanism.member, options);
+  if (asked) asked->rows = statistics;
+  if (!mixture) return output;
+
+  std::optional<at::Tensor> coefficient;
+  if (mechanism.sub_heads > 1) coefficient = mixture_coefficient(given.parameters, output);
+  if (asked) {
+    const at::NoGradGuard no_gradient;
+    asked->rows = mixture_statistics(scored.query, scored.key, scored.value, parameters,
+                                     {shift, mass, coefficient ? std::optional(-*coefficient) : std::nullopt},
+                                     mechanism.member, options);
+  }
+  if (coefficient) return subtract_sub_heads(output, *coefficient);
+  options.statistics = false;
+  return output - std::get<0>(pairwise(scored.query, scored.key, scored.value, no_parameters(query),
+                                       mechanism.subtracted, options));
 }
 
 // With every tensor that has the query's 16-bit type in float32, in which it is computed with.
@@ -69,13 +106,15 @@ AttentionOptions widened(const AttentionOptions& given, const at::Tensor& query)
 // Kernels widen 16-bit queries, keys and values as they read them, and give forms wide outputs to combine. Other scores
 // and dense forms are computed in float32 as a whole. All is rounded once.
 at::Tensor attend(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                  const AttentionOptions& given, std::string_view causal_mask = mask::causal) {
+                  const AttentionOptions& given, std::string_view causal_mask = mask::causal,
+                  AskedStatistics* asked = nullptr) {
   const at::ScalarType computed = computed_type(query);
-  if (computed == query.scalar_type()) return attend_as_given(mechanism, query, key, value, given, causal_mask);
+  if (computed == query.scalar_type()) return attend_as_given(mechanism, query, key, value, given, causal_mask, asked);
   const AttentionOptions options = widened(given, query);
   if (mechanism.kind != MechanismKind::dense && mechanism.description.score != "cosine" && given.score == "dot")
-    return attend_as_given(mechanism, query, key, value, options, causal_mask).to(query.scalar_type());
-  return attend_as_given(mechanism, query.to(computed), key.to(computed), value.to(computed), options, causal_mask)
+    return attend_as_given(mechanism, query, key, value, options, causal_mask, asked).to(query.scalar_type());
+  return attend_as_given(mechanism, query.to(computed), key.to(computed), value.to(computed), options, causal_mask,
+                         asked)
       .to(query.scalar_type());
 }
 
@@ -146,9 +185,19 @@ at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, std
   const c10::SymInt keys = key.sym_size(2);
   if (keys == 0)
     return query.new_zeros_symint({query.sym_size(0), query.sym_size(1) / found.sub_heads, query.sym_size(2), 0});
-  const at::Tensor identity = at::eye_symint(keys, query.options())
-                                  .expand_symint({key.sym_size(0), key.sym_size(1) / found.sub_heads, keys, keys});
-  return attend(found, query, key, identity, options);
+  return attend(found, query, key, identity_values(found, query, key), options);
+}
+
+std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query, const at::Tensor& key,
+                                                        const at::Tensor& value, bool argmax,
+                                                        std::string_view mechanism, const AttentionOptions& options) {
+  const Mechanism& found = find_operator(mechanism);
+  check_attention(query, key, value, found.sub_heads, needs_one_width(options.score));
+  check_parameter_names(found, options.parameters);
+  check_score(found, query, key, options);
+  AskedStatistics asked{argmax};
+  const at::Tensor output = attend(found, query, key, value, options, mask::causal, &asked);
+  return {output, asked.rows};
 }
 
 }  // namespace cogwheel

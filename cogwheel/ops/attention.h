@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -77,5 +78,14 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
 // with the identity for values. For pictures: time and memory grow with N·M.
 at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, std::string_view mechanism = "softmax",
                              const AttentionOptions& options = {});
+
+// `attention` and, from the same pass, what the weights of each row come to: output [B, H, N, Dv], which is
+// differentiable as that of `attention`, and statistics [8, B, H, N] without a derivative, in the order of
+// kernels/row_statistics.h, the last one written only if `argmax`. Row maps cost little more than `attention`; mixtures
+// sweep over the scores once more; dense forms make their weights.
+std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query, const at::Tensor& key,
+                                                        const at::Tensor& value, bool argmax,
+                                                        std::string_view mechanism = "softmax",
+                                                        const AttentionOptions& options = {});
 
 }  // namespace cogwheel

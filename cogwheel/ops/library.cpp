@@ -15,21 +15,26 @@
 namespace cogwheel {
 
 TORCH_LIBRARY(cogwheel, library) {
-  const std::string options = attention_options_schema;
-  library.def(("attention(Tensor query, Tensor key, Tensor value, " + options).c_str(),
+  const std::string attention_options = attention_options_schema;
+  library.def(("attention(Tensor query, Tensor key, Tensor value, " + attention_options + " -> Tensor").c_str(),
               UnbundledOptions<at::Tensor, at::Tensor, at::Tensor>::call<attention>);
-  library.def(("attention_weights(Tensor query, Tensor key, " + options).c_str(),
+  library.def(("attention_weights(Tensor query, Tensor key, " + attention_options + " -> Tensor").c_str(),
               UnbundledOptions<at::Tensor, at::Tensor>::call<attention_weights>);
   library.def(
       "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, str mechanism, *, Tensor? attn_mask=None, "
       "float dropout_p=0.0, Tensor? seed=None, bool is_causal=False, float? scale=None, bool enable_gqa=False) -> "
       "Tensor",
       operators::scaled_dot_product_attention);
+  library.def(("attention_statistics(Tensor query, Tensor key, Tensor value, bool argmax, " + attention_options +
+               " -> (Tensor output, Tensor statistics)")
+                  .c_str(),
+              UnbundledOptions<at::Tensor, at::Tensor, at::Tensor, bool>::call<attention_statistics>);
   library.def("mechanisms() -> str", operators::mechanisms);
   // A library may load beside another torch than its own and go wrong later; Python compares.
   library.def("built_for_torch() -> str", [] { return std::string(TORCH_VERSION); });
   library.def(pairwise_schema);
   library.def(pairwise_backward_schema);
+  library.def(mixture_statistics_schema);
 }
 
 namespace {
@@ -47,7 +52,7 @@ PairwiseOutputs pairwise(const at::Tensor& query, const at::Tensor& key, const a
   const auto& o = options;
   return handle.call(query, key, value, parameters, mechanism, o.scale, o.mask, o.window, o.sub_heads, o.key_lengths,
                      o.ranges, o.bias, o.energy_bias, o.alibi, o.centers, o.sigma, o.dropout, o.seed, o.score_weight,
-                     o.wide_output);
+                     o.wide_output, o.statistics, o.argmax);
 }
 
 PairwiseGradients pairwise_backward(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
@@ -60,6 +65,16 @@ PairwiseGradients pairwise_backward(const at::Tensor& gradient, const at::Tensor
                      wanted.bias, wanted.energy_bias, wanted.centers, o.scale, o.mask, o.window, o.sub_heads,
                      o.key_lengths, o.ranges, o.bias, o.energy_bias, o.alibi, o.centers, o.sigma, o.dropout, o.seed,
                      o.score_weight);
+}
+
+at::Tensor mixture_statistics(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                              const at::Tensor& parameters, const MixtureMembers& members, std::string_view mechanism,
+                              const PairwiseOptions& options) {
+  static const auto handle = find_operator<MixtureStatisticsSignature>("cogwheel::mixture_statistics");
+  const auto& o = options;
+  return handle.call(query, key, value, parameters, members.shift, members.mass, members.coefficient, mechanism,
+                     o.scale, o.mask, o.window, o.sub_heads, o.key_lengths, o.ranges, o.bias, o.energy_bias, o.alibi,
+                     o.centers, o.sigma, o.dropout, o.seed, o.score_weight, o.argmax);
 }
 
 std::string operators::mechanisms() {

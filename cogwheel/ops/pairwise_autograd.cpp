@@ -24,7 +24,7 @@ class Pairwise : public torch::autograd::Function<Pairwise> {
                                const OptionalTensor& score_weight, std::string_view mechanism,
                                const WantedGradients& wanted, const PairwiseOptions& options) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [output, shift, mass] = pairwise(query, key, value, parameters, mechanism, options);
+    const auto [output, shift, mass, statistics] = pairwise(query, key, value, parameters, mechanism, options);
     context->save_for_backward({query, key, value, parameters, output, shift, mass, or_undefined(options.key_lengths),
                                 or_undefined(options.ranges), or_undefined(bias), or_undefined(energy_bias),
                                 or_undefined(options.alibi), or_undefined(centers), or_undefined(options.seed),
@@ -40,8 +40,8 @@ class Pairwise : public torch::autograd::Function<Pairwise> {
     data["sub_heads"] = options.sub_heads;
     data["sigma"] = options.sigma;
     data["dropout"] = options.dropout;
-    context->mark_non_differentiable({shift, mass});
-    return {output, shift, mass};
+    context->mark_non_differentiable({shift, mass, statistics});
+    return {output, shift, mass, statistics};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -97,7 +97,7 @@ PairwiseOutputs forward_autograd(const at::Tensor& query, const at::Tensor& key,
                                needs_gradient(options.centers)};
   const auto outputs = Pairwise::apply(query, key, value, parameters, options.bias, options.energy_bias,
                                        options.centers, options.score_weight, mechanism, wanted, options);
-  return {outputs[0], outputs[1], outputs[2]};
+  return {outputs[0], outputs[1], outputs[2], outputs[3]};
 }
 
 PairwiseGradients backward_autograd(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,

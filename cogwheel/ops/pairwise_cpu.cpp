@@ -53,6 +53,18 @@ at::Tensor empty_totals(const at::Tensor& query) {
   return at::empty_symint({query.sym_size(0), query.sym_size(1), query.sym_size(2)}, computed_options(query));
 }
 
+// [statistics, B, heads, N]; empty unless wanted.
+at::Tensor empty_statistics(const at::Tensor& query, const c10::SymInt& heads, bool wanted) {
+  if (!wanted) return at::empty({0}, computed_options(query));
+  return at::empty_symint({RowStatistics<double>::count, query.sym_size(0), heads, query.sym_size(2)},
+                          computed_options(query));
+}
+
+template <class T>
+RowStatistics<T> statistics_in(const at::Tensor& tensor, bool argmax) {
+  return {tensor.mutable_data_ptr<T>(), tensor.numel() / RowStatistics<T>::count, argmax};
+}
+
 PairwiseShape shape_of(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                        std::int64_t sub_heads) {
   return {.batch = query.size(0),
@@ -165,6 +177,18 @@ void check_options(const at::Tensor& query, const PairwiseOptions& options) {
     refuse("score_weight", "[query heads, head_dim]", shape_text(weight));
 }
 
+void check_members(const MixtureMembers& members, const at::Tensor& query, std::int64_t sub_heads) {
+  check_computed("shift", members.shift, query);
+  check_computed("mass", members.mass, query);
+  check_computed("coefficient", members.coefficient, query);
+  const std::int64_t rows[] = {query.size(0), query.size(1), query.size(2)};
+  for (const at::Tensor& totals : {members.shift, members.mass})
+    if (totals.sizes() != at::IntArrayRef(rows)) refuse("shift and mass", "[B, query heads, N]", shape_text(totals));
+  if (members.coefficient.has_value() != (sub_heads == 2))
+    refuse("coefficient", sub_heads == 2 ? "a tensor" : "none, with one sub-head",
+           sub_heads == 2 ? "none" : "a tensor");
+}
+
 template <class T, class Problem>
 void describe(Problem& problem, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
               const at::Tensor& parameters, const PairwiseOptions& options, HeldOptions& held) {
@@ -189,8 +213,8 @@ PairwiseOutputs forward_cpu(const at::Tensor& query_, const at::Tensor& key_, co
   const at::Tensor query = with_contiguous_width(query_), key = with_contiguous_width(key_),
                    value = with_contiguous_width(value_), parameters = parameters_.contiguous();
   at::Tensor output = empty_output(query_, value_, options.wide_output), shift = empty_totals(query_),
-             mass = empty_totals(query_);
-  if (output.numel() == 0) return {output, shift, mass};
+             mass = empty_totals(query_), statistics = empty_statistics(query_, query_.size(1), options.statistics);
+  if (output.numel() == 0) return {output, shift, mass, statistics};
   AT_DISPATCH_FLOATING_TYPES(computed_type(query), "cogwheel::pairwise", [&] {
     PairwiseForward<scalar_t> problem;
     HeldOptions held;
@@ -198,15 +222,52 @@ PairwiseOutputs forward_cpu(const at::Tensor& query_, const at::Tensor& key_, co
     problem.output = view<scalar_t>(output);
     problem.shift = shift.mutable_data_ptr<scalar_t>();
     problem.mass = mass.mutable_data_ptr<scalar_t>();
+    if (options.statistics) problem.statistics = statistics_in<scalar_t>(statistics, options.argmax);
     pairwise_kernel<scalar_t>(mechanism).forward(problem, TorchExecutor());
   });
-  return {output, shift, mass};
+  return {output, shift, mass, statistics};
+}
+
+at::Tensor mixture_statistics_cpu(const at::Tensor& query_, const at::Tensor& key_, const at::Tensor& value,
+                                  const at::Tensor& parameters_, const MixtureMembers& members,
+                                  std::string_view mechanism, const PairwiseOptions& options) {
+  check_attention(query_, key_, value, options.sub_heads);
+  check_options(query_, options);
+  check_members(members, query_, options.sub_heads);
+  const at::Tensor query = with_contiguous_width(query_), key = with_contiguous_width(key_),
+                   parameters = parameters_.contiguous(), shift = members.shift.contiguous(),
+                   mass = members.mass.contiguous();
+  const at::Tensor statistics = empty_statistics(query, query.size(1) / options.sub_heads, true);
+  if (statistics.numel() == 0) return statistics;
+  at::Tensor coefficient;
+  if (members.coefficient)
+    coefficient =
+        members.coefficient->expand({query.size(0), query.size(1) / options.sub_heads, query.size(2)}).contiguous();
+  AT_DISPATCH_FLOATING_TYPES(computed_type(query), "cogwheel::mixture_statistics", [&] {
+    MixtureStatistics<scalar_t> problem;
+    HeldOptions held;
+    describe<scalar_t>(problem, query, key, with_contiguous_width(value), parameters, options, held);
+    problem.shift = shift.const_data_ptr<scalar_t>();
+    problem.mass = mass.const_data_ptr<scalar_t>();
+    if (members.coefficient) problem.coefficient = coefficient.const_data_ptr<scalar_t>();
+    problem.statistics = statistics_in<scalar_t>(statistics, options.argmax);
+    pairwise_kernel<scalar_t>(mechanism).mixture_statistics(problem, TorchExecutor());
+  });
+  return statistics;
+}
+
+at::Tensor mixture_statistics_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                   const at::Tensor&, const MixtureMembers&, std::string_view,
+                                   const PairwiseOptions& options) {
+  check_attention(query, key, value, options.sub_heads);
+  return empty_statistics(query, query.sym_size(1) / options.sub_heads, true);
 }
 
 PairwiseOutputs forward_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor&,
                              std::string_view, const PairwiseOptions& options) {
   check_attention(query, key, value, options.sub_heads);
-  return {empty_output(query, value, options.wide_output), empty_totals(query), empty_totals(query)};
+  return {empty_output(query, value, options.wide_output), empty_totals(query), empty_totals(query),
+          empty_statistics(query, query.sym_size(1), options.statistics)};
 }
 
 at::Tensor zero_score_weight_gradient(const PairwiseOptions& options, const at::Tensor& query) {
@@ -315,11 +376,13 @@ Visibility visibility_of(std::string_view name, std::int64_t queries, std::int64
 TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
   library.impl("pairwise", unbundled<forward_cpu>);
   library.impl("pairwise_backward", unbundled_backward<backward_cpu>);
+  library.impl("mixture_statistics", unbundled_members<mixture_statistics_cpu>);
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
   library.impl("pairwise", unbundled<forward_meta>);
   library.impl("pairwise_backward", unbundled_backward<backward_meta>);
+  library.impl("mixture_statistics", unbundled_members<mixture_statistics_meta>);
 }
 
 }  // namespace cogwheel

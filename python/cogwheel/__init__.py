@@ -11,7 +11,20 @@ The operators themselves are in ``torch.ops.cogwheel``.
 
 from cogwheel import _library  # noqa: F401  loads the operators first: what follows asks them for the catalogue
 from cogwheel.catalogue import mechanisms
-from cogwheel.functional import attention, attention_weights, scaled_dot_product_attention
+from cogwheel.functional import (
+    AttentionStatistics,
+    attention,
+    attention_statistics,
+    attention_weights,
+    scaled_dot_product_attention,
+)
 
-__all__ = ["attention", "attention_weights", "mechanisms", "scaled_dot_product_attention"]
+__all__ = [
+    "AttentionStatistics",
+    "attention",
+    "attention_statistics",
+    "attention_weights",
+    "mechanisms",
+    "scaled_dot_product_attention",
+]
 __version__ = "0.1.0"

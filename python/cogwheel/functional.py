@@ -1,5 +1,7 @@
 """Attention as functions of tensors, with the shapes of ``torch.nn.functional.scaled_dot_product_attention``."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -25,10 +27,21 @@ def _dropout_seed(dropout: float, seed: int | Tensor | None) -> Tensor | None:
     return torch.randint(2**62, ()) if seed is None else torch.tensor(seed)
 
 
-def _lists(parameters: dict[str, Tensor]) -> dict[str, list]:
-    """As the operators take them. An argument of None is one that was not given."""
-    given = {name: tensor for name, tensor in parameters.items() if tensor is not None}
-    return {"parameters": list(given.values()), "parameter_names": list(given)}
+# Every keyword of an operator that is not a parameter of a mechanism.
+_OPTIONS = frozenset(
+    "causal scale window key_lengths cu_seqlens bias energy_bias alibi local_radius local_centers dropout seed score "
+    "score_weight score_projection".split()
+)
+
+
+def _keywords(operator: str, mechanism: str, given: dict[str, object]) -> dict[str, object]:
+    """Options and parameters as the operators take them. A parameter of None is one that was not given."""
+    options = {name: value for name, value in given.items() if name in _OPTIONS}
+    parameters = {name: value for name, value in given.items() if name not in _OPTIONS}
+    _check_parameters(operator, mechanism, parameters)
+    parameters = {name: tensor for name, tensor in parameters.items() if tensor is not None}
+    options["seed"] = _dropout_seed(options.get("dropout", 0.0), options.get("seed"))
+    return options | {"parameters": list(parameters.values()), "parameter_names": list(parameters)}
 
 
 def attention(
@@ -119,53 +132,29 @@ def attention(
     The gradients are bit-identical from run to run and for any number of threads. A NaN or infinity in a key or value
     reaches only the rows that see it.
     """
-    _check_parameters("attention", mechanism, parameters)
+    options = {
+        "causal": causal,
+        "scale": scale,
+        "window": window,
+        "key_lengths": key_lengths,
+        "cu_seqlens": cu_seqlens,
+        "bias": bias,
+        "energy_bias": energy_bias,
+        "alibi": alibi,
+        "local_radius": local_radius,
+        "local_centers": local_centers,
+        "dropout": dropout,
+        "seed": seed,
+        "score": score,
+        "score_weight": score_weight,
+        "score_projection": score_projection,
+    }
     return torch.ops.cogwheel.attention(
-        query,
-        key,
-        value,
-        mechanism,
-        causal=causal,
-        scale=scale,
-        window=window,
-        key_lengths=key_lengths,
-        cu_seqlens=cu_seqlens,
-        bias=bias,
-        energy_bias=energy_bias,
-        alibi=alibi,
-        local_radius=local_radius,
-        local_centers=local_centers,
-        dropout=dropout,
-        seed=_dropout_seed(dropout, seed),
-        score=score,
-        score_weight=score_weight,
-        score_projection=score_projection,
-        **_lists(parameters),
+        query, key, value, mechanism, **_keywords("attention", mechanism, options | parameters)
     )
 
 
-def attention_weights(
-    query: Tensor,
-    key: Tensor,
-    mechanism: str = "softmax",
-    *,
-    causal: bool = False,
-    scale: float | None = None,
-    window: int | None = None,
-    key_lengths: Tensor | None = None,
-    cu_seqlens: Tensor | None = None,
-    bias: Tensor | None = None,
-    energy_bias: Tensor | None = None,
-    alibi: Tensor | None = None,
-    local_radius: float | None = None,
-    local_centers: Tensor | None = None,
-    dropout: float = 0.0,
-    seed: int | Tensor | None = None,
-    score: str = "dot",
-    score_weight: Tensor | None = None,
-    score_projection: Tensor | None = None,
-    **parameters: Tensor,
-) -> Tensor:
+def attention_weights(query: Tensor, key: Tensor, mechanism: str = "softmax", **options) -> Tensor:
     """The weights that :func:`attention` applies to the values, as a tensor; 0 where a key is hidden.
 
     For pictures and analysis: unlike :func:`attention` it takes time and memory in proportion to N·M.
@@ -173,7 +162,7 @@ def attention_weights(
     Args:
         query: [B, H, N, D]; for ``differential``, over any map, [B, 2H, N, D].
         key: [B, Hk, M, D]; for ``differential``, over any map, [B, 2Hk, M, D].
-        mechanism, causal, …, **parameters: as in :func:`attention`.
+        mechanism, **options: as in :func:`attention`, by keyword.
 
     Returns:
         [B, H, N, M], with :func:`attention` = weights @ value.
@@ -181,28 +170,62 @@ def attention_weights(
     Raises:
         ValueError, TypeError: as :func:`attention`.
     """
-    _check_parameters("attention_weights", mechanism, parameters)
     return torch.ops.cogwheel.attention_weights(
-        query,
-        key,
-        mechanism,
-        causal=causal,
-        scale=scale,
-        window=window,
-        key_lengths=key_lengths,
-        cu_seqlens=cu_seqlens,
-        bias=bias,
-        energy_bias=energy_bias,
-        alibi=alibi,
-        local_radius=local_radius,
-        local_centers=local_centers,
-        dropout=dropout,
-        seed=_dropout_seed(dropout, seed),
-        score=score,
-        score_weight=score_weight,
-        score_projection=score_projection,
-        **_lists(parameters),
+        query, key, mechanism, **_keywords("attention_weights", mechanism, options)
     )
+
+
+class AttentionStatistics(NamedTuple):
+    """What the weights a of every query come to; each [B, H, N], in the dtype that the kernel computes in."""
+
+    log_mass: Tensor
+    """log Σ|f|, the total before the normaliser, with what multiplies after the map (dropout, a Gaussian window). Of a
+    mixture or a dense form, log Σ|a|. −∞ where nothing is weighed."""
+    sum: Tensor
+    """Σ a"""
+    abs_sum: Tensor
+    """Σ |a|"""
+    negative_mass: Tensor
+    """Σ |a| over the keys with a < 0"""
+    entropy: Tensor
+    """−Σ p log p of p = |a| / Σ|a|, in nats; 0 where nothing is weighed"""
+    sink: Tensor
+    """a of key 0; 0 where it is hidden"""
+    largest: Tensor
+    """max |a|"""
+    argmax: Tensor | None
+    """int64: the first key with the largest |a|, −1 where nothing is weighed; None unless asked for"""
+
+
+_MOST_KEYS_OF_ARGMAX = 2**24  # the kernel counts in the numbers that it computes in
+
+
+def attention_statistics(
+    query: Tensor, key: Tensor, value: Tensor, mechanism: str = "softmax", *, argmax: bool = True, **options
+) -> tuple[Tensor, AttentionStatistics]:
+    """:func:`attention` and, from the same pass, what the weights of each row come to, without the weights.
+
+    Args:
+        query, key, value, mechanism, **options: as in :func:`attention`, by keyword.
+        argmax: also where the largest weight is.
+
+    Returns:
+        The output, differentiable as that of :func:`attention`, and the statistics, which have no gradient.
+        Mixtures (``differential``, ``centered``) sweep over the scores a second time, because their weights are made
+        of two; dense forms make their weights.
+
+    Raises:
+        ValueError, TypeError: as :func:`attention`; ValueError for ``argmax`` over more than 2²⁴ keys.
+    """
+    if argmax and key.dim() == 4 and key.shape[2] > _MOST_KEYS_OF_ARGMAX:
+        raise ValueError(
+            f"attention_statistics: argmax: expected at most {_MOST_KEYS_OF_ARGMAX} keys, got {key.shape[2]}"
+        )
+    output, rows = torch.ops.cogwheel.attention_statistics(
+        query, key, value, argmax, mechanism, **_keywords("attention_statistics", mechanism, options)
+    )
+    *numbers, largest_at = rows.unbind(0)
+    return output, AttentionStatistics(*numbers, largest_at.long() if argmax else None)
 
 
 def scaled_dot_product_attention(

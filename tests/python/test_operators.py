@@ -70,7 +70,14 @@ def test_kernel_operators_are_registered_as_pytorch_demands(row_map, sub_heads, 
     outputs = torch.ops.cogwheel.pairwise(*detached, row_map, *settings)
     torch.library.opcheck(
         torch.ops.cogwheel.pairwise_backward.default,
-        (torch.ones_like(outputs[0]), *detached, *outputs, row_map, True, False, False, *settings),
+        (torch.ones_like(outputs[0]), *detached, *outputs[:3], row_map, True, False, False, *settings),
+    )
+
+    coefficient = -torch.ones(2, 1, 1, dtype=torch.float64) if sub_heads == 2 else None
+    torch.library.opcheck(
+        torch.ops.cogwheel.mixture_statistics.default,
+        (*detached, *outputs[1:3], coefficient, row_map, *settings, True),
+        test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_dynamic"),
     )
 
 

@@ -1,5 +1,6 @@
 // The pairwise engine for one instruction set. Read inside the region of a target (isa_begin.h), after the map.
 #pragma once
+#include "cogwheel/kernels/cpu/mixture_statistics.h"
 #include "cogwheel/kernels/cpu/pairwise_backward.h"
 #include "cogwheel/kernels/cpu/pairwise_forward.h"
 
@@ -15,6 +16,12 @@ template <class Map, class T>
 requires RowMap<Map, Vector<T>>
 void pairwise_backward(const PairwiseBackward<T>& problem, const Executor& executor) {
   BackwardEngine<Map, T>(problem).run(executor);
+}
+
+template <class Map, class T>
+requires RowMap<Map, Vector<T>>
+void mixture_statistics(const MixtureStatistics<T>& problem, const Executor& executor) {
+  MixtureStatisticsEngine<Map, T>(problem).run(executor);
 }
 
 }  // namespace cogwheel::HWY_NAMESPACE

@@ -1,6 +1,7 @@
 // Pairwise attention forward: one sweep over the keys with a running maximum, O(1) memory per query.
 #pragma once
 #include "cogwheel/kernels/cpu/pairwise_rows.h"
+#include "cogwheel/kernels/cpu/row_statistics.h"
 #include "cogwheel/kernels/cpu/tile_product.h"
 
 namespace cogwheel::HWY_NAMESPACE {
@@ -28,6 +29,7 @@ class ForwardEngine {
     T *scores, *sums, *mass, *shift, *alpha, *visible;
     T *energy_bias, *multipliers;  // of a modified tile, beside its scores
     T* queries;                    // of a block, widened
+    T* statistics;                 // of each row, where they are wanted
   };
 
  public:
@@ -124,6 +126,8 @@ class ForwardEngine {
     buffers.multipliers = layout.take<T>(modified_ ? group_rows * block_keys : 0);
     buffers.queries =
         layout.take<T>(problem_.query.is_own() || by_pairs_ ? 0 : rows * static_cast<std::size_t>(shape_.head_dim));
+    buffers.statistics =
+        layout.take<T>(problem_.statistics.wanted() ? rows * static_cast<std::size_t>(statistics_scratch<T>()) : 0);
     return buffers;
   }
 
@@ -159,6 +163,7 @@ class ForwardEngine {
     const std::int64_t rows = std::min(block_queries, shape_.queries - first_query);
     std::fill_n(buffers.sums, rows * value_width_, T(0));
     std::fill_n(buffers.mass, rows * V::lanes, T(0));
+    if (problem_.statistics.wanted()) clear_statistics(rows, buffers.statistics);
     V(initial_shift(query_head.map)).store(buffers.alpha);
     std::fill_n(buffers.shift, rows, buffers.alpha[0]);
     count_visible_keys(problem_, query_head, first_query, rows, buffers.visible);
@@ -214,6 +219,9 @@ class ForwardEngine {
     } else {
       weigh_group<false>(query_head.map, rows, some_hidden, span_of, buffers, r, shift);
     }
+    if (problem_.statistics.wanted())
+      add_weights<T>({buffers.scores, block_keys, rows, first_key, first, last}, has_energy ? buffers.alpha : nullptr,
+                     problem_.statistics.argmax_wanted, buffers.statistics + r * statistics_scratch<T>());
     add_values(query_head, first_query + r, rows, first_key, first, std::min(end, last), some_hidden || modified_,
                span_of, head, buffers.scores, buffers.alpha, buffers.sums + r * value_width_);
   }
@@ -335,6 +343,9 @@ class ForwardEngine {
       const std::int64_t count = std::min<std::int64_t>(V::lanes, rows - r);
       const auto totals = row_totals<Map, T>(query_head.map, problem_.mass + totals_at + r,
                                              problem_.shift + totals_at + r, buffers.visible + r, count);
+      if (problem_.statistics.wanted())
+        store_statistics<T>(count, buffers.statistics + r * statistics_scratch<T>(), totals.value, buffers.shift + r,
+                            problem_.statistics, totals_at + r);
       for (std::int64_t i = 0; i < count; ++i)
         store_row(buffers.sums + (r + i) * value_width_, shape_.value_dim, V(T(1) / totals.value[i]), problem_.output,
                   query_head.batch, query_head.index, first_query + r + i);

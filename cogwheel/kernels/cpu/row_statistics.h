@@ -1,0 +1,35 @@
+// What the weights of a row come to, accumulated tile by tile beside the products: Σ|f|, Σ of the negative part, Σ|f|
+// log|f|, the largest |f| and where it is, and f of key 0. Like the sums of the values, all are relative to the row's
+// shift and shrink when it rises.
+// Compiled once per instruction set and type in row_statistics.cpp.in; knows no map.
+#pragma once
+#include <cstdint>
+
+#include "cogwheel/kernels/pairwise.h"
+
+namespace cogwheel::HWY_NAMESPACE {
+
+// Scratch of one row, in numbers.
+template <class T>
+std::int64_t statistics_scratch();
+
+template <class T>
+void clear_statistics(std::int64_t rows, T* sums);
+
+// Weights w·f of keys [first_key + first, first_key + last) in whole vectors, 0 where hidden; row r at r·stride.
+template <class T>
+struct WeightTile {
+  const T* weights;
+  std::int64_t stride, rows, first_key, first, last;
+};
+
+// Adds a tile's weights to the rows' sums, after these have shrunk by alpha [rows] (by nothing where null).
+template <class T>
+void add_weights(const WeightTile<T>& tile, const T* alpha, bool argmax, T* sums);
+
+// The statistics of `rows` rows from `place`, whose weights are w·f / normalizer; shift [rows], null for none.
+template <class T>
+void store_statistics(std::int64_t rows, const T* sums, const T* normalizer, const T* shift, const RowStatistics<T>& to,
+                      std::int64_t place);
+
+}  // namespace cogwheel::HWY_NAMESPACE

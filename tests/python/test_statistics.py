@@ -1,0 +1,259 @@
+"""Statistics of rows, against sums over the judge's weights in float64."""
+
+import math
+
+import pytest
+import reference
+import torch
+from attention_cases import Shape, grid_inputs
+
+import cogwheel
+
+SHAPES = [
+    Shape(batch=2, heads=4, key_heads=2, queries=67, keys=67, head_dim=16, value_dim=5),
+    Shape(batch=1, heads=2, key_heads=1, queries=3, keys=1000, head_dim=64, value_dim=64),
+    Shape(batch=1, heads=1, key_heads=1, queries=300, keys=280, head_dim=8, value_dim=1),  # causal: rows that see nothing
+    Shape(batch=1, heads=2, key_heads=2, queries=1, keys=1, head_dim=8, value_dim=16),
+]
+
+# |f| of a row map, where its name does not say that it is the weight itself.
+MAGNITUDES = {
+    "softmax": lambda s, _: s.exp(),
+    "cog": lambda s, _: s.abs().exp(),
+    "softmax_off_by_one": lambda s, _: s.exp(),
+    "linear_abs": lambda s, _: s.abs(),
+    "cubic": lambda s, _: s.abs() ** 3,
+    "relu": lambda s, _: s.clamp_min(0),
+    "relu_mean": lambda s, _: s.clamp_min(0),
+    "squared_relu": lambda s, _: s.clamp_min(0) ** 2,
+    "sigmoid": lambda s, p: torch.sigmoid(s + p["shift"][:, None, None]),
+    "consmax": lambda s, p: torch.exp(s - p["beta"][:, None, None]),
+    "norm": lambda s, _: 1 + s,
+    "uniform": lambda s, _: torch.ones_like(s),
+}
+
+
+def judged(weights):
+    """The statistics of weights [B, H, N, M], by name; log_mass is log Σ|a|."""
+    sizes = weights.abs()
+    total = sizes.sum(-1)
+    share = sizes / torch.where(total > 0, total, 1.0)[..., None]
+    return {
+        "log_mass": total.log(),
+        "sum": weights.sum(-1),
+        "abs_sum": total,
+        "negative_mass": weights.clamp_max(0).abs().sum(-1),
+        "entropy": -torch.xlogy(share, share).sum(-1),
+        "sink": weights[..., 0],
+        "largest": sizes.amax(-1),
+    }
+
+
+def log_mass_of(mechanism, inputs, visible):
+    """log Σ|f| of a row map."""
+    scores = reference.sub_head_scores(mechanism, inputs.query, inputs.key, scale=inputs.true_scale)[:, 0]
+    return torch.where(visible, MAGNITUDES[mechanism](scores, inputs.parameters), 0.0).sum(-1).log()
+
+
+def assert_statistics(statistics, expected, weights, tolerance):
+    scale = max(1.0, expected["log_mass"].nan_to_num(neginf=0.0).abs().max().item())
+    for name, truth in expected.items():
+        got = getattr(statistics, name).double()
+        bound = tolerance * (scale if name in ("log_mass", "entropy") else max(1.0, truth.abs().max().item()))
+        assert torch.equal(got.isneginf(), truth.isneginf()), name
+        finite = truth.isfinite()
+        error = (got - truth)[finite].abs().max().item() if finite.any() else 0.0
+        assert error <= bound, f"{name}: off by {error:.2e}, more than {bound:.2e}"
+    at = statistics.argmax
+    assert torch.equal(at < 0, expected["abs_sum"] == 0)
+    # Rounding may let another key win that is as good.
+    found = weights.abs().gather(-1, at.clamp_min(0)[..., None])[..., 0]
+    assert (found >= expected["largest"] - tolerance * expected["largest"].abs().max()).all()
+
+
+def attention_statistics(mechanism, inputs, **options):
+    options.setdefault("scale", inputs.scale)
+    return cogwheel.attention_statistics(
+        inputs.query, inputs.key, inputs.value, mechanism, **options, **inputs.parameters
+    )
+
+
+@pytest.mark.parametrize("mechanism", sorted(reference.TABLE))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_statistics_of_every_mechanism(mechanism, dtype, causal, shape):
+    inputs = grid_inputs(mechanism, shape)
+    exact = inputs.to(torch.float64)
+    visible = reference.visible_keys(shape.queries, shape.keys, causal)
+    weights = reference.weights(
+        mechanism, exact.query, exact.key, scale=exact.true_scale, visible=visible, parameters=exact.parameters
+    )
+    expected = judged(weights)
+    if mechanism in MAGNITUDES:
+        expected["log_mass"] = log_mass_of(mechanism, exact, visible)
+    _, statistics = attention_statistics(mechanism, inputs.to(dtype), causal=causal)
+    assert_statistics(statistics, expected, weights, 4e-6 if dtype == torch.float32 else 1e-13)
+
+
+SMALL = Shape(batch=2, heads=4, key_heads=2, queries=70, keys=90, head_dim=16, value_dim=8)
+
+
+def options_of(name):
+    generator = torch.Generator().manual_seed(3)
+    bias = torch.randn(2, 1, 70, 90, generator=generator, dtype=torch.float64)
+    bias = bias.masked_fill(torch.rand(70, 90, generator=generator) < 0.2, -torch.inf)
+    return {
+        "window": {"causal": True, "window": 20},
+        "key_lengths": {"key_lengths": torch.tensor([90, 0])},
+        "bias": {"bias": bias},
+        "energy_bias": {"energy_bias": bias, "causal": True},
+        "alibi": {"alibi": torch.tensor([0.5, 0.25, 0.1, 0.0], dtype=torch.float64), "causal": True},
+        "local": {
+            "local_radius": 9.0,
+            "local_centers": 89 * torch.rand(2, 4, 70, generator=generator, dtype=torch.float64),
+        },
+        "dropout": {"dropout": 0.4, "seed": 11, "causal": True},
+        "cosine": {"score": "cosine"},
+        "additive": {"score": "additive", "score_weight": torch.randn(4, 16, generator=generator, dtype=torch.float64)},
+    }[name]
+
+
+@pytest.mark.parametrize("mechanism", ["cog", "sigmoid", "centered", "differential"])
+@pytest.mark.parametrize(
+    "option", ["window", "key_lengths", "bias", "energy_bias", "alibi", "local", "dropout", "cosine", "additive"]
+)
+def test_statistics_are_of_the_weights_that_are_applied(mechanism, option):
+    """Whatever hides keys and modifies weights: the sums of what attention_weights makes, itself held by its judge."""
+    options = options_of(option)
+    if option == "energy_bias" and mechanism == "sigmoid":
+        pytest.skip("sigmoid has no exponent")
+    if option == "additive" and mechanism == "differential":
+        options["score_weight"] = options["score_weight"].repeat(2, 1)
+    inputs = grid_inputs(mechanism, SMALL).to(torch.float64)
+    options.setdefault("scale", None if option in ("cosine", "additive") else inputs.scale)
+    weights = cogwheel.attention_weights(inputs.query, inputs.key, mechanism, **options, **inputs.parameters)
+    expected = judged(weights)
+    _, statistics = attention_statistics(mechanism, inputs, **options)
+    if mechanism in MAGNITUDES:  # before the normaliser; the table above has it
+        expected["log_mass"] = statistics.log_mass
+    assert_statistics(statistics, expected, weights, 1e-13)
+
+
+@pytest.mark.parametrize("mechanism", ["matrix_exponential", "simple_norm_by_row"])
+def test_dense_forms_have_statistics_too(mechanism):
+    query, value = torch.randn(2, 3, 20, 8, dtype=torch.float64) / 4, torch.randn(2, 3, 20, 8, dtype=torch.float64)
+    weights = cogwheel.attention_weights(query, query, mechanism, causal=True)
+    output, statistics = cogwheel.attention_statistics(query, query, value, mechanism, causal=True)
+    assert torch.equal(output, cogwheel.attention(query, query, value, mechanism, causal=True))
+    assert_statistics(statistics, judged(weights), weights, 1e-12)
+
+
+@pytest.mark.parametrize("mechanism", ["softmax", "cog", "softmax_off_by_one", "cubic", "centered", "differential"])
+def test_output_and_gradients_are_those_of_attention(mechanism):
+    inputs = grid_inputs(mechanism, SMALL)
+    leaves = [tensor.requires_grad_() for tensor in inputs.tensors().values()]
+    output, statistics = attention_statistics(mechanism, inputs, causal=True, argmax=False)
+    plain = cogwheel.attention(
+        inputs.query, inputs.key, inputs.value, mechanism, causal=True, scale=inputs.scale, **inputs.parameters
+    )
+    assert torch.equal(output, plain)
+    for got, expected in zip(
+        torch.autograd.grad(output, leaves, inputs.output_gradient),
+        torch.autograd.grad(plain, leaves, inputs.output_gradient),
+    ):
+        assert torch.equal(got, expected)
+    assert statistics.argmax is None
+    assert not any(each.requires_grad for each in statistics if each is not None)
+
+
+@pytest.mark.parametrize("mechanism", ["softmax", "cog", "softmax_off_by_one", "differential"])
+def test_extreme_scores(mechanism):
+    """Scores of ±1e4: one key takes all."""
+    inputs = grid_inputs(mechanism, SMALL, largest_score=1e4)
+    exact = inputs.to(torch.float64)
+    weights = reference.weights(
+        mechanism,
+        exact.query,
+        exact.key,
+        scale=exact.true_scale,
+        visible=torch.ones(70, 90, dtype=torch.bool),
+        parameters=exact.parameters,
+    )
+    expected = judged(weights)
+    _, statistics = attention_statistics(mechanism, inputs)
+    if mechanism in MAGNITUDES:
+        expected["log_mass"] = statistics.log_mass.double()
+        assert statistics.log_mass.isfinite().all()
+        assert statistics.log_mass.max() > 1e3
+    for name in ("sum", "abs_sum", "negative_mass", "entropy", "sink", "largest"):
+        torch.testing.assert_close(getattr(statistics, name).double(), expected[name], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("mechanism", ["cog", "relu", "centered", "differential"])
+def test_a_row_that_sees_nothing(mechanism):
+    inputs = grid_inputs(mechanism, SMALL)
+    _, statistics = attention_statistics(mechanism, inputs, key_lengths=torch.tensor([0, 5]))
+    empty = [each[0] for each in statistics]
+    assert (empty[0] == -math.inf).all()
+    assert all((each == 0).all() for each in empty[1:7])
+    assert (empty[7] == -1).all()
+
+
+@pytest.mark.parametrize("mechanism", ["softmax", "cog", "differential"])
+def test_a_nan_reaches_only_the_rows_that_see_it(mechanism):
+    inputs = grid_inputs(mechanism, SMALL)
+    _, clean = attention_statistics(mechanism, inputs, causal=True)
+    inputs.key[:, :, 50] = torch.nan
+    _, statistics = attention_statistics(mechanism, inputs, causal=True)
+    seen_from = 50 - (90 - 70)
+    for before, after in zip(clean, statistics):
+        assert torch.equal(before[:, :, :seen_from], after[:, :, :seen_from])
+    assert statistics.entropy[:, :, seen_from:].isnan().all()
+
+
+@pytest.mark.parametrize("mechanism", ["cog", "sigmoid", "centered", "differential"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_sixteen_bit_inputs_have_wide_statistics(mechanism, dtype):
+    inputs = grid_inputs(mechanism, SMALL).to(dtype)
+    _, statistics = attention_statistics(mechanism, inputs)
+    _, wide = attention_statistics(mechanism, inputs.to(torch.float32))
+    for got, expected in zip(statistics[:7], wide[:7]):
+        assert got.dtype == torch.float32
+        torch.testing.assert_close(got, expected, rtol=2e-6, atol=4e-6)
+
+
+@pytest.mark.parametrize("mechanism", ["cog", "differential"])
+def test_any_number_of_threads_gives_the_same_bits(mechanism):
+    inputs = grid_inputs(mechanism, SMALL)
+    threads = torch.get_num_threads()
+    runs = []
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            runs.append(torch.stack([each.float() for each in attention_statistics(mechanism, inputs)[1]]))
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(runs[0], runs[1]) and torch.equal(runs[0], runs[2])
+
+
+def test_bad_input_is_one_line():
+    inputs = grid_inputs("softmax", SMALL)
+    with pytest.raises(TypeError, match="attention_statistics: parameters of softmax: expected .*, got sink"):
+        cogwheel.attention_statistics(inputs.query, inputs.key, inputs.value, sink=torch.zeros(4))
+    many = torch.empty(1, 4, 2**24 + 1, 8, device="meta")
+    with pytest.raises(ValueError, match="argmax: expected at most 16777216 keys, got 16777217"):
+        cogwheel.attention_statistics(inputs.query, many, many)
+
+
+@pytest.mark.parametrize("mechanism", ["cog", "centered", "differential"])
+def test_operators_are_registered_as_pytorch_demands(mechanism):
+    shape = Shape(batch=1, heads=2, key_heads=1, queries=9, keys=9, head_dim=8, value_dim=4)
+    inputs = grid_inputs(mechanism, shape)
+    keywords = {"parameters": list(inputs.parameters.values()), "parameter_names": list(inputs.parameters)}
+    torch.library.opcheck(
+        torch.ops.cogwheel.attention_statistics.default,
+        (inputs.query, inputs.key, inputs.value, True, mechanism),
+        keywords,
+        test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_dynamic"),
+    )
