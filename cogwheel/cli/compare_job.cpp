@@ -45,8 +45,10 @@ std::vector<CurvePoint> curve_of(const std::vector<StepReport>& reports) {
     steps += report.step - last;
     last = report.step;
     if (!report.held_out_loss) continue;
-    curve.push_back(
-        {.step = report.step, .train_loss = sum / static_cast<double>(steps), .held_out_loss = report.held_out_loss});
+    curve.push_back({.step = report.step,
+                     .train_loss = sum / static_cast<double>(steps),
+                     .held_out_loss = report.held_out_loss,
+                     .heads = report.heads});
     sum = 0;
     steps = 0;
   }

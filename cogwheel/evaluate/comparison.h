@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cogwheel/nn/head_statistics.h"
+
 namespace cogwheel {
 
 enum class RunStatus { done, diverged, interrupted, failed };
@@ -18,6 +20,7 @@ struct CurvePoint {
   std::int64_t step = 0;
   std::optional<double> train_loss = {};     // mean since the point before
   std::optional<double> held_out_loss = {};  // none where it was not finite
+  StatisticsOfHeads heads = {};              // none where it was not measured
 };
 
 struct RunResult {

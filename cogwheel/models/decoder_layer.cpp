@@ -26,6 +26,10 @@ at::Tensor DecoderLayerImpl::attention_weights(const ResidualStream& stream) {
   return attention_->weights(attention_norm_->of_sum(stream.x, stream.delta).normed);
 }
 
+std::vector<HeadStatistics> DecoderLayerImpl::head_statistics(const ResidualStream& stream) {
+  return attention_->statistics(attention_norm_->of_sum(stream.x, stream.delta).normed);
+}
+
 void DecoderLayerImpl::initialize(const WeightInitializer& initializer, const std::string& name,
                                   double standard_deviation, double residual_standard_deviation) {
   attention_norm_->initialize();

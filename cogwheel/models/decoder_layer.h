@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cogwheel/nn/attention.h"
 #include "cogwheel/nn/dropout.h"
@@ -34,6 +35,7 @@ class DecoderLayerImpl : public torch::nn::Module {
   ResidualStream forward(const ResidualStream& stream, const Dropout& dropout = {});
 
   at::Tensor attention_weights(const ResidualStream& stream);  // [B, output heads, N, N]
+  std::vector<HeadStatistics> head_statistics(const ResidualStream& stream);
 
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,
                   double residual_standard_deviation);

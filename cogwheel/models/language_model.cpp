@@ -180,4 +180,15 @@ std::vector<at::Tensor> LanguageModelImpl::attention_maps(const at::Tensor& toke
   return maps;
 }
 
+StatisticsOfHeads LanguageModelImpl::head_statistics(const at::Tensor& tokens) {
+  const torch::NoGradGuard no_grad;
+  StatisticsOfHeads statistics;
+  ResidualStream stream{embed(tokens)};
+  for (auto& layer : layers_) {
+    statistics.push_back(layer->head_statistics(stream));
+    stream = layer(stream);
+  }
+  return statistics;
+}
+
 }  // namespace cogwheel

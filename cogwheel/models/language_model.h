@@ -69,6 +69,9 @@ class LanguageModelImpl : public torch::nn::Module {
   // over its halved heads. For pictures.
   std::vector<at::Tensor> attention_maps(const at::Tensor& tokens);
 
+  // What every head does with these tokens, [layers][output heads]; nothing of size N² is made.
+  StatisticsOfHeads head_statistics(const at::Tensor& tokens);
+
   const LanguageModelOptions& options() const { return options_; }
 
  private:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/kernels/row_statistics.h"
 #include "cogwheel/mechanisms/differential.h"
 #include "cogwheel/nn/matrix_product.h"
 #include "cogwheel/nn/residual_norm.h"
@@ -132,6 +133,35 @@ at::Tensor AttentionLayerImpl::forward(const at::Tensor& x, const Dropout& dropo
 at::Tensor AttentionLayerImpl::weights(const at::Tensor& x) {
   const auto [query, key, value] = project(x);
   return attention_weights(query, key, mechanism_.operator_name, operator_options());
+}
+
+std::vector<HeadStatistics> AttentionLayerImpl::statistics(const at::Tensor& x) {
+  const torch::NoGradGuard no_grad;
+  const auto [query, key, value] = project(x);
+  const auto [output, rows] =
+      attention_statistics(query, key, value, false, mechanism_.operator_name, operator_options());
+  const std::int64_t heads = output.size(1), sharing = heads / value.size(1);
+  const auto of_heads = [&](const at::Tensor& numbers) {  // [B, heads, …] → the mean of each head
+    const at::Tensor means = numbers.to(at::kDouble).transpose(0, 1).flatten(1).mean(1).contiguous();
+    return std::vector<double>(means.const_data_ptr<double>(), means.const_data_ptr<double>() + means.numel());
+  };
+  using Row = RowStatistics<double>;
+  const std::vector<double> sum = of_heads(rows[Row::sum_at]), abs_sum = of_heads(rows[Row::abs_sum_at]),
+                            negative_mass = of_heads(rows[Row::negative_mass_at]),
+                            entropy = of_heads(rows[Row::entropy_at]), sink = of_heads(rows[Row::sink_at].abs()),
+                            value_mean = of_heads(value), output_norm = of_heads(output.norm(2, -1));
+  std::vector<HeadStatistics> statistics;
+  for (std::int64_t h = 0; h < heads; ++h) {
+    const auto i = static_cast<std::size_t>(h), of_value = static_cast<std::size_t>(h / sharing);
+    statistics.push_back({.sink = sink[i],
+                          .negative_mass = negative_mass[i],
+                          .entropy = entropy[i],
+                          .sum = sum[i],
+                          .abs_sum = abs_sum[i],
+                          .value_mean = value_mean[of_value],
+                          .output_norm = output_norm[i]});
+  }
+  return statistics;
 }
 
 void AttentionLayerImpl::initialize(const WeightInitializer& initializer, const std::string& name,

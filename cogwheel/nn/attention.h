@@ -16,9 +16,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/nn/dropout.h"
+#include "cogwheel/nn/head_statistics.h"
 #include "cogwheel/nn/linear.h"
 #include "cogwheel/nn/rotary.h"
 #include "cogwheel/ops/attention.h"
@@ -53,6 +55,8 @@ class AttentionLayerImpl : public torch::nn::Module {
 
   // What the heads apply to their values, [B, output heads, N, N]. For pictures.
   at::Tensor weights(const at::Tensor& x);
+  // Of each output head, over all of x [B, N, width].
+  std::vector<HeadStatistics> statistics(const at::Tensor& x);
   // λ of a difference of two maps, a scalar that the heads share.
   std::optional<at::Tensor> lambda() const;
 

@@ -5,7 +5,7 @@
 
 namespace cogwheel::embedded {
 
-extern const std::string_view report_html, report_css, report_js, curves_html, curves_js, heads_html, heads_js,
-    chart_js;
+extern const std::string_view report_html, report_css, report_js, curves_html, curves_js, dynamics_html, dynamics_js,
+    heads_html, heads_js, chart_js;
 
 }  // namespace cogwheel::embedded

@@ -123,7 +123,7 @@ std::vector<const Inspection*> usable(const Comparison& comparison, const std::v
   return found;
 }
 
-std::string contents_html(bool tuning, bool curves, bool heads) {
+std::string contents_html(bool tuning, bool curves, bool dynamics, bool heads) {
   std::string html;
   const auto add = [&](std::string_view id, std::string_view name) {
     html += fmt::format("    <li><a href=\"#{}\">{}</a></li>\n", id, name);
@@ -131,6 +131,7 @@ std::string contents_html(bool tuning, bool curves, bool heads) {
   add("result", "Result");
   if (tuning) add("tuning", "Learning rates");
   if (curves) add("curves", "Curves");
+  if (dynamics) add("dynamics", "Heads over training");
   if (heads) add("heads", "Heads");
   if (heads) add("samples", "Samples");
   add("limits", "What this cannot tell");
@@ -161,6 +162,10 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
   const std::vector<const Inspection*> shown = usable(comparison, inspections);
   const bool curves = std::any_of(comparison.runs.begin(), comparison.runs.end(),
                                   [](const RunResult& run) { return run.curve.size() > 1; });
+  const bool dynamics = std::any_of(comparison.runs.begin(), comparison.runs.end(), [](const RunResult& run) {
+    return std::count_if(run.curve.begin(), run.curve.end(),
+                         [](const CurvePoint& point) { return !point.heads.empty(); }) > 1;
+  });
   const std::string unit = escape_html(comparison.data.tokenizer);
   const auto section = [&](std::string_view text) {
     return fill_template(text, [&](std::string_view name) -> std::string {
@@ -178,12 +183,13 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"verdict_text", escape_html(verdict(comparison))},
       {"css", std::string(embedded::report_css)},
       {"facts", facts_html(comparison)},
-      {"contents", contents_html(!comparison.tuning.empty(), curves, !shown.empty())},
+      {"contents", contents_html(!comparison.tuning.empty(), curves, dynamics, !shown.empty())},
       {"result_lead", "Loss on the held-out text, in nats per " + unit + "; lower is better."},
       {"table", table_html(comparison)},
       {"notes", notes_html(comparison)},
       {"tuning", tuning_html(comparison)},
       {"curves", curves ? section(embedded::curves_html) : ""},
+      {"dynamics", dynamics ? std::string(embedded::dynamics_html) : ""},
       {"heads", shown.empty() ? "" : section(embedded::heads_html)},
       {"samples", samples_html(comparison, shown)},
       {"limits", limits_html(comparison)},
@@ -197,6 +203,7 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"chart_js", std::string(embedded::chart_js)},
       {"report_js", std::string(embedded::report_js)},
       {"curves_js", std::string(embedded::curves_js)},
+      {"dynamics_js", std::string(embedded::dynamics_js)},
       {"heads_js", std::string(embedded::heads_js)},
   };
   return fill_template(embedded::report_html, [&](std::string_view name) { return values.at(name); });

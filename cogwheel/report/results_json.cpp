@@ -5,6 +5,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/evaluate/verdict.h"
+#include "cogwheel/train/head_statistics_json.h"
 
 namespace cogwheel {
 namespace {
@@ -35,10 +36,12 @@ Json to_json(const RunResult& run) {
   if (!run.message.empty()) json["message"] = run.message;
   json["held_out_loss"] = number(run.held_out_loss);
   json["curve"] = Json::array();
-  for (const CurvePoint& point : run.curve)
+  for (const CurvePoint& point : run.curve) {
     json["curve"].push_back({{"step", point.step},
                              {"train_loss", number(point.train_loss)},
                              {"held_out_loss", number(point.held_out_loss)}});
+    if (!point.heads.empty()) json["curve"].back()["heads"] = heads_to_json(point.heads);
+  }
   return json;
 }
 
@@ -57,7 +60,8 @@ RunResult run_from(const Json& json) {
   for (const Json& point : json.at("curve"))
     run.curve.push_back({.step = point.at("step"),
                          .train_loss = optional_at<double>(point, "train_loss"),
-                         .held_out_loss = optional_at<double>(point, "held_out_loss")});
+                         .held_out_loss = optional_at<double>(point, "held_out_loss"),
+                         .heads = point.contains("heads") ? heads_from_json(point.at("heads")) : StatisticsOfHeads()});
   return run;
 }
 

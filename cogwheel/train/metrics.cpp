@@ -7,6 +7,7 @@
 
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/train/head_statistics_json.h"
 
 namespace cogwheel {
 namespace {
@@ -19,10 +20,11 @@ std::string to_line(const StepReport& report) {
                                  {"learning_rate", report.learning_rate},
                                  {"tokens_per_second", report.tokens_per_second}};
   if (report.held_out_loss) line["held_out_loss"] = *report.held_out_loss;
+  if (!report.heads.empty()) line["heads"] = heads_to_json(report.heads);
   return line.dump() + "\n";
 }
 
-StepReport from_json(const nlohmann::json& line) {
+StepReport from_json(const nlohmann::ordered_json& line) {
   StepReport report{.step = line.at("step").get<std::int64_t>(),
                     .tokens = line.at("tokens").get<std::int64_t>(),
                     .seconds = line.at("seconds").get<double>(),
@@ -31,6 +33,7 @@ StepReport from_json(const nlohmann::json& line) {
                     .tokens_per_second = line.at("tokens_per_second").get<double>(),
                     .held_out_loss = {}};
   if (line.contains("held_out_loss")) report.held_out_loss = line["held_out_loss"].get<double>();
+  if (line.contains("heads")) report.heads = heads_from_json(line["heads"]);
   return report;
 }
 
@@ -41,7 +44,7 @@ std::vector<StepReport> read_metrics(const std::filesystem::path& path) {
   std::istringstream lines(read_file(path));
   for (std::string line; std::getline(lines, line) && !lines.eof();) {
     try {
-      reports.push_back(from_json(nlohmann::json::parse(line)));
+      reports.push_back(from_json(nlohmann::ordered_json::parse(line)));
     } catch (const nlohmann::json::exception&) {
       throw Error(expected_got(path.string(), "a report on line " + std::to_string(reports.size() + 1), line));
     }

@@ -36,6 +36,9 @@ std::uint64_t dropout_seed(std::uint64_t seed, std::int64_t step) {
   return derived_seed(seed, static_cast<std::uint64_t>(step));
 }
 
+// Tokens, whatever the training batch: sums are then in one order for every run.
+constexpr std::int64_t evaluated_at_once = 4096;
+
 void expect_finite(double value, const char* what, std::int64_t step) {
   if (!std::isfinite(value))
     throw NonFiniteLoss(
@@ -75,12 +78,18 @@ double TrainingRun::step() {
   return value;
 }
 
+StatisticsOfHeads TrainingRun::head_statistics() {
+  const std::int64_t context = model_->options().context;
+  const at::Tensor inputs = held_out_windows(*data_, context).inputs;
+  const std::int64_t batch = std::max<std::int64_t>(1, evaluated_at_once / context);
+  return model_->head_statistics(inputs.slice(0, 0, std::min(batch, inputs.size(0))));
+}
+
 double TrainingRun::held_out_loss() {
   const torch::NoGradGuard no_grad;
   const std::int64_t context = model_->options().context;
   const Windows windows = held_out_windows(*data_, context);
-  // A fixed number of tokens at a time, whatever the training batch: sums are then in one order for every run.
-  const std::int64_t count = windows.inputs.size(0), batch = std::max<std::int64_t>(1, 4096 / context);
+  const std::int64_t count = windows.inputs.size(0), batch = std::max<std::int64_t>(1, evaluated_at_once / context);
   double sum = 0;
   for (std::int64_t first = 0; first < count; first += batch) {
     const std::int64_t last = std::min(first + batch, count);
@@ -124,7 +133,10 @@ TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
       const bool evaluate = due(options_.evaluate_every);
       if (evaluate || due(options_.report_every)) {
         StepReport report = make_report();
-        if (evaluate) report.held_out_loss = held_out_loss();
+        if (evaluate) {
+          report.held_out_loss = held_out_loss();
+          report.heads = head_statistics();
+        }
         if (hooks.report) hooks.report(report);
       }
       if (hooks.checkpoint && due(options_.checkpoint_every)) hooks.checkpoint();

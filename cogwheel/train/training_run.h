@@ -29,6 +29,7 @@ struct StepReport {
   double learning_rate = 0;
   double tokens_per_second = 0;  // since the report before
   std::optional<double> held_out_loss;
+  StatisticsOfHeads heads = {};  // where held-out loss is known: over the first held-out windows
 };
 
 enum class TrainingStatus { finished, stopped, non_finite };
@@ -58,6 +59,8 @@ class TrainingRun {
   // Over all non-overlapping windows of the held-out part, nats per token; in float32 and without dropout, whatever the
   // training does.
   double held_out_loss();
+  // What every head does with the first held-out windows, up to 4,096 tokens.
+  StatisticsOfHeads head_statistics();
 
   // Weights, moments, step and losses in one safetensors file, replaced as a whole.
   void save(const std::filesystem::path& path) const;

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 
@@ -90,11 +91,12 @@ def test_charts_and_maps_are_drawn(page):
       return [...document.querySelectorAll("canvas")].map(canvas => {
         const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data, seen = new Set();
         for (let i = 0; i < pixels.length; i += 4) if (pixels[i + 3] > 200) seen.add((pixels[i] << 16) + (pixels[i + 1] << 8) + pixels[i + 2]);
-        return [canvas.dataset.panel ?? "map", seen.size];
+        return [canvas.dataset.panel ?? (canvas.dataset.layer ? "layer" : "map"), seen.size];
       });""")
     panels = [name for name, _ in colours]
     assert panels.count("map") == 2 * 2 + 1  # a tile per layer and head, and the large map
     assert {"held_out", "difference", "train"} <= set(panels)
+    assert panels.count("layer") == 2
     assert all(count >= 3 for _, count in colours), colours
 
 
@@ -111,6 +113,31 @@ def test_says_what_the_results_say(page, folder):
     assert "a <b> text.txt" in page.find_element("css selector", ".facts").text
     assert len(page.find_elements("css selector", ".samples figure")) == 4
     assert results["data"]["sha256"] in page.find_element("css selector", ".versions").text
+
+
+def test_heads_over_training_show_what_was_measured(page, folder):
+    results = json.loads((folder / "results.json").read_text())
+    labels = lambda: [  # noqa: E731
+        canvas.get_attribute("aria-label") for canvas in page.find_elements("css selector", "#dynamics canvas")
+    ]
+    for label in page.find_elements("css selector", "#dynamics-shown label"):
+        if not page.find_element("id", label.get_attribute("for")).is_selected():
+            page.execute_script("arguments[0].click()", label)
+    seen = set()
+    for key in ("sink", "negative_mass", "entropy", "sum", "abs_sum", "value_mean", "output_norm"):
+        page.execute_script("document.getElementById(arguments[0]).click()", f"dynamics-{key}")
+        for layer, label in enumerate(labels()):
+            for mechanism, title in (("softmax", "Softmax"), ("cog", "Cog"), ("differential", "Differential")):
+                last = [run["curve"][-1]["heads"][key][layer] for run in results["runs"] if run["mechanism"] == mechanism]
+                heads = [sum(seeds) / len(seeds) for seeds in zip(*last)]
+                shown = float(re.search(rf"{title} ends at ([-+.e\d]+)", label).group(1))
+                assert shown == pytest.approx(sum(heads) / len(heads), rel=1e-2, abs=1e-9)
+        seen.add(tuple(labels()))
+    assert len(seen) == 7
+    negative = [point["heads"]["negative_mass"] for run in results["runs"] if run["mechanism"] == "softmax" for point in run["curve"]]
+    assert all(head == 0 for layers in negative for layer in layers for head in layer)
+    page.execute_script("document.getElementById('dynamics-negative_mass').click()")
+    assert page.get_log("browser") == []
 
 
 def test_maps_by_keyboard(page):

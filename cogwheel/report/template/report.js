@@ -45,6 +45,7 @@ function startReport() {
   startReproduction();
   const parts = [];
   if ($("curves")) parts.push(startCurves());
+  if ($("dynamics")) parts.push(startDynamics());
   if ($("heads")) parts.push(startHeads());
   const repaint = () => parts.forEach(part => part.repaint());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);

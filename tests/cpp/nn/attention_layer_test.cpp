@@ -128,6 +128,36 @@ TEST(AttentionLayer, DifferentialOverAnotherMapWithTiedKeys) {
   }
 }
 
+// Means over batch and queries of what the weights come to, summed here from the weights themselves.
+TEST(AttentionLayer, ObservesItsHeads) {
+  const at::Tensor x = input();
+  for (const std::string mechanism : {"softmax", "cog", "symmetric", "centered", "differential", "polynomial"}) {
+    AttentionLayer layer = make_layer(mechanism);
+    const at::Tensor weights = layer->weights(x).detach(), sizes = weights.abs(), total = sizes.sum(-1);
+    const bool difference = mechanism == "differential", tied = mechanism == "symmetric" || mechanism == "polynomial";
+    const at::Tensor value =
+        heads_of(linear(layer, tied ? "query_value" : "query_key_value", x).chunk(tied ? 2 : 3, -1).back(),
+                 difference ? heads / 2 : heads)
+            .detach();
+    const at::Tensor shares = sizes / total.unsqueeze(-1).clamp_min(1e-30);
+    const std::vector<std::pair<double HeadStatistics::*, at::Tensor>> expected{
+        {&HeadStatistics::sink, sizes.select(-1, 0)},
+        {&HeadStatistics::negative_mass, (-weights).clamp_min(0).sum(-1)},
+        {&HeadStatistics::entropy, -at::xlogy(shares, shares).sum(-1)},
+        {&HeadStatistics::sum, weights.sum(-1)},
+        {&HeadStatistics::abs_sum, total},
+        {&HeadStatistics::value_mean, value.mean(-1)},
+        {&HeadStatistics::output_norm, weights.matmul(value).norm(2, -1)}};
+    const std::vector<HeadStatistics> heads_seen = layer->statistics(x);
+    ASSERT_EQ(static_cast<std::int64_t>(heads_seen.size()), weights.size(1)) << mechanism;
+    for (std::size_t h = 0; h < heads_seen.size(); ++h)
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_NEAR(heads_seen[h].*expected[i].first,
+                    expected[i].second.select(1, static_cast<std::int64_t>(h)).mean().item<double>(), 1e-9)
+            << mechanism << ", head " << h << ", " << head_statistics[i].name;
+  }
+}
+
 TEST(AttentionLayer, LambdaStartsByEitherIndexing) {
   for (const auto& [first, expected] : {std::pair{0, std::vector{0.20, 0.36, 0.47, 0.56, 0.62, 0.67}},
                                         std::pair{1, std::vector{0.36, 0.47, 0.56, 0.62, 0.67, 0.70}}})

@@ -46,6 +46,17 @@ TEST(Metrics, ComeBackBitForBit) {
   EXPECT_FALSE(reports[2].held_out_loss);
 }
 
+TEST(Metrics, HeadsComeBackWithFiveDigits) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "metrics.jsonl";
+  StepReport sent = report(20);
+  sent.heads = {{{.sink = 0.25, .negative_mass = 1.0 / 3}, {.entropy = 2}}, {{.sum = -1, .abs_sum = 1}}};
+  MetricsWriter(path, 0).write(sent);
+  const auto heads = read_metrics(path).at(0).heads;
+  sent.heads[0][0].negative_mass = 0.33333;
+  EXPECT_EQ(heads, sent.heads);
+}
+
 TEST(Metrics, DropWhatFollowsTheCheckpoint) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "metrics.jsonl";
