@@ -12,7 +12,7 @@
 namespace cogwheel {
 namespace {
 
-struct Arguments {
+struct SampleArguments {
   std::string run, prompt;
   SamplingOptions sampling;
 };
@@ -22,7 +22,7 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-void sample_text(const Arguments& arguments) {
+void sample_text(const SampleArguments& arguments) {
   check(arguments.sampling);
   const RunFolder folder = RunFolder::open(arguments.run);
   const auto tokenizer = load_tokenizer(folder.tokenizer_path());
@@ -41,7 +41,7 @@ void sample_text(const Arguments& arguments) {
 }  // namespace
 
 void add_sample(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<SampleArguments>();
   SamplingOptions& sampling = arguments->sampling;
   CLI::App* command = app.add_subcommand("sample", "Generate text with a trained model");
   command->add_option("run", arguments->run, "the folder of the run, such as runs/latest")

@@ -9,13 +9,13 @@
 namespace cogwheel {
 namespace {
 
-struct Arguments {
+struct TrainArguments {
   std::string config, out;
   std::vector<std::string> text, assignments;
   bool overwrite = false;
 };
 
-void train(const Arguments& arguments) {
+void train(const TrainArguments& arguments) {
   RunConfig config = load_config(find_config(arguments.config));
   if (!arguments.text.empty()) config.data.text = arguments.text;
   set_options(config, arguments.assignments);
@@ -31,7 +31,7 @@ void train(const Arguments& arguments) {
 }  // namespace
 
 void add_train(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<TrainArguments>();
   CLI::App* command = app.add_subcommand("train", "Train one model as a config says");
   command->add_option("config", arguments->config, "a TOML file, or an experiment of `cogwheel list experiments`")
       ->required()

@@ -25,7 +25,7 @@ const std::optional<c10::TypedOperatorHandle<OneDnnLinear>>& onednn_linear() {
   return found;
 }
 
-thread_local bool in_bfloat16 = false;
+thread_local bool products_in_bfloat16 = false;
 
 at::Tensor rows(const at::Tensor& x) { return x.dim() == 2 ? x : x.flatten(0, -2); }
 
@@ -55,7 +55,7 @@ struct OneDnnProduct : torch::autograd::Function<OneDnnProduct> {
 }  // namespace
 
 at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  if (x.scalar_type() == at::kBFloat16 || (in_bfloat16 && x.scalar_type() == at::kFloat)) {
+  if (x.scalar_type() == at::kBFloat16 || (products_in_bfloat16 && x.scalar_type() == at::kFloat)) {
     const auto rounded = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.to(at::kBFloat16) : tensor; };
     // at::linear takes oneDNN for bfloat16 by itself.
     return at::linear(rounded(x), rounded(weight), rounded(bias));
@@ -66,8 +66,8 @@ at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const a
   return OneDnnProduct::apply(rows(x), weight, bias.defined() ? std::optional(bias) : std::nullopt).view(shape);
 }
 
-BFloat16Products::BFloat16Products(bool enabled) : before_(in_bfloat16) { in_bfloat16 = enabled; }
-bool BFloat16Products::enabled() { return in_bfloat16; }
-BFloat16Products::~BFloat16Products() { in_bfloat16 = before_; }
+BFloat16Products::BFloat16Products(bool enabled) : before_(products_in_bfloat16) { products_in_bfloat16 = enabled; }
+bool BFloat16Products::enabled() { return products_in_bfloat16; }
+BFloat16Products::~BFloat16Products() { products_in_bfloat16 = before_; }
 
 }  // namespace cogwheel

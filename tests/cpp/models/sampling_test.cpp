@@ -11,7 +11,7 @@
 namespace cogwheel {
 namespace {
 
-LanguageModel make() {
+LanguageModel model_to_sample() {
   LanguageModel model(LanguageModelOptions{.vocabulary = 20, .context = 8, .layers = 1, .heads = 2, .width = 16});
   model->initialize(3);
   const torch::NoGradGuard no_grad;
@@ -22,7 +22,7 @@ LanguageModel make() {
 const std::vector<Token> prompt = {4, 5, 6};
 
 TEST(Sampling, RepeatsItselfForTheSameSeed) {
-  LanguageModel model = make();
+  LanguageModel model = model_to_sample();
   const auto first = sample(model, prompt, {.length = 40, .seed = 1});
   EXPECT_EQ(first.size(), 40u);
   EXPECT_EQ(first, sample(model, prompt, {.length = 40, .seed = 1}));
@@ -30,7 +30,7 @@ TEST(Sampling, RepeatsItselfForTheSameSeed) {
 }
 
 TEST(Sampling, TemperatureZeroTakesTheLikeliest) {
-  LanguageModel model = make();
+  LanguageModel model = model_to_sample();
   const auto greedy = sample(model, prompt, {.length = 5, .temperature = 0});
   EXPECT_EQ(greedy, sample(model, prompt, {.length = 5, .top_k = 1, .seed = 99}));
   const torch::NoGradGuard no_grad;
@@ -39,7 +39,7 @@ TEST(Sampling, TemperatureZeroTakesTheLikeliest) {
 }
 
 TEST(Sampling, DrawsOnlyAmongTheTopK) {
-  LanguageModel model = make();
+  LanguageModel model = model_to_sample();
   std::set<Token> drawn;
   for (std::uint64_t seed = 0; seed < 200; ++seed)
     drawn.insert(sample(model, prompt, {.length = 1, .temperature = 50, .top_k = 3, .seed = seed}).front());
@@ -47,7 +47,7 @@ TEST(Sampling, DrawsOnlyAmongTheTopK) {
 }
 
 TEST(Sampling, StopsWhenTold) {
-  LanguageModel model = make();
+  LanguageModel model = model_to_sample();
   int calls = 0;
   const auto tokens = sample(model, prompt, {.length = 50}, [&](Token) { return ++calls < 7; });
   EXPECT_EQ(tokens.size(), 7u);
@@ -57,7 +57,7 @@ TEST(Sampling, RefusesWhatCannotBe) {
   EXPECT_THROW(check(SamplingOptions{.temperature = -1}), UsageError);
   EXPECT_THROW(check(SamplingOptions{.length = -1}), UsageError);
   EXPECT_THROW(check(SamplingOptions{.top_k = -1}), UsageError);
-  LanguageModel model = make();
+  LanguageModel model = model_to_sample();
   const torch::NoGradGuard no_grad;
   model->parameters().front().fill_(std::numeric_limits<float>::quiet_NaN());
   EXPECT_THROW(sample(model, prompt, {.length = 1}), Error);

@@ -7,7 +7,7 @@
 namespace cogwheel {
 namespace {
 
-at::Tensor random(at::IntArrayRef shape, std::uint64_t seed) {
+at::Tensor random_input(at::IntArrayRef shape, std::uint64_t seed) {
   return torch::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), at::kDouble);
 }
 
@@ -23,7 +23,7 @@ TEST(Norm, HasTheParametersThatItCounts) {
 }
 
 TEST(Norm, LayerNormTakesTheMeanAwayAndRmsNormDoesNot) {
-  const at::Tensor x = random({5, 24}, 1).to(at::kFloat) + 3;
+  const at::Tensor x = random_input({5, 24}, 1).to(at::kFloat) + 3;
   Norm layer(NormKind::layer, 24, true), rms(NormKind::rms, 24, true);
   layer->initialize();
   rms->initialize();
