@@ -28,7 +28,7 @@ void list_rows(std::string_view dtype, std::string_view how, std::vector<KernelE
     for (const InstructionSet& set : instruction_sets()) supported |= set.supported && set.name == row.isa;
     const std::string_view reason =
         row.isa != chosen ? (supported ? "a better one is chosen" : "this machine lacks the instructions") : how;
-    entries.push_back({row.mechanism, "cpu", row.isa, dtype, row.isa == chosen, reason});
+    entries.push_back({row.mechanism, "cpu", row.isa, dtype, row.isa == chosen, std::string(reason)});
   }
 }
 
@@ -49,9 +49,12 @@ template PairwiseKernel<double> pairwise_kernel<double>(std::string_view);
 std::vector<KernelEntry> available_kernels() {
   std::vector<KernelEntry> entries;
   constexpr std::string_view widens = "chosen; computes in float32, widening as it reads";
+  const PairProduct* pairs = chosen_pair_product();
   list_rows<float>("float32", "chosen", entries);
   list_rows<float>(
-      "bfloat16", multiplies_bfloat16_pairs() ? "chosen; computes in float32, scores by AVX512-BF16" : widens, entries);
+      "bfloat16",
+      pairs ? "chosen; computes in float32, scores by " + std::string(pairs->instructions) : std::string(widens),
+      entries);
   list_rows<float>("float16", widens, entries);
   list_rows<double>("float64", "chosen", entries);
   return entries;

@@ -4,6 +4,7 @@
 // pointers are asserted, not checked: `ops/` checks what users pass.
 #pragma once
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -119,8 +120,8 @@ PairwiseKernel<T> pairwise_kernel(std::string_view mechanism);
 // Every kernel in the table, for `cogwheel list kernels`.
 struct KernelEntry {
   std::string_view mechanism, device, isa, dtype;
-  bool chosen;              // by pairwise_kernel on this machine
-  std::string_view reason;  // why it is chosen or not
+  bool chosen;         // by pairwise_kernel on this machine
+  std::string reason;  // why it is chosen or not
 };
 std::vector<KernelEntry> available_kernels();
 

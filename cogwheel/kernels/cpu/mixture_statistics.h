@@ -27,7 +27,7 @@ class MixtureStatisticsEngine {
       : problem_(problem),
         shape_(problem.shape),
         modified_(problem.modifiers.any()),
-        by_pairs_(!problem.score_weight && have_pairs(problem.query, problem.key, shape_.head_dim)),
+        by_pairs_(problem.score_weight ? nullptr : pair_product_for(problem.query, problem.key, shape_.head_dim)),
         panel_width_(by_pairs_ ? shape_.head_dim / 2 : shape_.head_dim),
         panels_(panels_of(shape_.keys)) {}
 
@@ -96,6 +96,7 @@ class MixtureStatisticsEngine {
 
   void sweep_block(std::int64_t batch, std::int64_t head, std::int64_t first_query, const T* packed,
                    std::int64_t panels_size) const {
+    const PairProductUse use(by_pairs_);
     WorkspaceLayout measured;
     take_buffers(measured);
     WorkspaceLayout layout(thread_workspace(Scratch::task, measured.bytes()));
@@ -205,7 +206,8 @@ class MixtureStatisticsEngine {
 
   const MixtureStatistics<T>& problem_;
   const PairwiseShape& shape_;
-  bool modified_, by_pairs_;
+  bool modified_;
+  const PairProduct* by_pairs_;  // scores are products of bfloat16 pairs, by this
   std::int64_t panel_width_, panels_;
 };
 

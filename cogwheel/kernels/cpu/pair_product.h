@@ -1,15 +1,15 @@
-// Products of bfloat16 numbers, two terms in one instruction, where the machine has it (AVX512-BF16).
+// Products of bfloat16 numbers, two terms in one instruction, where the machine has it (AVX512-BF16, AMX-BF16).
 //
 // A pair is two neighbouring elements of a row, held as the bits of a float. Products of bfloat16 are exact in float;
-// sums are rounded to nearest at every term, and subnormal numbers count as 0. Each element of C is one chain in the
-// order of the pairs, whatever the tile: a score is the same bit for bit in forward and backward.
+// sums are rounded to nearest at every term, and subnormal numbers count as 0. The order of additions to an element of
+// C is that of one product (here one chain in the order of the pairs; amx_product.h has another), whatever the tile. So
+// whoever makes a score, forward, backward or decode, takes the one product that chosen_pair_product() names: two
+// products could disagree on the sign of a score, and signed maps jump there.
 #pragma once
 #include <cstdint>
+#include <string_view>
 
 namespace cogwheel {
-
-// By this machine; not where COGWHEEL_ISA names an instruction set, all of which are without.
-bool multiplies_bfloat16_pairs();
 
 struct PairOperands {
   const float* a;  // pair k of row r at a[r·a_row + k]
@@ -20,7 +20,33 @@ struct PairOperands {
   std::int64_t c_row;
 };
 
-// C [rows][16·vectors] = the sums of `pairs` pairs of products. Only where multiplies_bfloat16_pairs().
+// C [rows][16·vectors] = the sums of `pairs` pairs of products, by AVX512-BF16. Only where machine_has_avx512_bf16().
 void pair_product(std::int64_t rows, std::int64_t vectors, std::int64_t pairs, const PairOperands& operands);
+bool machine_has_avx512_bf16();
+
+struct PairProduct {
+  static constexpr std::int64_t most_group_rows = 30;
+  std::string_view instructions;
+  void (*multiply)(std::int64_t rows, std::int64_t vectors, std::int64_t pairs, const PairOperands& operands);
+  void (*release)();        // what `multiply` leaves behind on a thread, or null
+  std::int64_t group_rows;  // best multiplied at once; a multiple of 6, the height of the tiles of other products
+};
+
+// The best of this machine; null where it has none, or COGWHEEL_ISA names an instruction set, all of which are without.
+const PairProduct* chosen_pair_product();
+
+// Releases at its end what products left behind on this thread: around what a task of an engine does.
+class PairProductUse {
+ public:
+  explicit PairProductUse(const PairProduct* product) : product_(product) {}
+  PairProductUse(const PairProductUse&) = delete;
+  PairProductUse& operator=(const PairProductUse&) = delete;
+  ~PairProductUse() {
+    if (product_ && product_->release) product_->release();
+  }
+
+ private:
+  const PairProduct* product_;
+};
 
 }  // namespace cogwheel

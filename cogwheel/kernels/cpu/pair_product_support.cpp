@@ -1,19 +1,28 @@
 #include <cstdlib>
 
+#include "cogwheel/kernels/cpu/amx_product.h"
 #include "cogwheel/kernels/cpu/pair_product.h"
 
 namespace cogwheel {
 
-bool multiplies_bfloat16_pairs() {
+bool machine_has_avx512_bf16() {
 #if defined(__x86_64__)
-  const char* isa = std::getenv("COGWHEEL_ISA");
-  if (isa != nullptr && *isa != '\0') return false;
   __builtin_cpu_init();
-  static const bool supported = __builtin_cpu_supports("avx512bf16");  // false where the system saves no such registers
-  return supported;
+  return __builtin_cpu_supports("avx512bf16");  // false where the system saves no such registers
 #else
   return false;
 #endif
+}
+
+const PairProduct* chosen_pair_product() {
+  const char* isa = std::getenv("COGWHEEL_ISA");
+  if (isa != nullptr && *isa != '\0') return nullptr;
+  static constexpr PairProduct by_amx{"AMX-BF16", amx_product, release_amx, PairProduct::most_group_rows},
+      by_avx512{"AVX512-BF16", pair_product, nullptr, 6};
+  static const PairProduct* const chosen = machine_has_amx()           ? &by_amx
+                                           : machine_has_avx512_bf16() ? &by_avx512
+                                                                       : nullptr;
+  return chosen;
 }
 
 #if !defined(__x86_64__)

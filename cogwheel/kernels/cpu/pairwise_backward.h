@@ -15,7 +15,7 @@ class BackwardEngine {
   using V = Vector<T>;
   static constexpr bool has_energy = EnergyMap<Map, V>;
   static constexpr std::size_t parameters = parameter_count<Map>;
-  static constexpr std::int64_t block_queries = 126, group_rows = 6;
+  static constexpr std::int64_t block_queries = 126, key_group = 6;
   static constexpr std::int64_t wanted_tasks = 16;
   static constexpr std::int64_t partial_bytes = std::int64_t{64} << 20;
 
@@ -32,7 +32,7 @@ class BackwardEngine {
     T* query_gradient;                 // [queries][head_dim]
     T *key_gradient, *value_gradient;  // [chunk][width]
     bool* query_has_non_finite;        // [blocks of 64 queries]
-    // Of a modified group [group_rows][64]: what acts on it, the part of the loss that goes through each weight, and
+    // Of a modified group [group_rows_][64]: what acts on it, the part of the loss that goes through each weight, and
     // the gradient of each exponent.
     T *energy_bias, *multipliers, *contributions, *exponent_gradients;
     double* center_gradient;  // [queries]
@@ -50,8 +50,10 @@ class BackwardEngine {
       : problem_(problem),
         shape_(problem.shape),
         modified_(problem.modifiers.any()),
-        scores_by_pairs_(!problem.score_weight && have_pairs(problem.query, problem.key, shape_.head_dim)),
-        values_by_pairs_(have_pairs(problem.output_gradient, problem.value, shape_.value_dim)),
+        scores_by_pairs_(problem.score_weight ? nullptr
+                                              : pair_product_for(problem.query, problem.key, shape_.head_dim)),
+        values_by_pairs_(pair_product_for(problem.output_gradient, problem.value, shape_.value_dim)),
+        group_rows_(scores_by_pairs_ ? scores_by_pairs_->group_rows : 6),
         key_width_(padded<T>(shape_.head_dim)),
         value_width_(padded<T>(shape_.value_dim)),
         chunks_(number_of_chunks()),
@@ -104,7 +106,7 @@ class BackwardEngine {
     buffers.key_gradient = take(chunk_keys_ * key_width_);
     buffers.value_gradient = take(chunk_keys_ * value_width_);
     buffers.query_has_non_finite = layout.take<bool>(static_cast<std::size_t>(panels_of(shape_.queries)));
-    const std::int64_t modified_tile = modified_ ? group_rows * panel_keys : 0;
+    const std::int64_t modified_tile = modified_ ? group_rows_ * panel_keys : 0;
     buffers.energy_bias = take(modified_tile);
     buffers.multipliers = take(modified_tile);
     buffers.contributions = take(modified_tile);
@@ -128,6 +130,7 @@ class BackwardEngine {
     Chunk chunk{.index = chunk_index, .begin = std::min(chunk_index * chunk_keys_, shape_.keys), .end = 0};
     chunk.end = std::min(chunk.begin + chunk_keys_, shape_.keys);
     const std::int64_t keys = chunk.end - chunk.begin;
+    const PairProductUse of_scores(scores_by_pairs_), of_values(values_by_pairs_);
     std::fill_n(buffers.value_gradient, keys * value_width_, T(0));
     for (std::int64_t c = 0; c < shape_.sub_heads; ++c) {
       const std::int64_t key_head = value_head * shape_.sub_heads + c;
@@ -253,9 +256,9 @@ class BackwardEngine {
     if (is_additive()) std::fill_n(buffers.key_gradient_panel, shape_.head_dim * panel_keys, T(0));
     for (std::int64_t first_query = seeing.begin; first_query < seeing.end; first_query += block_queries) {
       const std::int64_t rows = std::min(block_queries, seeing.end - first_query);
-      for (std::int64_t r = 0; r < rows; r += group_rows)
-        differentiate_group(query_head, first_query, r, std::min(group_rows, rows - r), first_key, count, queries, keys,
-                            key_has_non_finite, buffers, parameter_gradient);
+      for (std::int64_t r = 0; r < rows; r += group_rows_)
+        differentiate_group(query_head, first_query, r, std::min(group_rows_, rows - r), first_key, count, queries,
+                            keys, key_has_non_finite, buffers, parameter_gradient);
       add_key_gradients(query_head, first_query, rows, first_key, count, queries, first_key - chunk.begin, buffers);
     }
     if (is_additive()) add_panel(buffers.key_gradient_panel, count, first_key - chunk.begin, buffers);
@@ -347,7 +350,7 @@ class BackwardEngine {
           rows, vectors, shape_.value_dim,
           {buffers.gradients + query * value_width_, value_width_, 1, panel, panel_keys, products, panel_keys});
     const Rows<T> gradients = pairs_of(problem_.output_gradient, query_head.batch, query_head.index, query);
-    product_of_pairs<T>(rows, vectors, shape_.value_dim / 2,
+    product_of_pairs<T>(*values_by_pairs_, rows, vectors, shape_.value_dim / 2,
                         {gradients.data, gradients.stride, 1, panel, panel_keys, products, panel_keys});
     for (std::int64_t row = 0; row < rows; ++row) {
       const V inverse(buffers.inverses[query + row]);
@@ -454,7 +457,7 @@ class BackwardEngine {
     if (visibility.seen_throughout(first_key, keys, {first_query, first_query + rows}, shape_.queries) &&
         !(careful && modified_))
       return gather(0, keys, 0, rows);
-    const std::int64_t group = careful ? 1 : group_rows;  // 0·NaN is NaN: each key takes just the queries that see it
+    const std::int64_t group = careful ? 1 : key_group;  // 0·NaN is NaN: each key takes just the queries that see it
     for (std::int64_t key = 0; key < keys; key += group) {
       const std::int64_t count = std::min(group, keys - key);
       const QueryRange seeing = visibility.seeing_any(first_key + key, count, shape_.queries);
@@ -476,7 +479,9 @@ class BackwardEngine {
   const PairwiseBackward<T>& problem_;
   const PairwiseShape& shape_;
   bool modified_;
-  bool scores_by_pairs_, values_by_pairs_;  // products of bfloat16 pairs: queries and keys, do and values
+  // What multiplies pairs of bfloat16, where they are such: queries and keys, do and values.
+  const PairProduct *scores_by_pairs_, *values_by_pairs_;
+  std::int64_t group_rows_;  // that are differentiated together: a register tile, or what scores_by_pairs_ wants
   std::int64_t key_width_, value_width_, chunks_, chunk_keys_;
 };
 

@@ -11,7 +11,7 @@ class ForwardEngine {
   using V = Vector<T>;
   static constexpr bool has_energy = EnergyMap<Map, V>;
   // 32 register tiles of rows share 256 keys and values from the second-level cache.
-  static constexpr std::int64_t block_queries = 192, block_keys = 256, group_rows = 6;
+  static constexpr std::int64_t block_queries = 192, block_keys = 256;
 
   // Keys and values of one head, ready for the products.
   struct Head {
@@ -37,7 +37,8 @@ class ForwardEngine {
       : problem_(problem),
         shape_(problem.shape),
         modified_(problem.modifiers.any()),
-        by_pairs_(!problem.score_weight && have_pairs(problem.query, problem.key, shape_.head_dim)),
+        by_pairs_(problem.score_weight ? nullptr : pair_product_for(problem.query, problem.key, shape_.head_dim)),
+        group_rows_(by_pairs_ ? by_pairs_->group_rows : 6),
         panel_width_(by_pairs_ ? shape_.head_dim / 2 : shape_.head_dim),
         panels_(panels_of(shape_.keys)),
         value_width_(padded<T>(shape_.value_dim)) {}
@@ -114,16 +115,17 @@ class ForwardEngine {
   }
 
   Buffers take_buffers(WorkspaceLayout& layout) const {
+    const auto group = static_cast<std::size_t>(group_rows_);
     const auto rows = static_cast<std::size_t>(std::min(block_queries, shape_.queries) + V::lanes);
     Buffers buffers;
-    buffers.scores = layout.take<T>(group_rows * block_keys);
+    buffers.scores = layout.take<T>(group * block_keys);
     buffers.sums = layout.take<T>(rows * static_cast<std::size_t>(value_width_));
     buffers.mass = layout.take<T>(rows * V::lanes);
     buffers.shift = layout.take<T>(rows);
-    buffers.alpha = layout.take<T>(group_rows + V::lanes);
+    buffers.alpha = layout.take<T>(group + V::lanes);
     buffers.visible = layout.take<T>(rows);
-    buffers.energy_bias = layout.take<T>(modified_ ? group_rows * block_keys : 0);
-    buffers.multipliers = layout.take<T>(modified_ ? group_rows * block_keys : 0);
+    buffers.energy_bias = layout.take<T>(modified_ ? group * block_keys : 0);
+    buffers.multipliers = layout.take<T>(modified_ ? group * block_keys : 0);
     buffers.queries =
         layout.take<T>(problem_.query.is_own() || by_pairs_ ? 0 : rows * static_cast<std::size_t>(shape_.head_dim));
     buffers.statistics =
@@ -158,6 +160,7 @@ class ForwardEngine {
   // One block of queries of one head against every key that it sees.
   void attend(std::int64_t batch, std::int64_t index, std::int64_t block, const Head& head,
               const Buffers& buffers) const {
+    const PairProductUse use(by_pairs_);
     const QueryHead<Map> query_head = query_head_of<Map>(problem_, batch, index);
     const std::int64_t first_query = block * block_queries;
     const std::int64_t rows = std::min(block_queries, shape_.queries - first_query);
@@ -173,8 +176,8 @@ class ForwardEngine {
 
     const KeyRange seen = query_head.visibility.seen_by_any(first_query, rows);
     for (std::int64_t first_key = seen.begin / panel_keys * panel_keys; first_key < seen.end; first_key += block_keys)
-      for (std::int64_t r = 0; r < rows; r += group_rows)
-        attend_group(query_head, first_query, r, std::min(group_rows, rows - r), first_key, queries, head, buffers);
+      for (std::int64_t r = 0; r < rows; r += group_rows_)
+        attend_group(query_head, first_query, r, std::min(group_rows_, rows - r), first_key, queries, head, buffers);
     finish(query_head, first_query, rows, buffers);
   }
 
@@ -268,7 +271,7 @@ class ForwardEngine {
   template <bool modified, class SpanOf>
   void raise_shift(const Differentiated<Map>& map, std::int64_t rows, bool some_hidden, const SpanOf& span_of,
                    const Buffers& buffers, T* shift) const {
-    T highest[group_rows + V::lanes] = {};
+    T highest[PairProduct::most_group_rows + V::lanes] = {};
     for (std::int64_t row = 0; row < rows; ++row) {
       const T* scores = buffers.scores + row * block_keys;
       V energy(shift[row]);
@@ -354,8 +357,10 @@ class ForwardEngine {
 
   const PairwiseForward<T>& problem_;
   const PairwiseShape& shape_;
-  bool modified_, by_pairs_;  // by_pairs_: scores are products of bfloat16 pairs
-  std::int64_t panel_width_;  // of a key: head_dim, in elements or pairs
+  bool modified_;
+  const PairProduct* by_pairs_;  // scores are products of bfloat16 pairs, by this
+  std::int64_t group_rows_;      // that are weighed together: a register tile, or what by_pairs_ wants
+  std::int64_t panel_width_;     // of a key: head_dim, in elements or pairs
   std::int64_t panels_, value_width_;
 };
 

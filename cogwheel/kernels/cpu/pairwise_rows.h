@@ -123,13 +123,13 @@ Rows<T> rows_of(const HeadsView<const T>& view, std::int64_t batch, std::int64_t
   return {view.row(batch, head, first), view.row_stride()};
 }
 
-// Whether two views can be multiplied by pairs of bfloat16 (pair_product.h): for any width of an even number of
-// elements, and rows that begin at one.
+// What multiplies two views by pairs of bfloat16 (pair_product.h), null where nothing does: for any width of an even
+// number of elements, and rows that begin at one.
 template <class T>
-bool have_pairs(const HeadsView<const T>& a, const HeadsView<const T>& b, std::int64_t width) {
+const PairProduct* pair_product_for(const HeadsView<const T>& a, const HeadsView<const T>& b, std::int64_t width) {
   if constexpr (HWY_TARGET == HWY_AVX3 && std::is_same_v<T, float>)
-    return width % 2 == 0 && a.lies_in_pairs() && b.lies_in_pairs() && multiplies_bfloat16_pairs();
-  return false;
+    if (width % 2 == 0 && a.lies_in_pairs() && b.lies_in_pairs()) return chosen_pair_product();
+  return nullptr;
 }
 
 // Rows of pairs, half as many as elements.
@@ -139,18 +139,19 @@ Rows<T> pairs_of(const HeadsView<const T>& view, std::int64_t batch, std::int64_
 }
 
 template <class T>
-void product_of_pairs(std::int64_t rows, std::int64_t vectors, std::int64_t pairs, const ProductOperands<T>& x) {
+void product_of_pairs(const PairProduct& product, std::int64_t rows, std::int64_t vectors, std::int64_t pairs,
+                      const ProductOperands<T>& x) {
   if constexpr (std::is_same_v<T, float>)
-    pair_product(rows, vectors, pairs, {x.a, x.a_row, x.b, x.b_row, x.c, x.c_row});
+    product.multiply(rows, vectors, pairs, {x.a, x.a_row, x.b, x.b_row, x.c, x.c_row});
 }
 
 // The scores of a tile, without the scale: products of queries and keys, or of their pairs, or additive scores.
 template <class T>
-void score_tile(const PairwiseProblem<T>& problem, bool by_pairs, std::int64_t query_head, std::int64_t rows,
-                std::int64_t vectors, const ProductOperands<T>& operands) {
+void score_tile(const PairwiseProblem<T>& problem, const PairProduct* by_pairs, std::int64_t query_head,
+                std::int64_t rows, std::int64_t vectors, const ProductOperands<T>& operands) {
   const std::int64_t inner = problem.shape.head_dim;
   if (by_pairs)
-    product_of_pairs<T>(rows, vectors, inner / 2, operands);
+    product_of_pairs<T>(*by_pairs, rows, vectors, inner / 2, operands);
   else if (problem.score_weight)
     additive_scores<T>(rows, vectors, inner, operands, problem.score_weight + query_head * inner);
   else
