@@ -39,6 +39,8 @@ struct PairwiseShape {
 struct PairwiseVisibility {
   Visibility rule = {};
   const std::int64_t* key_lengths = nullptr;  // [batch]: keys at and beyond are hidden, the diagonal stays
+  // [batch], in place of the rule's diagonal and of ALiBi's: query i of entry b stands at key first_positions[b] + i.
+  const std::int64_t* first_positions = nullptr;
 
   // [tables][queries] and [tables][keys]; batch entry b and output head h read table b·batch_stride + h·head_stride.
   const KeyRange* ranges = nullptr;
@@ -48,6 +50,7 @@ struct PairwiseVisibility {
   Visibility of(std::int64_t batch, std::int64_t output_head) const {
     Visibility visibility = rule;
     if (key_lengths) visibility.keys = key_lengths[batch];
+    if (first_positions) visibility.diagonal = first_positions[batch];
     if (ranges) {
       const std::int64_t table = batch * batch_stride + output_head * head_stride;
       visibility.ranges = ranges + table * queries;

@@ -38,6 +38,10 @@ struct AttentionOptions {
   // of query and key put it.
   std::optional<at::Tensor> key_lengths = {};
 
+  // [B] int64, where causal: query i of batch entry b stands at key first_positions[b] + i, whatever the sizes of query
+  // and key. What a cache needs whose entries differ in length.
+  std::optional<at::Tensor> first_positions = {};
+
   // [S + 1] int32 or int64, from 0 to N, never falling: sequence s is rows cu_seqlens[s] to cu_seqlens[s + 1] of a
   // batch of one, and sees only itself.
   std::optional<at::Tensor> cu_seqlens = {};

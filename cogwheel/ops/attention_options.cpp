@@ -70,10 +70,13 @@ void describe_local(PairwiseOptions& options, const Call& call, const AttentionO
     centers = given.local_centers->detach();
   } else {
     centers = at::arange(at::Scalar(call.queries), call.query.options().dtype(at::kDouble));
-    centers = at::add(centers, at::Scalar(diagonal));
-    centers = centers.view_symint({1, 1, call.queries});
+    if (given.first_positions)
+      centers = at::add(centers.view_symint({1, 1, call.queries}), given.first_positions->view({-1, 1, 1}));
+    else
+      centers = at::add(centers, at::Scalar(diagonal)).view_symint({1, 1, call.queries});
   }
-  options.ranges = local_ranges(centers, call.keys, radius, given.causal, diagonal, given.key_lengths);
+  options.ranges =
+      local_ranges(centers, call.keys, radius, given.causal, diagonal, given.key_lengths, given.first_positions);
 }
 
 void describe_visibility(PairwiseOptions& options, const Call& call, const AttentionOptions& given,
@@ -90,11 +93,20 @@ void describe_visibility(PairwiseOptions& options, const Call& call, const Atten
       refuse("key_lengths", shape_text({call.batch}) + ", one for each batch entry", shape_text(*given.key_lengths));
     options.key_lengths = given.key_lengths;
   }
+  if (given.first_positions) {
+    check_integers("first_positions", *given.first_positions, call, false);
+    if (!given.causal) refuse("first_positions", "causal=True beside them", "causal=False");
+    if (given.first_positions->dim() != 1 || given.first_positions->sym_size(0) != call.batch)
+      refuse("first_positions", shape_text({call.batch}) + ", one for each batch entry",
+             shape_text(*given.first_positions));
+    options.first_positions = given.first_positions;
+  }
   if (given.cu_seqlens) {
     check_integers("cu_seqlens", *given.cu_seqlens, call, true);
     if (given.cu_seqlens->dim() != 1 || given.cu_seqlens->sym_size(0) < 2)
       refuse("cu_seqlens", "[sequences + 1], at least 2 numbers", shape_text(*given.cu_seqlens));
-    if (given.key_lengths) refuse("cu_seqlens", "none beside key_lengths", shape_text(*given.cu_seqlens));
+    if (given.key_lengths || given.first_positions)
+      refuse("cu_seqlens", "none beside key_lengths", shape_text(*given.cu_seqlens));
     if (call.batch != 1) refuse("query batch", "1 beside cu_seqlens", size_text(call.batch));
     if (call.queries != call.keys)
       refuse("key length", size_text(call.queries) + " (as query, beside cu_seqlens)", size_text(call.keys));

@@ -21,6 +21,11 @@ TORCH_LIBRARY(cogwheel, library) {
   library.def(("attention_weights(Tensor query, Tensor key, " + attention_options + " -> Tensor").c_str(),
               UnbundledOptions<at::Tensor, at::Tensor>::call<attention_weights>);
   library.def(
+      ("cache_attend(Tensor query, Tensor key, Tensor value, Tensor lengths, Tensor query_lengths, " +
+       attention_options + " -> Tensor")
+          .c_str(),
+      UnbundledOptions<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>::call<operators::cache_attend>);
+  library.def(
       "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, str mechanism, *, Tensor? attn_mask=None, "
       "float dropout_p=0.0, Tensor? seed=None, bool is_causal=False, float? scale=None, bool enable_gqa=False) -> "
       "Tensor",
@@ -52,7 +57,7 @@ PairwiseOutputs pairwise(const at::Tensor& query, const at::Tensor& key, const a
   const auto& o = options;
   return handle.call(query, key, value, parameters, mechanism, o.scale, o.mask, o.window, o.sub_heads, o.key_lengths,
                      o.ranges, o.bias, o.energy_bias, o.alibi, o.centers, o.sigma, o.dropout, o.seed, o.score_weight,
-                     o.wide_output, o.statistics, o.argmax);
+                     o.wide_output, o.first_positions, o.statistics, o.argmax);
 }
 
 PairwiseGradients pairwise_backward(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
@@ -64,7 +69,7 @@ PairwiseGradients pairwise_backward(const at::Tensor& gradient, const at::Tensor
   return handle.call(gradient, query, key, value, parameters, saved.output, saved.shift, saved.mass, mechanism,
                      wanted.bias, wanted.energy_bias, wanted.centers, o.scale, o.mask, o.window, o.sub_heads,
                      o.key_lengths, o.ranges, o.bias, o.energy_bias, o.alibi, o.centers, o.sigma, o.dropout, o.seed,
-                     o.score_weight);
+                     o.score_weight, o.first_positions);
 }
 
 at::Tensor mixture_statistics(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,

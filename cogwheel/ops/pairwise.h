@@ -47,6 +47,8 @@ struct PairwiseOptions {
   std::optional<at::Tensor> score_weight = {};  // v [Hq, D]: the score is scale · v·tanh(q + k), without it scale · q·k
   // Of forward: the output of 16-bit queries in float32, in which it is computed, for what is still to be made of it.
   bool wide_output = false;
+  // [B] int64, for a causal mask: query i of batch entry b stands at key first_positions[b] + i.
+  std::optional<at::Tensor> first_positions = {};
   // Of forward: what the weights of a row come to.
   bool statistics = false, argmax = false;
 };

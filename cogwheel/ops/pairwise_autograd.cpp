@@ -28,7 +28,7 @@ class Pairwise : public torch::autograd::Function<Pairwise> {
     context->save_for_backward({query, key, value, parameters, output, shift, mass, or_undefined(options.key_lengths),
                                 or_undefined(options.ranges), or_undefined(bias), or_undefined(energy_bias),
                                 or_undefined(options.alibi), or_undefined(centers), or_undefined(options.seed),
-                                or_undefined(score_weight)});
+                                or_undefined(score_weight), or_undefined(options.first_positions)});
     auto& data = context->saved_data;
     data["mechanism"] = std::string(mechanism);
     data["bias"] = wanted.bias;
@@ -63,7 +63,8 @@ class Pairwise : public torch::autograd::Function<Pairwise> {
                                   .sigma = data["sigma"].toDouble(),
                                   .dropout = data["dropout"].toDouble(),
                                   .seed = or_nothing(saved[13]),
-                                  .score_weight = or_nothing(saved[14])};
+                                  .score_weight = or_nothing(saved[14]),
+                                  .first_positions = or_nothing(saved[15])};
     const auto [query, key, value, parameters, bias, energy_bias, centers, score_weight] =
         pairwise_backward(gradients[0], saved[0], saved[1], saved[2], saved[3], {saved[4], saved[5], saved[6]},
                           data["mechanism"].toStringRef(), wanted, options);

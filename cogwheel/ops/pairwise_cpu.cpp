@@ -79,7 +79,7 @@ PairwiseShape shape_of(const at::Tensor& query, const at::Tensor& key, const at:
 
 // What the engine's pointers point to, alive for the length of a call.
 struct HeldOptions {
-  at::Tensor key_lengths, ranges, seen_by, bias, energy_bias, alibi, centers, score_weight;
+  at::Tensor key_lengths, first_positions, ranges, seen_by, bias, energy_bias, alibi, centers, score_weight;
 };
 
 // A broadcast bias, as a view of [B, H, N, M].
@@ -93,6 +93,13 @@ void check_lengths(const at::Tensor& lengths, std::int64_t keys) {
   for (std::int64_t b = 0; b < lengths.numel(); ++b)
     if (const std::int64_t length = lengths.const_data_ptr<std::int64_t>()[b]; length < 0 || length > keys)
       refuse("key_lengths", "0 to " + std::to_string(keys) + " (the keys)", std::to_string(length));
+}
+
+// A kernel clamps what they come to; it trusts that there is one for each batch entry.
+void check_positions(const at::Tensor& positions, std::int64_t batch) {
+  if (positions.scalar_type() != at::kLong || positions.dim() != 1 || positions.size(0) != batch)
+    refuse("first_positions", "int64 [" + std::to_string(batch) + "]",
+           c10::toString(positions.scalar_type()) + (" " + shape_text(positions)));
 }
 
 // The inverse of every table of ranges, [tables][keys] pairs.
@@ -118,6 +125,13 @@ PairwiseVisibility describe_visibility(const PairwiseOptions& options, const Pai
     held.key_lengths = options.key_lengths->contiguous();
     check_lengths(held.key_lengths, shape.keys);
     visibility.key_lengths = held.key_lengths.const_data_ptr<std::int64_t>();
+  }
+  if (options.first_positions) {
+    if (!visibility.rule.causal)
+      refuse("first_positions", "none beside a full mask", shape_text(*options.first_positions));
+    check_positions(*options.first_positions, shape.batch);
+    held.first_positions = options.first_positions->contiguous();
+    visibility.first_positions = held.first_positions.const_data_ptr<std::int64_t>();
   }
   if (options.ranges) {
     held.ranges = options.ranges->contiguous();

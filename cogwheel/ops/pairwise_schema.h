@@ -8,14 +8,16 @@ inline constexpr const char* pairwise_schema =
     "pairwise(Tensor query, Tensor key, Tensor value, Tensor parameters, str mechanism, float scale, str mask, "
     "int window, int sub_heads, Tensor? key_lengths, Tensor? ranges, Tensor? bias, Tensor? energy_bias, Tensor? alibi, "
     "Tensor? centers, float sigma, float dropout, Tensor? seed, Tensor? score_weight, bool wide_output=False, "
-    "bool statistics=False, bool argmax=False) -> (Tensor output, Tensor shift, Tensor mass, Tensor statistics)";
+    "Tensor? first_positions=None, bool statistics=False, bool argmax=False) -> "
+    "(Tensor output, Tensor shift, Tensor mass, Tensor statistics)";
 
 inline constexpr const char* pairwise_backward_schema =
     "pairwise_backward(Tensor gradient, Tensor query, Tensor key, Tensor value, Tensor parameters, Tensor output, "
     "Tensor shift, Tensor mass, str mechanism, bool bias_wanted, bool energy_bias_wanted, bool centers_wanted, "
     "float scale, str mask, int window, int sub_heads, Tensor? key_lengths, Tensor? ranges, Tensor? bias, "
     "Tensor? energy_bias, Tensor? alibi, Tensor? centers, float sigma, float dropout, Tensor? seed, "
-    "Tensor? score_weight) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)";
+    "Tensor? score_weight, Tensor? first_positions=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, "
+    "Tensor)";
 
 inline constexpr const char* mixture_statistics_schema =
     "mixture_statistics(Tensor query, Tensor key, Tensor value, Tensor parameters, Tensor shift, Tensor mass, "
@@ -34,10 +36,10 @@ PairwiseOutputs unbundled(const at::Tensor& query, const at::Tensor& key, const 
                           const OptionalTensor& ranges, const OptionalTensor& bias, const OptionalTensor& energy_bias,
                           const OptionalTensor& alibi, const OptionalTensor& centers, double sigma, double dropout,
                           const OptionalTensor& seed, const OptionalTensor& score_weight, bool wide_output,
-                          bool statistics, bool argmax) {
+                          const OptionalTensor& first_positions, bool statistics, bool argmax) {
   return kernel(query, key, value, parameters, mechanism,
                 {scale, mask, window, sub_heads, key_lengths, ranges, bias, energy_bias, alibi, centers, sigma, dropout,
-                 seed, score_weight, wide_output, statistics, argmax});
+                 seed, score_weight, wide_output, first_positions, statistics, argmax});
 }
 
 template <PairwiseGradients (*kernel)(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
@@ -51,11 +53,12 @@ PairwiseGradients unbundled_backward(const at::Tensor& gradient, const at::Tenso
                                      const OptionalTensor& key_lengths, const OptionalTensor& ranges,
                                      const OptionalTensor& bias, const OptionalTensor& energy_bias,
                                      const OptionalTensor& alibi, const OptionalTensor& centers, double sigma,
-                                     double dropout, const OptionalTensor& seed, const OptionalTensor& score_weight) {
+                                     double dropout, const OptionalTensor& seed, const OptionalTensor& score_weight,
+                                     const OptionalTensor& first_positions) {
   return kernel(gradient, query, key, value, parameters, {output, shift, mass}, mechanism,
                 {bias_wanted, energy_bias_wanted, centers_wanted},
                 {scale, mask, window, sub_heads, key_lengths, ranges, bias, energy_bias, alibi, centers, sigma, dropout,
-                 seed, score_weight});
+                 seed, score_weight, false, first_positions});
 }
 
 template <at::Tensor (*kernel)(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,

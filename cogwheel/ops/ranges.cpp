@@ -46,18 +46,22 @@ c10::SymInt batch_of(const at::Tensor& centers, const std::optional<at::Tensor>&
 }
 
 at::Tensor local_ranges_cpu(const at::Tensor& centers_, c10::SymInt key_count, double radius, bool causal,
-                            c10::SymInt causal_diagonal, const std::optional<at::Tensor>& key_lengths) {
+                            c10::SymInt causal_diagonal, const std::optional<at::Tensor>& key_lengths,
+                            const std::optional<at::Tensor>& first_positions) {
   const std::int64_t keys = key_count.expect_int(), diagonal = causal_diagonal.expect_int();
   const std::int64_t heads = centers_.size(1), queries = centers_.size(2);
   const std::int64_t batch = key_lengths ? key_lengths->size(0) : centers_.size(0);
   const at::Tensor centers = centers_.to(at::kDouble).expand({batch, heads, queries}).contiguous();
   const at::Tensor ranges = at::empty({batch, heads, queries, 2}, centers.options().dtype(at::kLong));
   const at::Tensor lengths = key_lengths ? key_lengths->contiguous() : at::Tensor();
+  const at::Tensor positions = first_positions ? first_positions->contiguous() : at::Tensor();
   const auto* center = centers.const_data_ptr<double>();
   auto* range = ranges.mutable_data_ptr<std::int64_t>();
   for (std::int64_t row = 0; row < batch * heads * queries; ++row) {
     std::int64_t most = key_lengths ? lengths.const_data_ptr<std::int64_t>()[row / (heads * queries)] : keys;
-    if (causal) most = std::clamp<std::int64_t>(row % queries + diagonal + 1, 0, most);
+    const std::int64_t first =
+        first_positions ? positions.const_data_ptr<std::int64_t>()[row / (heads * queries)] : diagonal;
+    if (causal) most = std::clamp<std::int64_t>(row % queries + first + 1, 0, most);
     // Written so that NaN gives nothing. Bounded before the conversion: a far center is no integer.
     const double begin = std::ceil(center[row] - radius), end = std::floor(center[row] + radius) + 1;
     const auto limit = static_cast<double>(most);
@@ -69,7 +73,7 @@ at::Tensor local_ranges_cpu(const at::Tensor& centers_, c10::SymInt key_count, d
 }
 
 at::Tensor local_ranges_meta(const at::Tensor& centers, c10::SymInt, double, bool, c10::SymInt,
-                             const std::optional<at::Tensor>& key_lengths) {
+                             const std::optional<at::Tensor>& key_lengths, const std::optional<at::Tensor>&) {
   return at::empty_symint({batch_of(centers, key_lengths), centers.sym_size(1), centers.sym_size(2), 2},
                           centers.options().dtype(at::kLong));
 }
@@ -83,17 +87,18 @@ at::Tensor packed_ranges(const at::Tensor& cu_seqlens, c10::SymInt length, bool 
 }
 
 at::Tensor local_ranges(const at::Tensor& centers, c10::SymInt keys, double radius, bool causal, c10::SymInt diagonal,
-                        const std::optional<at::Tensor>& key_lengths) {
+                        const std::optional<at::Tensor>& key_lengths,
+                        const std::optional<at::Tensor>& first_positions) {
   static const auto handle =
       c10::Dispatcher::singleton().findSchemaOrThrow("cogwheel::local_ranges", "").typed<decltype(local_ranges)>();
-  return handle.call(centers, std::move(keys), radius, causal, std::move(diagonal), key_lengths);
+  return handle.call(centers, std::move(keys), radius, causal, std::move(diagonal), key_lengths, first_positions);
 }
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
   library.def("packed_ranges(Tensor cu_seqlens, SymInt length, bool causal, int window) -> Tensor");
   library.def(
-      "local_ranges(Tensor centers, SymInt keys, float radius, bool causal, SymInt diagonal, Tensor? key_lengths) -> "
-      "Tensor");
+      "local_ranges(Tensor centers, SymInt keys, float radius, bool causal, SymInt diagonal, Tensor? key_lengths, "
+      "Tensor? first_positions=None) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {

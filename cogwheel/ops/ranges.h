@@ -12,10 +12,12 @@ namespace cogwheel {
 at::Tensor packed_ranges(const at::Tensor& cu_seqlens, c10::SymInt length, bool causal, std::int64_t window);
 
 // Dispatches cogwheel::local_ranges: keys [center − radius, center + radius] of `keys`, cut at the length of the batch
-// entry, and at the diagonal where causal: query i sees keys j ≤ i + diagonal.
+// entry, and at the diagonal where causal: query i sees keys j ≤ i + diagonal, or of batch entry b, where given,
+// j ≤ i + first_positions[b].
 // centers [b, h, N] of any floating-point type → [b or B, h, N, 2] int64. A center of NaN sees nothing.
 // Luong, Pham, Manning, "Effective Approaches to Attention-based Neural Machine Translation" (2015), section 3.2.
 at::Tensor local_ranges(const at::Tensor& centers, c10::SymInt keys, double radius, bool causal, c10::SymInt diagonal,
-                        const std::optional<at::Tensor>& key_lengths);
+                        const std::optional<at::Tensor>& key_lengths,
+                        const std::optional<at::Tensor>& first_positions = {});
 
 }  // namespace cogwheel

@@ -18,9 +18,11 @@ from cogwheel.functional import (
     attention_weights,
     scaled_dot_product_attention,
 )
+from cogwheel.key_value_cache import KeyValueCache
 
 __all__ = [
     "AttentionStatistics",
+    "KeyValueCache",
     "attention",
     "attention_statistics",
     "attention_weights",

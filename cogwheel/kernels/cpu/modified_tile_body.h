@@ -89,7 +89,9 @@ void modify_tile(const PairwiseProblem<T>& problem, bool has_energy, const TileP
     if (modifiers.alibi) {
       T* to = has_energy ? energy_bias : scores;
       const double slope = modifiers.alibi[place.output_head];
-      const std::int64_t origin = place.query + row + modifiers.alibi_diagonal - place.first_key;
+      const std::int64_t* positions = problem.visibility.first_positions;
+      const std::int64_t diagonal = positions ? positions[place.batch] : modifiers.alibi_diagonal;
+      const std::int64_t origin = place.query + row + diagonal - place.first_key;
       for (std::int64_t x = place.first; x < end; ++x)
         to[x] -= static_cast<T>(slope * static_cast<double>(std::abs(origin - x)));
     }

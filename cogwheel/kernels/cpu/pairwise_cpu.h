@@ -2,6 +2,7 @@
 #pragma once
 #include "cogwheel/kernels/cpu/mixture_statistics.h"
 #include "cogwheel/kernels/cpu/pairwise_backward.h"
+#include "cogwheel/kernels/cpu/pairwise_decode.h"
 #include "cogwheel/kernels/cpu/pairwise_forward.h"
 
 namespace cogwheel::HWY_NAMESPACE {
@@ -9,7 +10,10 @@ namespace cogwheel::HWY_NAMESPACE {
 template <class Map, class T>
 requires RowMap<Map, Vector<T>>
 void pairwise_forward(const PairwiseForward<T>& problem, const Executor& executor) {
-  ForwardEngine<Map, T>(problem).run(executor);
+  if (DecodeEngine<Map, T>::serves(problem))
+    DecodeEngine<Map, T>(problem).run(executor);
+  else
+    ForwardEngine<Map, T>(problem).run(executor);
 }
 
 template <class Map, class T>

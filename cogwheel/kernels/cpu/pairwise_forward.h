@@ -8,6 +8,7 @@ namespace cogwheel::HWY_NAMESPACE {
 
 template <class Map, class T>
 class ForwardEngine {
+ protected:  // the decode engine cuts the same arithmetic over the keys
   using V = Vector<T>;
   static constexpr bool has_energy = EnergyMap<Map, V>;
   // 32 register tiles of rows share 256 keys and values from the second-level cache.
@@ -54,7 +55,7 @@ class ForwardEngine {
       run_by_block(executor, blocks);
   }
 
- private:
+ protected:
   void run_by_head(const Executor& executor, std::int64_t blocks) const {
     executor.run(shape_.batch * shape_.value_heads, [&](std::int64_t index, int) {
       const std::int64_t batch = index / shape_.value_heads, value_head = index % shape_.value_heads;
@@ -209,10 +210,7 @@ class ForwardEngine {
       x = panel_end;
     }
 
-    const auto span_of = [&](std::int64_t row) {
-      const KeyRange range = visibility.of(first_query + r + row);
-      return RowSpan{first, last, range.begin - first_key, std::min(range.end - first_key, last)};
-    };
+    const SpanOfRow span_of{visibility, first_query + r, first_key, first, last};
     T* shift = buffers.shift + r;
     if (modified_) {
       modify_tile(problem_, has_energy,

@@ -53,12 +53,21 @@ struct Rows {
   const T* row(std::int64_t index) const { return data + index * stride; }
 };
 
-// 4 rows × 4 columns of floats, transposed in registers.
-HWY_INLINE void transpose_4x4(const float* from, std::int64_t row_stride, float* to, std::int64_t to_stride) {
-  const hn::CappedTag<float, 4> d;
+// As many rows of floats as a vector has lanes × 4 columns, transposed in registers: each vector gathers blocks of four
+// columns from every fourth row, so that transposing 4 × 4 within the blocks leaves whole columns.
+HWY_INLINE void transpose_four_columns(const float* from, std::int64_t row_stride, float* to, std::int64_t to_stride) {
+  const hn::ScalableTag<float> d;
   const hn::Repartition<double, decltype(d)> pairs;
-  const auto a = hn::LoadU(d, from), b = hn::LoadU(d, from + row_stride);
-  const auto c = hn::LoadU(d, from + 2 * row_stride), e = hn::LoadU(d, from + 3 * row_stride);
+  const auto rows = [&](std::int64_t row) HWY_ATTR {
+    auto gathered = hn::LoadDup128(d, from + row * row_stride);
+#pragma GCC unroll 4
+    for (int block = 1; block < Vector<float>::lanes / 4; ++block) {
+      const auto later = hn::Not(hn::FirstN(d, static_cast<std::size_t>(4 * block)));
+      gathered = hn::IfThenElse(later, hn::LoadDup128(d, from + (row + 4 * block) * row_stride), gathered);
+    }
+    return gathered;
+  };
+  const auto a = rows(0), b = rows(1), c = rows(2), e = rows(3);
   const auto ab_low = hn::BitCast(pairs, hn::InterleaveLower(d, a, b));
   const auto ab_high = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
   const auto ce_low = hn::BitCast(pairs, hn::InterleaveLower(d, c, e));
@@ -75,11 +84,11 @@ void pack_transposed(const Rows<T>& rows, std::int64_t count, std::int64_t width
   if (count < panel_keys) std::fill_n(panel, width * panel_keys, T(0));
   std::int64_t done_rows = 0, done_columns = 0;
   if constexpr (std::is_same_v<T, float>) {
-    done_rows = count / 4 * 4;
+    done_rows = count / Vector<float>::lanes * Vector<float>::lanes;
     done_columns = width / 4 * 4;
-    for (std::int64_t r = 0; r < done_rows; r += 4)
+    for (std::int64_t r = 0; r < done_rows; r += Vector<float>::lanes)
       for (std::int64_t d = 0; d < done_columns; d += 4)
-        transpose_4x4(rows.row(r) + d, rows.stride, panel + d * panel_keys + r, panel_keys);
+        transpose_four_columns(rows.row(r) + d, rows.stride, panel + d * panel_keys + r, panel_keys);
   }
   for (std::int64_t r = 0; r < count; ++r)
     for (std::int64_t d = r < done_rows ? done_columns : 0; d < width; ++d) panel[d * panel_keys + r] = rows.row(r)[d];
@@ -212,6 +221,17 @@ bool any_non_finite(const Rows<T>& rows, std::int64_t count, std::int64_t width)
 // A tile's row of scores: columns [begin, end) are visible, vectors cover [first, last).
 struct RowSpan {
   std::int64_t first, last, begin, end;
+};
+
+// The spans of the rows of a group: queries from `first_query`, columns [first, last) of the keys from `first_key`.
+struct SpanOfRow {
+  const Visibility& visibility;
+  std::int64_t first_query, first_key, first, last;
+
+  RowSpan operator()(std::int64_t row) const {
+    const KeyRange range = visibility.of(first_query + row);
+    return {first, last, range.begin - first_key, std::min(range.end - first_key, last)};
+  }
 };
 
 // Calls body(x, visible): for every vector of the span, with the mask of its visible lanes. Where a bias may hide keys,

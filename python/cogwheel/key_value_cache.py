@@ -1,0 +1,164 @@
+"""Keys and values of the tokens so far, for decoding token by token."""
+
+import torch
+from torch import Tensor
+
+from cogwheel.functional import _keywords
+
+
+class KeyValueCache:
+    """Keys and values of the tokens so far, in memory that is taken once.
+
+        cache = cogwheel.KeyValueCache(batch=1, key_heads=8, capacity=4096, head_dim=64)
+        cache.append(prompt_key, prompt_value)  # [1, 8, N, 64]
+        out = cache.attend(prompt_query, "cog")  # [1, 8, N, 64], the causal pass over the prompt
+        cache.append(key, value)  # of the next token, [1, 8, 1, 64]
+        out = cache.attend(query, "cog")  # [1, 8, 1, 64]: that token over all that it sees
+
+    What ``attend`` gives equals the rows of :func:`cogwheel.attention` over the whole text with ``causal=True``, for
+    every mechanism but those of level ``dense`` or ``layer``. Entries of a batch may differ in length. Nothing that is
+    refused changes the cache. It holds numbers, no graph: gradients do not reach what was appended.
+
+    Args:
+        batch: entries, each with a length of its own.
+        key_heads: heads of the keys; a divisor of the query heads. For ``differential``, over any map, 2Hk.
+        capacity: tokens that an entry can have, at most. Memory that is not yet written to costs nothing.
+        head_dim: width of a key.
+        value_dim: width of a value; as ``head_dim`` unless given.
+        value_heads: heads of the values; as ``key_heads`` unless given. For ``differential`` Hk.
+        dtype: of queries, keys and values: float32, float64, bfloat16 or float16.
+
+    Raises:
+        ValueError: sizes below 1, or another dtype.
+    """
+
+    def __init__(
+        self,
+        batch: int,
+        key_heads: int,
+        capacity: int,
+        head_dim: int,
+        value_dim: int | None = None,
+        *,
+        value_heads: int | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        for name, size in (("value_heads", value_heads), ("value_dim", value_dim)):
+            if size is not None and size < 1:  # to the operator 0 means "as the keys"
+                raise ValueError(f"cache: {name}: expected 1 or more, got {size}")
+        self._tensors: tuple[Tensor, Tensor, Tensor] | None = torch.ops.cogwheel.make_cache(
+            batch, key_heads, value_heads or 0, capacity, head_dim, value_dim or 0, dtype
+        )
+
+    def _used(self, call: str) -> tuple[Tensor, Tensor, Tensor]:
+        if self._tensors is None:
+            raise ValueError(f"cache: {call}: expected a cache in use, got one that was freed")
+        return self._tensors
+
+    @property
+    def capacity(self) -> int:
+        """Tokens that an entry can have."""
+        return self._used("capacity")[0].shape[2]
+
+    @property
+    def lengths(self) -> Tensor:
+        """[B] int64, the tokens of each entry: a copy."""
+        return self._used("lengths")[2].clone()
+
+    @property
+    def key(self) -> Tensor:
+        """[B, Hk, longest length, D], a view; what lies beyond the length of an entry means nothing."""
+        key, _, lengths = self._used("key")
+        return key[:, :, : int(lengths.max())]
+
+    @property
+    def value(self) -> Tensor:
+        """[B, Hv, longest length, Dv], a view like ``key``."""
+        _, value, lengths = self._used("value")
+        return value[:, :, : int(lengths.max())]
+
+    def append(self, key: Tensor, value: Tensor, lengths: Tensor | None = None) -> None:
+        """Adds the same number of tokens to each entry, or as many as ``lengths`` says.
+
+        Args:
+            key: [B, Hk, N, D], in the dtype of the cache.
+            value: [B, Hv, N, Dv].
+            lengths: [B] int64: of entry b only the first lengths[b] of the N tokens count, the others are padding.
+
+        Raises:
+            ValueError: an entry would outgrow the capacity, or shapes or dtypes do not fit.
+        """
+        torch.ops.cogwheel.cache_append(*self._used("append"), key, value, lengths)
+
+    def attend(
+        self,
+        query: Tensor,
+        mechanism: str = "softmax",
+        *,
+        query_lengths: Tensor | None = None,
+        **options,
+    ) -> Tensor:
+        """Attention of the newest tokens, which were appended before, over all that they see.
+
+        Args:
+            query: [B, H, N, D], of the last N tokens of each entry.
+            mechanism: a name from :func:`cogwheel.mechanisms` whose level is ``operator``.
+            query_lengths: [B] int64: entry b has just query_lengths[b] queries, for its last tokens, in the first rows;
+                what the other rows give means nothing. As ``lengths`` of the ``append`` before.
+            **options: ``bias`` and ``energy_bias`` broadcast to [B, H, N, longest length]; ``window``, ``alibi`` and the
+                others, and the mechanism's own parameters, as in :func:`cogwheel.attention`. There is no ``causal``,
+                which a cache always is.
+
+        Returns:
+            [B, H, N, Dv].
+
+        Raises:
+            ValueError: more queries than tokens; a mechanism of which no row can be had alone; and as
+                :func:`cogwheel.attention`.
+            TypeError: a parameter that the mechanism does not have, or ``causal``.
+        """
+        key, value, lengths = self._used("attend")
+        if "causal" in options:
+            raise TypeError("cache: causal: expected none (a cache is causal), got one")
+        if query_lengths is None and query.dim() == 4:
+            query_lengths = torch.full_like(lengths, query.shape[2])
+        return torch.ops.cogwheel.cache_attend(
+            query,
+            key,
+            value,
+            lengths,
+            lengths if query_lengths is None else query_lengths,
+            mechanism,
+            **_keywords("attention", mechanism, options),
+        )
+
+    def crop(self, lengths: int | Tensor) -> None:
+        """Forgets the newest tokens: each entry keeps its first ones.
+
+        Args:
+            lengths: how many, one number for all entries or [B] int64.
+
+        Raises:
+            ValueError: more than an entry has, or fewer than 0.
+        """
+        key, value, now = self._used("crop")
+        kept = torch.full_like(now, lengths) if isinstance(lengths, int) else lengths
+        torch.ops.cogwheel.cache_crop(key, value, now, kept)
+
+    def fork(self, entries: Tensor | list[int]) -> "KeyValueCache":
+        """A cache of its own with copies of the named entries, in that order: the beams that a search goes on with.
+
+        Args:
+            entries: [B'] int64, or a list; an entry may be named several times.
+
+        Raises:
+            ValueError: an entry that does not exist, or a cache that was freed.
+        """
+        tensors = self._used("fork")
+        forked = object.__new__(KeyValueCache)
+        forked._tensors = torch.ops.cogwheel.cache_fork(*tensors, torch.as_tensor(entries, dtype=torch.int64))
+        return forked
+
+    def free(self) -> None:
+        """Gives the memory back. Every call but this one raises from then on."""
+        self._tensors = None
