@@ -1,10 +1,14 @@
 #include "cogwheel/kernels/pairwise.h"
 
+#include <deque>
+#include <mutex>
+#include <shared_mutex>
 #include <span>
 #include <string>
 #include <type_traits>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/kernels/added_kernels.h"
 #include "cogwheel/kernels/cpu/pair_product.h"
 #include "cogwheel/kernels/isa.h"
 #include "cogwheel/kernels/pairwise_table.h"  // generated from mechanisms.def
@@ -20,6 +24,28 @@ std::span<const PairwiseTableRow<T>> table() {
     return pairwise_double_table();
 }
 
+// Kernels that were compiled while the program runs. Elements of a deque never move.
+struct AddedKernels {
+  struct Entry {
+    std::string mechanism, isa;
+    PairwiseKernel<float> of_float;
+    PairwiseKernel<double> of_double;
+  };
+  std::shared_mutex access;
+  std::deque<Entry> entries;
+
+  const Entry* find(std::string_view mechanism, std::string_view isa) const {
+    for (const Entry& entry : entries)
+      if (entry.mechanism == mechanism && entry.isa == isa) return &entry;
+    return nullptr;
+  }
+};
+
+AddedKernels& added_kernels() {
+  static AddedKernels kernels;
+  return kernels;
+}
+
 template <class T>
 void list_rows(std::string_view dtype, std::string_view how, std::vector<KernelEntry>& entries) {
   const std::string_view chosen = chosen_isa();
@@ -30,6 +56,10 @@ void list_rows(std::string_view dtype, std::string_view how, std::vector<KernelE
         row.isa != chosen ? (supported ? "a better one is chosen" : "this machine lacks the instructions") : how;
     entries.push_back({row.mechanism, "cpu", row.isa, dtype, row.isa == chosen, std::string(reason)});
   }
+  const std::shared_lock lock(added_kernels().access);
+  for (const auto& entry : added_kernels().entries)
+    entries.push_back({entry.mechanism, "cpu", entry.isa, dtype, entry.isa == chosen,
+                       entry.isa == chosen ? how : "compiled for another choice of instructions"});
 }
 
 }  // namespace
@@ -39,12 +69,28 @@ PairwiseKernel<T> pairwise_kernel(std::string_view mechanism) {
   const std::string_view isa = chosen_isa();
   for (const auto& row : table<T>())
     if (row.mechanism == mechanism && row.isa == isa) return *row.kernel;
+  {
+    const std::shared_lock lock(added_kernels().access);
+    if (const auto* added = added_kernels().find(mechanism, isa)) {
+      if constexpr (std::is_same_v<T, float>)
+        return added->of_float;
+      else
+        return added->of_double;
+    }
+  }
   throw UsageError("no kernel for mechanism " + std::string(mechanism) + " on cpu, " + std::string(isa) + ", " +
                    (std::is_same_v<T, float> ? "float32" : "float64"));
 }
 
 template PairwiseKernel<float> pairwise_kernel<float>(std::string_view);
 template PairwiseKernel<double> pairwise_kernel<double>(std::string_view);
+
+void add_pairwise_kernels(std::string_view mechanism, std::string_view isa, const PairwiseKernel<float>& of_float,
+                          const PairwiseKernel<double>& of_double) {
+  const std::unique_lock lock(added_kernels().access);
+  if (added_kernels().find(mechanism, isa) == nullptr)
+    added_kernels().entries.push_back({std::string(mechanism), std::string(isa), of_float, of_double});
+}
 
 std::vector<KernelEntry> available_kernels() {
   std::vector<KernelEntry> entries;

@@ -1,11 +1,15 @@
 #include "cogwheel/mechanisms/catalogue.h"
 
+#include <algorithm>
+#include <atomic>
 #include <deque>
+#include <mutex>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/mechanisms/all_mechanisms.h"  // generated from mechanisms.def
 #include "cogwheel/mechanisms/form.h"
+#include "cogwheel/mechanisms/scalar_map.h"
 
 namespace cogwheel {
 namespace {
@@ -36,33 +40,88 @@ constexpr bool reads_scores() {
 
 constexpr std::string_view plain_member = "softmax";  // over which a form has no name but its own
 
+template <class Map>
+constexpr ScalarMap scalar_of = scalar_map<Map>();
+
+// Room that is set aside, so that entries never move: for so many maps of users and the forms over them.
+constexpr std::size_t most_added = 2000;
+
 class Catalogue {
  public:
   Catalogue() {
     std::vector<Mechanism> members;
-    std::vector<Form> forms;
     std::vector<Mechanism> dense;
 #define ROW_MAP(identifier, Map)      \
   entries_.push_back(row_map<Map>()); \
   if constexpr (reads_scores<Map>()) members.push_back(entries_.back());
-#define FORM(identifier, Type) forms.push_back(Type::form);
+#define FORM(identifier, Type) forms_.push_back(Type::form);
 #define DENSE(identifier, Type) dense.push_back(dense_form<Type>());
 #include "cogwheel/mechanisms/mechanisms.def"
 #undef ROW_MAP
 #undef FORM
 #undef DENSE
-    for (const Form& form : forms)
+    for (const Form& form : forms_)
       for (const Mechanism& member : members)
         if (member.member == plain_member) entries_.push_back(compose(form, member));
     entries_.insert(entries_.end(), dense.begin(), dense.end());
     base_ = entries_.size();
-    for (const Form& form : forms)
+    for (const Form& form : forms_)
       for (const Mechanism& member : members)
         if (member.member != plain_member) entries_.push_back(compose(form, member));
+    built_in_ = entries_.size();
+    entries_.reserve(built_in_ + most_added * (1 + forms_.size()));
+    first_ = entries_.data();
+    count_.store(built_in_, std::memory_order_release);
   }
 
-  std::span<const Mechanism> all() const { return entries_; }
+  std::span<const Mechanism> all() const { return {first_, count_.load(std::memory_order_acquire)}; }
   std::span<const Mechanism> base() const { return all().first(base_); }
+  std::span<const Mechanism> added() const { return all().subspan(built_in_); }
+
+  const Mechanism& add(const AddedMap& map) {
+    const std::scoped_lock lock(adding_);
+    if (const Mechanism* same = same_or_free(map.description.name, map.definition)) return *same;
+    if (entries_.size() + 1 + forms_.size() > entries_.capacity())
+      throw Error(expected_got("mechanisms", "at most " + std::to_string(most_added) + " of one's own", "one more"));
+    const std::size_t at = entries_.size();
+    entries_.push_back({.kind = MechanismKind::row_map,
+                        .description = kept(map.description),
+                        .form = {},
+                        .member = {},
+                        .has_energy = map.has_energy,
+                        .operator_name = {},
+                        .parameter_defaults = keep(map.parameter_defaults),
+                        .parameter_initial = keep(map.parameter_initial),
+                        .scalar = &scalars_.emplace_back(*map.scalar),
+                        .definition = keep(std::string(map.definition))});
+    Mechanism& entry = entries_.back();
+    entry.member = entry.operator_name = entry.description.name;
+    for (const Form& form : forms_) entries_.push_back(compose(form, entries_[at]));
+    count_.store(entries_.size(), std::memory_order_release);
+    return entries_[at];
+  }
+
+  // The entry of the same definition, none where the name is free; throws where it is taken.
+  const Mechanism* same_or_free(std::string_view name, std::string_view definition) const {
+    const auto entries = all();
+    const auto find = [&](std::string_view wanted) {
+      const auto found = std::find_if(entries.begin(), entries.end(),
+                                      [&](const Mechanism& m) { return m.description.name == wanted; });
+      return found == entries.end() ? nullptr : &*found;
+    };
+    if (const Mechanism* there = find(name)) {
+      if (there->kind == MechanismKind::row_map && !definition.empty() && there->definition == definition) return there;
+      throw UsageError(expected_got(
+          "mechanism", "a name that is not taken",
+          std::string(name) + ", which " +
+              (there->definition.empty() ? "is built in" : "is defined already: " + std::string(there->definition))));
+    }
+    for (const Form& form : forms_)
+      if (const std::string composed = std::string(form.name).append("_").append(name); find(composed) != nullptr)
+        throw UsageError(expected_got("mechanism", "a name that is not taken, also not with a form before it",
+                                      std::string(name) + ": " + composed + " is another"));
+    return nullptr;
+  }
 
  private:
   template <class Map>
@@ -74,7 +133,8 @@ class Catalogue {
             .has_energy = EnergyMap<Map, double>,
             .operator_name = Map::description.name,
             .parameter_defaults = defaults_of<Map>(),
-            .parameter_initial = initial_of<Map>()};
+            .parameter_initial = initial_of<Map>(),
+            .scalar = &scalar_of<Map>};
   }
 
   template <class Type>
@@ -132,14 +192,32 @@ class Catalogue {
   }
 
   std::string_view keep(std::string text) { return texts_.emplace_back(std::move(text)); }
+  std::span<const double> keep(std::span<const double> numbers) {
+    return numbers_.emplace_back(numbers.begin(), numbers.end());
+  }
+  Description kept(Description description) {
+    for (auto* text :
+         {&description.name, &description.title, &description.family, &description.level, &description.parameters,
+          &description.formula, &description.range, &description.citation, &description.score})
+      *text = keep(std::string(*text));
+    return description;
+  }
 
-  std::deque<std::string> texts_;  // what descriptions point to; a deque never moves its elements
+  // What descriptions and entries point to; a deque never moves its elements.
+  std::deque<std::string> texts_;
+  std::deque<std::vector<double>> numbers_;
+  std::deque<ScalarMap> scalars_;
+  std::vector<Form> forms_;
   std::vector<Mechanism> entries_;
-  std::size_t base_ = 0;
+  std::size_t base_ = 0, built_in_ = 0;
+
+  std::mutex adding_;
+  const Mechanism* first_ = nullptr;    // of entries_, for those who read while one is added
+  std::atomic<std::size_t> count_ = 0;  // of entries that are complete
 };
 
-const Catalogue& catalogue() {
-  static const Catalogue instance;
+Catalogue& catalogue() {
+  static Catalogue instance;
   return instance;
 }
 
@@ -153,9 +231,26 @@ std::vector<std::string> names_of(std::span<const Mechanism> entries) {
 
 std::span<const Mechanism> mechanisms() { return catalogue().base(); }
 
-std::vector<std::string> mechanism_names() { return names_of(mechanisms()); }
+std::vector<std::string> mechanism_names() {
+  std::vector<std::string> names = names_of(mechanisms());
+  for (const Mechanism* added : added_mechanisms()) names.emplace_back(added->description.name);
+  return names;
+}
 
 std::span<const Mechanism> all_mechanisms() { return catalogue().all(); }
+
+const Mechanism& add_mechanism(const AddedMap& map) { return catalogue().add(map); }
+
+bool is_added(std::string_view name, std::string_view definition) {
+  return catalogue().same_or_free(name, definition) != nullptr;
+}
+
+std::vector<const Mechanism*> added_mechanisms() {
+  std::vector<const Mechanism*> maps;
+  for (const Mechanism& mechanism : catalogue().added())
+    if (mechanism.kind == MechanismKind::row_map) maps.push_back(&mechanism);
+  return maps;
+}
 
 const Mechanism& find_mechanism(std::string_view name, std::string_view what) {
   for (const auto& mechanism : all_mechanisms())

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "cogwheel/core/error.h"
 
@@ -83,6 +86,82 @@ TEST(Catalogue, UnknownNamesGetTheNearest) {
   } catch (const UsageError& error) {
     EXPECT_NE(std::string(error.what()).find("expected symmetric_cog"), std::string::npos) << error.what();
   }
+}
+
+// A map of a user, as far as the catalogue sees it.
+AddedMap added_map(std::string_view name, std::string_view definition) {
+  static constexpr double defaults[] = {0.5};
+  return {.description = {.name = name,
+                          .title = "Mine",
+                          .family = "pairwise",
+                          .level = "operator",
+                          .parameters = "tau",
+                          .formula = "exp(tau s) / Σ exp(tau s)",
+                          .range = "weights in [0, 1]",
+                          .citation = "a user"},
+          .has_energy = true,
+          .parameter_defaults = defaults,
+          .parameter_initial = defaults,
+          .scalar = find_mechanism("softmax").scalar,
+          .definition = definition};
+}
+
+TEST(Catalogue, WhatUsersAddStandsThereWithEveryForm) {
+  const std::size_t before = all_mechanisms().size();
+  const Mechanism* softmax = &find_mechanism("softmax");
+  std::string name = "mine";
+  const Mechanism& mine = add_mechanism(added_map(name, "mine: one"));
+  name = "gone";  // texts are copied
+  EXPECT_EQ(mine.description.name, "mine");
+  EXPECT_EQ(&find_mechanism("mine"), &mine);
+  EXPECT_EQ(&find_mechanism("softmax"), softmax);
+  EXPECT_EQ(mine.member, "mine");
+  EXPECT_EQ(mine.parameter_defaults[0], 0.5);
+  const Mechanism& difference = find_mechanism("differential_mine");
+  EXPECT_EQ(difference.member, "mine");
+  EXPECT_EQ(difference.description.parameters, "tau, lam");
+  EXPECT_TRUE(find_mechanism("symmetric_mine").ties_keys);
+  EXPECT_EQ(all_mechanisms().size(), before + 5);
+  EXPECT_EQ(mechanism_names().back(), "mine");
+
+  EXPECT_TRUE(is_added("mine", "mine: one"));
+  EXPECT_EQ(&add_mechanism(added_map("mine", "mine: one")), &mine);
+  EXPECT_EQ(all_mechanisms().size(), before + 5);
+}
+
+TEST(Catalogue, TakenNamesAreRefused) {
+  add_mechanism(added_map("taken", "taken: one"));
+  const auto refusal = [](std::string_view name) -> std::string {
+    try {
+      add_mechanism(added_map(name, "another"));
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(refusal("cog").find("got cog, which is built in"), std::string::npos) << refusal("cog");
+  EXPECT_NE(refusal("taken").find("which is defined already: taken: one"), std::string::npos) << refusal("taken");
+  EXPECT_NE(refusal("differential_taken"), "");
+  EXPECT_FALSE(is_added("free", "free: one"));
+  // differential_symmetric over x is symmetric_x's difference too.
+  add_mechanism(added_map("x", "x: one"));
+  EXPECT_NE(refusal("symmetric_x"), "");
+}
+
+TEST(Catalogue, ThreadsMayAddAndReadAtOnce) {
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread)
+    threads.emplace_back([thread] {
+      for (int i = 0; i < 50; ++i) {
+        // Every name comes from two threads.
+        const std::string name = "thread_" + std::to_string(thread / 2) + "_" + std::to_string(i);
+        const Mechanism& added = add_mechanism(added_map(name, name));
+        EXPECT_EQ(&find_mechanism(name), &added);
+        for (const Mechanism& mechanism : all_mechanisms()) ASSERT_FALSE(mechanism.description.name.empty());
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(find_mechanism("centered_thread_1_49").member, "thread_1_49");
 }
 
 }  // namespace

@@ -1,0 +1,13 @@
+// Kernels of row maps that users bring: compiled while the program runs, found by pairwise_kernel like any other.
+#pragma once
+#include <string_view>
+
+#include "cogwheel/kernels/pairwise.h"
+
+namespace cogwheel {
+
+// Any thread may call. The first kernels of a name and an instruction set stay.
+void add_pairwise_kernels(std::string_view mechanism, std::string_view isa, const PairwiseKernel<float>& of_float,
+                          const PairwiseKernel<double>& of_double);
+
+}  // namespace cogwheel
