@@ -35,6 +35,14 @@ TORCH_LIBRARY(cogwheel, library) {
                   .c_str(),
               UnbundledOptions<at::Tensor, at::Tensor, at::Tensor, bool>::call<attention_statistics>);
   library.def("mechanisms() -> str", operators::mechanisms);
+  // A user's own mechanism; "" where n or the energy is not given. Each gives the name.
+  library.def(
+      "define_mechanism(str name, str f, str g, str n, str energy, str[] parameter_names, float[] parameter_values) -> "
+      "str",
+      operators::define_mechanism);
+  library.def("define_mechanism_line(str line) -> str", operators::define_mechanism_line);
+  library.def("load_mechanism(str path) -> str", operators::load_mechanism);
+  library.def("mechanism_card(str name) -> str", operators::mechanism_card);
   // A library may load beside another torch than its own and go wrong later; Python compares.
   library.def("built_for_torch() -> str", [] { return std::string(TORCH_VERSION); });
   library.def(pairwise_schema);
@@ -96,7 +104,8 @@ std::string operators::mechanisms() {
                          {"parameters", parameter_names(mechanism)},
                          {"formula", d.formula},
                          {"range", d.range},
-                         {"citation", d.citation}});
+                         {"citation", d.citation},
+                         {"definition", or_null(mechanism.definition)}});
   }
   return catalogue.dump();
 }

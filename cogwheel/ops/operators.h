@@ -28,4 +28,13 @@ at::Tensor cache_attend(const at::Tensor& query, const at::Tensor& key, const at
 // The catalogue as JSON.
 std::string mechanisms();
 
+// A user's own mechanism (cogwheel/authoring); what is "" is not given. Each gives the name.
+std::string define_mechanism(c10::string_view name, c10::string_view f, c10::string_view g, c10::string_view n,
+                             c10::string_view energy, const std::vector<std::string>& parameter_names,
+                             at::ArrayRef<double> parameter_values);
+std::string define_mechanism_line(c10::string_view line);  // as --define takes it
+std::string load_mechanism(c10::string_view path);
+// The numerics card as JSON.
+std::string mechanism_card(c10::string_view name);
+
 }  // namespace cogwheel::operators

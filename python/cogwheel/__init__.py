@@ -10,6 +10,7 @@ The operators themselves are in ``torch.ops.cogwheel``.
 """
 
 from cogwheel import _library  # noqa: F401  loads the operators first: what follows asks them for the catalogue
+from cogwheel.authoring import load_mechanism, mechanism, numerics_card
 from cogwheel.catalogue import mechanisms
 from cogwheel.functional import (
     AttentionStatistics,
@@ -26,7 +27,10 @@ __all__ = [
     "attention",
     "attention_statistics",
     "attention_weights",
+    "load_mechanism",
+    "mechanism",
     "mechanisms",
+    "numerics_card",
     "scaled_dot_product_attention",
 ]
 __version__ = "0.1.0"

@@ -6,14 +6,29 @@ from typing import Any
 
 import torch
 
-_CATALOGUE: list[dict[str, Any]] = json.loads(torch.ops.cogwheel.mechanisms())
+_CATALOGUE: list[dict[str, Any]] = []
 
 # Names of a mechanism's own arguments, by mechanism.
-PARAMETERS: dict[str, tuple[str, ...]] = {entry["name"]: tuple(entry["parameters"]) for entry in _CATALOGUE}
+PARAMETERS: dict[str, tuple[str, ...]] = {}
+
+
+def refresh() -> None:
+    """Reads the catalogue: at import, and after a mechanism was brought."""
+    _CATALOGUE[:] = json.loads(torch.ops.cogwheel.mechanisms())
+    PARAMETERS.update({entry["name"]: tuple(entry["parameters"]) for entry in _CATALOGUE})
+
+
+def entry(name: str) -> dict[str, Any]:
+    """The catalogue's entry of that name."""
+    return copy.deepcopy(next(entry for entry in _CATALOGUE if entry["name"] == name))
+
+
+refresh()
 
 
 def mechanisms() -> list[dict[str, Any]]:
-    """Every mechanism, in the order of the catalogue: row maps, forms over softmax, then forms over other row maps.
+    """Every mechanism, in the order of the catalogue: row maps, forms over softmax, forms over other row maps, then
+    those that users brought.
 
     A form, such as ``differential``, combines with every row map that reads its scores; its own name means softmax,
     ``differential_cog`` the same form over Cog.
@@ -31,5 +46,6 @@ def mechanisms() -> list[dict[str, Any]]:
     - ``formula``: of the weights, with s the scaled score
     - ``range``: of one weight, and of a row's sum
     - ``citation``: the paper
+    - ``definition``: of what a user brought, the line or the file; None for what is built in
     """
     return copy.deepcopy(_CATALOGUE)

@@ -1,0 +1,219 @@
+#include "cogwheel/authoring/authoring.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <regex>
+#include <sstream>
+
+#include "cogwheel/authoring/compiler.h"
+#include "cogwheel/authoring/header_text.h"
+#include "cogwheel/authoring/headers.h"
+#include "cogwheel/authoring/module.h"
+#include "cogwheel/authoring/module_cache.h"
+#include "cogwheel/authoring/slopes_check.h"
+#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/sha256.h"
+#include "cogwheel/kernels/added_kernels.h"
+#include "cogwheel/kernels/isa.h"
+
+namespace cogwheel {
+namespace fs = std::filesystem;
+namespace {
+
+// As the kernels of the library are compiled.
+const std::vector<std::string>& flags() {
+  static const std::vector<std::string> words{
+      "-std=c++20",          "-O3", "-DNDEBUG",           "-fPIC", "-shared", "-ffp-contract=off",
+      "-DHWY_SHARED_DEFINE", "-w",  "-fvisibility=hidden"};
+  return words;
+}
+
+std::string highway_target(std::string_view isa) {
+  if (isa == "avx512") return "HWY_AVX3";
+  if (isa == "avx2") return "HWY_AVX2";
+  if (isa == "neon") return "HWY_NEON";
+  return "HWY_EMU128";
+}
+
+// What is compiled: a header, which lies in `path` or, where that is empty, is written there.
+struct Source {
+  std::string name;        // as messages call it
+  std::string map;         // the struct
+  std::string text;        // of the header
+  fs::path path;           // of a user's file
+  std::string definition;  // as the catalogue keeps it
+};
+
+std::string translation_unit(const Source& source, const fs::path& header, std::string_view isa,
+                             const std::string& stamp) {
+  std::ostringstream unit;
+  unit << "#define COGWHEEL_HWY_TARGET " << highway_target(isa) << "\n"
+       << "#define COGWHEEL_MODULE_STAMP \"" << stamp << "\"\n"
+       << "#include \"cogwheel/kernels/cpu/isa_begin.h\"\n"
+       << "#include \"cogwheel/authoring/module.h\"\n"
+       << "#include \"" << header.string() << "\"\n"
+       << "namespace cogwheel { using AuthoredMap = " << source.map << "; }\n"
+       << "#include \"cogwheel/authoring/module_body.h\"\n"
+       << "#include \"cogwheel/kernels/cpu/isa_end.h\"\n";
+  return unit.str();
+}
+
+class EndOfProgress {
+ public:
+  EndOfProgress(const CompileProgress& progress, const std::string& name) : progress_(progress), name_(name) {
+    if (progress_.begin) progress_.begin(name_);
+  }
+  EndOfProgress(const EndOfProgress&) = delete;
+  EndOfProgress& operator=(const EndOfProgress&) = delete;
+  ~EndOfProgress() {
+    if (progress_.end) progress_.end(name_);
+  }
+
+ private:
+  const CompileProgress& progress_;
+  std::string name_;
+};
+
+void compile(const Source& source, const Compiler& compiler, const fs::path& headers, std::string_view isa,
+             const std::string& stamp, const fs::path& folder, const fs::path& target) {
+  const fs::path header = source.path.empty() ? folder / (source.name + ".h") : source.path;
+  if (source.path.empty()) write_file(header, source.text);
+  const fs::path unit = folder / "module.cpp";
+  write_file(unit, translation_unit(source, header, isa, stamp));
+  std::vector<std::string> command = compiler.command;
+  command.insert(command.end(), flags().begin(), flags().end());
+  command.insert(command.end(), {"-I" + headers.string(), "-o", target.string(), unit.string()});
+  // Products and workspaces are those of the library that loads the module. A program that has Cogwheel built in
+  // exports them itself (-rdynamic).
+  const fs::path library = own_library();
+  if (library.filename().string().find(".so") != std::string::npos) command.push_back(library.string());
+  const Finished finished = run_program(command);
+  if (finished.status != 0) throw UsageError(first_error(finished.output, header, source.text));
+}
+
+using Fill = void (*)(MechanismModule*);
+
+MechanismModule open_module(const fs::path& path, const std::string& stamp) {
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw Error(expected_got(path.string(), "a module that loads", ::dlerror()));
+  const auto* found = static_cast<const char*>(::dlsym(library, module_stamp_symbol));
+  const auto fill = reinterpret_cast<Fill>(::dlsym(library, module_symbol));
+  if (found == nullptr || fill == nullptr || stamp != found) {
+    ::dlclose(library);
+    throw Error(expected_got(path.string(), "a module for " + stamp, found == nullptr ? "none" : found));
+  }
+  MechanismModule module{};
+  fill(&module);  // never closed: the catalogue points into it
+  return module;
+}
+
+const Mechanism& bring(const Source& source, const CompileProgress& progress) {
+  // One at a time in a process; among processes the cache sees to that.
+  static std::mutex bringing;
+  const std::scoped_lock lock(bringing);
+  const std::string isa(chosen_isa());
+  const auto has_kernel = [&] {
+    const auto kernels = available_kernels();
+    return std::any_of(kernels.begin(), kernels.end(),
+                       [&](const KernelEntry& kernel) { return kernel.mechanism == source.name && kernel.isa == isa; });
+  };
+  if (is_added(source.name, source.definition) && has_kernel()) return find_mechanism(source.name);
+
+  const Compiler compiler = find_compiler();
+  const std::string stamp = "Cogwheel " COGWHEEL_VERSION ", headers " + header_fingerprint() + ", " + isa;
+  std::string decides = source.map + "\n" + source.text + "\n" + stamp + "\n" + compiler.identity + "\n";
+  for (const std::string& flag : flags()) decides += flag + " ";
+  decides += own_library().string();
+  const fs::path path = cached_module(sha256(decides), [&](const fs::path& folder, const fs::path& target) {
+    const fs::path headers = header_folder();
+    const EndOfProgress shown(progress, source.name);
+    compile(source, compiler, headers, isa, stamp, folder, target);
+  });
+  const MechanismModule module = open_module(path, stamp);
+  if (module.description.name != source.name)
+    throw UsageError(expected_got(source.path.string(), "a description.name as the file is called, " + source.name,
+                                  module.description.name));
+  check_slopes(source.name, module.scalar,
+               module.parameter_defaults.empty() ? module.parameter_initial : module.parameter_defaults);
+  add_pairwise_kernels(source.name, isa, module.of_float, module.of_double);
+  return add_mechanism({.description = module.description,
+                        .has_energy = module.has_energy,
+                        .parameter_defaults = module.parameter_defaults,
+                        .parameter_initial = module.parameter_initial,
+                        .scalar = &module.scalar,
+                        .definition = source.definition});
+}
+
+// A file is compiled from what was read of it, so what it includes of its own would go unseen.
+void check_includes(const fs::path& path, const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  static const std::regex own("^\\s*#\\s*include\\s*\"(?!cogwheel/)");
+  for (int number = 1; std::getline(lines, line); ++number)
+    if (std::regex_search(line, own))
+      throw UsageError(expected_got(path.string() + ":" + std::to_string(number),
+                                    "a mechanism in one file, with headers of cogwheel/ or in <>", line));
+}
+
+}  // namespace
+
+CompileProgress progress_on_terminal() {
+  if (::isatty(STDERR_FILENO) == 0) return {};
+  return {.begin = [](const std::string& name) { std::fprintf(stderr, "compiling %s (once) …", name.c_str()); },
+          .end = [](const std::string&) { std::fprintf(stderr, "\r\033[K"); }};
+}
+
+const Mechanism& define_mechanism(const MechanismDefinition& definition, const CompileProgress& progress) {
+  is_added(definition.name, definition.text);  // refuses before a compiler runs
+  return bring({.name = definition.name,
+                .map = struct_name(definition.name),
+                .text = header_of(definition),
+                .path = {},
+                .definition = definition.text},
+               progress);
+}
+
+const Mechanism& load_mechanism(const fs::path& header, const CompileProgress& progress) {
+  const std::string name = header.stem().string();
+  if (header.extension() != ".h")
+    throw UsageError(expected_got("mechanism file", "a header <name>.h", header.string()));
+  check_mechanism_name(name);
+  const std::string text = read_file(header);
+  const std::string definition = header.filename().string() + " sha256:" + sha256(text);
+  is_added(name, definition);
+  check_includes(header, text);
+  const std::string map = struct_name(name);
+  if (!std::regex_search(text, std::regex("struct\\s+" + map + "\\b")))
+    throw UsageError(expected_got(header.string(), "struct " + map + ", named as the file is", "none"));
+  // The text decides, not when or where it lies: what is compiled is what was read.
+  return bring({.name = name, .map = map, .text = text, .path = fs::absolute(header), .definition = definition},
+               progress);
+}
+
+std::string option_for(std::string_view definition) {
+  const std::size_t hash = definition.find(" sha256:");
+  if (hash != std::string_view::npos)
+    return "--mechanism-file " + std::string(definition.substr(0, hash)) + " (SHA-256 " +
+           std::string(definition.substr(hash + 8, 12)) + "…)";
+  return "--define '" + std::string(definition) + "'";
+}
+
+void require_mechanism(std::string_view name, std::string_view definition, std::string_view what) {
+  if (definition.empty()) return;
+  for (const Mechanism& mechanism : all_mechanisms()) {
+    if (mechanism.description.name != name) continue;
+    if (mechanism.definition == definition) return;
+    throw UsageError(expected_got(
+        what, definition, mechanism.definition.empty() ? "the built-in one of that name" : mechanism.definition));
+  }
+  throw UsageError(expected_got(what, std::string(name) + ", which " + option_for(definition) + " brings",
+                                "no such option: nothing is loaded unasked"));
+}
+
+}  // namespace cogwheel

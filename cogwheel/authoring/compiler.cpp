@@ -1,0 +1,173 @@
+#include "cogwheel/authoring/compiler.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+#include "cogwheel/core/error.h"
+
+namespace cogwheel {
+namespace fs = std::filesystem;
+namespace {
+
+std::vector<std::string> words_of(const char* text) {
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+// Where PATH has the program; empty where nowhere.
+std::string on_path(const std::string& program) {
+  if (program.find('/') != std::string::npos) return ::access(program.c_str(), X_OK) == 0 ? program : "";
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "/usr/bin:/bin" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
+    if (::access(candidate.c_str(), X_OK) == 0 && !fs::is_directory(candidate)) return candidate;
+  }
+  return "";
+}
+
+// The environment, with messages in English.
+std::vector<std::string> english_environment() {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    if (!std::string_view(*entry).starts_with("LC_ALL=") && !std::string_view(*entry).starts_with("LANGUAGE="))
+      environment.emplace_back(*entry);
+  environment.emplace_back("LC_ALL=C");
+  return environment;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+struct Diagnostic {
+  int line = 0;
+  std::string message;
+};
+
+// "<file>:12:5: error: message" at a place in the file, or a line of any other kind.
+Diagnostic read_place(std::string_view line, std::string_view file) {
+  if (!line.starts_with(file) || line.size() <= file.size() || line[file.size()] != ':') return {};
+  line.remove_prefix(file.size() + 1);
+  Diagnostic diagnostic;
+  const auto [end, problem] = std::from_chars(line.data(), line.data() + line.size(), diagnostic.line);
+  if (problem != std::errc()) return {};
+  const std::size_t message = line.find(": ");
+  diagnostic.message = message == std::string_view::npos ? "" : std::string(line.substr(message + 2));
+  return diagnostic;
+}
+
+std::string without_kind(std::string message) {
+  for (const std::string_view kind : {"fatal error: ", "error: ", "static assertion failed: ",
+                                      "static_assert failed due to requirement ", "static_assert failed "})
+    if (message.starts_with(kind)) message.erase(0, kind.size());
+  return message;
+}
+
+std::string source_line(const std::string& text, int number) {
+  std::istringstream lines(text);
+  std::string line;
+  for (int at = 0; at < number && std::getline(lines, line); ++at) {
+  }
+  const std::size_t begin = line.find_first_not_of(" \t");
+  return begin == std::string::npos ? "" : line.substr(begin);
+}
+
+}  // namespace
+
+Finished run_program(const std::vector<std::string>& command) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw Error(expected_got(command.front(), "a pipe", std::strerror(errno)));
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+  std::vector<std::string> words = command, environment = english_environment();
+  pid_t child = 0;
+  const int problem = ::posix_spawnp(&child, words.front().c_str(), &actions, nullptr, pointers(words).data(),
+                                     pointers(environment).data());
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  Finished finished{.status = -1, .output = {}};
+  if (problem == 0) {
+    char piece[4096];
+    for (ssize_t count; (count = ::read(ends[0], piece, sizeof piece)) != 0;) {
+      if (count < 0 && errno != EINTR) break;
+      if (count > 0) finished.output.append(piece, static_cast<std::size_t>(count));
+    }
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    finished.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  ::close(ends[0]);
+  if (problem != 0) throw Error(expected_got(command.front(), "a program that starts", std::strerror(problem)));
+  return finished;
+}
+
+Compiler find_compiler() {
+  std::vector<std::vector<std::string>> candidates;
+  const char* chosen = std::getenv("CXX");
+  if (chosen != nullptr && !words_of(chosen).empty())
+    candidates.push_back(words_of(chosen));
+  else
+    candidates = {{"c++"}, {"g++"}, {"clang++"}};
+  for (const auto& command : candidates) {
+    const std::string path = on_path(command.front());
+    if (path.empty()) continue;
+    std::vector<std::string> asked = command;
+    asked.emplace_back("--version");
+    const Finished version = run_program(asked);
+    if (version.status != 0) continue;
+    std::error_code problem;
+    const fs::path real = fs::canonical(path, problem);
+    return {command, (problem ? path : real.string()) + "\n" + version.output};
+  }
+  throw Error(expected_got("compiler", "a C++20 compiler to compile the mechanism with ($CXX, c++, g++ or clang++)",
+                           chosen != nullptr && *chosen != '\0' ? "CXX=" + std::string(chosen) + ", which does not run"
+                                                                : std::string("none on this machine")));
+}
+
+std::string first_error(const std::string& output, const fs::path& file, const std::string& text) {
+  const std::string name = file.string();
+  std::string anywhere;
+  int used_from = 0;  // the line of the user's that what fails was instantiated from
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    const Diagnostic place = read_place(line, name);
+    const std::size_t error = line.find("error: ");
+    if (error != std::string::npos && place.line > 0)
+      return name + ":" + std::to_string(place.line) + ": expected C++ that compiles, got " +
+             without_kind(place.message) + ", in: " + source_line(text, place.line);
+    if (place.line > 0 && used_from == 0) used_from = place.line;
+    if (error != std::string::npos && anywhere.empty()) {
+      anywhere = without_kind(line.substr(error));
+      // What follows an error belongs to it.
+      if (anywhere.starts_with("expected ")) return name + ": " + anywhere;
+    }
+  }
+  if (anywhere.find("hwy/") != std::string::npos && anywhere.find("No such file") != std::string::npos)
+    return "compiler: expected the headers of Google Highway (Debian: libhwy-dev), got none";
+  if (used_from > 0)
+    return name + ":" + std::to_string(used_from) + ": expected C++ that compiles, got " + anywhere +
+           ", in: " + source_line(text, used_from);
+  if (anywhere.empty()) anywhere = output.substr(0, output.find('\n'));
+  return name + ": expected C++ that compiles, got " + (anywhere.empty() ? "a compiler that fails" : anywhere);
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,29 @@
+// The system's C++ compiler.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace cogwheel {
+
+struct Compiler {
+  std::vector<std::string> command;  // with whatever words $CXX has
+  std::string identity;              // its path and version: another compiler makes another object
+};
+
+// $CXX, else the first of c++, g++ and clang++ on PATH. Throws Error where there is none.
+Compiler find_compiler();
+
+// What a program wrote to stdout and stderr together, and how it ended.
+struct Finished {
+  int status;  // 0: well
+  std::string output;
+};
+// Waits for it. Messages are in English. Throws Error where it cannot be started.
+Finished run_program(const std::vector<std::string>& command);
+
+// One line of a compiler's many: the first error at a place in `file`, whose lines are `text`, with the user's own
+// line; else the first error anywhere.
+std::string first_error(const std::string& output, const std::filesystem::path& file, const std::string& text);
+
+}  // namespace cogwheel

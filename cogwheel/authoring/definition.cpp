@@ -1,0 +1,219 @@
+#include "cogwheel/authoring/definition.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+
+#include "cogwheel/authoring/energy.h"
+#include "cogwheel/core/error.h"
+
+namespace cogwheel {
+namespace {
+
+constexpr std::string_view syntax = "NAME: f = FORMULA; g = FORMULA";
+
+// Names that a parameter may not have: what formulas read, the parts of a definition, and the arguments that attention
+// has anyway.
+constexpr std::array<std::string_view, 36> taken{"s",
+                                                 "G",
+                                                 "visible",
+                                                 "f",
+                                                 "g",
+                                                 "n",
+                                                 "N",
+                                                 "energy",
+                                                 "name",
+                                                 "lam",
+                                                 "query",
+                                                 "key",
+                                                 "value",
+                                                 "causal",
+                                                 "scale",
+                                                 "window",
+                                                 "bias",
+                                                 "alibi",
+                                                 "dropout",
+                                                 "seed",
+                                                 "score",
+                                                 "output",
+                                                 "mechanism",
+                                                 "key_lengths",
+                                                 "cu_seqlens",
+                                                 "energy_bias",
+                                                 "local_radius",
+                                                 "local_centers",
+                                                 "score_weight",
+                                                 "score_projection",
+                                                 "parameters",
+                                                 "self",
+                                                 "theta",
+                                                 "head_norm",
+                                                 "projection",
+                                                 "weights"};
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view space = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(space);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(space) - begin + 1);
+}
+
+std::string number_text(double value) { return to_text(*number(value)); }
+
+// Values of formulas at a score, with the parameters where they start.
+std::function<long double(std::string_view)> at_score(const MechanismDefinition& definition, long double score) {
+  return [&definition, score](std::string_view name) -> long double {
+    for (const auto& [parameter, value] : definition.parameters)
+      if (parameter == name) return value;
+    return name == "s" ? score : 16;  // `visible`
+  };
+}
+
+// Whether exp(−m) takes f and g to where numbers are held, with m the growth of g: that of f is never far above it, and
+// g itself not far below.
+bool bounds(const MechanismDefinition& definition, const ExpressionPointer& energy) {
+  const ExpressionPointer of_f = growth(definition.f);
+  for (const double size : {0.0, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4})
+    for (const double score : {-size, size}) {
+      const auto values = at_score(definition, score);
+      const long double above = evaluate(*of_f, values) - evaluate(*energy, values);
+      if (!(above <= 50)) return false;
+      // Where a denominator takes the growth back, as in exp(s)/(1 + exp(s)), there is nothing to shift.
+      const long double mass = std::abs(evaluate(*definition.g, values));
+      if (mass > 0 && std::log(mass) < evaluate(*energy, values) - 50) return false;
+    }
+  return true;
+}
+
+void find_energy(MechanismDefinition& definition, bool given) {
+  const auto linear = linear_in_mass(definition.n);
+  if (given && !linear)
+    throw UsageError(
+        expected_got(definition.name + ": n", "a·G + b, which the energy can rescale", to_text(*definition.n)));
+  if (!given) {
+    const ExpressionPointer exponent = growth(definition.g);
+    if (!linear || !uses(*exponent, "s") || uses(*exponent, "visible") || !bounds(definition, exponent)) return;
+    definition.energy = exponent;
+  }
+  if (linear->constant->is_number(0)) return;
+  const ExpressionPointer exponent = growth(linear->constant);
+  definition.initial_energy = uses(*exponent, "visible") ? number(0) : exponent;
+}
+
+// A logarithm of negative scores is said now, not after a compiler ran.
+void check_numbers(const MechanismDefinition& definition) {
+  for (const double score : {-7.3, -1.25, -0.01, 0.013, 0.8, 7.1})
+    for (const auto& [part, formula] : {std::pair("f", definition.f), std::pair("g", definition.g)})
+      if (std::isnan(evaluate(*formula, at_score(definition, score))))
+        throw UsageError(expected_got(definition.name + ": " + part + " at s = " + number_text(score), "a number",
+                                      "none (the logarithm or root of a negative number, or 0/0)"));
+}
+
+}  // namespace
+
+void check_mechanism_name(std::string_view name) {
+  const bool fits = !name.empty() && name.size() <= 40 && name.front() >= 'a' && name.front() <= 'z' &&
+                    std::all_of(name.begin(), name.end(),
+                                [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; });
+  if (!fits)
+    throw UsageError(expected_got("mechanism", "a name of lower-case letters, digits and _, from a letter on, up to 40",
+                                  name.empty() ? "none" : std::string(name)));
+}
+
+DefinitionText split_definition(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos)
+    throw UsageError(expected_got("definition", syntax, text.empty() ? "nothing" : std::string(text)));
+  DefinitionText definition;
+  definition.name = trimmed(text.substr(0, colon));
+  std::vector<std::string> seen;
+  std::string_view rest = text.substr(colon + 1);
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(';'), rest.size());
+    const std::string_view part = trimmed(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (part.empty()) continue;
+    const std::size_t equals = part.find('=');
+    if (equals == std::string_view::npos)
+      throw UsageError(
+          expected_got(definition.name, "parts of the form KEY = FORMULA with ; between them", std::string(part)));
+    std::string key(trimmed(part.substr(0, equals)));
+    const std::string value(trimmed(part.substr(equals + 1)));
+    if (key == "N") key = "n";
+    if (std::find(seen.begin(), seen.end(), key) != seen.end())
+      throw UsageError(expected_got(definition.name, "each part once", key + " twice"));
+    seen.push_back(key);
+    const std::pair<std::string_view, std::string*> formulas[] = {
+        {"f", &definition.f}, {"g", &definition.g}, {"n", &definition.n}, {"energy", &definition.energy}};
+    const auto formula =
+        std::find_if(std::begin(formulas), std::end(formulas), [&](auto& f) { return f.first == key; });
+    if (formula != std::end(formulas)) {
+      *formula->second = value;
+      continue;
+    }
+    char* stopped = nullptr;
+    const double initial = std::strtod(value.c_str(), &stopped);
+    if (value.empty() || *stopped != '\0')
+      throw UsageError(expected_got(definition.name + ": " + key,
+                                    "a number, at which the parameter starts (formulas are f, g, n and energy)",
+                                    value.empty() ? "nothing" : value));
+    definition.parameters.emplace_back(key, initial);
+  }
+  return definition;
+}
+
+MechanismDefinition parse_definition(const DefinitionText& text) {
+  check_mechanism_name(text.name);
+  MechanismDefinition definition;
+  definition.name = text.name;
+  definition.parameters = text.parameters;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : text.parameters) {
+    if (!is_free_name(name) || std::find(taken.begin(), taken.end(), name) != taken.end() ||
+        std::find(names.begin(), names.end(), name) != names.end())
+      throw UsageError(expected_got(text.name + ": parameter", "a name of letters that nothing else has",
+                                    name.empty() ? "none" : name));
+    if (!std::isfinite(value))
+      throw UsageError(expected_got(text.name + ": " + name, "a finite number", std::to_string(value)));
+    names.push_back(name);
+  }
+  const auto parse = [&](const std::string& formula, const char* part, std::vector<std::string> variables) {
+    if (formula.empty())
+      throw UsageError(expected_got(
+          text.name + ": " + part,
+          std::string(part) == "g" ? "a formula (g = 0 where nothing is summed, with an n of its own)" : "a formula",
+          "none"));
+    variables.insert(variables.end(), names.begin(), names.end());
+    return parse_expression(formula, text.name + ": " + part, variables);
+  };
+  definition.f = parse(text.f, "f", {"s", "visible"});
+  definition.g = parse(text.g, "g", {"s", "visible"});
+  definition.n = text.n.empty() ? variable("G") : parse(text.n, "n", {"G", "visible"});
+  if (!text.energy.empty()) definition.energy = parse(text.energy, "energy", {"s"});
+  if (definition.g->is_number(0) && uses(*definition.n, "G"))
+    throw UsageError(expected_got(text.name + ": n", "a formula without G where g is 0", to_text(*definition.n)));
+
+  definition.text = definition.name + ": f = " + to_text(*definition.f) + "; g = " + to_text(*definition.g);
+  if (definition.n->name != "G") definition.text += "; n = " + to_text(*definition.n);
+  if (definition.energy) definition.text += "; energy = " + to_text(*definition.energy);
+  for (const auto& [name, value] : definition.parameters) definition.text += "; " + name + " = " + number_text(value);
+  find_energy(definition, definition.energy != nullptr);
+  check_numbers(definition);
+  return definition;
+}
+
+std::string formula_of(const MechanismDefinition& definition) {
+  const std::string f = to_text(*definition.f), g = to_text(*definition.g), n = to_text(*definition.n);
+  const auto factor = [](const std::string& text, const Expression& expression) {
+    const bool sum = expression.name == "+" || expression.name == "-" || expression.name == "neg";
+    return sum ? std::string("(").append(text).append(")") : text;
+  };
+  if (definition.n->name == "G") return factor(f, *definition.f) + " / Σ " + factor(g, *definition.g);
+  if (definition.n->is_number(1)) return f;
+  std::string formula = factor(f, *definition.f) + " / (" + n + ")";
+  if (uses(*definition.n, "G")) formula += ", G = Σ " + factor(g, *definition.g);
+  return formula;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,29 @@
+// What the shared object of a mechanism holds, and how the host asks for it.
+//
+// A module is compiled against the headers of the Cogwheel that loads it, so C++ types may cross. The stamp is plain
+// data and is read before anything else: it names the version of Cogwheel, its headers, and the instruction set.
+#pragma once
+#include <span>
+#include <string_view>
+
+#include "cogwheel/kernels/pairwise.h"
+#include "cogwheel/mechanisms/description.h"
+#include "cogwheel/mechanisms/scalar_map.h"
+
+namespace cogwheel {
+
+struct MechanismModule {
+  Description description;
+  bool has_energy;
+  std::span<const double> parameter_defaults, parameter_initial;
+  ScalarMap scalar;
+  PairwiseKernel<float> of_float;
+  PairwiseKernel<double> of_double;
+};
+
+// Names of the two symbols that a module exports: const char[], and void(MechanismModule*), which fills in what it is
+// given.
+inline constexpr const char* module_stamp_symbol = "cogwheel_mechanism_stamp";
+inline constexpr const char* module_symbol = "cogwheel_mechanism_module";
+
+}  // namespace cogwheel

@@ -1,0 +1,69 @@
+// The end of a module's one translation unit: checks that AuthoredMap is a row map, and exports it. Read inside the
+// region of a target, after the map; COGWHEEL_MODULE_STAMP is a string.
+#pragma once
+#include "cogwheel/kernels/cpu/pairwise_cpu.h"
+
+namespace cogwheel {
+
+// One by one, so that a message names the one thing that is missing.
+template <class Map>
+concept HasDescription = requires {
+  Description(Map::description);
+};
+template <class Map>
+concept HasTerms = requires(Map map, double s, Row<double> row, Theta<Map, double> theta) {
+  map.terms(s, row, theta);
+}
+|| requires(Map map, double s, Row<double> row) { map.terms(s, row); };
+template <class Map>
+concept HasNormalizer = requires(Map map, double mass, Row<double> row, Theta<Map, double> theta) {
+  map.normalizer(mass, row, theta);
+}
+|| requires(Map map, double mass, Row<double> row) { map.normalizer(mass, row); };
+
+static_assert(HasDescription<AuthoredMap>, "expected a `description`, got none");
+static_assert(HasTerms<AuthoredMap>, "expected `terms(V s, Row<V> row)` for f and g, got none that can be called");
+static_assert(HasNormalizer<AuthoredMap>,
+              "expected `normalizer(V mass, Row<V> row)`, or NormalizedByMass as base, got none that can be called");
+static_assert(RowMap<AuthoredMap, double>, "expected `terms` to return Terms<V> and `normalizer` to return V");
+static_assert(RowMap<AuthoredMap, HWY_NAMESPACE::Vector<float>>,
+              "expected every function to be a template over V that takes SIMD registers too");
+
+namespace {
+
+template <class Map>
+constexpr std::span<const double> module_defaults() {
+  if constexpr (requires { Map::parameter_defaults; })
+    return Map::parameter_defaults;
+  else
+    return {};
+}
+
+template <class Map>
+constexpr std::span<const double> module_initial() {
+  if constexpr (requires { Map::parameter_initial; })
+    return Map::parameter_initial;
+  else
+    return {};
+}
+
+}  // namespace
+}  // namespace cogwheel
+
+extern "C" {
+__attribute__((visibility("default"))) extern const char cogwheel_mechanism_stamp[];
+const char cogwheel_mechanism_stamp[] = COGWHEEL_MODULE_STAMP;
+
+__attribute__((visibility("default"))) void cogwheel_mechanism_module(cogwheel::MechanismModule* module) {
+  using namespace cogwheel;
+  using Map = AuthoredMap;
+  *module = {
+      .description = Map::description,
+      .has_energy = EnergyMap<Map, double>,
+      .parameter_defaults = module_defaults<Map>(),
+      .parameter_initial = module_initial<Map>(),
+      .scalar = scalar_map<Map>(),
+      .of_float = {HWY_NAMESPACE::pairwise_forward<Map, float>, HWY_NAMESPACE::pairwise_backward<Map, float>},
+      .of_double = {HWY_NAMESPACE::pairwise_forward<Map, double>, HWY_NAMESPACE::pairwise_backward<Map, double>}};
+}
+}

@@ -1,0 +1,295 @@
+"""Mechanisms of a user's own from Python: what they compute, what is refused, and what the cache does."""
+
+import math
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+from own_mechanisms import MINE, SHARP, in_environment, make_workshop
+
+import cogwheel
+from cogwheel.bench.timing import take_turns
+
+DEFINE_MINE = f"""
+import sys, torch, cogwheel
+from cogwheel.bench.timing import take_turns
+cogwheel.mechanism(**{MINE!r})
+query, key, value = torch.randn(3, 1, 2, 50, 16, generator=torch.Generator().manual_seed(0))
+print(torch.equal(cogwheel.attention(query, key, value, 'mine'), cogwheel.attention(query, key, value, 'cog')))
+"""
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory):
+    """For this process too, as long as the tests of this file run."""
+    made = make_workshop(tmp_path_factory.mktemp("workshop"))
+    before = {name: os.environ.get(name) for name in made.environment}
+    os.environ.update(made.environment)
+    yield made
+    for name, value in before.items():
+        os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
+
+
+@pytest.fixture(scope="module")
+def mine(workshop, repository):
+    """Two processes want it at once, before anyone has it; then this one has it from their cache."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", DEFINE_MINE], env=in_environment(workshop, repository), stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    printed = [process.communicate()[0].strip() for process in processes]
+    assert printed == ["True", "True"]
+    assert workshop.compilations() == 1
+    brought = cogwheel.mechanism(**MINE)
+    assert workshop.compilations() == 1
+    return brought
+
+
+@pytest.fixture(scope="module")
+def sharp(workshop):
+    return cogwheel.mechanism(**SHARP)
+
+
+def tensors(dtype=torch.float32, heads=4, length=130, width=32):
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(2, heads, length, width, generator=generator).to(dtype).requires_grad_() for _ in range(3)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_is_the_built_in_one_bit_for_bit(mine, dtype, causal):
+    inputs = tensors(dtype)
+    out = cogwheel.attention(*inputs, mine.name, causal=causal)
+    expected = cogwheel.attention(*inputs, "cog", causal=causal)
+    assert torch.equal(out, expected)
+    gradient = torch.randn_like(out)
+    for ours, theirs in zip(
+        torch.autograd.grad(out, inputs, gradient), torch.autograd.grad(expected, inputs, gradient), strict=True
+    ):
+        assert torch.equal(ours, theirs)
+
+
+def test_forms_stand_over_it(mine):
+    query, key, value = tensors()
+    value, lam = value[:, :2], torch.full((2,), 0.4)
+    out = cogwheel.attention(query, key, value, "differential_mine", lam=lam)
+    assert torch.equal(out, cogwheel.attention(query, key, value, "differential_cog", lam=lam))
+    names = {entry["name"]: entry for entry in cogwheel.mechanisms()}
+    assert names["symmetric_mine"]["level"] == "layer"
+    assert names["mine"]["formula"] == "sign(s)*exp(abs(s)) / Σ exp(abs(s))"
+    assert names["mine"]["definition"] == "mine: f = sign(s)*exp(abs(s)); g = exp(abs(s))"
+    assert names["cog"]["definition"] is None
+    assert mine.description == names["mine"] and str(mine) == "mine"
+
+
+def test_works_in_weights_modifiers_and_the_drop_in(mine):
+    query, key, value = tensors()
+    more = {"causal": True, "alibi": torch.linspace(0.1, 0.4, 4), "dropout": 0.3, "seed": 5}
+    for call in (
+        lambda name: cogwheel.attention_weights(query, key, name, causal=True),
+        lambda name: cogwheel.attention(query, key, value, name, **more),
+        lambda name: cogwheel.scaled_dot_product_attention(query, key, value, is_causal=True, mechanism=name),
+    ):
+        assert torch.equal(call("mine"), call("cog"))
+
+
+def test_parameters_are_arguments_with_gradients(sharp):
+    query, key, value = tensors(torch.float64)
+    tau = torch.tensor([0.5, 1.0, 1.5, -0.3], dtype=torch.float64, requires_grad=True)
+
+    def dense(query, key, value, tau):
+        scores = (query @ key.mT) / math.sqrt(32)
+        return (scores.sign() * (tau[:, None, None] * scores.abs()).softmax(-1)) @ value
+
+    out, expected = cogwheel.attention(query, key, value, "sharp_cog", tau=tau), dense(query, key, value, tau)
+    torch.testing.assert_close(out, expected, rtol=0, atol=1e-12)
+    gradient = torch.randn_like(out)
+    for ours, theirs in zip(
+        torch.autograd.grad(out, [query, key, value, tau], gradient),
+        torch.autograd.grad(expected, [query, key, value, tau], gradient),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-11)
+    unless_given = cogwheel.attention(query, key, value, "sharp_cog")
+    torch.testing.assert_close(unless_given, dense(query, key, value, torch.ones(4)), rtol=0, atol=1e-12)
+    with pytest.raises(TypeError, match="parameters of sharp_cog: expected tau, got temperature"):
+        cogwheel.attention(query, key, value, "sharp_cog", temperature=tau)
+
+
+def test_the_same_again_is_the_same_and_another_is_refused(mine, workshop):
+    before = workshop.compilations()
+    assert cogwheel.mechanism("mine", " sign(s) * exp( abs(s) )", "(exp(abs(s)))") == mine
+    with pytest.raises(ValueError, match="expected a name that is not taken, got mine, which is defined already: mine: f"):
+        cogwheel.mechanism("mine", "s", "abs(s)")
+    with pytest.raises(ValueError, match="expected a name that is not taken, got cog, which is built in"):
+        cogwheel.mechanism("cog", "s", "abs(s)")
+    assert workshop.compilations() == before
+
+
+@pytest.mark.parametrize(
+    "definition, message",
+    [
+        ({"f": "exp(s", "g": "1"}, "bad: f: expected a ) for this (, got the end (column 4)\n  exp(s\n     ^"),
+        ({"f": "s", "g": "abs(t)"}, "bad: g: expected s (the nearest of 2 names), got t (column 5)\n  abs(t)\n      ^"),
+        ({"f": "s", "g": ""}, "bad: g: expected a formula (g = 0 where nothing is summed, with an n of its own), got none"),
+        ({"f": "log(s)", "g": "1"}, "bad: f at s = -7.3: expected a number, got none"),
+        ({"f": "s; system(0)", "g": "1"}, "bad: f: expected an operator or the end, got ; (column 2)"),
+        ({"f": "s", "g": "1", "parameters": {"scale": 1}}, "bad: parameter: expected a name of letters that nothing"),
+        ({"f": "s", "g": "1", "parameters": {"tau": math.nan}}, "bad: tau: expected a finite number, got nan"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_what_does_not_read_is_said_without_a_compiler(workshop, definition, message):
+    before = workshop.compilations()
+    with pytest.raises(ValueError) as refused:
+        cogwheel.mechanism("bad", **definition)
+    assert str(refused.value).startswith(message)
+    assert workshop.compilations() == before
+
+
+def test_no_compiler(workshop, monkeypatch):
+    monkeypatch.delenv("CXX")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(RuntimeError, match=r"compiler: expected a C\+\+20 compiler .*, got none on this machine"):
+        cogwheel.mechanism("uncompiled", "s", "abs(s)")
+    with pytest.raises(ValueError, match="uncompiled"):
+        cogwheel.attention(*tensors(), "uncompiled")
+
+
+def test_a_damaged_module_is_never_loaded(mine, workshop, repository):
+    """Cut in half, filled with zeros, or empty: it is compiled again, here by a compiler that fails."""
+    module = workshop.modules[0]
+    whole = module.read_bytes()
+    (workshop.folder / "broken").touch()
+    try:
+        for damaged in (whole[: len(whole) // 2], whole[:-4096] + bytes(4096), b""):
+            module.write_bytes(damaged)
+            done = subprocess.run(
+                [sys.executable, "-c", DEFINE_MINE], env=in_environment(workshop, repository), capture_output=True, text=True
+            )
+            assert done.returncode == 1
+            assert done.stderr.splitlines()[-1].startswith("ValueError: ") and "broken on purpose" in done.stderr
+            assert module.read_bytes() == damaged
+    finally:
+        (workshop.folder / "broken").unlink()
+        module.write_bytes(whole)
+    assert [path.name for path in module.parent.iterdir() if "compiling" in path.name] == []
+
+
+def test_nothing_in_the_cache_is_loaded_unasked(mine, workshop, repository):
+    ask = "import cogwheel; print([e['name'] for e in cogwheel.mechanisms() if e['definition']])"
+    done = subprocess.run(
+        [sys.executable, "-c", ask], env=in_environment(workshop, repository), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+HEADER = """#pragma once
+#include "cogwheel/mechanisms/contract.h"
+#include "cogwheel/mechanisms/description.h"
+namespace cogwheel {
+struct Drafted : NormalizedByMass {
+  static constexpr Description description{
+      .name = "drafted", .title = "Drafted", .family = "pairwise", .level = "operator", .parameters = "",
+      .formula = "exp(s) / Σ exp(s)", .range = "weights in [0, 1]", .citation = "a test"};
+  @body@
+};
+}  // namespace cogwheel
+"""
+TERMS = """template <class V> static constexpr Terms<V> terms(V s, Row<V> row) {
+    const V mass = lane::exp(s);
+    return {.weight = mass, .mass = mass};
+  }"""
+WRONG_SLOPES = """
+  template <class V> static constexpr Terms<V> slopes(V s, Row<V> row) {
+    return {.weight = V(2) * lane::exp(s), .mass = lane::exp(s)};
+  }"""
+
+
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        (TERMS.replace("lane::exp(s)", "lane::expp(s)"), "drafted.h:10: expected C++ that compiles, got 'expp' is not a "
+         "member of 'cogwheel::lane'"),
+        ("", "drafted.h: expected `terms(V s, Row<V> row)` for f and g, got none that can be called"),
+        (TERMS + WRONG_SLOPES, "drafted: slope of f at s = -7.3: expected 0.000675539 (by finite differences), got "
+         "0.00135108"),
+    ],
+    ids=["unknown name", "no terms", "wrong slope"],
+)  # fmt: skip
+def test_headers_that_are_wrong(workshop, tmp_path, body, message):
+    header = tmp_path / "drafted.h"
+    header.write_text(HEADER.replace("@body@", body))
+    with pytest.raises(ValueError) as refused:
+        cogwheel.load_mechanism(header)
+    assert message in str(refused.value) and len(str(refused.value).splitlines()) == 1
+    if "lane::expp" in body:
+        assert str(refused.value).endswith("in: const V mass = lane::expp(s);")
+    assert all(entry["name"] != "drafted" for entry in cogwheel.mechanisms())
+
+
+def test_headers_that_are_none(workshop, tmp_path):
+    with pytest.raises(RuntimeError, match="missing.h: expected a file that can be read, got No such file"):
+        cogwheel.load_mechanism(tmp_path / "missing.h")
+    other = tmp_path / "other.h"
+    other.write_text("struct Another {};\n")
+    with pytest.raises(ValueError, match="other.h: expected struct Other, named as the file is, got none"):
+        cogwheel.load_mechanism(other)
+    other.write_text('#include "mine.h"\nstruct Other {};\n')
+    with pytest.raises(ValueError, match='other.h:1: expected a mechanism in one file, .* got #include "mine.h"'):
+        cogwheel.load_mechanism(other)
+    with pytest.raises(ValueError, match="mechanism file: expected a header <name>.h, got mine.txt"):
+        cogwheel.load_mechanism("mine.txt")
+
+
+def test_the_card_says_what_cog_does(mine):
+    card = cogwheel.numerics_card("mine")
+    facts, of_cog = card["facts"], cogwheel.numerics_card("cog")["facts"]
+    assert card["problems"] == []
+    assert facts["jumps"] == "f jumps at s = 0, from -1 to 1"
+    assert facts["overflow"].startswith("none at scores of ±1e4")
+    assert facts["row sums"].endswith("Σ|a| 1") and facts["determinism"].startswith("the same bits")
+    assert facts["plain formula"] == "agrees within 1e-12 (long double)"
+    for what in ("weights seen", "fp32 error, scores of size 10", "flipped signs"):
+        assert facts[what] == of_cog[what]
+    with pytest.raises(ValueError, match="numerics card: expected a row map .*, got differential"):
+        cogwheel.numerics_card("differential")
+
+
+def test_the_tutorial_runs(sharp, workshop, repository):
+    before = workshop.compilations()
+    page = (repository / "docs/your-own-mechanism.md").read_text()
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], env=in_environment(workshop, repository), capture_output=True, text=True
+    )
+    assert done.returncode == 0 and done.stdout.startswith("torch.Size([1, 4, 256, 64]) tensor("), done.stderr
+    assert workshop.compilations() == before
+    functions = "exp log log1p sqrt tanh sin cos abs sign square cube sigmoid\nsoftplus"
+    assert functions in page
+
+
+def test_as_fast_as_the_built_in_one(mine):
+    """Within a tenth, on one thread, forward and backward: the best of some rounds, since others use the machine too."""
+    query, key, value = tensors(length=512, width=64)
+    gradient = torch.randn_like(value)
+
+    def job(name):
+        out = lambda: cogwheel.attention(query, key, value, name, causal=True)
+        return lambda: torch.autograd.grad(out(), [query, key, value], gradient)
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        ratios = []
+        while len(ratios) < 5 and min(ratios, default=2) > 1.1:
+            times = take_turns({name: job(name) for name in ("mine", "cog")}, seconds=1.0)
+            ratios.append(times["mine"].least / times["cog"].least)
+    finally:
+        torch.set_num_threads(threads)
+    assert min(ratios) <= 1.1, ratios
