@@ -59,7 +59,7 @@ void list_rows(std::string_view dtype, std::string_view how, std::vector<KernelE
   const std::shared_lock lock(added_kernels().access);
   for (const auto& entry : added_kernels().entries)
     entries.push_back({entry.mechanism, "cpu", entry.isa, dtype, entry.isa == chosen,
-                       entry.isa == chosen ? how : "compiled for another choice of instructions"});
+                       std::string(entry.isa == chosen ? how : "compiled for another choice of instructions")});
 }
 
 }  // namespace
@@ -97,10 +97,10 @@ std::vector<KernelEntry> available_kernels() {
   constexpr std::string_view widens = "chosen; computes in float32, widening as it reads";
   const PairProduct* pairs = chosen_pair_product();
   list_rows<float>("float32", "chosen", entries);
-  list_rows<float>(
-      "bfloat16",
-      pairs ? "chosen; computes in float32, scores by " + std::string(pairs->instructions) : std::string(widens),
-      entries);
+  list_rows<float>("bfloat16",
+                   pairs ? "chosen; computes in float32, scores and weights by " + std::string(pairs->instructions)
+                         : std::string(widens),
+                   entries);
   list_rows<float>("float16", widens, entries);
   list_rows<double>("float64", "chosen", entries);
   return entries;

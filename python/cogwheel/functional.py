@@ -74,7 +74,8 @@ def attention(
 
     Args:
         query: [B, H, N, D], float32, float64, bfloat16 or float16, any strides; 8 ≤ D ≤ 256. 16-bit numbers are
-            computed with in float32, and the output and each gradient rounded once.
+            computed with in float32, and the output and each gradient rounded once. Where the machine multiplies
+            pairs of bfloat16, weights are rounded to it before they meet values, as in PyTorch.
         key: [B, Hk, M, D]. Hk divides H: a key head serves H/Hk neighbouring query heads.
         value: [B, Hk, M, Dv]. Dv may differ from D.
         mechanism: a name from :func:`cogwheel.mechanisms` whose level is ``operator`` or ``dense``.
@@ -247,7 +248,8 @@ def scaled_dot_product_attention(
 
     Args:
         query: [B, H, N, D], float32, float64, bfloat16 or float16, any strides; 8 ≤ D ≤ 256. 16-bit numbers are
-            computed with in float32, and the output and each gradient rounded once.
+            computed with in float32, and the output and each gradient rounded once. Where the machine multiplies
+            pairs of bfloat16, weights are rounded to it before they meet values, as in PyTorch.
         key: [B, H, M, D], or [B, Hk, M, D] with ``enable_gqa``.
         value: [B, H, M, Dv], or [B, Hk, M, Dv] with ``enable_gqa``.
         attn_mask: broadcasts to [B, H, N, M]: bool, True where a key is seen, or numbers that are added to the scores.

@@ -42,36 +42,36 @@ class AmxBlocks {
  public:
   static void product(std::int64_t rows, std::int64_t vectors, std::int64_t pairs, const PairOperands& x) {
     const std::int64_t whole = pairs / side * side;
-    if (whole > 0 || pairs == 0) pass(rows, vectors, {.pairs = side}, whole / side, false, x);
+    if (whole > 0 || pairs == 0) pass(rows, vectors, {.pairs = side}, whole / side, x);
     if (whole < pairs)
-      pass(rows, vectors, {.pairs = pairs - whole}, 1, whole > 0,
-           {x.a + whole, x.a_row, x.b + whole * x.b_row, x.b_row, x.c, x.c_row});
+      pass(rows, vectors, {.pairs = pairs - whole}, 1,
+           {x.a + whole, x.a_row, x.b + whole * x.b_row, x.b_row, x.c, x.c_row, x.add || whole > 0});
   }
 
  private:
-  // C = or += the products of `steps` times shape.pairs pairs.
-  static void pass(std::int64_t rows, std::int64_t vectors, TileShape shape, std::int64_t steps, bool add,
+  // `steps` times shape.pairs pairs.
+  static void pass(std::int64_t rows, std::int64_t vectors, TileShape shape, std::int64_t steps,
                    const PairOperands& x) {
     for (std::int64_t r = 0; r < rows; r += 2 * side) {
       shape.upper = rows - r < side ? rows - r : side;
       shape.lower = rows - r <= side ? 0 : rows - r < 2 * side ? rows - r - side : side;
       Tiles::configure(shape);
       for (std::int64_t v = 0; v < vectors; v += 2) {
-        const PairOperands block{
-            x.a + r * x.a_row, x.a_row, x.b + v * side, x.b_row, x.c + r * x.c_row + v * side, x.c_row};
+        const PairOperands block{x.a + r * x.a_row, x.a_row, x.b + v * side, x.b_row, x.c + r * x.c_row + v * side,
+                                 x.c_row,           x.add};
         const bool two_vectors = v + 1 < vectors;
         if (shape.lower > 0)
-          two_vectors ? multiply<true, true>(steps, add, block) : multiply<true, false>(steps, add, block);
+          two_vectors ? multiply<true, true>(steps, block) : multiply<true, false>(steps, block);
         else
-          two_vectors ? multiply<false, true>(steps, add, block) : multiply<false, false>(steps, add, block);
+          two_vectors ? multiply<false, true>(steps, block) : multiply<false, false>(steps, block);
       }
     }
   }
 
   template <bool lower, bool right>
-  static void multiply(std::int64_t steps, bool add, const PairOperands& x) {
+  static void multiply(std::int64_t steps, const PairOperands& x) {
     float* const below = x.c + side * x.c_row;
-    if (add) {
+    if (x.add) {
       Tiles::template load<0>(x.c, x.c_row);
       if constexpr (right) Tiles::template load<1>(x.c + side, x.c_row);
       if constexpr (lower) Tiles::template load<2>(below, x.c_row);

@@ -20,6 +20,7 @@
 #include "cogwheel/core/philox.h"
 #include "cogwheel/core/visibility.h"
 #include "cogwheel/kernels/cpu/pair_product.h"
+#include "cogwheel/kernels/cpu/pair_rows.h"
 #include "cogwheel/kernels/cpu/workspace.h"
 #include "cogwheel/kernels/pairwise.h"
 

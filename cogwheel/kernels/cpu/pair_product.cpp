@@ -16,7 +16,8 @@ void tile(std::int64_t pairs, const PairOperands& x) {
 #pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) sum[r][v] = _mm512_setzero_ps();
+    for (int v = 0; v < vectors; ++v)
+      sum[r][v] = x.add ? _mm512_loadu_ps(x.c + r * x.c_row + v * lanes) : _mm512_setzero_ps();
   const float *a = x.a, *b = x.b;
   for (std::int64_t k = 0; k < pairs; ++k, ++a, b += x.b_row) {
     __m512bh of_b[vectors];
@@ -49,8 +50,9 @@ void pair_product(std::int64_t rows, std::int64_t vectors, std::int64_t pairs, c
     const std::int64_t wide = vectors - v < tile_vectors ? vectors - v : tile_vectors;
     for (std::int64_t r = 0; r < rows; r += tile_rows) {
       const std::int64_t high = rows - r < tile_rows ? rows - r : tile_rows;
-      tiles[wide - 1][high - 1](pairs, {operands.a + r * operands.a_row, operands.a_row, operands.b + v * lanes,
-                                        operands.b_row, operands.c + r * operands.c_row + v * lanes, operands.c_row});
+      tiles[wide - 1][high - 1](
+          pairs, {operands.a + r * operands.a_row, operands.a_row, operands.b + v * lanes, operands.b_row,
+                  operands.c + r * operands.c_row + v * lanes, operands.c_row, operands.add});
     }
   }
 }

@@ -18,9 +18,11 @@ struct PairOperands {
   std::int64_t b_row;
   float* c;  // row r at c + r·c_row
   std::int64_t c_row;
+  bool add = false;  // to C, instead of to 0
 };
 
-// C [rows][16·vectors] = the sums of `pairs` pairs of products, by AVX512-BF16. Only where machine_has_avx512_bf16().
+// C [rows][16·vectors] = or += the sums of `pairs` pairs of products, by AVX512-BF16. Only where
+// machine_has_avx512_bf16().
 void pair_product(std::int64_t rows, std::int64_t vectors, std::int64_t pairs, const PairOperands& operands);
 bool machine_has_avx512_bf16();
 

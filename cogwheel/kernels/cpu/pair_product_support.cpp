@@ -2,6 +2,7 @@
 
 #include "cogwheel/kernels/cpu/amx_product.h"
 #include "cogwheel/kernels/cpu/pair_product.h"
+#include "cogwheel/kernels/cpu/pair_rows.h"
 
 namespace cogwheel {
 
@@ -19,14 +20,17 @@ const PairProduct* chosen_pair_product() {
   if (isa != nullptr && *isa != '\0') return nullptr;
   static constexpr PairProduct by_amx{"AMX-BF16", amx_product, release_amx, PairProduct::most_group_rows},
       by_avx512{"AVX512-BF16", pair_product, nullptr, 6};
-  static const PairProduct* const chosen = machine_has_amx()           ? &by_amx
-                                           : machine_has_avx512_bf16() ? &by_avx512
-                                                                       : nullptr;
+  static const PairProduct* const chosen = machine_has_amx() && machine_has_avx512_bf16() ? &by_amx
+                                           : machine_has_avx512_bf16()                    ? &by_avx512
+                                                                                          : nullptr;
   return chosen;
 }
 
 #if !defined(__x86_64__)
 void pair_product(std::int64_t, std::int64_t, std::int64_t, const PairOperands&) {}
+bool pair_rows(const std::uint16_t*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t) { return false; }
+void round_to_pairs(std::int64_t, std::int64_t, const float*, float*, std::int64_t) {}
+void select_of_pairs(const float*, std::int64_t, bool, bool, float*) {}
 #endif
 
 }  // namespace cogwheel

@@ -17,7 +17,7 @@ class ForwardEngine {
   // Keys and values of one head, ready for the products.
   struct Head {
     const T* key_panels;               // [panels][panel_width_][64]
-    Rows<T> value;                     // [keys][value_dim], in whole vectors
+    Rows<T> value;                     // [keys][value_dim], in whole vectors; or pairs of two keys
     const bool* value_has_non_finite;  // [panels]
   };
 
@@ -31,6 +31,7 @@ class ForwardEngine {
     T *energy_bias, *multipliers;  // of a modified tile, beside its scores
     T* queries;                    // of a block, widened
     T* statistics;                 // of each row, where they are wanted
+    T* selected_values;            // pairs of keys that one row sees
   };
 
  public:
@@ -39,6 +40,7 @@ class ForwardEngine {
         shape_(problem.shape),
         modified_(problem.modifiers.any()),
         by_pairs_(problem.score_weight ? nullptr : pair_product_for(problem.query, problem.key, shape_.head_dim)),
+        weights_by_pairs_(pair_product_for_weights(problem.value)),
         group_rows_(by_pairs_ ? by_pairs_->group_rows : 6),
         panel_width_(by_pairs_ ? shape_.head_dim / 2 : shape_.head_dim),
         panels_(panels_of(shape_.keys)),
@@ -108,7 +110,8 @@ class ForwardEngine {
     HeadMemory memory;
     memory.panels = layout.take<T>(static_cast<std::size_t>(panels_ * panel_keys * panel_width_));
     const bool copied = !lies_in_whole_vectors(problem_.value, shape_.value_dim);
-    memory.values = layout.take<T>(copied ? static_cast<std::size_t>(shape_.keys * value_width_) : 0);
+    const std::int64_t value_rows = weights_by_pairs_ ? panels_ * panel_keys / 2 : shape_.keys;
+    memory.values = layout.take<T>(copied ? static_cast<std::size_t>(value_rows * value_width_) : 0);
     memory.key_rows =
         layout.take<T>(problem_.key.is_own() || by_pairs_ ? 0 : static_cast<std::size_t>(panel_keys * shape_.head_dim));
     memory.flags = layout.take<bool>(static_cast<std::size_t>(panels_));
@@ -127,6 +130,8 @@ class ForwardEngine {
     buffers.visible = layout.take<T>(rows);
     buffers.energy_bias = layout.take<T>(modified_ ? group * block_keys : 0);
     buffers.multipliers = layout.take<T>(modified_ ? group * block_keys : 0);
+    buffers.selected_values =
+        layout.take<T>(weights_by_pairs_ ? static_cast<std::size_t>(block_keys / 2 * value_width_) : 0);
     buffers.queries =
         layout.take<T>(problem_.query.is_own() || by_pairs_ ? 0 : rows * static_cast<std::size_t>(shape_.head_dim));
     buffers.statistics =
@@ -143,7 +148,7 @@ class ForwardEngine {
   Head pack(std::int64_t batch, std::int64_t value_head, std::int64_t sub_head, bool with_values,
             const HeadMemory& memory) const {
     const std::int64_t key_head = value_head * shape_.sub_heads + sub_head;
-    if (with_values)
+    if (with_values && !weights_by_pairs_)
       in_whole_vectors(problem_.value, batch, value_head, 0, shape_.keys, shape_.value_dim, memory.values);
     const Rows<T> values = whole_values(batch, value_head, memory.values);
     for (std::int64_t p = 0; p < panels_; ++p) {
@@ -152,7 +157,10 @@ class ForwardEngine {
                                ? pairs_of(problem_.key, batch, key_head, first)
                                : rows_of(problem_.key, batch, key_head, first, count, shape_.head_dim, memory.key_rows);
       pack_transposed(keys, count, panel_width_, memory.panels + first * panel_width_);
-      if (with_values)
+      if (with_values && weights_by_pairs_)
+        memory.flags[p] = pack_row_pairs(problem_.value, batch, value_head, first, count, shape_.value_dim,
+                                         memory.values + first / 2 * value_width_);
+      else if (with_values)
         memory.flags[p] = any_non_finite(Rows<T>{values.row(first), values.stride}, count, shape_.value_dim);
     }
     return {memory.panels, values, memory.flags};
@@ -161,7 +169,7 @@ class ForwardEngine {
   // One block of queries of one head against every key that it sees.
   void attend(std::int64_t batch, std::int64_t index, std::int64_t block, const Head& head,
               const Buffers& buffers) const {
-    const PairProductUse use(by_pairs_);
+    const PairProductUse of_scores(by_pairs_), of_weights(weights_by_pairs_);
     const QueryHead<Map> query_head = query_head_of<Map>(problem_, batch, index);
     const std::int64_t first_query = block * block_queries;
     const std::int64_t rows = std::min(block_queries, shape_.queries - first_query);
@@ -224,7 +232,7 @@ class ForwardEngine {
       add_weights<T>({buffers.scores, block_keys, rows, first_key, first, last}, has_energy ? buffers.alpha : nullptr,
                      problem_.statistics.argmax_wanted, buffers.statistics + r * statistics_scratch<T>());
     add_values(query_head, first_query + r, rows, first_key, first, std::min(end, last), some_hidden || modified_,
-               span_of, head, buffers.scores, buffers.alpha, buffers.sums + r * value_width_);
+               span_of, head, buffers, buffers.sums + r * value_width_);
   }
 
   // Scores of a group to weights, and their masses to the rows' totals.
@@ -301,7 +309,13 @@ class ForwardEngine {
   template <class SpanOf>
   void add_values(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows, std::int64_t first_key,
                   std::int64_t first, std::int64_t end, bool some_hidden, const SpanOf& span_of, const Head& head,
-                  const T* weights, const T* alpha, T* sums) const {
+                  const Buffers& buffers, T* sums) const {
+    const T *weights = buffers.scores, *alpha = buffers.alpha;
+    const bool* flags = head.value_has_non_finite;
+    const bool careful = some_hidden && std::any_of(flags + (first_key + first) / panel_keys,
+                                                    flags + panels_of(first_key + end), [](bool flag) { return flag; });
+    if (weights_by_pairs_)
+      return add_value_pairs(query_head, query, rows, first_key, first, end, careful, span_of, head, buffers, sums);
     const auto add = [&](std::int64_t row, std::int64_t count, std::int64_t from, std::int64_t to) {
       const ProductOperands<T> operands{
           weights + row * block_keys + from, block_keys,  1, head.value.row(first_key + from), head.value.stride,
@@ -311,9 +325,6 @@ class ForwardEngine {
       else
         add_product<T>(count, vectors_of<T>(value_width_), to - from, operands);
     };
-    const bool* flags = head.value_has_non_finite;
-    const bool careful = some_hidden && std::any_of(flags + (first_key + first) / panel_keys,
-                                                    flags + panels_of(first_key + end), [](bool flag) { return flag; });
     if (!careful) return add(0, rows, first, end);
     // 0·NaN is NaN: each row takes just the values that it sees. Every row adds once first, which rescales its sums.
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -329,6 +340,41 @@ class ForwardEngine {
           add_product<T>(1, vectors_of<T>(value_width_), 1,
                          {weights + row * block_keys + x, block_keys, 1, head.value.row(first_key + x),
                           head.value.stride, sums + row * value_width_, value_width_});
+    }
+  }
+
+  // The same by pairs of keys, with weights rounded to bfloat16.
+  template <class SpanOf>
+  void add_value_pairs(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows, std::int64_t first_key,
+                       std::int64_t first, std::int64_t end, bool careful, const SpanOf& span_of, const Head& head,
+                       const Buffers& buffers, T* sums) const {
+    if constexpr (may_have_pairs<T>) {
+      if constexpr (has_energy)
+        for (std::int64_t row = 0; row < rows; ++row)
+          copy_scaled(sums + row * value_width_, value_width_, V(buffers.alpha[row]), sums + row * value_width_);
+      T* weights = buffers.scores + first;  // pairs in place of the weights
+      round_to_pairs(rows, end - first, weights, weights, block_keys);
+      const std::int64_t pairs = (end - first + 1) / 2;
+      const auto add = [&](std::int64_t row, std::int64_t count, const T* values) {
+        weights_by_pairs_->multiply(count, vectors_of<T>(value_width_), pairs,
+                                    {weights + row * block_keys, block_keys, values, value_width_,
+                                     sums + row * value_width_, value_width_, true});
+      };
+      const T* values = head.value.row((first_key + first) / 2);
+      if (!careful) return add(0, rows, values);
+      // 0·NaN is NaN: what a row does not see becomes 0. All pairs are added all the same: their order stays.
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const RowSpan span = span_of(row);
+        const auto sees = [&](std::int64_t x) {
+          return span.begin <= x && x < span.end &&
+                 !(modified_ &&
+                   hides(problem_.modifiers, query_head.batch, query_head.output_head, query + row, first_key + x));
+        };
+        for (std::int64_t p = 0; p < pairs; ++p)
+          select_of_pairs(values + p * value_width_, value_width_, sees(first + 2 * p), sees(first + 2 * p + 1),
+                          buffers.selected_values + p * value_width_);
+        add(row, 1, buffers.selected_values);
+      }
     }
   }
 
@@ -356,9 +402,10 @@ class ForwardEngine {
   const PairwiseForward<T>& problem_;
   const PairwiseShape& shape_;
   bool modified_;
-  const PairProduct* by_pairs_;  // scores are products of bfloat16 pairs, by this
-  std::int64_t group_rows_;      // that are weighed together: a register tile, or what by_pairs_ wants
-  std::int64_t panel_width_;     // of a key: head_dim, in elements or pairs
+  // By what scores, and weights with values, are products of bfloat16 pairs, where they are.
+  const PairProduct *by_pairs_, *weights_by_pairs_;
+  std::int64_t group_rows_;   // that are weighed together: a register tile, or what by_pairs_ wants
+  std::int64_t panel_width_;  // of a key: head_dim, in elements or pairs
   std::int64_t panels_, value_width_;
 };
 

@@ -132,13 +132,34 @@ Rows<T> rows_of(const HeadsView<const T>& view, std::int64_t batch, std::int64_t
   return {view.row(batch, head, first), view.row_stride()};
 }
 
+template <class T>
+constexpr bool may_have_pairs = HWY_TARGET == HWY_AVX3&& std::is_same_v<T, float>;
+
 // What multiplies two views by pairs of bfloat16 (pair_product.h), null where nothing does: for any width of an even
 // number of elements, and rows that begin at one.
 template <class T>
 const PairProduct* pair_product_for(const HeadsView<const T>& a, const HeadsView<const T>& b, std::int64_t width) {
-  if constexpr (HWY_TARGET == HWY_AVX3 && std::is_same_v<T, float>)
+  if constexpr (may_have_pairs<T>)
     if (width % 2 == 0 && a.lies_in_pairs() && b.lies_in_pairs()) return chosen_pair_product();
   return nullptr;
+}
+
+// What multiplies weights, rounded, by values in pairs of two keys: of any width and address.
+template <class T>
+const PairProduct* pair_product_for_weights(const HeadsView<const T>& values) {
+  return may_have_pairs<T> && values.elements() == Elements::bfloat16 ? chosen_pair_product() : nullptr;
+}
+
+// Up to 64 rows to pairs of two rows [32][width, in whole vectors], 0 beyond. Whether any element is infinite or NaN.
+template <class T>
+bool pack_row_pairs(const HeadsView<const T>& view, std::int64_t batch, std::int64_t head, std::int64_t first,
+                    std::int64_t count, std::int64_t width, T* pairs) {
+  if constexpr (may_have_pairs<T>) {
+    const std::int64_t packed = (count + 1) / 2 * padded<T>(width);
+    std::fill(pairs + packed, pairs + panel_keys / 2 * padded<T>(width), T(0));
+    return pair_rows(view.half_row(batch, head, first), view.row_stride(), count, width, pairs, padded<T>(width));
+  }
+  return false;
 }
 
 // Rows of pairs, half as many as elements.

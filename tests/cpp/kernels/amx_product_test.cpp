@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
@@ -83,6 +85,7 @@ struct Instructions {
   Product product;
   bool (*available)();
 };
+void PrintTo(const Instructions& tested, std::ostream* out) { *out << tested.name; }
 
 class AmxProduct : public testing::TestWithParam<Instructions> {
  protected:
@@ -168,6 +171,19 @@ TEST_P(AmxProduct, IsNearTheProductOfWidenedRows) {
         const auto [sum, magnitude] = x.truth(r, column);
         ASSERT_NEAR(x.got(r, column), sum, magnitude * static_cast<double>(pairs) * 0x1p-24);
       }
+  }
+}
+
+TEST_P(AmxProduct, AddsToWhatThereIs) {
+  std::mt19937 generator(4);
+  std::uniform_int_distribution<int> small(-4, 4);
+  for (const std::int64_t pairs : {5, 16, 40}) {
+    Operands x = Operands{21, 3, pairs}.filled([&] { return small(generator); });
+    std::fill(x.c.begin(), x.c.end(), 1000.0f);
+    GetParam().product(x.rows, x.vectors, pairs, {x.a.data(), x.a_row, x.b.data(), x.b_row, x.c.data(), x.c_row, true});
+    for (std::int64_t r = 0; r < x.rows; ++r)
+      for (std::int64_t column = 0; column < 16 * x.vectors; ++column)
+        ASSERT_EQ(x.got(r, column), 1000 + x.truth(r, column).first);
   }
 }
 

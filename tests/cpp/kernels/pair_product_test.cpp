@@ -45,6 +45,11 @@ TEST(PairProduct, SumsProductsExactly) {
             for (std::int64_t k = 0; k < 2 * pairs; ++k) expected += entry(r, k) * entry(x + 1, k);
             ASSERT_EQ(got, static_cast<float>(expected)) << rows << " " << vectors << " " << pairs;
           }
+        const std::vector<float> once = c;
+        pair_product(rows, vectors, pairs, {a.data(), a_row, b.data(), b_row, c.data(), c_row, true});
+        for (std::int64_t r = 0; r < rows; ++r)
+          for (std::int64_t x = 0; x < 16 * vectors; ++x)
+            ASSERT_EQ(c[static_cast<std::size_t>(r * c_row + x)], 2 * once[static_cast<std::size_t>(r * c_row + x)]);
       }
 }
 
