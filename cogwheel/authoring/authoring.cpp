@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iomanip>
 #include <mutex>
 #include <regex>
 #include <sstream>
@@ -41,12 +42,12 @@ std::string highway_target(std::string_view isa) {
   return "HWY_EMU128";
 }
 
-// What is compiled: a header, which lies in `path` or, where that is empty, is written there.
+// What is compiled: a header.
 struct Source {
   std::string name;        // as messages call it
   std::string map;         // the struct
   std::string text;        // of the header
-  fs::path path;           // of a user's file
+  fs::path path;           // of a user's file, which messages name; empty for a definition
   std::string definition;  // as the catalogue keeps it
 };
 
@@ -82,8 +83,11 @@ class EndOfProgress {
 
 void compile(const Source& source, const Compiler& compiler, const fs::path& headers, std::string_view isa,
              const std::string& stamp, const fs::path& folder, const fs::path& target) {
-  const fs::path header = source.path.empty() ? folder / (source.name + ".h") : source.path;
-  if (source.path.empty()) write_file(header, source.text);
+  // What is compiled is what was read, whatever becomes of the file meanwhile; messages name the user's.
+  const fs::path header = folder / (source.name + ".h"), named = source.path.empty() ? header : source.path;
+  std::ostringstream text;
+  text << "#line 1 " << std::quoted(named.string()) << "\n" << source.text;
+  write_file(header, text.str());
   const fs::path unit = folder / "module.cpp";
   write_file(unit, translation_unit(source, header, isa, stamp));
   std::vector<std::string> command = compiler.command;
@@ -94,7 +98,7 @@ void compile(const Source& source, const Compiler& compiler, const fs::path& hea
   const fs::path library = own_library();
   if (library.filename().string().find(".so") != std::string::npos) command.push_back(library.string());
   const Finished finished = run_program(command);
-  if (finished.status != 0) throw UsageError(first_error(finished.output, header, source.text));
+  if (finished.status != 0) throw UsageError(first_error(finished.output, named, source.text));
 }
 
 using Fill = void (*)(MechanismModule*);
@@ -172,7 +176,7 @@ CompileProgress progress_on_terminal() {
 const Mechanism& define_mechanism(const MechanismDefinition& definition, const CompileProgress& progress) {
   is_added(definition.name, definition.text);  // refuses before a compiler runs
   return bring({.name = definition.name,
-                .map = struct_name(definition.name),
+                .map = defined_struct_name(definition.name),
                 .text = header_of(definition),
                 .path = {},
                 .definition = definition.text},
@@ -191,7 +195,6 @@ const Mechanism& load_mechanism(const fs::path& header, const CompileProgress& p
   const std::string map = struct_name(name);
   if (!std::regex_search(text, std::regex("struct\\s+" + map + "\\b")))
     throw UsageError(expected_got(header.string(), "struct " + map + ", named as the file is", "none"));
-  // The text decides, not when or where it lies: what is compiled is what was read.
   return bring({.name = name, .map = map, .text = text, .path = fs::absolute(header), .definition = definition},
                progress);
 }

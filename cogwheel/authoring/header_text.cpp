@@ -96,6 +96,8 @@ std::string struct_name(std::string_view name) {
   return camel;
 }
 
+std::string defined_struct_name(std::string_view name) { return std::string("Defined").append(struct_name(name)); }
+
 std::string header_of(const MechanismDefinition& definition) {
   const std::size_t count = definition.parameters.size();
   const std::string theta = "std::array<V, " + std::to_string(count) + ">";
@@ -112,7 +114,7 @@ std::string header_of(const MechanismDefinition& definition) {
   std::string text = "// " + definition.text + "\n#pragma once\n";
   text += "#include \"cogwheel/mechanisms/contract.h\"\n#include \"cogwheel/mechanisms/description.h\"\n";
   text += "#include \"cogwheel/mechanisms/lane.h\"\n\nnamespace cogwheel {\n\n";
-  text += "struct " + struct_name(definition.name) + " {\n";
+  text += "struct " + defined_struct_name(definition.name) + " {\n";
   text += "  static constexpr Description description{\n      .name = " + quoted(definition.name) +
           ",\n      .title = " + quoted(definition.name) +
           ",\n      .family = \"pairwise\",\n      .level = \"operator\",\n      .parameters = " + quoted(names) +

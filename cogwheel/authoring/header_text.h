@@ -15,5 +15,7 @@ std::string header_to_start_from(std::string_view name);
 
 // "my_map" → "MyMap": the name of the struct in the header my_map.h.
 std::string struct_name(std::string_view name);
+// Of a definition in one line: DefinedMyMap, which nothing else in the namespace is called.
+std::string defined_struct_name(std::string_view name);
 
 }  // namespace cogwheel

@@ -127,7 +127,7 @@ TEST(HeaderText, ComputesAnExponentialOnceForFAndG) {
   const std::size_t first = header.find("lane::exp(");
   ASSERT_NE(first, std::string::npos);
   EXPECT_EQ(header.find("lane::exp(", first + 1), std::string::npos) << header;
-  EXPECT_NE(header.find("struct Mine {"), std::string::npos);
+  EXPECT_NE(header.find("struct DefinedMine {"), std::string::npos);
   EXPECT_EQ(struct_name("my_own_map"), "MyOwnMap");
 }
 
