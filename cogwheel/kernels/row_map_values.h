@@ -1,0 +1,39 @@
+// A row map element by element: f, g and N with their derivatives of up to second order, on plain numbers. What second
+// derivatives of attention are composed of; the fused kernels do not use it.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+namespace cogwheel {
+
+enum class RowMapFunction { terms, normalizer };  // f and g of a score, or N of a mass
+
+inline constexpr int most_derivatives = 2;
+
+// `count` elements of one head. The variables are the argument and then the map's P scalars, K = 1 + P of them; the
+// channels are f and g, or N alone. The derivative of channel c along variables i, j of element x is written to
+// out[((c·K + i)·K + j)·channel_stride + x], with as many indices as the order says.
+template <class T>
+struct RowMapElements {
+  RowMapFunction function = RowMapFunction::terms;
+  int order = 0;  // 0 to most_derivatives
+  std::int64_t count = 0;
+  const T *argument = nullptr, *shift = nullptr, *visible = nullptr;
+  std::int64_t shift_stride = 0, visible_stride = 0;  // from element to element
+  const double* theta = nullptr;                      // [P]
+  T* out = nullptr;
+  std::int64_t channel_stride = 0;
+};
+
+template <class T>
+struct RowMapValues {
+  std::string_view mechanism;
+  int variables;  // K
+  void (*evaluate)(const RowMapElements<T>& elements);
+};
+
+// T is float or double. Throws UsageError: "no kernel for …".
+template <class T>
+const RowMapValues<T>& row_map_values(std::string_view mechanism);
+
+}  // namespace cogwheel

@@ -1,0 +1,77 @@
+// Row maps element by element: every order of derivation is the finite difference of the one below.
+#include "cogwheel/kernels/row_map_values.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/mechanisms/catalogue.h"
+
+namespace cogwheel {
+namespace {
+
+std::vector<double> values(const RowMapValues<double>& map, RowMapFunction function, int order, double argument,
+                           const std::vector<double>& theta) {
+  const double shift = 0.25, visible = 6;
+  std::size_t channels = function == RowMapFunction::terms ? 2 : 1;
+  for (int i = 0; i < order; ++i) channels *= static_cast<std::size_t>(map.variables);
+  std::vector<double> out(channels, std::nan(""));
+  map.evaluate({.function = function,
+                .order = order,
+                .count = 1,
+                .argument = &argument,
+                .shift = &shift,
+                .visible = &visible,
+                .theta = theta.data(),
+                .out = out.data(),
+                .channel_stride = 1});
+  return out;
+}
+
+TEST(RowMapValues, EachOrderIsTheSlopeOfTheOneBelow) {
+  const double h = 1e-5;
+  int maps = 0;
+  for (const Mechanism& mechanism : mechanisms()) {
+    if (mechanism.kind != MechanismKind::row_map) continue;
+    const auto& map = row_map_values<double>(mechanism.member);
+    ++maps;
+    const auto variables = static_cast<std::size_t>(map.variables);
+    std::vector<double> theta;
+    for (std::size_t p = 1; p < variables; ++p) theta.push_back(0.4 + 0.5 * static_cast<double>(p));
+    for (const RowMapFunction function : {RowMapFunction::terms, RowMapFunction::normalizer})
+      for (const double argument : {0.7, 1.9, -0.8}) {
+        if (function == RowMapFunction::normalizer && argument < 0) continue;
+        for (int order = 1; order <= most_derivatives; ++order) {
+          const auto slopes = values(map, function, order, argument, theta);
+          for (std::size_t variable = 0; variable < variables; ++variable) {
+            const auto moved = [&](double step) {
+              auto scalars = theta;
+              if (variable > 0) scalars[variable - 1] += step;
+              return values(map, function, order - 1, argument + (variable == 0 ? step : 0), scalars);
+            };
+            const auto up = moved(h), down = moved(-h);
+            for (std::size_t i = 0; i < up.size(); ++i)
+              EXPECT_NEAR(slopes[i * variables + variable], (up[i] - down[i]) / (2 * h),
+                          1e-8 * (1 + std::abs(slopes[i * variables + variable])))
+                  << mechanism.member << " order " << order << " variable " << variable << " at " << argument;
+          }
+        }
+      }
+  }
+  EXPECT_GE(maps, 12);
+}
+
+TEST(RowMapValues, RefusesWhatIsNoRowMap) {
+  try {
+    row_map_values<float>("polynomial");
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_EQ(std::string(error.what()), "no kernel for polynomial element by element");
+  }
+}
+
+}  // namespace
+}  // namespace cogwheel
