@@ -50,6 +50,13 @@ TORCH_LIBRARY(cogwheel, library) {
   library.def(mixture_statistics_schema);
 }
 
+// vmap makes fallbacks for operators with kernels alone; these fall apart into such.
+TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) {
+  library.impl("attention", UnbundledOptions<at::Tensor, at::Tensor, at::Tensor>::call<attention>);
+  library.impl("attention_weights", UnbundledOptions<at::Tensor, at::Tensor>::call<attention_weights>);
+  library.impl("scaled_dot_product_attention", operators::scaled_dot_product_attention);
+}
+
 namespace {
 
 template <class Signature>

@@ -1,23 +1,22 @@
 #include "cogwheel/ops/mixture.h"
 
 #include <ATen/Dispatch.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <vector>
 
 #include "cogwheel/ops/contiguous_width.h"
 #include "cogwheel/ops/executor.h"
-#include "cogwheel/ops/once_differentiable.h"
+#include "cogwheel/ops/recorded_node.h"
 
 namespace cogwheel {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 // Rows of contiguous width, at any strides.
 template <class T>
@@ -116,28 +115,45 @@ std::tuple<at::Tensor, at::Tensor> backward_meta(const at::Tensor&, const at::Te
   return {at::empty_like(output), at::empty_like(coefficient, {}, {}, {}, {}, at::MemoryFormat::Contiguous)};
 }
 
-class SubtractSubHeads : public torch::autograd::Function<SubtractSubHeads> {
- public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& output, const at::Tensor& coefficient) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    context->save_for_backward({output, coefficient});
-    return subtract_sub_heads(output, coefficient);
-  }
+// The same in ATen's operators, for tangents and second derivatives.
+variable_list composed(const variable_list& inputs) {
+  const at::Tensor &output = inputs[0], &coefficient = inputs[1];
+  const auto of_sub_head = [&](std::int64_t c) { return output.slice_symint(1, c, c10::nullopt, 2); };
+  return {of_sub_head(0) - coefficient.unsqueeze(-1) * of_sub_head(1)};
+}
 
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto saved = context->get_saved_variables();
-    const auto [output, coefficient] = subtract_sub_heads_backward(gradients[0], saved[0], saved[1]);
-    return {output, coefficient};
-  }
-};
+variable_list composed_backward(const variable_list& inputs) {
+  const at::Tensor &gradient = inputs[0], &output = inputs[1], &coefficient = inputs[2];
+  const at::Tensor second = output.slice_symint(1, 1, c10::nullopt, 2);
+  return {at::stack({gradient, -(coefficient.unsqueeze(-1) * gradient)}, 2).flatten(1, 2),
+          -(gradient * second).sum(-1).sum_to_size_symint(coefficient.sym_sizes())};
+}
 
 at::Tensor forward_autograd(const at::Tensor& output, const at::Tensor& coefficient) {
-  return SubtractSubHeads::apply(output, coefficient);
+  const variable_list inputs{output, coefficient};
+  if (has_tangent(inputs)) return composed(inputs)[0];
+  at::Tensor difference;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    difference = subtract_sub_heads(output, coefficient);
+  }
+  if (needs_record(inputs))
+    record("SubtractSubHeadsBackward", inputs, {difference}, {},
+           [](const variable_list& saved, const variable_list&, const variable_list& gradients) {
+             const auto [of_output, of_coefficient] = subtract_sub_heads_backward(gradients[0], saved[0], saved[1]);
+             return variable_list{of_output, of_coefficient};
+           });
+  return difference;
 }
 
 std::tuple<at::Tensor, at::Tensor> backward_autograd(const at::Tensor& gradient, const at::Tensor& output,
                                                      const at::Tensor& coefficient) {
-  const auto outputs = OnceDifferentiable<subtract_sub_heads_backward>::apply(gradient, output, coefficient);
+  const auto fused = [&] {
+    const auto [of_output, of_coefficient] = subtract_sub_heads_backward(gradient, output, coefficient);
+    return variable_list{of_output, of_coefficient};
+  };
+  const variable_list outputs =
+      differentiated_by("SubtractSubHeadsBackwardBackward", {gradient, output, coefficient}, fused, composed_backward);
   return {outputs[0], outputs[1]};
 }
 

@@ -1,114 +1,116 @@
-// First derivatives of cogwheel::pairwise; a second one raises rather than being silently wrong.
-#include <torch/csrc/autograd/custom_function.h>
+// Derivatives of cogwheel::pairwise. The first has a kernel, cogwheel::pairwise_backward; what goes beyond, its own
+// derivatives and tangents, comes from a dense composition (dense_pairwise.h).
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
-#include "cogwheel/ops/once_differentiable.h"
+#include <string>
+
+#include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/dense_pairwise.h"
 #include "cogwheel/ops/pairwise_schema.h"
+#include "cogwheel/ops/recorded_node.h"
 
 namespace cogwheel {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
+namespace place = pairwise_input;
 
-at::Tensor or_undefined(const OptionalTensor& tensor) { return tensor ? *tensor : at::Tensor(); }
-OptionalTensor or_nothing(const at::Tensor& tensor) { return tensor.defined() ? OptionalTensor(tensor) : std::nullopt; }
-bool needs_gradient(const OptionalTensor& tensor) { return tensor && tensor->requires_grad(); }
+// Options with names of their own, for what outlives the call.
+struct KeptOptions {
+  explicit KeptOptions(const PairwiseOptions& given) : mask(given.mask), options(given) {}
 
-class Pairwise : public torch::autograd::Function<Pairwise> {
- public:
-  // What has a gradient stands in the options too; as arguments autograd sees it.
-  static variable_list forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key,
-                               const at::Tensor& value, const at::Tensor& parameters, const OptionalTensor& bias,
-                               const OptionalTensor& energy_bias, const OptionalTensor& centers,
-                               const OptionalTensor& score_weight, std::string_view mechanism,
-                               const WantedGradients& wanted, const PairwiseOptions& options) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [output, shift, mass, statistics] = pairwise(query, key, value, parameters, mechanism, options);
-    context->save_for_backward({query, key, value, parameters, output, shift, mass, or_undefined(options.key_lengths),
-                                or_undefined(options.ranges), or_undefined(bias), or_undefined(energy_bias),
-                                or_undefined(options.alibi), or_undefined(centers), or_undefined(options.seed),
-                                or_undefined(score_weight), or_undefined(options.first_positions)});
-    auto& data = context->saved_data;
-    data["mechanism"] = std::string(mechanism);
-    data["bias"] = wanted.bias;
-    data["energy_bias"] = wanted.energy_bias;
-    data["centers"] = wanted.centers;
-    data["scale"] = options.scale;
-    data["mask"] = std::string(options.mask);
-    data["window"] = options.window;
-    data["sub_heads"] = options.sub_heads;
-    data["sigma"] = options.sigma;
-    data["dropout"] = options.dropout;
-    context->mark_non_differentiable({shift, mass, statistics});
-    return {output, shift, mass, statistics};
+  PairwiseOptions with(const variable_list& inputs) const {
+    PairwiseOptions result = options;
+    result.mask = mask;
+    const auto or_nothing = [](const at::Tensor& tensor) {
+      return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
+    };
+    result.bias = or_nothing(inputs[place::bias]);
+    result.energy_bias = or_nothing(inputs[place::energy_bias]);
+    result.centers = or_nothing(inputs[place::centers]);
+    result.score_weight = or_nothing(inputs[place::score_weight]);
+    return result;
   }
 
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    at::Tensor none;
-    if (!gradients[0].defined()) return variable_list(11);
-    const auto saved = context->get_saved_variables();
-    auto& data = context->saved_data;
-    const WantedGradients wanted{data["bias"].toBool(), data["energy_bias"].toBool(), data["centers"].toBool()};
-    const PairwiseOptions options{.scale = data["scale"].toDouble(),
-                                  .mask = data["mask"].toStringRef(),
-                                  .window = data["window"].toInt(),
-                                  .sub_heads = data["sub_heads"].toInt(),
-                                  .key_lengths = or_nothing(saved[7]),
-                                  .ranges = or_nothing(saved[8]),
-                                  .bias = or_nothing(saved[9]),
-                                  .energy_bias = or_nothing(saved[10]),
-                                  .alibi = or_nothing(saved[11]),
-                                  .centers = or_nothing(saved[12]),
-                                  .sigma = data["sigma"].toDouble(),
-                                  .dropout = data["dropout"].toDouble(),
-                                  .seed = or_nothing(saved[13]),
-                                  .score_weight = or_nothing(saved[14]),
-                                  .first_positions = or_nothing(saved[15])};
-    const auto [query, key, value, parameters, bias, energy_bias, centers, score_weight] =
-        pairwise_backward(gradients[0], saved[0], saved[1], saved[2], saved[3], {saved[4], saved[5], saved[6]},
-                          data["mechanism"].toStringRef(), wanted, options);
-    return {query,
-            key,
-            value,
-            parameters,
-            wanted.bias ? bias : none,
-            wanted.energy_bias ? energy_bias : none,
-            wanted.centers ? centers : none,
-            options.score_weight ? score_weight : none,
-            none,
-            none,
-            none};
-  }
+ private:
+  std::string mask;
+  PairwiseOptions options;
 };
 
-// Biases, centers and weights stand in the options too; as arguments autograd sees them.
-PairwiseGradients backward_of(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
-                              const at::Tensor& value, const at::Tensor& parameters, const OptionalTensor&,
-                              const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
-                              const PairwiseSaved& saved, std::string_view mechanism, const WantedGradients& wanted,
-                              const PairwiseOptions& options) {
-  return pairwise_backward(gradient, query, key, value, parameters, saved, mechanism, wanted, options);
+variable_list listed(const PairwiseGradients& gradients) {
+  return std::apply([](const auto&... each) { return variable_list{each...}; }, gradients);
 }
+
+bool needs_gradient(const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
 
 PairwiseOutputs forward_autograd(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                  const at::Tensor& parameters, std::string_view mechanism,
                                  const PairwiseOptions& options) {
-  const WantedGradients wanted{needs_gradient(options.bias), needs_gradient(options.energy_bias),
-                               needs_gradient(options.centers)};
-  const auto outputs = Pairwise::apply(query, key, value, parameters, options.bias, options.energy_bias,
-                                       options.centers, options.score_weight, mechanism, wanted, options);
-  return {outputs[0], outputs[1], outputs[2], outputs[3]};
+  const variable_list inputs = pairwise_inputs(query, key, value, parameters, options);
+  at::Tensor output, shift, mass, statistics;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    std::tie(output, shift, mass, statistics) = pairwise(query, key, value, parameters, mechanism, options);
+  }
+  if (has_tangent(inputs)) return {dense_pairwise(inputs, shift, mechanism, options), shift, mass, statistics};
+  if (needs_record(inputs)) {
+    const WantedGradients wanted{needs_gradient(inputs[place::bias]), needs_gradient(inputs[place::energy_bias]),
+                                 needs_gradient(inputs[place::centers])};
+    record("PairwiseBackward", inputs, {output}, {shift, mass, statistics},
+           [wanted, kept = KeptOptions(options), name = std::string(mechanism)](
+               const variable_list& in, const variable_list& out, const variable_list& gradients) {
+             return listed(pairwise_backward(gradients[0], in[place::query], in[place::key], in[place::value],
+                                             in[place::parameters], {out[0], out[1], out[2]}, name, wanted,
+                                             kept.with(in)));
+           });
+  }
+  return {output, shift, mass, statistics};
+}
+
+// The gradients of `inputs` by the composition, in the sizes that the kernel's have; `inputs` then the gradient of the
+// output. Every one of them, whether or not an input asks for it: tangents reach them all.
+variable_list dense_backward(const variable_list& inputs, const at::Tensor& shift, std::string_view mechanism,
+                             const WantedGradients& wanted, const PairwiseOptions& options) {
+  const at::AutoGradMode recorded(needs_record(inputs));
+  const variable_list given(inputs.begin(), inputs.begin() + place::count);
+  variable_list leaves = given;
+  const bool differentiated[place::count] = {true,           true, true, true, wanted.bias, wanted.energy_bias,
+                                             wanted.centers, true};
+  for (std::size_t i = 0; i < place::count; ++i) {
+    if (!leaves[i].defined() || leaves[i].requires_grad()) continue;
+    leaves[i] = leaves[i].view_as(leaves[i]);
+    if (differentiated[i]) leaves[i].set_requires_grad(true);
+  }
+  const variable_list gradients = gradients_through(
+      [&](const variable_list& in) { return variable_list{dense_pairwise(in, shift, mechanism, options)}; }, leaves,
+      {inputs[place::count]});
+  variable_list result;
+  for (std::size_t i = 0; i < place::count; ++i) {
+    if (!given[i].defined() || !differentiated[i])
+      result.push_back(at::zeros({0}, inputs[place::query].options().dtype(computed_type(inputs[place::query]))));
+    else
+      result.push_back(gradients[i].defined() ? gradients[i] : at::zeros_like(given[i]));
+  }
+  return result;
 }
 
 PairwiseGradients backward_autograd(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
                                     const at::Tensor& value, const at::Tensor& parameters, const PairwiseSaved& saved,
                                     std::string_view mechanism, const WantedGradients& wanted,
                                     const PairwiseOptions& options) {
-  const auto outputs =
-      OnceDifferentiable<backward_of>::apply(gradient, query, key, value, parameters, options.bias, options.energy_bias,
-                                             options.centers, options.score_weight, saved, mechanism, wanted, options);
-  return {outputs[0], outputs[1], outputs[2], outputs[3], outputs[4], outputs[5], outputs[6], outputs[7]};
+  variable_list inputs = pairwise_inputs(query, key, value, parameters, options);
+  inputs.push_back(gradient);
+  const auto fused = [&] {
+    return listed(pairwise_backward(gradient, query, key, value, parameters, saved, mechanism, wanted, options));
+  };
+  const auto composition = [wanted, kept = KeptOptions(options), name = std::string(mechanism),
+                            shift = saved.shift.detach()](const variable_list& in) {
+    return dense_backward(in, shift, name, wanted, kept.with(in));
+  };
+  const variable_list out = differentiated_by("PairwiseBackwardBackward", inputs, fused, composition);
+  return {out[0], out[1], out[2], out[3], out[4], out[5], out[6], out[7]};
 }
 
 }  // namespace
