@@ -146,6 +146,7 @@ const Mechanism& bring(const Source& source, const CompileProgress& progress) {
   check_slopes(source.name, module.scalar,
                module.parameter_defaults.empty() ? module.parameter_initial : module.parameter_defaults);
   add_pairwise_kernels(source.name, isa, module.of_float, module.of_double);
+  add_row_map_values(source.name, module.values_of_float, module.values_of_double);
   return add_mechanism({.description = module.description,
                         .has_energy = module.has_energy,
                         .parameter_defaults = module.parameter_defaults,

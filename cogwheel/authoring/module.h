@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cogwheel/kernels/pairwise.h"
+#include "cogwheel/kernels/row_map_values.h"
 #include "cogwheel/mechanisms/description.h"
 #include "cogwheel/mechanisms/scalar_map.h"
 
@@ -19,6 +20,8 @@ struct MechanismModule {
   ScalarMap scalar;
   PairwiseKernel<float> of_float;
   PairwiseKernel<double> of_double;
+  RowMapValues<float> values_of_float;
+  RowMapValues<double> values_of_double;
 };
 
 // Names of the two symbols that a module exports: const char[], and void(MechanismModule*), which fills in what it is

@@ -2,6 +2,7 @@
 // region of a target, after the map; COGWHEEL_MODULE_STAMP is a string.
 #pragma once
 #include "cogwheel/kernels/cpu/pairwise_cpu.h"
+#include "cogwheel/kernels/evaluate_row_map.h"
 
 namespace cogwheel {
 
@@ -57,13 +58,14 @@ const char cogwheel_mechanism_stamp[] = COGWHEEL_MODULE_STAMP;
 __attribute__((visibility("default"))) void cogwheel_mechanism_module(cogwheel::MechanismModule* module) {
   using namespace cogwheel;
   using Map = AuthoredMap;
-  *module = {
-      .description = Map::description,
-      .has_energy = EnergyMap<Map, double>,
-      .parameter_defaults = module_defaults<Map>(),
-      .parameter_initial = module_initial<Map>(),
-      .scalar = scalar_map<Map>(),
-      .of_float = {HWY_NAMESPACE::pairwise_forward<Map, float>, HWY_NAMESPACE::pairwise_backward<Map, float>},
-      .of_double = {HWY_NAMESPACE::pairwise_forward<Map, double>, HWY_NAMESPACE::pairwise_backward<Map, double>}};
+  *module = {.description = Map::description,
+             .has_energy = EnergyMap<Map, double>,
+             .parameter_defaults = module_defaults<Map>(),
+             .parameter_initial = module_initial<Map>(),
+             .scalar = scalar_map<Map>(),
+             .of_float = HWY_NAMESPACE::pairwise_kernel_of<Map, float>,
+             .of_double = HWY_NAMESPACE::pairwise_kernel_of<Map, double>,
+             .values_of_float = row_map_values_of<Map, float>(),
+             .values_of_double = row_map_values_of<Map, double>()};
 }
 }

@@ -80,4 +80,11 @@ void evaluate_row_map(const RowMapElements<T>& elements) {
   }
 }
 
+template <class Map, class T>
+constexpr RowMapValues<T> row_map_values_of() {
+  return {.mechanism = Map::description.name,
+          .variables = static_cast<int>(ElementOfRowMap<Map, T>::variables),
+          .evaluate = evaluate_row_map<Map, T>};
+}
+
 }  // namespace cogwheel

@@ -36,4 +36,8 @@ struct RowMapValues {
 template <class T>
 const RowMapValues<T>& row_map_values(std::string_view mechanism);
 
+// Of a row map that a user brings, in both types. Any thread may call; the first of a name stays.
+void add_row_map_values(std::string_view mechanism, const RowMapValues<float>& of_float,
+                        const RowMapValues<double>& of_double);
+
 }  // namespace cogwheel

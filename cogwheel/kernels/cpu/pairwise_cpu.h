@@ -28,4 +28,9 @@ void mixture_statistics(const MixtureStatistics<T>& problem, const Executor& exe
   MixtureStatisticsEngine<Map, T>(problem).run(executor);
 }
 
+template <class Map, class T>
+inline constexpr PairwiseKernel<T> pairwise_kernel_of{.forward = pairwise_forward<Map, T>,
+                                                      .backward = pairwise_backward<Map, T>,
+                                                      .mixture_statistics = mixture_statistics<Map, T>};
+
 }  // namespace cogwheel::HWY_NAMESPACE
