@@ -22,6 +22,12 @@ ResidualStream DecoderLayerImpl::forward(const ResidualStream& stream, const Dro
   return {between.sum, dropout.part(2)(feed_forward_(between.normed))};
 }
 
+ResidualStream DecoderLayerImpl::decode(const ResidualStream& stream, KeyValueCache& cache) {
+  const NormOfSum before = attention_norm_->of_sum(stream.x, stream.delta);
+  const NormOfSum between = feed_forward_norm_->of_sum(before.sum, attention_->decode(before.normed, cache));
+  return {between.sum, feed_forward_(between.normed)};
+}
+
 at::Tensor DecoderLayerImpl::attention_weights(const ResidualStream& stream) {
   return attention_->weights(attention_norm_->of_sum(stream.x, stream.delta).normed);
 }

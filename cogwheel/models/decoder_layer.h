@@ -34,6 +34,10 @@ class DecoderLayerImpl : public torch::nn::Module {
   // [B, N, width] each. `dropout` falls on the weights of attention and on what is added to the stream.
   ResidualStream forward(const ResidualStream& stream, const Dropout& dropout = {});
 
+  // The same for the tokens that follow those in the cache of the attention, which are added to it.
+  ResidualStream decode(const ResidualStream& stream, KeyValueCache& cache);
+  const AttentionLayer& attention() const { return attention_; }
+
   at::Tensor attention_weights(const ResidualStream& stream);  // [B, output heads, N, N]
   std::vector<HeadStatistics> head_statistics(const ResidualStream& stream);
 

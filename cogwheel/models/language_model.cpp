@@ -140,15 +140,17 @@ void LanguageModelImpl::initialize(std::uint64_t seed) {
   if (head_) head_->initialize(initializer, "head", standard_deviation);
 }
 
-at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens) {
-  if (tokens.dim() != 2 || tokens.size(1) > options_.context) {
+at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens, std::int64_t first_position) {
+  const std::int64_t room = options_.context - first_position;
+  if (tokens.dim() != 2 || tokens.size(1) > room) {
     std::string shape;
     for (const std::int64_t size : tokens.sizes()) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
-    throw UsageError(expected_got("language model: tokens", "[batch, up to " + std::to_string(options_.context) + "]",
-                                  "[" + shape + "]"));
+    throw UsageError(
+        expected_got("language model: tokens", "[batch, up to " + std::to_string(room) + "]", "[" + shape + "]"));
   }
   const at::Tensor embedded = at::embedding(token_embedding_, tokens);
-  return position_embedding_.defined() ? embedded + position_embedding_.slice(0, 0, tokens.size(1)) : embedded;
+  return position_embedding_.defined() ? embedded + position_embedding_.narrow(0, first_position, tokens.size(1))
+                                       : embedded;
 }
 
 at::Tensor LanguageModelImpl::logits(const ResidualStream& stream) {
@@ -161,6 +163,26 @@ at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens, std::optional<st
   const Dropout dropout = dropout_seed ? Dropout(options_.dropout, *dropout_seed) : Dropout();
   ResidualStream stream{dropout.part(0)(embed(tokens))};
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) stream = layers_[layer](stream, dropout.part(layer + 1));
+  return logits(stream);
+}
+
+bool LanguageModelImpl::can_decode() const {
+  return std::all_of(layers_.begin(), layers_.end(),
+                     [](const DecoderLayer& layer) { return layer->attention()->can_decode(); });
+}
+
+std::vector<KeyValueCache> LanguageModelImpl::make_caches(std::int64_t batch) const {
+  std::vector<KeyValueCache> caches;
+  for (const DecoderLayer& layer : layers_) caches.push_back(layer->attention()->make_cache(batch, options_.context));
+  return caches;
+}
+
+at::Tensor LanguageModelImpl::decode(const at::Tensor& tokens, std::vector<KeyValueCache>& caches) {
+  if (caches.size() != layers_.size())
+    throw UsageError(expected_got("language model: caches", std::to_string(layers_.size()) + ", one for each layer",
+                                  std::to_string(caches.size())));
+  ResidualStream stream{embed(tokens, caches.front().longest())};
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) stream = layers_[layer]->decode(stream, caches[layer]);
   return logits(stream);
 }
 

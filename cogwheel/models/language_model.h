@@ -62,6 +62,15 @@ class LanguageModelImpl : public torch::nn::Module {
   // the options' dropout applies, and the same seed drops the same elements.
   at::Tensor forward(const at::Tensor& tokens, std::optional<std::uint64_t> dropout_seed = {});
 
+  // Whether `decode` serves: not where a layer is a dense form, a function of the whole score matrix.
+  bool can_decode() const;
+  // One empty cache for each layer, for up to `context` tokens of `batch` texts.
+  std::vector<KeyValueCache> make_caches(std::int64_t batch) const;
+  // The logits [B, N, V] of the tokens [B, N] that follow those in the caches, which are added to them: what `forward`
+  // gives for the whole text, up to rounding, without computing the earlier tokens again. Throws UsageError where the
+  // text outgrows the context.
+  at::Tensor decode(const at::Tensor& tokens, std::vector<KeyValueCache>& caches);
+
   // Mean cross-entropy in nats per token; targets [B, N].
   at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets, std::optional<std::uint64_t> dropout_seed = {});
 
@@ -75,7 +84,7 @@ class LanguageModelImpl : public torch::nn::Module {
   const LanguageModelOptions& options() const { return options_; }
 
  private:
-  at::Tensor embed(const at::Tensor& tokens);
+  at::Tensor embed(const at::Tensor& tokens, std::int64_t first_position = 0);
   at::Tensor logits(const ResidualStream& stream);
 
   LanguageModelOptions options_;

@@ -34,6 +34,32 @@ Token draw(std::span<const float> logits, const SamplingOptions& options, std::m
   return tokens[std::min<std::size_t>(static_cast<std::size_t>(drawn - cumulative.begin()), tokens.size() - 1)];
 }
 
+// The logits of the last token of a text that grows by one token from call to call.
+class LastLogits {
+ public:
+  explicit LastLogits(LanguageModel& model) : model_(model) {
+    if (model->can_decode()) caches_ = model->make_caches(1);
+  }
+
+  at::Tensor operator()(std::span<const Token> text) {
+    const auto context = static_cast<std::size_t>(model_->options().context);
+    if (text.size() > context || caches_.empty()) {
+      caches_.clear();
+      return model_->forward(as_tensor(text.last(std::min(text.size(), context)))).select(1, -1);
+    }
+    const std::span<const Token> added = text.subspan(static_cast<std::size_t>(caches_.front().longest()));
+    return model_->decode(as_tensor(added), caches_).select(1, -1);
+  }
+
+ private:
+  static at::Tensor as_tensor(std::span<const Token> tokens) {
+    return torch::tensor(std::vector<std::int64_t>(tokens.begin(), tokens.end())).unsqueeze(0);
+  }
+
+  LanguageModel& model_;
+  std::vector<KeyValueCache> caches_;  // of a text within the context; none where it is beyond, or cannot be had
+};
+
 }  // namespace
 
 void check(const SamplingOptions& options) {
@@ -47,15 +73,13 @@ std::vector<Token> sample(LanguageModel& model, std::span<const Token> prompt, c
                           const std::function<bool(Token)>& on_token) {
   check(options);
   const torch::NoGradGuard no_grad;
-  const auto context = static_cast<std::size_t>(model->options().context);
+  LastLogits last_logits(model);
   std::mt19937_64 generator(options.seed);
   std::vector<Token> text(prompt.begin(), prompt.end());
   if (text.empty()) text.push_back(0);
   const std::size_t start = text.size();
   while (static_cast<std::int64_t>(text.size() - start) < options.length) {
-    const std::vector<std::int64_t> window(text.end() - static_cast<std::ptrdiff_t>(std::min(text.size(), context)),
-                                           text.end());
-    const at::Tensor logits = model->forward(torch::tensor(window).unsqueeze(0)).select(1, -1).contiguous();
+    const at::Tensor logits = last_logits(text).contiguous();
     if (!logits.isfinite().all().item<bool>())
       throw Error(expected_got("sample", "finite logits", "NaN or infinity from the model"));
     text.push_back(

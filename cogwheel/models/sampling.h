@@ -21,8 +21,10 @@ struct SamplingOptions {
 void check(const SamplingOptions& options);
 
 // The generated tokens, without the prompt. The model sees the last `context` tokens. An empty prompt starts from
-// token 0. The same model, prompt and options give the same tokens. `on_token` is called as each one is drawn and
-// ends the sampling when it returns false.
+// token 0. Up to the context, keys and values of earlier tokens are kept; beyond it, every token has another position
+// at each step, and a step costs a pass over the whole window, as it always does where the model cannot decode. The
+// same model, prompt and options give the same tokens. `on_token` is called as each one is drawn and ends the sampling
+// when it returns false.
 std::vector<Token> sample(LanguageModel& model, std::span<const Token> prompt, const SamplingOptions& options,
                           const std::function<bool(Token)>& on_token = {});
 

@@ -104,13 +104,13 @@ AttentionOptions AttentionLayerImpl::operator_options(const Dropout& dropout) co
   return options;
 }
 
-AttentionLayerImpl::Heads AttentionLayerImpl::project(const at::Tensor& x) {
+AttentionLayerImpl::Heads AttentionLayerImpl::project(const at::Tensor& x, std::int64_t first_position) {
   // One split, whose backward pass gathers the gradients of all parts with one copy.
   const auto parts = projection_(x).split_with_sizes(projected_widths(options_, mechanism_), -1);
   const std::int64_t shared = options_.used_key_value_heads();
   const auto placed = [&](const at::Tensor& part, std::int64_t heads) {
     const at::Tensor split = split_heads(part, heads);
-    return (rotary_ ? (*rotary_)(split) : split).transpose(1, 2);
+    return (rotary_ ? (*rotary_)(split, first_position) : split).transpose(1, 2);
   };
   const at::Tensor query = placed(parts.front(), options_.heads);
   const at::Tensor value = split_heads(parts.back(), shared / mechanism_.sub_heads).transpose(1, 2);
@@ -119,9 +119,30 @@ AttentionLayerImpl::Heads AttentionLayerImpl::project(const at::Tensor& x) {
 
 at::Tensor AttentionLayerImpl::forward(const at::Tensor& x, const Dropout& dropout) {
   const auto [query, key, value] = project(x);
+  return combine(attention(query, key, value, mechanism_.operator_name, operator_options(dropout)));
+}
+
+KeyValueCache AttentionLayerImpl::make_cache(std::int64_t batch, std::int64_t capacity) const {
+  if (!can_decode()) throw UsageError(expected_got("cache", "a mechanism whose rows stand alone", options_.mechanism));
+  const std::int64_t shared = options_.used_key_value_heads();
+  return KeyValueCache({.batch = batch,
+                        .key_heads = shared,
+                        .value_heads = shared / mechanism_.sub_heads,
+                        .capacity = capacity,
+                        .head_dim = head_dim_,
+                        .value_dim = head_dim_ * mechanism_.sub_heads},
+                       projection_->parameters().front().scalar_type());
+}
+
+at::Tensor AttentionLayerImpl::decode(const at::Tensor& x, KeyValueCache& cache) {
+  const auto [query, key, value] = project(x, cache.longest());
+  cache.append(key, value);
+  return combine(cache.attend(query, mechanism_.operator_name, operator_options()));
+}
+
+at::Tensor AttentionLayerImpl::combine(const at::Tensor& attended) {
   // [B, N, heads, width]: as the kernel leaves it where the query lies so, without a copy.
-  at::Tensor by_token =
-      attention(query, key, value, mechanism_.operator_name, operator_options(dropout)).transpose(1, 2);
+  at::Tensor by_token = attended.transpose(1, 2);
   if (is_difference(mechanism_))
     // Training starts with the gradient scale of plain attention: the factor undoes what the norm adds.
     by_token = norm_of_sum(by_token.to(head_norm_.scalar_type()), {}, head_norm_ * (1 - lambda_init_), {},

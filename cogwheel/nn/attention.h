@@ -24,6 +24,7 @@
 #include "cogwheel/nn/linear.h"
 #include "cogwheel/nn/rotary.h"
 #include "cogwheel/ops/attention.h"
+#include "cogwheel/ops/key_value_cache.h"
 
 namespace cogwheel {
 
@@ -53,6 +54,14 @@ class AttentionLayerImpl : public torch::nn::Module {
   // which has no dropout, stay whole.
   at::Tensor forward(const at::Tensor& x, const Dropout& dropout = {});
 
+  // Whether a token's output can be had without those of the tokens before it: not of a dense form.
+  bool can_decode() const { return mechanism_.kind != MechanismKind::dense; }
+  // For `decode`. Throws UsageError for a layer that cannot.
+  KeyValueCache make_cache(std::int64_t batch, std::int64_t capacity) const;
+  // The rows of `forward` for the tokens x [B, N, width] that follow those in the cache, which are added to it. The
+  // entries of the cache have one length. No gradient reaches keys and values.
+  at::Tensor decode(const at::Tensor& x, KeyValueCache& cache);
+
   // What the heads apply to their values, [B, output heads, N, N]. For pictures.
   at::Tensor weights(const at::Tensor& x);
   // Of each output head, over all of x [B, N, width].
@@ -68,7 +77,8 @@ class AttentionLayerImpl : public torch::nn::Module {
   struct Heads {
     at::Tensor query, key, value;  // [B, heads, N, head_dim] each
   };
-  Heads project(const at::Tensor& x);
+  Heads project(const at::Tensor& x, std::int64_t first_position = 0);
+  at::Tensor combine(const at::Tensor& attended);  // [B, output heads, N, width of a value] → [B, N, width]
   AttentionOptions operator_options(const Dropout& dropout = {}) const;
 
   AttentionLayerOptions options_;

@@ -45,6 +45,24 @@ def test_flops_count_what_is_visible():
     assert full.flops(full.value_dim("differential")) == 6 * 64 * 64 * 2 * 32
 
 
+def test_decode_prints_and_writes_what_it_found(cogwheel_executable, tmp_path):
+    done = run(
+        cogwheel_executable, "decode", "--mechanisms", "cog", "differential", "--lengths", "40000", "--heads", "2",
+        "--group", "2", "--seconds", "0.1", "--dtype", "bf16", "--out", tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    whole = json.loads((tmp_path / "bench.json").read_text())
+    rows = {row["name"]: row for row in whole["results"]}
+    assert list(rows) == ["reading K and V", "torch softmax", "cog", "differential"]
+    assert all(name in done.stdout for name in rows) and "GB/s" in done.stdout
+    for row in rows.values():
+        assert row["ratio"] == pytest.approx(row["least_seconds"] / rows["reading K and V"]["least_seconds"])
+        assert row["gigabytes_per_second"] == pytest.approx(2 * 2 * 40000 * 64 * 2 / row["least_seconds"] / 1e9)
+        assert row["case"]["group"] == 2 and row["turns"] >= 3
+    refused = run(cogwheel_executable, "decode", "--group", "0")
+    assert refused.returncode == 2 and refused.stderr == "cogwheel: bench: group: expected 1 or more, got 0\n"
+
+
 def test_attention_prints_and_writes_what_it_found(cogwheel_executable, tmp_path):
     mechanisms = ["softmax", "differential"]
     done = run(

@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: ``cogwheel bench attention`` and ``cogwheel bench training``."""
+"""The command line of the benchmarks: ``cogwheel bench attention``, ``decode`` and ``training``."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ if __name__ == "__main__":
     start_with_kept_pages("cogwheel.bench")
 
 import cogwheel
-from cogwheel.bench import attention, training
+from cogwheel.bench import attention, decode, training
 from cogwheel.bench.chart import page
 from cogwheel.bench.machine import description, product_peak
 from cogwheel.bench.timing import Timing
@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
         prog="cogwheel bench",
         description="Times Cogwheel and its peers in one run, taking turns; prints ratios of least times.",
     )
-    kinds = whole.add_subparsers(dest="kind", required=True, metavar="attention|training")
+    kinds = whole.add_subparsers(dest="kind", required=True, metavar="attention|decode|training")
 
     def add(name: str, summary: str) -> argparse.ArgumentParser:
         kind = kinds.add_parser(
@@ -50,6 +50,15 @@ def parser() -> argparse.ArgumentParser:
     of_attention.add_argument("--no-eager", action="store_true", help="without the same mechanism in eager PyTorch")
     of_attention.add_argument("--flex", action="store_true", help="with compiled FlexAttention, for softmax, forward")
     of_attention.add_argument("--memory", action="store_true", help="peak memory too, in a process for each")
+
+    of_decode = add("decode", "One query of each head over a long cache, against reading the cache and PyTorch.")
+    of_decode.set_defaults(mechanisms=MECHANISMS, seconds=4.0)
+    of_decode.add_argument("--lengths", nargs="+", type=int, default=[4096, 8192, 16384, 32768], metavar="M")
+    of_decode.add_argument("--dtype", choices=attention.DTYPES, default="fp32", help="of queries, keys and values")
+    of_decode.add_argument("--batch", type=int, default=1)
+    of_decode.add_argument("--heads", type=int, default=8, help="key heads")
+    of_decode.add_argument("--group", type=int, default=1, help="query heads that share a key head")
+    of_decode.add_argument("--head-dim", type=int, default=64)
 
     of_training = add("training", "Training steps of a language model against the same GPT in eager PyTorch.")
     of_training.set_defaults(mechanisms=["softmax", "cog"], seconds=30.0)
@@ -150,6 +159,44 @@ def bench_attention(arguments: argparse.Namespace) -> list[dict[str, object]]:
     return results
 
 
+def bench_decode(arguments: argparse.Namespace) -> list[dict[str, object]]:
+    check_mechanisms(arguments.mechanisms, {"operator"})
+    check_sizes(arguments)
+    if arguments.group < 1:
+        refuse(f"bench: group: expected 1 or more, got {arguments.group}")
+    print("One query of each query head. Ratios of least times: over reading the keys and values, and over torch.")
+    results = []
+    for length in arguments.lengths:
+        case = decode.Case(
+            length=length,
+            batch=arguments.batch,
+            heads=arguments.heads,
+            group=arguments.group,
+            head_dim=arguments.head_dim,
+            dtype=arguments.dtype,
+        )
+        timings = decode.measure(arguments.mechanisms, case, seconds=arguments.seconds)
+        print(
+            f"\n{length} keys, batch {case.batch}, {case.heads * case.group} heads over {case.heads} of {case.head_dim}, "
+            f"{case.dtype}: {case.cache_bytes / 1e6:.0f} MB a cache, {case.caches} of them in turn"
+        )
+        print(f"  {'':28}{'ms':>9}{'ratio':>8}{'of medians':>12}{'of torch':>10}{'GB/s':>7}")
+        for name, timing in timings.items():
+            more = {
+                "case": asdict(case),
+                "ratio_to_torch": timing.least / timings[decode.TORCH].least,
+                "gigabytes_per_second": case.cache_bytes / timing.least / 1e9,
+            }
+            found = row(name, timing, timings[decode.READ], **more)
+            results.append(found)
+            print(
+                f"  {name:28}{1e3 * timing.least:9.2f}{found['ratio']:8.2f}{found['ratio_of_medians']:12.2f}"
+                f"{found['ratio_to_torch']:10.2f}{found['gigabytes_per_second']:7.1f}",
+                flush=True,
+            )
+    return results
+
+
 def bench_training(arguments: argparse.Namespace) -> list[dict[str, object]]:
     check_mechanisms(arguments.mechanisms, {"operator", "layer"})
     executable = pathlib.Path(os.environ.get("COGWHEEL_EXECUTABLE", pathlib.Path(sys.executable).parent / "cogwheel"))
@@ -210,7 +257,7 @@ def main() -> None:
         f"{machine['processor']}, {machine['threads']} threads, {' '.join(machine['instruction_sets'])}; "
         f"torch {machine['torch']}; every side keeps its pages (malloc settings in the results)"
     )
-    results = {"attention": bench_attention, "training": bench_training}[arguments.kind](arguments)
+    results = {"attention": bench_attention, "decode": bench_decode, "training": bench_training}[arguments.kind](arguments)
     if arguments.out is not None:
         whole = {"schema": 1, "command": f"bench {arguments.kind}", "machine": machine, "results": results}
         write(arguments.out / "bench.json", json.dumps(whole, indent=1) + "\n")

@@ -1,0 +1,98 @@
+"""`bench decode`: one query of each head over a long cache, against merely reading the cache, and against PyTorch."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import cogwheel
+from cogwheel.bench.attention import DTYPES, is_difference
+from cogwheel.bench.timing import Timing, take_turns
+
+READ = "reading K and V"
+TORCH = "torch softmax"
+# What takes turns lies in as many caches as are larger than any last-level cache together, one after another.
+LEAST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Case:
+    """One new token of `batch` texts of `length` tokens; each of `heads` key heads serves `group` query heads."""
+
+    length: int
+    batch: int = 1
+    heads: int = 8
+    group: int = 1
+    head_dim: int = 64
+    dtype: str = "fp32"
+
+    @property
+    def cache_bytes(self) -> int:
+        """Of keys and values; a difference of two maps has half as many values, twice as wide."""
+        return 2 * self.batch * self.heads * self.length * self.head_dim * DTYPES[self.dtype].itemsize
+
+    @property
+    def caches(self) -> int:
+        return math.ceil(LEAST_BYTES / self.cache_bytes)
+
+
+def filled_caches(case: Case, halves: int, generator: torch.Generator) -> list[cogwheel.KeyValueCache]:
+    """Each with the same numbers; `halves` is 2 for a difference of two maps."""
+    heads, width, dtype = case.heads // halves, halves * case.head_dim, DTYPES[case.dtype]
+    key = torch.randn(case.batch, case.heads, case.length, case.head_dim, generator=generator).to(dtype)
+    value = torch.randn(case.batch, heads, case.length, width, generator=generator).to(dtype)
+    caches = [
+        cogwheel.KeyValueCache(
+            case.batch, case.heads, case.length, case.head_dim, width, value_heads=heads, dtype=dtype
+        )
+        for _ in range(case.caches)
+    ]
+    for cache in caches:
+        cache.append(key, value)
+    return caches
+
+
+def read(key: Tensor, value: Tensor) -> None:
+    """Every byte once, by all threads: two sums, of 16-bit numbers as pairs."""
+    key.view(torch.float32).sum()
+    value.view(torch.float32).sum()
+
+
+def ours(mechanism: str, case: Case, query: Tensor) -> Callable[[cogwheel.KeyValueCache], object]:
+    query_heads = case.heads * case.group
+    required = {"lam": query_heads // 2, "beta": query_heads, "gamma": query_heads}
+    entry = next(entry for entry in cogwheel.mechanisms() if entry["name"] == mechanism)
+    parameters = {name: torch.full((required[name],), 0.5) for name in set(entry["parameters"]) & set(required)}
+    return lambda cache: cache.attend(query, mechanism, **parameters)
+
+
+def measure(mechanisms: list[str], case: Case, *, seconds: float) -> dict[str, Timing]:
+    """All of them in turn, each over the next of the caches."""
+    generator = torch.Generator().manual_seed(0)
+    query = torch.randn(case.batch, case.heads * case.group, 1, case.head_dim, generator=generator).to(DTYPES[case.dtype])
+    plain = filled_caches(case, 1, generator)
+    differences = filled_caches(case, 2, generator) if any(map(is_difference, mechanisms)) else []
+    turn = dict.fromkeys([READ, TORCH, *mechanisms], 0)
+
+    def job(name: str, caches: list[cogwheel.KeyValueCache], call: Callable[[cogwheel.KeyValueCache], object]):
+        def next_turn() -> None:
+            with torch.no_grad():
+                call(caches[turn[name] % len(caches)])
+            turn[name] += 1
+
+        return next_turn
+
+    jobs = {
+        READ: job(READ, plain, lambda cache: read(cache.key, cache.value)),
+        TORCH: job(
+            TORCH,
+            plain,
+            lambda cache: F.scaled_dot_product_attention(query, cache.key, cache.value, enable_gqa=case.group > 1),
+        ),
+    }
+    for name in mechanisms:
+        jobs[name] = job(name, differences if is_difference(name) else plain, ours(name, case, query))
+    return take_turns(jobs, seconds=seconds, least_turns=3)

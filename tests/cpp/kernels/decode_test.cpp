@@ -1,0 +1,207 @@
+// Few queries over many keys, which the engine cuts into chunks, against dense double formulas written here.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "cogwheel/core/parallel.h"
+#include "cogwheel/kernels/isa.h"
+#include "engines_under_test.h"
+
+namespace cogwheel {
+namespace {
+
+// Two entries of different lengths, each value head with three query heads or, of a mixture, with four over two key
+// heads. 1,111 keys are three chunks, the last of them with a tail.
+struct Call {
+  PairwiseShape shape;
+  std::vector<double> query, key, value, theta;
+  std::vector<std::int64_t> lengths, first_positions;
+  std::int64_t window = 0;
+  double scale = 0.3;
+
+  explicit Call(std::int64_t queries = 3, std::int64_t sub_heads = 1)
+      : shape{.batch = 2,
+              .query_heads = sub_heads == 1 ? 6 : 8,
+              .value_heads = 2,
+              .sub_heads = sub_heads,
+              .queries = queries,
+              .keys = 1111,
+              .head_dim = 9,
+              .value_dim = 5},
+        lengths{1111, 600},
+        first_positions{1111 - queries, 600 - queries} {
+    std::mt19937 random(7);
+    std::normal_distribution<double> normal;
+    const auto fill = [&](std::vector<double>& values, std::int64_t count) {
+      values.resize(static_cast<std::size_t>(count));
+      for (double& each : values) each = normal(random);
+    };
+    fill(query, shape.batch * shape.query_heads * shape.queries * shape.head_dim);
+    fill(key, shape.batch * shape.key_heads() * shape.keys * shape.head_dim);
+    fill(value, shape.batch * shape.value_heads * shape.keys * shape.value_dim);
+    fill(theta, shape.query_heads);
+  }
+
+  std::size_t row(std::int64_t b, std::int64_t h, std::int64_t i) const {
+    return static_cast<std::size_t>((b * shape.query_heads + h) * shape.queries + i);
+  }
+  const double* key_row(std::int64_t b, std::int64_t h, std::int64_t j) const {
+    return key.data() + ((b * shape.key_heads() + h) * shape.keys + j) * shape.head_dim;
+  }
+  double* value_row(std::int64_t b, std::int64_t h, std::int64_t j) {
+    return value.data() + ((b * shape.value_heads + h) * shape.keys + j) * shape.value_dim;
+  }
+};
+
+struct Result {
+  std::vector<double> output, shift, mass;
+  bool operator==(const Result&) const = default;
+};
+
+template <class T>
+HeadsView<T> view(T* data, std::int64_t heads, std::int64_t rows, std::int64_t width) {
+  return {data, heads * rows * width, rows * width, width};
+}
+
+Result run(const Call& call, const PairwiseKernel<double>& kernel, const Executor& executor = SerialExecutor()) {
+  const PairwiseShape& s = call.shape;
+  const auto rows = static_cast<std::size_t>(s.batch * s.query_heads * s.queries);
+  const std::vector<double> poison(rows, std::numeric_limits<double>::quiet_NaN());
+  Result result{std::vector<double>(rows * static_cast<std::size_t>(s.value_dim), poison[0]), poison, poison};
+  PairwiseForward<double> problem;
+  problem.shape = s;
+  problem.visibility = {.rule = {.keys = s.keys, .causal = true, .window = call.window},
+                        .key_lengths = call.lengths.data(),
+                        .first_positions = call.first_positions.data()};
+  problem.scale = call.scale;
+  problem.parameters = call.theta.data();
+  problem.query = view(call.query.data(), s.query_heads, s.queries, s.head_dim);
+  problem.key = view(call.key.data(), s.key_heads(), s.keys, s.head_dim);
+  problem.value = view(call.value.data(), s.value_heads, s.keys, s.value_dim);
+  problem.output = view(result.output.data(), s.query_heads, s.queries, s.value_dim);
+  problem.shift = result.shift.data();
+  problem.mass = result.mass.data();
+  kernel.forward(problem, executor);
+  return result;
+}
+
+// f = g = exp and N = G, or N = G + exp(sink), or the sigmoid with N = 1.
+enum class Map { softmax, softmax_off_by_one, sigmoid };
+
+void expect_agrees(Call call, Map map, const PairwiseKernel<double>& kernel) {
+  const PairwiseShape& s = call.shape;
+  const Result result = run(call, kernel);
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t h = 0; h < s.query_heads; ++h)
+      for (std::int64_t i = 0; i < s.queries; ++i) {
+        const std::int64_t end = call.first_positions[static_cast<std::size_t>(b)] + i + 1;
+        const std::int64_t begin = call.window == 0 ? 0 : std::max<std::int64_t>(0, end - call.window);
+        const double theta = call.theta[static_cast<std::size_t>(h)];
+        std::vector<double> sums(static_cast<std::size_t>(s.value_dim));
+        double mass = 0;
+        for (std::int64_t j = begin; j < end; ++j) {
+          double score = 0;
+          for (std::int64_t d = 0; d < s.head_dim; ++d)
+            score += call.scale * call.query[call.row(b, h, i) * static_cast<std::size_t>(s.head_dim) + d] *
+                     call.key_row(b, s.key_head(h), j)[d];
+          const double weight = map == Map::sigmoid ? 1 / (1 + std::exp(-score - theta)) : std::exp(score);
+          mass += weight;
+          for (std::int64_t x = 0; x < s.value_dim; ++x)
+            sums[static_cast<std::size_t>(x)] += weight * call.value_row(b, s.value_head(h), j)[x];
+        }
+        const double total = map == Map::sigmoid ? 1 : mass + (map == Map::softmax_off_by_one ? std::exp(theta) : 0.0);
+        const std::size_t row = call.row(b, h, i);
+        for (std::int64_t x = 0; x < s.value_dim; ++x)
+          ASSERT_NEAR(result.output[row * static_cast<std::size_t>(s.value_dim) + x],
+                      sums[static_cast<std::size_t>(x)] / total, 1e-12 * (map == Map::sigmoid ? 1000 : 1));
+        if (map != Map::sigmoid) {
+          ASSERT_NEAR(result.mass[row] * std::exp(result.shift[row]) / mass, 1, 1e-12);
+        }
+      }
+}
+
+class DecodeEngine : public ::testing::TestWithParam<const EngineUnderTest*> {
+ protected:
+  void SetUp() override {
+    for (const InstructionSet& set : instruction_sets())
+      if (set.name == GetParam()->isa && !set.supported) GTEST_SKIP() << "this machine has no " << set.name;
+  }
+};
+
+TEST_P(DecodeEngine, MergesChunksExactly) {
+  for (const std::int64_t queries : {1, 3, 16})
+    for (const std::int64_t sub_heads : {1, 2}) {
+      const Call call(queries, sub_heads);
+      expect_agrees(call, Map::softmax, GetParam()->softmax);
+      expect_agrees(call, Map::softmax_off_by_one, GetParam()->softmax_off_by_one);
+      expect_agrees(call, Map::sigmoid, GetParam()->sigmoid);
+    }
+}
+
+TEST_P(DecodeEngine, CountsASinkOnceHoweverLarge) {
+  Call call;
+  for (double& theta : call.theta) theta = 30;
+  expect_agrees(call, Map::softmax_off_by_one, GetParam()->softmax_off_by_one);
+}
+
+TEST_P(DecodeEngine, SlidesWindowsOverChunks) {
+  for (const std::int64_t window : {1, 64, 700}) {
+    Call call(3, 2);
+    call.window = window;
+    expect_agrees(call, Map::softmax, GetParam()->softmax);
+  }
+}
+
+TEST_P(DecodeEngine, TakesExtremeScores) {
+  Call call;
+  for (double& q : call.query) q *= 1e4;
+  for (double value : run(call, GetParam()->softmax).output) ASSERT_TRUE(std::isfinite(value));
+}
+
+TEST_P(DecodeEngine, GivesZeroWhereNothingIsSeen) {
+  Call call;
+  call.lengths[1] = 0;
+  const Result result = run(call, GetParam()->softmax);
+  for (std::size_t i = result.output.size() / 2; i < result.output.size(); ++i) ASSERT_EQ(result.output[i], 0);
+}
+
+TEST_P(DecodeEngine, KeepsNaNsToTheRowsThatSeeThem) {
+  Call call;
+  const Result clean = run(call, GetParam()->softmax);
+  call.value_row(0, 0, 1110)[0] = std::numeric_limits<double>::quiet_NaN();  // the last query alone sees it
+  call.value_row(1, 0, 900)[0] = std::numeric_limits<double>::infinity();    // beyond the second entry's length
+  const Result result = run(call, GetParam()->softmax);
+  const std::int64_t width = call.shape.value_dim;
+  for (std::size_t at = 0; at < clean.output.size(); ++at) {
+    const auto row = static_cast<std::int64_t>(at) / width;
+    const bool sees = row % call.shape.queries == 2 && row / call.shape.queries < 3;  // of entry 0 and value head 0
+    if (sees && static_cast<std::int64_t>(at) % width == 0)
+      EXPECT_TRUE(std::isnan(result.output[at])) << at;
+    else
+      EXPECT_NEAR(result.output[at], clean.output[at], 1e-14) << at;
+  }
+}
+
+// Runs tasks backwards and pretends to have many workers.
+class ReversedExecutor final : public Executor {
+ public:
+  int workers() const override { return 64; }
+  void run(std::int64_t tasks, const Task& task) const override {
+    for (std::int64_t index = tasks - 1; index >= 0; --index) task(index, static_cast<int>(index % 64));
+  }
+};
+
+TEST_P(DecodeEngine, GivesTheSameBitsForAnyNumberAndOrderOfWorkers) {
+  const Call call(3, 2);
+  EXPECT_TRUE(run(call, GetParam()->softmax_off_by_one) ==
+              run(call, GetParam()->softmax_off_by_one, ReversedExecutor()));
+}
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, DecodeEngine, ::testing::ValuesIn(engines_under_test),
+                         [](const auto& engine) { return std::string(engine.param->isa); });
+
+}  // namespace
+}  // namespace cogwheel
