@@ -139,6 +139,7 @@ void describe_modifiers(PairwiseOptions& options, const Call& call, const Attent
     if (given.alibi->dim() != 1 || given.alibi->sym_size(0) != call.heads)
       refuse("alibi", shape_text({call.heads}) + ", one slope for each head", shape_text(*given.alibi));
     if (given.alibi->requires_grad()) refuse("alibi", "slopes that need no gradient", "slopes that need one");
+    if (given.alibi->_fw_grad(0).defined()) refuse("alibi", "slopes without a tangent", "slopes with one");
     options.alibi = given.alibi->to(at::kDouble);
   }
   if (!(given.dropout >= 0 && given.dropout < 1))

@@ -182,6 +182,14 @@ def test_a_third_derivative_raises_in_one_line():
     assert "\n" not in str(caught.value)
 
 
+def test_alibi_refuses_a_tangent_in_one_line():
+    leaves, _ = leaves_of("softmax")
+    tensors = [leaf.detach() for leaf in leaves.values()]
+    slopes = torch.tensor([0.5, 0.25], dtype=torch.float64)
+    with pytest.raises(ValueError, match="^attention: alibi: expected slopes without a tangent, got slopes with one$"):
+        torch.func.jvp(lambda alibi: cogwheel.attention(*tensors, alibi=alibi), (slopes,), (slopes,))
+
+
 def test_operators_of_second_derivatives_are_registered_as_pytorch_demands():
     score = torch.randn(1, 2, 3, 4, dtype=torch.float64, requires_grad=True)
     shift = torch.randn(1, 2, 3, 1, dtype=torch.float64, requires_grad=True)
