@@ -121,7 +121,11 @@ std::vector<at::Tensor> pairwise_inputs(const at::Tensor& query, const at::Tenso
           or_undefined(options.bias),
           or_undefined(options.energy_bias),
           or_undefined(options.centers),
-          or_undefined(options.score_weight)};
+          or_undefined(options.score_weight),
+          or_undefined(options.key_lengths),
+          or_undefined(options.ranges),
+          or_undefined(options.alibi),
+          or_undefined(options.seed)};
 }
 
 at::Tensor dense_pairwise(const std::vector<at::Tensor>& inputs, const at::Tensor& shift, std::string_view mechanism,

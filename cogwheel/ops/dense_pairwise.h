@@ -9,9 +9,24 @@
 
 namespace cogwheel {
 
-// What a gradient or a tangent of cogwheel::pairwise may come from.
+// Every tensor that cogwheel::pairwise reads; gradients and tangents come from those before `differentiable`.
 namespace pairwise_input {
-enum Place : std::size_t { query, key, value, parameters, bias, energy_bias, centers, score_weight, count };
+enum Place : std::size_t {
+  query,
+  key,
+  value,
+  parameters,
+  bias,
+  energy_bias,
+  centers,
+  score_weight,
+  differentiable,
+  key_lengths = differentiable,
+  ranges,
+  alibi,
+  seed,
+  count
+};
 }
 
 // Undefined where there is none.

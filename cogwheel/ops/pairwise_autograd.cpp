@@ -17,9 +17,17 @@ namespace {
 
 namespace place = pairwise_input;
 
-// Options with names of their own, for what outlives the call.
+// Options for what outlives the call: a name of their own, and tensors as they were saved, so that autograd notices
+// where one was changed in the meantime.
 struct KeptOptions {
-  explicit KeptOptions(const PairwiseOptions& given) : mask(given.mask), options(given) {}
+  explicit KeptOptions(const PairwiseOptions& given)
+      : mask(given.mask),
+        options{.scale = given.scale,
+                .window = given.window,
+                .sub_heads = given.sub_heads,
+                .sigma = given.sigma,
+                .dropout = given.dropout,
+                .wide_output = given.wide_output} {}
 
   PairwiseOptions with(const variable_list& inputs) const {
     PairwiseOptions result = options;
@@ -31,6 +39,10 @@ struct KeptOptions {
     result.energy_bias = or_nothing(inputs[place::energy_bias]);
     result.centers = or_nothing(inputs[place::centers]);
     result.score_weight = or_nothing(inputs[place::score_weight]);
+    result.key_lengths = or_nothing(inputs[place::key_lengths]);
+    result.ranges = or_nothing(inputs[place::ranges]);
+    result.alibi = or_nothing(inputs[place::alibi]);
+    result.seed = or_nothing(inputs[place::seed]);
     return result;
   }
 
@@ -74,11 +86,11 @@ PairwiseOutputs forward_autograd(const at::Tensor& query, const at::Tensor& key,
 variable_list dense_backward(const variable_list& inputs, const at::Tensor& shift, std::string_view mechanism,
                              const WantedGradients& wanted, const PairwiseOptions& options) {
   const at::AutoGradMode recorded(needs_record(inputs));
-  const variable_list given(inputs.begin(), inputs.begin() + place::count);
+  const variable_list given(inputs.begin(), inputs.begin() + place::differentiable);
   variable_list leaves = given;
-  const bool differentiated[place::count] = {true,           true, true, true, wanted.bias, wanted.energy_bias,
-                                             wanted.centers, true};
-  for (std::size_t i = 0; i < place::count; ++i) {
+  const bool differentiated[place::differentiable] = {true,           true, true, true, wanted.bias, wanted.energy_bias,
+                                                      wanted.centers, true};
+  for (std::size_t i = 0; i < place::differentiable; ++i) {
     if (!leaves[i].defined() || leaves[i].requires_grad()) continue;
     leaves[i] = leaves[i].view_as(leaves[i]);
     if (differentiated[i]) leaves[i].set_requires_grad(true);
@@ -87,7 +99,7 @@ variable_list dense_backward(const variable_list& inputs, const at::Tensor& shif
       [&](const variable_list& in) { return variable_list{dense_pairwise(in, shift, mechanism, options)}; }, leaves,
       {inputs[place::count]});
   variable_list result;
-  for (std::size_t i = 0; i < place::count; ++i) {
+  for (std::size_t i = 0; i < place::differentiable; ++i) {
     if (!given[i].defined() || !differentiated[i])
       result.push_back(at::zeros({0}, inputs[place::query].options().dtype(computed_type(inputs[place::query]))));
     else

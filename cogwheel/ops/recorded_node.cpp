@@ -37,6 +37,7 @@ class RecordedNode final : public Node {
     for (const SavedVariable& output : outputs_) outputs.push_back(output.unpack(getptr()));
     for (const SavedVariable& output : also_saved_) outputs.push_back(output.unpack());
     variable_list result = backward_(inputs, outputs, gradients);
+    result.resize(inputs_.size());
     for (std::size_t i = 0; i < result.size(); ++i)
       if (!task_should_compute_output(i)) result[i] = at::Tensor();
     return result;

@@ -9,7 +9,7 @@ namespace cogwheel {
 
 using torch::autograd::variable_list;
 
-// Gradients of the inputs, undefined where there is none, from what was saved and the gradients of the outputs.
+// Gradients of the first inputs, undefined where there is none, from what was saved and the gradients of the outputs.
 using Backward = std::function<variable_list(const variable_list& inputs, const variable_list& outputs,
                                              const variable_list& gradients)>;
 

@@ -182,6 +182,18 @@ def test_a_third_derivative_raises_in_one_line():
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("changed", ["seed", "key_lengths", "key"])
+def test_a_tensor_that_changes_before_backward_is_noticed(changed):
+    leaves, _ = leaves_of("cog")
+    others = {"key": leaves["key"].detach().clone(), "seed": torch.tensor(3), "key_lengths": torch.tensor([3])}
+    out = cogwheel.attention(leaves["query"], others["key"], leaves["value"], "cog", dropout=0.2, **{
+        name: tensor for name, tensor in others.items() if name != "key"
+    })
+    others[changed].add_(-1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
 def test_alibi_refuses_a_tangent_in_one_line():
     leaves, _ = leaves_of("softmax")
     tensors = [leaf.detach() for leaf in leaves.values()]
