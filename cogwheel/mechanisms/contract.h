@@ -65,7 +65,7 @@ concept RowMap = (
                      });
 
 // An energy map grows like exp(energy). The engine bounds the energy by its running maximum and rescales f, g and N
-// together, so that the largest exponent is 0. Such a map is finite at any finite score.
+// together, by exp(−shift), so that the largest exponent is 0. Such a map is finite at any finite score.
 template <class Map, class V>
 concept EnergyMap = RowMap<Map, V> &&(
     requires(const Map map, V x, Theta<Map, V> theta) {

@@ -95,6 +95,19 @@ TYPED_TEST(RowMapTest, EnergyBoundsTheTerms) {
   }
 }
 
+// Second derivatives and biases of the exponent rest on it.
+TYPED_TEST(RowMapTest, TermsOfAnEnergyMapFallWithTheShift) {
+  if constexpr (!std::is_same_v<TypeParam, None> && EnergyMap<TypeParam, double>) {
+    const Differentiated<TypeParam> map = at_some_scalars<TypeParam>();
+    for (double s : {-2.5, -0.3, 0.8, 3.0}) {
+      const Terms<double> at = map.terms(s, Row<double>{.visible = 5, .shift = 3});
+      const Terms<double> lower = map.terms(s, Row<double>{.visible = 5, .shift = 1.5});
+      EXPECT_NEAR(at.weight, lower.weight * std::exp(-1.5), 1e-15) << s;
+      EXPECT_NEAR(at.mass, lower.mass * std::exp(-1.5), 1e-15) << s;
+    }
+  }
+}
+
 TEST(Cog, AtAScoreOfZeroKeepsItsMassAndItsSlope) {
   const Row<double> row{.visible = 3, .shift = 0};
   for (double zero : {0.0, -0.0}) {
