@@ -46,11 +46,12 @@ class DecodeEngine : ForwardEngine<Map, T> {
         chunk_keys_(std::max(least_chunk_keys, whole_blocks((shape_.keys + most_chunks - 1) / most_chunks))),
         chunks_(std::max<std::int64_t>((shape_.keys + chunk_keys_ - 1) / chunk_keys_, 1)) {}
 
-  // Few rows against the keys that they share: more would find keys that are packed once for all of them cheaper.
-  // Statistics are summed by the other engine alone.
+  // Few rows against the keys that they share: more find keys that are packed once for all of them cheaper, from 16
+  // queries on, or from 8 where keys are few. Statistics are summed by the other engine alone.
   static bool serves(const PairwiseForward<T>& problem) {
     const PairwiseShape& shape = problem.shape;
-    return !problem.statistics.wanted() && shape.queries <= most_queries &&
+    return !problem.statistics.wanted() &&
+           shape.queries <= (shape.keys < least_chunk_keys ? most_queries / 2 : most_queries) &&
            shape.queries * shape.query_heads_per_value_head() <= most_rows;
   }
 
@@ -225,8 +226,10 @@ class DecodeEngine : ForwardEngine<Map, T> {
         const Rows<T> keys = by_pairs_ ? pairs_of(problem_.key, batch, key_head, first_key + from)
                                        : rows_of(problem_.key, batch, key_head, first_key + from, to - from,
                                                  shape_.head_dim, memory.key_rows);
-        fetch_keys(batch, key_head, first_key + from + panel_keys);
-        pack_transposed(keys, to - from, panel_width_, memory.panel);
+        if (keys.data != memory.key_rows && first_key + from + 2 * panel_keys <= shape_.keys)
+          pack_transposed<true>(keys, to - from, panel_width_, memory.panel);
+        else
+          pack_transposed(keys, to - from, panel_width_, memory.panel);
         const auto tile = [&](std::int64_t row, std::int64_t rows, std::int64_t query_head) {
           score_tile<T>(problem_, by_pairs_, query_head, rows, vectors_of<T>(to - x),
                         {memory.rows.queries + row * panel_width_, panel_width_, 1, memory.panel + x - from, panel_keys,
@@ -240,21 +243,6 @@ class DecodeEngine : ForwardEngine<Map, T> {
         x = to;
       }
     }
-  }
-
-  // Asks for the next panel of keys while this one is transposed. Values follow in one long loop, which the machine's
-  // own prefetching serves as well.
-  void fetch_keys(std::int64_t batch, std::int64_t key_head, std::int64_t first_key) const {
-    constexpr std::int64_t line = 64;
-    const std::int64_t end = std::min(first_key + panel_keys, shape_.keys);
-    const auto fetch = [](const void* row, std::int64_t bytes) {
-      for (std::int64_t x = 0; x < bytes; x += line) __builtin_prefetch(static_cast<const char*>(row) + x, 0, 2);
-    };
-    for (std::int64_t key = first_key; key < end; ++key)
-      if (problem_.key.is_own())
-        fetch(problem_.key.row(batch, key_head, key), shape_.head_dim * static_cast<std::int64_t>(sizeof(T)));
-      else
-        fetch(problem_.key.half_row(batch, key_head, key), shape_.head_dim * 2);
   }
 
   // Scores of up to 6 queries from r to weights; whether any key is hidden from any of them.

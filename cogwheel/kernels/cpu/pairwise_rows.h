@@ -78,8 +78,9 @@ HWY_INLINE void transpose_four_columns(const float* from, std::int64_t row_strid
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_high, ce_high)), d, to + 3 * to_stride);
 }
 
-// `count` ≤ 64 rows of `width` → panel [width][64], zero beyond count.
-template <class T>
+// `count` ≤ 64 rows of `width` → panel [width][64], zero beyond count. With `fetch_next` the 64 rows that follow are
+// asked for meanwhile, a line for every block of columns: all at once they would hold up the loads of this panel.
+template <bool fetch_next = false, class T>
 void pack_transposed(const Rows<T>& rows, std::int64_t count, std::int64_t width, T* panel) {
   if (count < panel_keys) std::fill_n(panel, width * panel_keys, T(0));
   std::int64_t done_rows = 0, done_columns = 0;
@@ -87,8 +88,14 @@ void pack_transposed(const Rows<T>& rows, std::int64_t count, std::int64_t width
     done_rows = count / Vector<float>::lanes * Vector<float>::lanes;
     done_columns = width / 4 * 4;
     for (std::int64_t r = 0; r < done_rows; r += Vector<float>::lanes)
-      for (std::int64_t d = 0; d < done_columns; d += 4)
+      for (std::int64_t d = 0; d < done_columns; d += 4) {
+        if constexpr (fetch_next) {
+          constexpr std::int64_t line = 16, at_once = Vector<float>::lanes * 4 / line;  // elements, rows
+          const T* next = rows.row(panel_keys + r + d % line / 4 * at_once) + d / line * line;
+          for (std::int64_t i = 0; i < at_once; ++i) __builtin_prefetch(next + i * rows.stride, 0, 2);
+        }
         transpose_four_columns(rows.row(r) + d, rows.stride, panel + d * panel_keys + r, panel_keys);
+      }
   }
   for (std::int64_t r = 0; r < count; ++r)
     for (std::int64_t d = r < done_rows ? done_columns : 0; d < width; ++d) panel[d * panel_keys + r] = rows.row(r)[d];
