@@ -162,23 +162,24 @@ def test_no_compiler(workshop, monkeypatch):
 
 
 def test_a_damaged_module_is_never_loaded(mine, workshop, repository):
-    """Cut in half, filled with zeros, or empty: it is compiled again, here by a compiler that fails."""
-    module = workshop.modules[0]
-    whole = module.read_bytes()
+    """Cut in half, another in its last byte, or empty: it is compiled again, here by a compiler that fails."""
+    whole = {module: module.read_bytes() for module in workshop.modules}
     (workshop.folder / "broken").touch()
     try:
-        for damaged in (whole[: len(whole) // 2], whole[:-4096] + bytes(4096), b""):
-            module.write_bytes(damaged)
+        for damage in (lambda bytes: bytes[: len(bytes) // 2], lambda bytes: bytes[:-1] + b"!", lambda bytes: b""):
+            for module, contents in whole.items():
+                module.write_bytes(damage(contents))
             done = subprocess.run(
                 [sys.executable, "-c", DEFINE_MINE], env=in_environment(workshop, repository), capture_output=True, text=True
             )
             assert done.returncode == 1
             assert done.stderr.splitlines()[-1].startswith("ValueError: ") and "broken on purpose" in done.stderr
-            assert module.read_bytes() == damaged
+            assert all(module.read_bytes() == damage(contents) for module, contents in whole.items())
     finally:
         (workshop.folder / "broken").unlink()
-        module.write_bytes(whole)
-    assert [path.name for path in module.parent.iterdir() if "compiling" in path.name] == []
+        for module, contents in whole.items():
+            module.write_bytes(contents)
+    assert [path for path in (workshop.folder / "cache").rglob("compiling*")] == []
 
 
 def test_nothing_in_the_cache_is_loaded_unasked(mine, workshop, repository):

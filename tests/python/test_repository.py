@@ -37,7 +37,7 @@ def test_every_folder_of_the_library_says_what_it_is(repository):
 
 
 def test_folders_include_only_those_above_them(repository, files):
-    order = ["core", "mechanisms", "kernels", "ops", "nn", "models", "data", "train", "evaluate", "report", "cli"]
+    order = "core mechanisms kernels authoring ops nn models data train evaluate report cli".split()
     library = repository / "cogwheel"
     assert {folder.name for folder in library.iterdir() if folder.is_dir()} <= set(order)
     for path in files:
