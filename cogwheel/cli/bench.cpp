@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/definitions.h"
 #include "cogwheel/core/environment_python.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/train/training_run.h"
@@ -68,12 +69,14 @@ struct Steps {
   LanguageModelOptions model;
   TrainingOptions training;
   int threads = 0;
+  Definitions definitions;
 };
 
 // Says how many parameters there are, then makes a training step for each line of the input and answers it with the
 // loss: who asks takes the time.
 void make_steps(const Steps& steps) {
   if (steps.threads > 0) at::set_num_threads(steps.threads);
+  bring(steps.definitions);
   TrainingRun run(steps.model, steps.training, random_data(steps.model.vocabulary));
   fmt::print("{{\"parameters\": {}}}\n", parameter_count(steps.model));
   std::fflush(stdout);
@@ -107,6 +110,7 @@ void add_bench_steps(CLI::App& app) {
   command->add_option("--batch", steps->training.batch);
   command->add_option("--precision", steps->training.precision);
   command->add_option("--threads", steps->threads);
+  add_definition_options(*command, steps->definitions);
   command->callback([steps] { make_steps(*steps); });
 }
 

@@ -9,6 +9,7 @@ void add_train(CLI::App& app);
 void add_resume(CLI::App& app);
 void add_sample(CLI::App& app);
 void add_list(CLI::App& app);
+void add_mechanism_command(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_bench_steps(CLI::App& app);
 

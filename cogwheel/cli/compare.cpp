@@ -8,6 +8,7 @@
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/compare_job.h"
 #include "cogwheel/cli/compare_plan.h"
+#include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/evaluate/machine.h"
@@ -26,6 +27,7 @@ struct Arguments {
   std::string out, resume;
   std::vector<std::string> add;  // mechanisms, folder
   bool overwrite = false;
+  Definitions definitions;
 };
 
 std::string utc_now() {
@@ -94,6 +96,7 @@ void go_on(const fs::path& folder, const std::vector<std::string>& added) {
 }
 
 void compare(const Arguments& arguments) {
+  bring(arguments.definitions);
   if (!arguments.resume.empty()) return go_on(arguments.resume, {});
   if (arguments.add.empty()) return start(arguments);
   go_on(arguments.add.back(), {arguments.add.begin(), arguments.add.end() - 1});
@@ -145,6 +148,7 @@ void add_compare(CLI::App& app) {
   resume->type_name("DIR");
   CLI::Option* added = command->add_option("--add", arguments->add, "add a mechanism to the comparison in DIR");
   added->option_text("MECHANISM DIR")->expected(2);
+  add_definition_options(*command, arguments->definitions);
   command->callback([arguments, settings, resume, added] {
     const CLI::Option* keeps = resume->count() > 0 ? resume : added->count() > 0 ? added : nullptr;
     for (const CLI::Option* option : settings)

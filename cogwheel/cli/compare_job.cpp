@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cogwheel/authoring/authoring.h"
 #include "cogwheel/cli/compare_plan.h"
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/core/atomic_file.h"
@@ -78,7 +79,10 @@ Comparison CompareJob::read(const fs::path& folder) {
   std::error_code problem;
   if (!fs::exists(results, problem))
     throw Error(expected_got(folder.string(), "the folder of a comparison", "no results.json in it"));
-  return parse_results(read_file(results), results.string());
+  Comparison comparison = parse_results(read_file(results), results.string());
+  for (const MechanismPlan& plan : comparison.mechanisms)
+    require_mechanism(plan.name, plan.definition, results.string() + ": " + plan.name);
+  return comparison;
 }
 
 fs::path CompareJob::run_folder(const MechanismPlan& plan, std::int64_t seed) const {

@@ -48,6 +48,7 @@ MechanismPlan plan_of(const std::string& name) {
   plan.name = name;
   plan.title = mechanism.description.title;
   plan.formula = mechanism.description.formula;
+  plan.definition = mechanism.definition;
   return plan;
 }
 
@@ -254,6 +255,16 @@ std::string reproduce_command(const Comparison& comparison) {
   if (settings.learning_rate != find_preset(settings.preset).training.learning_rate)
     command += fmt::format(" --learning-rate {}", settings.learning_rate);
   if (settings.tune > 0) command += fmt::format(" --tune {}", settings.tune);
+  std::vector<std::string> brought;
+  for (const MechanismPlan& plan : comparison.mechanisms) {
+    // Several forms may stand over one map.
+    if (plan.definition.empty() || std::find(brought.begin(), brought.end(), plan.definition) != brought.end())
+      continue;
+    brought.push_back(plan.definition);
+    const std::size_t hash = plan.definition.find(" sha256:");
+    command += hash == std::string::npos ? " --define " + shell_word(plan.definition)
+                                         : " --mechanism-file " + shell_word(plan.definition.substr(0, hash));
+  }
   return command + " --baseline " + comparison.baseline;
 }
 

@@ -24,8 +24,9 @@ int main(int argc, char** argv) {
   CLI::App app("Cogwheel: train, compare and inspect attention mechanisms", "cogwheel");
   app.set_version_flag("--version", COGWHEEL_VERSION);
   // As `cogwheel --help` lists them.
-  for (const auto add : {cogwheel::add_compare, cogwheel::add_train, cogwheel::add_resume, cogwheel::add_sample,
-                         cogwheel::add_list, cogwheel::add_bench, cogwheel::add_bench_steps})
+  for (const auto add :
+       {cogwheel::add_compare, cogwheel::add_train, cogwheel::add_resume, cogwheel::add_sample, cogwheel::add_list,
+        cogwheel::add_mechanism_command, cogwheel::add_bench, cogwheel::add_bench_steps})
     add(app);
   try {
     cogwheel::run_command_line(app, argc, argv);

@@ -4,12 +4,20 @@
 #include <string>
 
 #include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/training.h"
 
 namespace cogwheel {
 namespace {
 
-void resume(const std::string& path) {
+struct Arguments {
+  std::string run;
+  Definitions definitions;
+};
+
+void resume(const Arguments& arguments) {
+  const std::string& path = arguments.run;
+  bring(arguments.definitions);
   const RunFolder folder = RunFolder::open(path);
   const RunConfig config = load_config(folder.config_path());
   TrainingRun run(config.model, config.training, load_dataset(config, load_tokenizer(folder.tokenizer_path())));
@@ -24,10 +32,13 @@ void resume(const std::string& path) {
 }  // namespace
 
 void add_resume(CLI::App& app) {
-  const auto folder = std::make_shared<std::string>();
+  const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("resume", "Continue a run from its last checkpoint");
-  command->add_option("run", *folder, "the folder of the run, such as runs/latest")->required()->type_name("RUN");
-  command->callback([folder] { resume(*folder); });
+  command->add_option("run", arguments->run, "the folder of the run, such as runs/latest")
+      ->required()
+      ->type_name("RUN");
+  add_definition_options(*command, arguments->definitions);
+  command->callback([arguments] { resume(*arguments); });
 }
 
 }  // namespace cogwheel

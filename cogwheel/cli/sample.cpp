@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/models/sampling.h"
 #include "cogwheel/train/run_folder.h"
@@ -15,6 +16,7 @@ namespace {
 struct SampleArguments {
   std::string run, prompt;
   SamplingOptions sampling;
+  Definitions definitions;
 };
 
 void print(const std::string& text) {
@@ -24,6 +26,7 @@ void print(const std::string& text) {
 
 void sample_text(const SampleArguments& arguments) {
   check(arguments.sampling);
+  bring(arguments.definitions);
   const RunFolder folder = RunFolder::open(arguments.run);
   const auto tokenizer = load_tokenizer(folder.tokenizer_path());
   const auto prompt = tokenizer->encode(arguments.prompt, "--prompt");
@@ -58,6 +61,7 @@ void add_sample(CLI::App& app) {
   command->add_option("--seed", sampling.seed, "the same seed gives the same text")
       ->capture_default_str()
       ->type_name("S");
+  add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { sample_text(*arguments); });
 }
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/experiments.h"
 #include "cogwheel/cli/training.h"
 
@@ -13,9 +14,11 @@ struct TrainArguments {
   std::string config, out;
   std::vector<std::string> text, assignments;
   bool overwrite = false;
+  Definitions definitions;
 };
 
 void train(const TrainArguments& arguments) {
+  bring(arguments.definitions);
   RunConfig config = load_config(find_config(arguments.config));
   if (!arguments.text.empty()) config.data.text = arguments.text;
   set_options(config, arguments.assignments);
@@ -43,6 +46,7 @@ void add_train(CLI::App& app) {
   command->add_option("--out", arguments->out, "folder of the run; by default runs/<date-time>-<name>")
       ->type_name("DIR");
   command->add_flag("--overwrite", arguments->overwrite, "replace the run that --out holds");
+  add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { train(*arguments); });
 }
 

@@ -43,6 +43,7 @@ struct MechanismPlan {
   std::string name = {};
   std::string title = {};
   std::string formula = {};
+  std::string definition = {};  // of a mechanism that a user brought (authoring.h)
   std::int64_t steps = 0;
   double learning_rate = 0;
   std::int64_t heads = 0;

@@ -6,7 +6,7 @@
 namespace cogwheel {
 
 std::vector<ConfigField> config_fields(RunConfig& config) {
-  auto& [name, data, model, training] = config;
+  auto& [name, data, model, training, definition] = config;
   return {
       {"name", &name},
       {"data.text", &data.text},
@@ -15,6 +15,7 @@ std::vector<ConfigField> config_fields(RunConfig& config) {
       {"data.sha256", &data.sha256},
       {"model.form", &model},
       {"model.mechanism", &model.mechanism},
+      {"model.definition", &definition},
       {"model.first_softmax_layers", &model.first_softmax_layers},
       {"model.last_softmax_layers", &model.last_softmax_layers},
       {"model.first_lambda_depth", &model.first_lambda_depth},

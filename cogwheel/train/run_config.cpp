@@ -6,10 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cogwheel/authoring/authoring.h"
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/data/corpus.h"
+#include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/models/language_model_form.h"
 #include "cogwheel/train/config_table.h"
 
@@ -149,6 +151,7 @@ RunConfig parse_config(std::string_view text, std::string_view what) {
       assign(find_slot(config, name, what), section, std::string(what) + ": " + name);
     }
   }
+  require_mechanism(config.model.mechanism, config.definition, std::string(what) + ": model.mechanism");
   check(config);
   return config;
 }
@@ -199,6 +202,7 @@ RunConfig completed(RunConfig config, const Dataset& data) {
   config.data.sha256 = data.sha256;
   config.model.vocabulary = data.tokenizer->vocabulary();
   config.model.feed_forward = config.model.feed_forward_width();
+  config.definition = find_mechanism(config.model.mechanism).definition;
   return config;
 }
 

@@ -25,6 +25,8 @@ struct RunConfig {
   DataOptions data;
   LanguageModelOptions model;
   TrainingOptions training;
+  // Of a mechanism that a user brought, what brings it again (authoring.h); empty for a built-in one.
+  std::string definition = {};
 };
 
 // Keys that are left out keep their defaults. Throws UsageError for a key that is unknown (with the nearest names), of

@@ -12,11 +12,14 @@ if __name__ == "__main__":
 
     start_with_kept_pages("cogwheel.bench")
 
+import torch
+
 import cogwheel
 from cogwheel.bench import attention, decode, training
 from cogwheel.bench.chart import page
 from cogwheel.bench.machine import description, product_peak
 from cogwheel.bench.timing import Timing
+from cogwheel.catalogue import refresh
 
 # Those that the project's goals name.
 MECHANISMS = ["softmax", "cog", "differential", "sigmoid", "softmax_off_by_one"]
@@ -35,6 +38,10 @@ def parser() -> argparse.ArgumentParser:
         )
         kind.add_argument("--mechanisms", nargs="+", metavar="NAME", help="from `cogwheel list mechanisms`")
         kind.add_argument("--seconds", type=float, help="for the turns of one table row")
+        kind.add_argument("--define", action="append", default=[], metavar="LINE", help="a mechanism of your own")
+        kind.add_argument(
+            "--mechanism-file", action="append", default=[], metavar="FILE", help="a header with one; its code runs"
+        )
         kind.add_argument("--out", type=pathlib.Path, help="folder for bench.json and, of attention, bench.html")
         return kind
 
@@ -71,6 +78,18 @@ def parser() -> argparse.ArgumentParser:
 def refuse(message: str) -> None:
     print(f"cogwheel: {message}", file=sys.stderr)
     sys.exit(2)
+
+
+def bring(arguments: argparse.Namespace) -> None:
+    """The user's own, before names are looked up."""
+    try:
+        for line in arguments.define:
+            torch.ops.cogwheel.define_mechanism_line(line)
+        for path in arguments.mechanism_file:
+            cogwheel.load_mechanism(path)
+    except (ValueError, RuntimeError) as error:
+        refuse(str(error))
+    refresh()
 
 
 def check_mechanisms(names: list[str], levels: set[str]) -> None:
@@ -217,6 +236,8 @@ def bench_training(arguments: argparse.Namespace) -> list[dict[str, object]]:
             precision,
             seconds=arguments.seconds,
             with_compile=arguments.compile,
+            brought=[f"--define={line}" for line in arguments.define]
+            + [f"--mechanism-file={path}" for path in arguments.mechanism_file],
         )
         base = timings["eager GPT"]
         print(f"\n{precision:28}{'tokens/s':>10}{'ratio':>8}{'of medians':>12}")
@@ -250,6 +271,7 @@ def write(path: pathlib.Path, text: str) -> None:
 
 def main() -> None:
     arguments = parser().parse_args()
+    bring(arguments)
     if arguments.out is not None:
         check_folder(arguments.out)
     machine = description()

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import subprocess
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import torch
@@ -25,14 +26,14 @@ SHAPES = {
 class CogwheelTraining:
     """`cogwheel bench-steps`: makes a step for each line that it reads, and answers with the loss."""
 
-    def __init__(self, executable: pathlib.Path, shape: Shape, mechanism: str, precision: str) -> None:
+    def __init__(self, executable: pathlib.Path, shape: Shape, mechanism: str, precision: str, brought: list[str]) -> None:
         words = [f"--{name}={value}" for name, value in asdict(shape).items()]
         words += [f"--mechanism={mechanism}", f"--precision={precision}", f"--threads={torch.get_num_threads()}"]
         # Libgomp's own default, as on the peer's side; said aloud, it keeps the executable from choosing threads that
         # sleep because others are at work while it starts.
         environment = {"GOMP_SPINCOUNT": "300000", **os.environ}
         self.process = subprocess.Popen(
-            [executable, "bench-steps", *words],
+            [executable, "bench-steps", *words, *brought],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -57,13 +58,23 @@ class CogwheelTraining:
 
 
 def measure(
-    executable: pathlib.Path, shape: Shape, mechanisms: list[str], precision: str, *, seconds: float, with_compile: bool
+    executable: pathlib.Path,
+    shape: Shape,
+    mechanisms: list[str],
+    precision: str,
+    *,
+    seconds: float,
+    with_compile: bool,
+    brought: Sequence[str] = (),
 ) -> dict[str, Timing]:
-    """Seconds of a step, by the name of the side: "eager GPT", "compiled GPT", then mechanisms."""
+    """Seconds of a step, by the name of the side: "eager GPT", "compiled GPT", then mechanisms.
+
+    `brought`: the options that bring mechanisms of the user's own.
+    """
     peers = {"eager GPT": EagerTraining(shape, precision)}
     if with_compile:
         peers["compiled GPT"] = EagerTraining(shape, precision, compiled=True)
-    ours = {name: CogwheelTraining(executable, shape, name, precision) for name in mechanisms}
+    ours = {name: CogwheelTraining(executable, shape, name, precision, list(brought)) for name in mechanisms}
     try:
         jobs = {name: side.step for name, side in (peers | ours).items()}
         for step in jobs.values():  # the first steps allocate

@@ -1,0 +1,30 @@
+#include "cogwheel/cli/definitions.h"
+
+#include "cogwheel/authoring/authoring.h"
+
+namespace cogwheel {
+
+void add_definition_options(CLI::App& command, Definitions& definitions) {
+  command
+      .add_option("--define", definitions.lines,
+                  "a mechanism of your own, as in 'mine: f = sign(s)*exp(abs(s)); g = exp(abs(s))'")
+      ->type_name("LINE")
+      ->expected(1)
+      ->take_all();
+  command
+      .add_option("--mechanism-file", definitions.files,
+                  "a header with a mechanism of your own; its code runs (cogwheel mechanism new)")
+      ->type_name("FILE")
+      ->expected(1)
+      ->take_all();
+}
+
+std::vector<std::string> bring(const Definitions& definitions) {
+  std::vector<std::string> names;
+  for (const std::string& line : definitions.lines)
+    names.emplace_back(define_mechanism(parse_definition(line)).description.name);
+  for (const std::string& file : definitions.files) names.emplace_back(load_mechanism(file).description.name);
+  return names;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cogwheel/authoring/definition.h"
+#include "cogwheel/authoring/header_text.h"
+#include "cogwheel/authoring/numerics_card.h"
+#include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/definitions.h"
+#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
+#include "cogwheel/mechanisms/catalogue.h"
+
+namespace cogwheel {
+namespace fs = std::filesystem;
+namespace {
+
+struct Arguments {
+  std::string action, name, out = ".";
+  Definitions definitions;
+};
+
+// A header to start from. What is there already stays.
+void start_header(const Arguments& arguments) {
+  if (!arguments.definitions.lines.empty() || !arguments.definitions.files.empty())
+    throw UsageError(expected_got("mechanism new", "a name alone", "--define or --mechanism-file"));
+  check_mechanism_name(arguments.name);
+  for (const Mechanism& mechanism : all_mechanisms())
+    if (mechanism.description.name == arguments.name)
+      throw UsageError(
+          expected_got("mechanism new", "a name that is not taken", arguments.name + ", which is built in"));
+  const fs::path path = fs::path(arguments.out) / (arguments.name + ".h");
+  std::error_code problem;
+  fs::create_directories(path.parent_path(), problem);
+  if (fs::exists(path, problem))
+    throw UsageError(expected_got("mechanism new", "a file that is not there yet", path.string()));
+  write_file(path, header_to_start_from(arguments.name));
+  fmt::print("{}\n", path.string());
+}
+
+void print_cards(const Arguments& arguments, bool judges) {
+  std::vector<std::string> names = bring(arguments.definitions);
+  if (!arguments.name.empty()) names.push_back(arguments.name);
+  if (names.empty())
+    throw UsageError(
+        expected_got("mechanism " + arguments.action, "a name, --define or --mechanism-file", "none of them"));
+  std::vector<std::string> problems;
+  for (const std::string& name : names) {
+    const NumericsCard card = numerics_card(find_mechanism(name));
+    fmt::print("{}", to_text(card));
+    problems.insert(problems.end(), card.problems.begin(), card.problems.end());
+  }
+  if (judges && !problems.empty()) throw Error(problems.front());
+}
+
+void run(const Arguments& arguments) {
+  if (arguments.action == "new") return start_header(arguments);
+  if (arguments.action == "check") return print_cards(arguments, true);
+  if (arguments.action == "card") return print_cards(arguments, false);
+  throw UsageError(
+      expected_got("mechanism", expected_names(arguments.action, {"new", "check", "card"}), arguments.action));
+}
+
+}  // namespace
+
+void add_mechanism_command(CLI::App& app) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("mechanism", "Write, check and describe mechanisms of your own");
+  command
+      ->add_option("action", arguments->action,
+                   "new: write a header to start from\ncheck: compile, check, print the numerics card; status 1 where "
+                   "something is wrong\ncard: print the numerics card")
+      ->required()
+      ->type_name("new|check|card");
+  command->add_option("name", arguments->name, "of the new one, or one of `cogwheel list mechanisms`")
+      ->type_name("NAME");
+  command->add_option("--out", arguments->out, "of new: the folder of the header")
+      ->capture_default_str()
+      ->type_name("DIR");
+  add_definition_options(*command, arguments->definitions);
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace cogwheel
