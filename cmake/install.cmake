@@ -5,7 +5,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(installed_folders core mechanisms kernels authoring)
+set(installed_folders core mechanisms kernels)
 set(installed_targets "")
 foreach(folder IN LISTS installed_folders)
   set_target_properties(cogwheel_${folder} PROPERTIES EXPORT_NAME ${folder})
@@ -15,9 +15,9 @@ endforeach()
 install(TARGETS ${installed_targets} EXPORT cogwheel
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT kernels)
 foreach(folder IN LISTS installed_folders)
-  # The engines themselves are compiled into the library; their headers are for mechanisms of a user's own.
+  # The engines themselves are compiled into the library; a program needs the headers of the folder, not of cpu/.
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/cogwheel/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cogwheel
-    COMPONENT kernels FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+    COMPONENT kernels FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "cpu" EXCLUDE)
 endforeach()
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/cogwheel)

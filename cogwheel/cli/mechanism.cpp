@@ -19,13 +19,13 @@ namespace cogwheel {
 namespace fs = std::filesystem;
 namespace {
 
-struct Arguments {
+struct MechanismArguments {
   std::string action, name, out = ".";
   Definitions definitions;
 };
 
 // A header to start from. What is there already stays.
-void start_header(const Arguments& arguments) {
+void start_header(const MechanismArguments& arguments) {
   if (!arguments.definitions.lines.empty() || !arguments.definitions.files.empty())
     throw UsageError(expected_got("mechanism new", "a name alone", "--define or --mechanism-file"));
   check_mechanism_name(arguments.name);
@@ -42,7 +42,7 @@ void start_header(const Arguments& arguments) {
   fmt::print("{}\n", path.string());
 }
 
-void print_cards(const Arguments& arguments, bool judges) {
+void print_cards(const MechanismArguments& arguments, bool judges) {
   std::vector<std::string> names = bring(arguments.definitions);
   if (!arguments.name.empty()) names.push_back(arguments.name);
   if (names.empty())
@@ -57,7 +57,7 @@ void print_cards(const Arguments& arguments, bool judges) {
   if (judges && !problems.empty()) throw Error(problems.front());
 }
 
-void run(const Arguments& arguments) {
+void run(const MechanismArguments& arguments) {
   if (arguments.action == "new") return start_header(arguments);
   if (arguments.action == "check") return print_cards(arguments, true);
   if (arguments.action == "card") return print_cards(arguments, false);
@@ -68,7 +68,7 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_mechanism_command(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<MechanismArguments>();
   CLI::App* command = app.add_subcommand("mechanism", "Write, check and describe mechanisms of your own");
   command
       ->add_option("action", arguments->action,

@@ -10,12 +10,12 @@
 namespace cogwheel {
 namespace {
 
-struct Arguments {
+struct ResumeArguments {
   std::string run;
   Definitions definitions;
 };
 
-void resume(const Arguments& arguments) {
+void resume(const ResumeArguments& arguments) {
   const std::string& path = arguments.run;
   bring(arguments.definitions);
   const RunFolder folder = RunFolder::open(path);
@@ -32,7 +32,7 @@ void resume(const Arguments& arguments) {
 }  // namespace
 
 void add_resume(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ResumeArguments>();
   CLI::App* command = app.add_subcommand("resume", "Continue a run from its last checkpoint");
   command->add_option("run", arguments->run, "the folder of the run, such as runs/latest")
       ->required()

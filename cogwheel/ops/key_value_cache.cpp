@@ -1,6 +1,7 @@
 #include "cogwheel/ops/key_value_cache.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
@@ -14,9 +15,10 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/ops/attention_schema.h"
 #include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/decode.h"
-#include "cogwheel/ops/operators.h"
 
 namespace cogwheel {
 namespace {
@@ -177,56 +179,124 @@ KeyValueCache KeyValueCache::fork(const at::Tensor& entries) const {
 
 void KeyValueCache::free() { key_ = value_ = lengths_ = at::Tensor(); }
 
-namespace operators {
-
-at::Tensor cache_attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                        const at::Tensor& lengths, const at::Tensor& query_lengths, std::string_view mechanism,
-                        const AttentionOptions& options) {
-  return KeyValueCache(key, value, lengths).attend(query, mechanism, options, query_lengths);
-}
-
 namespace {
 
 using Tensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 Tensors tensors(const KeyValueCache& cache) { return {cache.key(), cache.value(), cache.lengths()}; }
 
+// The operators have kernels of their own, rather than being compositions, because they read lengths: a graph that is
+// compiled calls them as they are.
+
 Tensors make_cache(std::int64_t batch, std::int64_t key_heads, std::int64_t value_heads, std::int64_t capacity,
                    std::int64_t head_dim, std::int64_t value_dim, at::ScalarType type) {
   return tensors(KeyValueCache({batch, key_heads, value_heads, capacity, head_dim, value_dim}, type));
 }
 
-void cache_append(const at::Tensor& cache_key, const at::Tensor& cache_value, const at::Tensor& cache_lengths,
-                  const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& added) {
+void append_cpu(const at::Tensor& cache_key, const at::Tensor& cache_value, const at::Tensor& cache_lengths,
+                const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& added) {
   KeyValueCache(cache_key, cache_value, cache_lengths).append(key, value, added);
+  // Autograd notices where what it saved has changed.
+  for (const at::Tensor& changed : {cache_key, cache_value, cache_lengths})
+    if (!changed.is_inference()) changed.unsafeGetTensorImpl()->bump_version();
 }
 
-void cache_crop(const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths, const at::Tensor& kept) {
+void append_meta(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                 const std::optional<at::Tensor>&) {}
+
+void crop_cpu(const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths, const at::Tensor& kept) {
   KeyValueCache(key, value, lengths).crop(kept);
 }
 
-Tensors cache_fork(const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths,
-                   const at::Tensor& entries) {
+void crop_meta(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&) {}
+
+Tensors fork_cpu(const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths, const at::Tensor& entries) {
   return tensors(KeyValueCache(key, value, lengths).fork(entries));
 }
 
+Tensors fork_meta(const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths,
+                  const at::Tensor& entries) {
+  const auto with_entries = [&](const at::Tensor& part) {
+    auto sizes = part.sym_sizes().vec();
+    sizes[0] = entries.sym_numel();
+    return part.new_empty_symint(sizes);
+  };
+  return {with_entries(key), with_entries(value), with_entries(lengths)};
+}
+
+at::Tensor attend_cpu(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                      const at::Tensor& lengths, const at::Tensor& query_lengths, std::string_view mechanism,
+                      const AttentionOptions& options) {
+  return KeyValueCache(key, value, lengths).attend(query, mechanism, options, query_lengths).contiguous();
+}
+
+at::Tensor attend_meta(const at::Tensor& query, const at::Tensor&, const at::Tensor& value, const at::Tensor&,
+                       const at::Tensor&, std::string_view mechanism, const AttentionOptions&) {
+  return query.new_empty_symint({query.sym_size(0), query.sym_size(1) / find_mechanism(mechanism).sub_heads,
+                                 query.sym_size(2), value.sym_size(3)});
+}
+
+using UnbundledAttend = UnbundledOptions<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+using AttendSignature = decltype(UnbundledAttend::call<attend_cpu>);
+
+bool asks_for_gradient(const at::Tensor& tensor) { return tensor.requires_grad(); }
+bool asks_for_gradient(const std::optional<at::Tensor>& tensor) { return tensor && tensor->requires_grad(); }
+bool asks_for_gradient(at::TensorList tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) { return tensor.requires_grad(); });
+}
+template <class Other>
+bool asks_for_gradient(const Other&) {
+  return false;
+}
+
+// Gradients reach queries, biases and parameters through the operators that attending is made of; where none is needed
+// it is one call.
+template <class Signature>
+struct AttendUnderAutograd;
+template <class... Arguments>
+struct AttendUnderAutograd<at::Tensor(Arguments...)> {
+  static at::Tensor call(Arguments... arguments) {
+    if (at::GradMode::is_enabled() && (asks_for_gradient(arguments) || ...))
+      return UnbundledAttend::call<attend_cpu>(arguments...);
+    static const auto handle =
+        c10::Dispatcher::singleton().findSchemaOrThrow("cogwheel::cache_attend", "").typed<AttendSignature>();
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return handle.call(arguments...);
+  }
+};
+
 }  // namespace
-}  // namespace operators
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
   library.def(
       "make_cache(int batch, int key_heads, int value_heads, int capacity, int head_dim, int value_dim, ScalarType "
       "dtype) -> (Tensor key, Tensor value, Tensor lengths)",
-      operators::make_cache);
+      make_cache);
   library.def(
       "cache_append(Tensor(a!) cache_key, Tensor(b!) cache_value, Tensor(c!) cache_lengths, Tensor key, Tensor value, "
-      "Tensor? added) -> ()",
-      operators::cache_append);
-  library.def("cache_crop(Tensor key, Tensor value, Tensor(a!) lengths, Tensor kept) -> ()", operators::cache_crop);
+      "Tensor? added) -> ()");
+  library.def("cache_crop(Tensor key, Tensor value, Tensor(a!) lengths, Tensor kept) -> ()");
   library.def(
       "cache_fork(Tensor key, Tensor value, Tensor lengths, Tensor entries) -> (Tensor key, Tensor value, Tensor "
-      "lengths)",
-      operators::cache_fork);
+      "lengths)");
+}
+
+TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
+  library.impl("cache_append", append_cpu);
+  library.impl("cache_crop", crop_cpu);
+  library.impl("cache_fork", fork_cpu);
+  library.impl("cache_attend", UnbundledAttend::call<attend_cpu>);
+}
+
+TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
+  library.impl("cache_attend", AttendUnderAutograd<AttendSignature>::call);
+}
+
+TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
+  library.impl("cache_append", append_meta);
+  library.impl("cache_crop", crop_meta);
+  library.impl("cache_fork", fork_meta);
+  library.impl("cache_attend", UnbundledAttend::call<attend_meta>);
 }
 
 }  // namespace cogwheel

@@ -20,11 +20,9 @@ TORCH_LIBRARY(cogwheel, library) {
               UnbundledOptions<at::Tensor, at::Tensor, at::Tensor>::call<attention>);
   library.def(("attention_weights(Tensor query, Tensor key, " + attention_options + " -> Tensor").c_str(),
               UnbundledOptions<at::Tensor, at::Tensor>::call<attention_weights>);
-  library.def(
-      ("cache_attend(Tensor query, Tensor key, Tensor value, Tensor lengths, Tensor query_lengths, " +
-       attention_options + " -> Tensor")
-          .c_str(),
-      UnbundledOptions<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>::call<operators::cache_attend>);
+  library.def(("cache_attend(Tensor query, Tensor key, Tensor value, Tensor lengths, Tensor query_lengths, " +
+               attention_options + " -> Tensor")
+                  .c_str());
   library.def(
       "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, str mechanism, *, Tensor? attn_mask=None, "
       "float dropout_p=0.0, Tensor? seed=None, bool is_causal=False, float? scale=None, bool enable_gqa=False) -> "

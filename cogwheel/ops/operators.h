@@ -20,11 +20,6 @@ at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tenso
                                         double dropout_p, const std::optional<at::Tensor>& seed, bool is_causal,
                                         std::optional<double> scale, bool enable_gqa);
 
-// KeyValueCache::attend of the cache that the three tensors make.
-at::Tensor cache_attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                        const at::Tensor& lengths, const at::Tensor& query_lengths, std::string_view mechanism,
-                        const AttentionOptions& options);
-
 // The catalogue as JSON.
 std::string mechanisms();
 

@@ -40,7 +40,7 @@ TABLE_CELLS = [
 
 
 def test_every_operator_mechanism_has_a_row_in_the_table():
-    operators = {entry["name"] for entry in cogwheel.mechanisms() if entry["level"] == "operator"}
+    operators = {entry["name"] for entry in cogwheel.mechanisms() if entry["level"] == "operator" and entry["definition"] is None}
     assert operators == set(reference.TABLE) | set(reference.COMPOSED)
 
 

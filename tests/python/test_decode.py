@@ -392,3 +392,22 @@ def test_sizes_that_cannot_be(sizes, message):
     with pytest.raises(ValueError) as error:
         cogwheel.KeyValueCache(**{"batch": 1, "key_heads": 1, "capacity": 4, "head_dim": 16, **sizes})
     assert str(error.value) == "cache: " + message
+
+
+def test_a_step_compiles_as_one_graph():
+    generator = torch.Generator().manual_seed(0)
+    prompt, step = (torch.randn(3, 2, 4, length, 16, generator=generator) for length in (9, 1))
+
+    def decode(cache, query, key, value):
+        cache.append(key[:, :2], value[:, :2])
+        return cache.attend(query, "cog", window=6) + 1
+
+    outputs = []
+    for run in (decode, torch.compile(decode, fullgraph=True, backend="aot_eager")):
+        cache = cogwheel.KeyValueCache(2, 2, 16, 16)
+        with torch.no_grad():
+            cache.append(prompt[1][:, :2], prompt[2][:, :2])
+            outputs.append(run(cache, *step))
+        assert cache.lengths.tolist() == [10, 10]
+    assert torch.equal(*outputs)
+    torch.compiler.reset()

@@ -25,7 +25,7 @@ def test_the_committed_document_is_current(repository, generated):
 
 def test_it_says_of_every_mechanism_what_the_header_says(repository, generated):
     sections = dict(re.findall(r"^## [^\n]*: `(\w+)`\n(.*?)(?=^## |\Z)", generated, re.MULTILINE | re.DOTALL))
-    for entry in cogwheel.mechanisms():
+    for entry in [entry for entry in cogwheel.mechanisms() if entry["definition"] is None]:  # the built-in ones
         assert f"`{entry['name']}`" in generated
         assert entry["name"] in sections or entry["form"]
     assert len(sections) > 15

@@ -87,6 +87,21 @@ def test_forms_stand_over_it(mine):
     assert mine.description == names["mine"] and str(mine) == "mine"
 
 
+def test_has_statistics_and_second_derivatives(mine):
+    outcomes = []
+    for mechanism in ("mine", "cog"):
+        query, key, value = tensors(torch.float64, heads=2, length=20, width=8)
+        output, statistics = cogwheel.attention_statistics(query, key, value, mechanism, causal=True)
+        slope = torch.autograd.grad(output.square().sum(), query, create_graph=True)[0]
+        curvature = torch.autograd.grad(slope.square().sum(), [query, key, value])
+        tangent = torch.func.jvp(
+            lambda x: cogwheel.attention(x, key, value, mechanism), (query.detach(),), (torch.ones_like(query),)  # noqa: B023
+        )[1]
+        outcomes.append([output, *statistics, slope, *curvature, tangent])
+    for ours, built_in in zip(*outcomes):
+        torch.testing.assert_close(ours, built_in, rtol=1e-12, atol=1e-12)
+
+
 def test_works_in_weights_modifiers_and_the_drop_in(mine):
     query, key, value = tensors()
     more = {"causal": True, "alibi": torch.linspace(0.1, 0.4, 4), "dropout": 0.3, "seed": 5}
@@ -164,11 +179,17 @@ def test_no_compiler(workshop, monkeypatch):
 def test_a_damaged_module_is_never_loaded(mine, workshop, repository):
     """Cut in half, another in its last byte, or empty: it is compiled again, here by a compiler that fails."""
     whole = {module: module.read_bytes() for module in workshop.modules}
+
+    def replace(module, contents):  # by another file: this process runs what it has loaded
+        other = module.with_suffix(".other")
+        other.write_bytes(contents)
+        other.replace(module)
+
     (workshop.folder / "broken").touch()
     try:
         for damage in (lambda bytes: bytes[: len(bytes) // 2], lambda bytes: bytes[:-1] + b"!", lambda bytes: b""):
             for module, contents in whole.items():
-                module.write_bytes(damage(contents))
+                replace(module, damage(contents))
             done = subprocess.run(
                 [sys.executable, "-c", DEFINE_MINE], env=in_environment(workshop, repository), capture_output=True, text=True
             )
@@ -178,7 +199,7 @@ def test_a_damaged_module_is_never_loaded(mine, workshop, repository):
     finally:
         (workshop.folder / "broken").unlink()
         for module, contents in whole.items():
-            module.write_bytes(contents)
+            replace(module, contents)
     assert [path for path in (workshop.folder / "cache").rglob("compiling*")] == []
 
 

@@ -257,3 +257,23 @@ def test_operators_are_registered_as_pytorch_demands(mechanism):
         keywords,
         test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_dynamic"),
     )
+
+
+@pytest.mark.parametrize("mechanism", ["cog", "differential"])
+def test_compiles_as_one_graph(mechanism):
+    inputs = grid_inputs(mechanism, SMALL)
+
+    def step(query, key, value):
+        output, statistics = cogwheel.attention_statistics(
+            query, key, value, mechanism, causal=True, scale=inputs.scale, **inputs.parameters
+        )
+        return output + 1, statistics.entropy + 1, statistics.argmax
+
+    leaves = [tensor.requires_grad_() for tensor in (inputs.query, inputs.key, inputs.value)]
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager")(*leaves)
+    expected = step(*leaves)
+    for got, eager in zip(compiled, expected):
+        assert torch.equal(got, eager)
+    for got, eager in zip(*(torch.autograd.grad(each[0].sum(), leaves) for each in (compiled, expected))):
+        assert torch.equal(got, eager)
+    torch.compiler.reset()

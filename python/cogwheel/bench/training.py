@@ -26,7 +26,9 @@ SHAPES = {
 class CogwheelTraining:
     """`cogwheel bench-steps`: makes a step for each line that it reads, and answers with the loss."""
 
-    def __init__(self, executable: pathlib.Path, shape: Shape, mechanism: str, precision: str, brought: list[str]) -> None:
+    def __init__(
+        self, executable: pathlib.Path, shape: Shape, mechanism: str, precision: str, brought: Sequence[str] = ()
+    ) -> None:
         words = [f"--{name}={value}" for name, value in asdict(shape).items()]
         words += [f"--mechanism={mechanism}", f"--precision={precision}", f"--threads={torch.get_num_threads()}"]
         # Libgomp's own default, as on the peer's side; said aloud, it keeps the executable from choosing threads that
@@ -74,7 +76,7 @@ def measure(
     peers = {"eager GPT": EagerTraining(shape, precision)}
     if with_compile:
         peers["compiled GPT"] = EagerTraining(shape, precision, compiled=True)
-    ours = {name: CogwheelTraining(executable, shape, name, precision, list(brought)) for name in mechanisms}
+    ours = {name: CogwheelTraining(executable, shape, name, precision, brought) for name in mechanisms}
     try:
         jobs = {name: side.step for name, side in (peers | ours).items()}
         for step in jobs.values():  # the first steps allocate

@@ -36,14 +36,14 @@ LanguageModel make(const std::string& mechanism, const Variant& variant = varian
   return model;
 }
 
-at::Tensor random_tokens(std::int64_t batch, std::int64_t length) {
+at::Tensor tokens_to_decode(std::int64_t batch, std::int64_t length) {
   return torch::randint(0, 30, {batch, length}, at::make_generator<at::CPUGeneratorImpl>(9), at::kLong);
 }
 
 // With double weights: a score that rounding could move across 0, where signed maps jump, is out of reach.
 TEST(Decode, GivesTheLogitsOfTheFullPass) {
   const torch::NoGradGuard no_grad;
-  const at::Tensor tokens = random_tokens(2, 24);
+  const at::Tensor tokens = tokens_to_decode(2, 24);
   for (const Mechanism& mechanism : all_mechanisms()) {
     const std::string name(mechanism.description.name);
     for (const Variant& variant : variants) {
@@ -86,9 +86,9 @@ TEST(Decode, SamplesTheTextOfFullPassesWithinTheContextAndBeyond) {
       if (variant.key_value_heads > 0 && find_mechanism(mechanism).ties_keys) continue;
       if (variant.key_value_heads > 0 && find_mechanism(mechanism).kind == MechanismKind::dense) continue;
       LanguageModel model = make(mechanism, variant);
-      for (const std::vector<Token>& prompt : {std::vector<Token>{4, 5, 6}, std::vector<Token>(30, 7)}) {
+      for (const std::vector<Token>& begun : {std::vector<Token>{4, 5, 6}, std::vector<Token>(30, 7)}) {
         const SamplingOptions options{.length = 40, .temperature = 0};
-        EXPECT_EQ(sample(model, prompt, options), sampled_by_full_passes(model, prompt, options)) << mechanism;
+        EXPECT_EQ(sample(model, begun, options), sampled_by_full_passes(model, begun, options)) << mechanism;
       }
     }
 }
@@ -97,7 +97,7 @@ TEST(Decode, RefusesWhatDoesNotFit) {
   const torch::NoGradGuard no_grad;
   LanguageModel model = make("softmax");
   auto caches = model->make_caches(1);
-  model->decode(random_tokens(1, 20), caches);
+  model->decode(tokens_to_decode(1, 20), caches);
   const auto message = [](auto&& call) -> std::string {
     try {
       call();
@@ -106,11 +106,11 @@ TEST(Decode, RefusesWhatDoesNotFit) {
     }
     return "nothing thrown";
   };
-  EXPECT_EQ(message([&] { model->decode(random_tokens(1, 5), caches); }),
+  EXPECT_EQ(message([&] { model->decode(tokens_to_decode(1, 5), caches); }),
             "language model: tokens: expected [batch, up to 4], got [1, 5]");
   EXPECT_EQ(caches.front().longest(), 20);  // as it was
   caches.pop_back();
-  EXPECT_EQ(message([&] { model->decode(random_tokens(1, 1), caches); }),
+  EXPECT_EQ(message([&] { model->decode(tokens_to_decode(1, 1), caches); }),
             "language model: caches: expected 2, one for each layer, got 1");
   LanguageModel dense = make("polynomial");
   EXPECT_EQ(message([&] { dense->make_caches(1); }),
