@@ -15,7 +15,9 @@ std::span<const InstructionSet> instruction_sets() {
 #if HWY_ARCH_X86
     InstructionSet{"avx512", (hwy::SupportedTargets() & HWY_AVX3) != 0},
     InstructionSet{"avx2", (hwy::SupportedTargets() & HWY_AVX2) != 0},
+#ifndef COGWHEEL_WITHOUT_PORTABLE_KERNELS
     InstructionSet{"portable", true},
+#endif
 #elif HWY_ARCH_ARM_A64
     InstructionSet{"neon", true},
 #else

@@ -104,7 +104,7 @@ def test_adding_a_mechanism(repository, tmp_path):
     for name in ("CMakeLists.txt", "CMakePresets.json"):
         shutil.copy(repository / name, copy)
     shutil.copytree(repository / "cmake", copy / "cmake")
-    for folder in ("core", "mechanisms", "kernels"):
+    for folder in ("core", "mechanisms", "kernels", "authoring"):
         shutil.copytree(repository / "cogwheel" / folder, copy / "cogwheel" / folder)
     (copy / header_path).write_text(header)
     with (copy / "cogwheel/mechanisms/mechanisms.def").open("a") as definitions:
