@@ -1,8 +1,11 @@
 # Finds libtorch inside an installed torch wheel, CPU or CUDA, without torch's own CMake files (those stop where a CUDA
 # wheel meets a machine without a CUDA toolkit).
 #
-# Input:  TORCH_PYTHON, the Python whose torch is meant.
+# Input:  TORCH_PYTHON, the Python whose torch is meant; else Python_EXECUTABLE, which pip's builds set, or python3.
 # Output: TorchWheel::Torch, TorchWheel_VERSION, TorchWheel_ROOT.
+if(NOT TORCH_PYTHON AND Python_EXECUTABLE)
+  set(TORCH_PYTHON ${Python_EXECUTABLE} CACHE FILEPATH "The Python whose torch is meant")
+endif()
 find_program(TORCH_PYTHON NAMES python3 REQUIRED)
 execute_process(
   COMMAND ${TORCH_PYTHON} -I -c

@@ -1,14 +1,23 @@
 # CMake and Ninja, in build/.
 build="$root/build"
 executable="$build/cogwheel/cli/cogwheel"
+operators="$build/cogwheel/ops/libcogwheel_ops.so"
 
 cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt" 2>/dev/null; }
 
-configure() {  # configure TESTS(ON|OFF)
-  local -a options=(--preset release "-DTORCH_PYTHON=$python" "-DCOGWHEEL_TESTS=$1" -DCOGWHEEL_PYTHON_PACKAGE=ON)
+# Sets launcher. The cache goes by paths relative to this folder: what another copy of it compiled serves here too.
+find_launcher() {
+  launcher=()
+  ! command -v ccache >/dev/null ||
+    launcher=("-DCMAKE_CXX_COMPILER_LAUNCHER=env;CCACHE_BASEDIR=$root;CCACHE_NOHASHDIR=1;ccache")
+}
+
+configure() {  # configure TESTS(ON|OFF) ALL_ISAS(ON|OFF)
+  local -a launcher
+  find_launcher
+  local -a options=(--preset release "-DTORCH_PYTHON=$python" "-DCOGWHEEL_TESTS=$1" "-DCOGWHEEL_ALL_ISAS=$2" "${launcher[@]}")
   # A build folder that was moved or copied names its old place.
   [[ -z $(cached CMAKE_HOME_DIRECTORY) || $(cached CMAKE_HOME_DIRECTORY) == "$root" ]] || options+=(--fresh)
-  if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
   cd "$root" && cmake "${options[@]}"
 }
 
@@ -24,29 +33,31 @@ compile_jobs() {
 
 compile() { ninja -C "$build" -j "$(compile_jobs)" "$@"; }
 
-# build_cogwheel TESTS(ON|OFF) [TARGET…]
+# build_cogwheel TESTS(ON|OFF) ALL_ISAS(ON|OFF) [TARGET…]
 build_cogwheel() {
-  local tests=$1
-  shift
-  # A folder that has tests configured keeps them: ./quickstart after ./run-tests need not configure again.
+  local tests=$1 all_isas=${2:-OFF}
+  shift 2
+  # A folder that has more configured keeps it: ./quickstart after ./run-tests need not configure again.
   [[ $(cached COGWHEEL_TESTS) != ON ]] || tests=ON
+  [[ $(cached COGWHEEL_ALL_ISAS) != ON ]] || all_isas=ON
   if [[ ! -f $build/build.ninja || $(cached CMAKE_HOME_DIRECTORY) != "$root" || $(cached TORCH_PYTHON) != "$python" ||
-    $(cached COGWHEEL_TESTS) != "$tests" ]]; then
-    needed_step configure "Configuration" configure "$tests"
+    $(cached COGWHEEL_TESTS) != "$tests" || $(cached COGWHEEL_ALL_ISAS) != "$all_isas" ]]; then
+    needed_step configure "Configuration" configure "$tests" "$all_isas"
   fi
   needed_step compile "Compilation" compile "$@"
 }
 
 # The kernels and their tests for a sanitizer, in a folder of their own: the preset asan or tsan.
 configure_sanitizer() {  # configure_sanitizer PRESET
-  local -a options=(--preset "$1")
+  local -a launcher
+  find_launcher
+  local -a options=(--preset "$1" "${launcher[@]}")
   [[ $(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/$1/CMakeCache.txt" 2>/dev/null) == "$root" ]] || options+=(--fresh)
-  if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
   cd "$root" && cmake "${options[@]}"
 }
 
-compile_sanitizer() { configure_sanitizer "$1" && ninja -C "$build/$1"; }
+compile_sanitizer() { configure_sanitizer "$1" && ninja -C "$build/$1" "${@:2}"; }
 
-build_sanitizer() {  # build_sanitizer PRESET
-  needed_step "$1" "Compilation ($1)" compile_sanitizer "$1"
+build_sanitizer() {  # build_sanitizer PRESET TARGET…
+  needed_step "$1" "Compilation ($1)" compile_sanitizer "$@"
 }

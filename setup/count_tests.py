@@ -1,8 +1,10 @@
 """Adds up JUnit files: a table of suites, the failed tests by name, and the sum alone on the last line.
 
-usage: count_tests.py SUITE=FILE...
+usage: count_tests.py SUITE=FILE[+FOLDER]...
 
-A suite without a readable file counts as one failure: it died before it could report. Exit status 1 on any failure.
+FOLDER holds GoogleTest's own reports, <name>.xml, of executables that ctest runs as a whole: their tests count, not the
+executable. A suite without a readable file counts as one failure: it died before it could report. Exit status 1 on any
+failure.
 """
 
 import pathlib
@@ -10,35 +12,46 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 
-def count(path):
-    """(passed, failed, skipped, names of the failed) of one JUnit file."""
-    passed = skipped = 0
-    failed_names = []
+def outcomes(path, folder=None):
+    """(name, "passed", "failed" or "skipped") of every test of one JUnit file."""
+    found = []
     for case in ElementTree.parse(path).iter("testcase"):
-        # ctest marks a test that could not run by its status alone.
+        name = ".".join(filter(None, [case.get("classname"), case.get("name")]))
+        # ctest marks a test that could not run by its status alone; GoogleTest has its own word for a skipped one.
         if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
-            failed_names.append(".".join(filter(None, [case.get("classname"), case.get("name")])))
+            outcome = "failed"
         elif case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
-            skipped += 1
+            outcome = "skipped"
         else:
-            passed += 1
-    return passed, len(failed_names), skipped, failed_names
+            outcome = "passed"
+        within = folder / f"{case.get('name')}.xml" if folder else None
+        if within is None or not within.is_file():
+            found.append((name, outcome))
+            continue
+        tests = outcomes(within)
+        found += tests
+        if outcome == "failed" and all(each != "failed" for _, each in tests):
+            found.append((f"{name} itself", "failed"))
+    return found
 
 
 def main():
     totals = [0, 0, 0]
     for argument in sys.argv[1:]:
         suite, path = argument.split("=", 1)
+        path, _, folder = path.partition("+")
         try:
-            *numbers, failed_names = count(pathlib.Path(path))
+            tests = outcomes(pathlib.Path(path), pathlib.Path(folder) if folder else None)
         except (OSError, ElementTree.ParseError):
-            numbers, failed_names = [0, 1, 0], [f"{suite} itself: it ended without a report"]
-        if sum(numbers) == 0:
-            numbers, failed_names = [0, 1, 0], [f"{suite} itself: it found no tests"]
+            tests = [(f"{suite} itself: it ended without a report", "failed")]
+        if not tests:
+            tests = [(f"{suite} itself: it found no tests", "failed")]
+        numbers = [sum(outcome == each for _, outcome in tests) for each in ("passed", "failed", "skipped")]
         totals = [total + number for total, number in zip(totals, numbers)]
         print("  {:<8} {:>5} passed, {} failed, {} skipped".format(suite, *numbers))
-        for name in failed_names:
-            print(f"    failed: {name}")
+        for name, outcome in tests:
+            if outcome == "failed":
+                print(f"    failed: {name}")
     print()
     print("{} passed, {} failed, {} skipped".format(*totals))
     return 1 if totals[1] else 0

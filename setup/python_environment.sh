@@ -4,7 +4,7 @@ torch_pin=2.13.0
 # Sets torch_version, torch_is_new_enough, missing_python, cogwheel_installed and environment_bin.
 read_environment() {  # read_environment PACKAGE…
   local state
-  state=$("$python" "$root/setup/environment_state.py" "$root" "$@" 2>"$logs/python.log") ||
+  state=$("$python" "$root/setup/environment_state.py" "$@" 2>"$logs/python.log") ||
     stop "Python environment: $python does not run; see $logs/python.log"
   eval "$state"
 }
@@ -55,10 +55,15 @@ prepare_python() {  # prepare_python PACKAGE…: the Python packages wanted besi
   fi
 }
 
-# Editable: the package is the folder python/cogwheel, into which the build writes the operators.
+# What is in the build folder, by the way that `pip install .` goes too: scikit-build-core finds it built.
 install_cogwheel() {
-  if [[ ! $cogwheel_installed ]]; then
-    needed_step cogwheel "Cogwheel for Python" pip install --no-build-isolation --no-deps --editable "$root"
+  local stamp="$build/.installed"
+  if [[ ! $cogwheel_installed || ! -f $stamp || $(<"$stamp") != "$python" ]] ||
+    [[ $(find "$executable" "$operators" "$root/python" "$root/experiments" "$root/pyproject.toml" -newer "$stamp" \
+      -not -path '*/__pycache__*' -print -quit) ]]; then
+    needed_step cogwheel "Cogwheel for Python" pip install --no-build-isolation --no-deps -C build-dir="$build" \
+      -C cmake.define.COGWHEEL_ALL_ISAS="$(cached COGWHEEL_ALL_ISAS)" \
+      -C cmake.define.COGWHEEL_TESTS="$(cached COGWHEEL_TESTS)" "$root"
+    printf '%s' "$python" >"$stamp"
   fi
-  ln -sfn "$executable" "$environment_bin/cogwheel"
 }

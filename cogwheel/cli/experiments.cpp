@@ -8,11 +8,22 @@
 #include "cogwheel/core/nearest_names.h"
 
 namespace cogwheel {
+namespace {
+
+// Of an installed package, whose executable lies in bin/ beside them; else of the source tree.
+std::filesystem::path experiments_folder() {
+  std::error_code problem;
+  const auto packaged =
+      std::filesystem::read_symlink("/proc/self/exe", problem).parent_path().parent_path() / "experiments";
+  return std::filesystem::is_directory(packaged, problem) ? packaged : std::filesystem::path(COGWHEEL_EXPERIMENTS);
+}
+
+}  // namespace
 
 std::vector<Experiment> experiments() {
   std::vector<Experiment> found;
   std::error_code problem;
-  for (const auto& entry : std::filesystem::directory_iterator(COGWHEEL_EXPERIMENTS, problem)) {
+  for (const auto& entry : std::filesystem::directory_iterator(experiments_folder(), problem)) {
     if (entry.path().extension() != ".toml") continue;
     std::string first_line;
     std::ifstream file(entry.path());

@@ -4,8 +4,8 @@
 
 namespace cogwheel {
 
-// The python3 beside the executable as it was called: an environment's bin holds a link to cogwheel, whose target lies
-// elsewhere. Else the one on PATH.
+// The one that COGWHEEL_PYTHON names, as an installed package's command does (python/cogwheel_command.py); else the
+// python3 beside the executable as it was called; else the one on PATH.
 std::string environment_python();
 
 }  // namespace cogwheel

@@ -78,8 +78,12 @@ PairwiseKernel<T> pairwise_kernel(std::string_view mechanism) {
         return added->of_double;
     }
   }
-  throw UsageError("no kernel for mechanism " + std::string(mechanism) + " on cpu, " + std::string(isa) + ", " +
-                   (std::is_same_v<T, float> ? "float32" : "float64"));
+  std::string message = "no kernel for mechanism " + std::string(mechanism) + " on cpu, " + std::string(isa) + ", " +
+                        (std::is_same_v<T, float> ? "float32" : "float64");
+  for (const InstructionSet& set : instruction_sets())
+    if (set.name == isa && !set.complete)
+      message += ": this build has all of its kernels for another machine; COGWHEEL_ALL_ISAS builds them for every one";
+  throw UsageError(message);
 }
 
 template PairwiseKernel<float> pairwise_kernel<float>(std::string_view);

@@ -1,4 +1,4 @@
-"""What the tests of this folder share."""
+"""What the tests of this folder share: which build they run, and which of their cases."""
 
 import os
 import pathlib
@@ -6,15 +6,88 @@ import sys
 
 import pytest
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.setdefault("COGWHEEL_BUILD", str(ROOT / "build")))
+
+# The package of this source tree over the operators of the build folder, here and in every process that a test starts.
+os.environ.setdefault("COGWHEEL_OPERATORS", str(BUILD / "cogwheel/ops/libcogwheel_ops.so"))
+os.environ.setdefault("COGWHEEL_PYTHON", sys.executable)
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH")]))
+
 
 @pytest.fixture(scope="session")
 def repository() -> pathlib.Path:
-    return pathlib.Path(__file__).resolve().parents[2]
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def build_folder() -> pathlib.Path:
+    assert (BUILD / "CMakeCache.txt").is_file(), f"expected a build folder, got none at {BUILD}"
+    return BUILD
 
 
 @pytest.fixture(scope="session")
 def cogwheel_executable() -> pathlib.Path:
-    """The command line: in the environment's bin, or where COGWHEEL_EXECUTABLE says (another build folder's)."""
-    path = pathlib.Path(os.environ.get("COGWHEEL_EXECUTABLE", pathlib.Path(sys.executable).parent / "cogwheel"))
+    path = BUILD / "cogwheel/cli/cogwheel"
     assert path.is_file(), f"expected the executable {path}, got none; build it with ./quickstart --setup-only"
     return path
+
+
+def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true", help="every case of every table, and the tests marked slow")
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers",
+        "diagonal(*together): without --all, of the cases of this test only so many that each value of each parameter "
+        "occurs, and each combination of those of the parameters named together",
+    )
+    config.addinivalue_line("markers", "slow: only with --all")
+    config.addinivalue_line("markers", "alone: needs the machine for itself (threads, speed), so no test runs beside it")
+
+
+def values_of(item, together):
+    """What a case meets: (parameter, value) for every parameter, and the combination of those named together."""
+    params = item.callspec.params
+    met = {(name, repr(value)) for name, value in params.items()}
+    if together:
+        met.add((together, tuple(repr(params[name]) for name in together)))
+    return met
+
+
+def diagonal_of(items, together):
+    """Cases that meet every value together, few of them: each time one that meets the most that is still missing.
+
+    Among equals, one whose pairs of values were met least, so that the parameters do not walk in step.
+    """
+    missing = set().union(*(values_of(item, together) for item in items))
+    pairs_met, kept, left = set(), [], list(items)
+    pairs_of = {
+        id(item): {(a, b) for a in values_of(item, ()) for b in values_of(item, ()) if a < b} for item in items
+    }
+    while missing:
+        best = max(
+            left, key=lambda item: (len(values_of(item, together) & missing), len(pairs_of[id(item)] - pairs_met))
+        )
+        missing -= values_of(best, together)
+        pairs_met |= pairs_of[id(best)]
+        kept.append(best)
+        left.remove(best)
+    return kept
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--all"):
+        return
+    tables, dropped = {}, set()
+    for item in items:
+        if item.get_closest_marker("slow"):
+            dropped.add(id(item))
+        elif item.get_closest_marker("diagonal") and hasattr(item, "callspec"):
+            tables.setdefault((item.path, item.originalname), []).append(item)
+    for cases in tables.values():
+        kept = {id(item) for item in diagonal_of(cases, cases[0].get_closest_marker("diagonal").args)}
+        dropped |= {id(item) for item in cases} - kept
+    config.hook.pytest_deselected(items=[item for item in items if id(item) in dropped])
+    items[:] = [item for item in items if id(item) not in dropped]

@@ -1,0 +1,26 @@
+# What a wheel holds beside the Python files, as the component `python`: the operators, the executable, the libraries of
+# Debian that they need, the headers that users' mechanisms are compiled against, and the experiments. Everything lies
+# below cogwheel/, so that one finds the other from where it lies itself; torch is the neighbour in site-packages.
+set(torch_beside "$ORIGIN/../torch/lib:$ORIGIN/../torch.libs")
+set_target_properties(cogwheel_ops PROPERTIES INSTALL_RPATH "$ORIGIN/lib:${torch_beside}")
+string(REPLACE "$ORIGIN" "$ORIGIN/.." from_bin "$ORIGIN:$ORIGIN/lib:${torch_beside}")
+set_target_properties(cogwheel PROPERTIES INSTALL_RPATH "${from_bin}")
+install(TARGETS cogwheel_ops LIBRARY DESTINATION cogwheel COMPONENT python)
+install(TARGETS cogwheel RUNTIME DESTINATION cogwheel/bin COMPONENT python)
+
+# Under the names by which they are loaded: another machine may lack the packages.
+find_library(MIMALLOC_LIBRARY mimalloc REQUIRED)
+find_library(HWY_LIBRARY hwy REQUIRED)
+foreach(library IN ITEMS ${MIMALLOC_LIBRARY} ${HWY_LIBRARY})
+  execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${library} OUTPUT_VARIABLE headers COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCH "SONAME +([^ \n]+)" matched "${headers}")
+  file(REAL_PATH ${library} path)
+  install(FILES ${path} DESTINATION cogwheel/lib RENAME ${CMAKE_MATCH_1} COMPONENT python)
+endforeach()
+
+get_target_property(headers cogwheel_authoring COGWHEEL_MECHANISM_HEADERS)
+foreach(header IN LISTS headers)
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${header} DESTINATION cogwheel/include/${folder} COMPONENT python)
+endforeach()
+install(DIRECTORY experiments/ DESTINATION cogwheel/experiments COMPONENT python FILES_MATCHING PATTERN "*.toml")
