@@ -39,20 +39,14 @@ struct Cog : NormalizedByMass {
 
   template <class V>
   static constexpr Terms<V> terms(V s, Row<V> row) {
-    const V mass = lane::exp(lane::abs(s) - row.shift);
-    return {.weight = signed_like(mass, s), .mass = mass};
+    const V mass = lane::exp_nonpositive(lane::abs(s) - row.shift);
+    return {.weight = lane::times_sign(mass, s), .mass = mass};
   }
 
   template <class V>
   static constexpr Terms<V> slopes(V s, Row<V> row) {
-    const V mass = lane::exp(lane::abs(s) - row.shift);
-    return {.weight = mass, .mass = signed_like(mass, s)};
-  }
-
- private:
-  template <class V>
-  static constexpr V signed_like(V magnitude, V s) {
-    return lane::select(s == V(0), V(0), lane::copysign(magnitude, s));
+    const V mass = lane::exp_nonpositive(lane::abs(s) - row.shift);
+    return {.weight = mass, .mass = lane::times_sign(mass, s)};
   }
 };
 

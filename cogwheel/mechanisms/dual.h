@@ -54,6 +54,10 @@ struct Dual {
     const V value = lane::exp(x.value);
     return chain(x, value, value);
   }
+  static constexpr Dual exp_nonpositive(const Dual& x) {
+    const V value = lane::exp_nonpositive(x.value);
+    return chain(x, value, value);
+  }
   static constexpr Dual log(const Dual& x) { return chain(x, lane::log(x.value), V(1) / x.value); }
   static constexpr Dual log1p(const Dual& x) { return chain(x, lane::log1p(x.value), V(1) / (V(1) + x.value)); }
   static constexpr Dual sqrt(const Dual& x) {

@@ -27,6 +27,15 @@ constexpr V exp(V x) {
     return V::exp(x);
 }
 
+// exp(x), bit for bit, where x ≤ 0, as an exponent less its running maximum is. Above 0 it may be anything.
+template <class V>
+constexpr V exp_nonpositive(V x) {
+  if constexpr (requires { V::exp_nonpositive(x); })
+    return V::exp_nonpositive(x);
+  else
+    return exp(x);
+}
+
 // −∞ at 0, NaN below.
 template <class V>
 constexpr V log(V x) {
@@ -122,6 +131,15 @@ constexpr V sign(V x) {
     return V::sign(x);
   else
     return select(x > V(0), V(1), select(x < V(0), V(-1), x));
+}
+
+// magnitude · sign(s) of a magnitude ≥ 0, without a multiplication: 0 where s is 0.
+template <class V>
+constexpr V times_sign(V magnitude, V s) {
+  if constexpr (requires { V::times_sign(magnitude, s); })
+    return V::times_sign(magnitude, s);
+  else
+    return select(s == V(0), V(0), copysign(magnitude, s));
 }
 
 // xⁿ by repeated squaring, for any integer n.

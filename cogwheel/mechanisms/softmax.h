@@ -30,7 +30,7 @@ struct Softmax : NormalizedByMass {
 
   template <class V>
   static constexpr Terms<V> terms(V s, Row<V> row) {
-    const V mass = lane::exp(s - row.shift);
+    const V mass = lane::exp_nonpositive(s - row.shift);
     return {.weight = mass, .mass = mass};
   }
 };

@@ -43,14 +43,14 @@ struct SoftmaxOffByOne {
 
   template <class V>
   static constexpr Terms<V> terms(V s, Row<V> row) {
-    const V mass = lane::exp(s - row.shift);
+    const V mass = lane::exp_nonpositive(s - row.shift);
     return {.weight = mass, .mass = mass};
   }
 
   template <class V>
   static constexpr V normalizer(V mass, Row<V> row, std::array<V, 1> theta) {
     const V sink = theta[0];
-    return mass + lane::exp(sink - row.shift);
+    return mass + lane::exp_nonpositive(sink - row.shift);
   }
 };
 

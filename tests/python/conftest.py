@@ -1,5 +1,7 @@
 """What the tests of this folder share: which build they run, and which of their cases."""
 
+import collections
+import itertools
 import os
 import pathlib
 import sys
@@ -33,6 +35,12 @@ def cogwheel_executable() -> pathlib.Path:
     return path
 
 
+@pytest.fixture
+def fast_mode(request) -> bool:
+    """Of gradcheck: products of the Jacobian with random vectors instead of its every element."""
+    return not request.config.getoption("--all")
+
+
 def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="every case of every table, and the tests marked slow")
 
@@ -43,8 +51,19 @@ def pytest_configure(config):
         "diagonal(*together): without --all, of the cases of this test only so many that each value of each parameter "
         "occurs, and each combination of those of the parameters named together",
     )
+    config.addinivalue_line(
+        "markers", "one_of_each_kind: without --all, only for the mechanisms of ONE_OF_EACH_KIND, as the code has no others"
+    )
     config.addinivalue_line("markers", "slow: only with --all")
     config.addinivalue_line("markers", "alone: needs the machine for itself (threads, speed), so no test runs beside it")
+
+
+# Row maps with and without an exponent, a sign, a sink, scalars that are optional or required, a cosine for a score; a
+# mixture of two maps and one with the mean; each way to compute a function of the whole matrix.
+ONE_OF_EACH_KIND = {
+    "softmax", "cog", "softmax_off_by_one", "relu", "sigmoid", "consmax", "norm", "differential", "centered",
+    "polynomial", "matrix_exponential", "matrix_exponential_by_row", "simple_norm_by_row",
+}  # fmt: skip
 
 
 def values_of(item, together):
@@ -59,21 +78,17 @@ def values_of(item, together):
 def diagonal_of(items, together):
     """Cases that meet every value together, few of them: each time one that meets the most that is still missing.
 
-    Among equals, one whose pairs of values were met least, so that the parameters do not walk in step.
+    Among equals the one whose pairs of values were met least, so that parameters do not walk in step.
     """
-    missing = set().union(*(values_of(item, together) for item in items))
-    pairs_met, kept, left = set(), [], list(items)
-    pairs_of = {
-        id(item): {(a, b) for a in values_of(item, ()) for b in values_of(item, ()) if a < b} for item in items
-    }
+    met_by = {id(item): values_of(item, together) for item in items}
+    pairs_of = {key: list(itertools.combinations(sorted(met, key=repr), 2)) for key, met in met_by.items()}
+    missing = set().union(*met_by.values())
+    uses, kept = collections.Counter(), []
     while missing:
-        best = max(
-            left, key=lambda item: (len(values_of(item, together) & missing), len(pairs_of[id(item)] - pairs_met))
-        )
-        missing -= values_of(best, together)
-        pairs_met |= pairs_of[id(best)]
+        best = max(items, key=lambda item: (len(met_by[id(item)] & missing), -sum(uses[pair] for pair in pairs_of[id(item)])))
+        missing -= met_by[id(best)]
+        uses.update(pairs_of[id(best)])
         kept.append(best)
-        left.remove(best)
     return kept
 
 
@@ -83,6 +98,10 @@ def pytest_collection_modifyitems(config, items):
     tables, dropped = {}, set()
     for item in items:
         if item.get_closest_marker("slow"):
+            dropped.add(id(item))
+        elif item.get_closest_marker("one_of_each_kind") and not ONE_OF_EACH_KIND & {
+            item.callspec.params.get(name) for name in ("mechanism", "form")
+        }:
             dropped.add(id(item))
         elif item.get_closest_marker("diagonal") and hasattr(item, "callspec"):
             tables.setdefault((item.path, item.originalname), []).append(item)

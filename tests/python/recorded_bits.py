@@ -151,7 +151,8 @@ def machine(executable: pathlib.Path) -> str:
 
 
 def main() -> int:
-    executable = pathlib.Path(os.environ.get("COGWHEEL_EXECUTABLE", pathlib.Path(sys.executable).parent / "cogwheel"))
+    build = pathlib.Path(os.environ.get("COGWHEEL_BUILD", RECORD.parents[2] / "build"))
+    executable = build / "cogwheel/cli/cogwheel"
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
         found = measure(executable, pathlib.Path(folder))

@@ -44,6 +44,7 @@ def test_every_operator_mechanism_has_a_row_in_the_table():
     assert operators == set(reference.TABLE) | set(reference.COMPOSED)
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("mechanism, shape", TABLE_CELLS, ids=str)
@@ -51,12 +52,14 @@ def test_equals_reference(mechanism, shape, causal, dtype):
     assert_equal_to_reference(mechanism, grid_inputs(mechanism, shape).to(dtype), causal=causal)
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("mechanism", sorted(reference.COMPOSED))
 def test_every_form_over_every_map_equals_reference(mechanism, causal):
     assert_equal_to_reference(mechanism, grid_inputs(mechanism, Shape(2, 6, 2, 65, 70, 20, 33)), causal=causal)
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("head_dim", [8, 9, 12, 31, 48, 72, 96, 112, 160, 192, 255])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_every_kind_of_head_dim(mechanism, head_dim):
@@ -126,6 +129,7 @@ def laid_out(inputs: Inputs, *layouts) -> Inputs:
     )
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.__name__)
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -17,6 +17,7 @@ each_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS)
 each_visibility = pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 @pytest.mark.parametrize("position", [0, 70, 149])
 @pytest.mark.parametrize("where", ["key", "value"])
@@ -105,6 +106,7 @@ def threads():
     torch.set_num_threads(before)
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
 @pytest.mark.parametrize(
     "shape",
@@ -137,6 +139,9 @@ def processor_time_by_thread() -> dict[str, int]:
     return times
 
 
+@pytest.mark.alone
+@pytest.mark.one_of_each_kind
+@pytest.mark.diagonal
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @each_mechanism

@@ -120,6 +120,7 @@ def test_rows_that_see_no_key_are_zero(mechanism):
         assert_same_bits(tensor, results[name], name)
 
 
+@pytest.mark.diagonal
 @each_visibility
 @each_mechanism
 @pytest.mark.parametrize("largest_score", [30.0, 300.0, 1e4])

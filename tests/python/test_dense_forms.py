@@ -98,6 +98,7 @@ def test_the_catalogue_marks_them():
     assert [name for name in FORMS if "leaks the future" in entries[name]["range"]] == ["simple_norm_by_matrix"]
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
 @each_visibility
 @each_form
@@ -149,6 +150,7 @@ def test_simple_norms_of_zero_scores_are_means(form):
     assert torch.autograd.grad(output.sum(), query)[0].count_nonzero() == 0
 
 
+@pytest.mark.diagonal
 @each_visibility
 @each_form
 def test_derivatives_agree_with_finite_differences(form, causal):
@@ -162,6 +164,8 @@ def test_derivatives_agree_with_finite_differences(form, causal):
     assert torch.autograd.gradgradcheck(attend, (*leaves, *named.values()), fast_mode=True)
 
 
+@pytest.mark.one_of_each_kind
+@pytest.mark.diagonal
 @each_visibility
 @each_form
 def test_is_registered_as_pytorch_demands(form, causal):

@@ -47,6 +47,7 @@ def torch_softmax_results(inputs: Inputs, *, causal: bool) -> dict[str, torch.Te
     return differentiate(output, inputs, leaves)
 
 
+@pytest.mark.diagonal
 @each_half
 @each_visibility
 @each_mechanism
@@ -78,6 +79,7 @@ def test_softmax_is_no_further_from_the_truth_than_pytorchs(shape, causal, dtype
             assert measure(tensor, truth[name]) <= 1.1 * measure(theirs[name], truth[name]), name
 
 
+@pytest.mark.diagonal
 @each_half
 @each_visibility
 @each_mechanism

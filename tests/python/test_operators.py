@@ -23,6 +23,8 @@ def as_lists(parameters):
     return {"parameters": list(parameters.values()), "parameter_names": list(parameters)}
 
 
+@pytest.mark.one_of_each_kind
+@pytest.mark.diagonal
 @each_visibility
 @each_mechanism
 def test_attention_is_registered_as_pytorch_demands(mechanism, causal):
@@ -33,6 +35,7 @@ def test_attention_is_registered_as_pytorch_demands(mechanism, causal):
     )
 
 
+@pytest.mark.one_of_each_kind
 @each_mechanism
 def test_attention_weights_is_registered_as_pytorch_demands(mechanism):
     leaves = leaves_of(mechanism)
@@ -96,21 +99,23 @@ def test_subtracting_sub_heads_is_registered_as_pytorch_demands():
         )
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("queries, keys", [(5, 7), (7, 5), (1, 6)])
 @each_visibility
 @each_mechanism
-def test_gradients_agree_with_finite_differences(mechanism, causal, queries, keys):
+def test_gradients_agree_with_finite_differences(mechanism, causal, queries, keys, fast_mode):
     leaves = leaves_of(mechanism, Shape(2, 4, 2, queries, keys, 8, 3))
     names = list(leaves)
 
     def attention(*tensors):
         return cogwheel.attention(mechanism=mechanism, causal=causal, **dict(zip(names, tensors)))
 
-    assert torch.autograd.gradcheck(attention, list(leaves.values()))
+    assert torch.autograd.gradcheck(attention, list(leaves.values()), fast_mode=fast_mode)
 
 
+@pytest.mark.one_of_each_kind
 @each_mechanism
-def test_gradients_of_weights_agree_with_finite_differences(mechanism):
+def test_gradients_of_weights_agree_with_finite_differences(mechanism, fast_mode):
     leaves = leaves_of(mechanism)
     del leaves["value"]
     names = list(leaves)
@@ -118,11 +123,11 @@ def test_gradients_of_weights_agree_with_finite_differences(mechanism):
     def attention_weights(*tensors):
         return cogwheel.attention_weights(mechanism=mechanism, causal=True, **dict(zip(names, tensors)))
 
-    assert torch.autograd.gradcheck(attention_weights, list(leaves.values()))
+    assert torch.autograd.gradcheck(attention_weights, list(leaves.values()), fast_mode=fast_mode)
 
 
 @pytest.mark.parametrize("mechanism", ["softmax", "cog"])
-def test_gradients_of_the_drop_in_agree_with_finite_differences(mechanism):
+def test_gradients_of_the_drop_in_agree_with_finite_differences(mechanism, fast_mode):
     leaves = leaves_of(mechanism)
 
     def attend(query, key, value):
@@ -130,7 +135,7 @@ def test_gradients_of_the_drop_in_agree_with_finite_differences(mechanism):
             query, key, value, is_causal=True, enable_gqa=True, mechanism=mechanism
         )
 
-    assert torch.autograd.gradcheck(attend, list(leaves.values()))
+    assert torch.autograd.gradcheck(attend, list(leaves.values()), fast_mode=fast_mode)
 
 
 @pytest.mark.parametrize("wanted", ["query", "key", "value", "lam"])
@@ -148,6 +153,8 @@ def test_each_gradient_alone_is_the_same(mechanism, wanted):
     assert all(tensor.grad is None for name, tensor in tensors.items() if name != wanted)
 
 
+@pytest.mark.one_of_each_kind
+@pytest.mark.diagonal
 @pytest.mark.parametrize(
     "mechanism, dynamic",
     [("softmax", False), ("differential", False), *((mechanism, True) for mechanism in MECHANISMS)],

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 import cogwheel
 
 
@@ -36,6 +38,7 @@ def test_operators_built_for_another_torch(repository):
     assert "expected a library built for torch 2.99.1" in line and "which is built for 2." in line
 
 
+@pytest.mark.alone
 def test_importing_is_quick(repository):
     """Beside torch itself."""
     code = "import torch, time; start = time.perf_counter(); import cogwheel; print(time.perf_counter() - start)"

@@ -38,6 +38,7 @@ def judged(mechanism, names, scale, causal):
     return attention
 
 
+@pytest.mark.one_of_each_kind
 @each_mechanism
 def test_double_backward_and_forward_mode_agree_with_finite_differences(mechanism):
     leaves, scale = leaves_of(mechanism)

@@ -11,7 +11,10 @@ import pytest
 from cogwheel.bench.attention import BASELINE, Case, measure
 
 FLAGS = set(Path("/proc/cpuinfo").read_text().split())
-pytestmark = pytest.mark.skipif("avx2" not in FLAGS, reason="the portable kernels promise numbers, not speed")
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif("avx2" not in FLAGS, reason="the portable kernels promise numbers, not speed"),
+]
 # torch's matrix products gain less from AVX2 than these kernels lose.
 LESS = 1.0 if "avx512f" in FLAGS else 1.5
 

@@ -78,6 +78,7 @@ def attention_statistics(mechanism, inputs, **options):
     )
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("mechanism", sorted(reference.TABLE))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])

@@ -40,8 +40,14 @@ struct Vector {
   static HWY_INLINE Vector min(Vector bound, Vector x) { return hn::Min(bound.raw, x.raw); }
   static HWY_INLINE Vector abs(Vector x) { return hn::Abs(x.raw); }
   static HWY_INLINE Vector copysign(Vector magnitude, Vector sign) { return hn::CopySign(magnitude.raw, sign.raw); }
+  static HWY_INLINE Vector times_sign(Vector magnitude, Vector s) {
+    return zero_where(s == Vector(T(0)), hn::CopySignToAbs(magnitude.raw, s.raw));
+  }
   static HWY_INLINE Vector select(Mask condition, Vector yes, Vector no) {
     return hn::IfThenElse(condition, yes.raw, no.raw);
+  }
+  static HWY_INLINE Vector zero_where(Mask condition, Vector otherwise) {
+    return hn::IfThenZeroElse(condition, otherwise.raw);
   }
   static HWY_INLINE Vector select_or_zero(Mask condition, Vector yes) { return hn::IfThenElseZero(condition, yes.raw); }
 
@@ -56,6 +62,13 @@ struct Vector {
   static HWY_INLINE Vector exp(Vector x) {
     if constexpr (sizeof(T) == 4)
       return exp_float(x);
+    else
+      return exp_double(x);
+  }
+
+  static HWY_INLINE Vector exp_nonpositive(Vector x) {
+    if constexpr (sizeof(T) == 4)
+      return exp_float_nonpositive(x);
     else
       return exp_double(x);
   }
@@ -119,16 +132,26 @@ struct Vector {
     return {.rest = fma(p, r * r, r), .shifted = shifted};
   }
 
-  static HWY_INLINE Vector exp_float(Vector x) {
+  static constexpr float lowest_exponent = -87.33654475f, highest_exponent = 88.72283905f;
+
+  // (1 + rest) 2^n. n = 128 fits into the exponent because rest < 0 at every x ≤ highest_exponent.
+  static HWY_INLINE Vector scaled(Reduced of) {
     const hn::RebindToSigned<Tag> integers;
-    const Vector lowest(-87.33654475f), highest(88.72283905f);
-    const auto [rest, shifted] = reduced(max(lowest, min(highest, x)));
-    const Vector p = rest + Vector(1.0f);
-    // n = 128 fits into the exponent because r < 0, hence p < 1, at every x ≤ highest.
-    const Vector scaled = hn::BitCast(
-        Tag(), hn::Add(hn::BitCast(integers, p.raw), hn::ShiftLeft<23>(hn::BitCast(integers, shifted.raw))));
-    const Vector result = select(x > highest, Vector(std::numeric_limits<T>::infinity()), scaled);
-    return select(x < lowest, Vector(T(0)), result);
+    const Vector p = of.rest + Vector(1.0f);
+    return hn::BitCast(Tag(),
+                       hn::Add(hn::BitCast(integers, p.raw), hn::ShiftLeft<23>(hn::BitCast(integers, of.shifted.raw))));
+  }
+
+  static HWY_INLINE Vector exp_float(Vector x) {
+    const Vector lowest(lowest_exponent), highest(highest_exponent);
+    const Vector within = scaled(reduced(max(lowest, min(highest, x))));
+    const Vector result = select(x > highest, Vector(std::numeric_limits<T>::infinity()), within);
+    return zero_where(x < lowest, result);
+  }
+
+  // Unbounded: what comes of an x below the lowest is overwritten.
+  static HWY_INLINE Vector exp_float_nonpositive(Vector x) {
+    return zero_where(x < Vector(lowest_exponent), scaled(reduced(x)));
   }
 
   // (e − 1)/(e + 1) with e = exp(2|x|). e − 1 is made of the rest, which is accurate near 0 where e itself has lost x.

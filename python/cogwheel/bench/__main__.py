@@ -269,8 +269,9 @@ def write(path: pathlib.Path, text: str) -> None:
     os.replace(temporary, path)
 
 
-def main() -> None:
-    arguments = parser().parse_args()
+def main(words: list[str] | None = None) -> None:
+    """`words` as on the command line, by default those of the process. Exits with 2 where they are wrong."""
+    arguments = parser().parse_args(words)
     bring(arguments)
     if arguments.out is not None:
         check_folder(arguments.out)

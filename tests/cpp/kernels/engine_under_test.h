@@ -31,6 +31,7 @@ struct LaneFunctionsUnderTest {
 struct EngineUnderTest {
   std::string_view isa;
   void (*exp_float)(const float* from, std::size_t count, float* to);
+  void (*exp_float_nonpositive)(const float* from, std::size_t count, float* to);
   void (*exp_double)(const double* from, std::size_t count, double* to);
   void (*tanh_float)(const float* from, std::size_t count, float* to);
   void (*tanh_double)(const double* from, std::size_t count, double* to);

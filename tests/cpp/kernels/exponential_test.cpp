@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -52,6 +54,21 @@ TEST_P(Exponential, FloatKeepsTheLimits) {
   EXPECT_EQ(y[7], infinity);
   EXPECT_EQ(y[8], infinity);
   EXPECT_TRUE(std::isnan(y[9]));
+}
+
+TEST_P(Exponential, OfNonpositiveNumbersHasTheSameBits) {
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> x{-infinity, -1e30f, -1e9f, -104, -87.33655f, -87.33654f, -0.0f, 0, nan, -nan};
+  for (float value = -120; value <= 0; value += 0.0037f) x.push_back(value);
+  for (int exponent = -140; exponent < 100; ++exponent) x.push_back(-std::ldexp(1.3f, exponent));
+  while (x.size() % 16 != 0) x.push_back(0);
+  std::vector<float> expected(x.size()), y(x.size());
+  GetParam()->exp_float(x.data(), x.size(), expected.data());
+  GetParam()->exp_float_nonpositive(x.data(), x.size(), y.data());
+  for (std::size_t i = 0; i < x.size(); ++i)
+    EXPECT_TRUE(std::isnan(x[i]) ? std::isnan(y[i])
+                                 : std::bit_cast<std::uint32_t>(y[i]) == std::bit_cast<std::uint32_t>(expected[i]))
+        << x[i] << " gave " << y[i];
 }
 
 TEST_P(Exponential, DoubleAgreesWithTheLibraryAndKeepsTheLimits) {
