@@ -183,7 +183,7 @@ def test_no_compiler(workshop, monkeypatch):
         "c++: fatal error: Killed signal terminated program cc1plus",
     ],
 )
-def test_a_compiler_that_the_world_refuses(workshop, output):
+def test_a_compiler_that_the_world_refuses(mine, workshop, output):
     """Neither is said to be C++ that does not compile; nothing of it stays."""
     broken = workshop.folder / "broken"
     broken.write_text(f"In file included from module.cpp:3:\n{output}\n")
