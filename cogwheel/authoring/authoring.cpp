@@ -8,15 +8,15 @@
 #include <cstring>
 #include <iomanip>
 #include <mutex>
-#include <regex>
 #include <sstream>
 
 #include "cogwheel/authoring/compiler.h"
+#include "cogwheel/authoring/derivatives_check.h"
 #include "cogwheel/authoring/header_text.h"
 #include "cogwheel/authoring/headers.h"
 #include "cogwheel/authoring/module.h"
 #include "cogwheel/authoring/module_cache.h"
-#include "cogwheel/authoring/slopes_check.h"
+#include "cogwheel/authoring/user_header.h"
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/sha256.h"
@@ -58,7 +58,7 @@ std::string translation_unit(const Source& source, const fs::path& header, std::
        << "#define COGWHEEL_MODULE_STAMP \"" << stamp << "\"\n"
        << "#include \"cogwheel/kernels/cpu/isa_begin.h\"\n"
        << "#include \"cogwheel/authoring/module.h\"\n"
-       << "#include \"" << header.string() << "\"\n"
+       << "#include \"" << header.filename().string() << "\"\n"  // which lies beside it
        << "namespace cogwheel { using AuthoredMap = " << source.map << "; }\n"
        << "#include \"cogwheel/authoring/module_body.h\"\n"
        << "#include \"cogwheel/kernels/cpu/isa_end.h\"\n";
@@ -84,7 +84,8 @@ class EndOfProgress {
 void compile(const Source& source, const Compiler& compiler, const fs::path& headers, std::string_view isa,
              const std::string& stamp, const fs::path& folder, const fs::path& target) {
   // What is compiled is what was read, whatever becomes of the file meanwhile; messages name the user's.
-  const fs::path header = folder / (source.name + ".h"), named = source.path.empty() ? header : source.path;
+  const fs::path header = folder / (source.name + ".h"),
+                 named = source.path.empty() ? fs::path(source.name) : source.path;
   std::ostringstream text;
   text << "#line 1 " << std::quoted(named.string()) << "\n" << source.text;
   write_file(header, text.str());
@@ -98,6 +99,14 @@ void compile(const Source& source, const Compiler& compiler, const fs::path& hea
   const fs::path library = own_library();
   if (library.filename().string().find(".so") != std::string::npos) command.push_back(library.string());
   const Finished finished = run_program(command);
+  std::string refusal;
+  if (finished.status != 0)
+    refusal = refusal_of_the_world(finished);
+  else if (!fs::exists(target))
+    refusal = "no module from " + command.front();
+  if (!refusal.empty())
+    throw Error(expected_got(
+        source.name, "a compiler that works, with memory, and room in " + folder.parent_path().string(), refusal));
   if (finished.status != 0) throw UsageError(first_error(finished.output, named, source.text));
 }
 
@@ -143,8 +152,8 @@ const Mechanism& bring(const Source& source, const CompileProgress& progress) {
   if (module.description.name != source.name)
     throw UsageError(expected_got(source.path.string(), "a description.name as the file is called, " + source.name,
                                   module.description.name));
-  check_slopes(source.name, module.scalar,
-               module.parameter_defaults.empty() ? module.parameter_initial : module.parameter_defaults);
+  check_derivatives(source.name, module.scalar,
+                    module.parameter_defaults.empty() ? module.parameter_initial : module.parameter_defaults);
   add_pairwise_kernels(source.name, isa, module.of_float, module.of_double);
   add_row_map_values(source.name, module.values_of_float, module.values_of_double);
   return add_mechanism({.description = module.description,
@@ -153,17 +162,6 @@ const Mechanism& bring(const Source& source, const CompileProgress& progress) {
                         .parameter_initial = module.parameter_initial,
                         .scalar = &module.scalar,
                         .definition = source.definition});
-}
-
-// A file is compiled from what was read of it, so what it includes of its own would go unseen.
-void check_includes(const fs::path& path, const std::string& text) {
-  std::istringstream lines(text);
-  std::string line;
-  static const std::regex own("^\\s*#\\s*include\\s*\"(?!cogwheel/)");
-  for (int number = 1; std::getline(lines, line); ++number)
-    if (std::regex_search(line, own))
-      throw UsageError(expected_got(path.string() + ":" + std::to_string(number),
-                                    "a mechanism in one file, with headers of cogwheel/ or in <>", line));
 }
 
 }  // namespace
@@ -185,19 +183,12 @@ const Mechanism& define_mechanism(const MechanismDefinition& definition, const C
 }
 
 const Mechanism& load_mechanism(const fs::path& header, const CompileProgress& progress) {
-  const std::string name = header.stem().string();
-  if (header.extension() != ".h")
-    throw UsageError(expected_got("mechanism file", "a header <name>.h", header.string()));
-  check_mechanism_name(name);
-  const std::string text = read_file(header);
-  const std::string definition = header.filename().string() + " sha256:" + sha256(text);
-  is_added(name, definition);
-  check_includes(header, text);
-  const std::string map = struct_name(name);
-  if (!std::regex_search(text, std::regex("struct\\s+" + map + "\\b")))
-    throw UsageError(expected_got(header.string(), "struct " + map + ", named as the file is", "none"));
-  return bring({.name = name, .map = map, .text = text, .path = fs::absolute(header), .definition = definition},
-               progress);
+  const UserHeader read = read_user_header(header);
+  const std::string definition = header.filename().string() + " sha256:" + sha256(read.text);
+  is_added(read.name, definition);
+  return bring(
+      {.name = read.name, .map = read.map, .text = read.text, .path = fs::absolute(header), .definition = definition},
+      progress);
 }
 
 std::string option_for(std::string_view definition) {

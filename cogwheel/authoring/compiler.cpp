@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
 
+#include "cogwheel/authoring/excerpt.h"
 #include "cogwheel/core/error.h"
 
 namespace cogwheel {
@@ -75,7 +77,7 @@ std::string without_kind(std::string message) {
   for (const std::string_view kind : {"fatal error: ", "error: ", "static assertion failed: ",
                                       "static_assert failed due to requirement ", "static_assert failed "})
     if (message.starts_with(kind)) message.erase(0, kind.size());
-  return message;
+  return excerpt(message, 400);
 }
 
 std::string source_line(const std::string& text, int number) {
@@ -84,7 +86,7 @@ std::string source_line(const std::string& text, int number) {
   for (int at = 0; at < number && std::getline(lines, line); ++at) {
   }
   const std::size_t begin = line.find_first_not_of(" \t");
-  return begin == std::string::npos ? "" : line.substr(begin);
+  return begin == std::string::npos ? "" : excerpt(line.substr(begin), 160);
 }
 
 }  // namespace
@@ -143,6 +145,39 @@ Compiler find_compiler() {
                                                                 : std::string("none on this machine")));
 }
 
+std::string refusal_of_the_world(const Finished& finished) {
+  // As the drivers, the compilers, the assembler and the linkers of GCC and LLVM put it. Where a signal ended one, or
+  // room was missing, errors before it are its consequence.
+  constexpr std::array<std::string_view, 20> signs{"No space left on device",
+                                                   "Disk quota exceeded",
+                                                   "File too large",
+                                                   "Read-only file system",
+                                                   "out of memory",
+                                                   "virtual memory exhausted",
+                                                   "memory exhausted",
+                                                   "Cannot allocate memory",
+                                                   "bad_alloc",
+                                                   "terminated with signal",
+                                                   "signal terminated program",
+                                                   "command failed due to signal",
+                                                   "unable to execute command",
+                                                   "internal compiler error",
+                                                   "cannot execute",
+                                                   "cannot find 'ld'",
+                                                   "invalid linker name",
+                                                   "unrecognized command",
+                                                   "unknown argument",
+                                                   "invalid value 'c++20'"};
+  std::istringstream lines(finished.output);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(" | ") != std::string::npos) continue;  // the user's own line, which a compiler shows
+    for (const std::string_view sign : signs)
+      if (line.find(sign) != std::string::npos) return excerpt(line, 200);
+  }
+  if (finished.status > 128) return std::string("a signal, ") + ::strsignal(finished.status - 128);
+  return "";
+}
+
 std::string first_error(const std::string& output, const fs::path& file, const std::string& text) {
   const std::string name = file.string();
   std::string anywhere;
@@ -166,7 +201,7 @@ std::string first_error(const std::string& output, const fs::path& file, const s
   if (used_from > 0)
     return name + ":" + std::to_string(used_from) + ": expected C++ that compiles, got " + anywhere +
            ", in: " + source_line(text, used_from);
-  if (anywhere.empty()) anywhere = output.substr(0, output.find('\n'));
+  if (anywhere.empty()) anywhere = excerpt(output.substr(0, output.find('\n')), 400);
   return name + ": expected C++ that compiles, got " + (anywhere.empty() ? "a compiler that fails" : anywhere);
 }
 

@@ -16,11 +16,15 @@ Compiler find_compiler();
 
 // What a program wrote to stdout and stderr together, and how it ended.
 struct Finished {
-  int status;  // 0: well
+  int status;  // 0: well; 128 and the signal, where one ended it
   std::string output;
 };
 // Waits for it. Messages are in English. Throws Error where it cannot be started.
 Finished run_program(const std::vector<std::string>& command);
+
+// The line in which a compiler that failed says that the world refused it and not the source: a full disk or quota, too
+// little memory, a signal, a part of it that is missing. Empty where the source is at fault.
+std::string refusal_of_the_world(const Finished& finished);
 
 // One line of a compiler's many: the first error at a place in `file`, whose lines are `text`, with the user's own
 // line; else the first error anywhere.

@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
-#include <cstdlib>
 
 #include "cogwheel/authoring/energy.h"
+#include "cogwheel/authoring/excerpt.h"
 #include "cogwheel/core/error.h"
 
 namespace cogwheel {
 namespace {
 
 constexpr std::string_view syntax = "NAME: f = FORMULA; g = FORMULA";
+constexpr std::size_t most_parameters = 16;  // a kernel carries a derivative along each
 
 // Names that a parameter may not have: what formulas read, the parts of a definition, and the arguments that attention
 // has anyway.
@@ -89,8 +91,8 @@ bool bounds(const MechanismDefinition& definition, const ExpressionPointer& ener
 void find_energy(MechanismDefinition& definition, bool given) {
   const auto linear = linear_in_mass(definition.n);
   if (given && !linear)
-    throw UsageError(
-        expected_got(definition.name + ": n", "a·G + b, which the energy can rescale", to_text(*definition.n)));
+    throw UsageError(expected_got(definition.name + ": n", "a·G + b, which the energy can rescale",
+                                  excerpt(to_text(*definition.n))));
   if (!given) {
     const ExpressionPointer exponent = growth(definition.g);
     if (!linear || !uses(*exponent, "s") || uses(*exponent, "visible") || !bounds(definition, exponent)) return;
@@ -118,15 +120,16 @@ void check_mechanism_name(std::string_view name) {
                                 [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; });
   if (!fits)
     throw UsageError(expected_got("mechanism", "a name of lower-case letters, digits and _, from a letter on, up to 40",
-                                  name.empty() ? "none" : std::string(name)));
+                                  name.empty() ? "none" : excerpt(name)));
 }
 
 DefinitionText split_definition(std::string_view text) {
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos)
-    throw UsageError(expected_got("definition", syntax, text.empty() ? "nothing" : std::string(text)));
+    throw UsageError(expected_got("definition", syntax, trimmed(text).empty() ? "nothing" : excerpt(text)));
   DefinitionText definition;
   definition.name = trimmed(text.substr(0, colon));
+  check_mechanism_name(definition.name);
   std::vector<std::string> seen;
   std::string_view rest = text.substr(colon + 1);
   while (!rest.empty()) {
@@ -137,12 +140,12 @@ DefinitionText split_definition(std::string_view text) {
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos)
       throw UsageError(
-          expected_got(definition.name, "parts of the form KEY = FORMULA with ; between them", std::string(part)));
+          expected_got(definition.name, "parts of the form KEY = FORMULA with ; between them", excerpt(part)));
     std::string key(trimmed(part.substr(0, equals)));
     const std::string value(trimmed(part.substr(equals + 1)));
     if (key == "N") key = "n";
     if (std::find(seen.begin(), seen.end(), key) != seen.end())
-      throw UsageError(expected_got(definition.name, "each part once", key + " twice"));
+      throw UsageError(expected_got(definition.name, "each part once", excerpt(key) + " twice"));
     seen.push_back(key);
     const std::pair<std::string_view, std::string*> formulas[] = {
         {"f", &definition.f}, {"g", &definition.g}, {"n", &definition.n}, {"energy", &definition.energy}};
@@ -152,12 +155,13 @@ DefinitionText split_definition(std::string_view text) {
       *formula->second = value;
       continue;
     }
-    char* stopped = nullptr;
-    const double initial = std::strtod(value.c_str(), &stopped);
-    if (value.empty() || *stopped != '\0')
-      throw UsageError(expected_got(definition.name + ": " + key,
+    double initial = 0;
+    const std::size_t sign = value.starts_with('+') ? 1 : 0;
+    const auto [stopped, problem] = std::from_chars(value.data() + sign, value.data() + value.size(), initial);
+    if (value.empty() || problem != std::errc() || stopped != value.data() + value.size())
+      throw UsageError(expected_got(definition.name + ": " + excerpt(key),
                                     "a number, at which the parameter starts (formulas are f, g, n and energy)",
-                                    value.empty() ? "nothing" : value));
+                                    value.empty() ? "nothing" : excerpt(value)));
     definition.parameters.emplace_back(key, initial);
   }
   return definition;
@@ -168,12 +172,15 @@ MechanismDefinition parse_definition(const DefinitionText& text) {
   MechanismDefinition definition;
   definition.name = text.name;
   definition.parameters = text.parameters;
+  if (text.parameters.size() > most_parameters)
+    throw UsageError(expected_got(text.name + ": parameters", "at most " + std::to_string(most_parameters),
+                                  std::to_string(text.parameters.size())));
   std::vector<std::string> names;
   for (const auto& [name, value] : text.parameters) {
     if (!is_free_name(name) || std::find(taken.begin(), taken.end(), name) != taken.end() ||
         std::find(names.begin(), names.end(), name) != names.end())
       throw UsageError(expected_got(text.name + ": parameter", "a name of letters that nothing else has",
-                                    name.empty() ? "none" : name));
+                                    name.empty() ? "none" : excerpt(name)));
     if (!std::isfinite(value))
       throw UsageError(expected_got(text.name + ": " + name, "a finite number", std::to_string(value)));
     names.push_back(name);
@@ -192,7 +199,8 @@ MechanismDefinition parse_definition(const DefinitionText& text) {
   definition.n = text.n.empty() ? variable("G") : parse(text.n, "n", {"G", "visible"});
   if (!text.energy.empty()) definition.energy = parse(text.energy, "energy", {"s"});
   if (definition.g->is_number(0) && uses(*definition.n, "G"))
-    throw UsageError(expected_got(text.name + ": n", "a formula without G where g is 0", to_text(*definition.n)));
+    throw UsageError(
+        expected_got(text.name + ": n", "a formula without G where g is 0", excerpt(to_text(*definition.n))));
 
   definition.text = definition.name + ": f = " + to_text(*definition.f) + "; g = " + to_text(*definition.g);
   if (definition.n->name != "G") definition.text += "; n = " + to_text(*definition.n);

@@ -89,19 +89,19 @@ std::optional<LinearInMass> linear_in_mass(const ExpressionPointer& n) {
   const auto left = linear_in_mass(n->arguments[0]);
   if (!left) return std::nullopt;
   const auto both = [&](const ExpressionPointer& a, const ExpressionPointer& b) { return apply(n->name, {a, b}); };
-  if (n->name == "neg") return LinearInMass{apply("neg", {left->slope}), apply("neg", {left->constant})};
+  if (n->name == "neg") return LinearInMass{apply("neg", {left->factor}), apply("neg", {left->constant})};
   const auto right = linear_in_mass(n->arguments[1]);
   if (!right) return std::nullopt;
   if (n->name == "+" || n->name == "-")
-    return LinearInMass{both(left->slope, right->slope), both(left->constant, right->constant)};
+    return LinearInMass{both(left->factor, right->factor), both(left->constant, right->constant)};
   const auto scaled = [](const ExpressionPointer& part, const ExpressionPointer& by, const std::string& name) {
     return part->is_number(0) ? part : apply(name, {part, by});
   };
   if (!uses(*n->arguments[1], "G"))
-    return LinearInMass{scaled(left->slope, n->arguments[1], n->name),
+    return LinearInMass{scaled(left->factor, n->arguments[1], n->name),
                         scaled(left->constant, n->arguments[1], n->name)};
   if (n->name == "*" && !uses(*n->arguments[0], "G"))
-    return LinearInMass{scaled(right->slope, n->arguments[0], "*"), scaled(right->constant, n->arguments[0], "*")};
+    return LinearInMass{scaled(right->factor, n->arguments[0], "*"), scaled(right->constant, n->arguments[0], "*")};
   return std::nullopt;
 }
 

@@ -13,9 +13,9 @@ ExpressionPointer growth(const ExpressionPointer& expression);
 // x·exp(−shift), with the shift taken into the exponents, where `shift` is a variable.
 ExpressionPointer shifted(const ExpressionPointer& expression);
 
-// N = slope·G + constant, neither of which has G. None where n is not of this form, which no shift can rescale.
+// N = factor·G + constant, neither of which has G. None where n is not of this form, which no shift can rescale.
 struct LinearInMass {
-  ExpressionPointer slope, constant;
+  ExpressionPointer factor, constant;
 };
 std::optional<LinearInMass> linear_in_mass(const ExpressionPointer& n);
 

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "cogwheel/authoring/excerpt.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 
@@ -53,7 +54,7 @@ bool is_comparison(std::string_view name) {
 // How tightly a term binds: what is looser than its surroundings needs parentheses.
 int tightness(const Expression& expression) {
   const std::string& name = expression.name;
-  if (expression.is_number()) return expression.value < 0 ? 3 : 6;
+  if (expression.is_number()) return std::signbit(expression.value) ? 3 : 6;
   if (is_comparison(name)) return 1;
   if (name == "+" || name == "-") return 2;
   if (name == "*" || name == "/") return 3;
@@ -71,7 +72,9 @@ std::string number_text(double value) {
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-constexpr int deepest = 200;  // of parentheses: a limit that no formula meets, and no stack is lost to
+// Limits that no formula meets: whatever reads a tree goes down into it, and clang stops at 256 brackets.
+constexpr int deepest = 200, most_operations = 1000;
+constexpr std::size_t longest_name = 40;
 
 class Parser {
  public:
@@ -93,7 +96,7 @@ class Parser {
     for (const std::string_view symbol : {"<=", ">=", "==", "<", ">"}) {
       if (!text_.substr(at_).starts_with(symbol)) continue;
       at_ += symbol.size();
-      return apply(std::string(symbol), {left, sum()});
+      return build(std::string(symbol), {left, sum()});
     }
     return left;
   }
@@ -102,7 +105,7 @@ class Parser {
     ExpressionPointer result = product();
     for (char symbol; (symbol = next()) == '+' || symbol == '-';) {
       ++at_;
-      result = apply(std::string(1, symbol), {result, product()});
+      result = build(std::string(1, symbol), {result, product()});
     }
     return result;
   }
@@ -112,24 +115,24 @@ class Parser {
     for (char symbol; (symbol = next()) == '*' || symbol == '/';) {
       ++at_;
       if (symbol == '*' && at_ < text_.size() && text_[at_] == '*') refuse("^ for powers", "**", at_ - 1);
-      result = apply(std::string(1, symbol), {result, signed_power()});
+      result = build(std::string(1, symbol), {result, signed_power()});
     }
     return result;
   }
 
   ExpressionPointer signed_power() {
-    if (++depth_ > deepest) refuse("fewer parentheses", "more than " + std::to_string(deepest));
+    if (++open_ > deepest) refuse("fewer parentheses and signs", "more than " + std::to_string(deepest));
     ExpressionPointer result;
     if (next() == '-') {
       ++at_;
-      result = apply("neg", {signed_power()});
+      result = build("neg", {signed_power()});
     } else if (next() == '+') {
       ++at_;
       result = signed_power();
     } else {
       result = power();
     }
-    --depth_;
+    --open_;
     return result;
   }
 
@@ -144,7 +147,7 @@ class Parser {
       const double exponent = literal();
       if (exponent != std::floor(exponent) || exponent > 64)
         refuse("a whole number up to 64 as exponent", number_text(exponent), begin);
-      base = apply("^", {base, number(negative ? -exponent : exponent)});
+      base = build("^", {base, number(negative ? -exponent : exponent)});
     }
     return base;
   }
@@ -207,7 +210,14 @@ class Parser {
       if (is_comparison(arguments[i]->name) != condition)
         refuse(std::string(function->signature), condition ? "no comparison" : "a comparison", begin);
     }
-    return apply(name, std::move(arguments));
+    return build(name, std::move(arguments));
+  }
+
+  ExpressionPointer build(std::string name, std::vector<ExpressionPointer> arguments) {
+    ExpressionPointer result = apply(std::move(name), std::move(arguments));
+    if (result->depth > deepest) refuse("at most " + std::to_string(deepest) + " operations one in another", "more");
+    if (++operations_ > most_operations) refuse("at most " + std::to_string(most_operations) + " operations", "more");
+    return result;
   }
 
   void close(std::size_t open) {
@@ -226,30 +236,59 @@ class Parser {
   std::string rest() const {
     if (at_ >= text_.size()) return "the end";
     // One word, or one character with the bytes that belong to it.
-    std::size_t end = at_ + 1;
+    std::size_t end = next_character(text_, at_);
     if (is_letter(text_[at_]) || is_digit(text_[at_]))
       while (end < text_.size() && (is_letter(text_[end]) || is_digit(text_[end]))) ++end;
-    while (end < text_.size() && (text_[end] & 0xc0) == 0x80) ++end;
     return std::string(text_.substr(at_, end - at_));
   }
 
   [[noreturn]] void refuse(const std::string& expected, const std::string& got) { refuse(expected, got, at_); }
   [[noreturn]] void refuse(const std::string& expected, const std::string& got, std::size_t at) {
-    std::string line(text_);
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    // A column is a character, of however many bytes.
-    const auto column =
-        std::count_if(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(std::min(at, line.size())),
-                      [](char byte) { return (byte & 0xc0) != 0x80; });
-    throw UsageError(expected_got(what_, expected, got) + " (column " + std::to_string(column + 1) + ")\n  " + line +
-                     "\n  " + std::string(static_cast<std::size_t>(column), ' ') + "^");
+    // A column is a character, of however many bytes. Of a long formula the characters around it are shown.
+    constexpr std::size_t most_before = 60, most_shown = 100;
+    std::vector<std::size_t> characters;
+    for (std::size_t begin = 0; begin < std::min(at, text_.size()); begin = next_character(text_, begin))
+      characters.push_back(begin);
+    const std::size_t column = characters.size(), left_out = column > most_before ? column - most_before : 0;
+    const std::string line =
+        (left_out == 0 ? "" : "…") + excerpt(text_.substr(left_out == 0 ? 0 : characters[left_out]), most_shown);
+    const std::size_t before = column - left_out + (left_out == 0 ? 0 : 1);
+    throw UsageError(expected_got(what_, expected, excerpt(got)) + " (column " + std::to_string(column + 1) + ")\n  " +
+                     line + "\n  " + std::string(before, ' ') + "^");
   }
 
   std::string_view text_, what_;
   std::span<const std::string> variables_;
   std::size_t at_ = 0;
-  int depth_ = 0;
+  int open_ = 0, operations_ = 0;
 };
+
+using ValueOf = std::function<long double(std::string_view variable)>;
+
+Number value_of_step(const std::string& name, const std::array<Number, 3>& x) {
+  if (name == "neg") return -x[0];
+  if (name == "+") return x[0] + x[1];
+  if (name == "-") return x[0] - x[1];
+  if (name == "*") return x[0] * x[1];
+  if (name == "/") return x[0] / x[1];
+  if (name == "^") return std::pow(x[0], x[1]);
+  if (name == "<") return x[0] < x[1];
+  if (name == ">") return x[0] > x[1];
+  if (name == "<=") return x[0] <= x[1];
+  if (name == ">=") return x[0] >= x[1];
+  if (name == "==") return x[0] == x[1];
+  return find_function(name)->value(x.data());
+}
+
+template <class Rounded>
+Number evaluate_steps(const Expression& expression, const ValueOf& value_of, const Rounded& rounded) {
+  if (expression.is_number()) return expression.value;
+  if (expression.arguments.empty()) return rounded(value_of(expression.name));
+  std::array<Number, 3> x{};
+  for (std::size_t i = 0; i < expression.arguments.size(); ++i)
+    x[i] = evaluate_steps(*expression.arguments[i], value_of, rounded);
+  return rounded(value_of_step(expression.name, x));
+}
 
 }  // namespace
 
@@ -271,8 +310,10 @@ ExpressionPointer apply(std::string name, std::vector<ExpressionPointer> argumen
   if ((name == "+" || name == "-") && is(1, 0)) return arguments[0];
   if (name == "-" && is(0, 0)) return apply("neg", {arguments[1]});
   if (name == "^" && is(1, 1)) return arguments[0];
+  int depth = 0;
+  for (const ExpressionPointer& argument : arguments) depth = std::max(depth, argument->depth);
   return std::make_shared<Expression>(
-      Expression{.name = std::move(name), .value = 0, .arguments = std::move(arguments)});
+      Expression{.name = std::move(name), .value = 0, .arguments = std::move(arguments), .depth = depth + 1});
 }
 
 ExpressionPointer parse_expression(std::string_view text, std::string_view what,
@@ -313,25 +354,12 @@ bool uses(const Expression& expression, std::string_view name) {
                      [&](const auto& argument) { return uses(*argument, name); });
 }
 
-long double evaluate(const Expression& expression,
-                     const std::function<long double(std::string_view variable)>& value_of) {
-  if (expression.is_number()) return expression.value;
-  if (expression.arguments.empty()) return value_of(expression.name);
-  std::array<Number, 3> x{};
-  for (std::size_t i = 0; i < expression.arguments.size(); ++i) x[i] = evaluate(*expression.arguments[i], value_of);
-  const std::string& name = expression.name;
-  if (name == "neg") return -x[0];
-  if (name == "+") return x[0] + x[1];
-  if (name == "-") return x[0] - x[1];
-  if (name == "*") return x[0] * x[1];
-  if (name == "/") return x[0] / x[1];
-  if (name == "^") return std::pow(x[0], x[1]);
-  if (name == "<") return x[0] < x[1];
-  if (name == ">") return x[0] > x[1];
-  if (name == "<=") return x[0] <= x[1];
-  if (name == ">=") return x[0] >= x[1];
-  if (name == "==") return x[0] == x[1];
-  return find_function(name)->value(x.data());
+long double evaluate(const Expression& expression, const ValueOf& value_of) {
+  return evaluate_steps(expression, value_of, [](Number x) { return x; });
+}
+
+long double evaluate_in_double(const Expression& expression, const ValueOf& value_of) {
+  return evaluate_steps(expression, value_of, [](Number x) { return Number{static_cast<double>(x)}; });
 }
 
 std::vector<std::string> function_signatures() {
@@ -341,7 +369,7 @@ std::vector<std::string> function_signatures() {
 }
 
 bool is_free_name(std::string_view name) {
-  return !name.empty() && is_letter(name.front()) && name.front() != '_' &&
+  return !name.empty() && name.size() <= longest_name && is_letter(name.front()) && name.front() != '_' &&
          std::all_of(name.begin(), name.end(), [](char c) { return is_letter(c) || is_digit(c); }) &&
          find_function(name) == nullptr;
 }

@@ -21,6 +21,7 @@ struct Expression {
   std::string name;
   double value = 0;
   std::vector<ExpressionPointer> arguments = {};
+  int depth = 0;  // of functions one in another
 
   bool is_number() const { return name.empty(); }
   bool is_number(double number) const { return is_number() && value == number; }
@@ -32,7 +33,7 @@ ExpressionPointer variable(std::string name);
 ExpressionPointer apply(std::string name, std::vector<ExpressionPointer> arguments);
 
 // `what` names the formula in messages, `variables` are the names that it may use. Throws UsageError: one line, then
-// the formula and a mark below the column that is meant.
+// the formula, or of a long one what stands there, and a mark below the column that is meant.
 ExpressionPointer parse_expression(std::string_view text, std::string_view what,
                                    std::span<const std::string> variables);
 
@@ -46,11 +47,15 @@ bool uses(const Expression& expression, std::string_view variable);
 long double evaluate(const Expression& expression,
                      const std::function<long double(std::string_view variable)>& value_of);
 
+// The same with every step rounded to double: what rounding alone makes of it.
+long double evaluate_in_double(const Expression& expression,
+                               const std::function<long double(std::string_view variable)>& value_of);
+
 // The functions that a formula may use, for messages and documentation: "exp(x)", "max(a, b)", ….
 std::vector<std::string> function_signatures();
 
-// Whether the formulas of a definition could use a parameter of that name: letters, digits and underscores from a
-// letter on, and no function.
+// Whether the formulas of a definition could use a parameter of that name: up to 40 letters, digits and underscores
+// from a letter on, and no function.
 bool is_free_name(std::string_view name);
 
 }  // namespace cogwheel

@@ -146,7 +146,7 @@ std::string header_of(const MechanismDefinition& definition) {
   ExpressionPointer n = definition.n;
   if (definition.energy) {
     const LinearInMass linear = *linear_in_mass(n);
-    n = apply("*", {linear.slope, variable("G")});
+    n = apply("*", {linear.factor, variable("G")});
     if (!linear.constant->is_number(0)) n = apply("+", {n, shifted(linear.constant)});
   }
   function("normalizer([[maybe_unused]] V mass, [[maybe_unused]] Row<V> row" + theta_argument + ")", n);

@@ -2,7 +2,10 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <optional>
 #include <sstream>
 #include <vector>
 
@@ -27,6 +30,21 @@ std::string fingerprint_of(const fs::path& folder) {
   return sha256(lines);
 }
 
+std::vector<fs::path> candidates() {
+  std::vector<fs::path> folders;
+  if (const char* wanted = std::getenv("COGWHEEL_HEADERS"); wanted != nullptr && *wanted != '\0')
+    folders.emplace_back(wanted);
+  folders.push_back(own_library().parent_path() / "include");
+  folders.emplace_back(COGWHEEL_SOURCE_FOLDER);
+  return folders;
+}
+
+std::optional<fs::path> find_headers() {
+  for (const fs::path& folder : candidates())
+    if (fingerprint_of(folder) == built_header_fingerprint) return folder;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string header_fingerprint() { return std::string(built_header_fingerprint); }
@@ -41,16 +59,40 @@ fs::path own_library() {
 }
 
 fs::path header_folder() {
-  std::vector<fs::path> candidates;
-  if (const char* wanted = std::getenv("COGWHEEL_HEADERS"); wanted != nullptr && *wanted != '\0')
-    candidates.emplace_back(wanted);
-  candidates.push_back(own_library().parent_path() / "include");
-  candidates.emplace_back(COGWHEEL_SOURCE_FOLDER);
-  for (const fs::path& candidate : candidates)
-    if (fingerprint_of(candidate) == built_header_fingerprint) return candidate;
+  if (const auto folder = find_headers()) return *folder;
   throw Error(expected_got(
       "headers of Cogwheel", "those that this library was built from (COGWHEEL_HEADERS may name their folder)",
-      "none or others in " + candidates.back().string() + "; build again where they were changed"));
+      "none or others in " + candidates().back().string() + "; build again where they were changed"));
+}
+
+std::string header_that_declares(std::string_view type) {
+  const auto folder = find_headers();
+  if (!folder) return "";
+  std::istringstream names{std::string(built_header_names)};
+  for (std::string name; names >> name;)
+    if (declares_type(read_file(*folder / name), type)) return name;
+  return "";
+}
+
+bool declares_type(std::string_view text, std::string_view type) {
+  const auto is_word = [](char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  const auto is_space = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
+  for (std::size_t at = 0; (at = text.find(type, at)) != std::string_view::npos; at += type.size()) {
+    const std::size_t end = at + type.size();
+    if (end < text.size() && is_word(text[end])) continue;
+    std::size_t space = at;
+    while (space > 0 && is_space(text[space - 1])) --space;
+    if (space == at) continue;
+    std::size_t begin = space;
+    while (begin > 0 && is_word(text[begin - 1])) --begin;
+    // What stands after < or , is a parameter of a template.
+    std::size_t before = begin;
+    while (before > 0 && is_space(text[before - 1])) --before;
+    if (before > 0 && (text[before - 1] == '<' || text[before - 1] == ',')) continue;
+    constexpr std::array<std::string_view, 5> words{"struct", "class", "enum", "concept", "using"};
+    if (std::find(words.begin(), words.end(), text.substr(begin, space - begin)) != words.end()) return true;
+  }
+  return false;
 }
 
 }  // namespace cogwheel

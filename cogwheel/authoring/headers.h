@@ -2,12 +2,20 @@
 #pragma once
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace cogwheel {
 
 // The folder to include from: the one that COGWHEEL_HEADERS names, `include` beside the library (an installed package),
 // or the source tree, whichever holds the very headers that this library was built from. Throws Error where none does.
 std::filesystem::path header_folder();
+
+// The one of those headers that declares a type of that name in its text, as "cogwheel/mechanisms/contract.h"; empty
+// where none does, or no headers are found.
+std::string header_that_declares(std::string_view type);
+
+// Whether C++ has `struct`, `class`, `enum`, `concept` or `using` before that name anywhere.
+bool declares_type(std::string_view text, std::string_view type);
 
 // What tells those headers from any others.
 std::string header_fingerprint();

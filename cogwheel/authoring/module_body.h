@@ -48,6 +48,13 @@ constexpr std::span<const double> module_initial() {
     return {};
 }
 
+constexpr bool fits(std::span<const double> values) {
+  return values.empty() || values.size() == parameter_count<AuthoredMap>;
+}
+static_assert(fits(module_defaults<AuthoredMap>()) && fits(module_initial<AuthoredMap>()),
+              "expected one number in `parameter_defaults` and `parameter_initial` for each of `parameter_names`, got "
+              "another count");
+
 }  // namespace
 }  // namespace cogwheel
 

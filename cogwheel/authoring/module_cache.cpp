@@ -23,7 +23,7 @@ constexpr std::string_view mark = "\ncogwheel module, SHA-256 of all before: ";
 
 bool is_whole(const fs::path& path) {
   std::error_code problem;
-  if (!fs::is_regular_file(path, problem)) return false;
+  if (!fs::is_regular_file(path, problem) || ::access(path.c_str(), R_OK) != 0) return false;
   const std::string contents = read_file(path);
   const std::size_t tail = mark.size() + 64;
   if (contents.size() < tail) return false;

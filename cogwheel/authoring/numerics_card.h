@@ -11,7 +11,7 @@ namespace cogwheel {
 struct NumericsCard {
   std::string mechanism;
   std::vector<std::pair<std::string, std::string>> facts;  // what, and what was found, in the order of the page
-  std::vector<std::string> problems;  // each in one line: a wrong slope, an overflow, bits that depend on threads
+  std::vector<std::string> problems;  // each in one line: a wrong derivative, what is no finite number, …
 };
 
 // Of a row map, with the kernels that pairwise_kernel chooses; learnable scalars are at their defaults, or where a

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -8,6 +9,7 @@
 #include "cogwheel/authoring/definition.h"
 #include "cogwheel/authoring/header_text.h"
 #include "cogwheel/authoring/numerics_card.h"
+#include "cogwheel/authoring/user_header.h"
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/core/atomic_file.h"
@@ -29,10 +31,8 @@ void start_header(const MechanismArguments& arguments) {
   if (!arguments.definitions.lines.empty() || !arguments.definitions.files.empty())
     throw UsageError(expected_got("mechanism new", "a name alone", "--define or --mechanism-file"));
   check_mechanism_name(arguments.name);
-  for (const Mechanism& mechanism : all_mechanisms())
-    if (mechanism.description.name == arguments.name)
-      throw UsageError(
-          expected_got("mechanism new", "a name that is not taken", arguments.name + ", which is built in"));
+  is_added(arguments.name, "");  // refuses one that is taken
+  check_header_name(arguments.name);
   const fs::path path = fs::path(arguments.out) / (arguments.name + ".h");
   std::error_code problem;
   fs::create_directories(path.parent_path(), problem);
@@ -42,25 +42,26 @@ void start_header(const MechanismArguments& arguments) {
   fmt::print("{}\n", path.string());
 }
 
-void print_cards(const MechanismArguments& arguments, bool judges) {
+// Of all that is named. Throws Error with the first problem, once each card is printed.
+void print_cards(const MechanismArguments& arguments) {
   std::vector<std::string> names = bring(arguments.definitions);
   if (!arguments.name.empty()) names.push_back(arguments.name);
   if (names.empty())
     throw UsageError(
         expected_got("mechanism " + arguments.action, "a name, --define or --mechanism-file", "none of them"));
-  std::vector<std::string> problems;
+  std::string problem;
   for (const std::string& name : names) {
     const NumericsCard card = numerics_card(find_mechanism(name));
     fmt::print("{}", to_text(card));
-    problems.insert(problems.end(), card.problems.begin(), card.problems.end());
+    if (problem.empty() && !card.problems.empty()) problem = card.problems.front();
   }
-  if (judges && !problems.empty()) throw Error(problems.front());
+  std::fflush(stdout);  // before the problem is said on stderr
+  if (!problem.empty()) throw Error(problem);
 }
 
 void run(const MechanismArguments& arguments) {
   if (arguments.action == "new") return start_header(arguments);
-  if (arguments.action == "check") return print_cards(arguments, true);
-  if (arguments.action == "card") return print_cards(arguments, false);
+  if (arguments.action == "check" || arguments.action == "card") return print_cards(arguments);
   throw UsageError(
       expected_got("mechanism", expected_names(arguments.action, {"new", "check", "card"}), arguments.action));
 }
@@ -71,9 +72,10 @@ void add_mechanism_command(CLI::App& app) {
   const auto arguments = std::make_shared<MechanismArguments>();
   CLI::App* command = app.add_subcommand("mechanism", "Write, check and describe mechanisms of your own");
   command
-      ->add_option("action", arguments->action,
-                   "new: write a header to start from\ncheck: compile, check, print the numerics card; status 1 where "
-                   "something is wrong\ncard: print the numerics card")
+      ->add_option(
+          "action", arguments->action,
+          "new: write a header to start from\ncard, or check: compile what is new, check it, print the numerics "
+          "card; status 1 where something is wrong")
       ->required()
       ->type_name("new|check|card");
   command->add_option("name", arguments->name, "of the new one, or one of `cogwheel list mechanisms`")

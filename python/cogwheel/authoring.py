@@ -65,7 +65,7 @@ def load_mechanism(path: str | os.PathLike[str]) -> Mechanism:
     would run. Nothing is loaded that was not asked for.
 
     Raises:
-        ValueError: C++ that does not compile, with the line; a slope that is not that of its function.
+        ValueError: C++ that does not compile, with the line; a derivative that is not that of its function.
         RuntimeError: no such file; no compiler on this machine.
     """
     return _brought(torch.ops.cogwheel.load_mechanism(os.fspath(path)))

@@ -17,7 +17,7 @@ SHARP = {
 COMPILER = """#!/bin/sh
 case "$*" in
   *--version*) ;;
-  *) echo once >>{log}; [ ! -e {broken} ] || {{ echo broken on purpose; exit 1; }} ;;
+  *) echo once >>{log}; [ ! -e {broken} ] || {{ cat {broken}; exit 1; }} ;;
 esac
 exec c++ "$@"
 """

@@ -38,6 +38,8 @@ def test_new_writes_a_header_that_checks(cogwheel, workshop):
     assert "got made/drawn_up.h" in refusal(cogwheel("mechanism", "new", "drawn_up", "--out", "made"), 2)
     assert "got cog, which is built in" in refusal(cogwheel("mechanism", "new", "cog"), 2)
     assert "got Upper" in refusal(cogwheel("mechanism", "new", "Upper"), 2)
+    assert refusal(cogwheel("mechanism", "new", "mühle\n" + 1000 * "x"), 2).count("\n") == 1
+    assert "got row: cogwheel/mechanisms/contract.h has a Row" in refusal(cogwheel("mechanism", "new", "row"), 2)
     done = cogwheel("mechanism", "check", "--mechanism-file", "made/drawn_up.h")
     assert done.returncode == 0, done.stderr
     assert "f jumps at s = 0, from -1 to 1" in done.stdout and "none at scores of ±1e4" in done.stdout
@@ -60,6 +62,15 @@ def test_card_of_a_built_in_one(cogwheel):
     done = cogwheel("mechanism", "card", "softmax")
     assert done.returncode == 0 and done.stdout.splitlines()[0] == "softmax"
     assert "Σa 1, Σ|a| 1" in done.stdout and "the same bits with 1, 2, 3 and 5 threads" in done.stdout
+
+
+def test_a_card_with_a_problem_ends_with_status_1(cogwheel):
+    definition = "naive: f = s; g = abs(s)"
+    problem = "naive: weights of a row of one score of 0: expected finite numbers, got NaN: N is 0"
+    for action in ("card", "check"):
+        done = cogwheel("mechanism", action, "--define", definition)
+        assert refusal(done, 1).startswith(f"cogwheel: {problem}") and done.stderr.count("\n") == 1
+        assert f"  problem: {problem}" in done.stdout
 
 
 @pytest.fixture(scope="module")

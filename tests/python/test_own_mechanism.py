@@ -176,6 +176,33 @@ def test_no_compiler(workshop, monkeypatch):
         cogwheel.attention(*tensors(), "uncompiled")
 
 
+@pytest.mark.parametrize(
+    "output",
+    [
+        "/usr/bin/ld: final link failed: No space left on device",
+        "c++: fatal error: Killed signal terminated program cc1plus",
+    ],
+)
+def test_a_compiler_that_the_world_refuses(mine, workshop, output):
+    """Neither is said to be C++ that does not compile; nothing of it stays."""
+    broken = workshop.folder / "broken"
+    broken.write_text(f"In file included from module.cpp:3:\n{output}\n")
+    try:
+        with pytest.raises(RuntimeError) as refused:
+            cogwheel.mechanism("refused", "s", "abs(s)")
+    finally:
+        broken.unlink()
+    expected = f"refused: expected a compiler that works, with memory, and room in {workshop.folder}/cache/cogwheel/mechanisms"
+    assert str(refused.value) == f"{expected}, got {output}"
+    assert [path for path in (workshop.folder / "cache").rglob("compiling*")] == []
+
+
+def test_a_cache_that_is_no_folder(workshop, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(workshop.folder / "compiler"))
+    with pytest.raises(RuntimeError, match="compiler/cogwheel/mechanisms: expected a folder that can be made, got Not a dir"):
+        cogwheel.mechanism("uncached", "s", "abs(s)")
+
+
 def test_a_damaged_module_is_never_loaded(mine, workshop, repository):
     """Cut in half, another in its last byte, or empty: it is compiled again, here by a compiler that fails."""
     whole = {module: module.read_bytes() for module in workshop.modules}
@@ -185,7 +212,7 @@ def test_a_damaged_module_is_never_loaded(mine, workshop, repository):
         other.write_bytes(contents)
         other.replace(module)
 
-    (workshop.folder / "broken").touch()
+    (workshop.folder / "broken").write_text("broken on purpose\n")
     try:
         for damage in (lambda bytes: bytes[: len(bytes) // 2], lambda bytes: bytes[:-1] + b"!", lambda bytes: b""):
             for module, contents in whole.items():
@@ -239,10 +266,10 @@ WRONG_SLOPES = """
         (TERMS.replace("lane::exp(s)", "lane::expp(s)"), "drafted.h:10: expected C++ that compiles, got 'expp' is not a "
          "member of 'cogwheel::lane'"),
         ("", "drafted.h: expected `terms(V s, Row<V> row)` for f and g, got none that can be called"),
-        (TERMS + WRONG_SLOPES, "drafted: slope of f at s = -7.3: expected 0.000675539 (by finite differences), got "
+        (TERMS + WRONG_SLOPES, "drafted: derivative of f at s = -7.3: expected 0.000675539 (by finite differences), got "
          "0.00135108"),
     ],
-    ids=["unknown name", "no terms", "wrong slope"],
+    ids=["unknown name", "no terms", "wrong derivative"],
 )  # fmt: skip
 def test_headers_that_are_wrong(workshop, tmp_path, body, message):
     header = tmp_path / "drafted.h"

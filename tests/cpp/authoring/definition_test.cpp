@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <random>
 #include <string>
+#include <vector>
 
 #include "cogwheel/authoring/header_text.h"
 #include "cogwheel/core/error.h"
@@ -46,7 +49,7 @@ TEST(Expression, MeansWhatItSays) {
 TEST(Expression, PrintsWithTheParenthesesThatItNeeds) {
   const std::string names[] = {"s", "tau"};
   for (const std::string text : {"s - (tau - 1)", "s/(tau*2)", "(s + 1)*exp(-s)", "-(s + 1)", "(-s)^2", "-s^2",
-                                 "where(s <= tau, s, 0)", "s*tau/2", "1 - s + 2", "(s^2)^3", "s*(-tau)"}) {
+                                 "where(s <= tau, s, 0)", "s*tau/2", "1 - s + 2", "(s^2)^3", "s*(-tau)", "(-0)^2"}) {
     const ExpressionPointer parsed = parse_expression(text, "f", names);
     EXPECT_TRUE(is_same(*parsed, *parse_expression(to_text(*parsed), "f", names))) << text << " → " << to_text(*parsed);
   }
@@ -120,6 +123,70 @@ TEST(Definition, WhatIsNoDefinitionIsOneLine) {
        "main(){}"}};
   for (const auto& [line, message] : cases) EXPECT_EQ(refusal(line), message);
   EXPECT_NE(refusal("x: f = " + std::string(100000, '(') + "s; g = 1").find("fewer parentheses"), std::string::npos);
+}
+
+// The lines of a refusal that show a long formula are short too.
+TEST(Definition, DepthAndLengthAreRefused) {
+  const auto repeated = [](std::string_view part, int times) {
+    std::string text;
+    for (int i = 0; i < times; ++i) text += part;
+    return text;
+  };
+  const std::pair<std::string, const char*> cases[] = {
+      {repeated("s+", 40000) + "s", "at most 200 operations one in another, got more (column 404)"},
+      {repeated("(", 40000) + "s" + repeated(")", 40000),
+       "fewer parentheses and signs, got more than 200 (column 201)"},
+      {repeated("-", 40000) + "s", "fewer parentheses and signs, got more than 200 (column 201)"},
+      {"s" + repeated("^2", 40000), "at most 200 operations one in another, got more"},
+      {repeated("max(s*s*s*s, ", 190) + "s" + repeated(")", 190) + "+" + repeated("max(s*s*s*s, ", 190) + "s" +
+           repeated(")", 190),
+       "at most 1000 operations, got more"},
+      {repeated("a", 100000), "one of s, visible, got aaaa"}};
+  for (const auto& [formula, message] : cases) {
+    const std::string refused = refusal("x: f = " + formula + "; g = 1");
+    EXPECT_NE(refused.find(message), std::string::npos) << refused;
+    EXPECT_LT(refused.size(), 600u);
+  }
+  EXPECT_EQ(refusal("x: f = " + repeated("(", 100) + "s" + repeated(")", 100) + " + t; g = 1"),
+            "x: f: expected s (the nearest of 2 names), got t (column 205)\n  …" + repeated(")", 57) + " + t\n  " +
+                repeated(" ", 61) + "^");
+  EXPECT_EQ(refusal("x: f = s; g = 1; " + repeated("a", 41) + " = 1"),
+            "x: parameter: expected a name of letters that nothing else has, got " + repeated("a", 41));
+  std::string many = "x: f = s; g = 1";
+  for (int i = 0; i < 17; ++i) many += "; a" + std::to_string(i) + " = 1";
+  EXPECT_EQ(refusal(many), "x: parameters: expected at most 16, got 17");
+  EXPECT_EQ(refusal(repeated("x", 50000) + ": f = s; g = 1").size(), 179u);
+  EXPECT_EQ(refusal(" \n "), "definition: expected NAME: f = FORMULA; g = FORMULA, got nothing");
+  EXPECT_NE(refusal("x: f = s; g = 1; tau = 0x10"), "");
+}
+
+// Whatever comes is read, and reads the same again, or is refused in one line beside the formula.
+TEST(Definition, AnyTextIsReadOrRefused) {
+  const std::vector<std::string> pieces = {
+      "s",    "tau", "visible", "G",      "1",      "0.5", "64", "1e-3",     "+",
+      "-",    "*",   "/",       "^2",     "^-3",    "(",   ")",  "exp(",     "where(s > 1, ",
+      "max(", ",",   "sign(s)", "abs(s)", "exp(s)", "<",   "==", ";",        ":",
+      "=",    " ",   "π",       "\xff",   "#",      "\n",  "f",  "n = G + 1"};
+  std::minstd_rand draw(7);
+  int read = 0;
+  for (int i = 0; i < 4000; ++i) {
+    std::string line = i % 4 == 0 ? "" : "x: g = exp(s); tau = 2; f = s";
+    for (auto count = draw() % 8; count-- > 0;) line += pieces[draw() % pieces.size()];
+    std::string refused, text;
+    try {
+      const MechanismDefinition definition = parse_definition(line);
+      text = definition.text;
+      EXPECT_EQ(parse_definition(text).text, text) << line;
+      EXPECT_FALSE(header_of(definition).empty());
+      ++read;
+    } catch (const UsageError& error) {
+      refused = error.what();
+    }
+    const auto lines = std::count(refused.begin(), refused.end(), '\n');
+    EXPECT_TRUE(lines == 0 || lines == 2) << line << " → " << refused;
+    EXPECT_EQ(refused.empty(), !text.empty()) << line;
+  }
+  EXPECT_GT(read, 100);
 }
 
 TEST(HeaderText, ComputesAnExponentialOnceForFAndG) {

@@ -1,0 +1,19 @@
+// What the functions of a map are like, f, g and N as plain numbers: the part of a card that runs no kernel.
+#pragma once
+#include <string_view>
+
+#include "cogwheel/authoring/finite_check.h"
+#include "cogwheel/authoring/measured_map.h"
+#include "cogwheel/authoring/numerics_card.h"
+
+namespace cogwheel {
+
+struct FunctionMeasures {
+  Finiteness finite;
+  bool moves_at_zero;  // f or g, by much, where rounding flips the sign of a score
+};
+
+// Adds its facts and problems to the card. `definition` is that of the catalogue's entry.
+FunctionMeasures measure_functions(const MeasuredMap& map, std::string_view definition, NumericsCard& card);
+
+}  // namespace cogwheel

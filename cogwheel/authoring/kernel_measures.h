@@ -1,0 +1,25 @@
+// How well the kernels compute a map, measured by running them.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cogwheel/authoring/finite_check.h"
+#include "cogwheel/authoring/measured_map.h"
+#include "cogwheel/authoring/numerics_card.h"
+
+namespace cogwheel {
+
+// Outputs and gradients of the fp32 kernel that are no finite numbers, at the scores of the range that is said to be
+// finite: one problem, or none.
+void check_kernel(const MeasuredMap& map, const Finiteness& range, NumericsCard& card);
+
+// fp32 outputs against float64.
+void measure_errors(const MeasuredMap& map, NumericsCard& card);
+
+// The share of scores that rounding takes to the other side of 0.
+void measure_flips(bool moves_at_zero, NumericsCard& card);
+
+// Whether the number of threads changes a bit.
+void measure_determinism(const MeasuredMap& map, NumericsCard& card);
+
+}  // namespace cogwheel

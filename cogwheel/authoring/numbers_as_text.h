@@ -1,0 +1,11 @@
+// Numbers as a card shows them: 1e4 and 3e-8, and "NaN" for what is none.
+#pragma once
+#include <string>
+
+namespace cogwheel {
+
+std::string exact_text(double value);   // six digits
+std::string number_text(double value);  // three, of a weight or a sum
+std::string error_text(double value);   // one, of an error: more would be the noise of one draw
+
+}  // namespace cogwheel

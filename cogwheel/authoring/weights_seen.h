@@ -1,0 +1,16 @@
+// What the weights of a map come to, in float64.
+#pragma once
+#include <string_view>
+
+#include "cogwheel/authoring/measured_map.h"
+#include "cogwheel/authoring/numerics_card.h"
+
+namespace cogwheel {
+
+// Weights, and sums of a row, over 64 rows of 64 keys.
+void measure_weights(const MeasuredMap& map, NumericsCard& card);
+
+// The weights against the plain formula in long double, for a map of a definition in one line.
+void judge_formula(const MeasuredMap& map, std::string_view definition, NumericsCard& card);
+
+}  // namespace cogwheel

@@ -1,0 +1,61 @@
+// A struct as a row map in no catalogue: what a card says of its functions, without a compiler and without kernels.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cogwheel/authoring/function_measures.h"
+#include "cogwheel/kernels/evaluate_row_map.h"
+
+namespace cogwheel {
+
+template <class Map>
+constexpr ScalarMap scalar_functions = scalar_map<Map>();
+
+template <class Map>
+std::span<const double> initial_scalars() {
+  if constexpr (requires { Map::parameter_initial; })
+    return Map::parameter_initial;
+  else
+    return {};
+}
+
+template <class Map>
+struct MapUnderTest {
+  Mechanism mechanism{.kind = MechanismKind::row_map,
+                      .description = Map::description,
+                      .form = {},
+                      .member = Map::description.name,
+                      .has_energy = EnergyMap<Map, double>,
+                      .operator_name = Map::description.name,
+                      .parameter_initial = initial_scalars<Map>(),
+                      .scalar = &scalar_functions<Map>};
+  MeasuredMap measured{mechanism, row_map_values_of<Map, float>(), row_map_values_of<Map, double>()};
+};
+
+template <class Map>
+NumericsCard card_of_functions() {
+  const MapUnderTest<Map> map;
+  NumericsCard card{.mechanism = map.measured.name(), .facts = {}, .problems = {}};
+  measure_functions(map.measured, "", card);
+  return card;
+}
+
+inline std::string fact(const NumericsCard& card, std::string_view what) {
+  for (const auto& [name, found] : card.facts)
+    if (name == what) return found;
+  return "no such fact";
+}
+
+constexpr Description described(std::string_view name) {
+  return {.name = name,
+          .title = name,
+          .family = "pairwise",
+          .level = "operator",
+          .parameters = "",
+          .formula = "",
+          .range = "",
+          .citation = "a test"};
+}
+
+}  // namespace cogwheel
