@@ -9,4 +9,13 @@ std::string expected_got(std::string_view what, std::string_view expected, std::
   return message;
 }
 
+std::string one_line(std::string_view message) {
+  std::string line;
+  for (const char character : message.substr(0, message.find_last_not_of("\r\n ") + 1)) {
+    const auto byte = static_cast<unsigned char>(character);
+    line += byte == '\n' || byte == '\t' || byte == '\r' ? ' ' : byte < 0x20 || byte == 0x7f ? '?' : character;
+  }
+  return line;
+}
+
 }  // namespace cogwheel

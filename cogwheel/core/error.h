@@ -23,4 +23,7 @@ class UsageError : public Error {
 // The one form that every message has: "<what>: expected <expected>, got <got>".
 std::string expected_got(std::string_view what, std::string_view expected, std::string_view got);
 
+// A message with what would break its line, or a terminal, replaced: newlines by spaces, other control characters by ?.
+std::string one_line(std::string_view message);
+
 }  // namespace cogwheel

@@ -10,6 +10,12 @@ TEST(Error, HasOneFormOfMessage) {
             "attention: key head_dim: expected 64 (as query), got 80");
 }
 
+TEST(Error, MessagesKeepToOneLine) {
+  EXPECT_EQ(one_line("a tensor\nof another shape\x1b[31m\r\n"), "a tensor of another shape?[31m");
+  EXPECT_EQ(one_line("Größe 3 × 4"), "Größe 3 × 4");
+  EXPECT_EQ(one_line("\n"), "");
+}
+
 TEST(Error, WrongUsageExitsWithTwoAndRefusalsWithOne) {
   try {
     throw UsageError("unknown");
