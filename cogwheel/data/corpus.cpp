@@ -95,7 +95,8 @@ Corpus load_corpus(const std::vector<fs::path>& paths, std::int64_t byte_limit) 
   for (const auto& path : paths) {
     std::error_code problem;
     const fs::file_status status = fs::status(path, problem);
-    if (!fs::exists(status)) throw Error(expected_got("text", "a file or folder", "none at " + path.string()));
+    if (!fs::exists(status))
+      throw Error(expected_got("text", "a file or folder", path.empty() ? "" : "none at " + path.string()));
     if (!fs::is_directory(status)) {
       if (!builder.add(path)) break;
       if (builder.empty()) throw Error(expected_got(path.string(), "text", "an empty file"));

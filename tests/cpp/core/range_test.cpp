@@ -36,8 +36,9 @@ TEST(Range, RefusesTheRestInOneLine) {
   // Beyond 64 bits, where strtoll would saturate.
   EXPECT_EQ(parsed("18446744073709551616", whole), "--n: expected at most 100, got 18446744073709551616");
   EXPECT_EQ(parsed("-99999999999999999999", whole), "--n: expected at least 1, got -99999999999999999999");
-  for (const char* text : {"", "many", "1.5", "1e3", "0x10", "5 ", " 5", "+-5"})
+  for (const char* text : {"many", "1.5", "1e3", "0x10", "5 ", " 5", "+-5"})
     EXPECT_EQ(parsed(text, whole), std::string("--n: expected a whole number from 1 to 100, got ") + text);
+  EXPECT_EQ(parsed("", whole), "--n: expected a whole number from 1 to 100, got nothing");
   EXPECT_EQ(parsed("-1", Range<std::uint64_t>{0, 9}), "--n: expected at least 0, got -1");
   EXPECT_EQ(parsed("99999999999999999999", Range<std::uint64_t>{0, 9}),
             "--n: expected at most 9, got 99999999999999999999");
