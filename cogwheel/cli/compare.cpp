@@ -100,6 +100,7 @@ void go_on(const fs::path& path, const std::vector<std::string>& added) {
   add_mechanisms(comparison, added);
   const auto data = load_comparison_data(comparison, folder.text_path());
   folder.expect_own_runs(comparison, *data);
+  folder.write_text(*data);  // an older version recorded none
   compare_in(folder, std::move(comparison), data, 0);
 }
 

@@ -28,6 +28,7 @@ constexpr const char* said_elsewhere[] = {"name",
                                           "training.report_every",
                                           "training.evaluate_every",
                                           "training.checkpoint_every"};
+
 // The settings that are recorded a second time, for readers.
 void expect_settings(const Comparison::Settings& settings, const RunConfig& config) {
   const auto expect = [](const char* name, const auto& configured, const auto& got) {
@@ -73,6 +74,7 @@ RunConfig shared_configuration(const Comparison& comparison) {
     set_form(config.model, settings.form, "results.json: settings.form");
     config.training = preset.training;
     config.training.batch = settings.batch;
+    config.training.precision = settings.precision;
     config.training.learning_rate = settings.learning_rate;
     config.training.final_learning_rate = settings.final_learning_rate;
     config.training.curve_tokens = 0;

@@ -70,8 +70,9 @@ CompareFolder CompareFolder::create(const fs::path& path, bool overwrite) {
   std::vector<std::unique_ptr<FolderLock>> locks;
   for (const fs::path& run : runs) locks.push_back(std::make_unique<FolderLock>(run, run_kind));
   for (const fs::path& run : runs) remove_run(run);
-  std::error_code not_empty;
-  fs::remove(trained_path(path), not_empty);
+  std::error_code problem;
+  if (fs::is_directory(fs::symlink_status(trained_path(path), problem)))
+    fs::remove(trained_path(path), problem);  // stays where it is not empty
   remove_files(path, comparison_files);
   return folder;
 }

@@ -190,7 +190,6 @@ RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, st
   config.training.learning_rate = plan.learning_rate > 0 ? plan.learning_rate : settings.learning_rate;
   config.training.final_learning_rate =
       config.training.learning_rate * settings.final_learning_rate / settings.learning_rate;
-  config.training.precision = settings.precision;
   config.training.seed = static_cast<std::uint64_t>(seed);
   return config;
 }

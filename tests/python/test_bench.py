@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import cogwheel
+from cogwheel.bench import __main__ as main
 from cogwheel.bench import attention, eager
 from cogwheel.bench.chart import CHART_JS
 from cogwheel.bench.gpt import EagerTraining, Shape
@@ -120,6 +121,23 @@ def test_16_bit_numbers_are_timed_too(cogwheel_executable):
         done = run(cogwheel_executable, "attention", "--dtype", dtype, *words)
         assert done.returncode == 0, done.stderr
         assert f"GF/s in {dtype}" in done.stdout and "cog" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["attention", "--lengths", "512", "99999999999999999999"], "lengths: expected at most 16777216, got 99999999999999999999"),
+        (["decode", "--batch", "65537"], "batch: expected at most 65536, got 65537"),
+        (["decode", "--seconds", "-1"], "seconds: expected above 0, at most 86400, got -1.0"),
+        (["training", "--seconds", "nan"], "seconds: expected above 0, at most 86400, got nan"),
+        (["attention", "--heads", "many"], "argument --heads: invalid int value: 'many'"),
+    ],
+)
+def test_numbers_have_a_range(capsys, words, said):
+    with pytest.raises(SystemExit) as refused:
+        main.check_numbers(main.parser().parse_args(words))
+    assert refused.value.code == 2
+    assert capsys.readouterr().err == f"cogwheel: bench: {said}\n"
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,12 @@ TEST(ComparePlan, FollowsTheRecordWhateverThePresetSays) {
 
 TEST(ComparePlan, RecordsWhatAnOlderVersionDidNot) {
   const TemporaryFolder folder;
-  Comparison comparison = plan_comparison(tiny_request(folder.write("text.txt", words(20'000)).string()));
+  CompareRequest request = tiny_request(folder.write("text.txt", words(20'000)).string());
+  request.precision = "bf16";
+  request.form = "llama";
+  request.dropout = 0.1;
+  request.learning_rate = 2e-3;
+  Comparison comparison = plan_comparison(request);
   const std::string record = comparison.configuration;
   load_comparison_data(comparison);
   EXPECT_EQ(comparison.configuration, record);
