@@ -1,6 +1,7 @@
 #include "cogwheel/train/training_run.h"
 
 #include <torch/utils.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,12 +17,26 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+// The system would promise more than there is, and kill this process or another when it is used.
+void expect_memory(const LanguageModelOptions& model) {
+  constexpr double bytes_each = 4 * sizeof(float);  // weight, gradient and two moments
+  const double needed = bytes_each * static_cast<double>(parameter_count(model));
+  const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  const auto gibibytes = [](double bytes) { return std::to_string(std::llround(bytes / (1 << 30))) + " GiB"; };
+  if (there > 0 && needed > there)
+    throw Error(expected_got("memory",
+                             gibibytes(needed) + " for " + std::to_string(parameter_count(model)) + " parameters",
+                             gibibytes(there)));
+}
+
 LanguageModelOptions with_vocabulary(LanguageModelOptions model, const Dataset& data) {
   const std::int64_t vocabulary = data.tokenizer->vocabulary();
   if (model.vocabulary != 0 && model.vocabulary != vocabulary)
     throw UsageError(expected_got("model.vocabulary", std::to_string(vocabulary) + ", as the tokenizer",
                                   std::to_string(model.vocabulary)));
   model.vocabulary = vocabulary;
+  check(model);
+  expect_memory(model);
   return model;
 }
 

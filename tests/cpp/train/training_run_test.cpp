@@ -193,6 +193,19 @@ TEST(TrainingRun, TakesTheVocabularyFromTheData) {
   EXPECT_THROW(TrainingRun(model, tiny_training(), data), UsageError);
 }
 
+TEST(TrainingRun, RefusesAModelBeyondTheMemory) {
+  LanguageModelOptions model = tiny_model();
+  model.width = 1 << 16;
+  model.heads = 512;
+  model.layers = 100;
+  try {
+    const TrainingRun run(model, tiny_training(), tiny_data());
+    ADD_FAILURE() << "made";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with("memory: expected 76800 GiB for 5153976352768 parameters, got")) << error.what();
+  }
+}
+
 TEST(TrainingRun, MeasuresItsRate) {
   EXPECT_GT(measure_steps_per_second(tiny_model(), tiny_training(), tiny_data(), 0.05), 1);
 }
