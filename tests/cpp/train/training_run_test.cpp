@@ -202,7 +202,8 @@ TEST(TrainingRun, RefusesAModelBeyondTheMemory) {
     const TrainingRun run(model, tiny_training(), tiny_data());
     ADD_FAILURE() << "made";
   } catch (const Error& error) {
-    EXPECT_TRUE(std::string(error.what()).starts_with("memory: expected 76800 GiB for 5153976352768 parameters, got")) << error.what();
+    EXPECT_TRUE(std::string(error.what()).starts_with("memory: expected 76800 GiB for 5153976352768 parameters, got"))
+        << error.what();
   }
 }
 
