@@ -13,6 +13,7 @@
 #include <system_error>
 #include <vector>
 
+#include "cogwheel/cli/command_line.h"
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/core/environment_python.h"
@@ -68,14 +69,14 @@ std::shared_ptr<const Dataset> random_data(std::int64_t vocabulary) {
 struct Steps {
   LanguageModelOptions model;
   TrainingOptions training;
-  int threads = 0;
+  std::int64_t threads = 0;
   Definitions definitions;
 };
 
 // Says how many parameters there are, then makes a training step for each line of the input and answers it with the
 // loss: who asks takes the time.
 void make_steps(const Steps& steps) {
-  if (steps.threads > 0) at::set_num_threads(steps.threads);
+  if (steps.threads > 0) at::set_num_threads(static_cast<int>(steps.threads));
   bring(steps.definitions);
   TrainingRun run(steps.model, steps.training, random_data(steps.model.vocabulary));
   fmt::print("{{\"parameters\": {}}}\n", parameter_count(steps.model));
@@ -98,18 +99,19 @@ void add_bench(CLI::App& app) {
 
 void add_bench_steps(CLI::App& app) {
   const auto steps = std::make_shared<Steps>();
-  steps->training.steps = std::int64_t{1} << 40;
+  steps->training.steps = steps_range.most;
   CLI::App* command = app.add_subcommand("bench-steps", "What `bench training` asks for steps");
-  command->group("");  // not for people
-  command->add_option("--layers", steps->model.layers);
-  command->add_option("--heads", steps->model.heads);
-  command->add_option("--width", steps->model.width);
-  command->add_option("--context", steps->model.context);
-  command->add_option("--vocabulary", steps->model.vocabulary);
+  command->group("");                              // not for people
+  constexpr Range<std::int64_t> some{0, 1 << 30};  // the model and the training judge them
+  add_number(*command, "--layers", steps->model.layers, some, "");
+  add_number(*command, "--heads", steps->model.heads, some, "");
+  add_number(*command, "--width", steps->model.width, some, "");
+  add_number(*command, "--context", steps->model.context, some, "");
+  add_number(*command, "--vocabulary", steps->model.vocabulary, some, "");
   command->add_option("--mechanism", steps->model.mechanism);
-  command->add_option("--batch", steps->training.batch);
+  add_number(*command, "--batch", steps->training.batch, batch_range, "");
   command->add_option("--precision", steps->training.precision);
-  command->add_option("--threads", steps->threads);
+  add_number(*command, "--threads", steps->threads, {0, 1 << 12}, "");
   add_definition_options(*command, steps->definitions);
   command->callback([steps] { make_steps(*steps); });
 }

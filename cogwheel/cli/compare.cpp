@@ -5,11 +5,13 @@
 #include <ctime>
 #include <filesystem>
 
+#include "cogwheel/cli/command_line.h"
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/compare_job.h"
 #include "cogwheel/cli/compare_plan.h"
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/interrupt.h"
+#include "cogwheel/cli/training.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/evaluate/machine.h"
 #include "cogwheel/evaluate/presets.h"
@@ -25,6 +27,7 @@ namespace {
 struct Arguments {
   CompareRequest request;
   std::string out, resume;
+  bool resumes = false;          // also where the folder's name is empty
   std::vector<std::string> add;  // mechanisms, folder
   bool overwrite = false;
   Definitions definitions;
@@ -57,7 +60,7 @@ MeasureRate measure_for(const std::shared_ptr<const Dataset>& data, bool decides
   };
 }
 
-void compare_in(const fs::path& folder, Comparison comparison, const std::shared_ptr<const Dataset>& data,
+void compare_in(const CompareFolder& folder, Comparison comparison, const std::shared_ptr<const Dataset>& data,
                 std::int64_t steps) {
   const bool decides = (steps == 0 && comparison.settings.steps == 0) || comparison.match == "time";
   const double estimate = decide_steps(comparison, steps, measure_for(data, decides));
@@ -75,29 +78,35 @@ void compare_in(const fs::path& folder, Comparison comparison, const std::shared
 
   CompareJob job(std::move(comparison), data, folder);
   job.run();
-  fmt::print("{}\n{}\n", verdict(job.comparison()), (folder / "report.html").string());
+  fmt::print("{}\n{}\n", verdict(job.comparison()), folder.report_path().string());
+  job.expect_success();
 }
 
 void start(const Arguments& arguments) {
   Comparison comparison = plan_comparison(arguments.request);
   const auto data = load_comparison_data(comparison);
+  say_what_is_left_out(*data);
   // Last of the checks: what it replaces is gone afterwards.
-  const fs::path folder = arguments.out.empty() ? new_run_path("compare") : fs::path(arguments.out);
-  prepare_folder(folder, arguments.overwrite, CompareJob::owned_files());
-  point_latest_at(folder);
+  const auto folder = CompareFolder::create(arguments.out.empty() ? new_run_path("compare") : fs::path(arguments.out),
+                                            arguments.overwrite);
+  folder.write_text(*data);
+  point_latest_at(folder.path());
   compare_in(folder, std::move(comparison), data, arguments.request.steps);
 }
 
-void go_on(const fs::path& folder, const std::vector<std::string>& added) {
-  Comparison comparison = CompareJob::read(folder);
+void go_on(const fs::path& path, const std::vector<std::string>& added) {
+  const CompareFolder folder = CompareFolder::resume(path);
+  Comparison comparison = folder.read();
   add_mechanisms(comparison, added);
-  const auto data = load_comparison_data(comparison);
+  const auto data = load_comparison_data(comparison, folder.text_path());
+  folder.expect_own_runs(comparison, *data);
+  folder.write_text(*data);  // an older version recorded none
   compare_in(folder, std::move(comparison), data, 0);
 }
 
 void compare(const Arguments& arguments) {
   bring(arguments.definitions);
-  if (!arguments.resume.empty()) return go_on(arguments.resume, {});
+  if (arguments.resumes) return go_on(arguments.resume, {});
   if (arguments.add.empty()) return start(arguments);
   go_on(arguments.add.back(), {arguments.add.begin(), arguments.add.end() - 1});
 }
@@ -132,14 +141,21 @@ void add_compare(CLI::App& app) {
       "of the models: gpt (learned positions, LayerNorm, GELU) or llama (rotary positions, RMSNorm, SwiGLU) (default: "
       "gpt)",
       "NAME");
-  add("--dropout", request.dropout, "in training: embedding, attention weights, what layers add (default: 0)", "RATE");
+  const auto add_count = [&](const std::string& name, auto& value, const auto& range, const std::string& help,
+                             const std::string& type) {
+    settings.push_back(add_number(*command, name, value, range, help)->type_name(type));
+  };
+  add_count("--dropout", request.dropout, dropout_range,
+            "in training: embedding, attention weights, what layers add (default: 0)", "RATE");
   add("--precision", request.precision, "of the matrix products in training: fp32 or bf16 (default: fp32)", "KIND");
-  add("--seeds", request.seeds, "runs of each mechanism, paired by seed (default: 3)", "K");
+  add_count("--seeds", request.seeds, seeds_range, "runs of each mechanism, paired by seed (default: 3)", "K");
   add("--match", request.match, "what is equal: parameters (and tokens), time, or tokens alone (default: parameters)",
       "WHAT");
-  add("--steps", request.steps, "training steps of a run; by default as many as fit the preset's time", "N");
-  add("--tune", request.tune, "try K learning rates for each mechanism first, on a part of the training text", "K");
-  add("--learning-rate", request.learning_rate, "instead of the preset's", "RATE");
+  add_count("--steps", request.steps, steps_range,
+            "training steps of a run; by default as many as fit the preset's time", "N");
+  add_count("--tune", request.tune, tune_range,
+            "try K learning rates for each mechanism first, on a part of the training text", "K");
+  add_count("--learning-rate", request.learning_rate, learning_rate_range, "instead of the preset's", "RATE");
   add("--baseline", request.baseline, "what the others are held against (default: softmax)", "NAME");
   add("--tokenizer", request.tokenizer, "character or byte (default: character)", "KIND");
   add("--out", arguments->out, "folder of the comparison; by default runs/<date-time>-compare", "DIR");
@@ -157,6 +173,7 @@ void add_compare(CLI::App& app) {
             expected_got(keeps->get_name(), "no further options: the comparison keeps its own", option->get_name()));
     if (resume->count() > 0 && added->count() > 0)
       throw UsageError(expected_got("--resume", "no --add: adding goes on with what is missing too", "both"));
+    arguments->resumes = resume->count() > 0;
     compare(*arguments);
   });
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "cogwheel/authoring/authoring.h"
 #include "cogwheel/cli/compare_plan.h"
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/core/atomic_file.h"
@@ -15,9 +14,6 @@
 #include "cogwheel/evaluate/presets.h"
 #include "cogwheel/evaluate/verdict.h"
 #include "cogwheel/report/inspection_json.h"
-#include "cogwheel/report/page.h"
-#include "cogwheel/report/results_csv.h"
-#include "cogwheel/report/results_json.h"
 #include "cogwheel/train/run_folder.h"
 #include "cogwheel/train/training_run.h"
 
@@ -56,43 +52,19 @@ std::vector<CurvePoint> curve_of(const std::vector<StepReport>& reports) {
   return curve;
 }
 
-std::string sentence(std::string text) {
-  text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
-  return text + ".";
-}
-
 }  // namespace
 
-CompareJob::CompareJob(Comparison comparison, std::shared_ptr<const Dataset> data, fs::path folder)
+CompareJob::CompareJob(Comparison comparison, std::shared_ptr<const Dataset> data, CompareFolder folder)
     : comparison_(std::move(comparison)),
       data_(std::move(data)),
       folder_(std::move(folder)),
       seconds_before_(comparison_.settings.wall_seconds) {}
 
-const std::vector<std::string>& CompareJob::owned_files() {
-  static const std::vector<std::string> files{"results.json", "results.csv", "report.html", "trained"};
-  return files;
-}
-
-Comparison CompareJob::read(const fs::path& folder) {
-  const fs::path results = folder / "results.json";
-  std::error_code problem;
-  if (!fs::exists(results, problem))
-    throw Error(expected_got(folder.string(), "the folder of a comparison", "no results.json in it"));
-  Comparison comparison = parse_results(read_file(results), results.string());
-  for (const MechanismPlan& plan : comparison.mechanisms)
-    require_mechanism(plan.name, plan.definition, results.string() + ": " + plan.name);
-  return comparison;
-}
-
-fs::path CompareJob::run_folder(const MechanismPlan& plan, std::int64_t seed) const {
-  return folder_ / "trained" / fmt::format("{}-seed-{}", plan.name, seed);
-}
-
 void CompareJob::run() {
   comparison_.interrupted = true;  // until it is done: what is on disk then says so, whatever ends the process
   write_results();
   for (MechanismPlan& plan : comparison_.mechanisms) tune(plan);
+  write_results();  // the chosen rates, before the first run that has one
 
   first_run_ = Clock::now();
   const std::int64_t total = comparison_.planned_runs();
@@ -101,16 +73,16 @@ void CompareJob::run() {
     for (const MechanismPlan& plan : comparison_.mechanisms) {
       ++done;
       const RunResult* before = comparison_.run(plan.name, seed);
-      if (before != nullptr && (before->status == RunStatus::done || before->status == RunStatus::diverged)) continue;
+      if (before != nullptr && (before->finished() || before->status == RunStatus::diverged)) continue;
       if (stop_flag()) interrupt();
       RunResult result;
       try {
         result = train(plan, seed);
       } catch (const c10::Error& error) {
-        result.message = sentence(error.what_without_backtrace());
+        result.message = one_line(error.what_without_backtrace());
         result.status = RunStatus::failed;
       } catch (const std::exception& error) {
-        result.message = sentence(error.what());
+        result.message = one_line(error.what());
         result.status = RunStatus::failed;
       }
       result.mechanism = plan.name;
@@ -125,9 +97,21 @@ void CompareJob::run() {
   comparison_.interrupted = false;
   write_results();
   write_report();
+}
+
+void CompareJob::expect_success() const {
+  const auto failed = std::find_if(comparison_.runs.begin(), comparison_.runs.end(),
+                                   [](const RunResult& run) { return run.status == RunStatus::failed; });
+  const auto count = std::count_if(failed, comparison_.runs.end(),
+                                   [](const RunResult& run) { return run.status == RunStatus::failed; });
+  const std::string report = folder_.report_path().string();
+  if (count > 0)
+    throw Error(expected_got(
+        "comparison", "no run that fails",
+        fmt::format("{} of {}, as {} says; the first of {} in seed {}: {}", count, comparison_.planned_runs(), report,
+                    failed->mechanism, failed->seed, failed->message)));
   if (comparison_.finished_runs() == 0)
-    throw Error(
-        expected_got("comparison", "a run that finishes", "none; " + (folder_ / "report.html").string() + " says why"));
+    throw Error(expected_got("comparison", "a run that finishes", "none; " + report + " says why"));
 }
 
 void CompareJob::tune(MechanismPlan& plan) {
@@ -174,11 +158,13 @@ void CompareJob::tune(MechanismPlan& plan) {
 
 RunResult CompareJob::train(const MechanismPlan& plan, std::int64_t seed) {
   const RunConfig config = completed(run_config(comparison_, plan, seed), *data_);
-  const fs::path path = run_folder(plan, seed);
+  const fs::path path = folder_.run_path(plan, seed);
   const bool resumed = fs::exists(path / "checkpoint.safetensors");
+  // What a process left that was killed before the first checkpoint is this comparison's own.
+  if (!resumed && fs::exists(path)) FolderLock(path, run_kind);
   const bool measured = reset_peak_memory();
   TrainingRun run(config.model, config.training, data_);
-  const RunFolder folder = resumed ? RunFolder::open(path) : RunFolder::create(path, config, *data_->tokenizer, true);
+  const RunFolder folder = resumed ? RunFolder::resume(path) : RunFolder::create(path, config, *data_->tokenizer, true);
   if (resumed)
     for (const std::string& warning : run.load(folder.checkpoint_path())) progress_.line(warning);
   const std::string label = fmt::format("{} seed {}", plan.name, seed);
@@ -191,6 +177,7 @@ RunResult CompareJob::train(const MechanismPlan& plan, std::int64_t seed) {
   RunResult result;
   result.tokens = run.tokens();
   result.seconds = run.seconds();
+  result.evaluation_seconds = run.evaluation_seconds();
   result.tokens_per_second = run.seconds() > 0 ? static_cast<double>(run.tokens()) / run.seconds() : 0;
   if (measured) result.peak_memory_bytes = peak_memory_bytes();
   result.curve = curve_of(read_metrics(folder.metrics_path()));
@@ -202,11 +189,11 @@ RunResult CompareJob::train(const MechanismPlan& plan, std::int64_t seed) {
       break;
     case TrainingStatus::non_finite:
       result.status = RunStatus::diverged;
-      result.message = sentence(run.problem() + "; the last good checkpoint is kept");
+      result.message = run.problem() + "; the last good checkpoint is kept";
       break;
     case TrainingStatus::stopped:
       result.status = RunStatus::interrupted;
-      result.message = fmt::format("Stopped at step {} of {}; its checkpoint is kept.", run.steps_done(), plan.steps);
+      result.message = fmt::format("stopped at step {} of {}; its checkpoint is kept", run.steps_done(), plan.steps);
       break;
   }
   return result;
@@ -248,30 +235,23 @@ void CompareJob::write_results() {
   comparison_.settings.wall_seconds = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
   comparison_.summary = summarize(comparison_);
   comparison_.command = reproduce_command(comparison_);
-  write_file(folder_ / "results.json", results_to_json(comparison_));
+  folder_.write_results(comparison_);
 }
 
 void CompareJob::write_report() {
-  std::vector<Inspection> inspections;
-  for (const MechanismPlan& plan : comparison_.mechanisms)
-    for (const std::int64_t seed : comparison_.settings.seeds) {
-      const fs::path path = run_folder(plan, seed) / "inspection.json";
-      const RunResult* run = comparison_.run(plan.name, seed);
-      if (run != nullptr && run->status == RunStatus::done && fs::exists(path))
-        inspections.push_back(parse_inspection(read_file(path), path.string()));
-    }
-  write_file(folder_ / "results.csv", results_to_csv(comparison_));
-  write_file(folder_ / "report.html", report_page(comparison_, inspections));
+  for (const std::string& problem : folder_.write_report(comparison_))
+    progress_.line("left out of the report: " + problem);
 }
 
 void CompareJob::interrupt() {
   progress_.clear();
   write_results();
   write_report();
-  throw Interrupted(fmt::format(
-      "interrupted after {} of {} runs; the partial report is {}, and `cogwheel compare "
-      "--resume {}` goes on",
-      comparison_.finished_runs(), comparison_.planned_runs(), (folder_ / "report.html").string(), folder_.string()));
+  throw Interrupted(
+      fmt::format("interrupted after {} of {} runs; the partial report is {}, and `cogwheel compare "
+                  "--resume {}` goes on",
+                  comparison_.finished_runs(), comparison_.planned_runs(), folder_.report_path().string(),
+                  folder_.path().string()));
 }
 
 }  // namespace cogwheel

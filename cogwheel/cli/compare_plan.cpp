@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "cogwheel/cli/compare_configuration.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/evaluate/matching.h"
@@ -17,28 +18,21 @@ namespace cogwheel {
 namespace {
 
 // On a machine so busy or so slow that fewer would fit, a comparison takes longer rather than saying nothing.
-constexpr std::int64_t fewest_steps = 100;
+constexpr std::int64_t fewest_steps = 300;
 constexpr std::int64_t evaluations = 10;      // of a run; see with_steps
 constexpr double seconds_around_a_run = 1.5;  // maps, sample and files
-
-void expect_at_least(std::string_view option, std::int64_t value, std::int64_t least) {
-  if (value < least)
-    throw UsageError(expected_got(option, fmt::format("a number from {} on", least), std::to_string(value)));
-}
+// A forward pass is a third of a training step's work; statistics of heads compute attention a second time.
+constexpr double forward_share = 1.0 / 3, observed_share = 0.45;
 
 void expect_known(std::string_view option, const std::string& value, const std::vector<std::string>& known) {
   if (std::find(known.begin(), known.end(), value) == known.end())
     throw UsageError(expected_got(option, expected_names(value, known), value));
 }
 
-LanguageModelOptions model_options(const Comparison& comparison, const std::string& mechanism,
-                                   std::int64_t feed_forward) {
-  LanguageModelOptions model = find_preset(comparison.settings.preset).model;
-  set_form(model, comparison.settings.form, "--form");
-  model.dropout = comparison.settings.dropout;
-  model.mechanism = mechanism;
-  model.vocabulary = comparison.data.vocabulary;
-  model.feed_forward = feed_forward;
+LanguageModelOptions model_options(const Comparison& comparison, const MechanismPlan& plan) {
+  LanguageModelOptions model = shared_configuration(comparison).model;
+  model.mechanism = plan.name;
+  model.feed_forward = plan.feed_forward;
   return model;
 }
 
@@ -54,10 +48,10 @@ MechanismPlan plan_of(const std::string& name) {
 
 // Sizes are known once the vocabulary is: widths, heads and parameters of the plans that lack them.
 void match_models(Comparison& comparison) {
-  const std::int64_t target = parameter_count(model_options(comparison, comparison.baseline, 0));
+  const std::int64_t target = parameter_count(model_options(comparison, {.name = comparison.baseline}));
   for (MechanismPlan& plan : comparison.mechanisms) {
     if (plan.parameters != 0) continue;
-    LanguageModelOptions model = model_options(comparison, plan.name, 0);
+    LanguageModelOptions model = model_options(comparison, plan);
     check(model);
     plan.parameters_unmatched = parameter_count(model);
     if (comparison.match == "parameters") model = match_parameters(model, target);
@@ -86,44 +80,51 @@ std::string shell_word(const std::string& word) {
 }  // namespace
 
 Comparison plan_comparison(const CompareRequest& request) {
-  expect_at_least("--seeds", request.seeds, 1);
-  expect_at_least("--steps", request.steps, 0);
-  expect_at_least("--tune", request.tune, 0);
   expect_known("--match", request.match, {"parameters", "time", "tokens"});
   expect_known("--form", request.form, form_names());
   expect_known("--precision", request.precision, {"fp32", "bf16"});
-  if (!(request.dropout >= 0 && request.dropout < 1))
-    throw UsageError(expected_got("--dropout", "at least 0 and below 1", fmt::format("{}", request.dropout)));
   expect_known("--tokenizer", request.tokenizer, tokenizer_names());
-  if (!(request.learning_rate >= 0) || std::isinf(request.learning_rate))
-    throw UsageError(expected_got("--learning-rate", "a number above 0", fmt::format("{}", request.learning_rate)));
 
   Comparison comparison;
-  for (const std::string& path : request.text)
+  for (const std::string& path : request.text) {
+    if (path.empty()) throw UsageError(expected_got("--text", "a file or folder", path));
     comparison.data.text.push_back(std::filesystem::absolute(path).lexically_normal().string());
+  }
   comparison.data.tokenizer = request.tokenizer;
   comparison.data.byte_limit = request.text.empty() ? DataOptions{}.byte_limit : 0;
   comparison.match = request.match;
 
   const Preset& preset = find_preset(request.preset);
   const double rate = request.learning_rate > 0 ? request.learning_rate : preset.training.learning_rate;
-  comparison.settings = {
-      .preset = std::string(preset.name),
-      .form = request.form,
-      .precision = request.precision,
-      .dropout = request.dropout,
-      .layers = preset.model.layers,
-      .heads = preset.model.heads,
-      .width = preset.model.width,
-      .context = preset.model.context,
-      .batch = preset.training.batch,
-      .steps = 0,
-      .learning_rate = rate,
-      .final_learning_rate = rate * preset.training.final_learning_rate / preset.training.learning_rate,
-      .warmup_steps = 0,
-      .tune = request.tune,
-      .wall_seconds = 0,
-      .seeds = {}};
+  RunConfig shared;
+  shared.data = {.text = comparison.data.text,
+                 .tokenizer = comparison.data.tokenizer,
+                 .byte_limit = comparison.data.byte_limit,
+                 .sha256 = {}};
+  shared.model = preset.model;
+  set_form(shared.model, request.form, "--form");
+  shared.model.dropout = request.dropout;
+  shared.training = preset.training;
+  shared.training.precision = request.precision;
+  shared.training.learning_rate = rate;
+  shared.training.final_learning_rate = rate * preset.training.final_learning_rate / preset.training.learning_rate;
+  comparison.configuration = shared_record(shared);
+  comparison.settings = {.preset = std::string(preset.name),
+                         .form = request.form,
+                         .precision = request.precision,
+                         .dropout = request.dropout,
+                         .layers = shared.model.layers,
+                         .heads = shared.model.heads,
+                         .width = shared.model.width,
+                         .context = shared.model.context,
+                         .batch = shared.training.batch,
+                         .steps = 0,
+                         .learning_rate = rate,
+                         .final_learning_rate = shared.training.final_learning_rate,
+                         .warmup_steps = 0,
+                         .tune = request.tune,
+                         .wall_seconds = 0,
+                         .seeds = {}};
   for (std::int64_t seed = 1; seed <= request.seeds; ++seed) comparison.settings.seeds.push_back(seed);
 
   const auto& names = request.attention;
@@ -138,24 +139,35 @@ Comparison plan_comparison(const CompareRequest& request) {
   return comparison;
 }
 
-std::shared_ptr<const Dataset> load_comparison_data(Comparison& comparison) {
+std::shared_ptr<const Dataset> load_comparison_data(Comparison& comparison, const std::filesystem::path& record) {
   Comparison::Data& data = comparison.data;
-  const Preset& preset = find_preset(comparison.settings.preset);
-  RunConfig config;
-  config.data = {.text = data.text, .tokenizer = data.tokenizer, .byte_limit = data.byte_limit, .sha256 = data.sha256};
-  config.model = preset.model;
-  auto loaded = std::make_shared<Dataset>(*load_dataset(config));
+  RunConfig config = shared_configuration(comparison);
+  comparison.configuration = shared_record(config);  // an older version recorded none
+  auto loaded = std::make_shared<Dataset>(*load_dataset(config, nullptr, record));
+  const auto expect = [](const char* name, std::int64_t recorded, std::int64_t got) {
+    if (recorded != 0 && recorded != got)
+      throw Error(
+          expected_got(fmt::format("results.json: data.{}", name), std::to_string(got), std::to_string(recorded)));
+    return got;
+  };
+  const std::int64_t context = config.model.context;
   data.name = loaded->name;
   data.sha256 = loaded->sha256;
-  data.bytes = loaded->bytes;
-  data.vocabulary = loaded->tokenizer->vocabulary();
-  data.train_tokens = static_cast<std::int64_t>(loaded->training.size());
-  data.held_out_tokens = static_cast<std::int64_t>(loaded->held_out.size());
-  const std::int64_t windows =
-      std::min((data.held_out_tokens - 1) / preset.model.context, preset.evaluated_tokens / preset.model.context);
-  data.evaluated_tokens = windows * preset.model.context;
+  data.bytes = expect("bytes", data.bytes, loaded->bytes);
+  data.vocabulary = expect("vocabulary", data.vocabulary, loaded->tokenizer->vocabulary());
+  data.train_tokens = expect("train_tokens", data.train_tokens, static_cast<std::int64_t>(loaded->training.size()));
+  data.held_out_tokens =
+      expect("held_out_tokens", data.held_out_tokens, static_cast<std::int64_t>(loaded->held_out.size()));
+  if (data.evaluated_tokens == 0)
+    data.evaluated_tokens = std::min((data.held_out_tokens - 1) / context * context,
+                                     find_preset(comparison.settings.preset).evaluated_tokens / context * context);
+  if (data.evaluated_tokens >= data.held_out_tokens || data.evaluated_tokens % context != 0)
+    throw Error(expected_got("results.json: data.evaluated_tokens",
+                             fmt::format("a multiple of {} below {}", context, data.held_out_tokens),
+                             std::to_string(data.evaluated_tokens)));
   // One token more: the target of the last.
   loaded->held_out.resize(static_cast<std::size_t>(data.evaluated_tokens + 1));
+  data.curve_tokens = held_out_windows(*loaded, context, config.training.curve_tokens).inputs.numel();
   match_models(comparison);
   return loaded;
 }
@@ -170,18 +182,14 @@ void add_mechanisms(Comparison& comparison, const std::vector<std::string>& name
 
 RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, std::int64_t seed) {
   const Comparison::Settings& settings = comparison.settings;
-  RunConfig config;
+  RunConfig config = shared_configuration(comparison);
   config.name = fmt::format("{}-seed-{}", plan.name, seed);
-  config.data = {.text = comparison.data.text,
-                 .tokenizer = comparison.data.tokenizer,
-                 .byte_limit = comparison.data.byte_limit,
-                 .sha256 = comparison.data.sha256};
-  config.model = model_options(comparison, plan.name, plan.feed_forward);
-  config.training = with_steps(find_preset(settings.preset).training, std::max<std::int64_t>(1, plan.steps));
+  config.model.mechanism = plan.name;
+  config.model.feed_forward = plan.feed_forward;
+  config.training = with_steps(config.training, std::max<std::int64_t>(1, plan.steps));
   config.training.learning_rate = plan.learning_rate > 0 ? plan.learning_rate : settings.learning_rate;
   config.training.final_learning_rate =
       config.training.learning_rate * settings.final_learning_rate / settings.learning_rate;
-  config.training.precision = settings.precision;
   config.training.seed = static_cast<std::uint64_t>(seed);
   return config;
 }
@@ -203,15 +211,17 @@ double decide_steps(Comparison& comparison, std::int64_t requested, const Measur
   for (std::size_t index = 0; index < rates.size(); ++index) {
     if (comparison.mechanisms[index].steps != 0) continue;
     per_step += (seeds + trials / 2) / (time_matched ? rates[base] : rates[index]);
-    // A forward pass is a third of a step's work.
-    const double evaluation =
-        static_cast<double>(comparison.data.evaluated_tokens) / tokens_per_step / rates[index] / 3;
-    fixed += seeds * (evaluations * evaluation + seconds_around_a_run) + trials * evaluation;
+    const double per_token = 1 / (rates[index] * tokens_per_step);
+    const double curve = observed_share * per_token * static_cast<double>(comparison.data.curve_tokens);
+    const bool all_of_it = comparison.data.curve_tokens == comparison.data.evaluated_tokens;
+    const double last =
+        all_of_it ? 0 : forward_share * per_token * static_cast<double>(comparison.data.evaluated_tokens);
+    fixed += seeds * (evaluations * curve + last + seconds_around_a_run) + trials * (curve + last);
   }
   if (settings.steps == 0) {
     settings.steps =
         requested > 0 ? requested : rounded_steps((find_preset(settings.preset).seconds - fixed) / per_step);
-    settings.warmup_steps = with_steps(find_preset(settings.preset).training, settings.steps).warm_up;
+    settings.warmup_steps = with_steps({}, settings.steps).warm_up;
   }
   for (std::size_t index = 0; index < rates.size(); ++index) {
     MechanismPlan& plan = comparison.mechanisms[index];

@@ -1,15 +1,20 @@
 // What a comparison will do, decided before it starts and recorded, so that resuming and adding follow the same plan.
 #pragma once
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "cogwheel/core/range.h"
 #include "cogwheel/data/dataset.h"
 #include "cogwheel/evaluate/comparison.h"
 #include "cogwheel/train/run_config.h"
 
 namespace cogwheel {
+
+// What numbers of a comparison may be.
+inline constexpr Range<std::int64_t> seeds_range{1, 1000}, tune_range{0, 30};
 
 // As the command line has it.
 struct CompareRequest {
@@ -29,17 +34,19 @@ struct CompareRequest {
 };
 
 // The comparison as asked for: checked, its data named, its mechanisms matched; steps are not decided yet.
-// Throws UsageError naming the option that cannot be.
+// Throws UsageError naming the option that cannot be; numbers were checked where they were read.
 Comparison plan_comparison(const CompareRequest& request);
 
 // The text of the comparison as tokens. Its held-out part ends after the tokens that are evaluated, which are the same
-// for every run; `comparison.data` is filled in where it was empty and must agree where it was not.
-std::shared_ptr<const Dataset> load_comparison_data(Comparison& comparison);
+// for every run; `comparison.data` is filled in where it was empty and must agree where it was not. `record`: of the
+// text as it was, to say what has changed.
+std::shared_ptr<const Dataset> load_comparison_data(Comparison& comparison, const std::filesystem::path& record = {});
 
 // Adds mechanisms, matched to the baseline; their steps are not decided yet.
 void add_mechanisms(Comparison& comparison, const std::vector<std::string>& names);
 
-// What one run is told. For a plan whose steps are not decided yet, one step.
+// What one run is told, from what the comparison has recorded, whatever its preset says today. Throws Error where the
+// record contradicts itself. For a plan whose steps are not decided yet, one step.
 RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, std::int64_t seed);
 
 // Training steps per second of a mechanism's model.

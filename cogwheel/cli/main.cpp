@@ -1,7 +1,11 @@
 #include <c10/util/Exception.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <new>
+#include <string>
 
 #include "cogwheel/cli/allocator.h"
 #include "cogwheel/cli/command_line.h"
@@ -11,9 +15,15 @@
 
 namespace {
 
-int fail(const char* message, int exit_code) {
-  std::fprintf(stderr, "cogwheel: %s\n", message);
+int fail(const std::string& message, int exit_code) {
+  std::fprintf(stderr, "cogwheel: %s\n", message.c_str());
   return exit_code;
+}
+
+// What is still on its way to a pipe or file may fail there.
+int finish() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  return fail(cogwheel::expected_got("standard output", "something that can be written to", std::strerror(errno)), 1);
 }
 
 }  // namespace
@@ -21,6 +31,8 @@ int fail(const char* message, int exit_code) {
 int main(int argc, char** argv) {
   cogwheel::sleep_where_the_machine_is_busy(argv);
   cogwheel::keep_freed_memory();
+  // Where files may not grow further, a write shall fail and say so.
+  std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app("Cogwheel: train, compare and inspect attention mechanisms", "cogwheel");
   app.set_version_flag("--version", COGWHEEL_VERSION);
   // As `cogwheel --help` lists them.
@@ -33,11 +45,11 @@ int main(int argc, char** argv) {
   } catch (const cogwheel::Error& error) {
     return fail(error.what(), error.exit_code());
   } catch (const c10::Error& error) {
-    return fail(error.what_without_backtrace(), 1);
+    return fail(cogwheel::one_line(error.what_without_backtrace()), 1);  // libtorch's run over several lines
   } catch (const std::bad_alloc&) {
     return fail("memory: expected enough for the job, got none", 1);
   } catch (const std::exception& error) {
-    return fail(error.what(), 1);
+    return fail(cogwheel::one_line(error.what()), 1);
   }
-  return 0;
+  return finish();
 }

@@ -18,9 +18,10 @@ struct ResumeArguments {
 void resume(const ResumeArguments& arguments) {
   const std::string& path = arguments.run;
   bring(arguments.definitions);
-  const RunFolder folder = RunFolder::open(path);
+  const RunFolder folder = RunFolder::resume(path);
   const RunConfig config = load_config(folder.config_path());
-  TrainingRun run(config.model, config.training, load_dataset(config, load_tokenizer(folder.tokenizer_path())));
+  TrainingRun run(config.model, config.training,
+                  load_dataset(config, load_tokenizer(folder.tokenizer_path()), folder.text_path()));
   for (const auto& difference : run.load(folder.checkpoint_path())) fmt::print(stderr, "warning: {}\n", difference);
   if (run.steps_done() >= config.training.steps) {
     fmt::print("{} has made all of its {} steps\n", path, config.training.steps);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "cogwheel/cli/command_line.h"
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/interrupt.h"
@@ -25,12 +26,15 @@ void print(const std::string& text) {
 }
 
 void sample_text(const SampleArguments& arguments) {
-  check(arguments.sampling);
   bring(arguments.definitions);
   const RunFolder folder = RunFolder::open(arguments.run);
   const auto tokenizer = load_tokenizer(folder.tokenizer_path());
-  const auto prompt = tokenizer->encode(arguments.prompt, "--prompt");
   LanguageModel model = load_model(folder);
+  if (model->options().vocabulary != tokenizer->vocabulary())
+    throw Error(expected_got(folder.tokenizer_path().string(),
+                             fmt::format("{} tokens, as the model", model->options().vocabulary),
+                             std::to_string(tokenizer->vocabulary())));
+  const auto prompt = tokenizer->encode(arguments.prompt, "--prompt");
   const auto& stop = stop_flag();
   print(arguments.prompt);
   sample(model, prompt, arguments.sampling, [&](Token token) {
@@ -51,16 +55,13 @@ void add_sample(CLI::App& app) {
       ->required()
       ->type_name("RUN");
   command->add_option("--prompt", arguments->prompt, "text to go on from")->type_name("TEXT");
-  command->add_option("--length", sampling.length, "tokens to generate")->capture_default_str()->type_name("N");
-  command->add_option("--temperature", sampling.temperature, "0: always the likeliest token")
-      ->capture_default_str()
-      ->type_name("T");
-  command->add_option("--top-k", sampling.top_k, "draw among the K likeliest tokens; 0: among all")
-      ->capture_default_str()
-      ->type_name("K");
-  command->add_option("--seed", sampling.seed, "the same seed gives the same text")
-      ->capture_default_str()
-      ->type_name("S");
+  const auto add = [&](const char* name, auto& value, const auto& range, const char* help, const char* type) {
+    add_number(*command, name, value, range, help)->default_str(number_text(value))->type_name(type);
+  };
+  add("--length", sampling.length, length_range, "tokens to generate", "N");
+  add("--temperature", sampling.temperature, temperature_range, "0: always the likeliest token", "T");
+  add("--top-k", sampling.top_k, top_k_range, "draw among the K likeliest tokens; 0: among all", "K");
+  add("--seed", sampling.seed, sampling_seed_range, "the same seed gives the same text", "S");
   add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { sample_text(*arguments); });
 }

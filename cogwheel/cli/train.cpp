@@ -6,6 +6,8 @@
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/experiments.h"
 #include "cogwheel/cli/training.h"
+#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/data/text_record.h"
 
 namespace cogwheel {
 namespace {
@@ -27,7 +29,9 @@ void train(const TrainArguments& arguments) {
   TrainingRun run(config.model, config.training, data);
   const std::filesystem::path path =
       arguments.out.empty() ? new_run_path(config.name) : std::filesystem::path(arguments.out);
+  say_what_is_left_out(*data);
   const RunFolder folder = RunFolder::create(path, config, *data->tokenizer, arguments.overwrite);
+  write_file(folder.text_path(), text_record(*data));
   train_and_report(run, folder, config);
 }
 

@@ -4,6 +4,7 @@
 
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/cli/progress.h"
+#include "cogwheel/data/text_record.h"
 
 namespace cogwheel {
 
@@ -30,6 +31,11 @@ void train_and_report(TrainingRun& run, const RunFolder& folder, const RunConfig
       fmt::print("held-out loss {:.4f} after {} steps, {} of training, in {}\n", run.last_held_out_loss().value(),
                  run.steps_done(), duration_text(run.seconds()), path);
   }
+}
+
+void say_what_is_left_out(const Dataset& data) {
+  if (const std::string left_out = left_out_text(data); !left_out.empty())
+    fmt::print(stderr, "left out of the text: {}\n", one_line(left_out));
 }
 
 }  // namespace cogwheel

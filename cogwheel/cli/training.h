@@ -9,4 +9,7 @@ namespace cogwheel {
 // where the loss was lost; both have left a checkpoint.
 void train_and_report(TrainingRun& run, const RunFolder& folder, const RunConfig& config);
 
+// Says on stderr what a folder held that is no text.
+void say_what_is_left_out(const Dataset& data);
+
 }  // namespace cogwheel

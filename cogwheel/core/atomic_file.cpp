@@ -16,12 +16,25 @@ namespace {
   throw Error(expected_got(path.string(), expected, std::strerror(errno)));
 }
 
+// The temporary name of a file is ".<name>.<process>.part".
+constexpr std::string_view after_process = ".part";
+
+std::string before_process(std::string_view name) { return std::string(1, '.').append(name).append(1, '.'); }
+
 }  // namespace
 
+bool is_temporary_name(std::string_view name, std::string_view of) {
+  const std::string before = before_process(of);
+  if (!name.starts_with(before) || !name.ends_with(after_process)) return false;
+  name.remove_prefix(before.size());
+  if (name.size() <= after_process.size()) return false;
+  name.remove_suffix(after_process.size());
+  return name.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
-  std::string name = path_.filename().string();
-  name.insert(0, 1, '.').append(".").append(std::to_string(::getpid())).append(".part");
-  temporary_ = path_.parent_path() / name;
+  temporary_ = path_.parent_path() /
+               before_process(path_.filename().string()).append(std::to_string(::getpid())).append(after_process);
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) refuse(path_, "a file that can be written");
 }

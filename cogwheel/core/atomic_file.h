@@ -6,6 +6,9 @@
 
 namespace cogwheel {
 
+// Whether a file's name is the temporary one of a file called `of`.
+bool is_temporary_name(std::string_view name, std::string_view of);
+
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);

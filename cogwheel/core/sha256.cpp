@@ -1,8 +1,8 @@
 #include "cogwheel/core/sha256.h"
 
-#include <array>
+#include <algorithm>
 #include <bit>
-#include <cstdint>
+#include <cstring>
 
 namespace cogwheel {
 namespace {
@@ -43,25 +43,40 @@ void absorb(State& state, const unsigned char* block) {
 
 }  // namespace
 
-std::string sha256(std::string_view bytes) {
-  State state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
-  const std::size_t whole = bytes.size() / 64 * 64;
-  for (std::size_t offset = 0; offset < whole; offset += 64) absorb(state, data + offset);
+void Sha256::add(std::string_view bytes) {
+  if (bytes.empty()) return;
+  constexpr std::size_t block = 64;
+  const auto filled = static_cast<std::size_t>(bytes_ % block);
+  bytes_ += bytes.size();
+  if (filled > 0) {
+    const std::size_t taken = std::min(block - filled, bytes.size());
+    std::memcpy(rest_.data() + filled, bytes.data(), taken);
+    bytes.remove_prefix(taken);
+    if (filled + taken < block) return;
+    absorb(state_, reinterpret_cast<const unsigned char*>(rest_.data()));
+  }
+  for (; bytes.size() >= block; bytes.remove_prefix(block))
+    absorb(state_, reinterpret_cast<const unsigned char*>(bytes.data()));
+  std::memcpy(rest_.data(), bytes.data(), bytes.size());
+}
 
-  // The rest, a one bit, zeros, and the length in bits: one block, or two where the length finds no room.
-  std::string tail(bytes.substr(whole));
-  tail.push_back(static_cast<char>(0x80));
-  tail.resize(tail.size() <= 56 ? 56 : 120, '\0');
-  for (int shift = 56; shift >= 0; shift -= 8)
-    tail.push_back(static_cast<char>(std::uint64_t{bytes.size()} * 8 >> shift & 0xff));
-  for (std::size_t offset = 0; offset < tail.size(); offset += 64)
-    absorb(state, reinterpret_cast<const unsigned char*>(tail.data()) + offset);
-
+std::string Sha256::digits() {
+  // A one bit, zeros, and the length in bits, up to the end of a block.
+  const std::uint64_t bits = bytes_ * 8;
+  std::string tail(1 + (119 - bytes_ % 64) % 64, '\0');
+  tail.front() = static_cast<char>(0x80);
+  for (int shift = 56; shift >= 0; shift -= 8) tail.push_back(static_cast<char>(bits >> shift & 0xff));
+  add(tail);
   std::string digits;
-  for (const std::uint32_t word : state)
+  for (const std::uint32_t word : state_)
     for (int shift = 28; shift >= 0; shift -= 4) digits.push_back("0123456789abcdef"[word >> shift & 0xf]);
   return digits;
+}
+
+std::string sha256(std::string_view bytes) {
+  Sha256 hash;
+  hash.add(bytes);
+  return hash.digits();
 }
 
 }  // namespace cogwheel

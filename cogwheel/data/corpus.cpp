@@ -1,18 +1,38 @@
 #include "cogwheel/data/corpus.h"
 
 #include <algorithm>
+#include <fstream>
 #include <system_error>
 
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/folder_lock.h"
 #include "cogwheel/core/sha256.h"
 #include "cogwheel/data/corpus_builder.h"
 
 namespace cogwheel {
 namespace fs = std::filesystem;
+namespace {
 
-bool CorpusBuilder::add(const fs::path& path) {
-  std::string contents = read_file(path);
+// Nothing where it cannot be read: whoever reads the whole says so.
+std::string start_of(const fs::path& path) {
+  std::string start(1 << 16, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  start.resize(static_cast<std::size_t>(file.gcount()));
+  return start;
+}
+
+}  // namespace
+
+bool CorpusBuilder::add(const fs::path& path, bool only_text) {
+  // The start tells nearly always, and a folder may hold files that no memory does.
+  const bool binary = only_text && start_of(path).find('\0') != std::string::npos;
+  std::string contents = binary ? "" : read_file(path);
+  if (binary || (only_text && contents.find('\0') != std::string::npos)) {
+    leave_out(path, "binary file");
+    return true;
+  }
   bool room = true;
   if (const std::size_t left = limit_ - corpus_.text.size(); limit_ > 0 && contents.size() >= left) {
     room = false;
@@ -21,14 +41,20 @@ bool CorpusBuilder::add(const fs::path& path) {
     for (int back = 0; back < 3 && end > 0 && end < contents.size() && (contents[end] & 0xc0) == 0x80; ++back) --end;
     contents.resize(end);
   }
-  if (!contents.empty()) corpus_.files.push_back({path, corpus_.bytes(), static_cast<std::int64_t>(contents.size())});
+  if (!contents.empty())
+    corpus_.files.push_back({path, corpus_.bytes(), static_cast<std::int64_t>(contents.size()), sha256(contents)});
   corpus_.text += contents;
   return room;
 }
 
 Corpus CorpusBuilder::finish() && {
-  if (corpus_.text.empty()) throw Error(expected_got(corpus_.name, "text", "nothing: every file is empty"));
+  if (corpus_.text.empty())
+    throw Error(
+        expected_got(corpus_.name, "text",
+                     corpus_.left_out.empty() ? "nothing: every file is empty" : "nothing but what is left out"));
   corpus_.sha256 = sha256(corpus_.text);
+  std::sort(corpus_.left_out.begin(), corpus_.left_out.end(),
+            [](const LeftOut& a, const LeftOut& b) { return a.path < b.path; });
   return std::move(corpus_);
 }
 
@@ -38,7 +64,9 @@ std::vector<fs::path> files_below(const fs::path& folder, const std::function<bo
   std::error_code problem;
   fs::recursive_directory_iterator entries(folder, problem);
   for (; !problem && entries != fs::recursive_directory_iterator(); entries.increment(problem)) {
-    if (entries->is_directory() && !enter(entries->path())) entries.disable_recursion_pending();
+    // A link to a folder is not followed.
+    if (entries->is_directory() && !entries->is_symlink() && !enter(entries->path()))
+      entries.disable_recursion_pending();
     if (entries->is_regular_file() && take(entries->path()))
       relative.push_back(entries->path().lexically_relative(folder).generic_string());
   }
@@ -58,18 +86,27 @@ Corpus load_corpus(const std::vector<fs::path>& paths, std::int64_t byte_limit) 
   }
   CorpusBuilder builder(name, byte_limit);
   const auto visible = [](const fs::path& path) { return !path.filename().string().starts_with('.'); };
+  const auto enter = [&](const fs::path& path) {
+    if (!visible(path)) return false;
+    std::string kind = folder_kind(path);
+    if (!kind.empty()) builder.leave_out(path, kind);
+    return kind.empty();
+  };
   for (const auto& path : paths) {
     std::error_code problem;
     const fs::file_status status = fs::status(path, problem);
-    if (!fs::exists(status)) throw Error(expected_got("text", "a file or folder", "none at " + path.string()));
+    if (!fs::exists(status))
+      throw Error(expected_got("text", "a file or folder", path.empty() ? "" : "none at " + path.string()));
     if (!fs::is_directory(status)) {
       if (!builder.add(path)) break;
       if (builder.empty()) throw Error(expected_got(path.string(), "text", "an empty file"));
       continue;
     }
-    const auto files = files_below(path, visible, visible);
+    if (const std::string kind = folder_kind(path); !kind.empty())
+      throw Error(expected_got(path.string(), "a folder with text", "the folder of a " + kind));
+    const auto files = files_below(path, enter, visible);
     if (files.empty()) throw Error(expected_got(path.string(), "a folder with text", "one without files"));
-    if (!std::all_of(files.begin(), files.end(), [&](const fs::path& file) { return builder.add(file); })) break;
+    if (!std::all_of(files.begin(), files.end(), [&](const fs::path& file) { return builder.add_text(file); })) break;
   }
   return std::move(builder).finish();
 }

@@ -11,6 +11,13 @@ namespace cogwheel {
 struct CorpusFile {
   std::filesystem::path path;
   std::int64_t offset, bytes;
+  std::string sha256;  // of those bytes
+};
+
+// What lies in a folder and is not of its text.
+struct LeftOut {
+  std::filesystem::path path;
+  std::string what;  // "binary file", or what a folder that this program filled is: "run", "comparison"
 };
 
 struct Corpus {
@@ -18,13 +25,15 @@ struct Corpus {
   std::string text;  // the files one after another
   std::string sha256;
   std::vector<CorpusFile> files;
+  std::vector<LeftOut> left_out = {};
 
   std::int64_t bytes() const { return static_cast<std::int64_t>(text.size()); }
 };
 
-// Files are taken as given, folders with every regular file below them, sorted by relative path; hidden files and
-// folders are left out. Stops at `byte_limit` bytes (0: none), at the end of a UTF-8 character.
-// Throws Error for a path that is missing, unreadable or empty.
+// Files are taken as given, folders with every regular file below them, sorted by relative path. Hidden files and
+// folders are left out, and what is no text of the user's: binary files (those with a byte 0) and folders that this
+// program filled, whose files would change the text that they were made from. Stops at `byte_limit` bytes (0: none), at
+// the end of a UTF-8 character. Throws Error for a path that is missing, unreadable or empty.
 Corpus load_corpus(const std::vector<std::filesystem::path>& paths, std::int64_t byte_limit = 0);
 
 // The source files of the standard library of the python3 beside the executable, else of the one on PATH: *.py sorted

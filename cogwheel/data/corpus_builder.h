@@ -18,12 +18,19 @@ class CorpusBuilder {
     corpus_.name = std::move(name);
   }
   // False once the limit is reached.
-  bool add(const std::filesystem::path& path);
+  bool add(const std::filesystem::path& path) { return add(path, false); }
+  // The same, but for a binary file, which is left out.
+  bool add_text(const std::filesystem::path& path) { return add(path, true); }
+  void leave_out(const std::filesystem::path& path, std::string what) {
+    corpus_.left_out.push_back({path, std::move(what)});
+  }
   bool empty() const { return corpus_.text.empty(); }
   // Throws Error where there is no text at all.
   Corpus finish() &&;
 
  private:
+  bool add(const std::filesystem::path& path, bool only_text);
+
   Corpus corpus_;
   std::size_t limit_;
 };

@@ -2,6 +2,8 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
+
 #include "cogwheel/core/error.h"
 #include "cogwheel/data/character_tokenizer.h"
 
@@ -43,7 +45,9 @@ Dataset make_dataset(const Corpus& corpus, std::shared_ptr<const Tokenizer> toke
                .sha256 = corpus.sha256,
                .tokenizer = std::move(tokenizer),
                .training = {tokens.begin(), tokens.begin() + held_out_start},
-               .held_out = {tokens.begin() + held_out_start, tokens.end()}};
+               .held_out = {tokens.begin() + held_out_start, tokens.end()},
+               .files = corpus.files,
+               .left_out = corpus.left_out};
   // A window needs one token more than its context: the last target.
   const auto least = static_cast<std::size_t>(context) + 1;
   if (data.held_out.size() < least || data.training.size() < least)
@@ -76,10 +80,11 @@ Windows training_windows(const Dataset& data, std::int64_t context, std::int64_t
   return windows;
 }
 
-Windows held_out_windows(const Dataset& data, std::int64_t context) {
-  const std::int64_t count = (static_cast<std::int64_t>(data.held_out.size()) - 1) / context;
+Windows held_out_windows(const Dataset& data, std::int64_t context, std::int64_t tokens) {
+  const std::int64_t all = (static_cast<std::int64_t>(data.held_out.size()) - 1) / context;
+  const std::int64_t count = tokens == 0 ? all : std::clamp<std::int64_t>(tokens / context, 1, all);
   const Windows windows = empty_windows(count, context);
-  for (std::int64_t row = 0; row < count; ++row) fill_window(data.held_out, row * context, row, windows);
+  for (std::int64_t row = 0; row < count; ++row) fill_window(data.held_out, row * all / count * context, row, windows);
   return windows;
 }
 

@@ -20,6 +20,8 @@ struct Dataset {
   std::string sha256;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::vector<Token> training, held_out;
+  std::vector<CorpusFile> files = {};  // of the corpus, as left_out
+  std::vector<LeftOut> left_out = {};
 };
 
 // Throws Error where the text is not UTF-8 (character; the message names the file) or has fewer tokens than the
@@ -38,7 +40,8 @@ struct Windows {
 Windows training_windows(const Dataset& data, std::int64_t context, std::int64_t batch, std::uint64_t seed,
                          std::int64_t step);
 
-// Every non-overlapping window of the held-out part.
-Windows held_out_windows(const Dataset& data, std::int64_t context);
+// Every non-overlapping window of the held-out part; where `tokens` is not 0, as many of them as have so many tokens,
+// at least one, evenly spread: the same whoever asks.
+Windows held_out_windows(const Dataset& data, std::int64_t context, std::int64_t tokens = 0);
 
 }  // namespace cogwheel

@@ -12,9 +12,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> status_names{"done", "diverged", "interrupted", "failed"};
 
-bool finished(const RunResult* run) {
-  return run != nullptr && run->status == RunStatus::done && run->held_out_loss.has_value();
-}
+bool finished(const RunResult* run) { return run != nullptr && run->finished(); }
 
 // Held-out losses minus the baseline's of the same seed, where both finished.
 std::vector<double> paired_differences(const Comparison& comparison, const std::string& mechanism) {
@@ -40,6 +38,11 @@ RunStatus find_status(std::string_view name) {
 
 bool SummaryRow::clearly_lower() const { return p_adjusted && *p_adjusted < significance_level && *difference < 0; }
 bool SummaryRow::clearly_higher() const { return p_adjusted && *p_adjusted<significance_level&& * difference> 0; }
+
+bool Comparison::early_in_training() const {
+  const MechanismPlan* base = plan(baseline);
+  return base != nullptr && base->steps * settings.batch * settings.context < base->parameters;
+}
 
 const MechanismPlan* Comparison::plan(std::string_view mechanism) const {
   const auto place = std::find_if(mechanisms.begin(), mechanisms.end(),

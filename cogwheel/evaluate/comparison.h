@@ -19,7 +19,7 @@ RunStatus find_status(std::string_view name);
 struct CurvePoint {
   std::int64_t step = 0;
   std::optional<double> train_loss = {};     // mean since the point before
-  std::optional<double> held_out_loss = {};  // none where it was not finite
+  std::optional<double> held_out_loss = {};  // over Data::curve_tokens; none where it was not finite
   StatisticsOfHeads heads = {};              // none where it was not measured
 };
 
@@ -29,13 +29,17 @@ struct RunResult {
   double learning_rate = 0;
   std::int64_t parameters = 0;
   std::int64_t tokens = 0;
-  double seconds = 0;            // of training steps alone, without evaluation
-  double tokens_per_second = 0;  // of training steps alone
+  double seconds = 0;             // of training steps alone, without evaluation
+  double evaluation_seconds = 0;  // of held-out losses and statistics of heads
+  double tokens_per_second = 0;   // of training steps alone
   std::optional<std::int64_t> peak_memory_bytes = {};
   RunStatus status = RunStatus::done;
-  std::string message = {};  // why a run that is not done ended
-  std::optional<double> held_out_loss = {};
+  std::string message = {};                  // why a run that is not done ended
+  std::optional<double> held_out_loss = {};  // over all that is evaluated
   std::vector<CurvePoint> curve = {};
+
+  // Done, with a loss that is a number.
+  bool finished() const { return status == RunStatus::done && held_out_loss.has_value(); }
 };
 
 // How one mechanism took part: what was matched, and what the unmatched quantities came to.
@@ -95,7 +99,9 @@ struct Comparison {
     std::string sha256;
     std::vector<std::string> text;  // files and folders as given; none: Python's standard library
     std::int64_t byte_limit = 0;    // where the text was cut; 0: nowhere
-    std::int64_t bytes = 0, vocabulary = 0, train_tokens = 0, held_out_tokens = 0, evaluated_tokens = 0;
+    std::int64_t bytes = 0, vocabulary = 0, train_tokens = 0, held_out_tokens = 0;
+    std::int64_t evaluated_tokens = 0;  // of the held-out part, from its beginning: what the result is judged on
+    std::int64_t curve_tokens = 0;      // of those, in windows spread evenly: what curves are made of
   } data;
   struct Settings {
     std::string preset;
@@ -109,12 +115,17 @@ struct Comparison {
     std::vector<std::int64_t> seeds;
   } settings;
 
+  // What all runs share, as train/config_record.h writes it; empty where an older version recorded none.
+  std::string configuration = {};
   std::string match = {};  // parameters, time or tokens
   std::string baseline = {};
   std::vector<MechanismPlan> mechanisms = {};  // in the order of the report
   std::vector<TuningTrial> tuning = {};
   std::vector<RunResult> runs = {};
   std::vector<SummaryRow> summary = {};
+
+  // Whether the baseline sees fewer tokens than it has parameters: orders of so short a run may change.
+  bool early_in_training() const;
 
   const MechanismPlan* plan(std::string_view mechanism) const;
   const SummaryRow* row(std::string_view mechanism) const;

@@ -14,7 +14,7 @@ struct Preset {
   std::string_view summary;
   LanguageModelOptions model;
   TrainingOptions training;       // steps and what follows from them are set by with_steps
-  std::int64_t evaluated_tokens;  // of the held-out part, at most: an evaluation should cost less than a tenth of a run
+  std::int64_t evaluated_tokens;  // of the held-out part, at most: what the last evaluation of a run sees
   double seconds;                 // what a whole comparison should take where no steps are given
 };
 

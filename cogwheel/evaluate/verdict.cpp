@@ -66,6 +66,8 @@ std::string amount(double difference) {
 
 std::string unit(const Comparison& comparison) { return "nats per " + comparison.data.tokenizer; }
 
+std::string early(const Comparison& comparison) { return comparison.early_in_training() ? ", early in training," : ""; }
+
 std::string seeds_text(const std::vector<std::int64_t>& seeds) {
   std::string text = seeds.size() == 1 ? "seed " : "seeds ";
   for (std::size_t index = 0; index < seeds.size(); ++index)
@@ -77,8 +79,7 @@ bool in_every_seed(const Comparison& comparison, const SummaryRow& row) {
   return std::all_of(comparison.settings.seeds.begin(), comparison.settings.seeds.end(), [&](std::int64_t seed) {
     const RunResult* run = comparison.run(row.mechanism, seed);
     const RunResult* base = comparison.run(comparison.baseline, seed);
-    if (run == nullptr || base == nullptr || run->status != RunStatus::done || base->status != RunStatus::done)
-      return true;
+    if (run == nullptr || base == nullptr || !run->finished() || !base->finished()) return true;
     return (*run->held_out_loss < *base->held_out_loss) == (*row.difference < 0);
   });
 }
@@ -107,7 +108,7 @@ void say_with_amounts(Sentence& sentence, const Rows& rows, Amounts& amounts) {
 void say_differences(Sentence& sentence, const Comparison& comparison, const Rows& better, const Rows& worse,
                      const Rows& open) {
   Amounts amounts(comparison);
-  sentence.say("on this text and budget ");
+  sentence.say("on this text and budget" + early(comparison) + " ");
   if (better.size() == 1) {
     const SummaryRow& row = *better.front();
     sentence.name(row.mechanism).say(" predicts unseen text better than ").name(comparison.baseline);
@@ -144,7 +145,7 @@ void say_single_seed(Sentence& sentence, const Comparison& comparison, const Row
   });
   const bool baseline_best = *best->difference >= 0;
   Amounts amounts(comparison);
-  sentence.say("in this one seed ");
+  sentence.say("in this one seed" + early(comparison) + " ");
   if (baseline_best) {
     sentence.name(comparison.baseline).say(" has the lowest held-out loss, ahead of ");
     say_with_amounts(sentence, rows, amounts);
@@ -233,7 +234,8 @@ std::vector<VerdictPart> verdict_parts(const Comparison& comparison) {
     sentence.name(comparison.baseline).say(", the baseline, finished in no seed, so no difference can be given");
   } else {
     sentence.name(comparison.baseline)
-        .say(fmt::format(" came to a held-out loss of {:.3f} {}, {}", *base->mean, unit(comparison),
+        .say(fmt::format("{} came to a held-out loss of {:.3f} {}, {}", early(comparison), *base->mean,
+                         unit(comparison),
                          comparison.mechanisms.size() == 1 ? "with nothing to compare it with"
                                                            : "and nothing else finished in a seed to compare it with"));
   }

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
@@ -39,6 +38,10 @@ DecoderLayerOptions layer_options(const LanguageModelOptions& options, std::int6
           .norm = norm_kind(options)};
 }
 
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
+  return at::cross_entropy_loss(logits.flatten(0, 1), targets.flatten());
+}
+
 std::shared_ptr<const Rotary> make_rotary(const LanguageModelOptions& options) {
   if (options.position == "learned") return nullptr;
   return std::make_shared<Rotary>(options.width / options.heads, options.context,
@@ -46,16 +49,9 @@ std::shared_ptr<const Rotary> make_rotary(const LanguageModelOptions& options) {
                                   options.rotary_base);
 }
 
-std::string text_of(double value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
-}
-
-void expect_at_least(std::int64_t least, std::int64_t value, const char* name) {
-  if (value < least)
-    throw UsageError(
-        expected_got(std::string("model.") + name, "at least " + std::to_string(least), std::to_string(value)));
+template <class Number>
+void expect_option(const char* name, Number value, const Range<Number>& range) {
+  expect_within(std::string("model.") + name, value, range);
 }
 
 void expect_one_of(const std::vector<std::string>& known, const std::string& value, const char* name) {
@@ -75,20 +71,23 @@ std::int64_t LanguageModelOptions::feed_forward_width() const {
 }
 
 void check(const LanguageModelOptions& options) {
-  expect_at_least(1, options.vocabulary, "vocabulary");
-  expect_at_least(1, options.context, "context");
-  expect_at_least(1, options.layers, "layers");
-  expect_at_least(0, options.key_value_heads, "key_value_heads");
-  expect_at_least(0, options.feed_forward, "feed_forward");
-  expect_at_least(0, options.first_softmax_layers, "first_softmax_layers");
-  expect_at_least(0, options.last_softmax_layers, "last_softmax_layers");
+  using Count = Range<std::int64_t>;
+  constexpr std::int64_t most_units = 1 << 20;
+  expect_option("vocabulary", options.vocabulary, Count{1, 1 << 24});
+  expect_option("context", options.context, context_range);
+  expect_option("layers", options.layers, Count{1, 10'000});
+  expect_option("heads", options.heads, Count{1, most_units});
+  expect_option("key_value_heads", options.key_value_heads, Count{0, most_units});
+  expect_option("width", options.width, Count{1, most_units});
+  expect_option("feed_forward", options.feed_forward, Count{0, most_units});
+  expect_option("first_softmax_layers", options.first_softmax_layers, Count{0, options.layers});
+  expect_option("last_softmax_layers", options.last_softmax_layers,
+                Count{0, options.layers - options.first_softmax_layers});
   expect_one_of(activations, options.activation, "activation");
   expect_one_of(norms, options.norm, "norm");
   expect_one_of(positions, options.position, "position");
-  if (!(options.rotary_base > 1) || !std::isfinite(options.rotary_base))
-    throw UsageError(expected_got("model.rotary_base", "above 1", text_of(options.rotary_base)));
-  if (!(options.dropout >= 0 && options.dropout < 1))
-    throw UsageError(expected_got("model.dropout", "at least 0 and below 1", text_of(options.dropout)));
+  expect_option("rotary_base", options.rotary_base, Range<double>{.least = 1, .most = 1e30, .least_excluded = true});
+  expect_option("dropout", options.dropout, dropout_range);
   find_mechanism(options.mechanism, "model.mechanism");
   for (std::int64_t layer = 0; layer < options.layers; ++layer) check(layer_options(options, layer).attention);
   if (options.position != "learned" && options.width / options.heads % 2 != 0)
@@ -188,7 +187,7 @@ at::Tensor LanguageModelImpl::decode(const at::Tensor& tokens, std::vector<KeyVa
 
 at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& targets,
                                    std::optional<std::uint64_t> dropout_seed) {
-  return at::cross_entropy_loss(forward(tokens, dropout_seed).flatten(0, 1), targets.flatten());
+  return cross_entropy(forward(tokens, dropout_seed), targets);
 }
 
 std::vector<at::Tensor> LanguageModelImpl::attention_maps(const at::Tensor& tokens) {
@@ -202,15 +201,26 @@ std::vector<at::Tensor> LanguageModelImpl::attention_maps(const at::Tensor& toke
   return maps;
 }
 
-StatisticsOfHeads LanguageModelImpl::head_statistics(const at::Tensor& tokens) {
-  const torch::NoGradGuard no_grad;
+StatisticsOfHeads LanguageModelImpl::pass_observed(ResidualStream& stream) {
   StatisticsOfHeads statistics;
-  ResidualStream stream{embed(tokens)};
   for (auto& layer : layers_) {
     statistics.push_back(layer->head_statistics(stream));
     stream = layer(stream);
   }
   return statistics;
+}
+
+StatisticsOfHeads LanguageModelImpl::head_statistics(const at::Tensor& tokens) {
+  const torch::NoGradGuard no_grad;
+  ResidualStream stream{embed(tokens)};
+  return pass_observed(stream);
+}
+
+Observation LanguageModelImpl::observe(const at::Tensor& tokens, const at::Tensor& targets) {
+  const torch::NoGradGuard no_grad;
+  ResidualStream stream{embed(tokens)};
+  StatisticsOfHeads heads = pass_observed(stream);
+  return {cross_entropy(logits(stream), targets), std::move(heads)};
 }
 
 }  // namespace cogwheel

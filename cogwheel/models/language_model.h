@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "cogwheel/core/range.h"
 #include "cogwheel/models/decoder_layer.h"
 
 namespace cogwheel {
@@ -39,6 +40,10 @@ struct LanguageModelOptions {
   std::int64_t feed_forward_width() const;
 };
 
+// Upper ends far beyond any memory, so that no loop or product over them runs off.
+inline constexpr Range<std::int64_t> context_range{1, 1 << 20};
+inline constexpr Range<double> dropout_range{.least = 0, .most = 1, .most_excluded = true};
+
 // Throws UsageError naming the first option that cannot be: "model.heads: expected …, got …".
 void check(const LanguageModelOptions& options);
 
@@ -47,6 +52,12 @@ std::string layer_mechanism(const LanguageModelOptions& options, std::int64_t la
 
 // Every learnable number, a tied head counted once. Allocates nothing.
 std::int64_t parameter_count(const LanguageModelOptions& options);
+
+// A text seen by a model: its loss, and what every head did, [layers][output heads].
+struct Observation {
+  at::Tensor loss;
+  StatisticsOfHeads heads;
+};
 
 class LanguageModelImpl : public torch::nn::Module {
  public:
@@ -80,10 +91,14 @@ class LanguageModelImpl : public torch::nn::Module {
 
   // What every head does with these tokens, [layers][output heads]; nothing of size N² is made.
   StatisticsOfHeads head_statistics(const at::Tensor& tokens);
+  // Both of a text in one pass: `loss`, to the bit, and `head_statistics`. Without gradients.
+  Observation observe(const at::Tensor& tokens, const at::Tensor& targets);
 
   const LanguageModelOptions& options() const { return options_; }
 
  private:
+  // Passes the stream through every layer.
+  StatisticsOfHeads pass_observed(ResidualStream& stream);
   at::Tensor embed(const at::Tensor& tokens, std::int64_t first_position = 0);
   at::Tensor logits(const ResidualStream& stream);
 

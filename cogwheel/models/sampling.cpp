@@ -63,10 +63,9 @@ class LastLogits {
 }  // namespace
 
 void check(const SamplingOptions& options) {
-  if (options.length < 0) throw UsageError(expected_got("length", "at least 0", std::to_string(options.length)));
-  if (!(options.temperature >= 0) || !std::isfinite(options.temperature))
-    throw UsageError(expected_got("temperature", "at least 0", std::to_string(options.temperature)));
-  if (options.top_k < 0) throw UsageError(expected_got("top-k", "at least 0", std::to_string(options.top_k)));
+  expect_within("length", options.length, length_range);
+  expect_within("temperature", options.temperature, temperature_range);
+  expect_within("top-k", options.top_k, top_k_range);
 }
 
 std::vector<Token> sample(LanguageModel& model, std::span<const Token> prompt, const SamplingOptions& options,

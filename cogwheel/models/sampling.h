@@ -2,9 +2,11 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
+#include "cogwheel/core/range.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/models/token.h"
 
@@ -16,6 +18,11 @@ struct SamplingOptions {
   std::int64_t top_k = 0;     // draw among the k likeliest; 0: among all
   std::uint64_t seed = 1337;
 };
+
+// What they may be.
+inline constexpr Range<std::int64_t> length_range{0, 1'000'000}, top_k_range{0, 1 << 24};
+inline constexpr Range<double> temperature_range{0, 1000};
+inline constexpr Range<std::uint64_t> sampling_seed_range{0, std::numeric_limits<std::uint64_t>::max()};
 
 // Throws UsageError naming the first option that cannot be.
 void check(const SamplingOptions& options);

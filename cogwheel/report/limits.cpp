@@ -51,6 +51,17 @@ std::string small_differences(const Comparison& comparison) {
                            name_in_sentence(comparison, widest->mechanism)));
 }
 
+std::string shortness(const Comparison& comparison) {
+  if (!comparison.early_in_training()) return "";
+  const MechanismPlan* base = comparison.plan(comparison.baseline);
+  const std::int64_t tokens = base->steps * comparison.settings.batch * comparison.settings.context;
+  return limit("What comes after the beginning.",
+               fmt::format("A run saw {0} {1}s, fewer than its {2} parameters: early in training. --steps {3} comes to "
+                           "one {1} for each parameter.",
+                           rounded_count(tokens), comparison.data.tokenizer, rounded_count(base->parameters),
+                           (base->parameters * base->steps + tokens - 1) / tokens));
+}
+
 // How far the baseline's held-out loss still fell between its last two evaluations, mean over seeds.
 std::string longer_training(const Comparison& comparison) {
   double fall = 0, count = 0;
@@ -104,6 +115,7 @@ std::string limits_html(const Comparison& comparison) {
                               number_word(static_cast<std::int64_t>(comparison.mechanisms.size()))));
   html += edge_of_the_search(comparison);
   html += small_differences(comparison);
+  html += shortness(comparison);
   html += longer_training(comparison);
   html += unmatched(comparison);
   if (settings.context < 1024)

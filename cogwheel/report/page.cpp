@@ -107,8 +107,14 @@ std::string samples_html(const Comparison& comparison, const std::vector<const I
 
 std::string curves_lead(const Comparison& comparison) {
   const auto seeds = comparison.settings.seeds.size();
-  if (seeds == 1) return "One seed, so no band.";
-  return fmt::format("Line: mean of {} seeds; band: lowest to highest seed.", seeds);
+  const Comparison::Data& data = comparison.data;
+  const std::string lines = seeds == 1 ? "One seed, so no band."
+                                       : fmt::format("Line: mean of {} seeds; band: lowest to highest seed.", seeds);
+  if (data.curve_tokens >= data.evaluated_tokens) return lines;
+  return lines + fmt::format(
+                     " Held-out loss is here that of {} {}s spread over the {} of the table, the same for every run, "
+                     "so that ends differ a little from it.",
+                     grouped(data.curve_tokens), escape_html(data.tokenizer), grouped(data.evaluated_tokens));
 }
 
 // Those of mechanisms in the comparison, with one passage, ordered by seed and then as the mechanisms are.

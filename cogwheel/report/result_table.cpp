@@ -21,7 +21,7 @@ std::vector<SeedDifference> seed_differences(const Comparison& comparison, const
   std::vector<SeedDifference> differences;
   for (const RunResult* run : comparison.runs_of(mechanism)) {
     const RunResult* base = comparison.run(comparison.baseline, run->seed);
-    if (run->status == RunStatus::done && base != nullptr && base->status == RunStatus::done)
+    if (run->finished() && base != nullptr && base->finished())
       differences.push_back({run->seed, *run->held_out_loss - *base->held_out_loss});
   }
   return differences;
@@ -162,7 +162,7 @@ std::string unfinished_html(const Comparison& comparison, const RunResult& run) 
       run.tokens / std::max<std::int64_t>(1, comparison.settings.batch * comparison.settings.context);
   return fmt::format(
       "        <tr role=\"row\" class=\"unfinished\" style=\"--series:var({})\"><td role=\"cell\" "
-      "colspan=\"8\"><b>{}</b>, seed {}: <strong>{}</strong> after {}. {}</td></tr>\n",
+      "colspan=\"8\"><b>{}</b>, seed {}: <strong>{}</strong> after {}: {}</td></tr>\n",
       series_property(comparison, run.mechanism), escape_html(plan->title), run.seed, verb, counted(steps, "step"),
       escape_html(run.message));
 }

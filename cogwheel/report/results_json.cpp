@@ -1,10 +1,14 @@
 #include "cogwheel/report/results_json.h"
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <type_traits>
+#include <utility>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/evaluate/verdict.h"
+#include "cogwheel/report/results_check.h"
 #include "cogwheel/train/head_statistics_json.h"
 
 namespace cogwheel {
@@ -17,9 +21,26 @@ Json number(const std::optional<double>& value) {
 }
 Json number(const std::optional<std::int64_t>& value) { return value ? Json(*value) : Json(nullptr); }
 
+// nlohmann would take 1.5 or true for 1.
+std::int64_t whole_at(const Json& object, const char* key) {
+  const Json& value = object.at(key);
+  if (!value.is_number_integer() ||
+      (value.is_number_unsigned() && value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()))
+    throw Error(expected_got(key, "a whole number", value.dump()));
+  return value.get<std::int64_t>();
+}
+
+std::vector<std::int64_t> whole_numbers_at(const Json& object, const char* key) {
+  std::vector<std::int64_t> numbers;
+  if (!object.at(key).is_array()) throw Error(expected_got(key, "an array", object.at(key).dump()));
+  for (const Json& value : object.at(key)) numbers.push_back(whole_at(Json{{key, value}}, key));
+  return numbers;
+}
+
 template <class Value>
 std::optional<Value> optional_at(const Json& object, const char* key) {
   if (!object.contains(key) || object.at(key).is_null()) return std::nullopt;
+  if constexpr (std::is_same_v<Value, std::int64_t>) return whole_at(object, key);
   return object.at(key).get<Value>();
 }
 
@@ -30,6 +51,7 @@ Json to_json(const RunResult& run) {
             {"parameters", run.parameters},
             {"tokens", run.tokens},
             {"seconds", run.seconds},
+            {"evaluation_seconds", run.evaluation_seconds},
             {"tokens_per_second", run.tokens_per_second},
             {"peak_memory_bytes", number(run.peak_memory_bytes)},
             {"status", status_name(run.status)}};
@@ -47,18 +69,19 @@ Json to_json(const RunResult& run) {
 
 RunResult run_from(const Json& json) {
   RunResult run{.mechanism = json.at("mechanism"),
-                .seed = json.at("seed"),
+                .seed = whole_at(json, "seed"),
                 .learning_rate = json.at("learning_rate"),
-                .parameters = json.at("parameters"),
-                .tokens = json.at("tokens"),
+                .parameters = whole_at(json, "parameters"),
+                .tokens = whole_at(json, "tokens"),
                 .seconds = json.at("seconds"),
+                .evaluation_seconds = json.value("evaluation_seconds", 0.0),
                 .tokens_per_second = json.at("tokens_per_second"),
                 .peak_memory_bytes = optional_at<std::int64_t>(json, "peak_memory_bytes"),
                 .status = find_status(json.at("status").get<std::string>()),
                 .message = json.value("message", ""),
                 .held_out_loss = optional_at<double>(json, "held_out_loss")};
   for (const Json& point : json.at("curve"))
-    run.curve.push_back({.step = point.at("step"),
+    run.curve.push_back({.step = whole_at(point, "step"),
                          .train_loss = optional_at<double>(point, "train_loss"),
                          .held_out_loss = optional_at<double>(point, "held_out_loss"),
                          .heads = point.contains("heads") ? heads_from_json(point.at("heads")) : StatisticsOfHeads()});
@@ -75,18 +98,6 @@ Json to_json(const SummaryRow& row) {
           {"difference_confidence", number(row.difference_confidence)},
           {"seeds", row.seeds},
           {"pairs", row.pairs}};
-}
-
-SummaryRow row_from(const Json& json) {
-  return {.mechanism = json.at("mechanism"),
-          .seeds = json.at("seeds"),
-          .mean = optional_at<double>(json, "mean"),
-          .interval = optional_at<double>(json, "interval"),
-          .pairs = json.at("pairs"),
-          .difference = optional_at<double>(json, "difference"),
-          .difference_interval = optional_at<double>(json, "difference_interval"),
-          .difference_confidence = optional_at<double>(json, "difference_confidence"),
-          .p_adjusted = optional_at<double>(json, "p_adjusted")};
 }
 
 Json to_json(const MechanismPlan& plan) {
@@ -107,12 +118,12 @@ MechanismPlan plan_from(const Json& json) {
           .title = json.at("title"),
           .formula = json.at("formula"),
           .definition = json.value("definition", ""),
-          .steps = json.at("steps"),
+          .steps = whole_at(json, "steps"),
           .learning_rate = json.at("learning_rate"),
-          .heads = json.at("heads"),
-          .feed_forward = json.at("feed_forward"),
-          .parameters = json.at("parameters"),
-          .parameters_unmatched = json.at("parameters_unmatched")};
+          .heads = whole_at(json, "heads"),
+          .feed_forward = whole_at(json, "feed_forward"),
+          .parameters = whole_at(json, "parameters"),
+          .parameters_unmatched = whole_at(json, "parameters_unmatched")};
 }
 
 Json to_json(const TuningTrial& trial) {
@@ -144,57 +155,65 @@ Comparison comparison_from(const Json& json) {
   comparison.machine = {.cpu = machine.at("cpu"),
                         .instructions = machine.at("instructions"),
                         .system = machine.at("system"),
-                        .cores = machine.at("cores"),
-                        .threads = machine.at("threads"),
-                        .memory_bytes = machine.at("memory_bytes")};
+                        .cores = whole_at(machine, "cores"),
+                        .threads = whole_at(machine, "threads"),
+                        .memory_bytes = whole_at(machine, "memory_bytes")};
   comparison.data = {.name = data.at("name"),
                      .tokenizer = data.at("tokenizer"),
                      .sha256 = data.at("sha256"),
                      .text = data.at("text"),
-                     .byte_limit = data.at("byte_limit"),
-                     .bytes = data.at("bytes"),
-                     .vocabulary = data.at("vocabulary"),
-                     .train_tokens = data.at("train_tokens"),
-                     .held_out_tokens = data.at("held_out_tokens"),
-                     .evaluated_tokens = data.at("evaluated_tokens")};
+                     .byte_limit = whole_at(data, "byte_limit"),
+                     .bytes = whole_at(data, "bytes"),
+                     .vocabulary = whole_at(data, "vocabulary"),
+                     .train_tokens = whole_at(data, "train_tokens"),
+                     .held_out_tokens = whole_at(data, "held_out_tokens"),
+                     .evaluated_tokens = whole_at(data, "evaluated_tokens"),
+                     .curve_tokens = 0};
+  // Where it is missing curves are made of all that is evaluated.
+  comparison.data.curve_tokens =
+      data.contains("curve_tokens") ? whole_at(data, "curve_tokens") : comparison.data.evaluated_tokens;
   const Comparison::Settings defaults;
   comparison.settings = {.preset = settings.at("preset"),
                          .form = settings.value("form", defaults.form),
                          .precision = settings.value("precision", defaults.precision),
                          .dropout = settings.value("dropout", defaults.dropout),
-                         .layers = settings.at("layers"),
-                         .heads = settings.at("heads"),
-                         .width = settings.at("width"),
-                         .context = settings.at("context"),
-                         .batch = settings.at("batch"),
-                         .steps = settings.at("steps"),
+                         .layers = whole_at(settings, "layers"),
+                         .heads = whole_at(settings, "heads"),
+                         .width = whole_at(settings, "width"),
+                         .context = whole_at(settings, "context"),
+                         .batch = whole_at(settings, "batch"),
+                         .steps = whole_at(settings, "steps"),
                          .learning_rate = settings.at("learning_rate"),
                          .final_learning_rate = settings.at("final_learning_rate"),
-                         .warmup_steps = settings.at("warmup_steps"),
-                         .tune = settings.at("tune"),
+                         .warmup_steps = whole_at(settings, "warmup_steps"),
+                         .tune = whole_at(settings, "tune"),
                          .wall_seconds = settings.at("wall_seconds"),
-                         .seeds = settings.at("seeds")};
+                         .seeds = whole_numbers_at(settings, "seeds")};
+  if (json.contains("configuration")) comparison.configuration = json.at("configuration").dump();
   comparison.match = json.at("match");
   comparison.baseline = json.at("baseline");
   for (const Json& plan : json.at("mechanisms")) comparison.mechanisms.push_back(plan_from(plan));
   for (const Json& trial : json.at("tuning"))
     comparison.tuning.push_back({.mechanism = trial.at("mechanism"),
                                  .learning_rate = trial.at("learning_rate"),
-                                 .steps = trial.at("steps"),
+                                 .steps = whole_at(trial, "steps"),
                                  .validation_loss = optional_at<double>(trial, "validation_loss"),
                                  .chosen = trial.at("chosen")});
   for (const Json& run : json.at("runs")) comparison.runs.push_back(run_from(run));
-  for (const Json& row : json.at("summary")) comparison.summary.push_back(row_from(row));
+  // Of the runs, and not what the file says of them.
+  comparison.summary = summarize(comparison);
   return comparison;
 }
 
-// `read` with the library's exceptions in the project's form.
+// `read` with the library's exceptions in the project's form, and `what` before the key of its own.
 template <class Read>
 auto checked(std::string_view what, std::string_view expected, Read read) {
   try {
     return read();
   } catch (const nlohmann::json::exception& error) {
     throw Error(expected_got(what, expected, error.what()));
+  } catch (const Error& error) {
+    throw Error(std::string(what) + ": " + error.what());
   }
 }
 
@@ -208,54 +227,55 @@ std::string results_to_json(const Comparison& comparison) {
   const Comparison::Machine& machine = comparison.machine;
   const Comparison::Data& data = comparison.data;
   const Comparison::Settings& settings = comparison.settings;
-  const Json json{
-      {"schema", results_schema},
-      {"command", comparison.command},
-      {"created", comparison.created},
-      {"verdict", verdict(comparison)},
-      {"interrupted", comparison.interrupted},
-      {"versions", {{"cogwheel", cogwheel}, {"torch", torch}, {"compiler", compiler}, {"chart.js", chart_js}}},
-      {"machine",
-       {{"cpu", machine.cpu},
-        {"cores", machine.cores},
-        {"threads", machine.threads},
-        {"instructions", machine.instructions},
-        {"memory_bytes", machine.memory_bytes},
-        {"system", machine.system}}},
-      {"data",
-       {{"name", data.name},
-        {"bytes", data.bytes},
-        {"sha256", data.sha256},
-        {"text", data.text},
-        {"byte_limit", data.byte_limit},
-        {"tokenizer", data.tokenizer},
-        {"vocabulary", data.vocabulary},
-        {"train_tokens", data.train_tokens},
-        {"held_out_tokens", data.held_out_tokens},
-        {"evaluated_tokens", data.evaluated_tokens}}},
-      {"settings",
-       {{"preset", settings.preset},
-        {"form", settings.form},
-        {"precision", settings.precision},
-        {"dropout", settings.dropout},
-        {"layers", settings.layers},
-        {"heads", settings.heads},
-        {"width", settings.width},
-        {"context", settings.context},
-        {"batch", settings.batch},
-        {"steps", settings.steps},
-        {"learning_rate", settings.learning_rate},
-        {"final_learning_rate", settings.final_learning_rate},
-        {"warmup_steps", settings.warmup_steps},
-        {"tune", settings.tune},
-        {"wall_seconds", settings.wall_seconds},
-        {"seeds", settings.seeds}}},
-      {"match", comparison.match},
-      {"baseline", comparison.baseline},
-      {"mechanisms", list_of(comparison.mechanisms)},
-      {"tuning", list_of(comparison.tuning)},
-      {"runs", list_of(comparison.runs)},
-      {"summary", list_of(comparison.summary)}};
+  Json json{{"schema", results_schema},
+            {"command", comparison.command},
+            {"created", comparison.created},
+            {"verdict", verdict(comparison)},
+            {"interrupted", comparison.interrupted},
+            {"versions", {{"cogwheel", cogwheel}, {"torch", torch}, {"compiler", compiler}, {"chart.js", chart_js}}},
+            {"machine",
+             {{"cpu", machine.cpu},
+              {"cores", machine.cores},
+              {"threads", machine.threads},
+              {"instructions", machine.instructions},
+              {"memory_bytes", machine.memory_bytes},
+              {"system", machine.system}}},
+            {"data",
+             {{"name", data.name},
+              {"bytes", data.bytes},
+              {"sha256", data.sha256},
+              {"text", data.text},
+              {"byte_limit", data.byte_limit},
+              {"tokenizer", data.tokenizer},
+              {"vocabulary", data.vocabulary},
+              {"train_tokens", data.train_tokens},
+              {"held_out_tokens", data.held_out_tokens},
+              {"evaluated_tokens", data.evaluated_tokens},
+              {"curve_tokens", data.curve_tokens}}},
+            {"settings",
+             {{"preset", settings.preset},
+              {"form", settings.form},
+              {"precision", settings.precision},
+              {"dropout", settings.dropout},
+              {"layers", settings.layers},
+              {"heads", settings.heads},
+              {"width", settings.width},
+              {"context", settings.context},
+              {"batch", settings.batch},
+              {"steps", settings.steps},
+              {"learning_rate", settings.learning_rate},
+              {"final_learning_rate", settings.final_learning_rate},
+              {"warmup_steps", settings.warmup_steps},
+              {"tune", settings.tune},
+              {"wall_seconds", settings.wall_seconds},
+              {"seeds", settings.seeds}}},
+            {"match", comparison.match},
+            {"baseline", comparison.baseline},
+            {"mechanisms", list_of(comparison.mechanisms)},
+            {"tuning", list_of(comparison.tuning)},
+            {"runs", list_of(comparison.runs)},
+            {"summary", list_of(comparison.summary)}};
+  if (!comparison.configuration.empty()) json["configuration"] = Json::parse(comparison.configuration);
   return dump(json, 1) + "\n";
 }
 
@@ -266,12 +286,18 @@ RunResult parse_run(std::string_view json, std::string_view what) {
 }
 
 Comparison parse_results(std::string_view json, std::string_view what) {
-  return checked(what, "the results of a comparison as JSON", [&] {
-    const Json parsed = Json::parse(json);
-    const int schema = parsed.at("schema");
-    if (schema != results_schema)
-      throw Error(expected_got(what, "schema " + std::to_string(results_schema), "schema " + std::to_string(schema)));
-    return comparison_from(parsed);
+  constexpr std::string_view expected = "the results of a comparison as JSON";
+  const auto [parsed, schema] = checked(what, expected, [&] {
+    Json text = Json::parse(json);
+    const std::int64_t number = whole_at(text, "schema");
+    return std::pair(std::move(text), number);
+  });
+  if (schema != results_schema)
+    throw Error(expected_got(what, "schema " + std::to_string(results_schema), "schema " + std::to_string(schema)));
+  return checked(what, expected, [&, &results = parsed] {
+    Comparison comparison = comparison_from(results);
+    expect_sound(comparison);
+    return comparison;
   });
 }
 

@@ -47,6 +47,7 @@ std::vector<ConfigField> config_fields(RunConfig& config) {
       {"training.clip", &training.clip},
       {"training.report_every", &training.report_every},
       {"training.evaluate_every", &training.evaluate_every},
+      {"training.curve_tokens", &training.curve_tokens},
       {"training.checkpoint_every", &training.checkpoint_every},
   };
 }

@@ -1,5 +1,11 @@
 #include "cogwheel/train/metrics.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -20,6 +26,7 @@ std::string to_line(const StepReport& report) {
                                  {"learning_rate", report.learning_rate},
                                  {"tokens_per_second", report.tokens_per_second}};
   if (report.held_out_loss) line["held_out_loss"] = *report.held_out_loss;
+  if (report.final_held_out_loss) line["final_held_out_loss"] = *report.final_held_out_loss;
   if (!report.heads.empty()) line["heads"] = heads_to_json(report.heads);
   return line.dump() + "\n";
 }
@@ -33,8 +40,13 @@ StepReport from_json(const nlohmann::ordered_json& line) {
                     .tokens_per_second = line.at("tokens_per_second").get<double>(),
                     .held_out_loss = {}};
   if (line.contains("held_out_loss")) report.held_out_loss = line["held_out_loss"].get<double>();
+  if (line.contains("final_held_out_loss")) report.final_held_out_loss = line["final_held_out_loss"].get<double>();
   if (line.contains("heads")) report.heads = heads_from_json(line["heads"]);
   return report;
+}
+
+[[noreturn]] void refuse_metrics(const std::filesystem::path& path) {
+  throw Error(expected_got(path.string(), "a file that can be written", std::strerror(errno)));
 }
 
 }  // namespace
@@ -52,6 +64,23 @@ std::vector<StepReport> read_metrics(const std::filesystem::path& path) {
   return reports;
 }
 
+void expect_reports(const std::filesystem::path& path, std::int64_t step, const std::vector<std::int64_t>& expected) {
+  std::vector<std::int64_t> steps;
+  std::error_code problem;
+  if (std::filesystem::exists(path, problem))
+    for (const StepReport& report : read_metrics(path))
+      if (report.step <= step) steps.push_back(report.step);
+  const auto [got, wanted] = std::mismatch(steps.begin(), steps.end(), expected.begin(), expected.end());
+  if (got == steps.end() && wanted == expected.end()) return;
+  const auto words = [](auto place, const auto& of, const char* none) {
+    return place == of.end() ? std::string(none) : "a report of step " + std::to_string(*place);
+  };
+  throw Error(expected_got(
+      path.string(),
+      words(wanted, expected, "no further report") + " before the checkpoint of step " + std::to_string(step),
+      words(got, steps, "none")));
+}
+
 MetricsWriter::MetricsWriter(const std::filesystem::path& path, std::int64_t step) : path_(path) {
   std::string kept;
   std::error_code problem;
@@ -59,12 +88,26 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& path, std::int64_t ste
     for (const auto& report : read_metrics(path))
       if (report.step <= step) kept += to_line(report);
   write_file(path, kept);
-  file_.open(path, std::ios::app);
+  descriptor_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (descriptor_ < 0) refuse_metrics(path_);
+}
+
+MetricsWriter::~MetricsWriter() {
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void MetricsWriter::write(const StepReport& report) {
-  file_ << to_line(report) << std::flush;
-  if (!file_) throw Error(expected_got(path_.string(), "a file that can be written", "a failed write"));
+  const std::string line = to_line(report);
+  for (std::string_view left = line; !left.empty();) {
+    const ssize_t written = ::write(descriptor_, left.data(), left.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) refuse_metrics(path_);
+    left.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void MetricsWriter::sync() {
+  if (::fsync(descriptor_) != 0) refuse_metrics(path_);
 }
 
 }  // namespace cogwheel

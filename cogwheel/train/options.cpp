@@ -2,45 +2,47 @@
 
 #include <cmath>
 #include <numbers>
-#include <sstream>
 #include <string>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 
 namespace cogwheel {
-namespace {
-
-void expect(bool holds, const char* name, const char* expected, double value) {
-  if (holds) return;
-  std::ostringstream got;
-  got << value;
-  throw UsageError(expected_got(std::string("training.") + name, expected, got.str()));
-}
-
-}  // namespace
-
 void check(const TrainingOptions& options) {
-  const auto count = [](std::int64_t value) { return static_cast<double>(value); };
-  const auto positive = [](double value) { return value > 0 && std::isfinite(value); };
-  const auto not_negative = [](double value) { return value >= 0 && std::isfinite(value); };
-  const auto moment = [](double value) { return value >= 0 && value < 1; };
-  expect(options.steps >= 1, "steps", "at least 1", count(options.steps));
-  expect(options.batch >= 1, "batch", "at least 1", count(options.batch));
-  expect(positive(options.learning_rate), "learning_rate", "above 0", options.learning_rate);
-  expect(not_negative(options.final_learning_rate), "final_learning_rate", "at least 0", options.final_learning_rate);
-  expect(options.warm_up >= 0, "warm_up", "at least 0", count(options.warm_up));
-  expect(moment(options.beta1), "beta1", "at least 0 and below 1", options.beta1);
-  expect(moment(options.beta2), "beta2", "at least 0 and below 1", options.beta2);
-  expect(positive(options.epsilon), "epsilon", "above 0", options.epsilon);
-  expect(not_negative(options.weight_decay), "weight_decay", "at least 0", options.weight_decay);
-  expect(not_negative(options.clip), "clip", "at least 0", options.clip);
+  const auto expect = [](const char* name, auto value, const auto& range) {
+    expect_within(std::string("training.") + name, value, range);
+  };
+  constexpr Range<std::int64_t> every{0, steps_range.most};  // so many steps
+  constexpr Range<double> moment{.least = 0, .most = 1, .most_excluded = true}, not_negative{0, 1e30};
+  expect("steps", options.steps, steps_range);
+  expect("batch", options.batch, batch_range);
+  expect("learning_rate", options.learning_rate, learning_rate_range);
+  expect("final_learning_rate", options.final_learning_rate, not_negative);
+  expect("warm_up", options.warm_up, every);
+  expect("beta1", options.beta1, moment);
+  expect("beta2", options.beta2, moment);
+  expect("epsilon", options.epsilon, learning_rate_range);
+  expect("weight_decay", options.weight_decay, not_negative);
+  expect("clip", options.clip, not_negative);
   if (options.precision != "fp32" && options.precision != "bf16")
     throw UsageError(
         expected_got("training.precision", expected_names(options.precision, {"fp32", "bf16"}), options.precision));
-  expect(options.report_every >= 1, "report_every", "at least 1", count(options.report_every));
-  expect(options.evaluate_every >= 0, "evaluate_every", "at least 0", count(options.evaluate_every));
-  expect(options.checkpoint_every >= 0, "checkpoint_every", "at least 0", count(options.checkpoint_every));
+  expect("report_every", options.report_every, steps_range);
+  expect("evaluate_every", options.evaluate_every, every);
+  expect("curve_tokens", options.curve_tokens, Range<std::int64_t>{0, std::int64_t{1} << 40});
+  expect("checkpoint_every", options.checkpoint_every, every);
+}
+
+bool is_due(const TrainingOptions& options, std::int64_t every, std::int64_t step) {
+  return step == options.steps || (every > 0 && step % every == 0);
+}
+
+std::vector<std::int64_t> reported_steps(const TrainingOptions& options, std::int64_t until) {
+  std::vector<std::int64_t> steps;
+  for (std::int64_t step = 1; step <= until; ++step)
+    if (is_due(options, options.report_every, step) || is_due(options, options.evaluate_every, step))
+      steps.push_back(step);
+  return steps;
 }
 
 double learning_rate(const TrainingOptions& options, std::int64_t step) {

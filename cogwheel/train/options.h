@@ -2,6 +2,9 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "cogwheel/core/range.h"
 
 namespace cogwheel {
 
@@ -20,11 +23,22 @@ struct TrainingOptions {
   std::string precision = "fp32";       // or "bf16": of the matrix products of training steps; all else stays fp32
   std::int64_t report_every = 10;       // steps
   std::int64_t evaluate_every = 250;    // steps; 0: only after the last one
+  std::int64_t curve_tokens = 0;        // held-out tokens that evaluations see, but for the last one; 0: all
   std::int64_t checkpoint_every = 500;  // steps; 0: only after the last one
 };
 
+// What they may be. A batch of windows of the longest context and the most steps still count their tokens in 64 bits.
+inline constexpr Range<std::int64_t> steps_range{1, 100'000'000}, batch_range{1, 65'536};
+inline constexpr Range<double> learning_rate_range{.least = 0, .most = 1e30, .least_excluded = true};
+
 // Throws UsageError naming the first option that cannot be: "training.steps: expected …, got …".
 void check(const TrainingOptions& options);
+
+// The steps, counted from 1 up to `until`, after which a run reports: every report_every steps, wherever it evaluates,
+// and the last one.
+std::vector<std::int64_t> reported_steps(const TrainingOptions& options, std::int64_t until);
+// Whether something that happens every so many steps (0: never) and at the end happens after `step` of them.
+bool is_due(const TrainingOptions& options, std::int64_t every, std::int64_t step);
 
 // Of a step, counted from 0: warm-up from learning_rate/(warm_up + 1), then a half cosine down to final_learning_rate
 // at step `steps`.

@@ -11,6 +11,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/data/corpus.h"
+#include "cogwheel/data/text_record.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/models/language_model_form.h"
 #include "cogwheel/train/config_table.h"
@@ -26,7 +27,7 @@ struct Overloaded : Cases... {
 std::string text_of(const toml::node& node) {
   std::ostringstream text;
   if (const auto* string = node.as_string())
-    text << string->get();
+    text << '"' << string->get() << '"';  // or the string "2" would read as the number that was expected
   else if (const auto* integer = node.as_integer())
     text << integer->get();
   else if (const auto* number = node.as_floating_point())
@@ -111,8 +112,10 @@ void check(const RunConfig& config) {
         expected_got("data.tokenizer", expected_names(config.data.tokenizer, tokenizers), config.data.tokenizer));
   if (config.data.byte_limit < 0)
     throw UsageError(expected_got("data.byte_limit", "at least 0", std::to_string(config.data.byte_limit)));
-  if (config.name.empty() || config.name.find('/') != std::string::npos)
-    throw UsageError(expected_got("name", "a name for a folder", "\"" + config.name + "\""));
+  const bool control = std::any_of(config.name.begin(), config.name.end(),
+                                   [](unsigned char character) { return character < 0x20 || character == 0x7f; });
+  if (config.name.empty() || config.name.find('/') != std::string::npos || control)
+    throw UsageError(expected_got("name", "a name for a folder", nlohmann::json(config.name).dump()));
 }
 
 void set_option(RunConfig& config, std::string_view assignment) {
@@ -185,13 +188,17 @@ std::string to_toml(const RunConfig& config) {
   return text.str();
 }
 
-std::shared_ptr<const Dataset> load_dataset(const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer) {
+std::shared_ptr<const Dataset> load_dataset(const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer,
+                                            const std::filesystem::path& record) {
   const DataOptions& options = config.data;
   const Corpus corpus = options.text.empty()
                             ? load_python_standard_library(options.byte_limit)
                             : load_corpus({options.text.begin(), options.text.end()}, options.byte_limit);
-  if (!options.sha256.empty() && corpus.sha256 != options.sha256)
-    throw Error(expected_got("data.sha256 of " + corpus.name, options.sha256, corpus.sha256));
+  if (!options.sha256.empty() && corpus.sha256 != options.sha256) {
+    const std::string change = record.empty() ? "" : first_change(record, corpus);
+    throw Error(expected_got("data.sha256 of " + corpus.name, options.sha256,
+                             corpus.sha256 + (change.empty() ? "" : ": " + change)));
+  }
   return std::make_shared<Dataset>(
       tokenizer ? make_dataset(corpus, std::move(tokenizer), config.model.context)
                 : make_dataset(corpus, std::string_view(options.tokenizer), config.model.context));

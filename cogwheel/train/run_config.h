@@ -42,9 +42,11 @@ void set_options(RunConfig& config, const std::vector<std::string>& assignments)
 std::string to_toml(const RunConfig& config);
 
 // The text that the config names, as tokens. `tokenizer`: of an earlier run, made from the text where null.
-// Paths are relative to the working folder.
+// Paths are relative to the working folder. `record`: of the text as it was (data/text_record.h), to say what has
+// changed where it is another.
 std::shared_ptr<const Dataset> load_dataset(const RunConfig& config,
-                                            std::shared_ptr<const Tokenizer> tokenizer = nullptr);
+                                            std::shared_ptr<const Tokenizer> tokenizer = nullptr,
+                                            const std::filesystem::path& record = {});
 
 // With what the data decides filled in, and paths that hold from any folder: what a run writes down of itself.
 RunConfig completed(RunConfig config, const Dataset& data);

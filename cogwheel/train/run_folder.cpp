@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <ctime>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/train/checkpoint.h"
+#include "cogwheel/train/config_record.h"
 
 namespace cogwheel {
 namespace fs = std::filesystem;
@@ -25,23 +27,10 @@ fs::path new_run_path(std::string_view name) {
   return free;
 }
 
-void prepare_folder(const fs::path& folder, bool overwrite, const std::vector<std::string>& owned) {
-  std::error_code problem;
-  fs::create_directories(folder, problem);
-  if (problem || !fs::is_directory(folder))
-    throw Error(expected_got(folder.string(), "a folder that can be made",
-                             problem ? problem.message() : "a file of that name"));
-  const fs::directory_iterator entries(folder, problem);
-  if (problem) throw Error(expected_got(folder.string(), "a folder that can be read", problem.message()));
-  if (entries != fs::directory_iterator() && !overwrite)
-    throw UsageError(expected_got(folder.string(), "a new or empty folder (or --overwrite, or --resume)",
-                                  "one that holds " + entries->path().filename().string()));
-  // Written and dropped: tells now, not after an hour, that nothing can be written here.
-  AtomicFile{folder / "probe"};
-  for (const auto& name : owned) {
-    fs::remove_all(folder / name, problem);
-    if (problem) throw Error(expected_got((folder / name).string(), "a file that can be removed", problem.message()));
-  }
+const std::vector<std::string>& run_files() {
+  static const std::vector<std::string> names{"config.toml",   "tokenizer.json",         "text.json",
+                                              "metrics.jsonl", "checkpoint.safetensors", "inspection.json"};
+  return names;
 }
 
 void point_latest_at(const fs::path& folder) {
@@ -57,7 +46,8 @@ void point_latest_at(const fs::path& folder) {
 RunFolder RunFolder::create(const fs::path& folder, const RunConfig& config, const Tokenizer& tokenizer,
                             bool overwrite) {
   RunFolder run(folder);
-  prepare_folder(folder, overwrite, {"config.toml", "tokenizer.json", "metrics.jsonl", "checkpoint.safetensors"});
+  run.lock_ = take_folder(folder, run_kind, overwrite);
+  remove_files(folder, run_files());
   save_tokenizer(tokenizer, run.tokenizer_path());
   write_file(run.config_path(), to_toml(config));
   point_latest_at(folder);
@@ -65,6 +55,7 @@ RunFolder RunFolder::create(const fs::path& folder, const RunConfig& config, con
 }
 
 RunFolder RunFolder::open(const fs::path& folder) {
+  if (folder.empty()) throw UsageError(expected_got("run", "the folder of a run", ""));
   RunFolder run(folder);
   for (const auto& path : {run.config_path(), run.tokenizer_path(), run.checkpoint_path()}) {
     std::error_code problem;
@@ -74,11 +65,20 @@ RunFolder RunFolder::open(const fs::path& folder) {
   return run;
 }
 
+RunFolder RunFolder::resume(const fs::path& folder) {
+  RunFolder run = open(folder);
+  run.lock_ = std::make_shared<const FolderLock>(folder, run_kind);
+  remove_leftovers(folder, run_files());
+  return run;
+}
+
 TrainingStatus train_in_folder(TrainingRun& run, const RunFolder& folder, const TrainingHooks& hooks) {
-  MetricsWriter metrics(folder.metrics_path(), run.steps_done());
+  const std::int64_t step = run.steps_done();
+  expect_reports(folder.metrics_path(), step, reported_steps(run.options(), step));
+  MetricsWriter metrics(folder.metrics_path(), step);
   const auto save = [&] { run.save(folder.checkpoint_path()); };
   // From the first step on there is a good state to come back to.
-  if (run.steps_done() == 0) save();
+  if (step == 0) save();
   return run.train({.report =
                         [&](const StepReport& report) {
                           metrics.write(report);
@@ -86,6 +86,7 @@ TrainingStatus train_in_folder(TrainingRun& run, const RunFolder& folder, const 
                         },
                     .checkpoint =
                         [&] {
+                          metrics.sync();
                           save();
                           if (hooks.checkpoint) hooks.checkpoint();
                         },
@@ -93,8 +94,12 @@ TrainingStatus train_in_folder(TrainingRun& run, const RunFolder& folder, const 
 }
 
 LanguageModel load_model(const RunFolder& folder) {
-  LanguageModel model(load_config(folder.config_path()).model);
-  load_weights(model, load_safetensors(folder.checkpoint_path()), folder.checkpoint_path());
+  const RunConfig config = load_config(folder.config_path());
+  const SafeTensors checkpoint = load_checkpoint(folder.checkpoint_path());
+  if (const auto recorded = recorded_configuration(checkpoint, folder.checkpoint_path()))
+    expect_same(config, *recorded, folder.checkpoint_path().string(), "model.");
+  LanguageModel model(config.model);
+  load_weights(model, checkpoint, folder.checkpoint_path());
   return model;
 }
 

@@ -1,6 +1,7 @@
 #include "cogwheel/train/training_run.h"
 
 #include <torch/utils.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,12 +17,26 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+// The system would promise more than there is, and kill this process or another when it is used.
+void expect_memory(const LanguageModelOptions& model) {
+  constexpr double bytes_each = 4 * sizeof(float);  // weight, gradient and two moments
+  const double needed = bytes_each * static_cast<double>(parameter_count(model));
+  const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  const auto gibibytes = [](double bytes) { return std::to_string(std::llround(bytes / (1 << 30))) + " GiB"; };
+  if (there > 0 && needed > there)
+    throw Error(expected_got("memory",
+                             gibibytes(needed) + " for " + std::to_string(parameter_count(model)) + " parameters",
+                             gibibytes(there)));
+}
+
 LanguageModelOptions with_vocabulary(LanguageModelOptions model, const Dataset& data) {
   const std::int64_t vocabulary = data.tokenizer->vocabulary();
   if (model.vocabulary != 0 && model.vocabulary != vocabulary)
     throw UsageError(expected_got("model.vocabulary", std::to_string(vocabulary) + ", as the tokenizer",
                                   std::to_string(model.vocabulary)));
   model.vocabulary = vocabulary;
+  check(model);
+  expect_memory(model);
   return model;
 }
 
@@ -78,28 +93,43 @@ double TrainingRun::step() {
   return value;
 }
 
-StatisticsOfHeads TrainingRun::head_statistics() {
-  const std::int64_t context = model_->options().context;
-  const at::Tensor inputs = held_out_windows(*data_, context).inputs;
-  const std::int64_t batch = std::max<std::int64_t>(1, evaluated_at_once / context);
-  return model_->head_statistics(inputs.slice(0, 0, std::min(batch, inputs.size(0))));
-}
-
-double TrainingRun::held_out_loss() {
+double TrainingRun::mean_loss(const Windows& windows, StatisticsOfHeads* heads) {
+  const auto start = Clock::now();
   const torch::NoGradGuard no_grad;
-  const std::int64_t context = model_->options().context;
-  const Windows windows = held_out_windows(*data_, context);
-  const std::int64_t count = windows.inputs.size(0), batch = std::max<std::int64_t>(1, evaluated_at_once / context);
+  const std::int64_t count = windows.inputs.size(0);
+  const std::int64_t batch = std::max<std::int64_t>(1, evaluated_at_once / windows.inputs.size(1));
   double sum = 0;
   for (std::int64_t first = 0; first < count; first += batch) {
     const std::int64_t last = std::min(first + batch, count);
-    const at::Tensor loss = model_->loss(windows.inputs.slice(0, first, last), windows.targets.slice(0, first, last));
-    sum += loss.item<double>() * static_cast<double>(last - first);
+    const at::Tensor inputs = windows.inputs.slice(0, first, last), targets = windows.targets.slice(0, first, last);
+    Observation seen;
+    if (heads != nullptr && first == 0) {
+      seen = model_->observe(inputs, targets);
+      *heads = std::move(seen.heads);
+    } else {
+      seen.loss = model_->loss(inputs, targets);
+    }
+    sum += seen.loss.item<double>() * static_cast<double>(last - first);
   }
-  last_held_out_loss_ = sum / static_cast<double>(count);
-  expect_finite(*last_held_out_loss_, "held-out loss", steps_done_);
-  best_held_out_loss_ = std::min(*last_held_out_loss_, best_held_out_loss_.value_or(*last_held_out_loss_));
+  evaluation_seconds_ += seconds_since(start);
+  const double mean = sum / static_cast<double>(count);
+  expect_finite(mean, "held-out loss", steps_done_);
+  return mean;
+}
+
+double TrainingRun::held_out_loss() {
+  last_held_out_loss_ = mean_loss(held_out_windows(*data_, model_->options().context));
   return *last_held_out_loss_;
+}
+
+void TrainingRun::evaluate(StepReport& report) {
+  const std::int64_t context = model_->options().context;
+  const Windows windows = held_out_windows(*data_, context, options_.curve_tokens);
+  last_held_out_loss_ = report.held_out_loss = mean_loss(windows, &report.heads);
+  best_held_out_loss_ = std::min(*report.held_out_loss, best_held_out_loss_.value_or(*report.held_out_loss));
+  if (steps_done_ < options_.steps) return;
+  const Windows all = held_out_windows(*data_, context);
+  if (all.inputs.size(0) > windows.inputs.size(0)) report.final_held_out_loss = last_held_out_loss_ = mean_loss(all);
 }
 
 StepReport TrainingRun::make_report() {
@@ -120,9 +150,7 @@ StepReport TrainingRun::make_report() {
 }
 
 TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
-  const auto due = [this](std::int64_t every) {
-    return steps_done_ == options_.steps || (every > 0 && steps_done_ % every == 0);
-  };
+  const auto due = [this](std::int64_t every) { return is_due(options_, every, steps_done_); };
   try {
     while (steps_done_ < options_.steps) {
       if (hooks.stop != nullptr && hooks.stop->load()) {
@@ -130,13 +158,10 @@ TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
         return TrainingStatus::stopped;
       }
       step();
-      const bool evaluate = due(options_.evaluate_every);
-      if (evaluate || due(options_.report_every)) {
+      const bool evaluation_due = due(options_.evaluate_every);
+      if (evaluation_due || due(options_.report_every)) {
         StepReport report = make_report();
-        if (evaluate) {
-          report.held_out_loss = held_out_loss();
-          report.heads = head_statistics();
-        }
+        if (evaluation_due) evaluate(report);
         if (hooks.report) hooks.report(report);
       }
       if (hooks.checkpoint && due(options_.checkpoint_every)) hooks.checkpoint();

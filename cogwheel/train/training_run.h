@@ -16,6 +16,7 @@
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/train/adamw.h"
 #include "cogwheel/train/options.h"
+#include "cogwheel/train/run_config.h"
 
 namespace cogwheel {
 
@@ -28,8 +29,11 @@ struct StepReport {
   double train_loss = 0;    // mean since the report before
   double learning_rate = 0;
   double tokens_per_second = 0;  // since the report before
+  // Where it was evaluated, over the windows of curves (TrainingOptions::curve_tokens), and what the heads do with the
+  // first of them, up to 4,096 tokens.
   std::optional<double> held_out_loss;
-  StatisticsOfHeads heads = {};  // where held-out loss is known: over the first held-out windows
+  StatisticsOfHeads heads = {};
+  std::optional<double> final_held_out_loss = {};  // after the last step, over every window, where curves have fewer
 };
 
 enum class TrainingStatus { finished, stopped, non_finite };
@@ -59,13 +63,14 @@ class TrainingRun {
   // Over all non-overlapping windows of the held-out part, nats per token; in float32 and without dropout, whatever the
   // training does.
   double held_out_loss();
-  // What every head does with the first held-out windows, up to 4,096 tokens.
-  StatisticsOfHeads head_statistics();
+  // What decides the numbers of this run: all of a configuration but names and places.
+  RunConfig configuration() const;
 
-  // Weights, moments, step and losses in one safetensors file, replaced as a whole.
+  // Weights, moments, step and losses in one safetensors file, replaced as a whole. Throws NonFiniteLoss, and leaves
+  // the file as it was, where a weight is not finite.
   void save(const std::filesystem::path& path) const;
-  // Throws Error where the file is damaged or of another model. Returns what differs from the machine that saved it
-  // (instruction set, threads), one sentence each: from there on the bits may differ.
+  // Throws Error where the file is damaged or of another configuration. Returns what differs from the machine that
+  // saved it (instruction set, threads), one sentence each: from there on the bits may differ.
   std::vector<std::string> load(const std::filesystem::path& path);
 
   // Why `train` came back non_finite.
@@ -75,20 +80,25 @@ class TrainingRun {
   const TrainingOptions& options() const { return options_; }
   std::int64_t steps_done() const { return steps_done_; }
   std::int64_t tokens() const { return steps_done_ * options_.batch * model_->options().context; }
-  double seconds() const { return seconds_; }
+  double seconds() const { return seconds_; }                        // of training steps
+  double evaluation_seconds() const { return evaluation_seconds_; }  // of held-out losses and statistics
   double last_train_loss() const { return last_train_loss_; }
+  // After the last step, over every window.
   std::optional<double> last_held_out_loss() const { return last_held_out_loss_; }
   std::optional<double> best_held_out_loss() const { return best_held_out_loss_; }
 
  private:
   StepReport make_report();
+  void evaluate(StepReport& report);
+  // The mean over windows; in `heads`, where it is not null, what the heads do with the first of them.
+  double mean_loss(const Windows& windows, StatisticsOfHeads* heads = nullptr);
 
   std::shared_ptr<const Dataset> data_;
   TrainingOptions options_;
   LanguageModel model_;
   AdamW optimizer_;
   std::int64_t steps_done_ = 0;
-  double seconds_ = 0;
+  double seconds_ = 0, evaluation_seconds_ = 0;
   double last_train_loss_ = std::numeric_limits<double>::quiet_NaN();
   std::optional<double> last_held_out_loss_, best_held_out_loss_;
   // Since the last report; part of the checkpoint, so that the lines after a resume are those of an unbroken run.

@@ -126,6 +126,23 @@ def test_16_bit_numbers_are_timed_too(cogwheel_executable):
 @pytest.mark.parametrize(
     "words, said",
     [
+        (["attention", "--lengths", "512", "99999999999999999999"], "lengths: expected at most 16777216, got 99999999999999999999"),
+        (["decode", "--batch", "65537"], "batch: expected at most 65536, got 65537"),
+        (["decode", "--seconds", "-1"], "seconds: expected above 0, at most 86400, got -1.0"),
+        (["training", "--seconds", "nan"], "seconds: expected above 0, at most 86400, got nan"),
+        (["attention", "--heads", "many"], "argument --heads: invalid int value: 'many'"),
+    ],
+)
+def test_numbers_have_a_range(capsys, words, said):
+    with pytest.raises(SystemExit) as refused:
+        bench_command.check_numbers(main.parser().parse_args(words))
+    assert refused.value.code == 2
+    assert capsys.readouterr().err == f"cogwheel: bench: {said}\n"
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
         (["attention", "--mechanisms", "softmacks"], "got softmacks"),
         (["attention", "--mechanisms", "symmetric"], "expected names from `cogwheel list mechanisms` (operator), got symmetric"),
         (["attention", "--lengths", "0"], "lengths: expected 1 or more, got 0"),

@@ -267,6 +267,52 @@ def test_refuses_in_one_line_and_loses_nothing(compare, work, finished, words, c
     assert (work / "finished/results.json").read_bytes() == before
 
 
+def test_a_folder_inside_its_text_goes_on_and_a_run_that_fails_is_said(compare, work):
+    """One comparison for both: it is made, resumed, and resumed with a damaged checkpoint."""
+    (work / "inside").mkdir()
+    shutil.copy(work / "text.txt", work / "inside")
+    (work / "inside/picture.png").write_bytes(b"\x89PNG\0")
+    made = compare("--preset", "tiny", "--text", "inside", "--attention", "softmax,cog", "--seeds", 1, "--steps", 10,
+                   "--out", "inside/out")
+    assert made.returncode == 0, made.stderr
+    assert "left out of the text: 1 binary file (" in made.stderr
+    folder = work / "inside/out"
+    text = json.loads((folder / "text.json").read_text())
+    assert [file["path"] for file in text["files"]] == [str(work / "inside/text.txt")]
+    assert text["sha256"] == results(folder)["data"]["sha256"]
+
+    written = results(folder)
+    written["runs"] = [run for run in written["runs"] if run["mechanism"] == "softmax"]
+    (folder / "results.json").write_text(json.dumps(written))
+    checkpoint = folder / "trained/cog-seed-1/checkpoint.safetensors"
+    whole = checkpoint.read_bytes()
+    checkpoint.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    failed = compare("--resume", "inside/out")
+    assert failed.returncode == 1, failed.stderr
+    last = failed.stderr.splitlines()[-1]
+    assert last.startswith("cogwheel: comparison: expected no run that fails, got 1 of 2, as inside/out/report.html says")
+    run = results(folder)["runs"][1]
+    assert run["status"] == "failed" and run["message"].startswith("inside/out/trained/cog-seed-1/checkpoint.safetensors:")
+    assert failed.stdout.splitlines() == [results(folder)["verdict"], "inside/out/report.html"]
+
+    # The record of another size than its runs have.
+    written["configuration"]["model.width"] = written["settings"]["width"] = 64
+    (folder / "results.json").write_text(json.dumps(written))
+    refused = compare("--add", "relu", "inside/out")
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines()[-1] == (
+        "cogwheel: inside/out/trained/softmax-seed-1/config.toml: model.width: expected 64, got 32")
+
+
+def test_evaluation_is_recorded_and_early_runs_are_called_so(work, finished):
+    written = results(work / "finished")
+    assert written["data"]["curve_tokens"] <= written["data"]["evaluated_tokens"]
+    assert all(0 < run["evaluation_seconds"] < 60 for run in written["runs"])
+    baseline, settings = written["mechanisms"][0], written["settings"]
+    early = settings["steps"] * settings["batch"] * settings["context"] < baseline["parameters"]
+    assert ("early in training" in written["verdict"]) == early
+
+
 def test_overwrite_replaces_only_what_is_its_own(compare, work, finished):
     shutil.copytree(work / "finished", work / "replaced")
     (work / "replaced/notes.txt").write_text("mine")

@@ -6,6 +6,7 @@ import os
 import pathlib
 import sys
 from dataclasses import asdict
+from typing import NoReturn
 
 if __name__ == "__main__":
     from cogwheel.bench.machine import start_with_kept_pages
@@ -25,8 +26,18 @@ from cogwheel.catalogue import refresh
 MECHANISMS = ["softmax", "cog", "differential", "sigmoid", "softmax_off_by_one"]
 
 
+# What the numbers may be, by the name of their option.
+RANGES = {"batch": (1, 2**16), "heads": (1, 2**12), "group": (1, 2**10), "lengths": (1, 2**24)}
+MOST_SECONDS = 86_400
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        refuse(f"bench: {message}")
+
+
 def parser() -> argparse.ArgumentParser:
-    whole = argparse.ArgumentParser(
+    whole = Parser(
         prog="cogwheel bench",
         description="Times Cogwheel and its peers in one run, taking turns; prints ratios of least times.",
     )
@@ -75,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
     return whole
 
 
-def refuse(message: str) -> None:
+def refuse(message: str) -> NoReturn:
     print(f"cogwheel: {message}", file=sys.stderr)
     sys.exit(2)
 
@@ -112,10 +123,19 @@ def row(name: str, timing: Timing, base: Timing, **more: object) -> dict[str, ob
     }
 
 
-def check_sizes(arguments: argparse.Namespace) -> None:
-    for name, least in (("batch", arguments.batch), ("heads", arguments.heads), ("lengths", min(arguments.lengths))):
-        if least < 1:
-            refuse(f"bench: {name}: expected 1 or more, got {least}")
+def check_numbers(arguments: argparse.Namespace) -> None:
+    if not 0 < arguments.seconds <= MOST_SECONDS:  # also where it is nan
+        refuse(f"bench: seconds: expected above 0, at most {MOST_SECONDS}, got {arguments.seconds}")
+    for name, (least, most) in RANGES.items():
+        given = getattr(arguments, name, [])
+        for value in given if isinstance(given, list) else [given]:
+            if value < least:
+                refuse(f"bench: {name}: expected {least} or more, got {value}")
+            if value > most:
+                refuse(f"bench: {name}: expected at most {most}, got {value}")
+
+
+def check_heads(arguments: argparse.Namespace) -> None:
     differences = [name for name in arguments.mechanisms if attention.is_difference(name)]
     if differences and arguments.heads % 2:
         refuse(f"bench: heads: expected an even number for {differences[0]}, got {arguments.heads}")
@@ -143,7 +163,7 @@ def print_row(found: dict) -> None:
 
 def bench_attention(arguments: argparse.Namespace) -> list[dict[str, object]]:
     check_mechanisms(arguments.mechanisms, {"operator"})
-    check_sizes(arguments)
+    check_heads(arguments)
     peak = product_peak(attention.DTYPES[arguments.dtype])
     print(f"Matrix products reach {peak:.0f} GF/s in {arguments.dtype}. Ratio: of least times, over {attention.BASELINE}.")
     results = []
@@ -180,9 +200,7 @@ def bench_attention(arguments: argparse.Namespace) -> list[dict[str, object]]:
 
 def bench_decode(arguments: argparse.Namespace) -> list[dict[str, object]]:
     check_mechanisms(arguments.mechanisms, {"operator"})
-    check_sizes(arguments)
-    if arguments.group < 1:
-        refuse(f"bench: group: expected 1 or more, got {arguments.group}")
+    check_heads(arguments)
     print("One query of each query head. Ratios of least times: over reading the keys and values, and over torch.")
     results = []
     for length in arguments.lengths:
@@ -272,6 +290,7 @@ def write(path: pathlib.Path, text: str) -> None:
 def main(words: list[str] | None = None) -> None:
     """`words` as on the command line, by default those of the process. Exits with 2 where they are wrong."""
     arguments = parser().parse_args(words)
+    check_numbers(arguments)
     bring(arguments)
     if arguments.out is not None:
         check_folder(arguments.out)

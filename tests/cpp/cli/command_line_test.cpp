@@ -30,8 +30,17 @@ TEST(CommandLine, NamesTheNearest) {
 TEST(CommandLine, RefusesArgumentsThatDoNotFit) {
   expect_refused({"train"}, 2, "train: expected config, got nothing");
   expect_refused({"sample", "run", "--length", "many"}, 2,
-                 "sample: expected what `cogwheel sample --help` shows, got ");
-  expect_refused({"sample", "run", "--temperature", "-1"}, 2, "temperature: expected at least 0, got -1");
+                 "--length: expected a whole number from 0 to 1000000, got many");
+  expect_refused({"sample", "run", "--temperature", "-1"}, 2, "--temperature: expected at least 0, got -1");
+  expect_refused({"compare", "--resume", ""}, 2, "comparison: expected the folder of a comparison, got nothing");
+  expect_refused({"compare", "--text", ""}, 2, "--text: expected a file or folder, got nothing");
+  // Beyond 64 bits.
+  expect_refused({"sample", "run", "--length", "99999999999999999999"}, 2,
+                 "--length: expected at most 1000000, got 99999999999999999999");
+  expect_refused({"compare", "--seeds", "18446744073709551616"}, 2,
+                 "--seeds: expected at most 1000, got 18446744073709551616");
+  expect_refused({"compare", "--steps", "99999999999999999999"}, 2,
+                 "--steps: expected at most 100000000, got 99999999999999999999");
   expect_refused({"sample", "run"}, 1, "run: expected the folder of a run, got no config.toml in it");
   expect_refused({"resume", "nowhere"}, 1, "nowhere: expected the folder of a run, got no config.toml in it");
 }

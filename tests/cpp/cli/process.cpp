@@ -24,7 +24,7 @@ void redirect(const std::filesystem::path& path, int descriptor) {
 
 }  // namespace
 
-Process::Process(const std::vector<std::string>& arguments, const std::filesystem::path& folder)
+Process::Process(const std::vector<std::string>& arguments, const std::filesystem::path& folder, rlim_t most_bytes)
     : output_(folder / ".output"), errors_(folder / ".errors") {
   std::vector<std::string> words = {COGWHEEL_EXECUTABLE};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -35,6 +35,8 @@ Process::Process(const std::vector<std::string>& arguments, const std::filesyste
   if (child_ != 0) return;
   redirect(output_, STDOUT_FILENO);
   redirect(errors_, STDERR_FILENO);
+  const rlimit limit{most_bytes, most_bytes};
+  ::setrlimit(RLIMIT_FSIZE, &limit);
   ::setenv("OMP_NUM_THREADS", "1", 1);
   if (::chdir(folder.c_str()) == 0) ::execv(pointers[0], pointers.data());
   ::_exit(127);

@@ -1,5 +1,6 @@
 // The executable, run as a person runs it.
 #pragma once
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <filesystem>
@@ -15,8 +16,9 @@ struct Outcome {
 
 class Process {
  public:
-  // Starts `cogwheel <arguments>` in a folder, on one thread.
-  Process(const std::vector<std::string>& arguments, const std::filesystem::path& folder);
+  // Starts `cogwheel <arguments>` in a folder, on one thread. No file may grow beyond `most_bytes`.
+  Process(const std::vector<std::string>& arguments, const std::filesystem::path& folder,
+          rlim_t most_bytes = RLIM_INFINITY);
   void interrupt() const;
   Outcome wait();
 

@@ -97,6 +97,10 @@ TEST_F(TrainCommand, StopsAtCtrlCAndResumes) {
   Process process({"train", "config.toml", "--set", "training.steps=100000", "--out", "run"}, folder.path());
   for (int wait = 0; wait < 1000 && read("run/metrics.jsonl").empty(); ++wait)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const TemporaryFolder elsewhere;
+  const std::string path = (folder.path() / "run").string();
+  EXPECT_EQ(cogwheel({"resume", path}, elsewhere.path()).errors,
+            "cogwheel: " + path + ": expected a run at rest, got one that another process is at work on\n");
   process.interrupt();
   const Outcome stopped = process.wait();
   EXPECT_EQ(stopped.exit_code, 130) << stopped.errors;
@@ -110,6 +114,12 @@ TEST_F(TrainCommand, StopsAtCtrlCAndResumes) {
   EXPECT_EQ(resumed.wait().exit_code, 130);
   EXPECT_GT(read("run/metrics.jsonl").size(), before.size());
   EXPECT_TRUE(read("run/metrics.jsonl").starts_with(before));
+
+  // Another length is another run.
+  std::string config = read("run/config.toml");
+  config.replace(config.find("steps = 100000"), 14, "steps = 200000");
+  folder.write("run/config.toml", config);
+  expect_refused({"resume", "run"}, 1, "run/checkpoint.safetensors: training.steps: expected 200000, got 100000");
 }
 
 TEST_F(TrainCommand, RefusesTextThatIsNone) {
@@ -143,6 +153,36 @@ TEST_F(TrainCommand, KeepsWhatIsThere) {
   expect_refused({"train", "config.toml", "--out", "text.txt"}, 1, "text.txt: expected a folder that can be made");
   expect_refused({"train", "config.toml", "--out", "/proc/run"}, 1, "/proc/run: expected a folder that can be made");
   EXPECT_EQ(run({"train", "config.toml", "--out", "run", "--overwrite"}).exit_code, 0);
+}
+
+TEST_F(TrainCommand, OverwritesOnlyWhatItWrote) {
+  const std::string config = read("config.toml");
+  expect_refused({"train", "config.toml", "--out", ".", "--overwrite"}, 2,
+                 ".: expected a run to overwrite, got one that");
+  EXPECT_EQ(read("config.toml"), config);
+}
+
+TEST_F(TrainCommand, KeepsItsOwnFilesOutOfItsText) {
+  folder.write("corpus/text.txt", read("text.txt"));
+  folder.write("corpus/picture.png", std::string(10, '\0'));
+  const Outcome trained =
+      run({"train", "config.toml", "--text", "corpus", "--out", "corpus/run", "--set", "training.steps=10"});
+  EXPECT_EQ(trained.exit_code, 0) << trained.errors;
+  EXPECT_NE(trained.errors.find("left out of the text: 1 binary file (corpus/picture.png)\n"), std::string::npos)
+      << trained.errors;
+  EXPECT_NE(read("corpus/run/text.json").find("corpus/text.txt"), std::string::npos);
+  EXPECT_EQ(run({"resume", "corpus/run"}).exit_code, 0);
+  folder.write("corpus/text.txt", read("text.txt") + "more");
+  expect_refused({"resume", "corpus/run"}, 1, "corpus/text.txt has changed");
+}
+
+TEST_F(TrainCommand, SaysThatAFileMayNotGrow) {
+  const Outcome outcome = Process({"train", "config.toml", "--out", "run"}, folder.path(), 1 << 16).wait();
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("cogwheel: run/checkpoint.safetensors: expected a file that can be written, got File "
+                                "too large\n"),
+            std::string::npos)
+      << outcome.errors;
 }
 
 TEST_F(TrainCommand, SaysThatTheLossWasLost) {

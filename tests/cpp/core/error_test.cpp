@@ -8,6 +8,13 @@ namespace {
 TEST(Error, HasOneFormOfMessage) {
   EXPECT_EQ(expected_got("attention: key head_dim", "64 (as query)", "80"),
             "attention: key head_dim: expected 64 (as query), got 80");
+  EXPECT_EQ(expected_got("--baseline", "softmax", ""), "--baseline: expected softmax, got nothing");
+}
+
+TEST(Error, MessagesKeepToOneLine) {
+  EXPECT_EQ(one_line("a tensor\nof another shape\x1b[31m\r\n"), "a tensor of another shape?[31m");
+  EXPECT_EQ(one_line("Größe 3 × 4"), "Größe 3 × 4");
+  EXPECT_EQ(one_line("\n"), "");
 }
 
 TEST(Error, WrongUsageExitsWithTwoAndRefusalsWithOne) {

@@ -20,5 +20,15 @@ TEST(Sha256, PadsAnyLength) {
   EXPECT_EQ(sha256(std::string(64, 'a')), "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
 }
 
+TEST(Sha256, TakesItsBytesInPieces) {
+  const std::string text(300, 'a');
+  for (const std::size_t piece : {1, 7, 63, 64, 65, 299}) {
+    Sha256 hash;
+    for (std::size_t start = 0; start < text.size(); start += piece)
+      hash.add(std::string_view(text).substr(start, piece));
+    EXPECT_EQ(hash.digits(), sha256(text)) << piece;
+  }
+}
+
 }  // namespace
 }  // namespace cogwheel

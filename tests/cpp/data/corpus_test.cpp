@@ -4,6 +4,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/sha256.h"
+#include "cogwheel/data/text_record.h"
 #include "core/temporary_folder.h"
 
 namespace cogwheel {
@@ -34,6 +35,56 @@ TEST(Corpus, ReadsAFolderInSortedOrder) {
   EXPECT_EQ(corpus.files[1].path, folder.path() / "b.txt");
   EXPECT_EQ(corpus.files[1].offset, 6);
   EXPECT_EQ(corpus.files[1].bytes, 7);
+}
+
+TEST(Corpus, LeavesOutWhatIsNoTextOfTheUser) {
+  const TemporaryFolder folder;
+  folder.write("a.txt", "text");
+  const auto picture = folder.write("picture.png", std::string("\x89PNG\0", 5));
+  folder.write("late.bin", std::string(100'000, 'x') + std::string(1, '\0'));
+  folder.write("runs/one/report.html", "its own");
+  folder.write("runs/one/.cogwheel", "comparison\n");
+  folder.write("runs/one/trained/x/config.toml", "its own");
+  std::filesystem::create_directory_symlink("one", folder.path() / "runs/latest");
+  const Corpus corpus = load_corpus({folder.path()});
+  EXPECT_EQ(corpus.text, "text");
+  ASSERT_EQ(corpus.files.size(), 1u);
+  EXPECT_EQ(corpus.files[0].sha256, sha256("text"));
+  ASSERT_EQ(corpus.left_out.size(), 3u);
+  EXPECT_EQ(corpus.left_out[0].path, folder.path() / "late.bin");
+  EXPECT_EQ(corpus.left_out[0].what, "binary file");
+  EXPECT_EQ(corpus.left_out[1].path, picture);
+  EXPECT_EQ(corpus.left_out[2].path, folder.path() / "runs/one");
+  EXPECT_EQ(corpus.left_out[2].what, "comparison");
+  EXPECT_EQ(load_corpus({picture}).text.size(), 5u);  // named itself, it is taken
+  expect_refused({folder.path() / "runs/one"}, "expected a folder with text, got the folder of a comparison");
+  std::filesystem::remove(folder.path() / "a.txt");
+  expect_refused({folder.path()}, "expected text, got nothing but what is left out");
+}
+
+TEST(TextRecord, SaysWhatHasChanged) {
+  const TemporaryFolder folder;
+  folder.write("b.txt", "second ");
+  const auto first = folder.write("a.txt", "first ");
+  folder.write("c.bin", std::string(1, '\0'));
+  Dataset data;
+  const Corpus corpus = load_corpus({folder.path()});
+  data.files = corpus.files;
+  data.left_out = corpus.left_out;
+  EXPECT_EQ(left_out_text(data), "1 binary file (" + (folder.path() / "c.bin").string() + ")");
+  const auto record = folder.write(".record", text_record(data));
+  const auto change = [&] { return first_change(record, load_corpus({folder.path()})); };
+  EXPECT_EQ(change(), "");
+  folder.write("b.txt", "other ");
+  EXPECT_EQ(change(), (folder.path() / "b.txt").string() + " has changed");
+  folder.write("aa.txt", "more");
+  EXPECT_EQ(change(), (folder.path() / "aa.txt").string() + " is new");
+  std::filesystem::remove(folder.path() / "aa.txt");
+  folder.write("b.txt", "second ");
+  std::filesystem::remove(first);
+  EXPECT_EQ(change(), first.string() + " is gone");
+  EXPECT_EQ(first_change(folder.path() / "missing", corpus), "");
+  EXPECT_EQ(first_change(folder.write(".record", "{\"files\": 3}"), corpus), "");
 }
 
 TEST(Corpus, TakesFilesAsGiven) {

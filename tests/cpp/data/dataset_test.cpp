@@ -97,5 +97,20 @@ TEST(HeldOutWindows, AreAllThatDoNotOverlap) {
   EXPECT_TRUE(windows.targets.flatten().equal(at::arange(1, 33)));
 }
 
+TEST(Dataset, SpreadsSomeOfTheHeldOutWindowsEvenly) {
+  Dataset data;
+  for (Token token = 0; token < 101; ++token) data.held_out.push_back(token);  // 10 windows of 10
+  const auto starts = [&](std::int64_t tokens) {
+    const at::Tensor first = held_out_windows(data, 10, tokens).inputs.select(1, 0).contiguous();
+    return std::vector<std::int64_t>(first.const_data_ptr<std::int64_t>(),
+                                     first.const_data_ptr<std::int64_t>() + first.numel());
+  };
+  EXPECT_EQ(starts(0).size(), 10u);
+  EXPECT_EQ(starts(30), (std::vector<std::int64_t>{0, 30, 60}));
+  EXPECT_EQ(starts(39), starts(30));
+  EXPECT_EQ(starts(5), std::vector<std::int64_t>{0});
+  EXPECT_EQ(starts(1000), starts(0));
+}
+
 }  // namespace
 }  // namespace cogwheel

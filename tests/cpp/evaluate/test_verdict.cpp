@@ -48,6 +48,24 @@ TEST(Verdict, NamesTheBetterTheWorseAndTheOpen) {
             "character; symmetric does worse, by 0.016, and differential cannot be told apart from softmax.");
 }
 
+TEST(Verdict, SaysThatARunIsShort) {
+  Comparison comparison = comparison_of({softmax, cog});
+  comparison.settings.batch = 12;
+  comparison.settings.context = 64;
+  comparison.mechanisms.front().steps = 300;
+  comparison.mechanisms.front().parameters = 800'000;
+  EXPECT_EQ(
+      verdict(comparison),
+      "On this text and budget, early in training, Cog predicts unseen text better than softmax in every seed, by "
+      "0.020 nats per character.");
+  comparison.mechanisms.front().steps = 1100;  // 844,800 tokens
+  EXPECT_EQ(verdict(comparison).find("early"), std::string::npos);
+  Comparison alone = comparison_of({{"softmax", {1.43}}});
+  alone.mechanisms.front().parameters = 1;
+  EXPECT_TRUE(verdict(alone).starts_with("Softmax, early in training, came to a held-out loss of 1.430"))
+      << verdict(alone);
+}
+
 TEST(Verdict, KeepsTheCapitalsOfNames) {
   Comparison comparison;
   for (const auto& [title, expected] : std::map<std::string, std::string>{{"Cog", "Cog"},

@@ -20,7 +20,8 @@ inline Comparison example_comparison() {
                      .vocabulary = 30,
                      .train_tokens = 4500,
                      .held_out_tokens = 500,
-                     .evaluated_tokens = 500};
+                     .evaluated_tokens = 500,
+                     .curve_tokens = 256};
   comparison.settings = {.preset = "tiny",
                          .layers = 2,
                          .heads = 2,

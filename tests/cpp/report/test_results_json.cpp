@@ -58,5 +58,67 @@ TEST(ResultsJson, RefusesWhatItCannotRead) {
   }
 }
 
+// What was read is relied on everywhere after.
+TEST(ResultsJson, RefusesWhatCannotBe) {
+  using Json = nlohmann::ordered_json;
+  const Json good = Json::parse(results_to_json(example_comparison()));
+  const auto refusal = [&](const std::string& pointer, const Json& value) {
+    Json changed = good;
+    changed[Json::json_pointer(pointer)] = value;
+    try {
+      parse_results(changed.dump(), "r");
+      return std::string("accepted");
+    } catch (const Error& error) {
+      EXPECT_EQ(one_line(error.what()), error.what());
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(refusal("/mechanisms", Json::array()), "r: mechanisms: expected one at least, got none");
+  EXPECT_EQ(refusal("/settings/seeds", Json::array()), "r: settings.seeds: expected one at least, got none");
+  EXPECT_EQ(refusal("/settings/seeds", {1, 1}), "r: settings.seeds: expected each once, got one twice");
+  EXPECT_EQ(refusal("/settings/seeds", 3), "r: seeds: expected an array, got 3");
+  EXPECT_EQ(refusal("/settings/seeds/0", 1.5), "r: seeds: expected a whole number, got 1.5");
+  EXPECT_EQ(refusal("/settings/width", 0), "r: settings.width: expected a number from 1 to 1000000000, got 0");
+  EXPECT_EQ(refusal("/settings/width", 18446744073709551615u),
+            "r: width: expected a whole number, got 18446744073709551615");
+  EXPECT_EQ(refusal("/settings/learning_rate", -1),
+            "r: settings.learning_rate: expected a number from above 0 to 1e+300, got -1");
+  EXPECT_EQ(refusal("/mechanisms/0/title", ""),
+            "r: mechanisms: expected a name and a title for each, got none for one");
+  EXPECT_EQ(refusal("/mechanisms/1/name", "softmax"), "r: mechanisms: expected each once, got softmax twice");
+  EXPECT_EQ(refusal("/baseline", "kog"), "r: baseline: expected cog (the nearest of 3 names), got kog");
+  EXPECT_EQ(refusal("/match", "luck"), "r: match: expected one of parameters, time, tokens, got luck");
+  EXPECT_EQ(refusal("/runs/0/mechanism", "kog"), "r: runs: expected those of its mechanisms and seeds, got kog seed 1");
+  EXPECT_EQ(refusal("/runs/1", good["/runs/0"_json_pointer]), "r: runs: softmax seed 1: expected one, got two");
+  EXPECT_EQ(refusal("/runs/0/curve/1/step", 5),
+            "r: runs: softmax seed 1: curve: expected steps that rise, got 5 after 20");
+  EXPECT_EQ(refusal("/runs/0/status", "fine"),
+            "r: run status: expected done, diverged, interrupted or failed, got fine");
+  EXPECT_EQ(refusal("/data/evaluated_tokens", 501),
+            "r: data.evaluated_tokens: expected a number from 1 to 500, got 501");
+  EXPECT_EQ(refusal("/tuning/0/mechanism", "kog"), "r: tuning: expected trials of its mechanisms, got kog");
+  // Every value in turn by one of another type: one line or nothing, never a crash.
+  const Json flat = good.flatten();
+  for (const auto& [pointer, value] : flat.items())
+    for (const Json& other : {Json(), Json(-1), Json("x"), Json::array(), Json::object(), Json(1e300)})
+      refusal(pointer, other);
+}
+
+TEST(ResultsJson, MakesTheSummaryAgain) {
+  auto json = nlohmann::ordered_json::parse(results_to_json(example_comparison()));
+  json["summary"][1]["p_adjusted"] = 1e-9;
+  json["summary"][1]["difference"] = nullptr;
+  EXPECT_EQ(*parse_results(json.dump()).row("cog")->p_adjusted, *example_comparison().row("cog")->p_adjusted);
+}
+
+TEST(ResultsJson, OpensThoseFromBeforeCurvesHadFewerWindows) {
+  auto json = nlohmann::ordered_json::parse(results_to_json(example_comparison()));
+  json["data"].erase("curve_tokens");
+  for (auto& run : json["runs"]) run.erase("evaluation_seconds");
+  const Comparison read = parse_results(json.dump());
+  EXPECT_EQ(read.data.curve_tokens, 500);
+  EXPECT_EQ(read.configuration, "");
+}
+
 }  // namespace
 }  // namespace cogwheel

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 #include <torch/utils.h>
 
+#include <limits>
+#include <nlohmann/json.hpp>
+
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
 #include "core/temporary_folder.h"
@@ -65,6 +68,31 @@ TEST(SafeTensors, RefusesADamagedFile) {
   refused(replaced("[4]", "\"\""));
   refused(replaced("F32", "F31"));
   refused(replaced("{", "["));
+  refused(replaced("[4]", "[4.0]"));
+  refused(replaced("[4]", "[-4]"));
+  refused(replaced("[0,16]", "[-16,0]"));
+}
+
+TEST(SafeTensors, RefusesTensorsThatOverlapOrLeaveGaps) {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const std::string& offsets_of_y) {
+    const std::string header = R"({"x":{"data_offsets":[0,8],"dtype":"F32","shape":[2]},)"
+                               R"("y":{"data_offsets":)" +
+                               offsets_of_y + R"(,"dtype":"F32","shape":[2]}})";
+    std::string contents(8, '\0');
+    contents[0] = static_cast<char>(header.size());
+    try {
+      load_safetensors(folder.write("file", contents + header + std::string(16, '\0')));
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      return message.substr(message.find(", got ") + 6);
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(refusal("[8,16]"), "accepted");
+  EXPECT_EQ(refusal("[4,12]"), "\"y\" at byte 4 of the numbers instead of 8");
+  EXPECT_EQ(refusal("[0,8]"), "\"y\" at byte 0 of the numbers instead of 8");
+  EXPECT_EQ(refusal("[9,17]"), "an impossible offsets [9,17] in \"y\"");
 }
 
 TEST(Checkpoint, GoesOnBitForBit) {
@@ -123,6 +151,115 @@ TEST(Checkpoint, LeavesTheRunAloneWhereItIsRefused) {
   EXPECT_EQ(same.steps_done(), 0);
   TrainingRun fresh = tiny_run();
   EXPECT_TRUE(same_weights(same, fresh));
+}
+
+std::string refusal(TrainingRun& run, const std::filesystem::path& path) {
+  try {
+    run.load(path);
+    return "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), 1);
+    return std::string(error.what()).substr(path.string().size());
+  }
+}
+
+TEST(Checkpoint, SaysWhichConfigurationItIsOf) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "checkpoint";
+  tiny_run().save(path);
+  TrainingOptions longer = tiny_training();
+  longer.steps = 500;
+  TrainingRun other(tiny_model(), longer, tiny_data());
+  EXPECT_EQ(refusal(other, path), ": training.steps: expected 500, got 24");
+  LanguageModelOptions wide = tiny_model();
+  wide.width = 64;
+  TrainingRun wider(wide, tiny_training(), tiny_data());
+  EXPECT_EQ(refusal(wider, path), ": model.width: expected 64, got 32");
+  auto data = std::make_shared<Dataset>(*tiny_data());
+  data->sha256 = "of another text";
+  TrainingRun elsewhere(tiny_model(), tiny_training(), data);
+  EXPECT_EQ(refusal(elsewhere, path),
+            ": data.sha256: expected \"of another text\", got \"" + tiny_data()->sha256 + "\"");
+}
+
+TEST(Checkpoint, NoticesEveryBitThatChanged) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "checkpoint";
+  TrainingRun run = tiny_run();
+  run.save(path);
+  const std::string whole = read_file(path);
+  EXPECT_EQ(refusal(run, path), "accepted");
+  for (std::size_t place = 8; place < whole.size(); place += whole.size() / 23) {
+    std::string flipped = whole;
+    flipped[place] = static_cast<char>(flipped[place] ^ 1);
+    EXPECT_NE(refusal(run, folder.write("checkpoint", flipped)), "accepted") << place;
+    EXPECT_THROW(load_checkpoint(path), Error) << place;
+  }
+}
+
+// What the hash cannot tell: numbers that were written so.
+TEST(Checkpoint, RefusesNumbersThatNoRunSaves) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "checkpoint";
+  TrainingRun run = tiny_run();
+  run.save(path);
+  const SafeTensors whole = load_safetensors(path);
+  const auto with = [&](const char* key, const nlohmann::json& value) {
+    SafeTensors changed = whole;
+    auto state = nlohmann::json::parse(whole.metadata.at("state"));
+    state[key] = value;
+    changed.metadata["state"] = state.dump();
+    changed.metadata["sha256"] = sha256(changed);
+    save_safetensors(changed, path);
+    return refusal(run, path);
+  };
+  EXPECT_EQ(with("step", 3), "accepted");
+  EXPECT_EQ(with("step", -5), ": step: expected 0 to 24, got -5");
+  EXPECT_EQ(with("step", 25), ": step: expected 0 to 24, got 25");
+  EXPECT_EQ(with("step", 1e300), ": step: expected a whole number, got 1e+300");
+  EXPECT_EQ(with("seconds", -1), ": seconds: expected 0 to 1.7976931348623157e+308, got -1");
+  EXPECT_EQ(with("machine", 3), ": expected a checkpoint of a training run, got a file without its state");
+
+  SafeTensors changed = whole;
+  changed.tensors["model.final_norm.weight"] = at::full({32}, std::numeric_limits<float>::quiet_NaN());
+  changed.metadata.erase("sha256");
+  save_safetensors(changed, path);
+  EXPECT_EQ(refusal(run, path), ": expected finite numbers, got NaN or infinity in model.final_norm.weight");
+  changed.tensors["model.final_norm.weight"] = at::ones({32}, at::kDouble);
+  save_safetensors(changed, path);
+  EXPECT_EQ(refusal(run, path), ": expected model.final_norm.weight of type Float, got Double");
+  changed.tensors["model.final_norm.weight"] = at::ones({32});
+  changed.tensors["model.other"] = at::ones({32});
+  save_safetensors(changed, path);
+  EXPECT_EQ(refusal(run, path), ": expected the tensors of its configuration, got another, model.other");
+}
+
+TEST(Checkpoint, OpensThoseFromBeforeTheHash) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "checkpoint";
+  TrainingRun run = tiny_run("cog"), resumed = tiny_run("cog"), other = tiny_run();
+  run.step();
+  run.save(path);
+  SafeTensors old = load_safetensors(path);
+  auto state = nlohmann::json::parse(old.metadata.at("state"));
+  state.update({{"seed", 5}, {"mechanism", "cog"}});
+  old.metadata = {{"format", "cogwheel checkpoint 1"}, {"state", state.dump()}};
+  save_safetensors(old, path);
+  EXPECT_EQ(refusal(resumed, path), "accepted");
+  EXPECT_TRUE(same_weights(run, resumed));
+  EXPECT_EQ(refusal(other, path), ": model.mechanism: expected \"softmax\", got \"cog\"");
+}
+
+TEST(Checkpoint, IsNotReplacedByWeightsThatAreLost) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "checkpoint";
+  TrainingRun run = tiny_run();
+  run.save(path);
+  const std::string good = read_file(path);
+  const torch::NoGradGuard no_grad;
+  run.model()->named_parameters()["final_norm.weight"].fill_(std::numeric_limits<float>::infinity());
+  EXPECT_THROW(run.save(path), NonFiniteLoss);
+  EXPECT_EQ(read_file(path), good);
 }
 
 TEST(Checkpoint, WarnsOnAnotherMachine) {

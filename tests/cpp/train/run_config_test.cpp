@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/data/text_record.h"
+#include "cogwheel/train/config_record.h"
 #include "cogwheel/train/config_table.h"
 #include "core/temporary_folder.h"
 
@@ -84,11 +88,13 @@ TEST(RunConfig, NamesTheNearestKeys) {
 
 TEST(RunConfig, NamesTheTypeThatItExpected) {
   expect_usage_error([] { parse_config("[training]\nsteps = \"many\""); },
-                     "training.steps: expected a whole number, got many");
+                     "training.steps: expected a whole number, got \"many\"");
+  expect_usage_error([] { parse_config("[training]\nsteps = \"2\""); }, "expected a whole number, got \"2\"");
   expect_usage_error([] { parse_config("[training]\nsteps = 1.5"); }, "expected a whole number, got 1.5");
   expect_usage_error([] { parse_config("[model]\nbias = 1"); }, "model.bias: expected true or false, got 1");
   expect_usage_error([] { parse_config("name = 3"); }, "name: expected a string, got 3");
-  expect_usage_error([] { parse_config("[data]\ntext = \"a\""); }, "data.text: expected an array of strings, got a");
+  expect_usage_error([] { parse_config("[data]\ntext = \"a\""); },
+                     "data.text: expected an array of strings, got \"a\"");
   expect_usage_error([] { parse_config("[training]\nseed = -1"); }, "expected a whole number of at least 0, got -1");
   expect_usage_error([] { parse_config("[training\nseed = 1", "my.toml"); }, "my.toml: expected TOML, got");
 }
@@ -116,6 +122,46 @@ TEST(RunConfig, ChecksEachValue) {
   expect_usage_error([] { parse_config("[training]\nsteps = 0"); }, "training.steps: expected at least 1, got 0");
   expect_usage_error([] { parse_config("[data]\ntokenizer = \"word\""); }, "data.tokenizer: expected");
   expect_usage_error([] { parse_config("name = \"a/b\""); }, "name: expected a name for a folder");
+  expect_usage_error([] { parse_config("name = \"a\\nb\""); }, "name: expected a name for a folder, got \"a\\nb\"");
+}
+
+TEST(RunConfig, LimitsHaveAnUpperEnd) {
+  expect_usage_error([] { parse_config("[training]\nsteps = 9999999999999"); },
+                     "training.steps: expected at most 100000000, got 9999999999999");
+  expect_usage_error([] { parse_config("[training]\nsteps = 99999999999999999999"); }, "expected TOML, got");
+  expect_usage_error([] { parse_config("[training]\nbatch = 9999999999999"); }, "training.batch: expected at most");
+  expect_usage_error([] { parse_config("[model]\nlayers = 9999999999999"); }, "model.layers: expected at most 10000");
+  expect_usage_error([] { parse_config("[model]\ncontext = 9999999999999"); }, "model.context: expected at most");
+  expect_usage_error([] { parse_config("[model]\nlayers = 2\nfirst_softmax_layers = 9"); },
+                     "model.first_softmax_layers: expected at most 2, got 9");
+  expect_usage_error([] { parse_config("[model]\nlayers = 2\nfirst_softmax_layers = 1\nlast_softmax_layers = 2"); },
+                     "model.last_softmax_layers: expected at most 1, got 2");
+}
+
+TEST(RunConfig, ComesBackFromItsRecord) {
+  RunConfig config;
+  config.data.text = {"a \"b\".txt"};
+  config.model.width = 96;
+  config.training.learning_rate = 1.0 / 3;
+  const auto record = to_json(config);
+  EXPECT_EQ(to_toml(config_from_json(record, "record")), to_toml(config));
+  RunConfig other = config;
+  other.name = "another";
+  other.data.text = {"elsewhere.txt"};
+  EXPECT_FALSE(first_difference(record, to_json(other)));  // names and places decide nothing
+  other.training.learning_rate = 0.25;
+  other.training.clip = 2;
+  EXPECT_EQ(first_difference(record, to_json(other))->key, "training.learning_rate");
+  EXPECT_EQ(first_difference(record, to_json(other))->got, "0.25");
+  auto shorter = record;
+  shorter.erase("model.width");  // an older record: its default, 128
+  EXPECT_EQ(first_difference(record, shorter)->key, "model.width");
+  auto longer = record;
+  longer["model.depth"] = 3;
+  EXPECT_EQ(first_difference(record, longer)->key, "model.depth");
+  EXPECT_THROW(config_from_json(longer, "record"), Error);
+  EXPECT_THROW(config_from_json({{"a = 1\nmodel.width", 3}}, "record"), Error);
+  EXPECT_THROW(config_from_json("text", "record"), Error);
 }
 
 TEST(RunConfig, AFormSetsWhatNothingElseSays) {
@@ -177,8 +223,14 @@ TEST(RunConfig, RefusesOtherText) {
   EXPECT_EQ(config.model.vocabulary, 2);
   EXPECT_EQ(config.data.sha256, data->sha256);
   EXPECT_NO_THROW(load_dataset(config, data->tokenizer));
+  const auto record = folder.write("text.json", text_record(*data));
   folder.write("text", std::string(4000, 'a'));
-  EXPECT_THROW(load_dataset(config, data->tokenizer), Error);
+  try {
+    load_dataset(config, data->tokenizer, record);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).ends_with("/text has changed")) << error.what();
+  }
 }
 
 }  // namespace

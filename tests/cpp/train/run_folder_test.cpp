@@ -121,5 +121,74 @@ TEST(RunFolder, ResumesAsIfNothingHadHappened) {
   }
 }
 
+TEST(RunFolder, IsOfOneProcessAtATime) {
+  const TemporaryFolder temporary;
+  const auto path = temporary.path() / "run";
+  {
+    const RunFolder folder = make(path);
+    TrainingRun run = tiny_run();
+    train_in_folder(run, folder);
+    EXPECT_THROW(make(path, true), Error);
+    EXPECT_THROW(RunFolder::resume(path), Error);
+    EXPECT_NO_THROW(load_model(RunFolder::open(path)));  // who only reads takes no lock
+  }
+  temporary.write("run/.checkpoint.safetensors.123.part", "half of it");
+  RunFolder::resume(path);
+  EXPECT_FALSE(std::filesystem::exists(path / ".checkpoint.safetensors.123.part"));
+}
+
+TEST(RunFolder, GivesNoModelOfAnotherConfiguration) {
+  const TemporaryFolder temporary;
+  const RunFolder folder = make(temporary.path() / "run");
+  tiny_run().save(folder.checkpoint_path());
+  EXPECT_NO_THROW(load_model(folder));
+  RunConfig config = tiny_config();
+  config.training.steps = 7;  // of no matter for a model
+  write_file(folder.config_path(), to_toml(config));
+  EXPECT_NO_THROW(load_model(folder));
+  config.model.mechanism = "cog";  // the same shapes
+  write_file(folder.config_path(), to_toml(config));
+  try {
+    load_model(folder);
+    ADD_FAILURE() << "loaded";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(), folder.checkpoint_path().string() + ": model.mechanism: expected \"cog\", got \"softmax\"");
+  }
+}
+
+TEST(RunFolder, RefusesACurveWithAGap) {
+  const TemporaryFolder temporary;
+  const RunFolder folder = make(temporary.path() / "run");
+  TrainingRun run = tiny_run();
+  std::atomic<bool> stop = false;
+  train_in_folder(
+      run, folder,
+      {.report = [&](const StepReport& report) { stop = report.step == 16; }, .checkpoint = {}, .stop = &stop});
+  const std::string lines = read_file(folder.metrics_path());
+  const auto refusal = [&](const std::string& contents) {
+    write_file(folder.metrics_path(), contents);
+    TrainingRun resumed = tiny_run();
+    resumed.load(folder.checkpoint_path());
+    try {
+      train_in_folder(resumed, folder);
+    } catch (const Error& error) {
+      EXPECT_EQ(read_file(folder.metrics_path()), contents);
+      return std::string(error.what()).substr(folder.metrics_path().string().size());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(refusal(lines.substr(0, lines.size() / 2)),
+            ": expected a report of step 10 before the checkpoint of step 16, got none");
+  EXPECT_EQ(refusal(lines.substr(lines.find('\n') + 1)),
+            ": expected a report of step 5 before the checkpoint of step 16, got a report of step 8");
+  EXPECT_EQ(refusal(lines + lines),
+            ": expected no further report before the checkpoint of step 16, got a report of step 5");
+  EXPECT_EQ(refusal(lines), "accepted");
+  std::filesystem::remove(folder.metrics_path());
+  TrainingRun gone = tiny_run();
+  gone.load(folder.checkpoint_path());
+  EXPECT_THROW(train_in_folder(gone, folder), Error);
+}
+
 }  // namespace
 }  // namespace cogwheel

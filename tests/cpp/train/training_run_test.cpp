@@ -122,6 +122,26 @@ TEST(TrainingRun, ReportsWhenDue) {
   EXPECT_LE(run.best_held_out_loss().value(), run.last_held_out_loss().value());
 }
 
+TEST(TrainingRun, CurvesMayHaveFewerWindowsAndChangeNothingElse) {
+  TrainingOptions options = tiny_training();
+  options.curve_tokens = 64;
+  TrainingRun run(tiny_model(), options, tiny_data()), whole = tiny_run();
+  const auto reports = reports_of(run), whole_reports = reports_of(whole);
+  EXPECT_TRUE(same_weights(run, whole));
+  EXPECT_EQ(run.last_held_out_loss(), whole.last_held_out_loss());
+  EXPECT_EQ(run.last_held_out_loss(), run.held_out_loss());
+  EXPECT_EQ(reports.back().final_held_out_loss, run.last_held_out_loss());
+  EXPECT_FALSE(whole_reports.back().final_held_out_loss);
+  EXPECT_EQ(whole_reports.back().held_out_loss, whole.last_held_out_loss());
+  // The four windows of the curve, by hand.
+  const Windows windows = held_out_windows(*tiny_data(), 16, 64);
+  ASSERT_EQ(windows.inputs.size(0), 4);
+  const torch::NoGradGuard no_grad;
+  EXPECT_EQ(reports.back().held_out_loss, run.model()->loss(windows.inputs, windows.targets).item<double>());
+  EXPECT_EQ(reports.back().heads, run.model()->head_statistics(windows.inputs));
+  EXPECT_GT(run.evaluation_seconds(), 0);
+}
+
 TEST(TrainingRun, ReportsTheMeanSinceTheReportBefore) {
   TrainingRun run = tiny_run(), by_hand = tiny_run();
   const StepReport first = reports_of(run).front();
@@ -171,6 +191,20 @@ TEST(TrainingRun, TakesTheVocabularyFromTheData) {
   LanguageModelOptions model = tiny_model();
   model.vocabulary = 7;
   EXPECT_THROW(TrainingRun(model, tiny_training(), data), UsageError);
+}
+
+TEST(TrainingRun, RefusesAModelBeyondTheMemory) {
+  LanguageModelOptions model = tiny_model();
+  model.width = 1 << 16;
+  model.heads = 512;
+  model.layers = 100;
+  try {
+    const TrainingRun run(model, tiny_training(), tiny_data());
+    ADD_FAILURE() << "made";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with("memory: expected 76800 GiB for 5153976352768 parameters, got"))
+        << error.what();
+  }
 }
 
 TEST(TrainingRun, MeasuresItsRate) {

@@ -1,0 +1,73 @@
+#include "cogwheel/data/text_record.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/error.h"
+
+namespace cogwheel {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// From whatever folder it is asked for.
+std::string full_path(const std::filesystem::path& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
+// At most three names of many.
+std::string some_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t index = 0; index < std::min<std::size_t>(3, names.size()); ++index)
+    text += (index == 0 ? "" : ", ") + names[index];
+  return names.size() > 3 ? text + ", …" : text;
+}
+
+}  // namespace
+
+std::string text_record(const Dataset& data) {
+  Json files = Json::array(), left_out = Json::array();
+  for (const CorpusFile& file : data.files)
+    files.push_back({{"path", full_path(file.path)}, {"bytes", file.bytes}, {"sha256", file.sha256}});
+  for (const LeftOut& each : data.left_out) left_out.push_back({{"path", full_path(each.path)}, {"what", each.what}});
+  const Json json{{"name", data.name},
+                  {"bytes", data.bytes},
+                  {"sha256", data.sha256},
+                  {"files", std::move(files)},
+                  {"left_out", std::move(left_out)}};
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string first_change(const std::filesystem::path& path, const Corpus& corpus) {
+  std::map<std::string, std::string> recorded;
+  try {
+    const Json record = Json::parse(read_file(path));
+    for (const Json& file : record.at("files"))
+      recorded[file.at("path").get<std::string>()] = file.at("sha256").get<std::string>();
+  } catch (const Error&) {
+    return "";
+  } catch (const nlohmann::json::exception&) {
+    return "";
+  }
+  for (const CorpusFile& file : corpus.files) {
+    const std::string place = full_path(file.path);
+    const auto before = recorded.find(place);
+    if (before == recorded.end()) return place + " is new";
+    if (before->second != file.sha256) return place + " has changed";
+    recorded.erase(before);
+  }
+  return recorded.empty() ? "" : recorded.begin()->first + " is gone";
+}
+
+std::string left_out_text(const Dataset& data) {
+  std::map<std::string, std::vector<std::string>> names;
+  for (const LeftOut& each : data.left_out) names[each.what].push_back(each.path.string());
+  std::string text;
+  for (const auto& [what, paths] : names)
+    text += (text.empty() ? "" : " and ") + std::to_string(paths.size()) + " " + what + (paths.size() == 1 ? "" : "s") +
+            " (" + some_of(paths) + ")";
+  return text;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,113 @@
+#include "cogwheel/report/results_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <string>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
+#include "cogwheel/core/range.h"
+#include "cogwheel/data/tokenizer.h"
+
+namespace cogwheel {
+namespace {
+
+constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+constexpr Range<std::int64_t> any_count{0, largest}, some_count{1, largest};
+constexpr Range<double> any_amount{0, 1e300}, some_amount{.least = 0, .most = 1e300, .least_excluded = true};
+
+template <class Number>
+void expect(const std::string& key, Number value, const Range<Number>& range) {
+  if (!range.holds(value)) throw Error(expected_got(key, "a number from " + range.text(), number_text(value)));
+}
+
+void expect_one_of(const std::string& key, const std::string& value, const std::vector<std::string>& known) {
+  if (std::find(known.begin(), known.end(), value) == known.end())
+    throw Error(expected_got(key, expected_names(value, known), value.empty() ? "nothing" : value));
+}
+
+void expect_data(const Comparison::Data& data) {
+  expect_one_of("data.tokenizer", data.tokenizer, tokenizer_names());
+  expect("data.byte_limit", data.byte_limit, any_count);
+  expect("data.bytes", data.bytes, some_count);
+  expect("data.vocabulary", data.vocabulary, some_count);
+  expect("data.train_tokens", data.train_tokens, some_count);
+  expect("data.held_out_tokens", data.held_out_tokens, some_count);
+  expect("data.evaluated_tokens", data.evaluated_tokens, {1, data.held_out_tokens});
+  expect("data.curve_tokens", data.curve_tokens, {1, data.evaluated_tokens});
+}
+
+void expect_settings(const Comparison::Settings& settings) {
+  for (const auto& [key, value] :
+       {std::pair("layers", settings.layers), std::pair("heads", settings.heads), std::pair("width", settings.width),
+        std::pair("context", settings.context), std::pair("batch", settings.batch), std::pair("steps", settings.steps)})
+    expect(fmt::format("settings.{}", key), value, {1, 1'000'000'000});
+  expect("settings.warmup_steps", settings.warmup_steps, any_count);
+  expect("settings.tune", settings.tune, any_count);
+  expect("settings.dropout", settings.dropout, {.least = 0, .most = 1, .most_excluded = true});
+  expect("settings.learning_rate", settings.learning_rate, some_amount);
+  expect("settings.final_learning_rate", settings.final_learning_rate, any_amount);
+  expect("settings.wall_seconds", settings.wall_seconds, any_amount);
+  if (settings.seeds.empty()) throw Error(expected_got("settings.seeds", "one at least", "none"));
+  const std::set<std::int64_t> seeds(settings.seeds.begin(), settings.seeds.end());
+  if (seeds.size() != settings.seeds.size()) throw Error(expected_got("settings.seeds", "each once", "one twice"));
+  expect("settings.seeds", *seeds.begin(), any_count);
+}
+
+void expect_mechanisms(const Comparison& comparison) {
+  if (comparison.mechanisms.empty()) throw Error(expected_got("mechanisms", "one at least", "none"));
+  std::set<std::string> names;
+  for (const MechanismPlan& plan : comparison.mechanisms) {
+    const std::string key = "mechanisms: " + plan.name;
+    if (plan.name.empty() || plan.title.empty())
+      throw Error(expected_got("mechanisms", "a name and a title for each", "none for one"));
+    if (!names.insert(plan.name).second) throw Error(expected_got("mechanisms", "each once", plan.name + " twice"));
+    expect(key + ": steps", plan.steps, {1, 1'000'000'000});
+    expect(key + ": learning_rate", plan.learning_rate, some_amount);
+    expect(key + ": heads", plan.heads, some_count);
+    expect(key + ": feed_forward", plan.feed_forward, some_count);
+    expect(key + ": parameters", plan.parameters, some_count);
+    expect(key + ": parameters_unmatched", plan.parameters_unmatched, some_count);
+  }
+  expect_one_of("baseline", comparison.baseline, {names.begin(), names.end()});
+}
+
+void expect_run(const Comparison& comparison, const RunResult& run) {
+  const std::string key = fmt::format("runs: {} seed {}", run.mechanism, run.seed);
+  const auto& seeds = comparison.settings.seeds;
+  if (comparison.plan(run.mechanism) == nullptr || std::find(seeds.begin(), seeds.end(), run.seed) == seeds.end())
+    throw Error(
+        expected_got("runs", "those of its mechanisms and seeds", run.mechanism + " seed " + std::to_string(run.seed)));
+  if (comparison.run(run.mechanism, run.seed) != &run) throw Error(expected_got(key, "one", "two"));
+  expect(key + ": tokens", run.tokens, any_count);
+  expect(key + ": seconds", run.seconds, any_amount);
+  expect(key + ": evaluation_seconds", run.evaluation_seconds, any_amount);
+  expect(key + ": tokens_per_second", run.tokens_per_second, any_amount);
+  std::int64_t before = 0;
+  for (const CurvePoint& point : run.curve) {
+    if (point.step <= before)
+      throw Error(expected_got(key + ": curve", "steps that rise", fmt::format("{} after {}", point.step, before)));
+    before = point.step;
+  }
+}
+
+}  // namespace
+
+void expect_sound(const Comparison& comparison) {
+  expect_data(comparison.data);
+  expect_settings(comparison.settings);
+  expect_one_of("match", comparison.match, {"parameters", "time", "tokens"});
+  expect_mechanisms(comparison);
+  for (const TuningTrial& trial : comparison.tuning) {
+    if (comparison.plan(trial.mechanism) == nullptr)
+      throw Error(expected_got("tuning", "trials of its mechanisms", trial.mechanism));
+    expect("tuning: " + trial.mechanism + ": learning_rate", trial.learning_rate, some_amount);
+    expect("tuning: " + trial.mechanism + ": steps", trial.steps, some_count);
+  }
+  for (const RunResult& run : comparison.runs) expect_run(comparison, run);
+}
+
+}  // namespace cogwheel
