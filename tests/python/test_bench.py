@@ -135,7 +135,7 @@ def test_16_bit_numbers_are_timed_too(cogwheel_executable):
 )
 def test_numbers_have_a_range(capsys, words, said):
     with pytest.raises(SystemExit) as refused:
-        bench_command.check_numbers(main.parser().parse_args(words))
+        bench_command.check_numbers(bench_command.parser().parse_args(words))
     assert refused.value.code == 2
     assert capsys.readouterr().err == f"cogwheel: bench: {said}\n"
 
