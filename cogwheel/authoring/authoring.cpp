@@ -11,6 +11,7 @@
 #include <regex>
 #include <sstream>
 
+#include "cogwheel/authoring/argument_names.h"
 #include "cogwheel/authoring/compiler.h"
 #include "cogwheel/authoring/header_text.h"
 #include "cogwheel/authoring/headers.h"
@@ -140,6 +141,7 @@ const Mechanism& bring(const Source& source, const CompileProgress& progress) {
     compile(source, compiler, headers, isa, stamp, folder, target);
   });
   const MechanismModule module = open_module(path, stamp);
+  check_parameter_names(module.description.name, module.description.parameters);
   if (module.description.name != source.name)
     throw UsageError(expected_got(source.path.string(), "a description.name as the file is called, " + source.name,
                                   module.description.name));

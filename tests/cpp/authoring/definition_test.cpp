@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "cogwheel/authoring/argument_names.h"
 #include "cogwheel/authoring/header_text.h"
 #include "cogwheel/core/error.h"
 
@@ -120,6 +121,16 @@ TEST(Definition, WhatIsNoDefinitionIsOneLine) {
        "main(){}"}};
   for (const auto& [line, message] : cases) EXPECT_EQ(refusal(line), message);
   EXPECT_NE(refusal("x: f = " + std::string(100000, '(') + "s; g = 1").find("fewer parentheses"), std::string::npos);
+}
+
+TEST(Definition, ParametersOfHeadersHaveNoNamesOfArgumentsEither) {
+  EXPECT_NO_THROW(check_parameter_names("x", "tau, shift"));
+  try {
+    check_parameter_names("x", "tau, argmax");
+    FAIL() << "nothing was refused";
+  } catch (const UsageError& error) {
+    EXPECT_STREQ(error.what(), "x: parameter: expected a name of letters that nothing else has, got argmax");
+  }
 }
 
 TEST(HeaderText, ComputesAnExponentialOnceForFAndG) {
