@@ -10,6 +10,7 @@
 #include <mutex>
 #include <sstream>
 
+#include "cogwheel/authoring/argument_names.h"
 #include "cogwheel/authoring/compiler.h"
 #include "cogwheel/authoring/derivatives_check.h"
 #include "cogwheel/authoring/header_text.h"
@@ -149,6 +150,7 @@ const Mechanism& bring(const Source& source, const CompileProgress& progress) {
     compile(source, compiler, headers, isa, stamp, folder, target);
   });
   const MechanismModule module = open_module(path, stamp);
+  check_parameter_names(module.description.name, module.description.parameters);
   if (module.description.name != source.name)
     throw UsageError(expected_got(source.path.string(), "a description.name as the file is called, " + source.name,
                                   module.description.name));

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "cogwheel/authoring/argument_names.h"
 #include "cogwheel/authoring/energy.h"
 #include "cogwheel/authoring/excerpt.h"
 #include "cogwheel/core/error.h"
@@ -15,44 +16,12 @@ namespace {
 constexpr std::string_view syntax = "NAME: f = FORMULA; g = FORMULA";
 constexpr std::size_t most_parameters = 16;  // a kernel carries a derivative along each
 
-// Names that a parameter may not have: what formulas read, the parts of a definition, and the arguments that attention
-// has anyway.
-constexpr std::array<std::string_view, 36> taken{"s",
-                                                 "G",
-                                                 "visible",
-                                                 "f",
-                                                 "g",
-                                                 "n",
-                                                 "N",
-                                                 "energy",
-                                                 "name",
-                                                 "lam",
-                                                 "query",
-                                                 "key",
-                                                 "value",
-                                                 "causal",
-                                                 "scale",
-                                                 "window",
-                                                 "bias",
-                                                 "alibi",
-                                                 "dropout",
-                                                 "seed",
-                                                 "score",
-                                                 "output",
-                                                 "mechanism",
-                                                 "key_lengths",
-                                                 "cu_seqlens",
-                                                 "energy_bias",
-                                                 "local_radius",
-                                                 "local_centers",
-                                                 "score_weight",
-                                                 "score_projection",
-                                                 "parameters",
-                                                 "self",
-                                                 "theta",
-                                                 "head_norm",
-                                                 "projection",
-                                                 "weights"};
+// What formulas read and the parts of a definition. `shift` is what formulas call the running maximum.
+constexpr std::array<std::string_view, 10> taken{"s", "G", "visible", "shift", "f", "g", "n", "N", "energy", "name"};
+
+bool is_taken(std::string_view name) {
+  return is_argument(name) || std::find(taken.begin(), taken.end(), name) != taken.end();
+}
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view space = " \t\r\n";
@@ -177,8 +146,7 @@ MechanismDefinition parse_definition(const DefinitionText& text) {
                                   std::to_string(text.parameters.size())));
   std::vector<std::string> names;
   for (const auto& [name, value] : text.parameters) {
-    if (!is_free_name(name) || std::find(taken.begin(), taken.end(), name) != taken.end() ||
-        std::find(names.begin(), names.end(), name) != names.end())
+    if (!is_free_name(name) || is_taken(name) || std::find(names.begin(), names.end(), name) != names.end())
       throw UsageError(expected_got(text.name + ": parameter", "a name of letters that nothing else has",
                                     name.empty() ? "none" : excerpt(name)));
     if (!std::isfinite(value))

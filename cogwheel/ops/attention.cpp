@@ -38,6 +38,8 @@ const Mechanism& find_operator(std::string_view name) {
   return *mechanism;
 }
 
+constexpr std::int64_t most_keys_of_argmax = 1 << 24;  // a kernel counts in the numbers that it computes in
+
 // What is asked of a call beside its output.
 struct AskedStatistics {
   bool argmax;
@@ -62,9 +64,9 @@ at::Tensor attend_as_given(const Mechanism& mechanism, const at::Tensor& query, 
     }
     return dense_attention(mechanism, query, key, value, given, causal_mask);
   }
-  const ScoredHeads scored = score_heads(mechanism, query, key, value, given);
-  PairwiseOptions options = pairwise_options(mechanism, scored.query, scored.key, given, causal_mask);
-  if (scored.scale) options.scale = *scored.scale;
+  PairwiseOptions options = pairwise_options(mechanism, query, key, given, causal_mask);
+  const ScoredHeads scored = score_heads(mechanism, query, key, value, given, options);
+  options.scale = scored.scale;
   options.score_weight = scored.score_weight;
   options.wide_output = mechanism.kind == MechanismKind::form;
   const bool mixture = mechanism.sub_heads > 1 || !mechanism.subtracted.empty();
@@ -191,6 +193,8 @@ at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, std
 std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query, const at::Tensor& key,
                                                         const at::Tensor& value, bool argmax,
                                                         std::string_view mechanism, const AttentionOptions& options) {
+  if (argmax && key.dim() == 4 && key.sym_size(2) > most_keys_of_argmax)
+    refuse("argmax", "at most " + std::to_string(most_keys_of_argmax) + " keys", size_text(key.sym_size(2)));
   const Mechanism& found = find_operator(mechanism);
   check_attention(query, key, value, found.sub_heads, needs_one_width(options.score));
   check_parameter_names(found, options.parameters);

@@ -73,8 +73,9 @@ struct AttentionOptions {
 // are adjacent.
 // float32, float64, or bfloat16 and float16, which are computed in float32 and rounded once; 8 ≤ D ≤ 256, any strides.
 // A query that sees no key gives 0, and 0 gradient.
-// Differentiable in query, key, value, weights of the score, biases, centers and parameters; a second derivative
-// raises. Throws c10::ValueError, one line each.
+// Differentiable twice in query, key, value, weights of the score, biases, centers and parameters, backward and
+// forward; a third derivative throws c10::NotImplementedError, but of dense forms. torch.autocast changes nothing.
+// Throws c10::ValueError, one line each.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      std::string_view mechanism = "softmax", const AttentionOptions& options = {});
 
@@ -85,8 +86,8 @@ at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, std
 
 // `attention` and, from the same pass, what the weights of each row come to: output [B, H, N, Dv], which is
 // differentiable as that of `attention`, and statistics [8, B, H, N] without a derivative, in the order of
-// kernels/row_statistics.h, the last one written only if `argmax`. Row maps cost little more than `attention`; mixtures
-// sweep over the scores once more; dense forms make their weights.
+// kernels/row_statistics.h, the last one written only if `argmax`, which counts at most 2²⁴ keys. Row maps cost little
+// more than `attention`; mixtures sweep over the scores once more; dense forms make their weights.
 std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query, const at::Tensor& key,
                                                         const at::Tensor& value, bool argmax,
                                                         std::string_view mechanism = "softmax",

@@ -27,13 +27,6 @@ struct Call {
   std::string name() const { return std::string(mechanism.description.name); }
 };
 
-double scale_of(const Call& call, std::optional<double> scale) {
-  if (call.mechanism.description.score == "cosine") return 1;
-  if (!scale) return 1.0 / std::sqrt(static_cast<double>(call.query.sym_size(3).guard_int(__FILE__, __LINE__)));
-  if (!std::isfinite(*scale)) refuse("scale", "a finite number", std::to_string(*scale));
-  return *scale;
-}
-
 void check_integers(std::string_view name, const at::Tensor& tensor, const Call& call, bool also_int32) {
   const at::ScalarType type = tensor.scalar_type();
   if (type != at::kLong && !(also_int32 && type == at::kInt))
@@ -83,8 +76,8 @@ void describe_visibility(PairwiseOptions& options, const Call& call, const Atten
                          std::string_view causal_mask) {
   options.mask = given.causal ? causal_mask : mask::full;
   if (given.window) {
-    if (!given.causal) refuse("window", "causal=True beside it", "causal=False");
     if (*given.window < 1) refuse("window", "1 or more", std::to_string(*given.window));
+    if (!given.causal) refuse("window", "causal=True beside it", "causal=False");
     options.window = *given.window;
   }
   if (given.key_lengths) {
@@ -160,7 +153,6 @@ PairwiseOptions pairwise_options(const Mechanism& mechanism, const at::Tensor& q
   const Call call{mechanism,         query,          query.sym_size(0), query.sym_size(1) / mechanism.sub_heads,
                   query.sym_size(2), key.sym_size(2)};
   PairwiseOptions options;
-  options.scale = scale_of(call, given.scale);
   options.sub_heads = mechanism.sub_heads;
   describe_visibility(options, call, given, causal_mask);
   describe_modifiers(options, call, given);

@@ -20,7 +20,9 @@ MechanismParameters named_parameters(at::TensorList tensors, const std::vector<s
 
 // How the dispatcher passes an argument.
 template <class Argument>
-using Passed = std::conditional_t<std::is_same_v<Argument, at::Tensor>, const at::Tensor&, Argument>;
+using Passed =
+    std::conditional_t<std::is_same_v<Argument, at::Tensor> || std::is_same_v<Argument, std::optional<at::Tensor>>,
+                       const Argument&, Argument>;
 
 // A function of tensors (and flags), a mechanism and options, as the dispatcher calls it.
 template <class... Leading>

@@ -13,6 +13,7 @@ namespace {
 constexpr std::int64_t least_head_dim = 8, most_head_dim = 256;
 
 void check_tensor(std::string_view argument, const at::Tensor& tensor) {
+  if (!tensor.defined()) refuse(argument, "a tensor", "nothing");
   if (tensor.dim() != 4)
     refuse(argument, "4 dimensions [batch, heads, length, width]",
            std::to_string(tensor.dim()) + " " + shape_text(tensor));
@@ -72,7 +73,9 @@ std::string shape_text(c10::SymIntArrayRef sizes) {
   return (shape.empty() ? "[" : shape) + "]";
 }
 
-std::string shape_text(const at::Tensor& tensor) { return shape_text(tensor.sym_sizes()); }
+std::string shape_text(const at::Tensor& tensor) {
+  return tensor.defined() ? shape_text(tensor.sym_sizes()) : "nothing";
+}
 
 void check_head_dim(std::string_view argument, const c10::SymInt& width) {
   if (width < least_head_dim || width > most_head_dim) refuse(argument, "8 to 256", size_text(width));

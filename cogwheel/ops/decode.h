@@ -2,20 +2,25 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string_view>
 
 #include "cogwheel/ops/attention.h"
 
 namespace cogwheel {
 
-// query [B, H, n, D], key [B, Hk, M, D], value [B, Hk, M, Dv] → [B, H, n, Dv], heads as `attention` has them. Of batch
-// entry b the first lengths[b] keys count, and query i stands at key first_positions[b] + i: it sees the keys up to its
-// own, and where `options` has a window, the last of these. Both tensors are [B] int64. Equals the rows of the full
-// causal pass at those positions. What does not go beside it: options.key_lengths, options.cu_seqlens.
-// Throws c10::ValueError as `attention` does, and for dense forms, functions of the whole score matrix, of which no row
-// can be had alone.
-at::Tensor decode(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                  const at::Tensor& first_positions, const at::Tensor& lengths, std::string_view mechanism = "softmax",
+// query [B, H, n, D], key [B, Hk, capacity, D], value [B, Hk, capacity, Dv] → [B, H, n, Dv], heads as `attention` has
+// them. Of batch entry b the first lengths[b] keys count, and the queries are those of its last tokens: n of them, or
+// query_lengths[b] in the first rows. Both are [B] int64. A query sees the keys up to its own, and where `options` has
+// a window, the last of these: what comes out equals the rows of the full causal pass at those positions. What does not
+// go beside it: options.key_lengths, options.cu_seqlens. Nothing here reads numbers but operators, so that a compiler
+// and torch.func see through it. Throws c10::ValueError as `attention` does, for more queries than tokens, and for
+// dense forms, functions of the whole score matrix, of which no row can be had alone.
+at::Tensor decode(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths,
+                  const std::optional<at::Tensor>& query_lengths, std::string_view mechanism = "softmax",
                   const AttentionOptions& options = {});
+
+// Dispatches cogwheel::cache_longest: the largest of the lengths, or `unless_known` where there are no numbers to read.
+c10::SymInt cache_longest(const at::Tensor& lengths, c10::SymInt unless_known);
 
 }  // namespace cogwheel

@@ -4,7 +4,6 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_matrix_exp.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
@@ -15,6 +14,7 @@
 
 #include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/pairwise.h"
+#include "cogwheel/ops/product.h"
 #include "cogwheel/ops/shared_heads.h"
 
 namespace cogwheel {
@@ -40,6 +40,7 @@ void check_options(const Mechanism& mechanism, const at::Tensor& query, const at
                                                 {"score_projection", options.score_projection.has_value()},
                                                 {"window", options.window.has_value()},
                                                 {"key_lengths", options.key_lengths.has_value()},
+                                                {"first_positions", options.first_positions.has_value()},
                                                 {"cu_seqlens", options.cu_seqlens.has_value()},
                                                 {"bias", options.bias.has_value()},
                                                 {"energy_bias", options.energy_bias.has_value()},
@@ -58,8 +59,8 @@ void check_options(const Mechanism& mechanism, const at::Tensor& query, const at
 // Σ_j scale (x_i·k_j) v_j over the keys that row i sees.
 at::Tensor linear(const Call& call, const at::Tensor& x, const at::Tensor& value) {
   const at::Tensor scaled = x * call.scale;
-  if (!call.causal) return scaled.matmul(call.key.mT().matmul(value));
-  return scaled.matmul(call.key.mT()).tril().matmul(value);
+  if (!call.causal) return product(scaled, product(call.key.mT(), value));
+  return product(product(scaled, call.key.mT()).tril(), value);
 }
 
 // [H, terms] as one coefficient per head, [H, 1, 1].
@@ -96,9 +97,11 @@ at::Tensor phi(const at::Tensor& m) {
 // The rows q_i φ(M) that take keys to the entries of exp(A) − I: q_i φ(M_i) where causal, with M_i a running sum of
 // outer products, [B, H, N, D, D].
 at::Tensor queries_through_phi(const Call& call) {
-  if (!call.causal) return call.query.matmul(phi(call.scale * call.key.mT().matmul(call.query)));
-  const at::Tensor m = (call.scale * call.key.unsqueeze(-1).matmul(call.query.unsqueeze(-2))).cumsum(2);
-  return call.query.unsqueeze(-2).matmul(phi(m)).squeeze(-2);
+  if (!call.causal) return product(call.query, phi(call.scale * product(call.key.mT(), call.query)));
+  const at::Tensor columns = call.key.unsqueeze(-1), rows = call.query.unsqueeze(-2);
+  const at::Tensor m = (call.scale * product(columns, rows)).cumsum(2);
+  const at::Tensor left = call.query.unsqueeze(-2);
+  return product(left, phi(m)).squeeze(-2);
 }
 
 at::Tensor exponential_minus_identity(const Call& call) { return linear(call, queries_through_phi(call), call.value); }
@@ -106,7 +109,8 @@ at::Tensor exponential_minus_identity(const Call& call) { return linear(call, qu
 // Rows of exp(A) divided by their norm of order 1 or 2.
 at::Tensor normalised_exponential(const Call& call, int order) {
   if (call.value.sym_size(2) == 0) return call.value.clone();  // no tokens have no largest entry
-  const at::Tensor scores = (queries_through_phi(call) * call.scale).matmul(call.key.mT());
+  const at::Tensor queries = queries_through_phi(call) * call.scale;
+  const at::Tensor scores = product(queries, call.key.mT());
   const at::Tensor low_rank = call.causal ? scores.tril() : scores;
   const at::Tensor unscaled = low_rank + at::eye_symint(call.query.sym_size(2), call.query.options());
   // Of the order of 1 before they are squared: exp(A) may be beyond the root of the largest number.
@@ -114,19 +118,19 @@ at::Tensor normalised_exponential(const Call& call, int order) {
   const at::Tensor rows = unscaled / at::where(largest > 0, largest, 1);
   const at::Tensor total = (order == 1 ? rows.abs() : rows * rows).sum(-1, true);
   const at::Tensor positive = at::where(total > 0, total, 1);
-  return (rows / (order == 1 ? positive : positive.sqrt())).matmul(call.value);
+  return product(rows / (order == 1 ? positive : positive.sqrt()), call.value);
 }
 
 // (1 + s/norm)/n over the visible keys, with the squared norm of each row or of the whole matrix.
 at::Tensor simple_norm(const Call& call, bool by_row) {
   const c10::SymInt queries = call.query.sym_size(2), keys = call.key.sym_size(2);
-  const at::Tensor scores = call.scale * call.query.matmul(call.key.mT());
+  const at::Tensor scores = call.scale * product(call.query, call.key.mT());
   at::Tensor visible = at::ones_symint({queries, keys}, scores.options());
   if (call.causal) visible = visible.tril((keys - queries).guard_int(__FILE__, __LINE__));
   const at::Tensor squares = scores * scores;
   const at::Tensor norm = by_row ? (squares * visible).sum(-1, true) : squares.sum({-2, -1}, true);
   const at::Tensor share = at::where(norm > 0, scores / at::where(norm > 0, norm, 1), 0);
-  return (visible * (1 + share) / visible.sum(-1, true).clamp_min(1)).matmul(call.value);
+  return product(visible * (1 + share) / visible.sum(-1, true).clamp_min(1), call.value);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/eye.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>
@@ -15,6 +14,7 @@
 
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/product.h"
 #include "cogwheel/ops/row_map.h"
 #include "cogwheel/ops/shared_heads.h"
 
@@ -72,13 +72,11 @@ at::Tensor visible_pairs(const Sizes& sizes, const at::Tensor& query, const Pair
   return visible;
 }
 
-at::Tensor scores(const Sizes& sizes, const std::vector<at::Tensor>& in, const PairwiseOptions& options) {
-  const at::Tensor key = for_query_heads(in[place::key], sizes.heads, sizes.sub_heads);
-  const at::Scalar scale(options.scale);
-  if (!in[place::score_weight].defined()) return at::matmul(in[place::query], key.mT()) * scale;
-  const at::Tensor sums = in[place::query].unsqueeze(3) + key.unsqueeze(2);  // [B, Hq, N, M, D]
-  const std::int64_t width = sums.size(4);
-  return (sums.tanh() * in[place::score_weight].view({sizes.heads, 1, 1, width})).sum(-1) * scale;
+// query and key [B, Hq, …, D]
+at::Tensor scores(const at::Tensor& query, const at::Tensor& key, const at::Tensor& weight, double scale) {
+  if (!weight.defined()) return product(query, key.mT()) * at::Scalar(scale);
+  const at::Tensor sums = query.unsqueeze(3) + key.unsqueeze(2);  // [B, Hq, N, M, D]
+  return (sums.tanh() * weight.view({sums.size(1), 1, 1, sums.size(4)})).sum(-1) * at::Scalar(scale);
 }
 
 // ALiBi's −slope · |i + diagonal − j|, [B or 1, Hq, N, M].
@@ -91,6 +89,7 @@ at::Tensor decay(const Sizes& sizes, const at::Tensor& query, const PairwiseOpti
 
 // What dropout multiplies weights by, [B, Hq, N, M]: the kernel draws it, as the weights of the uniform map.
 at::Tensor drawn(const Sizes& sizes, const at::Tensor& query, const PairwiseOptions& options) {
+  if (sizes.keys == 0) return at::ones({sizes.batch, sizes.heads, sizes.queries, 0}, query.options());
   constexpr std::int64_t head_dim = 8;
   const PairwiseOptions only{.dropout = options.dropout, .seed = options.seed};
   const at::Tensor nothing = at::zeros({sizes.batch, sizes.output_heads(), sizes.queries, head_dim}, query.options());
@@ -113,19 +112,9 @@ at::Tensor gaussian(const Sizes& sizes, const at::Tensor& centers, const Pairwis
 
 std::vector<at::Tensor> pairwise_inputs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                         const at::Tensor& parameters, const PairwiseOptions& options) {
-  const auto or_undefined = [](const std::optional<at::Tensor>& tensor) { return tensor.value_or(at::Tensor()); };
-  return {query,
-          key,
-          value,
-          parameters,
-          or_undefined(options.bias),
-          or_undefined(options.energy_bias),
-          or_undefined(options.centers),
-          or_undefined(options.score_weight),
-          or_undefined(options.key_lengths),
-          or_undefined(options.ranges),
-          or_undefined(options.alibi),
-          or_undefined(options.seed)};
+  std::vector<at::Tensor> inputs{query, key, value, parameters};
+  for (const auto tensor : place::option_tensors) inputs.push_back((options.*tensor).value_or(at::Tensor()));
+  return inputs;
 }
 
 at::Tensor dense_pairwise(const std::vector<at::Tensor>& inputs, const at::Tensor& shift, std::string_view mechanism,
@@ -137,24 +126,29 @@ at::Tensor dense_pairwise(const std::vector<at::Tensor>& inputs, const at::Tenso
   const Sizes sizes{query.size(0), query.size(1), options.sub_heads, query.size(2), in[place::key].size(2)};
   const bool has_energy = find_mechanism(mechanism).has_energy;
 
-  at::Tensor visible = visible_pairs(sizes, query, options), score = scores(sizes, in, options), exponent;
-  const auto add = [&](at::Tensor& to, const at::Tensor& bias) { to = to.defined() ? to + bias : bias; };
-  if (options.alibi) add(has_energy ? exponent : score, decay(sizes, query, options));
-  if (in[place::bias].defined()) {
-    const at::Tensor bias = whole(in[place::bias], sizes);
-    visible = visible.logical_and(is_not_hidden(bias));
-    add(score, bias);
-  }
-  if (in[place::energy_bias].defined()) {
-    const at::Tensor bias = whole(in[place::energy_bias], sizes);
-    visible = visible.logical_and(is_not_hidden(bias));
-    add(exponent, bias);
-  }
-  // What is hidden takes part with a score of 0 and a weight of 0: 0·NaN would be NaN, in derivatives too.
+  at::Tensor visible = visible_pairs(sizes, query, options), bias, energy_bias;
+  const auto read = [&](place::Place which, at::Tensor& to) {
+    if (!in[which].defined()) return;
+    to = whole(in[which], sizes);
+    visible = visible.logical_and(is_not_hidden(to));
+  };
+  read(place::bias, bias);
+  read(place::energy_bias, energy_bias);
+  // What is hidden takes part with a score of 0 and a weight of 0, and what nobody sees as a key and a value of 0:
+  // 0·NaN would be NaN, in derivatives too.
   const at::Tensor zero = at::zeros({}, query.options());
+  const at::Tensor count = visible.sum(at::IntArrayRef{-1}, true).to(computed);         // [B or 1, Hq or 1, N, 1]
+  const at::Tensor sees = count > at::Scalar(0), seen = visible.any(-2).unsqueeze(-1);  // [B or 1, Hq or 1, M, 1]
+  const at::Tensor key = at::where(seen, for_query_heads(in[place::key], sizes.heads, sizes.sub_heads), zero);
+
+  at::Tensor score = scores(at::where(sees, query, zero), key, in[place::score_weight], options.scale), exponent;
+  const auto add = [&](at::Tensor& to, const at::Tensor& more) {
+    if (more.defined()) to = to.defined() ? to + more : more;
+  };
+  if (options.alibi) add(has_energy ? exponent : score, decay(sizes, query, options));
+  add(score, bias);
+  add(exponent, energy_bias);
   score = at::where(visible, score, zero);
-  const at::Tensor count = visible.sum(at::IntArrayRef{-1}, true).to(computed);  // [B or 1, Hq or 1, N, 1]
-  const at::Tensor sees = count > at::Scalar(0);
   const at::Tensor row_shift = at::where(sees, shift.detach().unsqueeze(-1), zero);  // [B, Hq, N, 1]
   const at::Tensor key_shift = exponent.defined() ? row_shift - at::where(visible, exponent, zero) : row_shift;
 
@@ -170,8 +164,7 @@ at::Tensor dense_pairwise(const std::vector<at::Tensor>& inputs, const at::Tenso
   const std::int64_t value_heads = in[place::value].size(1);
   at::Tensor value = in[place::value];
   if (value_heads != sizes.heads) value = value.repeat_interleave(sizes.heads / value_heads, 1);
-  // A key that no query sees may hold what is not finite.
-  const at::Tensor output = at::matmul(weight, value);
+  const at::Tensor output = product(weight, at::where(seen, value, zero));
   return options.wide_output ? output : output.to(given);
 }
 

@@ -1,33 +1,49 @@
 // Pairwise attention as a composition of ATen's operators around cogwheel::row_map, for what the fused kernels do not
 // have: second derivatives and tangents. It holds scores, weights and their derivatives whole, O(queries · keys) for
 // each head and the square of 1 + P of it for second derivatives, where P is the number of the map's scalars; an
-// additive score also holds queries · keys · head_dim.
+// additive score also holds queries · keys · head_dim. What is not finite stays out where no query sees it; where some
+// do, it reaches the derivatives of all.
 #pragma once
 #include <torch/csrc/autograd/variable.h>
+
+#include <iterator>
+#include <optional>
+#include <vector>
 
 #include "cogwheel/ops/pairwise.h"
 
 namespace cogwheel {
 
-// Every tensor that cogwheel::pairwise reads; gradients and tangents come from those before `differentiable`.
+// Every tensor that cogwheel::pairwise reads: its four, then those of the options. Gradients and tangents come from
+// those before `differentiable`.
 namespace pairwise_input {
 enum Place : std::size_t {
   query,
   key,
   value,
   parameters,
-  bias,
+  options,
+  bias = options,
   energy_bias,
   centers,
   score_weight,
   differentiable,
   key_lengths = differentiable,
+  first_positions,
   ranges,
   alibi,
   seed,
   count
 };
-}
+
+// In the order of the places. An option that is missing here is still right, but autograd does not notice where it was
+// changed before backward.
+inline constexpr std::optional<at::Tensor> PairwiseOptions::*option_tensors[] = {
+    &PairwiseOptions::bias,         &PairwiseOptions::energy_bias, &PairwiseOptions::centers,
+    &PairwiseOptions::score_weight, &PairwiseOptions::key_lengths, &PairwiseOptions::first_positions,
+    &PairwiseOptions::ranges,       &PairwiseOptions::alibi,       &PairwiseOptions::seed};
+static_assert(std::size(option_tensors) == count - options);
+}  // namespace pairwise_input
 
 // Undefined where there is none.
 std::vector<at::Tensor> pairwise_inputs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,

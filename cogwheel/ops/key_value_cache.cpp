@@ -1,6 +1,5 @@
 #include "cogwheel/ops/key_value_cache.h"
 
-#include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
@@ -14,31 +13,15 @@
 #include <tuple>
 #include <utility>
 
-#include "cogwheel/core/error.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/ops/attention_schema.h"
-#include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/cache_checks.h"
 #include "cogwheel/ops/decode.h"
+#include "cogwheel/ops/recorded_node.h"
+#include "cogwheel/ops/unwritten_zeros.h"
 
 namespace cogwheel {
 namespace {
-
-[[noreturn]] void refuse_cache(const std::string& what, const std::string& expected, const std::string& got) {
-  const std::string message = expected_got("cache: " + what, expected, got);
-  TORCH_CHECK_VALUE(false, message);
-}
-
-std::string of_entry(std::int64_t entry) { return " of entry " + std::to_string(entry); }
-
-// One int64 for each of `count` entries, contiguous on the CPU.
-at::Tensor checked_integers(const std::string& what, const at::Tensor& tensor, std::int64_t count) {
-  const bool fits = tensor.scalar_type() == at::kLong && tensor.dim() == 1 && tensor.device().is_cpu() &&
-                    (count < 0 || tensor.size(0) == count);
-  if (!fits)
-    refuse_cache(what, count < 0 ? "int64 [entries] on the cpu" : "int64 [" + std::to_string(count) + "] on the cpu",
-                 c10::toString(tensor.scalar_type()) + (" " + shape_text(tensor)));
-  return tensor.contiguous();
-}
 
 void check_part(const std::string& what, const at::Tensor& part, const at::Tensor& whole, std::int64_t tokens) {
   if (part.scalar_type() != whole.scalar_type() || part.device() != whole.device())
@@ -54,8 +37,6 @@ void check_part(const std::string& what, const at::Tensor& part, const at::Tenso
                shape_text(part));
 }
 
-const std::int64_t* numbers(const at::Tensor& tensor) { return tensor.const_data_ptr<std::int64_t>(); }
-
 }  // namespace
 
 KeyValueCache::KeyValueCache(const KeyValueCacheSizes& sizes, at::ScalarType type) {
@@ -66,14 +47,14 @@ KeyValueCache::KeyValueCache(const KeyValueCacheSizes& sizes, at::ScalarType typ
   const std::int64_t batch = at_least_one("batch", sizes.batch), capacity = at_least_one("capacity", sizes.capacity);
   const std::int64_t key_heads = at_least_one("key_heads", sizes.key_heads);
   const std::int64_t head_dim = at_least_one("head_dim", sizes.head_dim);
-  const std::int64_t value_heads = at_least_one("value_heads", sizes.value_heads == 0 ? key_heads : sizes.value_heads);
-  const std::int64_t value_dim = at_least_one("value_dim", sizes.value_dim == 0 ? head_dim : sizes.value_dim);
+  const std::int64_t value_heads = at_least_one("value_heads", sizes.value_heads.value_or(key_heads));
+  const std::int64_t value_dim = at_least_one("value_dim", sizes.value_dim.value_or(head_dim));
   if (type != at::kFloat && type != at::kDouble && type != at::kBFloat16 && type != at::kHalf)
     refuse_cache("dtype", "float32, float64, bfloat16 or float16", c10::toString(type));
-  // Written to in any mode later on. Pages of zeros take no memory before they are written to.
+  // Written to in any mode later on.
   const c10::InferenceMode ordinary(false);
-  key_ = at::zeros({batch, key_heads, capacity, head_dim}, at::TensorOptions(type));
-  value_ = at::zeros({batch, value_heads, capacity, value_dim}, at::TensorOptions(type));
+  key_ = unwritten_zeros({batch, key_heads, capacity, head_dim}, type);
+  value_ = unwritten_zeros({batch, value_heads, capacity, value_dim}, type);
   lengths_ = at::zeros({batch}, at::TensorOptions(at::kLong));
 }
 
@@ -84,10 +65,7 @@ void KeyValueCache::check_used(std::string_view call) const {
   if (!key_.defined()) refuse_cache(std::string(call), "a cache in use", "one that was freed");
 }
 
-std::int64_t KeyValueCache::longest() const {
-  const std::int64_t* lengths = numbers(lengths_);
-  return *std::max_element(lengths, lengths + lengths_.numel());
-}
+std::int64_t KeyValueCache::longest() const { return cache_longest(lengths_, capacity()).expect_int(); }
 
 void KeyValueCache::append(const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& added) {
   check_used("append");
@@ -127,21 +105,7 @@ void KeyValueCache::append(const at::Tensor& key, const at::Tensor& value, const
 at::Tensor KeyValueCache::attend(const at::Tensor& query, std::string_view mechanism, const AttentionOptions& options,
                                  const std::optional<at::Tensor>& query_lengths) const {
   check_used("attend");
-  const std::int64_t batch = key_.size(0);
-  if (query.dim() != 4 || query.size(0) != batch)
-    refuse_cache("query", "[" + std::to_string(batch) + ", heads, tokens, head_dim]", shape_text(query));
-  const at::Tensor counts = query_lengths ? checked_integers("query_lengths", *query_lengths, batch)
-                                          : at::full({batch}, query.size(2), lengths_.options());
-  for (std::int64_t b = 0; b < batch; ++b) {
-    const std::int64_t count = numbers(counts)[b], most = std::min(query.size(2), numbers(lengths_)[b]);
-    if (count < 0 || count > most)
-      refuse_cache((query_lengths ? "query_lengths" : "query length") + of_entry(b),
-                   "0 to " + std::to_string(most) + (most < query.size(2) ? " (its tokens)" : " (the queries)"),
-                   std::to_string(count));
-  }
-  const std::int64_t tokens = longest();
-  return decode(query, key_.narrow(2, 0, tokens), value_.narrow(2, 0, tokens), lengths_.sub(counts), lengths_.clone(),
-                mechanism, options);
+  return decode(query, key_, value_, lengths_, query_lengths, mechanism, options);
 }
 
 void KeyValueCache::crop(const at::Tensor& kept) {
@@ -188,9 +152,16 @@ Tensors tensors(const KeyValueCache& cache) { return {cache.key(), cache.value()
 // The operators have kernels of their own, rather than being compositions, because they read lengths: a graph that is
 // compiled calls them as they are.
 
-Tensors make_cache(std::int64_t batch, std::int64_t key_heads, std::int64_t value_heads, std::int64_t capacity,
-                   std::int64_t head_dim, std::int64_t value_dim, at::ScalarType type) {
-  return tensors(KeyValueCache({batch, key_heads, value_heads, capacity, head_dim, value_dim}, type));
+Tensors make_cache(std::int64_t batch, std::int64_t key_heads, std::int64_t capacity, std::int64_t head_dim,
+                   std::optional<std::int64_t> value_dim, std::optional<std::int64_t> value_heads,
+                   at::ScalarType type) {
+  return tensors(KeyValueCache({.batch = batch,
+                                .key_heads = key_heads,
+                                .value_heads = value_heads,
+                                .capacity = capacity,
+                                .head_dim = head_dim,
+                                .value_dim = value_dim},
+                               type));
 }
 
 void append_cpu(const at::Tensor& cache_key, const at::Tensor& cache_value, const at::Tensor& cache_lengths,
@@ -224,40 +195,39 @@ Tensors fork_meta(const at::Tensor& key, const at::Tensor& value, const at::Tens
   return {with_entries(key), with_entries(value), with_entries(lengths)};
 }
 
-at::Tensor attend_cpu(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                      const at::Tensor& lengths, const at::Tensor& query_lengths, std::string_view mechanism,
-                      const AttentionOptions& options) {
-  return KeyValueCache(key, value, lengths).attend(query, mechanism, options, query_lengths).contiguous();
+at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths,
+                  const std::optional<at::Tensor>& query_lengths, std::string_view mechanism,
+                  const AttentionOptions& options) {
+  return decode(query, key, value, lengths, query_lengths, mechanism, options).contiguous();
 }
 
 at::Tensor attend_meta(const at::Tensor& query, const at::Tensor&, const at::Tensor& value, const at::Tensor&,
-                       const at::Tensor&, std::string_view mechanism, const AttentionOptions&) {
+                       const std::optional<at::Tensor>&, std::string_view mechanism, const AttentionOptions&) {
   return query.new_empty_symint({query.sym_size(0), query.sym_size(1) / find_mechanism(mechanism).sub_heads,
                                  query.sym_size(2), value.sym_size(3)});
 }
 
-using UnbundledAttend = UnbundledOptions<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
-using AttendSignature = decltype(UnbundledAttend::call<attend_cpu>);
+using UnbundledAttend = UnbundledOptions<at::Tensor, at::Tensor, at::Tensor, at::Tensor, std::optional<at::Tensor>>;
+using AttendSignature = decltype(UnbundledAttend::call<attend>);
 
-bool asks_for_gradient(const at::Tensor& tensor) { return tensor.requires_grad(); }
-bool asks_for_gradient(const std::optional<at::Tensor>& tensor) { return tensor && tensor->requires_grad(); }
-bool asks_for_gradient(at::TensorList tensors) {
-  return std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) { return tensor.requires_grad(); });
+void collect(variable_list& tensors, const at::Tensor& tensor) { tensors.push_back(tensor); }
+void collect(variable_list& tensors, const std::optional<at::Tensor>& tensor) {
+  if (tensor) tensors.push_back(*tensor);
 }
+void collect(variable_list& tensors, at::TensorList more) { tensors.insert(tensors.end(), more.begin(), more.end()); }
 template <class Other>
-bool asks_for_gradient(const Other&) {
-  return false;
-}
+void collect(variable_list&, const Other&) {}
 
-// Gradients reach queries, biases and parameters through the operators that attending is made of; where none is needed
-// it is one call.
+// Derivatives reach queries, biases and parameters through the operators that attending is made of; where none is asked
+// for it is one call.
 template <class Signature>
 struct AttendUnderAutograd;
 template <class... Arguments>
 struct AttendUnderAutograd<at::Tensor(Arguments...)> {
   static at::Tensor call(Arguments... arguments) {
-    if (at::GradMode::is_enabled() && (asks_for_gradient(arguments) || ...))
-      return UnbundledAttend::call<attend_cpu>(arguments...);
+    variable_list tensors;
+    (collect(tensors, arguments), ...);
+    if (needs_record(tensors) || has_tangent(tensors)) return UnbundledAttend::call<attend>(arguments...);
     static const auto handle =
         c10::Dispatcher::singleton().findSchemaOrThrow("cogwheel::cache_attend", "").typed<AttendSignature>();
     const at::AutoDispatchBelowADInplaceOrView below;
@@ -269,28 +239,31 @@ struct AttendUnderAutograd<at::Tensor(Arguments...)> {
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
   library.def(
-      "make_cache(int batch, int key_heads, int value_heads, int capacity, int head_dim, int value_dim, ScalarType "
+      "make_cache(int batch, int key_heads, int capacity, int head_dim, int? value_dim, int? value_heads, ScalarType "
       "dtype) -> (Tensor key, Tensor value, Tensor lengths)",
       make_cache);
   library.def(
       "cache_append(Tensor(a!) cache_key, Tensor(b!) cache_value, Tensor(c!) cache_lengths, Tensor key, Tensor value, "
-      "Tensor? added) -> ()");
-  library.def("cache_crop(Tensor key, Tensor value, Tensor(a!) lengths, Tensor kept) -> ()");
+      "Tensor? lengths) -> ()");
+  library.def("cache_crop(Tensor cache_key, Tensor cache_value, Tensor(a!) cache_lengths, Tensor lengths) -> ()");
   library.def(
-      "cache_fork(Tensor key, Tensor value, Tensor lengths, Tensor entries) -> (Tensor key, Tensor value, Tensor "
-      "lengths)");
+      "cache_fork(Tensor cache_key, Tensor cache_value, Tensor cache_lengths, Tensor entries) -> (Tensor key, Tensor "
+      "value, Tensor lengths)");
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
   library.impl("cache_append", append_cpu);
   library.impl("cache_crop", crop_cpu);
   library.impl("cache_fork", fork_cpu);
-  library.impl("cache_attend", UnbundledAttend::call<attend_cpu>);
+  library.impl("cache_attend", UnbundledAttend::call<attend>);
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
   library.impl("cache_attend", AttendUnderAutograd<AttendSignature>::call);
 }
+
+// As those of attention (library.cpp).
+TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) { library.impl("cache_attend", UnbundledAttend::call<attend>); }
 
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
   library.impl("cache_append", append_meta);

@@ -1,4 +1,5 @@
-// Keys and values of the tokens so far, in memory that is taken once, for decoding token by token.
+// Keys and values of the tokens so far, for decoding token by token. Addresses are taken once, for the capacity, and
+// memory by what is written.
 //
 // Batch entries may differ in length. Nothing that is refused changes the cache.
 #pragma once
@@ -15,10 +16,10 @@ namespace cogwheel {
 struct KeyValueCacheSizes {
   std::int64_t batch = 1;
   std::int64_t key_heads = 1;
-  std::int64_t value_heads = 0;  // 0: as key_heads; of a difference of two maps half as many
-  std::int64_t capacity = 0;     // tokens of an entry, at most
+  std::optional<std::int64_t> value_heads = {};  // unless given as key_heads; of a difference of two maps half as many
+  std::int64_t capacity = 0;                     // tokens of an entry, at most
   std::int64_t head_dim = 0;
-  std::int64_t value_dim = 0;  // 0: as head_dim
+  std::optional<std::int64_t> value_dim = {};  // unless given as head_dim
 };
 
 class KeyValueCache {

@@ -20,7 +20,8 @@ TORCH_LIBRARY(cogwheel, library) {
               UnbundledOptions<at::Tensor, at::Tensor, at::Tensor>::call<attention>);
   library.def(("attention_weights(Tensor query, Tensor key, " + attention_options + " -> Tensor").c_str(),
               UnbundledOptions<at::Tensor, at::Tensor>::call<attention_weights>);
-  library.def(("cache_attend(Tensor query, Tensor key, Tensor value, Tensor lengths, Tensor query_lengths, " +
+  library.def(("cache_attend(Tensor query, Tensor cache_key, Tensor cache_value, Tensor cache_lengths, "
+               "Tensor? query_lengths, " +
                attention_options + " -> Tensor")
                   .c_str());
   library.def(
@@ -52,6 +53,8 @@ TORCH_LIBRARY(cogwheel, library) {
 TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) {
   library.impl("attention", UnbundledOptions<at::Tensor, at::Tensor, at::Tensor>::call<attention>);
   library.impl("attention_weights", UnbundledOptions<at::Tensor, at::Tensor>::call<attention_weights>);
+  library.impl("attention_statistics",
+               UnbundledOptions<at::Tensor, at::Tensor, at::Tensor, bool>::call<attention_statistics>);
   library.impl("scaled_dot_product_attention", operators::scaled_dot_product_attention);
 }
 
@@ -92,7 +95,7 @@ at::Tensor mixture_statistics(const at::Tensor& query, const at::Tensor& key, co
   const auto& o = options;
   return handle.call(query, key, value, parameters, members.shift, members.mass, members.coefficient, mechanism,
                      o.scale, o.mask, o.window, o.sub_heads, o.key_lengths, o.ranges, o.bias, o.energy_bias, o.alibi,
-                     o.centers, o.sigma, o.dropout, o.seed, o.score_weight, o.argmax);
+                     o.centers, o.sigma, o.dropout, o.seed, o.score_weight, o.argmax, o.first_positions);
 }
 
 std::string operators::mechanisms() {

@@ -29,6 +29,8 @@ inline constexpr std::string_view causal_first =
     "causal_first";  // the first query sees just the first key, as in torch
 }  // namespace mask
 
+// A new one goes into the schemas (pairwise_schema.h), and a tensor among the places of dense_pairwise.h;
+// tests/python/test_pairwise_options.py then asks for a case.
 struct PairwiseOptions {
   double scale = 1;
   std::string_view mask = mask::full;

@@ -20,29 +20,15 @@ namespace place = pairwise_input;
 // Options for what outlives the call: a name of their own, and tensors as they were saved, so that autograd notices
 // where one was changed in the meantime.
 struct KeptOptions {
-  explicit KeptOptions(const PairwiseOptions& given)
-      : mask(given.mask),
-        options{.scale = given.scale,
-                .window = given.window,
-                .sub_heads = given.sub_heads,
-                .sigma = given.sigma,
-                .dropout = given.dropout,
-                .wide_output = given.wide_output} {}
+  explicit KeptOptions(const PairwiseOptions& given) : mask(given.mask), options(given) {
+    for (const auto tensor : place::option_tensors) options.*tensor = std::nullopt;
+  }
 
   PairwiseOptions with(const variable_list& inputs) const {
     PairwiseOptions result = options;
     result.mask = mask;
-    const auto or_nothing = [](const at::Tensor& tensor) {
-      return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
-    };
-    result.bias = or_nothing(inputs[place::bias]);
-    result.energy_bias = or_nothing(inputs[place::energy_bias]);
-    result.centers = or_nothing(inputs[place::centers]);
-    result.score_weight = or_nothing(inputs[place::score_weight]);
-    result.key_lengths = or_nothing(inputs[place::key_lengths]);
-    result.ranges = or_nothing(inputs[place::ranges]);
-    result.alibi = or_nothing(inputs[place::alibi]);
-    result.seed = or_nothing(inputs[place::seed]);
+    for (std::size_t i = place::options; i < place::count; ++i)
+      if (inputs[i].defined()) result.*place::option_tensors[i - place::options] = inputs[i];
     return result;
   }
 

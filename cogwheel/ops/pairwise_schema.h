@@ -23,7 +23,7 @@ inline constexpr const char* mixture_statistics_schema =
     "mixture_statistics(Tensor query, Tensor key, Tensor value, Tensor parameters, Tensor shift, Tensor mass, "
     "Tensor? coefficient, str mechanism, float scale, str mask, int window, int sub_heads, Tensor? key_lengths, "
     "Tensor? ranges, Tensor? bias, Tensor? energy_bias, Tensor? alibi, Tensor? centers, float sigma, float dropout, "
-    "Tensor? seed, Tensor? score_weight, bool argmax) -> Tensor";
+    "Tensor? seed, Tensor? score_weight, bool argmax, Tensor? first_positions=None) -> Tensor";
 
 using OptionalTensor = std::optional<at::Tensor>;
 
@@ -70,7 +70,7 @@ at::Tensor unbundled_members(const at::Tensor& query, const at::Tensor& key, con
                              const OptionalTensor& key_lengths, const OptionalTensor& ranges,
                              const OptionalTensor& bias, const OptionalTensor& energy_bias, const OptionalTensor& alibi,
                              const OptionalTensor& centers, double sigma, double dropout, const OptionalTensor& seed,
-                             const OptionalTensor& score_weight, bool argmax) {
+                             const OptionalTensor& score_weight, bool argmax, const OptionalTensor& first_positions) {
   return kernel(query, key, value, parameters, {shift, mass, coefficient}, mechanism,
                 {.scale = scale,
                  .mask = mask,
@@ -86,6 +86,7 @@ at::Tensor unbundled_members(const at::Tensor& query, const at::Tensor& key, con
                  .dropout = dropout,
                  .seed = seed,
                  .score_weight = score_weight,
+                 .first_positions = first_positions,
                  .argmax = argmax});
 }
 

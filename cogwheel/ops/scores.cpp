@@ -1,13 +1,16 @@
 #include "cogwheel/ops/scores.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/matmul.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/product.h"
+#include "cogwheel/ops/seen_keys.h"
 #include "cogwheel/ops/shared_heads.h"
 
 namespace cogwheel {
@@ -74,20 +77,30 @@ void check_score(const Mechanism& mechanism, const at::Tensor& query, const at::
 bool needs_one_width(std::string_view score) { return score != general && score != concat; }
 
 ScoredHeads score_heads(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
-                        const at::Tensor& value, const AttentionOptions& options) {
+                        const at::Tensor& value, const AttentionOptions& options, const PairwiseOptions& seen) {
+  // Only gradients meet what is hidden: they are 0 there, times what the key holds.
+  const auto as_seen = [&](const at::Tensor& keys) {
+    return at::GradMode::is_enabled() ? without_unseen(keys, query.sym_size(2), seen) : keys;
+  };
   // A map that reads cosines means those between −1 and 1: no scale.
-  if (mechanism.description.score == cosine) return {directions(query), directions(key), value, 1, {}};
+  if (mechanism.description.score == cosine) return {directions(query), directions(as_seen(key)), value, 1, {}};
   const std::string_view score = options.score;
-  if (score == general) return {at::matmul(query, *options.score_weight), key, value, options.scale, {}};
-  if (score == dot) return {query, key, value, options.scale, {}};
-  const double scale = options.scale.value_or(1);
-  if (score == cosine) return {directions(query), directions(key), value, scale, {}};
+  const auto one_over_root = [](const at::Tensor& tensor) {
+    return 1 / std::sqrt(static_cast<double>(tensor.sym_size(3).guard_int(__FILE__, __LINE__)));
+  };
+  const bool is_product = score == dot || score == general;
+  const double scale = options.scale ? *options.scale : is_product ? one_over_root(key) : 1;
+  if (!std::isfinite(scale)) refuse("scale", "a finite number", std::to_string(scale));
+  if (score == general) return {product(query, *options.score_weight), key, value, scale, {}};
+  if (score == dot) return {query, key, value, scale, {}};
+  if (score == cosine) return {directions(query), directions(as_seen(key)), value, scale, {}};
   if (score == additive) return {query, key, value, scale, options.score_weight};
   const at::Tensor projection = options.score_projection->transpose(1, 2);  // [Hq, D + Dk, Da]
   const c10::SymInt query_dim = query.sym_size(3), heads = query.sym_size(1);
-  return {at::matmul(query, projection.slice_symint(1, 0, query_dim)),
-          at::matmul(for_query_heads(key, heads, mechanism.sub_heads), projection.slice_symint(1, query_dim)),
-          for_query_heads(value, heads / mechanism.sub_heads, 1), scale, options.score_weight};
+  const at::Tensor keys = as_seen(for_query_heads(key, heads, mechanism.sub_heads));
+  return {product(query, projection.slice_symint(1, 0, query_dim)),
+          product(keys, projection.slice_symint(1, query_dim)), for_query_heads(value, heads / mechanism.sub_heads, 1),
+          scale, options.score_weight};
 }
 
 }  // namespace cogwheel

@@ -20,13 +20,14 @@
 
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/ops/attention.h"
+#include "cogwheel/ops/pairwise.h"
 
 namespace cogwheel {
 
 // Queries, keys and values as a kernel takes them, and what is left of the score.
 struct ScoredHeads {
   at::Tensor query, key, value;
-  std::optional<double> scale;             // as given, or the score's own default where that is not 1/√D
+  double scale;                            // as given, or the score's own default
   std::optional<at::Tensor> score_weight;  // v [Hq, D], of an additive score; none of a product
 };
 
@@ -38,8 +39,9 @@ void check_score(const Mechanism& mechanism, const at::Tensor& query, const at::
 // Whether the score needs queries and keys of one width.
 bool needs_one_width(std::string_view score);
 
-// For what check_score let pass. Differentiable in everything.
+// For what check_score let pass; throws ValueError for a scale that is not finite. `seen` says what is hidden: keys
+// that nobody sees reach no gradient, whatever they hold. Differentiable in everything.
 ScoredHeads score_heads(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
-                        const at::Tensor& value, const AttentionOptions& options);
+                        const at::Tensor& value, const AttentionOptions& options, const PairwiseOptions& seen);
 
 }  // namespace cogwheel

@@ -1,49 +1,57 @@
 """Attention as functions of tensors, with the shapes of ``torch.nn.functional.scaled_dot_product_attention``."""
 
+import inspect
+from operator import index
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from cogwheel._arguments import checked
 from cogwheel.catalogue import PARAMETERS
 
-
-def _check_parameters(operator: str, mechanism: str, parameters: dict[str, object]) -> None:
-    """Refuses arguments that the mechanism does not have. An unknown mechanism is left to the operator to refuse."""
-    if mechanism not in PARAMETERS:
-        parameters.clear()
-        return
-    own = PARAMETERS[mechanism]
-    for name in parameters:
-        if name not in own:
-            expected = ", ".join(own) if own else "no parameter of its own"
-            raise TypeError(f"{operator}: parameters of {mechanism}: expected {expected}, got {name}")
+_ATTENTION = torch.ops.cogwheel.attention.default
+_ATTENTION_WEIGHTS = torch.ops.cogwheel.attention_weights.default
+_ATTENTION_STATISTICS = torch.ops.cogwheel.attention_statistics.default
+_SCALED_DOT_PRODUCT_ATTENTION = torch.ops.cogwheel.scaled_dot_product_attention.default
 
 
-def _dropout_seed(dropout: float, seed: int | Tensor | None) -> Tensor | None:
+def _dropout_seed(seed: int | Tensor | None) -> Tensor:
     """One int64 that decides which weights are dropped, drawn from torch's generator unless given."""
-    if dropout == 0.0 or isinstance(seed, Tensor):
-        return seed if isinstance(seed, Tensor) else None
-    return torch.randint(2**62, ()) if seed is None else torch.tensor(seed)
+    if seed is None:
+        return torch.randint(2**62, ())
+    return seed if isinstance(seed, Tensor) else torch.tensor(index(seed))
 
 
-# Every keyword of an operator that is not a parameter of a mechanism.
-_OPTIONS = frozenset(
-    "causal scale window key_lengths cu_seqlens bias energy_bias alibi local_radius local_centers dropout seed score "
-    "score_weight score_projection".split()
-)
+def own_parameters(operator: str, mechanism: str, given: dict[str, object]) -> dict[str, object]:
+    """A mechanism's own parameters without those that are None, which were not given.
+
+    Refuses parameters that the mechanism does not have; an unknown mechanism is left to the operator to refuse.
+    """
+    own = PARAMETERS.get(mechanism)
+    if own is not None:
+        for name in given:
+            if name not in own:
+                expected = ", ".join(own) if own else "no parameter of its own"
+                raise TypeError(f"{operator}: parameters of {mechanism}: expected {expected}, got {name}")
+    return {name: tensor for name, tensor in given.items() if tensor is not None}
 
 
-def _keywords(operator: str, mechanism: str, given: dict[str, object]) -> dict[str, object]:
-    """Options and parameters as the operators take them. A parameter of None is one that was not given."""
-    options = {name: value for name, value in given.items() if name in _OPTIONS}
-    parameters = {name: value for name, value in given.items() if name not in _OPTIONS}
-    _check_parameters(operator, mechanism, parameters)
-    parameters = {name: tensor for name, tensor in parameters.items() if tensor is not None}
-    options["seed"] = _dropout_seed(options.get("dropout", 0.0), options.get("seed"))
+def keywords_for_operator(operator: str, mechanism: str, given: dict[str, object]) -> dict[str, object]:
+    """Keywords as :func:`attention` takes them, as the operators take them."""
+    options, parameters = {}, {}
+    for name, value in given.items():
+        (options if name in _OPTIONS else parameters)[name] = value
+    if options.get("dropout", 0.0) == 0.0:
+        options.pop("seed", None)
+    else:
+        options["seed"] = _dropout_seed(options.get("seed"))
+    if parameters:
+        parameters = own_parameters(operator, mechanism, parameters)
     return options | {"parameters": list(parameters.values()), "parameter_names": list(parameters)}
 
 
+@checked("attention")
 def attention(
     query: Tensor,
     key: Tensor,
@@ -122,39 +130,77 @@ def attention(
     has H heads; the two sub-heads of a head are adjacent. Parameters of the map are [2H] then, one for each sub-head.
 
     Returns:
-        [B, H, N, Dv], differentiable once in query, key, value, weights of the score, biases, centers and parameters.
-        A second derivative raises.
+        [B, H, N, Dv], differentiable twice in query, key, value, weights of the score, biases, centers and parameters,
+        backward and forward; of mechanisms of level ``dense`` as often as asked.
 
     Raises:
         ValueError: shapes, dtypes, devices, names or values that do not fit, each in one line that says what was
             expected and what came.
-        TypeError: a parameter that the mechanism does not have.
+        TypeError: a parameter that the mechanism does not have, or an argument of another type.
+        NotImplementedError: a third derivative.
 
-    The gradients are bit-identical from run to run and for any number of threads. A NaN or infinity in a key or value
-    reaches only the rows that see it.
+    First gradients are bit-identical from run to run and for any number of threads. A NaN or infinity in a key or value
+    reaches only the rows that see it; second derivatives and tangents keep it out where no query sees it.
+    ``torch.autocast`` changes nothing: all is computed in the dtype of the inputs.
     """
-    options = {
-        "causal": causal,
-        "scale": scale,
-        "window": window,
-        "key_lengths": key_lengths,
-        "cu_seqlens": cu_seqlens,
-        "bias": bias,
-        "energy_bias": energy_bias,
-        "alibi": alibi,
-        "local_radius": local_radius,
-        "local_centers": local_centers,
-        "dropout": dropout,
-        "seed": seed,
-        "score": score,
-        "score_weight": score_weight,
-        "score_projection": score_projection,
-    }
-    return torch.ops.cogwheel.attention(
-        query, key, value, mechanism, **_keywords("attention", mechanism, options | parameters)
+    options = {"causal": causal}
+    # What is not given is not passed on: the dispatcher takes longer over each keyword than Python does.
+    if not (
+        scale
+        is window
+        is key_lengths
+        is cu_seqlens
+        is bias
+        is energy_bias
+        is alibi
+        is local_radius
+        is local_centers
+        is score_weight
+        is score_projection
+        is None
+    ):
+        optional = {
+            "scale": scale,
+            "window": window,
+            "key_lengths": key_lengths,
+            "cu_seqlens": cu_seqlens,
+            "bias": bias,
+            "energy_bias": energy_bias,
+            "alibi": alibi,
+            "local_radius": local_radius,
+            "local_centers": local_centers,
+            "score_weight": score_weight,
+            "score_projection": score_projection,
+        }
+        for name, option in optional.items():
+            if option is not None:
+                options[name] = option
+    if score != "dot":
+        options["score"] = score
+    if dropout != 0.0:
+        options["dropout"], options["seed"] = dropout, _dropout_seed(seed)
+    if parameters:
+        parameters = own_parameters("attention", mechanism, parameters)
+    return _ATTENTION(
+        query,
+        key,
+        value,
+        mechanism,
+        **options,
+        parameters=list(parameters.values()),
+        parameter_names=list(parameters),
     )
 
 
+# Every keyword of an operator that is not a parameter of a mechanism.
+_OPTIONS = frozenset(
+    name
+    for name, parameter in inspect.signature(attention).parameters.items()
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+)
+
+
+@checked("attention_weights", options_of=attention)
 def attention_weights(query: Tensor, key: Tensor, mechanism: str = "softmax", **options) -> Tensor:
     """The weights that :func:`attention` applies to the values, as a tensor; 0 where a key is hidden.
 
@@ -171,8 +217,8 @@ def attention_weights(query: Tensor, key: Tensor, mechanism: str = "softmax", **
     Raises:
         ValueError, TypeError: as :func:`attention`.
     """
-    return torch.ops.cogwheel.attention_weights(
-        query, key, mechanism, **_keywords("attention_weights", mechanism, options)
+    return _ATTENTION_WEIGHTS(
+        query, key, mechanism, **keywords_for_operator("attention_weights", mechanism, options)
     )
 
 
@@ -198,9 +244,7 @@ class AttentionStatistics(NamedTuple):
     """int64: the first key with the largest |a|, −1 where nothing is weighed; None unless asked for"""
 
 
-_MOST_KEYS_OF_ARGMAX = 2**24  # the kernel counts in the numbers that it computes in
-
-
+@checked("attention_statistics", options_of=attention)
 def attention_statistics(
     query: Tensor, key: Tensor, value: Tensor, mechanism: str = "softmax", *, argmax: bool = True, **options
 ) -> tuple[Tensor, AttentionStatistics]:
@@ -218,17 +262,19 @@ def attention_statistics(
     Raises:
         ValueError, TypeError: as :func:`attention`; ValueError for ``argmax`` over more than 2²⁴ keys.
     """
-    if argmax and key.dim() == 4 and key.shape[2] > _MOST_KEYS_OF_ARGMAX:
-        raise ValueError(
-            f"attention_statistics: argmax: expected at most {_MOST_KEYS_OF_ARGMAX} keys, got {key.shape[2]}"
-        )
-    output, rows = torch.ops.cogwheel.attention_statistics(
-        query, key, value, argmax, mechanism, **_keywords("attention_statistics", mechanism, options)
+    output, rows = _ATTENTION_STATISTICS(
+        query,
+        key,
+        value,
+        argmax,
+        mechanism,
+        **keywords_for_operator("attention_statistics", mechanism, options),
     )
     *numbers, largest_at = rows.unbind(0)
     return output, AttentionStatistics(*numbers, largest_at.long() if argmax else None)
 
 
+@checked("scaled_dot_product_attention")
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -244,7 +290,7 @@ def scaled_dot_product_attention(
     """A drop-in for ``torch.nn.functional.scaled_dot_product_attention`` with another mechanism in place of softmax.
 
     It differs from :func:`attention` as torch does: ``is_causal`` aligns the *first* query with the first key (query i
-    sees keys j ≤ i), and grouped heads must be asked for.
+    sees keys j ≤ i), grouped heads must be asked for, and [B, N, D] stands for one head.
 
     Args:
         query: [B, H, N, D], float32, float64, bfloat16 or float16, any strides; 8 ≤ D ≤ 256. 16-bit numbers are
@@ -257,23 +303,23 @@ def scaled_dot_product_attention(
         is_causal: query i sees keys j ≤ i. Excludes a mask.
         scale: multiplies the scores; 1/√D unless given.
         enable_gqa: allow fewer key heads than query heads; Hk divides H.
-        mechanism: a name from :func:`cogwheel.mechanisms` whose level is ``operator`` and which has no parameters of
-            its own.
+        mechanism: a name from :func:`cogwheel.mechanisms` whose level is ``operator``, or ``dense`` without a mask and
+            dropout, and which needs no parameters.
 
     Returns:
-        [B, H, N, Dv], differentiable once in query, key and value.
+        [B, H, N, Dv], differentiable in query, key, value and a mask of numbers as the output of :func:`attention`.
 
     Raises:
-        ValueError: as :func:`attention`.
+        ValueError, TypeError: as :func:`attention`.
     """
-    return torch.ops.cogwheel.scaled_dot_product_attention(
+    return _SCALED_DOT_PRODUCT_ATTENTION(
         query,
         key,
         value,
         mechanism,
         attn_mask=attn_mask,
         dropout_p=dropout_p,
-        seed=_dropout_seed(dropout_p, None),
+        seed=None if dropout_p == 0.0 else _dropout_seed(None),
         is_causal=is_causal,
         scale=scale,
         enable_gqa=enable_gqa,

@@ -1,13 +1,18 @@
 """Keys and values of the tokens so far, for decoding token by token."""
 
+from operator import index
+
 import torch
 from torch import Tensor
 
-from cogwheel.functional import _keywords
+from cogwheel._arguments import checked
+from cogwheel.functional import attention, keywords_for_operator
+
+_CACHE_ATTEND = torch.ops.cogwheel.cache_attend.default
 
 
 class KeyValueCache:
-    """Keys and values of the tokens so far, in memory that is taken once.
+    """Keys and values of the tokens so far, in memory that is taken as it is written to.
 
         cache = cogwheel.KeyValueCache(batch=1, key_heads=8, capacity=4096, head_dim=64)
         cache.append(prompt_key, prompt_value)  # [1, 8, N, 64]
@@ -17,12 +22,13 @@ class KeyValueCache:
 
     What ``attend`` gives equals the rows of :func:`cogwheel.attention` over the whole text with ``causal=True``, for
     every mechanism but those of level ``dense`` or ``layer``. Entries of a batch may differ in length. Nothing that is
-    refused changes the cache. It holds numbers, no graph: gradients do not reach what was appended.
+    refused changes the cache. It holds numbers, no graph: derivatives reach the query, biases and parameters of
+    ``attend``, and not what was appended.
 
     Args:
         batch: entries, each with a length of its own.
         key_heads: heads of the keys; a divisor of the query heads. For ``differential``, over any map, 2Hk.
-        capacity: tokens that an entry can have, at most. Memory that is not yet written to costs nothing.
+        capacity: tokens that an entry can have, at most. Memory is taken page by page, as tokens are written.
         head_dim: width of a key.
         value_dim: width of a value; as ``head_dim`` unless given.
         value_heads: heads of the values; as ``key_heads`` unless given. For ``differential`` Hk.
@@ -30,8 +36,11 @@ class KeyValueCache:
 
     Raises:
         ValueError: sizes below 1, or another dtype.
+        TypeError: sizes that are no integers.
+        RuntimeError: more than the machine can have.
     """
 
+    @checked("cache")
     def __init__(
         self,
         batch: int,
@@ -43,11 +52,8 @@ class KeyValueCache:
         value_heads: int | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        for name, size in (("value_heads", value_heads), ("value_dim", value_dim)):
-            if size is not None and size < 1:  # to the operator 0 means "as the keys"
-                raise ValueError(f"cache: {name}: expected 1 or more, got {size}")
-        self._tensors: tuple[Tensor, Tensor, Tensor] | None = torch.ops.cogwheel.make_cache(
-            batch, key_heads, value_heads or 0, capacity, head_dim, value_dim or 0, dtype
+        self._tensors: tuple[Tensor, Tensor, Tensor] | None = torch.ops.cogwheel.make_cache.default(
+            batch, key_heads, capacity, head_dim, value_dim, value_heads, dtype
         )
 
     def _used(self, call: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -77,6 +83,7 @@ class KeyValueCache:
         _, value, lengths = self._used("value")
         return value[:, :, : int(lengths.max())]
 
+    @checked("cache")
     def append(self, key: Tensor, value: Tensor, lengths: Tensor | None = None) -> None:
         """Adds the same number of tokens to each entry, or as many as ``lengths`` says.
 
@@ -87,9 +94,11 @@ class KeyValueCache:
 
         Raises:
             ValueError: an entry would outgrow the capacity, or shapes or dtypes do not fit.
+            TypeError: what is no tensor.
         """
-        torch.ops.cogwheel.cache_append(*self._used("append"), key, value, lengths)
+        torch.ops.cogwheel.cache_append.default(*self._used("append"), key, value, lengths)
 
+    @checked("cache", options_of=attention)
     def attend(
         self,
         query: Tensor,
@@ -115,23 +124,22 @@ class KeyValueCache:
         Raises:
             ValueError: more queries than tokens; a mechanism of which no row can be had alone; and as
                 :func:`cogwheel.attention`.
-            TypeError: a parameter that the mechanism does not have, or ``causal``.
+            TypeError: a parameter that the mechanism does not have, an argument of another type, or ``causal``.
         """
         key, value, lengths = self._used("attend")
         if "causal" in options:
             raise TypeError("cache: causal: expected none (a cache is causal), got one")
-        if query_lengths is None and query.dim() == 4:
-            query_lengths = torch.full_like(lengths, query.shape[2])
-        return torch.ops.cogwheel.cache_attend(
+        return _CACHE_ATTEND(
             query,
             key,
             value,
             lengths,
-            lengths if query_lengths is None else query_lengths,
+            query_lengths,
             mechanism,
-            **_keywords("attention", mechanism, options),
+            **keywords_for_operator("attention", mechanism, options),
         )
 
+    @checked("cache")
     def crop(self, lengths: int | Tensor) -> None:
         """Forgets the newest tokens: each entry keeps its first ones.
 
@@ -143,10 +151,13 @@ class KeyValueCache:
         """
         key, value, now = self._used("crop")
         kept = torch.full_like(now, lengths) if isinstance(lengths, int) else lengths
-        torch.ops.cogwheel.cache_crop(key, value, now, kept)
+        torch.ops.cogwheel.cache_crop.default(key, value, now, kept)
 
+    @checked("cache")
     def fork(self, entries: Tensor | list[int]) -> "KeyValueCache":
         """A cache of its own with copies of the named entries, in that order: the beams that a search goes on with.
+
+        It takes memory for the tokens that it copies, and has the same capacity.
 
         Args:
             entries: [B'] int64, or a list; an entry may be named several times.
@@ -156,7 +167,8 @@ class KeyValueCache:
         """
         tensors = self._used("fork")
         forked = object.__new__(KeyValueCache)
-        forked._tensors = torch.ops.cogwheel.cache_fork(*tensors, torch.as_tensor(entries, dtype=torch.int64))
+        chosen = entries if isinstance(entries, Tensor) else torch.tensor([index(entry) for entry in entries], dtype=torch.int64)
+        forked._tensors = torch.ops.cogwheel.cache_fork.default(*tensors, chosen)
         return forked
 
     def free(self) -> None:

@@ -88,6 +88,27 @@ def test_tables_of_ranges_are_registered_as_pytorch_demands():
     torch.library.opcheck(torch.ops.cogwheel.local_ranges.default, (centers, 7, 2.0, True, 2, torch.tensor([4, 7])))
 
 
+def test_what_a_cache_is_made_of_is_registered_as_pytorch_demands():
+    lengths = torch.tensor([3, 5])
+    torch.library.opcheck(torch.ops.cogwheel.cache_positions.default, (lengths, torch.tensor([1, 2]), 2, 5))
+    torch.library.opcheck(torch.ops.cogwheel.cache_positions.default, (lengths, None, 2, 5))
+    torch.library.opcheck(torch.ops.cogwheel.unwritten_zeros.default, ([2, 3],), {"dtype": torch.float64})
+    key = torch.randn(2, 1, 5, 8, dtype=torch.float64)
+    torch.library.opcheck(
+        torch.ops.cogwheel.cache_attend.default,
+        (torch.randn(2, 2, 2, 8, dtype=torch.float64, requires_grad=True), key, key, lengths, None, "cog"),
+        {"parameters": [], "parameter_names": []},
+    )
+
+
+def test_products_are_registered_as_pytorch_demands():
+    a, b = (torch.randn(*size, dtype=torch.float64, requires_grad=True) for size in ((3, 2, 4), (3, 4, 5)))
+    torch.library.opcheck(torch.ops.cogwheel.batched_product.default, (a, b))
+    product = torch.ops.cogwheel.batched_product
+    assert torch.autograd.gradcheck(product, (a, b), check_forward_ad=True, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(product, (a, b), check_fwd_over_rev=True)
+
+
 def test_subtracting_sub_heads_is_registered_as_pytorch_demands():
     output = torch.randn(2, 6, 5, 7, dtype=torch.float64, requires_grad=True)
     for shape in ((1, 3, 1), (2, 1, 5), (2, 3, 5)):

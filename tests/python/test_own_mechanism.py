@@ -1,5 +1,6 @@
 """Mechanisms of a user's own from Python: what they compute, what is refused, and what the cache does."""
 
+import inspect
 import math
 import os
 import re
@@ -164,6 +165,33 @@ def test_what_does_not_read_is_said_without_a_compiler(workshop, definition, mes
     with pytest.raises(ValueError) as refused:
         cogwheel.mechanism("bad", **definition)
     assert str(refused.value).startswith(message)
+    assert workshop.compilations() == before
+
+
+def arguments_of_attention():
+    """Of every public function that computes, and of their operators."""
+    cache = cogwheel.KeyValueCache
+    functions = [
+        cogwheel.attention, cogwheel.attention_weights, cogwheel.attention_statistics,
+        cogwheel.scaled_dot_product_attention, cache.__init__, cache.append, cache.attend, cache.crop, cache.fork,
+    ]  # fmt: skip
+    operators = [
+        torch.ops.cogwheel.attention, torch.ops.cogwheel.attention_weights, torch.ops.cogwheel.attention_statistics,
+        torch.ops.cogwheel.scaled_dot_product_attention, torch.ops.cogwheel.cache_attend,
+    ]  # fmt: skip
+    return sorted(
+        {name for function in functions for name in inspect.signature(function).parameters}
+        | {argument.name for operator in operators for argument in operator.default._schema.arguments}
+        | {"lam", "first_positions", "shift"}  # of a form, of C++ alone, of formulas
+    )
+
+
+def test_names_of_arguments_are_no_names_of_parameters(workshop):
+    before = workshop.compilations()
+    for name in arguments_of_attention():
+        with pytest.raises(ValueError) as refused:
+            cogwheel.mechanism("bad", "s", "abs(s)", parameters={name: 1.0})
+        assert str(refused.value) == f"bad: parameter: expected a name of letters that nothing else has, got {name}"
     assert workshop.compilations() == before
 
 

@@ -272,6 +272,33 @@ def test_a_key_reaches_only_rows_that_see_it(bad):
         assert dirty["output"][0, 1, 70:].isnan().all()
 
 
+HIDING = {
+    "key_lengths": {"key_lengths": torch.tensor([6, 6])},
+    "a window": {"causal": True, "window": 2},
+    "ranges": {"local_radius": 1.0},
+    "a bias": {"bias": torch.zeros(9).index_fill(0, torch.arange(6, 9), -torch.inf).double()},
+}
+
+
+@pytest.mark.parametrize("hiding", HIDING)
+@pytest.mark.parametrize("mechanism", ["cog", "norm", "differential"])
+@each_score
+def test_what_a_hidden_key_holds_reaches_no_gradient(score, mechanism, hiding):
+    """Keys that no query sees: padding at the end, what lies before a window, what is around no query."""
+    if mechanism == "norm" and (score != "cosine" or hiding == "a bias"):
+        pytest.skip("norm reads cosines, and takes no bias")
+    leaves = drawn(mechanism, score, Shape(2, 4, 2, 3, 9, 8, 4))
+    options = {"mechanism": mechanism, "score": score, **HIDING[hiding]}
+    hidden = slice(0, 4) if hiding == "a window" else slice(6, 9)
+    clean = with_gradients(cogwheel.attention(**options, **leaves), leaves)
+    with torch.no_grad():
+        leaves["key"][:, :, hidden, ::2] = torch.nan
+        leaves["key"][:, :, hidden, 1::2] = torch.inf
+    dirty = with_gradients(cogwheel.attention(**options, **leaves), leaves)
+    for name in clean:
+        assert_same_bits(dirty[name], clean[name], name)
+
+
 def test_causality_is_exact():
     leaves = drawn("cog", "additive", SHAPES[2], torch.float32)
     before = cogwheel.attention(mechanism="cog", score="additive", causal=True, **leaves)

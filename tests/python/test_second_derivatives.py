@@ -160,6 +160,40 @@ def test_a_row_that_sees_nothing_and_a_score_of_zero_have_finite_derivatives():
     assert second.isfinite().all() and second[0, 0, 0].count_nonzero() == 0
 
 
+@pytest.mark.parametrize("mechanism", ["cog", "differential"])
+def test_what_nobody_sees_reaches_no_derivative(mechanism):
+    """NaN in padded keys and values, beyond first gradients too."""
+    leaves, scale = leaves_of(mechanism)
+    attend = called(mechanism, leaves, scale=scale, key_lengths=torch.tensor([3]))
+    results = []
+    for held in (0.0, math.nan):
+        for name in ("key", "value"):
+            with torch.no_grad():
+                leaves[name][:, :, 3:] = held
+        tensors = list(leaves.values())
+        first = torch.autograd.grad(attend(*tensors).square().sum(), tensors, create_graph=True)
+        second = torch.autograd.grad(sum(each.square().sum() for each in first), tensors)
+        tangent = torch.func.jvp(attend, *2 * [tuple(tensor.detach() for tensor in tensors)])[1]
+        results.append([*first, *second, tangent])
+    for clean, dirty in zip(*results):
+        assert torch.equal(clean, dirty)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("mechanism", ["cog", "differential", "centered", "matrix_exponential"])
+def test_vmap_over_statistics_gives_what_a_loop_gives(mechanism):
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(3, 2, heads, 4, 8, generator=generator).double() for heads in (4, 4, 4))
+    options = {"lam": torch.tensor([0.3, 0.5], dtype=torch.float64)} if mechanism == "differential" else {}
+    value = value[:, :, :2] if options else value
+    attend = lambda *tensors: cogwheel.attention_statistics(*tensors, mechanism, causal=True, **options)
+    mapped, statistics = torch.func.vmap(attend)(query, key, value)
+    for at, (output, expected) in enumerate(map(attend, query, key, value)):
+        torch.testing.assert_close(mapped[at], output)
+        for ours, theirs in zip(statistics, expected):
+            torch.testing.assert_close(ours[at], theirs)
+
+
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
 def test_tangents_in_lower_precision(dtype, tolerance):
     leaves, scale = leaves_of("cog", Shape(2, 4, 2, 5, 7, 16, 3))

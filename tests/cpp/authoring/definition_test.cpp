@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cogwheel/authoring/argument_names.h"
 #include "cogwheel/authoring/header_text.h"
 #include "cogwheel/core/error.h"
 
@@ -187,6 +188,16 @@ TEST(Definition, AnyTextIsReadOrRefused) {
     EXPECT_EQ(refused.empty(), !text.empty()) << line;
   }
   EXPECT_GT(read, 100);
+}
+
+TEST(Definition, ParametersOfHeadersHaveNoNamesOfArgumentsEither) {
+  EXPECT_NO_THROW(check_parameter_names("x", "tau, shift"));
+  try {
+    check_parameter_names("x", "tau, argmax");
+    FAIL() << "nothing was refused";
+  } catch (const UsageError& error) {
+    EXPECT_STREQ(error.what(), "x: parameter: expected a name of letters that nothing else has, got argmax");
+  }
 }
 
 TEST(HeaderText, ComputesAnExponentialOnceForFAndG) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "cogwheel/authoring/argument_names.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/nn/attention.h"
 
@@ -252,6 +253,16 @@ TEST(WeightInitializer, DependsOnSeedAndNameAlone) {
   EXPECT_FALSE(draw(first, "a").equal(draw(first, "b")));
   EXPECT_FALSE(draw(first, "a").equal(draw(second, "a")));
   EXPECT_NEAR(draw(first, "a").std().item<double>(), 0.02, 0.001);
+}
+
+// A scalar of a user's map is registered beside them.
+TEST(AttentionLayer, ScalarsMayNotHaveTheNamesOfItsParts) {
+  for (const char* mechanism : {"softmax", "symmetric", "differential", "differential_symmetric"}) {
+    const AttentionLayer layer = make_layer(mechanism);
+    for (const auto& parameter : layer->named_parameters(false))
+      EXPECT_TRUE(is_argument(parameter.key())) << parameter.key();
+    for (const auto& child : layer->named_children()) EXPECT_TRUE(is_argument(child.key())) << child.key();
+  }
 }
 
 }  // namespace

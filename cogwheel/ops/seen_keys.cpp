@@ -1,0 +1,72 @@
+#include "cogwheel/ops/seen_keys.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include <limits>
+
+namespace cogwheel {
+namespace {
+
+at::Tensor both(const at::Tensor& one, const at::Tensor& other) {
+  if (!one.defined()) return other;
+  return other.defined() ? one.logical_and(other) : one;
+}
+
+// By the table, [b, h, M]: how many ranges begin up to a key and do not end there.
+at::Tensor seen_in(const at::Tensor& ranges, const c10::SymInt& keys) {
+  const at::Tensor begin = ranges.select(-1, 0), end = ranges.select(-1, 1), one = at::ones_like(begin);
+  const at::Tensor none = at::zeros_symint({ranges.sym_size(0), ranges.sym_size(1), keys + 1}, ranges.options());
+  const at::Tensor changes = none.scatter_add(2, begin, one).scatter_add(2, end, -one);
+  return changes.cumsum(2).slice_symint(2, 0, keys) > 0;
+}
+
+// By the rule, [B or 1, 1, M]: from the first key of the first query to the last key of the last one. Undefined: all.
+at::Tensor seen_by_rule(const c10::SymInt& queries, const c10::SymInt& keys, const at::Tensor& like,
+                        const PairwiseOptions& options) {
+  const bool all = options.mask == mask::full || (options.mask == mask::causal && options.window == 0);
+  if (all && !options.key_lengths && !options.first_positions) return {};
+  const at::Tensor place = at::arange(at::Scalar(keys), like.options().dtype(at::kLong));
+  const auto of_entries = [](const at::Tensor& numbers) { return numbers.view({-1, 1, 1}); };
+  at::Tensor seen;
+  if (options.key_lengths) seen = place < of_entries(*options.key_lengths);
+  if (options.mask == mask::full) return seen;
+  if (options.first_positions) {
+    const at::Tensor first = of_entries(*options.first_positions);
+    seen = both(seen, place < first + at::Scalar(queries));
+    if (options.window > 0) seen = both(seen, place > first - at::Scalar(options.window));
+    return seen;
+  }
+  const c10::SymInt diagonal = options.mask == mask::causal ? keys - queries : c10::SymInt(0);
+  if (options.mask != mask::causal) seen = both(seen, place < at::Scalar(queries));
+  if (options.window > 0) seen = both(seen, place > at::Scalar(diagonal - options.window));
+  return seen.defined() && seen.dim() == 1 ? seen.view_symint({1, 1, keys}) : seen;
+}
+
+// [b, h, M or 1]
+at::Tensor seen_past(const at::Tensor& bias) {
+  at::Tensor open = bias != at::Scalar(-std::numeric_limits<double>::infinity());
+  while (open.dim() < 4) open = open.unsqueeze(0);
+  return open.any(-2);
+}
+
+}  // namespace
+
+at::Tensor without_unseen(const at::Tensor& key, const c10::SymInt& queries, const PairwiseOptions& options) {
+  const c10::SymInt keys = key.sym_size(2), heads = key.sym_size(1);
+  at::Tensor seen = options.ranges ? seen_in(*options.ranges, keys) : seen_by_rule(queries, keys, key, options);
+  if (options.bias) seen = both(seen, seen_past(*options.bias));
+  if (options.energy_bias) seen = both(seen, seen_past(*options.energy_bias));
+  if (!seen.defined()) return key;
+  // Output heads that share a key, whose sub-heads are adjacent.
+  if (seen.sym_size(1) != 1) {
+    const c10::SymInt groups = heads / options.sub_heads;
+    seen = seen.unflatten_symint(1, {groups, seen.sym_size(1) / groups}).any(2).repeat_interleave(options.sub_heads, 1);
+  }
+  return at::where(seen.unsqueeze(-1), key, at::zeros({}, key.options()));
+}
+
+}  // namespace cogwheel

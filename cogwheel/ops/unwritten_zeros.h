@@ -1,0 +1,11 @@
+// Zeros that take memory page by page, as they are written to.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace cogwheel {
+
+// Dispatches cogwheel::unwritten_zeros: contiguous, on the CPU, given back to the system with the tensor. Throws
+// c10::Error where the system refuses even the addresses.
+at::Tensor unwritten_zeros(c10::SymIntArrayRef sizes, at::ScalarType type);
+
+}  // namespace cogwheel

@@ -1,0 +1,100 @@
+"""Plain mistakes in the arguments of a public function, told in one line.
+
+The operators check numbers and shapes themselves. What is of another type never reaches those checks: PyTorch's
+dispatcher refuses it in many lines. So a call goes ahead unchecked, and only one that failed is looked at.
+"""
+
+import functools
+import inspect
+import numbers
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, torch.SymInt) or isinstance(value, numbers.Integral) and -(2**63) <= value < 2**63
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (numbers.Real, torch.SymInt, torch.SymFloat))
+
+
+# What a value may be where an annotation names a type, and how a message says it. None goes without saying.
+_KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    Tensor: (lambda value: isinstance(value, Tensor), "a tensor"),
+    bool: (lambda value: isinstance(value, bool), "True or False"),
+    int: (_is_integer, "an integer of 64 bits"),
+    float: (_is_number, "a number"),
+    str: (lambda value: isinstance(value, str), "a string"),
+    list[int]: (lambda value: isinstance(value, list) and all(map(_is_integer, value)), "a list of integers"),
+    torch.dtype: (lambda value: isinstance(value, torch.dtype), "a torch.dtype"),
+    types.NoneType: (lambda value: value is None, ""),
+}
+
+
+def _shown(value: object) -> str:
+    return repr(value) if value is None or isinstance(value, (bool, numbers.Number)) else f"a {type(value).__name__}"
+
+
+def _refusal(what: str, name: str, value: object, annotation: Any) -> TypeError | ValueError | None:
+    """Of a value that its annotation does not allow."""
+    union = typing.get_origin(annotation) in (types.UnionType, typing.Union)
+    allowed = typing.get_args(annotation) if union else (annotation,)
+    if any(_KINDS[each][0](value) for each in allowed):
+        return None
+    expected = " or ".join(_KINDS[each][1] for each in allowed if each is not types.NoneType)
+    kind = ValueError if int in allowed and isinstance(value, int) else TypeError
+    return kind(f"{what}: {name}: expected {expected}, got {_shown(value)}")
+
+
+def _first_refusal(
+    what: str, function: Callable[..., Any], options_of: Callable[..., Any], args: tuple, kwargs: dict
+) -> TypeError | ValueError | None:
+    signature = inspect.signature(function)
+    options = inspect.signature(options_of).parameters
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:  # too many arguments, or too few: Python has said so
+        return None
+    for name, value in bound.arguments.items():
+        parameter = signature.parameters[name]
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            given = {} if name == "self" else {name: (value, parameter.annotation)}
+        else:  # options, or a mechanism's own tensors
+            given = {key: (each, options[key].annotation if key in options else Tensor) for key, each in value.items()}
+        for key, (each, annotation) in given.items():
+            if refusal := _refusal(what, key, each, annotation):
+                return refusal
+    return None
+
+
+def checked(what: str, *, options_of: Callable[..., Any] | None = None) -> Callable[[_Function], _Function]:
+    """Makes a call that fails for the type of an argument raise one line, ``what: argument: expected …, got …``.
+
+    Types are those of the annotations; keywords that the function passes on have those of ``options_of``.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            try:
+                return function(*args, **kwargs)
+            except (RuntimeError, TypeError, ValueError, OverflowError) as error:
+                if ": expected " in str(error):
+                    raise
+                refusal = _first_refusal(what, function, options_of or function, args, kwargs)
+                if refusal is None:
+                    raise
+                raise refusal from None
+
+        return typing.cast(_Function, call)
+
+    return decorate
