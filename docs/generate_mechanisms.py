@@ -4,8 +4,8 @@ usage: generate_mechanisms.py [FILE]
 
 The table and the lists come from the catalogue, the text of a section from the comment at the head of
 cogwheel/mechanisms/<name>.h: paragraphs as they stand, indented lines as formulas. Numerics cards are measured of the
-portable kernels, whose numbers are the same bits on every machine that has them. A test fails while the file in the
-repository differs from what this writes.
+portable kernels, whose numbers are the same bits on every machine; a build with -DCOGWHEEL_ALL_ISAS=ON has all of them.
+A test fails while the file in the repository differs from what this writes.
 """
 
 import os
@@ -72,7 +72,7 @@ def escaped(text: str) -> str:
     return "".join("\\" + character if character in "\\`*_[]<>|" else character for character in text)
 
 
-def section(entry: dict) -> str:
+def section(entry: dict, with_card: bool) -> str:
     path = header(entry).relative_to(ROOT)
     parameters = ", ".join(f"`{name}`" for name in entry["parameters"]) or "none"
     facts = [
@@ -87,7 +87,7 @@ def section(entry: dict) -> str:
         "",
         markdown(comment(header(entry))),
     ]
-    return "\n".join(facts + card(entry))
+    return "\n".join(facts + (card(entry) if with_card else []))
 
 
 def card(entry: dict) -> list[str]:
@@ -110,13 +110,13 @@ def table(entries: list[dict], name: Callable[[dict], str]) -> str:
     return "\n".join(rows)
 
 
-def document() -> str:
+def document(with_cards: bool = True) -> str:
     described = [entry for entry in cogwheel.mechanisms() if header(entry).is_file()]
     composed = [entry for entry in cogwheel.mechanisms() if not header(entry).is_file()]
     parts = [HEAD.rstrip(), table(described, lambda entry: f"[`{entry['name']}`](#{anchor(entry)})")]
     if composed:
         parts += [FORMS.rstrip(), table(composed, lambda entry: f"`{entry['name']}`")]
-    return "\n\n".join([*parts, *map(section, described)]) + "\n"
+    return "\n\n".join([*parts, *(section(entry, with_cards) for entry in described)]) + "\n"
 
 
 def anchor(entry: dict) -> str:

@@ -83,7 +83,7 @@ def test_same_numbers_twice(compare, work, finished):
 
 
 def test_goes_on_after_ctrl_c_as_if_nothing_had_happened(compare, work):
-    words = [*TINY, "--steps", 900]
+    words = [*TINY, "--steps", 300]
     whole = compare(*words, "--out", "whole")
     assert whole.returncode == 0, whole.stderr
 
