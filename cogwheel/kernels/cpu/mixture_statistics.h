@@ -196,11 +196,11 @@ class MixtureStatisticsEngine {
              V(member.factor[row]);
     };
     T* const mixed = members[0].scores + at;
-    for_each_vector<modified>(span, mixed, [&](std::int64_t x, typename V::Mask visible) {
+    for_each_vector<modified>(span, mixed, [&](std::int64_t x, const auto& visible) {
       V weight = weight_of(members[0], x);
       weight = by_mean ? weight - mean : weight + weight_of(members[1], x);
       if constexpr (modified) weight = weight * V::load(buffers.multipliers + at + x);
-      V::select_or_zero(visible, weight).store(mixed + x);
+      visible(weight).store(mixed + x);
     });
   }
 

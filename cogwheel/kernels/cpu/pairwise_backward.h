@@ -308,11 +308,10 @@ class BackwardEngine {
     if (modified_) {
       const TilePlace place{query_head.batch, query_head.output_head, query, rows, first_key, first, last, panel_keys};
       modify_tile(problem_, has_energy, place, {weights, buffers.energy_bias, buffers.multipliers});
-      differentiate_rows<true>(query_head, query, rows, true, span_of, buffers, weights, score_gradients,
-                               parameter_gradient);
+      differentiate_rows<true>(query_head, query, rows, span_of, buffers, weights, score_gradients, parameter_gradient);
       store_modifier_gradients(query_head, place, keys, buffers, score_gradients);
     } else {
-      differentiate_rows<false>(query_head, query, rows, some_hidden, span_of, buffers, weights, score_gradients,
+      differentiate_rows<false>(query_head, query, rows, span_of, buffers, weights, score_gradients,
                                 parameter_gradient);
     }
 
@@ -361,7 +360,7 @@ class BackwardEngine {
 
   // Scores of a group to weights, and do·v/N to the gradients of the scores.
   template <bool modified, class SpanOf>
-  void differentiate_rows(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows, bool some_hidden,
+  void differentiate_rows(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows,
                           const SpanOf& span_of, const Buffers& buffers, T* weights, T* score_gradients,
                           std::array<double, parameters>& parameter_gradient) const {
     const Differentiated<Map>& map = query_head.map;
@@ -374,7 +373,7 @@ class BackwardEngine {
       const V delta(buffers.deltas[i]);
       std::array<V, parameters> parameter_sums;
       parameter_sums.fill(V(T(0)));
-      const auto differentiate = [&](std::int64_t x, const auto& visible_only) {
+      const auto differentiate = [&](std::int64_t x, const auto& visible) {
         V score = V::load(a + x), gradient = V::load(ds + x);  // do·v/N
         Row<V> of_key = of_row;
         if constexpr (modified)
@@ -386,26 +385,20 @@ class BackwardEngine {
         if constexpr (modified) {
           const V multiplier = V::load(buffers.multipliers + row * panel_keys + x);
           const V contribution = weight * multiplier * gradient;
-          visible_only(contribution).store(buffers.contributions + row * panel_keys + x);
+          visible(contribution).store(buffers.contributions + row * panel_keys + x);
           // The exponents of a map without any do not exist.
-          visible_only(has_energy ? contribution - delta * terms.mass : V(T(0)))
+          visible(has_energy ? contribution - delta * terms.mass : V(T(0)))
               .store(buffers.exponent_gradients + row * panel_keys + x);
           weight = weight * multiplier;
           gradient = gradient * multiplier;
         }
-        visible_only(weight).store(a + x);
-        visible_only(slopes.weight * gradient - delta * slopes.mass).store(ds + x);
+        visible(weight).store(a + x);
+        visible(slopes.weight * gradient - delta * slopes.mass).store(ds + x);
         for (std::size_t p = 0; p < parameters; ++p)
           parameter_sums[p] =
-              parameter_sums[p] + visible_only(by_parameter[p].weight * gradient - delta * by_parameter[p].mass);
+              parameter_sums[p] + visible(by_parameter[p].weight * gradient - delta * by_parameter[p].mass);
       };
-      const RowSpan span = span_of(row);
-      if (some_hidden)
-        for_each_vector<modified>(span, a, [&](std::int64_t x, typename V::Mask visible) {
-          differentiate(x, [visible](V value) { return V::select_or_zero(visible, value); });
-        });
-      else
-        for (std::int64_t x = span.first; x < span.last; x += V::lanes) differentiate(x, [](V value) { return value; });
+      for_each_vector<modified>(span_of(row), a, differentiate);
       for (std::size_t p = 0; p < parameters; ++p)
         parameter_gradient[p] += static_cast<double>(parameter_sums[p].sum());
     }

@@ -254,9 +254,9 @@ class DecodeEngine : ForwardEngine<Map, T> {
     if (modified_) {
       modify_tile(problem_, has_energy, {head.batch, head.output_head, r, rows, first_key, first, last, block_keys},
                   {buffers.scores, buffers.energy_bias, buffers.multipliers});
-      this->template weigh_group<true>(head.map, rows, true, span_of, buffers, 0, buffers.shift);
+      this->template weigh_group<true>(head.map, rows, span_of, buffers, 0, buffers.shift);
     } else {
-      this->template weigh_group<false>(head.map, rows, some_hidden, span_of, buffers, 0, buffers.shift);
+      this->template weigh_group<false>(head.map, rows, span_of, buffers, 0, buffers.shift);
     }
     return some_hidden;
   }

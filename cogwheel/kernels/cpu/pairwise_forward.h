@@ -224,9 +224,9 @@ class ForwardEngine {
       modify_tile(problem_, has_energy,
                   {query_head.batch, query_head.output_head, first_query + r, rows, first_key, first, last, block_keys},
                   {buffers.scores, buffers.energy_bias, buffers.multipliers});
-      weigh_group<true>(query_head.map, rows, true, span_of, buffers, r, shift);
+      weigh_group<true>(query_head.map, rows, span_of, buffers, r, shift);
     } else {
-      weigh_group<false>(query_head.map, rows, some_hidden, span_of, buffers, r, shift);
+      weigh_group<false>(query_head.map, rows, span_of, buffers, r, shift);
     }
     if (problem_.statistics.wanted())
       add_weights<T>({buffers.scores, block_keys, rows, first_key, first, last}, has_energy ? buffers.alpha : nullptr,
@@ -237,36 +237,28 @@ class ForwardEngine {
 
   // Scores of a group to weights, and their masses to the rows' totals.
   template <bool modified, class SpanOf>
-  void weigh_group(const Differentiated<Map>& map, std::int64_t rows, bool some_hidden, const SpanOf& span_of,
-                   const Buffers& buffers, std::int64_t r, T* shift) const {
-    if constexpr (has_energy) raise_shift<modified>(map, rows, some_hidden, span_of, buffers, shift);
+  void weigh_group(const Differentiated<Map>& map, std::int64_t rows, const SpanOf& span_of, const Buffers& buffers,
+                   std::int64_t r, T* shift) const {
+    if constexpr (has_energy) raise_shift<modified>(map, rows, span_of, buffers, shift);
     for (std::int64_t row = 0; row < rows; ++row) {
       const Row<V> of_row{.visible = V(buffers.visible[r + row]), .shift = V(shift[row])};
       T* scores = buffers.scores + row * block_keys;
       V mass = V::load(buffers.mass + (r + row) * V::lanes);
       if constexpr (has_energy) mass = mass * V(buffers.alpha[row]);
       const RowSpan span = span_of(row);
-      if (some_hidden) {
-        for_each_vector<modified>(span, scores, [&](std::int64_t x, typename V::Mask visible) {
-          Terms<V> terms;
-          if constexpr (modified) {
-            // f, g and the shift grow together: a larger exponent is a lower shift.
-            const Row<V> of_key{of_row.visible, of_row.shift - V::load(buffers.energy_bias + row * block_keys + x)};
-            terms = map.terms(V::load(scores + x), of_key);
-            terms.weight = terms.weight * V::load(buffers.multipliers + row * block_keys + x);
-          } else {
-            terms = map.terms(score(scores + x), of_row);
-          }
-          mass = mass + V::select_or_zero(visible, terms.mass);
-          V::select_or_zero(visible, terms.weight).store(scores + x);
-        });
-      } else {
-        for (std::int64_t x = span.first; x < span.last; x += V::lanes) {
-          const Terms<V> terms = map.terms(score(scores + x), of_row);
-          mass = mass + terms.mass;
-          terms.weight.store(scores + x);
+      for_each_vector<modified>(span, scores, [&](std::int64_t x, const auto& visible) {
+        Terms<V> terms;
+        if constexpr (modified) {
+          // f, g and the shift grow together: a larger exponent is a lower shift.
+          const Row<V> of_key{of_row.visible, of_row.shift - V::load(buffers.energy_bias + row * block_keys + x)};
+          terms = map.terms(V::load(scores + x), of_key);
+          terms.weight = terms.weight * V::load(buffers.multipliers + row * block_keys + x);
+        } else {
+          terms = map.terms(score(scores + x), of_row);
         }
-      }
+        mass = mass + visible(terms.mass);
+        visible(terms.weight).store(scores + x);
+      });
       mass.store(buffers.mass + (r + row) * V::lanes);
     }
   }
@@ -275,26 +267,21 @@ class ForwardEngine {
 
   // Raises the running maximum of the energy, and leaves in alpha by what the old sums shrink.
   template <bool modified, class SpanOf>
-  void raise_shift(const Differentiated<Map>& map, std::int64_t rows, bool some_hidden, const SpanOf& span_of,
-                   const Buffers& buffers, T* shift) const {
+  void raise_shift(const Differentiated<Map>& map, std::int64_t rows, const SpanOf& span_of, const Buffers& buffers,
+                   T* shift) const {
     T highest[PairProduct::most_group_rows + V::lanes] = {};
     for (std::int64_t row = 0; row < rows; ++row) {
       const T* scores = buffers.scores + row * block_keys;
       V energy(shift[row]);
       const RowSpan span = span_of(row);
-      if (some_hidden) {
-        for_each_vector<modified>(span, scores, [&](std::int64_t x, typename V::Mask visible) {
-          V of_key;
-          if constexpr (modified)
-            of_key = map.energy(V::load(scores + x)) + V::load(buffers.energy_bias + row * block_keys + x);
-          else
-            of_key = map.energy(score(scores + x));
-          energy = V::max(energy, V::select(visible, of_key, V(shift[row])));
-        });
-      } else {
-        for (std::int64_t x = span.first; x < span.last; x += V::lanes)
-          energy = V::max(energy, map.energy(score(scores + x)));
-      }
+      for_each_vector<modified>(span, scores, [&](std::int64_t x, const auto& visible) {
+        V of_key;
+        if constexpr (modified)
+          of_key = map.energy(V::load(scores + x)) + V::load(buffers.energy_bias + row * block_keys + x);
+        else
+          of_key = map.energy(score(scores + x));
+        energy = V::max(energy, visible.or_else(of_key, V(shift[row])));
+      });
       highest[row] = energy.maximum();
     }
     for (std::int64_t row = 0; row < rows; row += V::lanes) {

@@ -262,17 +262,52 @@ struct SpanOfRow {
   }
 };
 
-// Calls body(x, visible): for every vector of the span, with the mask of its visible lanes. Where a bias may hide keys,
-// `scores` holds −∞ at those.
+// What of a vector is visible: all of it, or the lanes of a mask.
+template <class T>
+struct AllLanes {
+  HWY_INLINE Vector<T> operator()(Vector<T> value) const { return value; }
+  HWY_INLINE Vector<T> or_else(Vector<T> value, Vector<T>) const { return value; }
+};
+template <class T>
+struct SomeLanes {
+  typename Vector<T>::Mask mask;
+  HWY_INLINE Vector<T> operator()(Vector<T> value) const { return Vector<T>::select_or_zero(mask, value); }
+  HWY_INLINE Vector<T> or_else(Vector<T> value, Vector<T> hidden) const {
+    return Vector<T>::select(mask, value, hidden);
+  }
+};
+
+// Calls body(x, visible) for every vector of the span: visible(value) is 0 in hidden lanes. Most vectors lie within the
+// edges and need no mask, unless a bias may hide keys, where `scores` holds −∞.
 template <bool may_hide, class T, class Body>
 HWY_INLINE void for_each_vector(const RowSpan& span, const T* scores, Body&& body) {
   using V = Vector<T>;
-  for (std::int64_t x = span.first; x < span.last; x += V::lanes) {
-    typename V::Mask visible = V::lanes_within(span.begin - x, span.end - x);
-    if constexpr (may_hide)
-      visible = hn::AndNot(V::load(scores + x) == V(-std::numeric_limits<T>::infinity()), visible);
-    body(x, visible);
+  const auto masked = [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t x = from; x < to; x += V::lanes) {
+      typename V::Mask visible = V::lanes_within(span.begin - x, span.end - x);
+      if constexpr (may_hide)
+        visible = hn::AndNot(V::load(scores + x) == V(-std::numeric_limits<T>::infinity()), visible);
+      body(x, SomeLanes<T>{visible});
+    }
+  };
+  if constexpr (may_hide) {
+    masked(span.first, span.last);
+  } else {
+    const std::int64_t whole = std::clamp(padded<T>(span.begin), span.first, span.last);
+    const std::int64_t whole_end = std::clamp(span.end / V::lanes * V::lanes, whole, span.last);
+    masked(span.first, whole);
+    for (std::int64_t x = whole; x < whole_end; x += V::lanes) body(x, AllLanes<T>());
+    masked(whole_end, span.last);
   }
+}
+
+// The first `count` ≤ lanes of an array, then zeros.
+template <class T>
+HWY_INLINE Vector<T> load_first(const T* from, std::int64_t count) {
+  if (count == Vector<T>::lanes) return Vector<T>::load(from);
+  T padded[Vector<T>::lanes] = {};
+  std::copy_n(from, count, padded);
+  return Vector<T>::load(padded);
 }
 
 // N and N′ of `count` ≤ lanes rows whose totals are given; rows without a visible key get N = 1, N′ = 0.
@@ -286,15 +321,9 @@ template <class Map, class T>
 HWY_INLINE RowTotals<Map, T> row_totals(const Differentiated<Map>& map, const T* mass, const T* shift, const T* visible,
                                         std::int64_t count) {
   using V = Vector<T>;
-  T g[V::lanes] = {}, m[V::lanes] = {}, n[V::lanes] = {};
-  for (std::int64_t r = 0; r < count; ++r) {
-    g[r] = mass[r];
-    m[r] = shift[r];
-    n[r] = visible[r];
-  }
-  const V keys = V::load(n);
-  const Row<V> row{.visible = keys, .shift = V::load(m)};
-  const auto normalizer = map.normalizer_with_slopes(V::load(g), row);
+  const V keys = load_first(visible, count);
+  const Row<V> row{.visible = keys, .shift = load_first(shift, count)};
+  const auto normalizer = map.normalizer_with_slopes(load_first(mass, count), row);
   RowTotals<Map, T> totals;
   V::select(keys > V(T(0)), normalizer.value, V(T(1))).store(totals.value);
   V::select(keys > V(T(0)), normalizer.slope, V(T(0))).store(totals.slope);

@@ -26,7 +26,8 @@ TEST(KernelTable, HasEveryRowMapForEveryCompleteInstructionSetAndType) {
     if (mechanism.kind == MechanismKind::dense) continue;
     for (const InstructionSet& set : instruction_sets())
       for (std::string_view dtype : {"float32", "bfloat16", "float16", "float64"})
-        EXPECT_TRUE(!set.complete || rows.contains({mechanism.member, set.name, dtype})) << mechanism.member << " " << set.name;
+        EXPECT_TRUE(!set.complete || rows.contains({mechanism.member, set.name, dtype}))
+            << mechanism.member << " " << set.name;
   }
 }
 
