@@ -90,7 +90,7 @@ struct Comparison {
     std::string cogwheel, torch, compiler, chart_js;
   } versions;
   struct Machine {
-    std::string cpu, instructions, system;
+    std::string cpu, instructions, matrix_products, system;  // matrix_products: their library; "" in older results
     std::int64_t cores = 0, threads = 0, memory_bytes = 0;
   } machine;
   struct Data {

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "cogwheel/kernels/isa.h"
+#include "cogwheel/nn/matrix_product.h"
 
 namespace cogwheel {
 namespace {
@@ -47,6 +48,7 @@ std::string architecture() {
 Comparison::Machine this_machine() {
   return {.cpu = or_else(field("/proc/cpuinfo", "model name", ':'), architecture().c_str()),
           .instructions = instruction_name(chosen_isa()),
+          .matrix_products = std::string(matrix_product_library()),
           .system = or_else(field("/etc/os-release", "PRETTY_NAME=", '='), "unknown") + ", " + architecture(),
           .cores = static_cast<std::int64_t>(std::thread::hardware_concurrency()),
           .threads = at::get_num_threads(),

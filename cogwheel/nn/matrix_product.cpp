@@ -1,12 +1,16 @@
 #include "cogwheel/nn/matrix_product.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/linear.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <cstdlib>
 #include <optional>
-#include <string_view>
+#include <string>
+
+#include "cogwheel/core/error.h"
 
 namespace cogwheel {
 namespace {
@@ -23,6 +27,32 @@ const std::optional<c10::TypedOperatorHandle<OneDnnLinear>>& onednn_linear() {
     return handle->typed<OneDnnLinear>();
   }();
   return found;
+}
+
+constexpr std::string_view onednn = "oneDNN";
+
+std::string_view blas() { return at::hasMKL() ? "MKL" : "BLAS"; }
+
+// MKL takes AVX-512 on Intel's CPUs alone.
+bool mkl_leaves_avx512_unused() {
+#if defined(__x86_64__)
+  return !__builtin_cpu_is("intel") && __builtin_cpu_supports("avx512f");
+#else
+  return true;
+#endif
+}
+
+std::string_view choose_library() {
+  const char* const variable = std::getenv("COGWHEEL_MATRIX_PRODUCTS");
+  const std::string_view wanted = variable ? variable : "";
+  if (wanted.empty()) {
+    const bool by_onednn = onednn_linear() && !(at::hasMKL() && !mkl_leaves_avx512_unused());
+    return by_onednn ? onednn : blas();
+  }
+  const std::string here = std::string(onednn_linear() ? "onednn or " : "") + (at::hasMKL() ? "mkl" : "blas");
+  if (wanted == "onednn" && onednn_linear()) return onednn;
+  if (wanted == (at::hasMKL() ? "mkl" : "blas")) return blas();
+  throw UsageError(expected_got("COGWHEEL_MATRIX_PRODUCTS", here, wanted));
 }
 
 thread_local bool products_in_bfloat16 = false;
@@ -54,13 +84,19 @@ struct OneDnnProduct : torch::autograd::Function<OneDnnProduct> {
 
 }  // namespace
 
+std::string_view matrix_product_library() {
+  static const std::string_view chosen = choose_library();
+  return chosen;
+}
+
 at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   if (x.scalar_type() == at::kBFloat16 || (products_in_bfloat16 && x.scalar_type() == at::kFloat)) {
     const auto rounded = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.to(at::kBFloat16) : tensor; };
     // at::linear takes oneDNN for bfloat16 by itself.
     return at::linear(rounded(x), rounded(weight), rounded(bias));
   }
-  if (x.scalar_type() != at::kFloat || !x.device().is_cpu() || !onednn_linear()) return at::linear(x, weight, bias);
+  if (x.scalar_type() != at::kFloat || !x.device().is_cpu() || matrix_product_library() != onednn)
+    return at::linear(x, weight, bias);
   auto shape = x.sizes().vec();
   shape.back() = weight.size(0);
   return OneDnnProduct::apply(rows(x), weight, bias.defined() ? std::optional(bias) : std::nullopt).view(shape);

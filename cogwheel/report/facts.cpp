@@ -138,6 +138,7 @@ std::string versions_html(const Comparison& comparison) {
          version_row("Compiler", comparison.versions.compiler) + version_row("System", machine.system) +
          version_row("CPU", fmt::format("{}, {}, {}, {}", machine.cpu, counted(machine.cores, "core"),
                                         counted(machine.threads, "thread"), machine.instructions)) +
+         (machine.matrix_products.empty() ? "" : version_row("Matrix products", machine.matrix_products)) +
          version_row("Memory", byte_size(machine.memory_bytes)) +
          version_row("Data", fmt::format("{}, {} bytes", comparison.data.name, grouped(comparison.data.bytes))) +
          fmt::format("        <dt>SHA-256</dt><dd><code>{}</code></dd>\n", escape_html(comparison.data.sha256)) +

@@ -154,6 +154,7 @@ Comparison comparison_from(const Json& json) {
                          .chart_js = versions.at("chart.js")};
   comparison.machine = {.cpu = machine.at("cpu"),
                         .instructions = machine.at("instructions"),
+                        .matrix_products = machine.value("matrix_products", ""),
                         .system = machine.at("system"),
                         .cores = whole_at(machine, "cores"),
                         .threads = whole_at(machine, "threads"),
@@ -238,6 +239,7 @@ std::string results_to_json(const Comparison& comparison) {
               {"cores", machine.cores},
               {"threads", machine.threads},
               {"instructions", machine.instructions},
+              {"matrix_products", machine.matrix_products},
               {"memory_bytes", machine.memory_bytes},
               {"system", machine.system}}},
             {"data",

@@ -15,6 +15,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
+#include "cogwheel/nn/matrix_product.h"
 #include "cogwheel/train/config_record.h"
 #include "cogwheel/train/training_run.h"
 
@@ -48,6 +49,7 @@ void copy_tensor(const SafeTensors& checkpoint, const std::string& name, at::Ten
 // What the bits of a run depend on beside its checkpoint.
 nlohmann::json machine() {
   return {{"instruction_set", at::get_cpu_capability()},
+          {"matrix_products", matrix_product_library()},
           {"threads", std::to_string(at::get_num_threads())},
           {"torch", TORCH_VERSION}};
 }
