@@ -68,13 +68,12 @@ at::Tensor attend_as_given(const Mechanism& mechanism, const at::Tensor& query, 
   const ScoredHeads scored = score_heads(mechanism, query, key, value, given, options);
   options.scale = scored.scale;
   options.score_weight = scored.score_weight;
-  options.wide_output = mechanism.kind == MechanismKind::form;
-  const bool mixture = mechanism.sub_heads > 1 || !mechanism.subtracted.empty();
-  options.statistics = asked && !mixture;
-  options.argmax = asked && asked->argmax;
+  const bool mixture = mechanism.sub_heads > 1 || !mechanism.subtracted.empty(), argmax = asked && asked->argmax;
+  const WantedOutputs wanted{
+      .wide = mechanism.kind == MechanismKind::form, .statistics = asked && !mixture, .argmax = argmax};
   const at::Tensor parameters = row_map_parameters(mechanism, given.parameters, query);
   const auto [output, shift, mass, statistics] =
-      pairwise(scored.query, scored.key, scored.value, parameters, mechanism.member, options);
+      pairwise(scored.query, scored.key, scored.value, parameters, mechanism.member, options, wanted);
   if (asked) asked->rows = statistics;
   if (!mixture) return output;
 
@@ -84,12 +83,11 @@ at::Tensor attend_as_given(const Mechanism& mechanism, const at::Tensor& query, 
     const at::NoGradGuard no_gradient;
     asked->rows = mixture_statistics(scored.query, scored.key, scored.value, parameters,
                                      {shift, mass, coefficient ? std::optional(-*coefficient) : std::nullopt},
-                                     mechanism.member, options);
+                                     mechanism.member, options, argmax);
   }
   if (coefficient) return subtract_sub_heads(output, *coefficient);
-  options.statistics = false;
   return output - std::get<0>(pairwise(scored.query, scored.key, scored.value, no_parameters(query),
-                                       mechanism.subtracted, options));
+                                       mechanism.subtracted, options, {.wide = wanted.wide}));
 }
 
 // With every tensor that has the query's 16-bit type in float32, in which it is computed with.
@@ -98,9 +96,9 @@ AttentionOptions widened(const AttentionOptions& given, const at::Tensor& query)
     if (tensor.scalar_type() == query.scalar_type()) tensor = tensor.to(computed_type(query));
   };
   AttentionOptions options = given;
-  for (auto* each :
-       {&options.score_weight, &options.score_projection, &options.bias, &options.energy_bias, &options.local_centers})
-    if (*each) widen(**each);
+#define ATTENTION_DIFFERENTIABLE(name) \
+  if (options.name) widen(*options.name);
+#include "cogwheel/ops/attention_options.def"
   for (auto& [name, tensor] : options.parameters) widen(tensor);
   return options;
 }

@@ -21,50 +21,11 @@ namespace cogwheel {
 //   polynomial          coefficients [H, terms], from the power 0, required
 using MechanismParameters = std::vector<std::pair<std::string, at::Tensor>>;
 
+// The lines of attention_options.def, and the mechanism's own arguments.
 struct AttentionOptions {
-  bool causal = false;  // the last query sees the last key, also where queries ≠ keys
-  // 1/√head_dim unless given, for scores that are products, else 1; norm has none.
-  std::optional<double> scale = {};
-
-  // What a query and a key make before the row map: dot, general, cosine, additive or concat (scores.h has formulas and
-  // the shapes of the weights).
-  std::string score = "dot";
-  std::optional<at::Tensor> score_weight = {}, score_projection = {};
-
-  // The last keys that a causal query sees, itself included.
-  std::optional<std::int64_t> window = {};
-
-  // [B] int64: keys at and beyond the length of their batch entry are hidden; the causal diagonal stays where the sizes
-  // of query and key put it.
-  std::optional<at::Tensor> key_lengths = {};
-
-  // [B] int64, where causal: query i of batch entry b stands at key first_positions[b] + i, whatever the sizes of query
-  // and key. What a cache needs whose entries differ in length.
-  std::optional<at::Tensor> first_positions = {};
-
-  // [S + 1] int32 or int64, from 0 to N, never falling: sequence s is rows cu_seqlens[s] to cu_seqlens[s + 1] of a
-  // batch of one, and sees only itself.
-  std::optional<at::Tensor> cu_seqlens = {};
-
-  // Broadcastable to [B, H, N, M], in the dtype of query or the one it is computed in, differentiable. `bias` adds to
-  // the scores, `energy_bias` to the exponent of maps that have one (for Cog to |s|). −∞ hides the key.
-  std::optional<at::Tensor> bias = {}, energy_bias = {};
-
-  // [H] slopes, constants: less slope·distance, on the exponent of maps that have one and on the score of others.
-  // Press et al., "Train Short, Test Long" (2022).
-  std::optional<at::Tensor> alibi = {};
-
-  // Keys within `local_radius` of a center. Luong et al. (2015): local-m without `local_centers`, around the query's
-  // own position (the diagonal, where causal; else key i of query i); local-p with p_t [B, H, N], whose weights are
-  // also multiplied by exp(−(j − p_t)²/(2σ²)), σ = local_radius/2, and which has a gradient.
-  std::optional<double> local_radius = {};
-  std::optional<at::Tensor> local_centers = {};
-
-  // Each weight is dropped with this probability, the others divided by 1 − dropout, after sign and normaliser. The
-  // sub-heads of a mixture drop alike. `seed`, one int64, decides which.
-  double dropout = 0;
-  std::optional<at::Tensor> seed = {};
-
+#define ATTENTION_OPTION(type, name, initial) type name = initial;
+#define ATTENTION_OF_CACHES(name) std::optional<at::Tensor> name = {};
+#include "cogwheel/ops/attention_options.def"
   MechanismParameters parameters = {};
 };
 

@@ -118,7 +118,7 @@ std::vector<at::Tensor> pairwise_inputs(const at::Tensor& query, const at::Tenso
 }
 
 at::Tensor dense_pairwise(const std::vector<at::Tensor>& inputs, const at::Tensor& shift, std::string_view mechanism,
-                          const PairwiseOptions& options) {
+                          const PairwiseOptions& options, bool wide) {
   const at::ScalarType given = inputs[place::query].scalar_type(), computed = computed_type(inputs[place::query]);
   std::vector<at::Tensor> in = inputs;
   for (std::size_t i : {place::query, place::key, place::value}) in[i] = in[i].to(computed);
@@ -165,7 +165,7 @@ at::Tensor dense_pairwise(const std::vector<at::Tensor>& inputs, const at::Tenso
   at::Tensor value = in[place::value];
   if (value_heads != sizes.heads) value = value.repeat_interleave(sizes.heads / value_heads, 1);
   const at::Tensor output = product(weight, at::where(seen, value, zero));
-  return options.wide_output ? output : output.to(given);
+  return wide ? output : output.to(given);
 }
 
 }  // namespace cogwheel

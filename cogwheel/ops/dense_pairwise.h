@@ -23,35 +23,40 @@ enum Place : std::size_t {
   value,
   parameters,
   options,
-  bias = options,
-  energy_bias,
-  centers,
-  score_weight,
+  before_options = options - 1,
+#define PAIRWISE_DIFFERENTIABLE(name) name,
+#include "cogwheel/ops/pairwise_options.def"
   differentiable,
-  key_lengths = differentiable,
-  first_positions,
-  ranges,
-  alibi,
-  seed,
+  before_others = differentiable - 1,
+#define PAIRWISE_TENSOR(name) name,
+#include "cogwheel/ops/pairwise_options.def"
   count
 };
 
-// In the order of the places. An option that is missing here is still right, but autograd does not notice where it was
-// changed before backward.
+// In the order of the places.
 inline constexpr std::optional<at::Tensor> PairwiseOptions::*option_tensors[] = {
-    &PairwiseOptions::bias,         &PairwiseOptions::energy_bias, &PairwiseOptions::centers,
-    &PairwiseOptions::score_weight, &PairwiseOptions::key_lengths, &PairwiseOptions::first_positions,
-    &PairwiseOptions::ranges,       &PairwiseOptions::alibi,       &PairwiseOptions::seed};
+#define PAIRWISE_DIFFERENTIABLE(name) &PairwiseOptions::name,
+#include "cogwheel/ops/pairwise_options.def"
+#define PAIRWISE_TENSOR(name) &PairwiseOptions::name,
+#include "cogwheel/ops/pairwise_options.def"
+};
 static_assert(std::size(option_tensors) == count - options);
+
+// Whether a differentiable option needs a gradient, in the order of the places.
+inline constexpr bool WantedGradients::*wanted[] = {
+#define PAIRWISE_DIFFERENTIABLE(name) &WantedGradients::name,
+#include "cogwheel/ops/pairwise_options.def"
+};
 }  // namespace pairwise_input
 
 // Undefined where there is none.
 std::vector<at::Tensor> pairwise_inputs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                         const at::Tensor& parameters, const PairwiseOptions& options);
 
-// The output of cogwheel::pairwise, of these inputs in place of those in the options. `shift` is the running maximum
-// that the kernel found, [B, Hq, N]: its value does not matter, but exponents stay small by it.
+// The output of cogwheel::pairwise, `wide` or in the type of the query, of these inputs in place of those in the
+// options. `shift` is the running maximum that the kernel found, [B, Hq, N]: its value does not matter, but exponents
+// stay small by it.
 at::Tensor dense_pairwise(const std::vector<at::Tensor>& inputs, const at::Tensor& shift, std::string_view mechanism,
-                          const PairwiseOptions& options);
+                          const PairwiseOptions& options, bool wide = false);
 
 }  // namespace cogwheel

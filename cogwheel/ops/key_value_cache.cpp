@@ -207,8 +207,7 @@ at::Tensor attend_meta(const at::Tensor& query, const at::Tensor&, const at::Ten
                                  query.sym_size(2), value.sym_size(3)});
 }
 
-using UnbundledAttend = UnbundledOptions<at::Tensor, at::Tensor, at::Tensor, at::Tensor, std::optional<at::Tensor>>;
-using AttendSignature = decltype(UnbundledAttend::call<attend>);
+using UnbundledAttend = Unbundled<attend>;
 
 void collect(variable_list& tensors, const at::Tensor& tensor) { tensors.push_back(tensor); }
 void collect(variable_list& tensors, const std::optional<at::Tensor>& tensor) {
@@ -227,9 +226,10 @@ struct AttendUnderAutograd<at::Tensor(Arguments...)> {
   static at::Tensor call(Arguments... arguments) {
     variable_list tensors;
     (collect(tensors, arguments), ...);
-    if (needs_record(tensors) || has_tangent(tensors)) return UnbundledAttend::call<attend>(arguments...);
-    static const auto handle =
-        c10::Dispatcher::singleton().findSchemaOrThrow("cogwheel::cache_attend", "").typed<AttendSignature>();
+    if (needs_record(tensors) || has_tangent(tensors)) return UnbundledAttend::call(arguments...);
+    static const auto handle = c10::Dispatcher::singleton()
+                                   .findSchemaOrThrow("cogwheel::cache_attend", "")
+                                   .typed<UnbundledAttend::Signature>();
     const at::AutoDispatchBelowADInplaceOrView below;
     return handle.call(arguments...);
   }
@@ -255,21 +255,21 @@ TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
   library.impl("cache_append", append_cpu);
   library.impl("cache_crop", crop_cpu);
   library.impl("cache_fork", fork_cpu);
-  library.impl("cache_attend", UnbundledAttend::call<attend>);
+  library.impl("cache_attend", UnbundledAttend::call);
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
-  library.impl("cache_attend", AttendUnderAutograd<AttendSignature>::call);
+  library.impl("cache_attend", AttendUnderAutograd<UnbundledAttend::Signature>::call);
 }
 
 // As those of attention (library.cpp).
-TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) { library.impl("cache_attend", UnbundledAttend::call<attend>); }
+TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) { library.impl("cache_attend", UnbundledAttend::call); }
 
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
   library.impl("cache_append", append_meta);
   library.impl("cache_crop", crop_meta);
   library.impl("cache_fork", fork_meta);
-  library.impl("cache_attend", UnbundledAttend::call<attend_meta>);
+  library.impl("cache_attend", Unbundled<attend_meta>::call);
 }
 
 }  // namespace cogwheel

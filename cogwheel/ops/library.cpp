@@ -9,30 +9,59 @@
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/ops/attention_schema.h"
 #include "cogwheel/ops/operators.h"
-#include "cogwheel/ops/pairwise_schema.h"
+#include "cogwheel/ops/pairwise.h"
 #include "cogwheel/ops/parameters.h"
 
 namespace cogwheel {
 
+namespace {
+
+template <class Signature>
+auto find_operator(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+}
+
+std::string pairwise_schema() {
+  return "pairwise(Tensor query, Tensor key, Tensor value, Tensor parameters, str mechanism, " +
+         schema_of<PairwiseOptions>() + ", " + schema_of<WantedOutputs>() +
+         ") -> (Tensor output, Tensor shift, Tensor mass, Tensor statistics)";
+}
+
+std::string pairwise_backward_schema() {
+  std::string results = "Tensor";
+  for (std::size_t i = 1; i < std::tuple_size_v<PairwiseGradients>; ++i) results += ", Tensor";
+  return "pairwise_backward(Tensor gradient, Tensor query, Tensor key, Tensor value, Tensor parameters, " +
+         schema_of<PairwiseSaved>() + ", str mechanism, " + schema_of<WantedGradients>() + ", " +
+         schema_of<PairwiseOptions>() + ") -> (" + results + ")";
+}
+
+std::string mixture_statistics_schema() {
+  return "mixture_statistics(Tensor query, Tensor key, Tensor value, Tensor parameters, Tensor shift, Tensor mass, "
+         "Tensor? coefficient, str mechanism, " +
+         schema_of<PairwiseOptions>() + ", bool argmax=False) -> Tensor";
+}
+
+}  // namespace
+
 TORCH_LIBRARY(cogwheel, library) {
-  const std::string attention_options = attention_options_schema;
-  library.def(("attention(Tensor query, Tensor key, Tensor value, " + attention_options + " -> Tensor").c_str(),
-              UnbundledOptions<at::Tensor, at::Tensor, at::Tensor>::call<attention>);
-  library.def(("attention_weights(Tensor query, Tensor key, " + attention_options + " -> Tensor").c_str(),
-              UnbundledOptions<at::Tensor, at::Tensor>::call<attention_weights>);
-  library.def(("cache_attend(Tensor query, Tensor cache_key, Tensor cache_value, Tensor cache_lengths, "
-               "Tensor? query_lengths, " +
-               attention_options + " -> Tensor")
+  const std::string query_key_value = "Tensor query, Tensor key, Tensor value";
+  library.def(attention_schema("attention", query_key_value, "Tensor").c_str(), Unbundled<attention>::call);
+  library.def(attention_schema("attention_weights", "Tensor query, Tensor key", "Tensor").c_str(),
+              Unbundled<attention_weights>::call);
+  library.def(attention_schema("cache_attend",
+                               "Tensor query, Tensor cache_key, Tensor cache_value, Tensor cache_lengths, "
+                               "Tensor? query_lengths",
+                               "Tensor")
                   .c_str());
+  library.def(
+      attention_schema("attention_statistics", query_key_value + ", bool argmax", "(Tensor output, Tensor statistics)")
+          .c_str(),
+      Unbundled<attention_statistics>::call);
   library.def(
       "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, str mechanism, *, Tensor? attn_mask=None, "
       "float dropout_p=0.0, Tensor? seed=None, bool is_causal=False, float? scale=None, bool enable_gqa=False) -> "
       "Tensor",
       operators::scaled_dot_product_attention);
-  library.def(("attention_statistics(Tensor query, Tensor key, Tensor value, bool argmax, " + attention_options +
-               " -> (Tensor output, Tensor statistics)")
-                  .c_str(),
-              UnbundledOptions<at::Tensor, at::Tensor, at::Tensor, bool>::call<attention_statistics>);
   library.def("mechanisms() -> str", operators::mechanisms);
   // A user's own mechanism; "" where n or the energy is not given. Each gives the name.
   library.def(
@@ -44,58 +73,41 @@ TORCH_LIBRARY(cogwheel, library) {
   library.def("mechanism_card(str name) -> str", operators::mechanism_card);
   // A library may load beside another torch than its own and go wrong later; Python compares.
   library.def("built_for_torch() -> str", [] { return std::string(TORCH_VERSION); });
-  library.def(pairwise_schema);
-  library.def(pairwise_backward_schema);
-  library.def(mixture_statistics_schema);
+  library.def(pairwise_schema().c_str());
+  library.def(pairwise_backward_schema().c_str());
+  library.def(mixture_statistics_schema().c_str());
 }
 
 // vmap makes fallbacks for operators with kernels alone; these fall apart into such.
 TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) {
-  library.impl("attention", UnbundledOptions<at::Tensor, at::Tensor, at::Tensor>::call<attention>);
-  library.impl("attention_weights", UnbundledOptions<at::Tensor, at::Tensor>::call<attention_weights>);
-  library.impl("attention_statistics",
-               UnbundledOptions<at::Tensor, at::Tensor, at::Tensor, bool>::call<attention_statistics>);
+  library.impl("attention", Unbundled<attention>::call);
+  library.impl("attention_weights", Unbundled<attention_weights>::call);
+  library.impl("attention_statistics", Unbundled<attention_statistics>::call);
   library.impl("scaled_dot_product_attention", operators::scaled_dot_product_attention);
 }
 
-namespace {
-
-template <class Signature>
-auto find_operator(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
-
-}  // namespace
-
 PairwiseOutputs pairwise(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                         const at::Tensor& parameters, std::string_view mechanism, const PairwiseOptions& options) {
-  static const auto handle = find_operator<PairwiseSignature>("cogwheel::pairwise");
-  const auto& o = options;
-  return handle.call(query, key, value, parameters, mechanism, o.scale, o.mask, o.window, o.sub_heads, o.key_lengths,
-                     o.ranges, o.bias, o.energy_bias, o.alibi, o.centers, o.sigma, o.dropout, o.seed, o.score_weight,
-                     o.wide_output, o.first_positions, o.statistics, o.argmax);
+                         const at::Tensor& parameters, std::string_view mechanism, const PairwiseOptions& options,
+                         const WantedOutputs& wanted) {
+  static const auto handle = find_operator<Unbundled<pairwise>::Signature>("cogwheel::pairwise");
+  return Unbundled<pairwise>::dispatch(handle, query, key, value, parameters, mechanism, options, wanted);
 }
 
 PairwiseGradients pairwise_backward(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
                                     const at::Tensor& value, const at::Tensor& parameters, const PairwiseSaved& saved,
                                     std::string_view mechanism, const WantedGradients& wanted,
                                     const PairwiseOptions& options) {
-  static const auto handle = find_operator<PairwiseBackwardSignature>("cogwheel::pairwise_backward");
-  const auto& o = options;
-  return handle.call(gradient, query, key, value, parameters, saved.output, saved.shift, saved.mass, mechanism,
-                     wanted.bias, wanted.energy_bias, wanted.centers, o.scale, o.mask, o.window, o.sub_heads,
-                     o.key_lengths, o.ranges, o.bias, o.energy_bias, o.alibi, o.centers, o.sigma, o.dropout, o.seed,
-                     o.score_weight, o.first_positions);
+  static const auto handle = find_operator<Unbundled<pairwise_backward>::Signature>("cogwheel::pairwise_backward");
+  return Unbundled<pairwise_backward>::dispatch(handle, gradient, query, key, value, parameters, saved, mechanism,
+                                                wanted, options);
 }
 
 at::Tensor mixture_statistics(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                               const at::Tensor& parameters, const MixtureMembers& members, std::string_view mechanism,
-                              const PairwiseOptions& options) {
-  static const auto handle = find_operator<MixtureStatisticsSignature>("cogwheel::mixture_statistics");
-  const auto& o = options;
-  return handle.call(query, key, value, parameters, members.shift, members.mass, members.coefficient, mechanism,
-                     o.scale, o.mask, o.window, o.sub_heads, o.key_lengths, o.ranges, o.bias, o.energy_bias, o.alibi,
-                     o.centers, o.sigma, o.dropout, o.seed, o.score_weight, o.argmax, o.first_positions);
+                              const PairwiseOptions& options, bool argmax) {
+  static const auto handle = find_operator<Unbundled<mixture_statistics>::Signature>("cogwheel::mixture_statistics");
+  return Unbundled<mixture_statistics>::dispatch(handle, query, key, value, parameters, members, mechanism, options,
+                                                 argmax);
 }
 
 std::string operators::mechanisms() {

@@ -14,10 +14,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <tuple>
 
 #include "cogwheel/core/visibility.h"
+#include "cogwheel/ops/bundle.h"
 
 namespace cogwheel {
 
@@ -29,30 +31,25 @@ inline constexpr std::string_view causal_first =
     "causal_first";  // the first query sees just the first key, as in torch
 }  // namespace mask
 
-// A new one goes into the schemas (pairwise_schema.h), and a tensor among the places of dense_pairwise.h;
-// tests/python/test_pairwise_options.py then asks for a case.
+// The lines of pairwise_options.def.
 struct PairwiseOptions {
-  double scale = 1;
-  std::string_view mask = mask::full;
-  std::int64_t window = 0;  // the last keys that a causal query sees; 0: all
-  std::int64_t sub_heads = 1;
-  std::optional<at::Tensor> key_lengths = {};  // [B] int64
-  std::optional<at::Tensor> ranges =
-      {};                               // [B or 1, H or 1, N, 2] int64: keys [begin, end), in place of mask and window
-  std::optional<at::Tensor> bias = {};  // broadcastable to [B, H, N, M]
-  std::optional<at::Tensor> energy_bias = {};  // broadcastable to [B, H, N, M]
-  std::optional<at::Tensor> alibi = {};        // [H] float64
-  std::optional<at::Tensor> centers = {};      // [B, H, N], of Gaussians of width sigma
-  double sigma = 1;
-  double dropout = 0;
-  std::optional<at::Tensor> seed = {};          // of dropout, one int64
-  std::optional<at::Tensor> score_weight = {};  // v [Hq, D]: the score is scale · v·tanh(q + k), without it scale · q·k
-  // Of forward: the output of 16-bit queries in float32, in which it is computed, for what is still to be made of it.
-  bool wide_output = false;
-  // [B] int64, for a causal mask: query i of batch entry b stands at key first_positions[b] + i.
-  std::optional<at::Tensor> first_positions = {};
-  // Of forward: what the weights of a row come to.
-  bool statistics = false, argmax = false;
+#define PAIRWISE_OPTION(type, name, initial) type name = type(initial);
+#define PAIRWISE_DIFFERENTIABLE(name) std::optional<at::Tensor> name = {};
+#define PAIRWISE_TENSOR(name) std::optional<at::Tensor> name = {};
+#include "cogwheel/ops/pairwise_options.def"
+};
+
+// What forward is to give.
+struct WantedOutputs {
+  bool wide = false;  // the output of 16-bit queries in float32, in which it is computed, for what is still made of it
+  bool statistics = false;  // what the weights of a row come to
+  bool argmax = false;      // and where the largest is
+};
+
+// Which of the differentiable options need a gradient.
+struct WantedGradients {
+#define PAIRWISE_DIFFERENTIABLE(name) bool name = false;
+#include "cogwheel/ops/pairwise_options.def"
 };
 
 // Throws ValueError for any other name.
@@ -60,15 +57,12 @@ Visibility visibility_of(std::string_view mask, std::int64_t queries, std::int64
 
 using PairwiseOutputs = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-// In the order query, key, value, parameters, bias, energy_bias, centers, score_weight. Those of biases and centers are
-// empty unless wanted, that of score_weight where there is none.
-using PairwiseGradients =
-    std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
-
-// Which of bias, energy_bias and centers need a gradient.
-struct WantedGradients {
-  bool bias = false, energy_bias = false, centers = false;
-};
+// Of query, key, value, parameters and the differentiable options, in the order of their list. Those that are not
+// wanted are empty.
+#define PAIRWISE_DIFFERENTIABLE(name) , at::Tensor
+using PairwiseGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor
+#include "cogwheel/ops/pairwise_options.def"
+                                     >;
 
 // What forward leaves to backward.
 struct PairwiseSaved {
@@ -84,7 +78,8 @@ struct MixtureMembers {
 
 // Dispatches cogwheel::pairwise.
 PairwiseOutputs pairwise(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                         const at::Tensor& parameters, std::string_view mechanism, const PairwiseOptions& options);
+                         const at::Tensor& parameters, std::string_view mechanism, const PairwiseOptions& options,
+                         const WantedOutputs& wanted = {});
 
 // Dispatches cogwheel::pairwise_backward.
 PairwiseGradients pairwise_backward(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
@@ -95,6 +90,45 @@ PairwiseGradients pairwise_backward(const at::Tensor& gradient, const at::Tensor
 // Dispatches cogwheel::mixture_statistics: [8, B, H, N], without a derivative. Of the value only the heads matter.
 at::Tensor mixture_statistics(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                               const at::Tensor& parameters, const MixtureMembers& members, std::string_view mechanism,
-                              const PairwiseOptions& options);
+                              const PairwiseOptions& options, bool argmax);
+
+template <>
+struct Bundle<PairwiseOptions> {
+#define PAIRWISE_OPTION(type, name, initial) Member{#name, &PairwiseOptions::name},
+#define PAIRWISE_DIFFERENTIABLE(name) Member{#name, &PairwiseOptions::name},
+#define PAIRWISE_TENSOR(name) Member{#name, &PairwiseOptions::name},
+  static constexpr auto members = std::tuple{
+#include "cogwheel/ops/pairwise_options.def"
+  };
+};
+
+template <>
+struct Bundle<WantedOutputs> {
+  static constexpr auto members =
+      std::tuple{Member{"wide_output", &WantedOutputs::wide}, Member{"statistics", &WantedOutputs::statistics},
+                 Member{"argmax", &WantedOutputs::argmax}};
+};
+
+template <>
+struct Bundle<WantedGradients> {
+#define PAIRWISE_DIFFERENTIABLE(name) Member{#name "_wanted", &WantedGradients::name},
+  static constexpr auto members = std::tuple{
+#include "cogwheel/ops/pairwise_options.def"
+  };
+};
+
+template <>
+struct Bundle<PairwiseSaved> {
+  static constexpr auto members =
+      std::tuple{Member{"output", &PairwiseSaved::output}, Member{"shift", &PairwiseSaved::shift},
+                 Member{"mass", &PairwiseSaved::mass}};
+};
+
+template <>
+struct Bundle<MixtureMembers> {
+  static constexpr auto members =
+      std::tuple{Member{"shift", &MixtureMembers::shift}, Member{"mass", &MixtureMembers::mass},
+                 Member{"coefficient", &MixtureMembers::coefficient}};
+};
 
 }  // namespace cogwheel

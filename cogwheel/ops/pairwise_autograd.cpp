@@ -6,10 +6,10 @@
 #include <torch/library.h>
 
 #include <string>
+#include <utility>
 
 #include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/dense_pairwise.h"
-#include "cogwheel/ops/pairwise_schema.h"
 #include "cogwheel/ops/recorded_node.h"
 
 namespace cogwheel {
@@ -17,23 +17,21 @@ namespace {
 
 namespace place = pairwise_input;
 
-// Options for what outlives the call: a name of their own, and tensors as they were saved, so that autograd notices
-// where one was changed in the meantime.
+// Options for what outlives the call: tensors are those that were saved, so that autograd notices where one was changed
+// in the meantime.
 struct KeptOptions {
-  explicit KeptOptions(const PairwiseOptions& given) : mask(given.mask), options(given) {
+  explicit KeptOptions(const PairwiseOptions& given) : options(given) {
     for (const auto tensor : place::option_tensors) options.*tensor = std::nullopt;
   }
 
   PairwiseOptions with(const variable_list& inputs) const {
     PairwiseOptions result = options;
-    result.mask = mask;
     for (std::size_t i = place::options; i < place::count; ++i)
       if (inputs[i].defined()) result.*place::option_tensors[i - place::options] = inputs[i];
     return result;
   }
 
  private:
-  std::string mask;
   PairwiseOptions options;
 };
 
@@ -41,23 +39,32 @@ variable_list listed(const PairwiseGradients& gradients) {
   return std::apply([](const auto&... each) { return variable_list{each...}; }, gradients);
 }
 
-bool needs_gradient(const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
+PairwiseGradients as_gradients(const variable_list& list) {
+  return [&]<std::size_t... index>(std::index_sequence<index...>) { return PairwiseGradients{list[index]...}; }
+  (std::make_index_sequence<place::differentiable>());
+}
+
+WantedGradients wanted_gradients(const variable_list& inputs) {
+  WantedGradients result;
+  for (std::size_t i = place::options; i < place::differentiable; ++i)
+    result.*place::wanted[i - place::options] = inputs[i].defined() && inputs[i].requires_grad();
+  return result;
+}
 
 PairwiseOutputs forward_autograd(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                  const at::Tensor& parameters, std::string_view mechanism,
-                                 const PairwiseOptions& options) {
+                                 const PairwiseOptions& options, const WantedOutputs& outputs) {
   const variable_list inputs = pairwise_inputs(query, key, value, parameters, options);
   at::Tensor output, shift, mass, statistics;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    std::tie(output, shift, mass, statistics) = pairwise(query, key, value, parameters, mechanism, options);
+    std::tie(output, shift, mass, statistics) = pairwise(query, key, value, parameters, mechanism, options, outputs);
   }
-  if (has_tangent(inputs)) return {dense_pairwise(inputs, shift, mechanism, options), shift, mass, statistics};
+  if (has_tangent(inputs))
+    return {dense_pairwise(inputs, shift, mechanism, options, outputs.wide), shift, mass, statistics};
   if (needs_record(inputs)) {
-    const WantedGradients wanted{needs_gradient(inputs[place::bias]), needs_gradient(inputs[place::energy_bias]),
-                                 needs_gradient(inputs[place::centers])};
     record("PairwiseBackward", inputs, {output}, {shift, mass, statistics},
-           [wanted, kept = KeptOptions(options), name = std::string(mechanism)](
+           [wanted = wanted_gradients(inputs), kept = KeptOptions(options), name = std::string(mechanism)](
                const variable_list& in, const variable_list& out, const variable_list& gradients) {
              return listed(pairwise_backward(gradients[0], in[place::query], in[place::key], in[place::value],
                                              in[place::parameters], {out[0], out[1], out[2]}, name, wanted,
@@ -74,19 +81,20 @@ variable_list dense_backward(const variable_list& inputs, const at::Tensor& shif
   const at::AutoGradMode recorded(needs_record(inputs));
   const variable_list given(inputs.begin(), inputs.begin() + place::differentiable);
   variable_list leaves = given;
-  const bool differentiated[place::differentiable] = {true,           true, true, true, wanted.bias, wanted.energy_bias,
-                                                      wanted.centers, true};
+  const auto differentiated = [&](std::size_t i) {
+    return i < place::options || wanted.*place::wanted[i - place::options];
+  };
   for (std::size_t i = 0; i < place::differentiable; ++i) {
     if (!leaves[i].defined() || leaves[i].requires_grad()) continue;
     leaves[i] = leaves[i].view_as(leaves[i]);
-    if (differentiated[i]) leaves[i].set_requires_grad(true);
+    if (differentiated(i)) leaves[i].set_requires_grad(true);
   }
   const variable_list gradients = gradients_through(
       [&](const variable_list& in) { return variable_list{dense_pairwise(in, shift, mechanism, options)}; }, leaves,
       {inputs[place::count]});
   variable_list result;
   for (std::size_t i = 0; i < place::differentiable; ++i) {
-    if (!given[i].defined() || !differentiated[i])
+    if (!given[i].defined() || !differentiated(i))
       result.push_back(at::zeros({0}, inputs[place::query].options().dtype(computed_type(inputs[place::query]))));
     else
       result.push_back(gradients[i].defined() ? gradients[i] : at::zeros_like(given[i]));
@@ -107,15 +115,14 @@ PairwiseGradients backward_autograd(const at::Tensor& gradient, const at::Tensor
                             shift = saved.shift.detach()](const variable_list& in) {
     return dense_backward(in, shift, name, wanted, kept.with(in));
   };
-  const variable_list out = differentiated_by("PairwiseBackwardBackward", inputs, fused, composition);
-  return {out[0], out[1], out[2], out[3], out[4], out[5], out[6], out[7]};
+  return as_gradients(differentiated_by("PairwiseBackwardBackward", inputs, fused, composition));
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
-  library.impl("pairwise", unbundled<forward_autograd>);
-  library.impl("pairwise_backward", unbundled_backward<backward_autograd>);
+  library.impl("pairwise", Unbundled<forward_autograd>::call);
+  library.impl("pairwise_backward", Unbundled<backward_autograd>::call);
 }
 
 }  // namespace cogwheel

@@ -15,7 +15,7 @@
 #include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/contiguous_width.h"
 #include "cogwheel/ops/executor.h"
-#include "cogwheel/ops/pairwise_schema.h"
+#include "cogwheel/ops/pairwise.h"
 #include "cogwheel/ops/sum_in_order.h"
 
 namespace cogwheel {
@@ -221,13 +221,14 @@ void describe(Problem& problem, const at::Tensor& query, const at::Tensor& key, 
 }
 
 PairwiseOutputs forward_cpu(const at::Tensor& query_, const at::Tensor& key_, const at::Tensor& value_,
-                            const at::Tensor& parameters_, std::string_view mechanism, const PairwiseOptions& options) {
+                            const at::Tensor& parameters_, std::string_view mechanism, const PairwiseOptions& options,
+                            const WantedOutputs& wanted) {
   check_attention(query_, key_, value_, options.sub_heads);
   check_options(query_, options);
   const at::Tensor query = with_contiguous_width(query_), key = with_contiguous_width(key_),
                    value = with_contiguous_width(value_), parameters = parameters_.contiguous();
-  at::Tensor output = empty_output(query_, value_, options.wide_output), shift = empty_totals(query_),
-             mass = empty_totals(query_), statistics = empty_statistics(query_, query_.size(1), options.statistics);
+  at::Tensor output = empty_output(query_, value_, wanted.wide), shift = empty_totals(query_),
+             mass = empty_totals(query_), statistics = empty_statistics(query_, query_.size(1), wanted.statistics);
   if (output.numel() == 0) return {output, shift, mass, statistics};
   AT_DISPATCH_FLOATING_TYPES(computed_type(query), "cogwheel::pairwise", [&] {
     PairwiseForward<scalar_t> problem;
@@ -236,7 +237,7 @@ PairwiseOutputs forward_cpu(const at::Tensor& query_, const at::Tensor& key_, co
     problem.output = view<scalar_t>(output);
     problem.shift = shift.mutable_data_ptr<scalar_t>();
     problem.mass = mass.mutable_data_ptr<scalar_t>();
-    if (options.statistics) problem.statistics = statistics_in<scalar_t>(statistics, options.argmax);
+    if (wanted.statistics) problem.statistics = statistics_in<scalar_t>(statistics, wanted.argmax);
     pairwise_kernel<scalar_t>(mechanism).forward(problem, TorchExecutor());
   });
   return {output, shift, mass, statistics};
@@ -244,7 +245,7 @@ PairwiseOutputs forward_cpu(const at::Tensor& query_, const at::Tensor& key_, co
 
 at::Tensor mixture_statistics_cpu(const at::Tensor& query_, const at::Tensor& key_, const at::Tensor& value,
                                   const at::Tensor& parameters_, const MixtureMembers& members,
-                                  std::string_view mechanism, const PairwiseOptions& options) {
+                                  std::string_view mechanism, const PairwiseOptions& options, bool argmax) {
   check_attention(query_, key_, value, options.sub_heads);
   check_options(query_, options);
   check_members(members, query_, options.sub_heads);
@@ -264,7 +265,7 @@ at::Tensor mixture_statistics_cpu(const at::Tensor& query_, const at::Tensor& ke
     problem.shift = shift.const_data_ptr<scalar_t>();
     problem.mass = mass.const_data_ptr<scalar_t>();
     if (members.coefficient) problem.coefficient = coefficient.const_data_ptr<scalar_t>();
-    problem.statistics = statistics_in<scalar_t>(statistics, options.argmax);
+    problem.statistics = statistics_in<scalar_t>(statistics, argmax);
     pairwise_kernel<scalar_t>(mechanism).mixture_statistics(problem, TorchExecutor());
   });
   return statistics;
@@ -272,21 +273,16 @@ at::Tensor mixture_statistics_cpu(const at::Tensor& query_, const at::Tensor& ke
 
 at::Tensor mixture_statistics_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                    const at::Tensor&, const MixtureMembers&, std::string_view,
-                                   const PairwiseOptions& options) {
+                                   const PairwiseOptions& options, bool) {
   check_attention(query, key, value, options.sub_heads);
   return empty_statistics(query, query.sym_size(1) / options.sub_heads, true);
 }
 
 PairwiseOutputs forward_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor&,
-                             std::string_view, const PairwiseOptions& options) {
+                             std::string_view, const PairwiseOptions& options, const WantedOutputs& wanted) {
   check_attention(query, key, value, options.sub_heads);
-  return {empty_output(query, value, options.wide_output), empty_totals(query), empty_totals(query),
-          empty_statistics(query, query.sym_size(1), options.statistics)};
-}
-
-at::Tensor zero_score_weight_gradient(const PairwiseOptions& options, const at::Tensor& query) {
-  if (!options.score_weight) return at::empty({0}, computed_options(query));
-  return at::zeros_symint(options.score_weight->sym_sizes(), computed_options(query));
+  return {empty_output(query, value, wanted.wide), empty_totals(query), empty_totals(query),
+          empty_statistics(query, query.sym_size(1), wanted.statistics)};
 }
 
 // Of the sizes that the modifier has; empty where it is not wanted.
@@ -317,11 +313,11 @@ PairwiseGradients backward_cpu(const at::Tensor& gradient_, const at::Tensor& qu
   for (at::Tensor* each : {&query_gradient, &key_gradient, &value_gradient}) *each = with_contiguous_width(*each);
   at::Tensor bias_gradient = empty_modifier_gradient(wanted.bias, options.bias, query),
              energy_bias_gradient = empty_modifier_gradient(wanted.energy_bias, options.energy_bias, query),
-             center_gradient = empty_modifier_gradient(wanted.centers, options.centers, query);
-  at::Tensor score_weight_gradient = zero_score_weight_gradient(options, query);
+             center_gradient = empty_modifier_gradient(wanted.centers, options.centers, query),
+             score_weight_gradient = empty_modifier_gradient(wanted.score_weight, options.score_weight, query);
   if (output.numel() == 0 || key.numel() == 0) {
-    for (const at::Tensor& each :
-         {query_gradient, key_gradient, value_gradient, bias_gradient, energy_bias_gradient, center_gradient})
+    for (const at::Tensor& each : {query_gradient, key_gradient, value_gradient, bias_gradient, energy_bias_gradient,
+                                   center_gradient, score_weight_gradient})
       each.zero_();
     return {query_gradient, key_gradient,         value_gradient,  parameter_gradient,
             bias_gradient,  energy_bias_gradient, center_gradient, score_weight_gradient};
@@ -334,7 +330,10 @@ PairwiseGradients backward_cpu(const at::Tensor& gradient_, const at::Tensor& qu
   const at::Tensor whole_bias = whole(wanted.bias), whole_energy_bias = whole(wanted.energy_bias);
   const at::Tensor whole_centers =
       wanted.centers ? at::empty({query.size(0), query.size(1), query.size(2), 1}, parameters.options()) : at::Tensor();
-  const at::Tensor exact_score_weight_gradient = score_weight_gradient.to(at::kDouble);
+  // A by-product of the key's gradient, wanted or not.
+  const at::Tensor whole_score_weight =
+      options.score_weight ? at::zeros(options.score_weight->sizes(), query.options().dtype(at::kDouble))
+                           : at::Tensor();
   AT_DISPATCH_FLOATING_TYPES(computed_type(query), "cogwheel::pairwise_backward", [&] {
     PairwiseBackward<scalar_t> problem;
     HeldOptions held;
@@ -347,7 +346,7 @@ PairwiseGradients backward_cpu(const at::Tensor& gradient_, const at::Tensor& qu
     problem.key_gradient = view<scalar_t>(key_gradient);
     problem.value_gradient = view<scalar_t>(value_gradient);
     problem.parameter_gradient = parameters.numel() == 0 ? nullptr : parameter_gradient.mutable_data_ptr<double>();
-    if (options.score_weight) problem.score_weight_gradient = exact_score_weight_gradient.mutable_data_ptr<double>();
+    if (options.score_weight) problem.score_weight_gradient = whole_score_weight.mutable_data_ptr<double>();
     if (wanted.bias) problem.bias_gradient = whole_bias.mutable_data_ptr<scalar_t>();
     if (wanted.energy_bias) problem.energy_bias_gradient = whole_energy_bias.mutable_data_ptr<scalar_t>();
     if (wanted.centers) problem.center_gradient = whole_centers.mutable_data_ptr<double>();
@@ -361,8 +360,9 @@ PairwiseGradients backward_cpu(const at::Tensor& gradient_, const at::Tensor& qu
                                    {query.size(0), query.size(1) / options.sub_heads, query.size(2), 1})
                           .squeeze(-1)
                           .to(computed_type(query));
+  if (wanted.score_weight) score_weight_gradient = whole_score_weight.to(computed_type(query));
   return {query_gradient, key_gradient,         value_gradient,  parameter_gradient,
-          bias_gradient,  energy_bias_gradient, center_gradient, exact_score_weight_gradient.to(computed_type(query))};
+          bias_gradient,  energy_bias_gradient, center_gradient, score_weight_gradient};
 }
 
 PairwiseGradients backward_meta(const at::Tensor&, const at::Tensor& query, const at::Tensor& key,
@@ -375,7 +375,7 @@ PairwiseGradients backward_meta(const at::Tensor&, const at::Tensor& query, cons
           empty_modifier_gradient(wanted.bias, options.bias, query),
           empty_modifier_gradient(wanted.energy_bias, options.energy_bias, query),
           empty_modifier_gradient(wanted.centers, options.centers, query),
-          zero_score_weight_gradient(options, query)};
+          empty_modifier_gradient(wanted.score_weight, options.score_weight, query)};
 }
 
 }  // namespace
@@ -388,15 +388,15 @@ Visibility visibility_of(std::string_view name, std::int64_t queries, std::int64
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
-  library.impl("pairwise", unbundled<forward_cpu>);
-  library.impl("pairwise_backward", unbundled_backward<backward_cpu>);
-  library.impl("mixture_statistics", unbundled_members<mixture_statistics_cpu>);
+  library.impl("pairwise", Unbundled<forward_cpu>::call);
+  library.impl("pairwise_backward", Unbundled<backward_cpu>::call);
+  library.impl("mixture_statistics", Unbundled<mixture_statistics_cpu>::call);
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
-  library.impl("pairwise", unbundled<forward_meta>);
-  library.impl("pairwise_backward", unbundled_backward<backward_meta>);
-  library.impl("mixture_statistics", unbundled_members<mixture_statistics_meta>);
+  library.impl("pairwise", Unbundled<forward_meta>::call);
+  library.impl("pairwise_backward", Unbundled<backward_meta>::call);
+  library.impl("mixture_statistics", Unbundled<mixture_statistics_meta>::call);
 }
 
 }  // namespace cogwheel

@@ -65,19 +65,24 @@ def test_kernel_operators_are_registered_as_pytorch_demands(row_map, sub_heads, 
     tensors.append(parameters.detach().requires_grad_())
     bias, lengths, seed = torch.randn(5, 7, dtype=torch.float64), torch.tensor([4, 7]), torch.tensor(3)
     score_weight = torch.randn(heads, 8, dtype=torch.float64) if additive else None
-    settings = (0.3, "causal", 3, sub_heads, lengths, None, bias, None, None, None, 1.0, 0.1, seed, score_weight)
-    torch.library.opcheck(torch.ops.cogwheel.pairwise.default, (*tensors, row_map, *settings))
+    options = {
+        "scale": 0.3, "mask": "causal", "window": 3, "sub_heads": sub_heads, "key_lengths": lengths, "bias": bias,
+        "dropout": 0.1, "seed": seed, "score_weight": score_weight,
+    }  # fmt: skip
+    torch.library.opcheck(torch.ops.cogwheel.pairwise.default, (*tensors, row_map), options)
     detached = [tensor.detach() for tensor in tensors]
-    outputs = torch.ops.cogwheel.pairwise(*detached, row_map, *settings)
+    outputs = torch.ops.cogwheel.pairwise(*detached, row_map, **options)
     torch.library.opcheck(
         torch.ops.cogwheel.pairwise_backward.default,
-        (torch.ones_like(outputs[0]), *detached, *outputs[:3], row_map, True, False, False, *settings),
+        (torch.ones_like(outputs[0]), *detached, *outputs[:3], row_map),
+        {"bias_wanted": True, "score_weight_wanted": additive, **options},
     )
 
     coefficient = -torch.ones(2, 1, 1, dtype=torch.float64) if sub_heads == 2 else None
     torch.library.opcheck(
         torch.ops.cogwheel.mixture_statistics.default,
-        (*detached, *outputs[1:3], coefficient, row_map, *settings, True),
+        (*detached, *outputs[1:3], coefficient, row_map),
+        {"argmax": True, **options},
         test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_dynamic"),
     )
 

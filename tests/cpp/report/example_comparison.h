@@ -9,8 +9,13 @@ inline Comparison example_comparison() {
   comparison.command = "cogwheel compare --text a.txt --seeds 2 --steps 40";
   comparison.created = "2026-03-12T10:20:30Z";
   comparison.versions = {.cogwheel = "0.1.0", .torch = "2.13.0", .compiler = "GCC 12.2", .chart_js = "3.9.1"};
-  comparison.machine = {
-      .cpu = "A CPU", .instructions = "AVX2", .matrix_products = "MKL", .system = "Linux", .cores = 2, .threads = 2, .memory_bytes = 8LL << 30};
+  comparison.machine = {.cpu = "A CPU",
+                        .instructions = "AVX2",
+                        .matrix_products = "MKL",
+                        .system = "Linux",
+                        .cores = 2,
+                        .threads = 2,
+                        .memory_bytes = 8LL << 30};
   comparison.data = {.name = "a.txt",
                      .tokenizer = "character",
                      .sha256 = std::string(64, 'a'),

@@ -42,7 +42,8 @@ TEST(Page, EscapesEveryTextFromData) {
   comparison.command = comparison.data.name = comparison.machine.cpu = comparison.versions.torch = attack;
   comparison.machine.system = comparison.settings.preset = comparison.created = attack;
   comparison.runs.back().message = comparison.mechanisms[1].title = comparison.mechanisms[1].formula = attack;
-  comparison.data.sha256 = comparison.versions.compiler = comparison.machine.instructions = comparison.machine.matrix_products = attack;
+  comparison.data.sha256 = comparison.versions.compiler = comparison.machine.instructions =
+      comparison.machine.matrix_products = attack;
   const std::string page = report_page(comparison, example_inspections());
   EXPECT_FALSE(holds(page, "<img"));
   EXPECT_FALSE(holds(page, "<script>alert"));
