@@ -1,8 +1,21 @@
+# cogwheel_unit(<target> <name> <file>…): of these files of a target, one unit, where units are joined at all.
+function(cogwheel_unit target name)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+  set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP ${name})
+endfunction()
+
+# cogwheel_light_optimization(<target>): for code that nobody waits for when it runs. It compiles in half the time.
+function(cogwheel_light_optimization target)
+  target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+endfunction()
+
 # cogwheel_library(<folder> SOURCES … [DEPENDS …]): the static library cogwheel_<folder> of a folder of cogwheel/.
-# What a folder links is what it may include, so that the order of the layers is checked by the build.
+# What a folder links is what it may include, so that the order of the layers is checked by the build. Its files are one
+# unit, but for those that cogwheel_unit takes out of it.
 function(cogwheel_library folder)
   cmake_parse_arguments(PARSE_ARGV 1 library "" "" "SOURCES;DEPENDS")
   add_library(cogwheel_${folder} STATIC ${library_SOURCES})
+  cogwheel_unit(cogwheel_${folder} folder ${library_SOURCES})
   target_include_directories(cogwheel_${folder} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
   target_link_libraries(cogwheel_${folder} PUBLIC ${library_DEPENDS} PRIVATE $<BUILD_INTERFACE:cogwheel_warnings>)

@@ -13,9 +13,9 @@
 #include <system_error>
 #include <vector>
 
-#include "cogwheel/cli/command_line.h"
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
+#include "cogwheel/cli/number_option.h"
 #include "cogwheel/core/environment_python.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/train/training_run.h"

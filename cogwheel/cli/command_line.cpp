@@ -1,9 +1,11 @@
 #include "cogwheel/cli/command_line.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "cogwheel/cli/commands.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 
@@ -48,7 +50,13 @@ const CLI::App& chosen(const CLI::App& app) {
 
 }  // namespace
 
-void run_command_line(CLI::App& app, int argc, char** argv) {
+void run_command_line(int argc, char** argv) {
+  CLI::App app("Cogwheel: train, compare and inspect attention mechanisms", "cogwheel");
+  app.set_version_flag("--version", COGWHEEL_VERSION);
+  // As `cogwheel --help` lists them.
+  for (const auto add :
+       {add_compare, add_train, add_resume, add_sample, add_list, add_mechanism_command, add_bench, add_bench_steps})
+    add(app);
   app.require_subcommand(1);
   const std::string first = argc > 1 ? argv[1] : "";
   if (!first.starts_with("-") &&

@@ -1,25 +1,10 @@
-// Parsing the command line, with errors that read as all others do.
+// The command line as a whole, with errors that read as all others do.
 #pragma once
-#include <CLI/CLI.hpp>
-
-#include <string>
-
-#include "cogwheel/core/range.h"
 
 namespace cogwheel {
 
-// An option that is a number within a range, which its help tells and which refuses the rest in one line, also beyond
-// 64 bits. `value` lives as long as the command; its value here is the default.
-template <class Number>
-CLI::Option* add_number(CLI::App& command, const std::string& name, Number& value, const Range<Number>& range,
-                        const std::string& help) {
-  return command.add_option_function<std::string>(
-      name, [&value, name, range](const std::string& text) { value = parse_number(name, text, range); },
-      help + " [" + range.text() + "]");
-}
-
-// Parses and runs the chosen subcommand. Throws UsageError for an unknown subcommand or option (with the nearest names)
-// and for values that do not parse; whatever the subcommand throws passes through. Prints help where asked.
-void run_command_line(CLI::App& app, int argc, char** argv);
+// Parses it and runs the chosen subcommand. Throws UsageError for an unknown subcommand or option (with the nearest
+// names) and for values that do not parse; whatever the subcommand throws passes through. Prints help where asked.
+void run_command_line(int argc, char** argv);
 
 }  // namespace cogwheel

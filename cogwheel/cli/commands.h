@@ -1,6 +1,9 @@
 // The subcommands. Each adds itself; its callback does the work.
 #pragma once
-#include <CLI/CLI.hpp>
+
+namespace CLI {
+class App;
+}
 
 namespace cogwheel {
 

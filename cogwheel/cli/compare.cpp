@@ -1,16 +1,15 @@
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 
 #include <ctime>
 #include <filesystem>
 
-#include "cogwheel/cli/command_line.h"
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/compare_job.h"
 #include "cogwheel/cli/compare_plan.h"
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/interrupt.h"
+#include "cogwheel/cli/number_option.h"
 #include "cogwheel/cli/training.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/evaluate/machine.h"

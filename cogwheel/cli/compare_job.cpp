@@ -14,6 +14,7 @@
 #include "cogwheel/evaluate/presets.h"
 #include "cogwheel/evaluate/verdict.h"
 #include "cogwheel/report/inspection_json.h"
+#include "cogwheel/train/metrics.h"
 #include "cogwheel/train/run_folder.h"
 #include "cogwheel/train/training_run.h"
 

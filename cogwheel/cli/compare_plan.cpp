@@ -167,7 +167,7 @@ std::shared_ptr<const Dataset> load_comparison_data(Comparison& comparison, cons
                              std::to_string(data.evaluated_tokens)));
   // One token more: the target of the last.
   loaded->held_out.resize(static_cast<std::size_t>(data.evaluated_tokens + 1));
-  data.curve_tokens = held_out_windows(*loaded, context, config.training.curve_tokens).inputs.numel();
+  data.curve_tokens = held_out_window_count(*loaded, context, config.training.curve_tokens) * context;
   match_models(comparison);
   return loaded;
 }

@@ -1,5 +1,7 @@
 #include "cogwheel/cli/definitions.h"
 
+#include <CLI/CLI.hpp>
+
 #include "cogwheel/authoring/authoring.h"
 
 namespace cogwheel {

@@ -1,9 +1,11 @@
 // --define and --mechanism-file: mechanisms of the user's own, brought before anything else is looked at.
 #pragma once
-#include <CLI/CLI.hpp>
-
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace cogwheel {
 

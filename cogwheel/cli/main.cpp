@@ -9,7 +9,6 @@
 
 #include "cogwheel/cli/allocator.h"
 #include "cogwheel/cli/command_line.h"
-#include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/wait_policy.h"
 #include "cogwheel/core/error.h"
 
@@ -33,15 +32,8 @@ int main(int argc, char** argv) {
   cogwheel::keep_freed_memory();
   // Where files may not grow further, a write shall fail and say so.
   std::signal(SIGXFSZ, SIG_IGN);
-  CLI::App app("Cogwheel: train, compare and inspect attention mechanisms", "cogwheel");
-  app.set_version_flag("--version", COGWHEEL_VERSION);
-  // As `cogwheel --help` lists them.
-  for (const auto add :
-       {cogwheel::add_compare, cogwheel::add_train, cogwheel::add_resume, cogwheel::add_sample, cogwheel::add_list,
-        cogwheel::add_mechanism_command, cogwheel::add_bench, cogwheel::add_bench_steps})
-    add(app);
   try {
-    cogwheel::run_command_line(app, argc, argv);
+    cogwheel::run_command_line(argc, argv);
   } catch (const cogwheel::Error& error) {
     return fail(error.what(), error.exit_code());
   } catch (const c10::Error& error) {

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <string>
 
-#include "cogwheel/train/training_run.h"
+#include "cogwheel/train/step_report.h"
 
 namespace cogwheel {
 

@@ -4,10 +4,11 @@
 #include <memory>
 #include <string>
 
-#include "cogwheel/cli/command_line.h"
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/interrupt.h"
+#include "cogwheel/cli/number_option.h"
+#include "cogwheel/models/language_model_options.h"
 #include "cogwheel/models/sampling.h"
 #include "cogwheel/train/run_folder.h"
 
@@ -29,15 +30,14 @@ void sample_text(const SampleArguments& arguments) {
   bring(arguments.definitions);
   const RunFolder folder = RunFolder::open(arguments.run);
   const auto tokenizer = load_tokenizer(folder.tokenizer_path());
-  LanguageModel model = load_model(folder);
-  if (model->options().vocabulary != tokenizer->vocabulary())
-    throw Error(expected_got(folder.tokenizer_path().string(),
-                             fmt::format("{} tokens, as the model", model->options().vocabulary),
+  const auto model = load_model(folder);
+  if (const std::int64_t vocabulary = options_of(*model).vocabulary; vocabulary != tokenizer->vocabulary())
+    throw Error(expected_got(folder.tokenizer_path().string(), fmt::format("{} tokens, as the model", vocabulary),
                              std::to_string(tokenizer->vocabulary())));
   const auto prompt = tokenizer->encode(arguments.prompt, "--prompt");
   const auto& stop = stop_flag();
   print(arguments.prompt);
-  sample(model, prompt, arguments.sampling, [&](Token token) {
+  sample(*model, prompt, arguments.sampling, [&](Token token) {
     print(tokenizer->decode({&token, 1}));
     return !stop.load();
   });

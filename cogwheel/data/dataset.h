@@ -1,7 +1,5 @@
-// A corpus as tokens: the first 90 % to train on, the last 10 % held out, and windows of either.
+// A corpus as tokens: the first 90 % to train on, the last 10 % held out.
 #pragma once
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -30,18 +28,8 @@ Dataset make_dataset(const Corpus& corpus, std::string_view tokenizer_kind, std:
 // With a tokenizer of an earlier run.
 Dataset make_dataset(const Corpus& corpus, std::shared_ptr<const Tokenizer> tokenizer, std::int64_t context);
 
-// targets are inputs moved on by one token.
-struct Windows {
-  at::Tensor inputs, targets;  // [windows, context] int64
-};
-
-// `batch` random windows of the training part. They depend on the seed and the step alone, so that runs that share a
-// seed share their data order, and a run that resumes needs no state but its step.
-Windows training_windows(const Dataset& data, std::int64_t context, std::int64_t batch, std::uint64_t seed,
-                         std::int64_t step);
-
-// Every non-overlapping window of the held-out part; where `tokens` is not 0, as many of them as have so many tokens,
-// at least one, evenly spread: the same whoever asks.
-Windows held_out_windows(const Dataset& data, std::int64_t context, std::int64_t tokens = 0);
+// How many non-overlapping windows the held-out part has; where `tokens` is not 0, at most as many as have so many
+// tokens, and at least one.
+std::int64_t held_out_window_count(const Dataset& data, std::int64_t context, std::int64_t tokens = 0);
 
 }  // namespace cogwheel

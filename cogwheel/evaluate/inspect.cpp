@@ -1,12 +1,13 @@
 #include "cogwheel/evaluate/inspect.h"
 
-#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
 #include <string>
 
+#include "cogwheel/models/attention_maps.h"
+#include "cogwheel/models/language_model_options.h"
 #include "cogwheel/models/sampling.h"
 
 namespace cogwheel {
@@ -56,23 +57,13 @@ std::string token_label(const Tokenizer& tokenizer, Token token) {
 }
 
 Inspection inspect(LanguageModel& model, const Dataset& data, std::string_view mechanism, std::int64_t seed) {
-  const at::NoGradGuard no_grad;
-  const std::int64_t context = model->options().context;
-  const std::vector<Token> passage = choose_passage(data, context);
-  const auto size = static_cast<std::int64_t>(passage.size());
+  const std::vector<Token> passage = choose_passage(data, options_of(model).context);
   Inspection inspection{
       .mechanism = std::string(mechanism), .seed = seed, .tokens = {}, .maps = {}, .prompt = {}, .sample = {}};
   for (const Token token : passage) inspection.tokens.push_back(token_label(*data.tokenizer, token));
-
-  const at::Tensor tokens =
-      at::tensor(std::vector<std::int64_t>(passage.begin(), passage.end()), at::kLong).unsqueeze(0);
-  for (const at::Tensor& layer : model->attention_maps(tokens)) {
+  for (auto& layer : attention_maps(model, passage)) {
     inspection.maps.emplace_back();
-    for (const at::Tensor& head : layer.squeeze(0).unbind(0)) {
-      const at::Tensor weights = head.to(at::kFloat).contiguous();
-      const float* first = weights.const_data_ptr<float>();
-      inspection.maps.back().push_back({std::vector<float>(first, first + size * size)});
-    }
+    for (auto& head : layer) inspection.maps.back().push_back({std::move(head)});
   }
 
   SamplingOptions options;

@@ -5,9 +5,10 @@
 
 #include "cogwheel/data/dataset.h"
 #include "cogwheel/evaluate/inspection.h"
-#include "cogwheel/models/language_model.h"
 
 namespace cogwheel {
+
+class LanguageModel;
 
 // The passage whose attention maps a report shows: the first whole line of the held-out part that reads as text (most
 // of it letters, 24 tokens or more), cut to 31 tokens or the context; else the first tokens of the part.

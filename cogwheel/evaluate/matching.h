@@ -2,7 +2,7 @@
 #pragma once
 #include <string_view>
 
-#include "cogwheel/models/language_model.h"
+#include "cogwheel/models/language_model_options.h"
 
 namespace cogwheel {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "cogwheel/models/language_model.h"
+#include "cogwheel/models/language_model_options.h"
 #include "cogwheel/train/options.h"
 
 namespace cogwheel {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cogwheel/models/language_model.h"
+#include "cogwheel/models/language_model_options.h"
 
 namespace cogwheel {
 

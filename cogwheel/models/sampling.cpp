@@ -9,6 +9,7 @@
 #include <random>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/models/language_model.h"
 
 namespace cogwheel {
 namespace {

@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "cogwheel/core/range.h"
-#include "cogwheel/models/language_model.h"
 #include "cogwheel/models/token.h"
 
 namespace cogwheel {
+
+class LanguageModel;
 
 struct SamplingOptions {
   std::int64_t length = 200;  // tokens to generate

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/nn/matrix_product_library.h"
 
 namespace cogwheel {
 namespace {

@@ -1,17 +1,8 @@
-// x Wᵀ + b, through whichever of libtorch's libraries is the fastest on this CPU.
+// x Wᵀ + b, through whichever of libtorch's libraries is the fastest on this CPU (matrix_product_library.h).
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <string_view>
-
 namespace cogwheel {
-
-// The library that multiplies float32 on this CPU, "oneDNN" or "MKL" ("BLAS" where libtorch has another); the bits of a
-// run depend on it. MKL, unless it leaves the CPU's AVX-512 unused, as on those that are not Intel's: on an AMD EPYC
-// with AVX-512, one core, [768, 128] × [128, 512] ran at 90 GFLOP/s with MKL and at 205 with oneDNN; on AVX2, and on
-// Intel's AVX-512, MKL is 3 to 20 % ahead (docs/performance.md). The environment's COGWHEEL_MATRIX_PRODUCTS=onednn or
-// =mkl overrides; throws UsageError where it says something else, or what libtorch lacks.
-std::string_view matrix_product_library();
 
 // x [..., inputs], weight [outputs, inputs], bias [outputs] or undefined → [..., outputs], in the type of x, to which
 // the others are rounded. float32 on the CPU goes through matrix_product_library(), all else through at::linear.

@@ -18,7 +18,6 @@ class AdamW {
     at::Tensor value, first_moment, second_moment;
   };
 
-  AdamW() = default;
   AdamW(const std::vector<std::pair<std::string, at::Tensor>>& parameters, const TrainingOptions& options);
 
   // Clips the gradients to options.clip and returns the global norm they had. NaN or infinite where they are.

@@ -15,7 +15,9 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
-#include "cogwheel/nn/matrix_product.h"
+#include "cogwheel/models/language_model.h"
+#include "cogwheel/nn/matrix_product_library.h"
+#include "cogwheel/train/adamw.h"
 #include "cogwheel/train/config_record.h"
 #include "cogwheel/train/training_run.h"
 
@@ -141,14 +143,14 @@ void load_weights(LanguageModel& model, const SafeTensors& checkpoint, const std
 RunConfig TrainingRun::configuration() const {
   RunConfig config;
   config.data.tokenizer = data_->tokenizer->kind();
-  config.model = model_->options();
+  config.model = model()->options();
   config.training = options_;
   return completed(std::move(config), *data_);
 }
 
 void TrainingRun::save(const std::filesystem::path& path) const {
   SafeTensors checkpoint;
-  for (const auto& parameter : optimizer_.parameters()) {
+  for (const auto& parameter : optimizer_->parameters()) {
     if (!parameter.value.isfinite().all().item<bool>())
       throw NonFiniteLoss(
           expected_got("weights", "finite numbers",
@@ -182,15 +184,15 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path) {
         text == checkpoint.metadata.end() ? nlohmann::json() : nlohmann::json::parse(text->second);
     expect_configuration(configuration(), checkpoint, state, path);
     // Everything that may fail comes before the first change.
-    TrainingRun loaded(model_->options(), options_, data_);
-    load_weights(loaded.model_, checkpoint, path);
-    for (const auto& parameter : loaded.optimizer_.parameters()) {
+    TrainingRun loaded(model()->options(), options_, data_);
+    load_weights(loaded.model(), checkpoint, path);
+    for (const auto& parameter : loaded.optimizer_->parameters()) {
       copy_tensor(checkpoint, first_moment_prefix + parameter.name, parameter.first_moment, path);
       copy_tensor(checkpoint, second_moment_prefix + parameter.name, parameter.second_moment, path);
     }
     const State of(state, path);
     loaded.steps_done_ = of.count("step", options_.steps);
-    loaded.optimizer_.set_steps_done(loaded.steps_done_);
+    loaded.optimizer_->set_steps_done(loaded.steps_done_);
     loaded.seconds_ = of.number("seconds");
     if (state.contains("evaluation_seconds")) loaded.evaluation_seconds_ = of.number("evaluation_seconds");
     loaded.last_train_loss_ =

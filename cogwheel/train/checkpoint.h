@@ -4,10 +4,11 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 
-#include "cogwheel/models/language_model.h"
 #include "cogwheel/train/safetensors.h"
 
 namespace cogwheel {
+
+class LanguageModel;
 
 // Throws Error where the file is damaged: not those bytes that were written, or numbers that no run saves.
 SafeTensors load_checkpoint(const std::filesystem::path& path);

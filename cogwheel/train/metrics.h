@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "cogwheel/train/training_run.h"
+#include "cogwheel/train/step_report.h"
 
 namespace cogwheel {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cogwheel/data/dataset.h"
-#include "cogwheel/models/language_model.h"
+#include "cogwheel/models/language_model_options.h"
 #include "cogwheel/train/options.h"
 
 namespace cogwheel {

@@ -9,8 +9,10 @@
 
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/models/language_model.h"
 #include "cogwheel/train/checkpoint.h"
 #include "cogwheel/train/config_record.h"
+#include "cogwheel/train/metrics.h"
 
 namespace cogwheel {
 namespace fs = std::filesystem;
@@ -93,13 +95,13 @@ TrainingStatus train_in_folder(TrainingRun& run, const RunFolder& folder, const 
                     .stop = hooks.stop});
 }
 
-LanguageModel load_model(const RunFolder& folder) {
+std::shared_ptr<LanguageModel> load_model(const RunFolder& folder) {
   const RunConfig config = load_config(folder.config_path());
   const SafeTensors checkpoint = load_checkpoint(folder.checkpoint_path());
   if (const auto recorded = recorded_configuration(checkpoint, folder.checkpoint_path()))
     expect_same(config, *recorded, folder.checkpoint_path().string(), "model.");
-  LanguageModel model(config.model);
-  load_weights(model, checkpoint, folder.checkpoint_path());
+  auto model = std::make_shared<LanguageModel>(config.model);
+  load_weights(*model, checkpoint, folder.checkpoint_path());
   return model;
 }
 

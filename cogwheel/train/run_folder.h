@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "cogwheel/core/folder_lock.h"
-#include "cogwheel/train/metrics.h"
 #include "cogwheel/train/run_config.h"
 #include "cogwheel/train/training_run.h"
 
 namespace cogwheel {
+
+class LanguageModel;
 
 // runs/<date-time>-<name>, not yet there.
 std::filesystem::path new_run_path(std::string_view name);
@@ -58,6 +59,6 @@ TrainingStatus train_in_folder(TrainingRun& run, const RunFolder& folder, const 
 
 // The model of a run with the weights of its checkpoint, for sampling and pictures. Throws Error where config.toml has
 // another model than the checkpoint.
-LanguageModel load_model(const RunFolder& folder);
+std::shared_ptr<LanguageModel> load_model(const RunFolder& folder);
 
 }  // namespace cogwheel

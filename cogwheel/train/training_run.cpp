@@ -7,8 +7,11 @@
 #include <chrono>
 #include <cmath>
 
+#include "cogwheel/data/windows.h"
+#include "cogwheel/models/language_model.h"
 #include "cogwheel/nn/dropout.h"
 #include "cogwheel/nn/matrix_product.h"
+#include "cogwheel/train/adamw.h"
 
 namespace cogwheel {
 namespace {
@@ -65,26 +68,34 @@ void expect_finite(double value, const char* what, std::int64_t step) {
 
 TrainingRun::TrainingRun(LanguageModelOptions model, const TrainingOptions& training,
                          std::shared_ptr<const Dataset> data)
-    : data_(std::move(data)), options_(training), model_(with_vocabulary(std::move(model), *data_)) {
+    : data_(std::move(data)),
+      options_(training),
+      model_(std::make_unique<LanguageModel>(with_vocabulary(std::move(model), *data_))) {
   check(options_);
-  model_->initialize(options_.seed);
-  optimizer_ = AdamW(named_parameters(model_), options_);
+  (*model_)->initialize(options_.seed);
+  optimizer_ = std::make_unique<AdamW>(named_parameters(*model_), options_);
 }
+
+TrainingRun::TrainingRun(TrainingRun&&) noexcept = default;
+TrainingRun& TrainingRun::operator=(TrainingRun&&) noexcept = default;
+TrainingRun::~TrainingRun() = default;
+
+std::int64_t TrainingRun::tokens() const { return steps_done_ * options_.batch * model()->options().context; }
 
 double TrainingRun::step() {
   const auto start = Clock::now();
   const Windows windows =
-      training_windows(*data_, model_->options().context, options_.batch, options_.seed, steps_done_);
+      training_windows(*data_, model()->options().context, options_.batch, options_.seed, steps_done_);
   const at::Tensor loss = [&] {
     const BFloat16Products products(options_.precision == "bf16");
-    return model_->loss(windows.inputs, windows.targets, dropout_seed(options_.seed, steps_done_));
+    return model()->loss(windows.inputs, windows.targets, dropout_seed(options_.seed, steps_done_));
   }();
   const auto value = loss.item<double>();
   expect_finite(value, "training loss", steps_done_ + 1);
-  optimizer_.zero_gradients();
+  optimizer_->zero_gradients();
   loss.backward();
-  expect_finite(optimizer_.clip_gradients(), "norm of the gradient", steps_done_ + 1);
-  optimizer_.step(learning_rate(options_, steps_done_));
+  expect_finite(optimizer_->clip_gradients(), "norm of the gradient", steps_done_ + 1);
+  optimizer_->step(learning_rate(options_, steps_done_));
   ++steps_done_;
   last_train_loss_ = value;
   loss_sum_ += value;
@@ -104,10 +115,10 @@ double TrainingRun::mean_loss(const Windows& windows, StatisticsOfHeads* heads) 
     const at::Tensor inputs = windows.inputs.slice(0, first, last), targets = windows.targets.slice(0, first, last);
     Observation seen;
     if (heads != nullptr && first == 0) {
-      seen = model_->observe(inputs, targets);
+      seen = model()->observe(inputs, targets);
       *heads = std::move(seen.heads);
     } else {
-      seen.loss = model_->loss(inputs, targets);
+      seen.loss = model()->loss(inputs, targets);
     }
     sum += seen.loss.item<double>() * static_cast<double>(last - first);
   }
@@ -118,12 +129,12 @@ double TrainingRun::mean_loss(const Windows& windows, StatisticsOfHeads* heads) 
 }
 
 double TrainingRun::held_out_loss() {
-  last_held_out_loss_ = mean_loss(held_out_windows(*data_, model_->options().context));
+  last_held_out_loss_ = mean_loss(held_out_windows(*data_, model()->options().context));
   return *last_held_out_loss_;
 }
 
 void TrainingRun::evaluate(StepReport& report) {
-  const std::int64_t context = model_->options().context;
+  const std::int64_t context = model()->options().context;
   const Windows windows = held_out_windows(*data_, context, options_.curve_tokens);
   last_held_out_loss_ = report.held_out_loss = mean_loss(windows, &report.heads);
   best_held_out_loss_ = std::min(*report.held_out_loss, best_held_out_loss_.value_or(*report.held_out_loss));
@@ -134,7 +145,7 @@ void TrainingRun::evaluate(StepReport& report) {
 
 StepReport TrainingRun::make_report() {
   const double recent_seconds = seconds_ - seconds_at_report_;
-  const double recent_tokens = static_cast<double>(loss_count_ * options_.batch * model_->options().context);
+  const double recent_tokens = static_cast<double>(loss_count_ * options_.batch * model()->options().context);
   const StepReport report{.step = steps_done_,
                           .steps = options_.steps,
                           .tokens = tokens(),

@@ -13,28 +13,16 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/data/dataset.h"
-#include "cogwheel/models/language_model.h"
-#include "cogwheel/train/adamw.h"
+#include "cogwheel/models/language_model_options.h"
 #include "cogwheel/train/options.h"
 #include "cogwheel/train/run_config.h"
+#include "cogwheel/train/step_report.h"
 
 namespace cogwheel {
 
-// A line of metrics.jsonl.
-struct StepReport {
-  std::int64_t step = 0;  // steps done
-  std::int64_t steps = 0;
-  std::int64_t tokens = 0;  // trained on so far
-  double seconds = 0;       // spent on training steps so far; evaluation and files excluded
-  double train_loss = 0;    // mean since the report before
-  double learning_rate = 0;
-  double tokens_per_second = 0;  // since the report before
-  // Where it was evaluated, over the windows of curves (TrainingOptions::curve_tokens), and what the heads do with the
-  // first of them, up to 4,096 tokens.
-  std::optional<double> held_out_loss;
-  StatisticsOfHeads heads = {};
-  std::optional<double> final_held_out_loss = {};  // after the last step, over every window, where curves have fewer
-};
+class AdamW;
+class LanguageModel;
+struct Windows;
 
 enum class TrainingStatus { finished, stopped, non_finite };
 
@@ -54,6 +42,9 @@ class TrainingRun {
  public:
   // `model.vocabulary` is taken from the data where it is 0. The weights are initialised from training.seed.
   TrainingRun(LanguageModelOptions model, const TrainingOptions& training, std::shared_ptr<const Dataset> data);
+  TrainingRun(TrainingRun&&) noexcept;
+  TrainingRun& operator=(TrainingRun&&) noexcept;
+  ~TrainingRun();
 
   // Up to the last step, or until stopped, or until the loss is no longer finite.
   TrainingStatus train(const TrainingHooks& hooks = {});
@@ -76,10 +67,11 @@ class TrainingRun {
   // Why `train` came back non_finite.
   const std::string& problem() const { return problem_; }
 
-  LanguageModel& model() { return model_; }
+  LanguageModel& model() { return *model_; }
+  const LanguageModel& model() const { return *model_; }
   const TrainingOptions& options() const { return options_; }
   std::int64_t steps_done() const { return steps_done_; }
-  std::int64_t tokens() const { return steps_done_ * options_.batch * model_->options().context; }
+  std::int64_t tokens() const;
   double seconds() const { return seconds_; }                        // of training steps
   double evaluation_seconds() const { return evaluation_seconds_; }  // of held-out losses and statistics
   double last_train_loss() const { return last_train_loss_; }
@@ -95,8 +87,9 @@ class TrainingRun {
 
   std::shared_ptr<const Dataset> data_;
   TrainingOptions options_;
-  LanguageModel model_;
-  AdamW optimizer_;
+  // Behind pointers, so that this header does without libtorch's, which take ten times as long to compile.
+  std::unique_ptr<LanguageModel> model_;
+  std::unique_ptr<AdamW> optimizer_;
   std::int64_t steps_done_ = 0;
   double seconds_ = 0, evaluation_seconds_ = 0;
   double last_train_loss_ = std::numeric_limits<double>::quiet_NaN();

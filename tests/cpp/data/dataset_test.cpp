@@ -1,4 +1,4 @@
-#include "cogwheel/data/dataset.h"
+#include "cogwheel/data/windows.h"
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>

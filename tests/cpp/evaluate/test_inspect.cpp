@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cogwheel/evaluate/machine.h"
+#include "cogwheel/models/language_model.h"
 
 namespace cogwheel {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/models/language_model.h"
 #include "cogwheel/models/sampling.h"
 
 namespace cogwheel {

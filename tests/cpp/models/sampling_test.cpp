@@ -7,6 +7,7 @@
 #include <set>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/models/language_model.h"
 
 namespace cogwheel {
 namespace {

@@ -9,7 +9,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/nn/attention.h"
 
-namespace cogwheel {
+namespace cogwheel::attention_layer_test {
 namespace {
 
 constexpr std::int64_t batch = 2, tokens = 7, width = 32, heads = 4, head_dim = width / heads;
@@ -266,4 +266,4 @@ TEST(AttentionLayer, ScalarsMayNotHaveTheNamesOfItsParts) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::attention_layer_test

@@ -7,7 +7,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/nn/attention.h"
 
-namespace cogwheel {
+namespace cogwheel::grouped_queries_test {
 namespace {
 
 constexpr std::int64_t width = 64, heads = 8, head_dim = width / heads, tokens = 6;
@@ -128,4 +128,4 @@ TEST(GroupedQueries, RefuseWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::grouped_queries_test

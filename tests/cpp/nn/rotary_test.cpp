@@ -10,7 +10,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::rotary_test {
 namespace {
 
 constexpr std::int64_t batch = 2, tokens = 9, heads = 3, head_dim = 10;
@@ -122,4 +122,4 @@ TEST(Rotary, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::rotary_test

@@ -10,6 +10,7 @@
 
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/models/language_model.h"
 #include "core/temporary_folder.h"
 #include "train/tiny_run.h"
 

@@ -7,6 +7,8 @@
 
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/models/language_model.h"
+#include "cogwheel/train/metrics.h"
 #include "core/temporary_folder.h"
 #include "train/tiny_run.h"
 
@@ -34,7 +36,7 @@ TEST(RunFolder, HoldsARunThatComesBack) {
   EXPECT_EQ(to_toml(load_config(opened.config_path())), to_toml(tiny_config()));
   EXPECT_EQ(load_tokenizer(opened.tokenizer_path())->vocabulary(), tiny_data()->tokenizer->vocabulary());
   EXPECT_EQ(read_metrics(opened.metrics_path()).back().held_out_loss, run.last_held_out_loss());
-  LanguageModel model = load_model(opened);
+  LanguageModel model = *load_model(opened);
   for (const auto& parameter : model->named_parameters())
     EXPECT_TRUE(parameter.value().equal(run.model()->named_parameters()[parameter.key()])) << parameter.key();
 }

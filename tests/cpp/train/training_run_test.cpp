@@ -5,7 +5,9 @@
 
 #include <cmath>
 
+#include "cogwheel/data/windows.h"
 #include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/models/language_model.h"
 #include "train/tiny_run.h"
 
 namespace cogwheel {

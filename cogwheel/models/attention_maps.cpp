@@ -1,0 +1,25 @@
+#include "cogwheel/models/attention_maps.h"
+
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include "cogwheel/models/language_model.h"
+
+namespace cogwheel {
+
+std::vector<std::vector<std::vector<float>>> attention_maps(LanguageModel& model, std::span<const Token> text) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor tokens = at::tensor(std::vector<std::int64_t>(text.begin(), text.end()), at::kLong).unsqueeze(0);
+  std::vector<std::vector<std::vector<float>>> maps;
+  for (const at::Tensor& layer : model->attention_maps(tokens)) {
+    maps.emplace_back();
+    for (const at::Tensor& head : layer.squeeze(0).unbind(0)) {
+      const at::Tensor weights = head.to(at::kFloat).contiguous();
+      const float* first = weights.const_data_ptr<float>();
+      maps.back().emplace_back(first, first + weights.numel());
+    }
+  }
+  return maps;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,101 @@
+#include "cogwheel/models/language_model_options.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
+#include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/models/language_model.h"
+
+namespace cogwheel {
+namespace {
+
+const std::vector<std::string> activations{"gelu", "swiglu"}, norms{"layer", "rms"},
+    positions{"learned", "rotary", "rotary_halves"};
+
+template <class Number>
+void expect_option(const char* name, Number value, const Range<Number>& range) {
+  expect_within(std::string("model.") + name, value, range);
+}
+
+void expect_one_of(const std::vector<std::string>& known, const std::string& value, const char* name) {
+  if (std::find(known.begin(), known.end(), value) == known.end())
+    throw UsageError(expected_got(std::string("model.") + name, expected_names(value, known), value));
+}
+
+}  // namespace
+
+std::int64_t LanguageModelOptions::feed_forward_width() const {
+  if (feed_forward != 0) return feed_forward;
+  if (activation != "swiglu") return 4 * width;
+  // Three matrices instead of two, so two thirds of the units. Llama rounds to 256, which at small widths is too
+  // coarse.
+  constexpr std::int64_t multiple = 32;
+  return (8 * width + 3 * multiple - 1) / (3 * multiple) * multiple;
+}
+
+void check(const LanguageModelOptions& options) {
+  using Count = Range<std::int64_t>;
+  constexpr std::int64_t most_units = 1 << 20;
+  expect_option("vocabulary", options.vocabulary, Count{1, 1 << 24});
+  expect_option("context", options.context, context_range);
+  expect_option("layers", options.layers, Count{1, 10'000});
+  expect_option("heads", options.heads, Count{1, most_units});
+  expect_option("key_value_heads", options.key_value_heads, Count{0, most_units});
+  expect_option("width", options.width, Count{1, most_units});
+  expect_option("feed_forward", options.feed_forward, Count{0, most_units});
+  expect_option("first_softmax_layers", options.first_softmax_layers, Count{0, options.layers});
+  expect_option("last_softmax_layers", options.last_softmax_layers,
+                Count{0, options.layers - options.first_softmax_layers});
+  expect_one_of(activations, options.activation, "activation");
+  expect_one_of(norms, options.norm, "norm");
+  expect_one_of(positions, options.position, "position");
+  expect_option("rotary_base", options.rotary_base, Range<double>{.least = 1, .most = 1e30, .least_excluded = true});
+  expect_option("dropout", options.dropout, dropout_range);
+  find_mechanism(options.mechanism, "model.mechanism");
+  for (std::int64_t layer = 0; layer < options.layers; ++layer) check(layer_options(options, layer).attention);
+  if (options.position != "learned" && options.width / options.heads % 2 != 0)
+    throw UsageError(expected_got("model.position",
+                                  "learned for an odd head_dim (" + std::to_string(options.width / options.heads) + ")",
+                                  options.position));
+}
+
+std::string layer_mechanism(const LanguageModelOptions& options, std::int64_t layer) {
+  const bool outer = layer < options.first_softmax_layers || layer >= options.layers - options.last_softmax_layers;
+  return outer ? "softmax" : options.mechanism;
+}
+
+std::int64_t parameter_count(const LanguageModelOptions& options) {
+  std::int64_t count = options.vocabulary * options.width;
+  if (options.position == "learned") count += options.context * options.width;
+  for (std::int64_t layer = 0; layer < options.layers; ++layer)
+    count += DecoderLayerImpl::parameter_count(layer_options(options, layer));
+  count += NormImpl::parameter_count(norm_kind(options), options.width, options.bias);
+  if (!options.tied_head) count += LinearImpl::parameter_count(options.width, options.vocabulary, options.bias);
+  return count;
+}
+
+const LanguageModelOptions& options_of(const LanguageModel& model) { return model->options(); }
+
+NormKind norm_kind(const LanguageModelOptions& options) {
+  return options.norm == "rms" ? NormKind::rms : NormKind::layer;
+}
+
+DecoderLayerOptions layer_options(const LanguageModelOptions& options, std::int64_t layer) {
+  return {.attention = {.width = options.width,
+                        .heads = options.heads,
+                        .key_value_heads = options.key_value_heads,
+                        .mechanism = layer_mechanism(options, layer),
+                        .layer = layer,
+                        .first_lambda_depth = options.first_lambda_depth,
+                        .bias = options.bias,
+                        .causal = true},
+          .feed_forward = {.width = options.width,
+                           .hidden = options.feed_forward_width(),
+                           .activation = options.activation == "swiglu" ? Activation::swiglu : Activation::gelu,
+                           .bias = options.bias},
+          .norm = norm_kind(options)};
+}
+
+}  // namespace cogwheel
