@@ -367,3 +367,19 @@ def test_no_keys_give_zero_in_every_direction(case):
     tensors = tuple(inputs.values())
     for each in torch.func.jvp(ours, tensors, tuple(map(torch.ones_like, tensors))):
         assert each.shape == (BATCH, HEADS, QUERIES, VALUE_WIDTH) and each.count_nonzero() == 0
+
+
+@pytest.mark.parametrize("queries, keys", [(5, 7), (6, 3)])
+@pytest.mark.parametrize("score", ["dot", "cosine"])
+def test_the_widest_window_is_none(queries, keys, score):
+    """Sums of it and a position lie beyond 64 bits."""
+    key = random(1, KEY_HEADS, keys, WIDTH, seed=2)
+
+    def results(window: int | None) -> list[Tensor]:
+        leaves = [random(1, HEADS, queries, WIDTH, seed=1).requires_grad_(), key.clone().requires_grad_()]
+        output = cogwheel.attention(*leaves, key, "cog", causal=True, window=window, score=score)
+        first = torch.autograd.grad(output.sin().sum(), leaves, create_graph=True)
+        return [output, *first, *torch.autograd.grad(sum(each.square().sum() for each in first), leaves)]
+
+    for found, expected in zip(results(2**63 - 1), results(None)):
+        torch.testing.assert_close(found, expected)
