@@ -383,3 +383,29 @@ def test_the_widest_window_is_none(queries, keys, score):
 
     for found, expected in zip(results(2**63 - 1), results(None)):
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("modifier", ["bias", "energy_bias"])
+@pytest.mark.parametrize(
+    "rule",
+    [{"causal": True}, {"causal": True, "window": 4}, {"local_radius": 2.0}, {"causal": True, "cu_seqlens": torch.tensor([0, 3, 7])}],
+    ids=["causal", "window", "local", "packed"],
+)
+@pytest.mark.parametrize("score", ["cosine", "concat"])
+def test_what_a_rule_and_a_bias_hide_between_them_reaches_no_gradient(score, rule, modifier):
+    """The last key, which the rule leaves to rows from which the bias takes it."""
+    query = random(1, HEADS, KEYS, WIDTH, seed=1)
+    key, hiding = random(1, KEY_HEADS, KEYS, WIDTH, seed=2), torch.zeros(KEYS, KEYS, dtype=torch.float64)
+    hiding[KEYS - 1 if "causal" in rule else KEYS - 3 :, -1] = -torch.inf
+    weights = {"score_weight": random(HEADS, 9), "score_projection": random(HEADS, 9, 2 * WIDTH)} if score == "concat" else {}
+
+    def gradients(held: float) -> list[Tensor]:
+        key[:, :, -1] = held
+        leaves = [each.clone().requires_grad_() for each in (query, key, *weights.values())]
+        output = cogwheel.attention(
+            *leaves[:2], leaves[1], "cog", score=score, **rule, **{modifier: hiding}, **dict(zip(weights, leaves[2:]))
+        )
+        return list(torch.autograd.grad(output.sin().sum(), leaves))
+
+    for found, expected in zip(gradients(torch.nan), gradients(0.0)):
+        torch.testing.assert_close(found, expected)
