@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "cogwheel/authoring/drawn_numbers.h"
@@ -91,6 +92,19 @@ std::optional<Edge> overflow_edge(const MeasuredMap& map, const std::vector<doub
   return edge;
 }
 
+// Whether anything in fp32 has grown to where its numbers end. What is infinite beyond and has not is no overflow of
+// its own: a division by 0, or an overflow on the way to a number that could be held.
+bool has_grown(const MeasuredMap& map, float score) {
+  constexpr double large = 1e-9 * std::numeric_limits<float>::max();
+  constexpr double keys = 4096;
+  const TermsAtScore<double> at = map.terms<double>(score, {.visible = 64, .shift = 0});
+  const NormalizerAtMass<double> n = map.normalizer<double>(keys * at.value.mass, {.visible = keys, .shift = 0});
+  std::vector<double> values{at.value.weight, at.value.mass, n.value};
+  for (const Terms<double>& each : at.derivatives) values.insert(values.end(), {each.weight, each.mass});
+  values.insert(values.end(), n.derivatives.begin(), n.derivatives.end());
+  return std::any_of(values.begin(), values.end(), [](double value) { return std::abs(value) > large; });
+}
+
 // One problem for each quantity, at the smallest score of many.
 void check_scores(const MeasuredMap& map, Finiteness& found) {
   const std::vector<double> scores = tried_scores(map.largest_score());
@@ -101,11 +115,13 @@ void check_scores(const MeasuredMap& map, Finiteness& found) {
       const auto edge = overflow_edge(map, scores, side);
       if (!edge) continue;
       (side > 0 ? found.highest : found.lowest) = side * edge->held;
-      if (edge->held >= least_range) continue;
+      const bool overflows_early = edge->held < least_range;
+      if (!overflows_early && has_grown(map, static_cast<float>(side * edge->held))) continue;
       const Fault fault = *fault_at(map, side * edge->beyond);
       found.problems.push_back(expected_got(
           map.name() + ": " + fault.quantity + " at s = " + number_text(side * edge->beyond) + fault.place(),
-          "finite numbers for |s| up to " + exact_text(least_range), exact_text(fault.value)));
+          overflows_early ? "finite numbers for |s| up to " + exact_text(least_range) : "a finite number",
+          exact_text(fault.value)));
     }
   struct Seen {
     double score;

@@ -22,7 +22,7 @@ struct Finiteness {
 
 // Weights, totals, N, and derivatives along the score and the learnable scalars, in fp32 and in float64, at
 // tried_scores and in rows of equal, opposite and different ones. A map without an energy may overflow, but not for |s|
-// up to least_range, and it may not turn to NaN.
+// up to least_range, and it may not turn to NaN, nor to infinity from numbers that had not grown.
 Finiteness check_finite(const MeasuredMap& map);
 
 inline constexpr double least_range = 10;  // scores of this size are ordinary

@@ -34,7 +34,7 @@ std::string run_name(std::string_view mechanism, std::int64_t seed) {
   return fmt::format("{}-seed-{}", mechanism, seed);
 }
 
-// Folders below trained/ that are named as runs are; not what else someone may have put there.
+// Folders below trained/ that are named as runs are; not what else someone may have put there. Their markers tell.
 std::vector<fs::path> run_folders(const fs::path& comparison) {
   constexpr std::string_view before_seed = "-seed-";
   std::vector<fs::path> folders;
@@ -66,9 +66,9 @@ CompareFolder CompareFolder::create(const fs::path& path, bool overwrite) {
   CompareFolder folder(path);
   folder.lock_ = take_folder(path, comparison_kind, overwrite);
   const std::vector<fs::path> runs = run_folders(path);
-  // All are free before the first is removed.
-  std::vector<std::unique_ptr<FolderLock>> locks;
-  for (const fs::path& run : runs) locks.push_back(std::make_unique<FolderLock>(run, run_kind));
+  // All are this program's and free before the first is removed.
+  std::vector<std::shared_ptr<const FolderLock>> locks;
+  for (const fs::path& run : runs) locks.push_back(take_folder(run, run_kind, true));
   for (const fs::path& run : runs) remove_run(run);
   std::error_code problem;
   if (fs::is_directory(fs::symlink_status(trained_path(path), problem)))

@@ -15,7 +15,7 @@ namespace cogwheel {
 class CompareFolder {
  public:
   // A new comparison: locks the folder, removes the files of the one that was there where `overwrite`. Throws what
-  // take_folder does; Error where another process is at work on one of its runs.
+  // take_folder does of it and of each folder that is named as a run of it; nothing is removed then.
   static CompareFolder create(const std::filesystem::path& path, bool overwrite);
   // One that is there, to go on with: locked. Error where it is none, or another process is at work on it.
   static CompareFolder resume(const std::filesystem::path& path);

@@ -161,8 +161,6 @@ RunResult CompareJob::train(const MechanismPlan& plan, std::int64_t seed) {
   const RunConfig config = completed(run_config(comparison_, plan, seed), *data_);
   const fs::path path = folder_.run_path(plan, seed);
   const bool resumed = fs::exists(path / "checkpoint.safetensors");
-  // What a process left that was killed before the first checkpoint is this comparison's own.
-  if (!resumed && fs::exists(path)) FolderLock(path, run_kind);
   const bool measured = reset_peak_memory();
   TrainingRun run(config.model, config.training, data_);
   const RunFolder folder = resumed ? RunFolder::resume(path) : RunFolder::create(path, config, *data_->tokenizer, true);

@@ -262,7 +262,10 @@ std::string reproduce_command(const Comparison& comparison) {
   if (settings.form != defaults.form) command += " --form " + settings.form;
   if (settings.dropout != defaults.dropout) command += fmt::format(" --dropout {}", settings.dropout);
   if (settings.precision != defaults.precision) command += " --precision " + settings.precision;
-  if (settings.learning_rate != find_preset(settings.preset).training.learning_rate)
+  // A preset may have gone since.
+  const auto preset = std::find_if(presets().begin(), presets().end(),
+                                   [&](const Preset& each) { return each.name == settings.preset; });
+  if (preset == presets().end() || settings.learning_rate != preset->training.learning_rate)
     command += fmt::format(" --learning-rate {}", settings.learning_rate);
   if (settings.tune > 0) command += fmt::format(" --tune {}", settings.tune);
   std::vector<std::string> brought;

@@ -20,7 +20,7 @@ class UsageError : public Error {
   int exit_code() const noexcept override { return 2; }
 };
 
-// The one form that every message has: "<what>: expected <expected>, got <got>". An empty text reads as "nothing".
+// The form of every message, one line: "<what>: expected <expected>, got <got>". An empty text reads as "nothing".
 std::string expected_got(std::string_view what, std::string_view expected, std::string_view got);
 
 // A message with what would break its line, or a terminal, replaced: newlines by spaces, other control characters by ?.

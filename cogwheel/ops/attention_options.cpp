@@ -3,6 +3,7 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -78,7 +79,9 @@ void describe_visibility(PairwiseOptions& options, const Call& call, const Atten
   if (given.window) {
     if (*given.window < 1) refuse("window", "1 or more", std::to_string(*given.window));
     if (!given.causal) refuse("window", "causal=True beside it", "causal=False");
-    options.window = *given.window;
+    // Sees all that there can be, and its sums with positions stay within 64 bits.
+    constexpr std::int64_t widest = std::int64_t{1} << 62;
+    options.window = std::min(*given.window, widest);
   }
   if (given.key_lengths) {
     check_integers("key_lengths", *given.key_lengths, call, false);

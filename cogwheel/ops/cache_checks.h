@@ -20,11 +20,11 @@ inline std::string of_entry(std::int64_t entry) { return " of entry " + std::to_
 
 // One int64 for each of `count` entries, or any number of them where it is below 0; contiguous on the CPU.
 inline at::Tensor checked_integers(const std::string& what, const at::Tensor& tensor, std::int64_t count) {
-  const bool fits = tensor.scalar_type() == at::kLong && tensor.dim() == 1 && tensor.device().is_cpu() &&
-                    (count < 0 || tensor.size(0) == count);
+  const bool fits = tensor.defined() && tensor.scalar_type() == at::kLong && tensor.dim() == 1 &&
+                    tensor.device().is_cpu() && (count < 0 || tensor.size(0) == count);
   if (!fits)
     refuse_cache(what, count < 0 ? "int64 [entries] on the cpu" : "int64 [" + std::to_string(count) + "] on the cpu",
-                 c10::toString(tensor.scalar_type()) + (" " + shape_text(tensor)));
+                 (tensor.defined() ? c10::toString(tensor.scalar_type()) + std::string(" ") : "") + shape_text(tensor));
   return tensor.contiguous();
 }
 

@@ -1,5 +1,6 @@
 #include "cogwheel/ops/checks.h"
 
+#include <c10/core/Layout.h>
 #include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 
@@ -14,6 +15,7 @@ constexpr std::int64_t least_head_dim = 8, most_head_dim = 256;
 
 void check_tensor(std::string_view argument, const at::Tensor& tensor) {
   if (!tensor.defined()) refuse(argument, "a tensor", "nothing");
+  if (tensor.layout() != at::kStrided) refuse(argument, "a dense tensor", c10::str(tensor.layout()));
   if (tensor.dim() != 4)
     refuse(argument, "4 dimensions [batch, heads, length, width]",
            std::to_string(tensor.dim()) + " " + shape_text(tensor));

@@ -13,6 +13,7 @@
 #include <tuple>
 #include <utility>
 
+#include "cogwheel/core/range.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/ops/attention_schema.h"
 #include "cogwheel/ops/cache_checks.h"
@@ -51,6 +52,9 @@ KeyValueCache::KeyValueCache(const KeyValueCacheSizes& sizes, at::ScalarType typ
   const std::int64_t value_dim = at_least_one("value_dim", sizes.value_dim.value_or(head_dim));
   if (type != at::kFloat && type != at::kDouble && type != at::kBFloat16 && type != at::kHalf)
     refuse_cache("dtype", "float32, float64, bfloat16 or float16", c10::toString(type));
+  const double widest = std::max(double(key_heads) * double(head_dim), double(value_heads) * double(value_dim));
+  const double bytes = double(batch) * double(capacity) * widest * double(at::elementSize(type));
+  if (bytes >= 0x1p63) refuse_cache("memory", "fewer than 2^63 bytes", number_text(bytes));
   // Written to in any mode later on.
   const c10::InferenceMode ordinary(false);
   key_ = unwritten_zeros({batch, key_heads, capacity, head_dim}, type);

@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <limits>
+#include <optional>
 
 namespace cogwheel {
 namespace {
@@ -46,21 +47,56 @@ at::Tensor seen_by_rule(const c10::SymInt& queries, const c10::SymInt& keys, con
   return seen.defined() && seen.dim() == 1 ? seen.view_symint({1, 1, keys}) : seen;
 }
 
-// [b, h, M or 1]
-at::Tensor seen_past(const at::Tensor& bias) {
+// [b, h, N or 1, M or 1]
+at::Tensor open_past(const at::Tensor& bias) {
   at::Tensor open = bias != at::Scalar(-std::numeric_limits<double>::infinity());
   while (open.dim() < 4) open = open.unsqueeze(0);
-  return open.any(-2);
+  return open;
+}
+
+bool differs_by_row(const std::optional<at::Tensor>& bias) {
+  return bias && bias->dim() > 1 && bias->sym_size(-2) != 1;
+}
+
+// By the table or the rule, [b, h, N, M]. Undefined: all.
+at::Tensor seen_pairs(const c10::SymInt& queries, const c10::SymInt& keys, const at::Tensor& like,
+                      const PairwiseOptions& options) {
+  const auto numbered = [&](const c10::SymInt& count) {
+    return at::arange(at::Scalar(count), like.options().dtype(at::kLong));
+  };
+  const at::Tensor place = numbered(keys);
+  if (options.ranges) {
+    const at::Tensor ranges = options.ranges->unsqueeze(-1);  // [b, h, N, 2, 1]
+    return (place >= ranges.select(-2, 0)).logical_and(place < ranges.select(-2, 1));
+  }
+  const auto of_entries = [](const at::Tensor& numbers) { return numbers.view({-1, 1, 1, 1}); };
+  at::Tensor seen;
+  if (options.mask != mask::full) {
+    const at::Tensor row = numbered(queries).unsqueeze(-1);
+    const c10::SymInt diagonal = options.mask == mask::causal ? keys - queries : c10::SymInt(0);
+    const at::Tensor last =
+        options.first_positions ? row + of_entries(*options.first_positions) : row + at::Scalar(diagonal);
+    seen = place <= last;
+    if (options.window > 0) seen = both(seen, place > last - at::Scalar(options.window));
+  }
+  if (options.key_lengths) seen = both(seen, place < of_entries(*options.key_lengths));
+  while (seen.defined() && seen.dim() < 4) seen = seen.unsqueeze(0);
+  return seen;
 }
 
 }  // namespace
 
 at::Tensor without_unseen(const at::Tensor& key, const c10::SymInt& queries, const PairwiseOptions& options) {
   const c10::SymInt keys = key.sym_size(2), heads = key.sym_size(1);
-  at::Tensor seen = options.ranges ? seen_in(*options.ranges, keys) : seen_by_rule(queries, keys, key, options);
-  if (options.bias) seen = both(seen, seen_past(*options.bias));
-  if (options.energy_bias) seen = both(seen, seen_past(*options.energy_bias));
+  // A bias that has rows may hide a key from just those that see it otherwise, so pairs count, as many as it has.
+  const bool by_pair = differs_by_row(options.bias) || differs_by_row(options.energy_bias);
+  at::Tensor seen = by_pair          ? seen_pairs(queries, keys, key, options)
+                    : options.ranges ? seen_in(*options.ranges, keys)
+                                     : seen_by_rule(queries, keys, key, options);
+  for (const auto* bias : {&options.bias, &options.energy_bias})
+    if (*bias) seen = both(seen, by_pair ? open_past(**bias) : open_past(**bias).any(-2));
   if (!seen.defined()) return key;
+  if (by_pair) seen = seen.any(-2);
   // Output heads that share a key, whose sub-heads are adjacent.
   if (seen.sym_size(1) != 1) {
     const c10::SymInt groups = heads / options.sub_heads;

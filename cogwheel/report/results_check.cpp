@@ -86,6 +86,7 @@ void expect_run(const Comparison& comparison, const RunResult& run) {
   expect(key + ": seconds", run.seconds, any_amount);
   expect(key + ": evaluation_seconds", run.evaluation_seconds, any_amount);
   expect(key + ": tokens_per_second", run.tokens_per_second, any_amount);
+  if (run.held_out_loss) expect(key + ": held_out_loss", *run.held_out_loss, {0, 1e30});
   std::int64_t before = 0;
   for (const CurvePoint& point : run.curve) {
     if (point.step <= before)

@@ -31,9 +31,9 @@ std::string text_of(const toml::node& node) {
   else if (const auto* integer = node.as_integer())
     text << integer->get();
   else if (const auto* number = node.as_floating_point())
-    text << number->get();
+    text << *number;  // 2.0, for the same reason
   else if (const auto* boolean = node.as_boolean())
-    text << boolean->get();
+    text << *boolean;
   else
     text << "a value of type " << node.type();
   return text.str();

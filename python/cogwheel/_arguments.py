@@ -9,7 +9,7 @@ import inspect
 import numbers
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -24,7 +24,17 @@ def _is_integer(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (numbers.Real, torch.SymInt, torch.SymFloat))
+    if not isinstance(value, numbers.Real):
+        return isinstance(value, (torch.SymInt, torch.SymFloat))
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
+
+
+def _is_table_of_numbers(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(key, str) and _is_number(each) for key, each in value.items())
 
 
 # What a value may be where an annotation names a type, and how a message says it. None goes without saying.
@@ -35,12 +45,15 @@ _KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
     float: (_is_number, "a number"),
     str: (lambda value: isinstance(value, str), "a string"),
     list[int]: (lambda value: isinstance(value, list) and all(map(_is_integer, value)), "a list of integers"),
+    Mapping[str, float]: (_is_table_of_numbers, "a dict of names and numbers"),
     torch.dtype: (lambda value: isinstance(value, torch.dtype), "a torch.dtype"),
     types.NoneType: (lambda value: value is None, ""),
 }
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return "a number of many digits"  # which Python may even refuse to write
     return repr(value) if value is None or isinstance(value, (bool, numbers.Number)) else f"a {type(value).__name__}"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from cogwheel._arguments import checked
 from cogwheel.catalogue import entry, refresh
 
 
@@ -22,6 +23,7 @@ class Mechanism:
         return self.name
 
 
+@checked("mechanism")
 def mechanism(
     name: str,
     f: str,
@@ -51,6 +53,7 @@ def mechanism(
 
     Raises:
         ValueError: a formula that does not read, with the column; a name that is taken by another definition.
+        TypeError: an argument of another type.
         RuntimeError: no compiler on this machine; a cache that cannot be written.
     """
     given = dict(parameters or {})

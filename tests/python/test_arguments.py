@@ -18,6 +18,7 @@ ATTENTION = {
     "window=2.5": ("cog", {"causal": True, "window": 2.5}, "window: expected an integer of 64 bits, got 2.5"),
     "window=2**70": ("cog", {"causal": True, "window": 2**70}, f"window: expected an integer of 64 bits, got {2**70}"),
     "scale='1'": ("cog", {"scale": "1"}, "scale: expected a number, got a str"),
+    "scale=10**400": ("cog", {"scale": 10**400}, "scale: expected a number, got a number of many digits"),
     "causal='yes'": ("cog", {"causal": "yes"}, "causal: expected True or False, got a str"),
     "bias=0.5": ("cog", {"bias": 0.5}, "bias: expected a tensor, got 0.5"),
     "dropout=None": ("cog", {"dropout": None}, "dropout: expected a number, got None"),
@@ -42,6 +43,10 @@ def test_attention_and_its_kin_say_what_is_wrong(mistake):
     assert refused(cogwheel.attention_statistics, QUERY, KEY, VALUE, mechanism, **options) == f"attention_statistics: {line}"
     if "causal" not in options:
         assert refused(cache.attend, QUERY, mechanism, **options) == f"cache: {line}"
+
+
+def test_a_name_with_line_breaks_is_one_line_of_the_message():
+    assert "\n" not in refused(cogwheel.attention, QUERY, KEY, VALUE, "so\nft")
 
 
 def fresh_cache() -> cogwheel.KeyValueCache:
@@ -72,6 +77,17 @@ OTHERS = {
     "fork of a number": (lambda: fresh_cache().fork(0), "cache: entries: expected a tensor or a list of integers, got 0"),
     "fork of fractions": (lambda: fresh_cache().fork([0.5]), "cache: entries: expected a tensor or a list of integers, got a list"),
     "fork of a tensor of fractions": (lambda: fresh_cache().fork(torch.tensor([0.5])), "cache: fork: expected int64 [entries] on the cpu, got Float [1]"),
+    "crop to None": (lambda: fresh_cache().crop(None), "cache: crop: expected int64 [1] on the cpu, got nothing"),
+    "beyond 64 bits of memory": (
+        lambda: cogwheel.KeyValueCache(1, 8, 2**60, 64), "cache: memory: expected fewer than 2^63 bytes, got 2361183241434822606848"
+    ),
+    "a sparse query": (lambda: cogwheel.attention(QUERY.to_sparse(), KEY, VALUE), "attention: query: expected a dense tensor, got Sparse"),
+    "a formula that is a number": (lambda: cogwheel.mechanism("mine", 1, "1"), "mechanism: f: expected a string, got 1"),
+    "a mechanism without a name": (lambda: cogwheel.mechanism(None, "s", "1"), "mechanism: name: expected a string, got None"),
+    "parameters of a mechanism": (
+        lambda: cogwheel.mechanism("mine", "t*s", "1", parameters={"t": None}),
+        "mechanism: parameters: expected a dict of names and numbers, got a dict",
+    ),
     "window=0 without causal": (lambda: cogwheel.attention(QUERY, KEY, VALUE, window=0), "attention: window: expected 1 or more, got 0"),
     "window=-1": (lambda: cogwheel.attention(QUERY, KEY, VALUE, window=-1), "attention: window: expected 1 or more, got -1"),
     "window without causal": (lambda: cogwheel.attention(QUERY, KEY, VALUE, window=1), "attention: window: expected causal=True beside it, got causal=False"),

@@ -367,3 +367,45 @@ def test_no_keys_give_zero_in_every_direction(case):
     tensors = tuple(inputs.values())
     for each in torch.func.jvp(ours, tensors, tuple(map(torch.ones_like, tensors))):
         assert each.shape == (BATCH, HEADS, QUERIES, VALUE_WIDTH) and each.count_nonzero() == 0
+
+
+@pytest.mark.parametrize("queries, keys", [(5, 7), (6, 3)])
+@pytest.mark.parametrize("score", ["dot", "cosine"])
+def test_the_widest_window_is_none(queries, keys, score):
+    """Sums of it and a position lie beyond 64 bits."""
+    key = random(1, KEY_HEADS, keys, WIDTH, seed=2)
+
+    def results(window: int | None) -> list[Tensor]:
+        leaves = [random(1, HEADS, queries, WIDTH, seed=1).requires_grad_(), key.clone().requires_grad_()]
+        output = cogwheel.attention(*leaves, key, "cog", causal=True, window=window, score=score)
+        first = torch.autograd.grad(output.sin().sum(), leaves, create_graph=True)
+        return [output, *first, *torch.autograd.grad(sum(each.square().sum() for each in first), leaves)]
+
+    for found, expected in zip(results(2**63 - 1), results(None)):
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("modifier", ["bias", "energy_bias"])
+@pytest.mark.parametrize(
+    "rule",
+    [{"causal": True}, {"causal": True, "window": 4}, {"local_radius": 2.0}, {"causal": True, "cu_seqlens": torch.tensor([0, 3, 7])}],
+    ids=["causal", "window", "local", "packed"],
+)
+@pytest.mark.parametrize("score", ["cosine", "concat"])
+def test_what_a_rule_and_a_bias_hide_between_them_reaches_no_gradient(score, rule, modifier):
+    """The last key, which the rule leaves to rows from which the bias takes it."""
+    query = random(1, HEADS, KEYS, WIDTH, seed=1)
+    key, hiding = random(1, KEY_HEADS, KEYS, WIDTH, seed=2), torch.zeros(KEYS, KEYS, dtype=torch.float64)
+    hiding[KEYS - 1 if "causal" in rule else KEYS - 3 :, -1] = -torch.inf
+    weights = {"score_weight": random(HEADS, 9), "score_projection": random(HEADS, 9, 2 * WIDTH)} if score == "concat" else {}
+
+    def gradients(held: float) -> list[Tensor]:
+        key[:, :, -1] = held
+        leaves = [each.clone().requires_grad_() for each in (query, key, *weights.values())]
+        output = cogwheel.attention(
+            *leaves[:2], leaves[1], "cog", score=score, **rule, **{modifier: hiding}, **dict(zip(weights, leaves[2:]))
+        )
+        return list(torch.autograd.grad(output.sin().sum(), leaves))
+
+    for found, expected in zip(gradients(torch.nan), gradients(0.0)):
+        torch.testing.assert_close(found, expected)

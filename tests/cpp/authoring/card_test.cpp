@@ -35,6 +35,8 @@ PLAIN_MAP(PoleBetween, V(1) / lane::square(s - lane::constant<V>(0.1234567)), V(
 PLAIN_MAP(DividedBySums, s, lane::abs(s), mass)
 PLAIN_MAP(TooSteep, lane::exp(lane::exp(s)), V(0), V(1))
 PLAIN_MAP(OverflowsToNothing, lane::exp(s) / (V(1) + lane::exp(s)), V(0), V(1))
+PLAIN_MAP(InfiniteFarOut, lane::select(s > V(50), lane::constant<V>(1) / V(0), s), V(1), V(64))
+PLAIN_MAP(OverflowsOnTheWay, lane::sqrt(V(1) + lane::square(lane::square(lane::square(lane::square(s))))), V(0), V(1))
 PLAIN_MAP(Cubed, lane::cube(s), V(0), V(1))
 PLAIN_MAP(Zero, V(0) * s, V(0), V(1))
 PLAIN_MAP(Tiny, lane::constant<V>(1e-20) * s, V(0), V(1))
@@ -100,6 +102,8 @@ TEST(Card, NamesTheScoreAtWhichAMapIsNoNumber) {
             "it: derivative of f at s = 4.43 in fp32: expected finite numbers for |s| up to 10, got inf");
   EXPECT_EQ(problem<OverflowsToNothing>(),
             "it: f at s = 89 in fp32: expected a finite number, got NaN, and at 23 more of the scores tried");
+  EXPECT_EQ(problem<InfiniteFarOut>(), "it: f at s = 50: expected a finite number, got inf");
+  EXPECT_EQ(problem<OverflowsOnTheWay>(), "it: f at s = 256 in fp32: expected a finite number, got inf");
   EXPECT_EQ(problem<Unbounded>().substr(0, 46), "it: f at s = 89 in fp32: expected a finite num");
   EXPECT_EQ(problem<WithoutDefaults>(), "it: derivative of f at s = 1: expected a finite number, got NaN");
 }

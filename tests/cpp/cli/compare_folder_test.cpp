@@ -33,9 +33,11 @@ TEST(CompareFolder, OverwritesNothingThatItDidNotWrite) {
 
   // Beside what is its own, too.
   for (const char* own :
-       {"results.json", "report.html", "trained/cog-seed-1/config.toml", "trained/cog-seed-1/.cogwheel",
-        "trained/softmax-seed-1/config.toml", ".results.json.77.part"})
+       {"results.json", "report.html", "trained/cog-seed-1/config.toml", "trained/softmax-seed-1/config.toml",
+        "trained/relu-seed-1/.cogwheel", ".results.json.77.part"})  // one was killed before it had said what it is
     temporary.write(own, "");
+  for (const char* run : {"trained/cog-seed-1/.cogwheel", "trained/softmax-seed-1/.cogwheel"})
+    temporary.write(run, "run\n");
   for (const char* other : {"notes.txt", "trained/cog-seed-1/notes.txt", "trained/notes/config.toml"})
     temporary.write(other, "mine");
   temporary.write(".cogwheel", "comparison\n");
@@ -47,6 +49,22 @@ TEST(CompareFolder, OverwritesNothingThatItDidNotWrite) {
             (std::set<std::string>{".cogwheel", "notes.txt", "trained/cog-seed-1/.cogwheel",
                                    "trained/cog-seed-1/notes.txt", "trained/notes/config.toml", "trained/thesis.txt"}));
   EXPECT_FALSE(fs::exists(folder / "trained/softmax-seed-1"));
+  EXPECT_FALSE(fs::exists(folder / "trained/relu-seed-1"));
+}
+
+TEST(CompareFolder, OverwritesNoFolderThatIsOnlyNamedAsARun) {
+  const TemporaryFolder temporary;
+  const fs::path folder = temporary.path(), run = folder / "trained/mine-seed-7";
+  for (const char* own : {"results.json", "trained/cog-seed-1/config.toml"}) temporary.write(own, "");
+  temporary.write("trained/cog-seed-1/.cogwheel", "run\n");
+  temporary.write(".cogwheel", "comparison\n");
+  temporary.write("trained/mine-seed-7/config.toml", "mine");
+  EXPECT_EQ(refusal_of(run, [&] { CompareFolder::create(folder, true); }),
+            ": expected a run to overwrite, got one that holds config.toml and no .cogwheel");
+  EXPECT_EQ(read_file(run / "config.toml"), "mine");
+  EXPECT_FALSE(fs::exists(run / ".cogwheel"));
+  EXPECT_TRUE(fs::exists(folder / "trained/cog-seed-1/config.toml"));
+  EXPECT_TRUE(fs::exists(folder / "results.json"));
 }
 
 TEST(CompareFolder, IsOfOneProcessAtATime) {

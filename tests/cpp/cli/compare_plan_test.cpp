@@ -41,6 +41,12 @@ TEST(ComparePlan, FollowsTheRecordWhateverThePresetSays) {
   add_mechanisms(comparison, {"symmetric"});
   EXPECT_EQ(run_config(comparison, comparison.mechanisms.back(), 1).model.width, 64);
 
+  // Nor does it need the preset.
+  comparison.settings.preset = "gone";
+  EXPECT_EQ(run_config(comparison, comparison.mechanisms.front(), 1).model.width, 64);
+  EXPECT_NE(reproduce_command(comparison).find(" --preset gone "), std::string::npos);
+  comparison.settings.preset = "tiny";
+
   // An older one says less.
   comparison.configuration.clear();
   EXPECT_EQ(run_config(comparison, comparison.mechanisms.front(), 1).model.width, 64);

@@ -9,6 +9,7 @@ TEST(Error, HasOneFormOfMessage) {
   EXPECT_EQ(expected_got("attention: key head_dim", "64 (as query)", "80"),
             "attention: key head_dim: expected 64 (as query), got 80");
   EXPECT_EQ(expected_got("--baseline", "softmax", ""), "--baseline: expected softmax, got nothing");
+  EXPECT_EQ(expected_got("--attention", "softmax", " so\nft\t\x1b"), "--attention: expected softmax, got  so ft ?");
 }
 
 TEST(Error, MessagesKeepToOneLine) {

@@ -90,6 +90,8 @@ TEST(ResultsJson, RefusesWhatCannotBe) {
   EXPECT_EQ(refusal("/match", "luck"), "r: match: expected one of parameters, time, tokens, got luck");
   EXPECT_EQ(refusal("/runs/0/mechanism", "kog"), "r: runs: expected those of its mechanisms and seeds, got kog seed 1");
   EXPECT_EQ(refusal("/runs/1", good["/runs/0"_json_pointer]), "r: runs: softmax seed 1: expected one, got two");
+  EXPECT_EQ(refusal("/runs/0/held_out_loss", 1e308),
+            "r: runs: softmax seed 1: held_out_loss: expected a number from 0 to 1e+30, got 1e+308");
   EXPECT_EQ(refusal("/runs/0/curve/1/step", 5),
             "r: runs: softmax seed 1: curve: expected steps that rise, got 5 after 20");
   EXPECT_EQ(refusal("/runs/0/status", "fine"),

@@ -91,6 +91,8 @@ TEST(RunConfig, NamesTheTypeThatItExpected) {
                      "training.steps: expected a whole number, got \"many\"");
   expect_usage_error([] { parse_config("[training]\nsteps = \"2\""); }, "expected a whole number, got \"2\"");
   expect_usage_error([] { parse_config("[training]\nsteps = 1.5"); }, "expected a whole number, got 1.5");
+  expect_usage_error([] { parse_config("[training]\nsteps = 2.0"); }, "expected a whole number, got 2.0");
+  expect_usage_error([] { parse_config("[training]\nsteps = true"); }, "expected a whole number, got true");
   expect_usage_error([] { parse_config("[model]\nbias = 1"); }, "model.bias: expected true or false, got 1");
   expect_usage_error([] { parse_config("name = 3"); }, "name: expected a string, got 3");
   expect_usage_error([] { parse_config("[data]\ntext = \"a\""); },
