@@ -3,7 +3,7 @@
 usage: generate_mechanisms.py [FILE]
 
 The table and the lists come from the catalogue, the text of a section from the comment at the head of
-cogwheel/mechanisms/<name>.h: paragraphs as they stand, indented lines as formulas. Numerics cards are measured of the
+cogwheel/mechanisms/<family>/<name>.h: paragraphs as they stand, indented lines as formulas. Numerics cards are measured of the
 portable kernels, whose numbers are the same bits on every machine; a build with -DCOGWHEEL_ALL_ISAS=ON has all of them.
 A test fails while the file in the repository differs from what this writes.
 """
@@ -40,7 +40,7 @@ another map may follow.
 
 def header(entry: dict) -> pathlib.Path:
     """Of what has a header of its own: a form over another map than softmax has none."""
-    return ROOT / f"cogwheel/mechanisms/{entry['name']}.h"
+    return next(ROOT.glob(f"cogwheel/mechanisms/*/{entry['name']}.h"))
 
 
 def comment(header: pathlib.Path) -> list[str]:

@@ -21,8 +21,8 @@
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/sha256.h"
-#include "cogwheel/kernels/added_kernels.h"
 #include "cogwheel/kernels/isa.h"
+#include "cogwheel/kernels/pairwise/added_kernels.h"
 
 namespace cogwheel {
 namespace fs = std::filesystem;
@@ -57,6 +57,7 @@ std::string translation_unit(const Source& source, const fs::path& header, std::
   std::ostringstream unit;
   unit << "#define COGWHEEL_HWY_TARGET " << highway_target(isa) << "\n"
        << "#define COGWHEEL_MODULE_STAMP \"" << stamp << "\"\n"
+       << "#include \"cogwheel/kernels/pairwise/pairwise.h\"\n"
        << "#include \"cogwheel/kernels/cpu/isa_begin.h\"\n"
        << "#include \"cogwheel/authoring/module.h\"\n"
        << "#include \"" << header.filename().string() << "\"\n"  // which lies beside it

@@ -15,7 +15,7 @@
 #include "cogwheel/authoring/tried_scores.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/parallel.h"
-#include "cogwheel/kernels/pairwise.h"
+#include "cogwheel/kernels/pairwise/pairwise.h"
 
 namespace cogwheel {
 namespace {

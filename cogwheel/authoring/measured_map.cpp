@@ -21,7 +21,7 @@ std::vector<std::string> names_in(std::string_view list) {
 }
 
 const Mechanism& a_row_map(const Mechanism& mechanism) {
-  if (mechanism.kind == MechanismKind::row_map && mechanism.scalar != nullptr) return mechanism;
+  if (mechanism.is_row_map() && mechanism.pairwise()->scalar != nullptr) return mechanism;
   throw UsageError(
       expected_got("numerics card", "a row map (a form has that of its map)", std::string(mechanism.description.name)));
 }
@@ -29,19 +29,20 @@ const Mechanism& a_row_map(const Mechanism& mechanism) {
 }  // namespace
 
 MeasuredMap::MeasuredMap(const Mechanism& mechanism)
-    : MeasuredMap(mechanism, row_map_values<float>(a_row_map(mechanism).member),
-                  row_map_values<double>(a_row_map(mechanism).member)) {}
+    : MeasuredMap(mechanism, row_map_values<float>(a_row_map(mechanism).pairwise()->member),
+                  row_map_values<double>(a_row_map(mechanism).pairwise()->member)) {}
 
 MeasuredMap::MeasuredMap(const Mechanism& mechanism, const RowMapValues<float>& of_float,
                          const RowMapValues<double>& of_double)
     : name_(mechanism.description.name),
-      member_(mechanism.member),
-      functions_(mechanism.scalar),
+      member_(mechanism.pairwise()->member),
+      functions_(mechanism.pairwise()->scalar),
       scalar_names_(names_in(mechanism.description.parameters)),
       of_float_(of_float),
       of_double_(of_double),
-      is_cosine_(mechanism.description.score == "cosine") {
-  const auto given = mechanism.parameter_defaults.empty() ? mechanism.parameter_initial : mechanism.parameter_defaults;
+      is_cosine_(mechanism.takes_cosines()) {
+  const auto defaults = mechanism.pairwise()->parameter_defaults;
+  const auto given = defaults.empty() ? mechanism.parameter_initial : defaults;
   scalars_.assign(given.begin(), given.end());
   scalars_.resize(functions_->parameters, 1.0);
   for (std::size_t i = scalar_names_.size(); i < scalars_.size(); ++i)

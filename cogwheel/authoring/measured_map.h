@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cogwheel/kernels/row_map_values.h"
+#include "cogwheel/kernels/pairwise/row_map_values.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/mechanisms/scalar_map.h"
 

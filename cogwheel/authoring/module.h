@@ -6,8 +6,8 @@
 #include <span>
 #include <string_view>
 
-#include "cogwheel/kernels/pairwise.h"
-#include "cogwheel/kernels/row_map_values.h"
+#include "cogwheel/kernels/pairwise/pairwise.h"
+#include "cogwheel/kernels/pairwise/row_map_values.h"
 #include "cogwheel/mechanisms/description.h"
 #include "cogwheel/mechanisms/scalar_map.h"
 

@@ -1,8 +1,8 @@
 // The end of a module's one translation unit: checks that AuthoredMap is a row map, and exports it. Read inside the
 // region of a target, after the map; COGWHEEL_MODULE_STAMP is a string.
 #pragma once
-#include "cogwheel/kernels/cpu/pairwise_cpu.h"
-#include "cogwheel/kernels/evaluate_row_map.h"
+#include "cogwheel/kernels/pairwise/cpu/pairwise_cpu.h"
+#include "cogwheel/kernels/pairwise/evaluate_row_map.h"
 
 namespace cogwheel {
 

@@ -10,7 +10,7 @@
 #include "cogwheel/cli/experiments.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
-#include "cogwheel/kernels/pairwise.h"
+#include "cogwheel/kernels/pairwise/pairwise.h"
 #include "cogwheel/mechanisms/catalogue.h"
 
 namespace cogwheel {
@@ -54,7 +54,7 @@ Rows mechanism_rows() {
 std::string forms_note() {
   std::string forms;
   for (const auto& mechanism : mechanisms())
-    if (mechanism.kind == MechanismKind::form)
+    if (mechanism.pairwise() != nullptr && mechanism.pairwise()->is_form())
       forms.append(forms.empty() ? "" : ", ").append(mechanism.description.name);
   const auto composed = all_mechanisms().size() - mechanisms().size();
   return fmt::format(

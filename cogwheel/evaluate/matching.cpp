@@ -37,7 +37,7 @@ LanguageModelOptions match_parameters(const LanguageModelOptions& options, std::
 }
 
 std::int64_t output_heads(const LanguageModelOptions& options) {
-  return options.heads / find_mechanism(options.mechanism).sub_heads;
+  return options.heads / find_mechanism(options.mechanism).sub_heads();
 }
 
 }  // namespace cogwheel

@@ -8,7 +8,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/mechanisms/all_mechanisms.h"  // generated from mechanisms.def
-#include "cogwheel/mechanisms/form.h"
+#include "cogwheel/mechanisms/forms/form.h"
 #include "cogwheel/mechanisms/scalar_map.h"
 
 namespace cogwheel {
@@ -38,6 +38,8 @@ constexpr bool reads_scores() {
     return true;
 }
 
+constexpr bool takes_cosines(const Description& description) { return description.score == "cosine"; }
+
 constexpr std::string_view plain_member = "softmax";  // over which a form has no name but its own
 
 template <class Map>
@@ -62,12 +64,12 @@ class Catalogue {
 #undef DENSE
     for (const Form& form : forms_)
       for (const Mechanism& member : members)
-        if (member.member == plain_member) entries_.push_back(compose(form, member));
+        if (member.description.name == plain_member) entries_.push_back(compose(form, member));
     entries_.insert(entries_.end(), dense.begin(), dense.end());
     base_ = entries_.size();
     for (const Form& form : forms_)
       for (const Mechanism& member : members)
-        if (member.member != plain_member) entries_.push_back(compose(form, member));
+        if (member.description.name != plain_member) entries_.push_back(compose(form, member));
     built_in_ = entries_.size();
     entries_.reserve(built_in_ + most_added * (1 + forms_.size()));
     first_ = entries_.data();
@@ -84,18 +86,17 @@ class Catalogue {
     if (entries_.size() + 1 + forms_.size() > entries_.capacity())
       throw Error(expected_got("mechanisms", "at most " + std::to_string(most_added) + " of one's own", "one more"));
     const std::size_t at = entries_.size();
-    entries_.push_back({.kind = MechanismKind::row_map,
-                        .description = kept(map.description),
-                        .form = {},
-                        .member = {},
-                        .has_energy = map.has_energy,
-                        .operator_name = {},
-                        .parameter_defaults = keep(map.parameter_defaults),
+    const Description description = kept(map.description);
+    entries_.push_back({.description = description,
+                        .family = PairwiseMechanism{.form = {},
+                                                    .member = description.name,
+                                                    .has_energy = map.has_energy,
+                                                    .takes_cosines = takes_cosines(description),
+                                                    .parameter_defaults = keep(map.parameter_defaults),
+                                                    .scalar = &scalars_.emplace_back(*map.scalar)},
+                        .operator_name = description.name,
                         .parameter_initial = keep(map.parameter_initial),
-                        .scalar = &scalars_.emplace_back(*map.scalar),
                         .definition = keep(std::string(map.definition))});
-    Mechanism& entry = entries_.back();
-    entry.member = entry.operator_name = entry.description.name;
     for (const Form& form : forms_) entries_.push_back(compose(form, entries_[at]));
     count_.store(entries_.size(), std::memory_order_release);
     return entries_[at];
@@ -110,7 +111,7 @@ class Catalogue {
       return found == entries.end() ? nullptr : &*found;
     };
     if (const Mechanism* there = find(name)) {
-      if (there->kind == MechanismKind::row_map && !definition.empty() && there->definition == definition) return there;
+      if (there->is_row_map() && !definition.empty() && there->definition == definition) return there;
       throw UsageError(expected_got(
           "mechanism", "a name that is not taken",
           std::string(name) + ", which " +
@@ -126,24 +127,21 @@ class Catalogue {
  private:
   template <class Map>
   static Mechanism row_map() {
-    return {.kind = MechanismKind::row_map,
-            .description = Map::description,
-            .form = {},
-            .member = Map::description.name,
-            .has_energy = EnergyMap<Map, double>,
+    return {.description = Map::description,
+            .family = PairwiseMechanism{.form = {},
+                                        .member = Map::description.name,
+                                        .has_energy = EnergyMap<Map, double>,
+                                        .takes_cosines = takes_cosines(Map::description),
+                                        .parameter_defaults = defaults_of<Map>(),
+                                        .scalar = &scalar_of<Map>},
             .operator_name = Map::description.name,
-            .parameter_defaults = defaults_of<Map>(),
-            .parameter_initial = initial_of<Map>(),
-            .scalar = &scalar_of<Map>};
+            .parameter_initial = initial_of<Map>()};
   }
 
   template <class Type>
   static Mechanism dense_form() {
-    return {.kind = MechanismKind::dense,
-            .description = Type::description,
-            .form = {},
-            .member = {},
-            .has_energy = false,
+    return {.description = Type::description,
+            .family = MatrixMechanism(),
             .operator_name = Type::description.name,
             .ties_keys = true,
             .parameter_initial = initial_of<Type>()};
@@ -153,19 +151,20 @@ class Catalogue {
     const Description& map = member.description;
     const bool plain = map.name == plain_member;
     Mechanism mechanism = member;
-    mechanism.kind = MechanismKind::form;
     mechanism.description = {.name = name_of(form.name, map.name),
                              .title = plain ? form.title : join(form.title, " ", map.title),
                              .family = map.family,
-                             .level = form.level,
+                             .level = form.is_layer ? "layer" : "operator",
                              .parameters = join(map.parameters, ", ", form.parameters),
                              .formula = filled(form.formula, map.name),
                              .range = plain ? form.range : filled(form.range_of_map, map.range),
                              .citation = plain ? form.citation : join(form.citation, "; ", map.citation),
                              .score = map.score};
-    mechanism.form = form.name;
-    mechanism.sub_heads = form.sub_heads;
-    mechanism.subtracted = form.subtracted;
+    auto& pairwise = std::get<PairwiseMechanism>(mechanism.family);
+    pairwise.form = form.name;
+    pairwise.sub_heads = form.sub_heads;
+    pairwise.subtracted = form.subtracted;
+    mechanism.is_layer = form.is_layer;
     mechanism.ties_keys = form.ties_keys;
     if (!form.ties_keys)
       mechanism.operator_name = mechanism.description.name;
@@ -248,7 +247,7 @@ bool is_added(std::string_view name, std::string_view definition) {
 std::vector<const Mechanism*> added_mechanisms() {
   std::vector<const Mechanism*> maps;
   for (const Mechanism& mechanism : catalogue().added())
-    if (mechanism.kind == MechanismKind::row_map) maps.push_back(&mechanism);
+    if (mechanism.is_row_map()) maps.push_back(&mechanism);
   return maps;
 }
 

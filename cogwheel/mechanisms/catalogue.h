@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "cogwheel/mechanisms/description.h"
@@ -15,23 +16,37 @@ namespace cogwheel {
 
 struct ScalarMap;  // scalar_map.h
 
-enum class MechanismKind { row_map, form, dense };
-
-struct Mechanism {
-  MechanismKind kind;
-  Description description;
+// A row map, or a form over one.
+struct PairwiseMechanism {
   std::string_view form;             // its name; empty for a row map
-  std::string_view member;           // the row map whose kernel runs: its own name for a row map, none for a dense form
-  bool has_energy;                   // of the member: `energy_bias` adds to its exponent
-  std::string_view operator_name;    // the operator that runs: its own name, or that of a layer without its ties
+  std::string_view member;           // the row map whose kernel runs: its own name for a row map
+  bool has_energy = false;           // of the member: `energy_bias` adds to its exponent
+  bool takes_cosines = false;        // the score is q·k / (|q||k|), without a scale
   int sub_heads = 1;                 // query heads per output head: 2 for a difference of two maps, else 1
   std::string_view subtracted = {};  // the row map that a form takes away from its member over the same heads, if any
-  bool ties_keys = false;            // in a layer K = Q
-  // Of the member's learnable scalars. Without defaults there are none or they are required; without initial values a
-  // layer learns none.
-  std::span<const double> parameter_defaults = {}, parameter_initial = {};
-  const ScalarMap* scalar = nullptr;  // the member's functions of numbers; none for a dense form
-  std::string_view definition = {};   // of a member that a user brought: what brings it again. Empty for built-in ones
+  std::span<const double> parameter_defaults = {};  // of the member's scalars; without any they are required
+  const ScalarMap* scalar = nullptr;                // the member's functions of numbers
+
+  bool is_form() const { return !form.empty(); }
+};
+
+// A function of the whole score matrix, by matrix products.
+struct MatrixMechanism {};
+
+struct Mechanism {
+  Description description;
+  std::variant<PairwiseMechanism, MatrixMechanism> family;
+  bool is_layer = false;           // it decides how queries and keys are made, so there is no operator of its name
+  std::string_view operator_name;  // the operator that runs: its own name, or that of a layer without its ties
+  bool ties_keys = false;          // in a layer K = Q
+  std::span<const double> parameter_initial = {};  // of learnable scalars; without any a layer learns none
+  std::string_view definition = {};  // of a map that a user brought: what brings it again. Empty for built-in ones
+
+  const PairwiseMechanism* pairwise() const { return std::get_if<PairwiseMechanism>(&family); }  // null for others
+  bool is_row_map() const { return pairwise() != nullptr && !pairwise()->is_form(); }
+  bool is_matrix() const { return std::holds_alternative<MatrixMechanism>(family); }
+  bool takes_cosines() const { return pairwise() != nullptr && pairwise()->takes_cosines; }
+  int sub_heads() const { return pairwise() != nullptr ? pairwise()->sub_heads : 1; }
 };
 
 // The entries of mechanisms.def in their order: row maps, each form over softmax, then dense forms.

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 
-#include "cogwheel/mechanisms/differentiated.h"
+#include "cogwheel/mechanisms/derivatives/differentiated.h"
 
 namespace cogwheel {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/kernels/row_statistics.h"
-#include "cogwheel/mechanisms/differential.h"
+#include "cogwheel/kernels/pairwise/row_statistics.h"
+#include "cogwheel/mechanisms/forms/differential.h"
 #include "cogwheel/nn/matrix_product.h"
 #include "cogwheel/nn/residual_norm.h"
 #include "cogwheel/ops/parameters.h"
@@ -17,7 +17,7 @@
 namespace cogwheel {
 namespace {
 
-bool is_difference(const Mechanism& mechanism) { return mechanism.sub_heads == 2; }
+bool is_difference(const Mechanism& mechanism) { return mechanism.sub_heads() == 2; }
 
 // [B, N, heads · head_dim] → [B, N, heads, head_dim], a view.
 at::Tensor split_heads(const at::Tensor& x, std::int64_t heads) { return x.unflatten(-1, {heads, x.size(-1) / heads}); }
@@ -44,7 +44,7 @@ void check(const AttentionLayerOptions& options) {
   const std::int64_t head_dim = options.width / options.heads;
   if (head_dim < 8 || head_dim > 256)
     throw UsageError(expected_got("head_dim (width / heads)", "8 to 256", std::to_string(head_dim)));
-  if (options.heads % mechanism.sub_heads != 0)
+  if (options.heads % mechanism.sub_heads() != 0)
     throw UsageError(expected_got("heads", "an even number for " + options.mechanism, std::to_string(options.heads)));
   if (options.first_lambda_depth != 0 && options.first_lambda_depth != 1)
     throw UsageError(expected_got("first_lambda_depth", "0 or 1", std::to_string(options.first_lambda_depth)));
@@ -52,7 +52,7 @@ void check(const AttentionLayerOptions& options) {
   if (shared < 1 || options.heads % shared != 0)
     throw UsageError(expected_got("key_value_heads", "a divisor of the heads (" + std::to_string(options.heads) + ")",
                                   std::to_string(shared)));
-  if (shared % mechanism.sub_heads != 0)
+  if (shared % mechanism.sub_heads() != 0)
     throw UsageError(
         expected_got("key_value_heads", "an even number for " + options.mechanism, std::to_string(shared)));
   if (mechanism.ties_keys && shared != options.heads)
@@ -71,7 +71,7 @@ AttentionLayerImpl::AttentionLayerImpl(const AttentionLayerOptions& options, std
   output_ = register_module("output", Linear(options.width, options.width, options.bias));
   // Of a row map each scalar is a parameter, whose names come first; of a dense form they are the columns of one.
   const std::size_t scalars = mechanism_.parameter_initial.size();
-  const bool in_columns = mechanism_.kind == MechanismKind::dense;
+  const bool in_columns = mechanism_.is_matrix();
   const auto names = parameter_names(mechanism_);
   for (std::size_t i = 0; i < (in_columns ? std::min<std::size_t>(scalars, 1) : scalars); ++i)
     learned_.emplace_back(
@@ -96,8 +96,8 @@ std::optional<at::Tensor> AttentionLayerImpl::lambda() const {
 AttentionOptions AttentionLayerImpl::operator_options(const Dropout& dropout) const {
   AttentionOptions options{.causal = options_.causal, .scale = {}, .parameters = learned_};
   if (const auto shared = lambda())
-    options.parameters.emplace_back("lam", shared->expand({options_.heads / mechanism_.sub_heads}));
-  if (dropout.rate() > 0 && mechanism_.kind != MechanismKind::dense) {
+    options.parameters.emplace_back("lam", shared->expand({options_.heads / mechanism_.sub_heads()}));
+  if (dropout.rate() > 0 && !mechanism_.is_matrix()) {
     options.dropout = dropout.rate();
     options.seed = at::scalar_tensor(static_cast<std::int64_t>(dropout.seed()), at::kLong);
   }
@@ -113,7 +113,7 @@ AttentionLayerImpl::Heads AttentionLayerImpl::project(const at::Tensor& x, std::
     return (rotary_ ? (*rotary_)(split, first_position) : split).transpose(1, 2);
   };
   const at::Tensor query = placed(parts.front(), options_.heads);
-  const at::Tensor value = split_heads(parts.back(), shared / mechanism_.sub_heads).transpose(1, 2);
+  const at::Tensor value = split_heads(parts.back(), shared / mechanism_.sub_heads()).transpose(1, 2);
   return {query, mechanism_.ties_keys ? query : placed(parts[1], shared), value};
 }
 
@@ -127,10 +127,10 @@ KeyValueCache AttentionLayerImpl::make_cache(std::int64_t batch, std::int64_t ca
   const std::int64_t shared = options_.used_key_value_heads();
   return KeyValueCache({.batch = batch,
                         .key_heads = shared,
-                        .value_heads = shared / mechanism_.sub_heads,
+                        .value_heads = shared / mechanism_.sub_heads(),
                         .capacity = capacity,
                         .head_dim = head_dim_,
-                        .value_dim = head_dim_ * mechanism_.sub_heads},
+                        .value_dim = head_dim_ * mechanism_.sub_heads()},
                        projection_->parameters().front().scalar_type());
 }
 
@@ -192,9 +192,8 @@ void AttentionLayerImpl::initialize(const WeightInitializer& initializer, const 
   output_->initialize(initializer, name + ".output", residual_standard_deviation);
   for (std::size_t i = 0; i < mechanism_.parameter_initial.size(); ++i) {
     const torch::NoGradGuard no_grad;
-    const at::Tensor scalar = mechanism_.kind == MechanismKind::dense
-                                  ? learned_.front().second.select(1, static_cast<std::int64_t>(i))
-                                  : learned_[i].second;
+    const at::Tensor scalar =
+        mechanism_.is_matrix() ? learned_.front().second.select(1, static_cast<std::int64_t>(i)) : learned_[i].second;
     scalar.fill_(mechanism_.parameter_initial[i]);
   }
   if (is_difference(mechanism_)) {

@@ -55,7 +55,7 @@ class AttentionLayerImpl : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x, const Dropout& dropout = {});
 
   // Whether a token's output can be had without those of the tokens before it: not of a dense form.
-  bool can_decode() const { return mechanism_.kind != MechanismKind::dense; }
+  bool can_decode() const { return !mechanism_.is_matrix(); }
   // For `decode`. Throws UsageError for a layer that cannot.
   KeyValueCache make_cache(std::int64_t batch, std::int64_t capacity) const;
   // The rows of `forward` for the tokens x [B, N, width] that follow those in the cache, which are added to it. The

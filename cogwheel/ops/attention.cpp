@@ -32,7 +32,7 @@ const Mechanism& find_operator(std::string_view name) {
   } catch (const UsageError& error) {
     TORCH_CHECK_VALUE(false, error.what());
   }
-  if (mechanism->description.level == "layer")
+  if (mechanism->is_layer)
     refuse("mechanism", "an operator",
            std::string(name) + ", a layer (it makes its own queries and keys): use it in a model");
   return *mechanism;
@@ -50,13 +50,13 @@ struct AskedStatistics {
 at::Tensor identity_values(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key) {
   const c10::SymInt keys = key.sym_size(2);
   return at::eye_symint(keys, query.options())
-      .expand_symint({key.sym_size(0), key.sym_size(1) / mechanism.sub_heads, keys, keys});
+      .expand_symint({key.sym_size(0), key.sym_size(1) / mechanism.sub_heads(), keys, keys});
 }
 
 at::Tensor attend_as_given(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
                            const at::Tensor& value, const AttentionOptions& given, std::string_view causal_mask,
                            AskedStatistics* asked) {
-  if (mechanism.kind == MechanismKind::dense) {
+  if (mechanism.is_matrix()) {
     if (asked) {
       const at::NoGradGuard no_gradient;
       asked->rows = statistics_of_weights(
@@ -64,30 +64,30 @@ at::Tensor attend_as_given(const Mechanism& mechanism, const at::Tensor& query, 
     }
     return dense_attention(mechanism, query, key, value, given, causal_mask);
   }
+  const PairwiseMechanism& family = *mechanism.pairwise();
   PairwiseOptions options = pairwise_options(mechanism, query, key, given, causal_mask);
   const ScoredHeads scored = score_heads(mechanism, query, key, value, given, options);
   options.scale = scored.scale;
   options.score_weight = scored.score_weight;
-  const bool mixture = mechanism.sub_heads > 1 || !mechanism.subtracted.empty(), argmax = asked && asked->argmax;
-  const WantedOutputs wanted{
-      .wide = mechanism.kind == MechanismKind::form, .statistics = asked && !mixture, .argmax = argmax};
+  const bool mixture = family.sub_heads > 1 || !family.subtracted.empty(), argmax = asked && asked->argmax;
+  const WantedOutputs wanted{.wide = family.is_form(), .statistics = asked && !mixture, .argmax = argmax};
   const at::Tensor parameters = row_map_parameters(mechanism, given.parameters, query);
   const auto [output, shift, mass, statistics] =
-      pairwise(scored.query, scored.key, scored.value, parameters, mechanism.member, options, wanted);
+      pairwise(scored.query, scored.key, scored.value, parameters, family.member, options, wanted);
   if (asked) asked->rows = statistics;
   if (!mixture) return output;
 
   std::optional<at::Tensor> coefficient;
-  if (mechanism.sub_heads > 1) coefficient = mixture_coefficient(given.parameters, output);
+  if (family.sub_heads > 1) coefficient = mixture_coefficient(given.parameters, output);
   if (asked) {
     const at::NoGradGuard no_gradient;
     asked->rows = mixture_statistics(scored.query, scored.key, scored.value, parameters,
                                      {shift, mass, coefficient ? std::optional(-*coefficient) : std::nullopt},
-                                     mechanism.member, options, argmax);
+                                     family.member, options, argmax);
   }
   if (coefficient) return subtract_sub_heads(output, *coefficient);
-  return output - std::get<0>(pairwise(scored.query, scored.key, scored.value, no_parameters(query),
-                                       mechanism.subtracted, options, {.wide = wanted.wide}));
+  return output - std::get<0>(pairwise(scored.query, scored.key, scored.value, no_parameters(query), family.subtracted,
+                                       options, {.wide = wanted.wide}));
 }
 
 // With every tensor that has the query's 16-bit type in float32, in which it is computed with.
@@ -111,7 +111,7 @@ at::Tensor attend(const Mechanism& mechanism, const at::Tensor& query, const at:
   const at::ScalarType computed = computed_type(query);
   if (computed == query.scalar_type()) return attend_as_given(mechanism, query, key, value, given, causal_mask, asked);
   const AttentionOptions options = widened(given, query);
-  if (mechanism.kind != MechanismKind::dense && mechanism.description.score != "cosine" && given.score == "dot")
+  if (!mechanism.is_matrix() && !mechanism.takes_cosines() && given.score == "dot")
     return attend_as_given(mechanism, query, key, value, options, causal_mask, asked).to(query.scalar_type());
   return attend_as_given(mechanism, query.to(computed), key.to(computed), value.to(computed), options, causal_mask,
                          asked)
@@ -140,7 +140,7 @@ at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tenso
         .squeeze(1);
   }
   const Mechanism& found = find_operator(mechanism);
-  check_attention(query, key, value, found.sub_heads);
+  check_attention(query, key, value, found.sub_heads());
   check_parameter_names(found, {});
   if (!enable_gqa && query.sym_size(1) != key.sym_size(1)) {
     refuse("key heads", size_text(query.sym_size(1)) + " (as query; or enable_gqa)", size_text(key.sym_size(1)));
@@ -170,7 +170,7 @@ MechanismParameters named_parameters(at::TensorList tensors, const std::vector<s
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      std::string_view mechanism, const AttentionOptions& options) {
   const Mechanism& found = find_operator(mechanism);
-  check_attention(query, key, value, found.sub_heads, needs_one_width(options.score));
+  check_attention(query, key, value, found.sub_heads(), needs_one_width(options.score));
   check_parameter_names(found, options.parameters);
   check_score(found, query, key, options);
   return attend(found, query, key, value, options);
@@ -179,12 +179,12 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
 at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, std::string_view mechanism,
                              const AttentionOptions& options) {
   const Mechanism& found = find_operator(mechanism);
-  check_query_key(query, key, found.sub_heads, needs_one_width(options.score));
+  check_query_key(query, key, found.sub_heads(), needs_one_width(options.score));
   check_parameter_names(found, options.parameters);
   check_score(found, query, key, options);
   const c10::SymInt keys = key.sym_size(2);
   if (keys == 0)
-    return query.new_zeros_symint({query.sym_size(0), query.sym_size(1) / found.sub_heads, query.sym_size(2), 0});
+    return query.new_zeros_symint({query.sym_size(0), query.sym_size(1) / found.sub_heads(), query.sym_size(2), 0});
   return attend(found, query, key, identity_values(found, query, key), options);
 }
 
@@ -194,7 +194,7 @@ std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query,
   if (argmax && key.dim() == 4 && key.sym_size(2) > most_keys_of_argmax)
     refuse("argmax", "at most " + std::to_string(most_keys_of_argmax) + " keys", size_text(key.sym_size(2)));
   const Mechanism& found = find_operator(mechanism);
-  check_attention(query, key, value, found.sub_heads, needs_one_width(options.score));
+  check_attention(query, key, value, found.sub_heads(), needs_one_width(options.score));
   check_parameter_names(found, options.parameters);
   check_score(found, query, key, options);
   AskedStatistics asked{argmax};

@@ -47,8 +47,8 @@ at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, std
 
 // `attention` and, from the same pass, what the weights of each row come to: output [B, H, N, Dv], which is
 // differentiable as that of `attention`, and statistics [8, B, H, N] without a derivative, in the order of
-// kernels/row_statistics.h, the last one written only if `argmax`, which counts at most 2²⁴ keys. Row maps cost little
-// more than `attention`; mixtures sweep over the scores once more; dense forms make their weights.
+// kernels/pairwise/row_statistics.h, the last one written only if `argmax`, which counts at most 2²⁴ keys. Row maps
+// cost little more than `attention`; mixtures sweep over the scores once more; dense forms make their weights.
 std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query, const at::Tensor& key,
                                                         const at::Tensor& value, bool argmax,
                                                         std::string_view mechanism = "softmax",

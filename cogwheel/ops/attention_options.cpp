@@ -117,18 +117,18 @@ void describe_visibility(PairwiseOptions& options, const Call& call, const Atten
 void describe_modifiers(PairwiseOptions& options, const Call& call, const AttentionOptions& given) {
   if (given.bias) {
     check_bias("bias", *given.bias, call);
-    if (call.mechanism.description.score == "cosine")
+    if (call.mechanism.takes_cosines())
       refuse("bias", "none (the score of " + call.name() + " is a cosine)", shape_text(*given.bias));
     options.bias = given.bias;
   }
   if (given.energy_bias) {
     check_bias("energy_bias", *given.energy_bias, call);
-    if (!call.mechanism.has_energy)
+    if (!call.mechanism.pairwise()->has_energy)
       refuse("energy_bias", "none (" + call.name() + " has no exponent)", shape_text(*given.energy_bias));
     options.energy_bias = given.energy_bias;
   }
   if (given.alibi) {
-    if (call.mechanism.description.score == "cosine")
+    if (call.mechanism.takes_cosines())
       refuse("alibi", "none (the score of " + call.name() + " is a cosine)", shape_text(*given.alibi));
     if (!at::isFloatingType(given.alibi->scalar_type()))
       refuse("alibi dtype", "a floating-point type", c10::toString(given.alibi->scalar_type()));
@@ -153,10 +153,10 @@ void describe_modifiers(PairwiseOptions& options, const Call& call, const Attent
 
 PairwiseOptions pairwise_options(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
                                  const AttentionOptions& given, std::string_view causal_mask) {
-  const Call call{mechanism,         query,          query.sym_size(0), query.sym_size(1) / mechanism.sub_heads,
+  const Call call{mechanism,         query,          query.sym_size(0), query.sym_size(1) / mechanism.sub_heads(),
                   query.sym_size(2), key.sym_size(2)};
   PairwiseOptions options;
-  options.sub_heads = mechanism.sub_heads;
+  options.sub_heads = mechanism.sub_heads();
   describe_visibility(options, call, given, causal_mask);
   describe_modifiers(options, call, given);
   return options;

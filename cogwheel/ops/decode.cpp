@@ -22,7 +22,7 @@ bool is_dense(std::string_view name) {
   const auto all = all_mechanisms();
   const auto found = std::find_if(all.begin(), all.end(),
                                   [&](const Mechanism& mechanism) { return mechanism.description.name == name; });
-  return found != all.end() && found->kind == MechanismKind::dense;
+  return found != all.end() && found->is_matrix();
 }
 
 std::int64_t largest(const at::Tensor& lengths) {

@@ -124,7 +124,7 @@ at::Tensor dense_pairwise(const std::vector<at::Tensor>& inputs, const at::Tenso
   for (std::size_t i : {place::query, place::key, place::value}) in[i] = in[i].to(computed);
   const at::Tensor& query = in[place::query];
   const Sizes sizes{query.size(0), query.size(1), options.sub_heads, query.size(2), in[place::key].size(2)};
-  const bool has_energy = find_mechanism(mechanism).has_energy;
+  const bool has_energy = find_mechanism(mechanism).pairwise()->has_energy;
 
   at::Tensor visible = visible_pairs(sizes, query, options), bias, energy_bias;
   const auto read = [&](place::Place which, at::Tensor& to) {

@@ -207,7 +207,7 @@ at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tens
 
 at::Tensor attend_meta(const at::Tensor& query, const at::Tensor&, const at::Tensor& value, const at::Tensor&,
                        const std::optional<at::Tensor>&, std::string_view mechanism, const AttentionOptions&) {
-  return query.new_empty_symint({query.sym_size(0), query.sym_size(1) / find_mechanism(mechanism).sub_heads,
+  return query.new_empty_symint({query.sym_size(0), query.sym_size(1) / find_mechanism(mechanism).sub_heads(),
                                  query.sym_size(2), value.sym_size(3)});
 }
 

@@ -114,13 +114,14 @@ std::string operators::mechanisms() {
   auto catalogue = nlohmann::json::array();
   for (const Mechanism& mechanism : all_mechanisms()) {
     const Description& d = mechanism.description;
+    const PairwiseMechanism pairwise = mechanism.pairwise() ? *mechanism.pairwise() : PairwiseMechanism();
     const auto or_null = [](std::string_view text) { return text.empty() ? nlohmann::json() : nlohmann::json(text); };
     catalogue.push_back({{"name", d.name},
                          {"title", d.title},
                          {"family", d.family},
                          {"level", d.level},
-                         {"form", or_null(mechanism.form)},
-                         {"member", or_null(mechanism.member)},
+                         {"form", or_null(pairwise.form)},
+                         {"member", or_null(pairwise.member)},
                          {"parameters", parameter_names(mechanism)},
                          {"formula", d.formula},
                          {"range", d.range},

@@ -9,7 +9,8 @@
 // parameters [Hq, P] in float64: the map's P learnable scalars for each query head (P is 0 for most). query [B, Hq, N,
 // D], key [B, Hv·sub_heads, M, D], value [B, Hv, M, Dv]; shift and mass are the rows' totals [B, Hq, N], which backward
 // needs and which have no gradient of their own; statistics are [8, B, Hq, N] where they are wanted
-// (kernels/row_statistics.h), else empty, and have no gradient either. H = Hq / sub_heads are the heads of the output.
+// (kernels/pairwise/row_statistics.h), else empty, and have no gradient either. H = Hq / sub_heads are the heads of the
+// output.
 #pragma once
 #include <ATen/core/Tensor.h>
 

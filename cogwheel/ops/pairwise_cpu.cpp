@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "cogwheel/kernels/pairwise.h"
+#include "cogwheel/kernels/pairwise/pairwise.h"
 #include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/contiguous_width.h"
 #include "cogwheel/ops/executor.h"

@@ -26,6 +26,10 @@ std::string list(const std::vector<std::string>& names) {
   return text;
 }
 
+std::span<const double> parameter_defaults(const Mechanism& mechanism) {
+  return mechanism.pairwise() != nullptr ? mechanism.pairwise()->parameter_defaults : std::span<const double>();
+}
+
 }  // namespace
 
 std::vector<std::string> parameter_names(const Mechanism& mechanism) {
@@ -41,13 +45,13 @@ void check_parameter_names(const Mechanism& mechanism, const MechanismParameters
   for (const auto& [name, tensor] : parameters)
     if (std::find(own.begin(), own.end(), name) == own.end()) refuse(of, own.empty() ? "none" : list(own), name);
   // The map's scalars come first in the list, and all have defaults or none.
-  for (std::size_t i = mechanism.parameter_defaults.size(); i < own.size(); ++i)
+  for (std::size_t i = parameter_defaults(mechanism).size(); i < own.size(); ++i)
     if (find(parameters, own[i]) == nullptr)
       refuse(own[i],
-             own[i] == lam                            ? "λ, [H] or broadcastable to [B, H, N]"
-             : mechanism.kind == MechanismKind::dense ? "a tensor [H, terms]"
-             : mechanism.sub_heads == 1               ? "a tensor [H]"
-                                                      : "a tensor [2H], one for each sub-head",
+             own[i] == lam                ? "λ, [H] or broadcastable to [B, H, N]"
+             : mechanism.is_matrix()      ? "a tensor [H, terms]"
+             : mechanism.sub_heads() == 1 ? "a tensor [H]"
+                                          : "a tensor [2H], one for each sub-head",
              "nothing");
 }
 
@@ -60,12 +64,12 @@ at::Tensor row_map_parameters(const Mechanism& mechanism, const MechanismParamet
     if (name == lam) continue;  // of the mixture, not of its row map
     const at::Tensor* given = find(parameters, name);
     if (given == nullptr) {
-      columns.push_back(at::full({}, mechanism.parameter_defaults[columns.size()], in_double).expand_symint({heads}));
+      columns.push_back(at::full({}, parameter_defaults(mechanism)[columns.size()], in_double).expand_symint({heads}));
       continue;
     }
     check_like(name, *given, query);
     if (given->dim() != 1 || given->sym_size(0) != heads) {
-      refuse(name, shape_text({heads}) + ", one for each query " + (mechanism.sub_heads == 1 ? "head" : "sub-head"),
+      refuse(name, shape_text({heads}) + ", one for each query " + (mechanism.sub_heads() == 1 ? "head" : "sub-head"),
              shape_text(*given));
     }
     columns.push_back(given->to(at::kDouble));

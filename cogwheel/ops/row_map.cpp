@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/kernels/row_map_values.h"
+#include "cogwheel/kernels/pairwise/row_map_values.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/executor.h"
@@ -89,7 +89,7 @@ struct Call {
   std::string mechanism, function;
   std::int64_t order;
 
-  bool moves_with_shift() const { return function == terms && find_mechanism(mechanism).has_energy; }
+  bool moves_with_shift() const { return function == terms && find_mechanism(mechanism).pairwise()->has_energy; }
 
   // The values of these inputs, derived `more` times.
   at::Tensor of(const variable_list& inputs, std::int64_t more) const {

@@ -55,7 +55,7 @@ void check_score(const Mechanism& mechanism, const at::Tensor& query, const at::
   const std::string_view score = options.score;
   if (std::find(std::begin(scores), std::end(scores), score) == std::end(scores))
     refuse("score", known_scores(), std::string(score));
-  if (mechanism.description.score == cosine && score != dot && score != cosine)
+  if (mechanism.takes_cosines() && score != dot && score != cosine)
     refuse("score", "dot or cosine (" + std::string(mechanism.description.name) + " reads cosines)",
            std::string(score));
   const c10::SymInt heads = query.sym_size(1), query_dim = query.sym_size(3), key_dim = key.sym_size(3);
@@ -83,7 +83,7 @@ ScoredHeads score_heads(const Mechanism& mechanism, const at::Tensor& query, con
     return at::GradMode::is_enabled() ? without_unseen(keys, query.sym_size(2), seen) : keys;
   };
   // A map that reads cosines means those between −1 and 1: no scale.
-  if (mechanism.description.score == cosine) return {directions(query), directions(as_seen(key)), value, 1, {}};
+  if (mechanism.takes_cosines()) return {directions(query), directions(as_seen(key)), value, 1, {}};
   const std::string_view score = options.score;
   const auto one_over_root = [](const at::Tensor& tensor) {
     return 1 / std::sqrt(static_cast<double>(tensor.sym_size(3).guard_int(__FILE__, __LINE__)));
@@ -97,10 +97,10 @@ ScoredHeads score_heads(const Mechanism& mechanism, const at::Tensor& query, con
   if (score == additive) return {query, key, value, scale, options.score_weight};
   const at::Tensor projection = options.score_projection->transpose(1, 2);  // [Hq, D + Dk, Da]
   const c10::SymInt query_dim = query.sym_size(3), heads = query.sym_size(1);
-  const at::Tensor keys = as_seen(for_query_heads(key, heads, mechanism.sub_heads));
+  const at::Tensor keys = as_seen(for_query_heads(key, heads, mechanism.sub_heads()));
   return {product(query, projection.slice_symint(1, 0, query_dim)),
-          product(keys, projection.slice_symint(1, query_dim)), for_query_heads(value, heads / mechanism.sub_heads, 1),
-          scale, options.score_weight};
+          product(keys, projection.slice_symint(1, query_dim)),
+          for_query_heads(value, heads / mechanism.sub_heads(), 1), scale, options.score_weight};
 }
 
 }  // namespace cogwheel

@@ -9,7 +9,7 @@
 #include <ATen/ops/xlogy.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "cogwheel/kernels/row_statistics.h"
+#include "cogwheel/kernels/pairwise/row_statistics.h"
 
 namespace cogwheel {
 

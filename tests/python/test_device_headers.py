@@ -40,7 +40,7 @@ def unit(repository, tmp_path):
     """(the source, its include options)."""
     maps = row_maps(repository)
     assert len(maps) > 10
-    includes = "".join(f'#include "cogwheel/mechanisms/{name}.h"\n' for name, _ in maps)
+    includes = "".join(f'#include "cogwheel/mechanisms/pairwise/{name}.h"\n' for name, _ in maps)
     apply = " ".join(f"apply({struct})" for _, struct in maps)
     (tmp_path / "row_maps.h").write_text(f"#pragma once\n{includes}#define COGWHEEL_ROW_MAPS(apply) {apply}\n")
     return repository / "tests/cpp/mechanisms/row_maps_on_device.cu", ["-I", repository, "-I", tmp_path]

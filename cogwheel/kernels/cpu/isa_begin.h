@@ -3,7 +3,7 @@
 // One translation unit per instruction set, instead of Highway's repeated inclusion, so that mechanism headers are
 // ordinary headers: read inside the region, their templates are compiled for the target. What they include from the
 // standard library is read before the region, so that no shared inline function is ever compiled for a machine that
-// may not have the instructions.
+// may not have the instructions. So are the interfaces of a family, which its units read before this file.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -22,7 +22,7 @@
 #include "cogwheel/kernels/cpu/pair_product.h"
 #include "cogwheel/kernels/cpu/pair_rows.h"
 #include "cogwheel/kernels/cpu/workspace.h"
-#include "cogwheel/kernels/pairwise.h"
+#include "cogwheel/kernels/heads_view.h"
 
 #include <hwy/detect_targets.h>
 #undef HWY_TARGET

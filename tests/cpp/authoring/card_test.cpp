@@ -5,9 +5,9 @@
 
 #include "cogwheel/authoring/derivatives_check.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/mechanisms/cog.h"
-#include "cogwheel/mechanisms/consmax.h"
-#include "cogwheel/mechanisms/relu.h"
+#include "cogwheel/mechanisms/pairwise/cog.h"
+#include "cogwheel/mechanisms/pairwise/consmax.h"
+#include "cogwheel/mechanisms/pairwise/relu.h"
 #include "map_under_test.h"
 
 namespace cogwheel {

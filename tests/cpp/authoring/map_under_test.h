@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "cogwheel/authoring/function_measures.h"
-#include "cogwheel/kernels/evaluate_row_map.h"
+#include "cogwheel/kernels/pairwise/evaluate_row_map.h"
 
 namespace cogwheel {
 
@@ -22,14 +22,14 @@ std::span<const double> initial_scalars() {
 
 template <class Map>
 struct MapUnderTest {
-  Mechanism mechanism{.kind = MechanismKind::row_map,
-                      .description = Map::description,
-                      .form = {},
-                      .member = Map::description.name,
-                      .has_energy = EnergyMap<Map, double>,
+  Mechanism mechanism{.description = Map::description,
+                      .family = PairwiseMechanism{.form = {},
+                                                  .member = Map::description.name,
+                                                  .has_energy = EnergyMap<Map, double>,
+                                                  .takes_cosines = Map::description.score == "cosine",
+                                                  .scalar = &scalar_functions<Map>},
                       .operator_name = Map::description.name,
-                      .parameter_initial = initial_scalars<Map>(),
-                      .scalar = &scalar_functions<Map>};
+                      .parameter_initial = initial_scalars<Map>()};
   MeasuredMap measured{mechanism, row_map_values_of<Map, float>(), row_map_values_of<Map, double>()};
 };
 

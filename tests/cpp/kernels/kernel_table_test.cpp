@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/kernels/isa.h"
-#include "cogwheel/kernels/pairwise.h"
+#include "cogwheel/kernels/pairwise/pairwise.h"
 #include "cogwheel/mechanisms/catalogue.h"
 
 namespace cogwheel {
@@ -23,11 +23,11 @@ TEST(KernelTable, HasEveryRowMapForEveryCompleteInstructionSetAndType) {
   std::set<std::tuple<std::string_view, std::string_view, std::string_view>> rows;
   for (const KernelEntry& entry : available_kernels()) rows.insert({entry.mechanism, entry.isa, entry.dtype});
   for (const Mechanism& mechanism : mechanisms()) {
-    if (mechanism.kind == MechanismKind::dense) continue;
+    if (mechanism.is_matrix()) continue;
     for (const InstructionSet& set : instruction_sets())
       for (std::string_view dtype : {"float32", "bfloat16", "float16", "float64"})
-        EXPECT_TRUE(!set.complete || rows.contains({mechanism.member, set.name, dtype}))
-            << mechanism.member << " " << set.name;
+        EXPECT_TRUE(!set.complete || rows.contains({mechanism.pairwise()->member, set.name, dtype}))
+            << mechanism.pairwise()->member << " " << set.name;
   }
 }
 

@@ -1,5 +1,5 @@
 // Row maps element by element: every order of derivation is the finite difference of the one below.
-#include "cogwheel/kernels/row_map_values.h"
+#include "cogwheel/kernels/pairwise/row_map_values.h"
 
 #include <gtest/gtest.h>
 
@@ -35,8 +35,8 @@ TEST(RowMapValues, EachOrderIsTheSlopeOfTheOneBelow) {
   const double h = 1e-5;
   int maps = 0;
   for (const Mechanism& mechanism : mechanisms()) {
-    if (mechanism.kind != MechanismKind::row_map) continue;
-    const auto& map = row_map_values<double>(mechanism.member);
+    if (!mechanism.is_row_map()) continue;
+    const auto& map = row_map_values<double>(mechanism.pairwise()->member);
     ++maps;
     const auto variables = static_cast<std::size_t>(map.variables);
     std::vector<double> theta;
@@ -56,7 +56,8 @@ TEST(RowMapValues, EachOrderIsTheSlopeOfTheOneBelow) {
             for (std::size_t i = 0; i < up.size(); ++i)
               EXPECT_NEAR(slopes[i * variables + variable], (up[i] - down[i]) / (2 * h),
                           1e-8 * (1 + std::abs(slopes[i * variables + variable])))
-                  << mechanism.member << " order " << order << " variable " << variable << " at " << argument;
+                  << mechanism.pairwise()->member << " order " << order << " variable " << variable << " at "
+                  << argument;
           }
         }
       }

@@ -12,7 +12,7 @@
 
 #include "cogwheel/core/parallel.h"
 #include "cogwheel/kernels/isa.h"
-#include "cogwheel/kernels/pairwise.h"
+#include "cogwheel/kernels/pairwise/pairwise.h"
 
 namespace cogwheel {
 namespace {

@@ -20,13 +20,13 @@ TEST(Catalogue, EveryEntryIsDescribedAndNamesAreUnique) {
     for (std::string_view text : {d.name, d.title, d.family, d.level, d.formula, d.range, d.citation})
       EXPECT_FALSE(text.empty()) << d.name;
     EXPECT_EQ(&find_mechanism(d.name), &mechanism) << d.name;
-    if (mechanism.kind == MechanismKind::dense) {
+    if (mechanism.is_matrix()) {
       EXPECT_EQ(d.level, "dense") << d.name;
       EXPECT_EQ(mechanism.operator_name, d.name);
       continue;
     }
     EXPECT_TRUE(d.level == "operator" || d.level == "layer") << d.name;
-    EXPECT_EQ(find_mechanism(mechanism.member).kind, MechanismKind::row_map) << d.name;
+    EXPECT_TRUE(find_mechanism(mechanism.pairwise()->member).is_row_map()) << d.name;
     EXPECT_EQ(find_mechanism(mechanism.operator_name).description.level, "operator") << d.name;
   }
 }
@@ -42,18 +42,18 @@ TEST(Catalogue, BaseEntriesComeFirst) {
 TEST(Catalogue, FormsCombineWithEveryRowMapThatReadsScores) {
   std::size_t forms = 0, maps = 0, dense = 0;
   for (const Mechanism& mechanism : mechanisms()) {
-    forms += mechanism.kind == MechanismKind::form;
-    maps += mechanism.kind == MechanismKind::row_map;
-    dense += mechanism.kind == MechanismKind::dense;
+    forms += mechanism.pairwise() != nullptr && mechanism.pairwise()->is_form();
+    maps += mechanism.is_row_map();
+    dense += mechanism.is_matrix();
   }
   EXPECT_EQ(all_mechanisms().size(), maps + forms * (maps - 1) + dense);  // uniform combines with none
   EXPECT_THROW(find_mechanism("differential_uniform"), UsageError);
 
   const Mechanism& cog = find_mechanism("differential_cog");
-  EXPECT_EQ(cog.form, "differential");
-  EXPECT_EQ(cog.member, "cog");
+  EXPECT_EQ(cog.pairwise()->form, "differential");
+  EXPECT_EQ(cog.pairwise()->member, "cog");
   EXPECT_EQ(cog.operator_name, "differential_cog");
-  EXPECT_EQ(cog.sub_heads, 2);
+  EXPECT_EQ(cog.sub_heads(), 2);
   EXPECT_EQ(cog.description.title, "Differential Cog");
   EXPECT_EQ(cog.description.formula, "cog₁ - λ cog₂");
   EXPECT_EQ(cog.description.parameters, "lam");
@@ -63,12 +63,13 @@ TEST(Catalogue, FormsCombineWithEveryRowMapThatReadsScores) {
   EXPECT_EQ(tied.operator_name, "differential_sigmoid");
   EXPECT_EQ(tied.description.level, "layer");
   EXPECT_EQ(tied.description.parameters, "shift, lam");
-  EXPECT_EQ(tied.parameter_defaults.size(), 1u);
+  EXPECT_EQ(tied.pairwise()->parameter_defaults.size(), 1u);
 
   EXPECT_EQ(find_mechanism("differential").operator_name, "differential");
   EXPECT_EQ(find_mechanism("symmetric").operator_name, "softmax");
   EXPECT_EQ(find_mechanism("symmetric_norm").description.score, "cosine");
-  EXPECT_EQ(find_mechanism("centered_cog").subtracted, "uniform");
+  EXPECT_TRUE(find_mechanism("symmetric_norm").takes_cosines());
+  EXPECT_EQ(find_mechanism("centered_cog").pairwise()->subtracted, "uniform");
 }
 
 TEST(Catalogue, UnknownNamesGetTheNearest) {
@@ -102,7 +103,7 @@ AddedMap added_map(std::string_view name, std::string_view definition) {
           .has_energy = true,
           .parameter_defaults = defaults,
           .parameter_initial = defaults,
-          .scalar = find_mechanism("softmax").scalar,
+          .scalar = find_mechanism("softmax").pairwise()->scalar,
           .definition = definition};
 }
 
@@ -115,10 +116,10 @@ TEST(Catalogue, WhatUsersAddStandsThereWithEveryForm) {
   EXPECT_EQ(mine.description.name, "mine");
   EXPECT_EQ(&find_mechanism("mine"), &mine);
   EXPECT_EQ(&find_mechanism("softmax"), softmax);
-  EXPECT_EQ(mine.member, "mine");
-  EXPECT_EQ(mine.parameter_defaults[0], 0.5);
+  EXPECT_EQ(mine.pairwise()->member, "mine");
+  EXPECT_EQ(mine.pairwise()->parameter_defaults[0], 0.5);
   const Mechanism& difference = find_mechanism("differential_mine");
-  EXPECT_EQ(difference.member, "mine");
+  EXPECT_EQ(difference.pairwise()->member, "mine");
   EXPECT_EQ(difference.description.parameters, "tau, lam");
   EXPECT_TRUE(find_mechanism("symmetric_mine").ties_keys);
   EXPECT_EQ(all_mechanisms().size(), before + 5);
@@ -161,7 +162,7 @@ TEST(Catalogue, ThreadsMayAddAndReadAtOnce) {
       }
     });
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(find_mechanism("centered_thread_1_49").member, "thread_1_49");
+  EXPECT_EQ(find_mechanism("centered_thread_1_49").pairwise()->member, "thread_1_49");
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "cogwheel/mechanisms/all_mechanisms.h"  // generated from mechanisms.def
-#include "cogwheel/mechanisms/differentiated.h"
+#include "cogwheel/mechanisms/derivatives/differentiated.h"
 
 namespace cogwheel {
 namespace {

@@ -50,7 +50,7 @@ TEST(Decode, GivesTheLogitsOfTheFullPass) {
     for (const Variant& variant : variants) {
       if (variant.key_value_heads > 0 && mechanism.ties_keys) continue;
       LanguageModel model = make(name, variant);
-      EXPECT_EQ(model->can_decode(), mechanism.kind != MechanismKind::dense) << name;
+      EXPECT_EQ(model->can_decode(), !mechanism.is_matrix()) << name;
       if (!model->can_decode()) continue;
       model->to(at::kDouble);
       const at::Tensor expected = model(tokens);
@@ -85,7 +85,7 @@ TEST(Decode, SamplesTheTextOfFullPassesWithinTheContextAndBeyond) {
                                                                "centered", "relu_mean", "simple_norm_by_row"})
     for (const Variant& variant : variants) {
       if (variant.key_value_heads > 0 && find_mechanism(mechanism).ties_keys) continue;
-      if (variant.key_value_heads > 0 && find_mechanism(mechanism).kind == MechanismKind::dense) continue;
+      if (variant.key_value_heads > 0 && find_mechanism(mechanism).is_matrix()) continue;
       LanguageModel model = make(mechanism, variant);
       for (const std::vector<Token>& begun : {std::vector<Token>{4, 5, 6}, std::vector<Token>(30, 7)}) {
         const SamplingOptions options{.length = 40, .temperature = 0};

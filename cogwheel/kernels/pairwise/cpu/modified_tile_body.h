@@ -1,7 +1,7 @@
 // The definitions of modified_tile.h, read once per instruction set.
 #pragma once
-#include "cogwheel/kernels/cpu/modified_tile.h"
 #include "cogwheel/kernels/cpu/vector.h"
+#include "cogwheel/kernels/pairwise/cpu/modified_tile.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 namespace {

@@ -11,7 +11,7 @@ namespace cogwheel {
 struct Form {
   std::string_view name;          // of the form over softmax; "<name>_<map>" over any other map
   std::string_view title;         // "<title> <title of the map>" over any other map
-  std::string_view level;         // as in Description
+  bool is_layer = false;          // it decides how queries and keys are made
   std::string_view parameters;    // beside those of the map, which come first
   std::string_view formula;       // of the weights; {} stands for the map's name
   std::string_view range;         // over softmax

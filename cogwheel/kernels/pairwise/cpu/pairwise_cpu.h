@@ -1,9 +1,9 @@
 // The pairwise engine for one instruction set. Read inside the region of a target (isa_begin.h), after the map.
 #pragma once
-#include "cogwheel/kernels/cpu/mixture_statistics.h"
-#include "cogwheel/kernels/cpu/pairwise_backward.h"
-#include "cogwheel/kernels/cpu/pairwise_decode.h"
-#include "cogwheel/kernels/cpu/pairwise_forward.h"
+#include "cogwheel/kernels/pairwise/cpu/mixture_statistics.h"
+#include "cogwheel/kernels/pairwise/cpu/pairwise_backward.h"
+#include "cogwheel/kernels/pairwise/cpu/pairwise_decode.h"
+#include "cogwheel/kernels/pairwise/cpu/pairwise_forward.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 

@@ -1,9 +1,9 @@
 // Statistics of a mixture's weights: a second sweep over the scores, because each weight is made of members whose
 // normalisers are known only when the first is over. No values, hence half the products.
 #pragma once
-#include "cogwheel/kernels/cpu/pairwise_rows.h"
-#include "cogwheel/kernels/cpu/row_statistics.h"
 #include "cogwheel/kernels/cpu/tile_product.h"
+#include "cogwheel/kernels/pairwise/cpu/pairwise_rows.h"
+#include "cogwheel/kernels/pairwise/cpu/row_statistics.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 

@@ -11,7 +11,7 @@
 #pragma once
 #include <vector>
 
-#include "cogwheel/kernels/cpu/pairwise_forward.h"
+#include "cogwheel/kernels/pairwise/cpu/pairwise_forward.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 

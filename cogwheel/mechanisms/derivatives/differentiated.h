@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "cogwheel/mechanisms/contract.h"
-#include "cogwheel/mechanisms/dual.h"
+#include "cogwheel/mechanisms/derivatives/dual.h"
 
 namespace cogwheel {
 

@@ -7,7 +7,7 @@
 // Every score of a query with itself is |q|² ≥ 0, the largest there can be for its length: the diagonal is strong.
 // With K = Q the gradient that reaches Q is the sum of both, dQ + dK.
 #pragma once
-#include "cogwheel/mechanisms/form.h"
+#include "cogwheel/mechanisms/forms/form.h"
 
 namespace cogwheel {
 
@@ -15,7 +15,7 @@ struct Symmetric {
   static constexpr Form form{
       .name = "symmetric",
       .title = "Symmetric",
-      .level = "layer",
+      .is_layer = true,
       .parameters = "",
       .formula = "{} with K = Q",
       .range = "weights in [0, 1], row sum 1",

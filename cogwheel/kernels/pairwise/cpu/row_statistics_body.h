@@ -1,7 +1,7 @@
 // The definitions of row_statistics.h, read once per instruction set.
 #pragma once
-#include "cogwheel/kernels/cpu/row_statistics.h"
 #include "cogwheel/kernels/cpu/vector.h"
+#include "cogwheel/kernels/pairwise/cpu/row_statistics.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 namespace {

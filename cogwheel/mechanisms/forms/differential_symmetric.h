@@ -6,7 +6,7 @@
 // A layer: that of differential.h (λ from four vectors, a norm per head, 1 − λ_init), whose projection makes Q₁, Q₂ and
 // V alone. It saves the width² weights of the keys, and their biases.
 #pragma once
-#include "cogwheel/mechanisms/form.h"
+#include "cogwheel/mechanisms/forms/form.h"
 
 namespace cogwheel {
 
@@ -14,7 +14,7 @@ struct DifferentialSymmetric {
   static constexpr Form form{
       .name = "differential_symmetric",
       .title = "Differential symmetric",
-      .level = "layer",
+      .is_layer = true,
       .parameters = "lam",
       .formula = "{}₁ - λ {}₂ with K = Q",
       .range = "weights in [-λ, 1], row sum 1 - λ",

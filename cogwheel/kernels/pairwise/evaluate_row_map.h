@@ -2,8 +2,8 @@
 #pragma once
 #include <cstddef>
 
-#include "cogwheel/kernels/row_map_values.h"
-#include "cogwheel/mechanisms/differentiated.h"
+#include "cogwheel/kernels/pairwise/row_map_values.h"
+#include "cogwheel/mechanisms/derivatives/differentiated.h"
 
 namespace cogwheel {
 

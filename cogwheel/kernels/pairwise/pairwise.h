@@ -11,8 +11,8 @@
 #include "cogwheel/core/parallel.h"
 #include "cogwheel/core/visibility.h"
 #include "cogwheel/kernels/heads_view.h"
-#include "cogwheel/kernels/modifiers.h"
-#include "cogwheel/kernels/row_statistics.h"
+#include "cogwheel/kernels/pairwise/modifiers.h"
+#include "cogwheel/kernels/pairwise/row_statistics.h"
 
 namespace cogwheel {
 

@@ -6,7 +6,7 @@
 #pragma once
 #include <cstdint>
 
-#include "cogwheel/kernels/pairwise.h"
+#include "cogwheel/kernels/pairwise/pairwise.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 

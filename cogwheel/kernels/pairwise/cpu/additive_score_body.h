@@ -1,7 +1,7 @@
 // The definitions of additive_score.h, read once per instruction set.
 #pragma once
-#include "cogwheel/kernels/cpu/additive_score.h"
 #include "cogwheel/kernels/cpu/vector.h"
+#include "cogwheel/kernels/pairwise/cpu/additive_score.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 namespace {

@@ -7,7 +7,7 @@
 // row, not on its content. Over a map whose rows sum to 1, rows sum to 0; over any other, to that sum less 1. The mean
 // has no gradient towards scores, so ∂L/∂s is that of the map.
 #pragma once
-#include "cogwheel/mechanisms/form.h"
+#include "cogwheel/mechanisms/forms/form.h"
 
 namespace cogwheel {
 
@@ -15,7 +15,6 @@ struct Centered {
   static constexpr Form form{
       .name = "centered",
       .title = "Centred",
-      .level = "operator",
       .parameters = "",
       .formula = "{} - 1/n",
       .range = "weights in [-1/n, 1 - 1/n], row sum 0",

@@ -1,4 +1,4 @@
-#include "cogwheel/kernels/pairwise.h"
+#include "cogwheel/kernels/pairwise/pairwise.h"
 
 #include <deque>
 #include <mutex>
@@ -8,10 +8,10 @@
 #include <type_traits>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/kernels/added_kernels.h"
 #include "cogwheel/kernels/cpu/pair_product.h"
 #include "cogwheel/kernels/isa.h"
-#include "cogwheel/kernels/pairwise_table.h"  // generated from mechanisms.def
+#include "cogwheel/kernels/pairwise/added_kernels.h"
+#include "cogwheel/kernels/pairwise/pairwise_table.h"  // generated from mechanisms.def
 
 namespace cogwheel {
 namespace {

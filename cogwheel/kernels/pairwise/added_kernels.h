@@ -2,7 +2,7 @@
 #pragma once
 #include <string_view>
 
-#include "cogwheel/kernels/pairwise.h"
+#include "cogwheel/kernels/pairwise/pairwise.h"
 
 namespace cogwheel {
 

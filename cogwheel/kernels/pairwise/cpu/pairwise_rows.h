@@ -1,11 +1,11 @@
 // What both directions of the pairwise engine share: packing, and row maps applied to rows of a tile.
 #pragma once
-#include "cogwheel/kernels/cpu/additive_score.h"
 #include "cogwheel/kernels/cpu/half_rows.h"
-#include "cogwheel/kernels/cpu/modified_tile.h"
 #include "cogwheel/kernels/cpu/tile_product.h"
 #include "cogwheel/kernels/cpu/vector.h"
-#include "cogwheel/mechanisms/differentiated.h"
+#include "cogwheel/kernels/pairwise/cpu/additive_score.h"
+#include "cogwheel/kernels/pairwise/cpu/modified_tile.h"
+#include "cogwheel/mechanisms/derivatives/differentiated.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 

@@ -1,7 +1,7 @@
 // Gradients that several chunks of keys have a part in, and their sums in index order: the same bits for any number of
 // workers.
 #pragma once
-#include "cogwheel/kernels/cpu/pairwise_rows.h"
+#include "cogwheel/kernels/pairwise/cpu/pairwise_rows.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 

@@ -4,9 +4,9 @@
 // share them in order. The gradient of a query is summed over the chunks; their number follows from the shape alone and
 // their parts are added in index order, so that gradients are the same bit for bit for any number of workers.
 #pragma once
-#include "cogwheel/kernels/cpu/pairwise_rows.h"
-#include "cogwheel/kernels/cpu/partial_gradients.h"
 #include "cogwheel/kernels/cpu/tile_product.h"
+#include "cogwheel/kernels/pairwise/cpu/pairwise_rows.h"
+#include "cogwheel/kernels/pairwise/cpu/partial_gradients.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 

@@ -12,7 +12,7 @@
 #pragma once
 #include <cmath>
 
-#include "cogwheel/mechanisms/form.h"
+#include "cogwheel/mechanisms/forms/form.h"
 
 namespace cogwheel {
 
@@ -20,7 +20,6 @@ struct Differential {
   static constexpr Form form{
       .name = "differential",
       .title = "Differential",
-      .level = "operator",
       .parameters = "lam",
       .formula = "{}₁ - λ {}₂",
       .range = "weights in [-λ, 1], row sum 1 - λ",

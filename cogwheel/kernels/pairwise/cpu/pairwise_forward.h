@@ -1,8 +1,8 @@
 // Pairwise attention forward: one sweep over the keys with a running maximum, O(1) memory per query.
 #pragma once
-#include "cogwheel/kernels/cpu/pairwise_rows.h"
-#include "cogwheel/kernels/cpu/row_statistics.h"
 #include "cogwheel/kernels/cpu/tile_product.h"
+#include "cogwheel/kernels/pairwise/cpu/pairwise_rows.h"
+#include "cogwheel/kernels/pairwise/cpu/row_statistics.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 
