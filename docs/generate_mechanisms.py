@@ -38,9 +38,9 @@ another map may follow.
 """
 
 
-def header(entry: dict) -> pathlib.Path:
+def header(entry: dict) -> pathlib.Path | None:
     """Of what has a header of its own: a form over another map than softmax has none."""
-    return next(ROOT.glob(f"cogwheel/mechanisms/*/{entry['name']}.h"))
+    return next(ROOT.glob(f"cogwheel/mechanisms/*/{entry['name']}.h"), None)
 
 
 def comment(header: pathlib.Path) -> list[str]:
@@ -111,8 +111,8 @@ def table(entries: list[dict], name: Callable[[dict], str]) -> str:
 
 
 def document(with_cards: bool = True) -> str:
-    described = [entry for entry in cogwheel.mechanisms() if header(entry).is_file()]
-    composed = [entry for entry in cogwheel.mechanisms() if not header(entry).is_file()]
+    described = [entry for entry in cogwheel.mechanisms() if header(entry)]
+    composed = [entry for entry in cogwheel.mechanisms() if not header(entry)]
     parts = [HEAD.rstrip(), table(described, lambda entry: f"[`{entry['name']}`](#{anchor(entry)})")]
     if composed:
         parts += [FORMS.rstrip(), table(composed, lambda entry: f"`{entry['name']}`")]
