@@ -4,7 +4,8 @@ function(cogwheel_unit target name)
   set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP ${name})
 endfunction()
 
-# cogwheel_light_optimization(<target>): for code that waits for other libraries when it runs. It compiles in half the time.
+# cogwheel_light_optimization(<target>): for code that waits for other libraries when it runs. It compiles in half the
+# time.
 function(cogwheel_light_optimization target)
   target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
 endfunction()
