@@ -89,21 +89,24 @@ INSTANTIATE_TEST_SUITE_P(Vocabulary, ClosedForm, ::testing::ValuesIn(closed_form
   return name;
 });
 
-using D = Dual<double>;
+using DualNumber = Dual<double>;
 
-double slope_at(D (*function)(D), double x) { return function(D::variable(x, 0)).slope[0]; }
+double slope_at(DualNumber (*function)(DualNumber), double x) { return function(DualNumber::variable(x, 0)).slope[0]; }
 
 TEST(Dual, TakesTheSlopeOfTheBranchAtAKink) {
-  EXPECT_EQ(slope_at([](D x) { return lane::abs(x); }, 0.0), 0);
-  EXPECT_EQ(slope_at([](D x) { return lane::abs(x); }, -0.0), 0);
-  EXPECT_EQ(slope_at([](D x) { return lane::max(x, D(0)); }, 0.0), 0);
-  EXPECT_EQ(slope_at([](D x) { return lane::max(D(0), x); }, 0.0), 1);  // the second of two equal ones
-  EXPECT_EQ(slope_at([](D x) { return lane::min(x, D(0)); }, 0.0), 0);
-  EXPECT_EQ(slope_at([](D x) { return lane::sign(x); }, 2.0), 0);
-  EXPECT_EQ(slope_at([](D x) { return lane::select(x < D(0), D(2) * x, D(3) * x); }, 0.0), 3);
-  EXPECT_EQ(slope_at([](D x) { return lane::copysign(D(1) + x, x); }, 0.0), 1);
-  EXPECT_EQ(slope_at([](D x) { return lane::copysign(D(1) + x, x); }, -0.0), -1);
-  EXPECT_EQ(slope_at([](D x) { return lane::sqrt(x); }, 0.0), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(slope_at([](DualNumber x) { return lane::abs(x); }, 0.0), 0);
+  EXPECT_EQ(slope_at([](DualNumber x) { return lane::abs(x); }, -0.0), 0);
+  EXPECT_EQ(slope_at([](DualNumber x) { return lane::max(x, DualNumber(0)); }, 0.0), 0);
+  EXPECT_EQ(slope_at([](DualNumber x) { return lane::max(DualNumber(0), x); }, 0.0),
+            1);  // the second of two equal ones
+  EXPECT_EQ(slope_at([](DualNumber x) { return lane::min(x, DualNumber(0)); }, 0.0), 0);
+  EXPECT_EQ(slope_at([](DualNumber x) { return lane::sign(x); }, 2.0), 0);
+  EXPECT_EQ(
+      slope_at([](DualNumber x) { return lane::select(x < DualNumber(0), DualNumber(2) * x, DualNumber(3) * x); }, 0.0),
+      3);
+  EXPECT_EQ(slope_at([](DualNumber x) { return lane::copysign(DualNumber(1) + x, x); }, 0.0), 1);
+  EXPECT_EQ(slope_at([](DualNumber x) { return lane::copysign(DualNumber(1) + x, x); }, -0.0), -1);
+  EXPECT_EQ(slope_at([](DualNumber x) { return lane::sqrt(x); }, 0.0), std::numeric_limits<double>::infinity());
 }
 
 TEST(Dual, KeepsDirectionsApart) {
@@ -123,17 +126,19 @@ TEST(Dual, SigmoidMovesWithItsOddsAndStaysFiniteWhereExpOverflows) {
   EXPECT_NEAR(y.value, a, 1e-15);
   EXPECT_NEAR(y.slope[0], a * a * 4 * e, 1e-15);
   EXPECT_NEAR(y.slope[1], -a * a * e, 1e-15);
-  EXPECT_EQ(slope_at([](D x) { return lane::sigmoid(x); }, -1e4), 0);
-  EXPECT_EQ(slope_at([](D x) { return lane::softplus(x); }, 1e4), 1);
-  EXPECT_EQ(lane::softplus(D(1e4)).value, 1e4);
+  EXPECT_EQ(slope_at([](DualNumber x) { return lane::sigmoid(x); }, -1e4), 0);
+  EXPECT_EQ(slope_at([](DualNumber x) { return lane::softplus(x); }, 1e4), 1);
+  EXPECT_EQ(lane::softplus(DualNumber(1e4)).value, 1e4);
 }
 
 TEST(Dual, KeepsNaN) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  for (auto* function : {+[](D x) { return lane::max(x, D(0)); }, +[](D x) { return lane::max(D(0), x); },
-                         +[](D x) { return lane::min(x, D(0)); }, +[](D x) { return lane::min(D(0), x); },
-                         +[](D x) { return lane::sign(x); }, +[](D x) { return lane::softplus(x); }})
-    EXPECT_TRUE(std::isnan(function(D(nan)).value));
+  for (auto* function : {+[](DualNumber x) { return lane::max(x, DualNumber(0)); },
+                         +[](DualNumber x) { return lane::max(DualNumber(0), x); },
+                         +[](DualNumber x) { return lane::min(x, DualNumber(0)); },
+                         +[](DualNumber x) { return lane::min(DualNumber(0), x); },
+                         +[](DualNumber x) { return lane::sign(x); }, +[](DualNumber x) { return lane::softplus(x); }})
+    EXPECT_TRUE(std::isnan(function(DualNumber(nan)).value));
 }
 
 TEST(Dual, ValuesAreThoseOfThePlainNumbersBitForBit) {
