@@ -1,10 +1,7 @@
-// Student's t distribution, as far as paired comparisons need it.
+// Student's t distribution, as far as paired comparisons need it, by Boost.Math.
 #pragma once
 
 namespace cogwheel {
-
-// The regularised incomplete beta function I_x(a, b), for a, b > 0 and x in [0, 1].
-double regularized_incomplete_beta(double a, double b, double x);
 
 // P(|T| ≥ |t|) for `degrees` > 0 degrees of freedom: the p-value of a two-sided test.
 double student_t_two_sided_p(double t, double degrees);

@@ -7,16 +7,6 @@
 namespace cogwheel {
 namespace {
 
-TEST(StudentT, IncompleteBetaHasKnownValues) {
-  EXPECT_DOUBLE_EQ(regularized_incomplete_beta(1, 1, 0.3), 0.3);             // uniform
-  EXPECT_NEAR(regularized_incomplete_beta(2, 3, 0.4), 0.5248, 1e-12);        // 6x² − 8x³ + 3x⁴
-  EXPECT_NEAR(regularized_incomplete_beta(0.5, 0.5, 0.5), 0.5, 1e-14);       // arcsine law
-  EXPECT_NEAR(regularized_incomplete_beta(0.5, 0.5, 0.25), 1.0 / 3, 1e-13);  // (2/π) asin √x
-  EXPECT_NEAR(regularized_incomplete_beta(20, 0.5, 0.9) + regularized_incomplete_beta(0.5, 20, 0.1), 1, 1e-13);
-  EXPECT_EQ(regularized_incomplete_beta(3, 2, 0), 0);
-  EXPECT_EQ(regularized_incomplete_beta(3, 2, 1), 1);
-}
-
 TEST(StudentT, TwoSidedPHasClosedFormsForOneAndTwoDegrees) {
   for (const double t : {0.1, 0.5, 1.0, 2.5, 12.7, 300.0}) {
     EXPECT_NEAR(student_t_two_sided_p(t, 1), 1 - 2 / M_PI * std::atan(t), 1e-13) << t;
@@ -35,7 +25,7 @@ TEST(StudentT, QuantilesAgreeWithTheTable) {
   EXPECT_NEAR(student_t_quantile(0.95, 4), 2.77645, 1e-5);
   EXPECT_NEAR(student_t_quantile(0.95, 30), 2.04227, 1e-5);
   EXPECT_NEAR(student_t_quantile(0.95, 1e6), 1.95997, 1e-5);
-  EXPECT_EQ(student_t_two_sided_p(student_t_quantile(0.9, 5), 5) <= 0.1, true);
+  EXPECT_NEAR(student_t_two_sided_p(student_t_quantile(0.9, 5), 5), 0.1, 1e-14);
 }
 
 }  // namespace
