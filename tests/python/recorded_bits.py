@@ -147,6 +147,7 @@ def machine(executable: pathlib.Path) -> str:
         f"kernels for {instruction_set}, bfloat16 {reason}",
         f"{THREADS} threads",
         f"products by {product_library()}",
+        *(f"{name}={os.environ[name]}" for name in ("ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS") if name in os.environ),
     ])
 
 
