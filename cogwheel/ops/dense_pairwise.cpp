@@ -1,7 +1,6 @@
 #include "cogwheel/ops/dense_pairwise.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
@@ -9,7 +8,6 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <limits>
 #include <string>
 
 #include "cogwheel/mechanisms/catalogue.h"
@@ -17,6 +15,7 @@
 #include "cogwheel/ops/product.h"
 #include "cogwheel/ops/row_map.h"
 #include "cogwheel/ops/shared_heads.h"
+#include "cogwheel/ops/visible_pairs.h"
 
 namespace cogwheel {
 namespace {
@@ -40,36 +39,11 @@ at::Tensor whole(const at::Tensor& bias, const Sizes& sizes) {
   return for_sub_heads(bias.expand({sizes.batch, sizes.output_heads(), sizes.queries, sizes.keys}), sizes.sub_heads);
 }
 
-at::Tensor is_not_hidden(const at::Tensor& bias) {
-  return bias != at::Scalar(-std::numeric_limits<double>::infinity());
-}
-
-at::Tensor positions(std::int64_t count, const at::Tensor& like) {
-  return at::arange(at::Scalar(count), like.options().dtype(at::kLong));
-}
-
-// The key at which query i stands: i + diagonal, or by the batch entry, [B or 1, 1, N, 1].
-at::Tensor standing(const Sizes& sizes, std::int64_t diagonal, const at::Tensor& query,
-                    const PairwiseOptions& options) {
-  const at::Tensor row = positions(sizes.queries, query).view({1, 1, sizes.queries, 1});
-  if (options.first_positions) return row + options.first_positions->view({sizes.batch, 1, 1, 1});
-  return row + at::Scalar(diagonal);
-}
-
 // [B or 1, Hq or 1, N, M], true where the query sees the key.
-at::Tensor visible_pairs(const Sizes& sizes, const at::Tensor& query, const PairwiseOptions& options) {
-  const at::Tensor key = positions(sizes.keys, query).view({1, 1, 1, sizes.keys});
-  if (options.ranges) {
-    const at::Tensor ranges = for_sub_heads(*options.ranges, sizes.sub_heads).unsqueeze(-1);  // [b, h, N, 2, 1]
-    return (key >= ranges.select(3, 0)).logical_and(key < ranges.select(3, 1));
-  }
-  const Visibility rule = visibility_of(options.mask, sizes.queries, sizes.keys);
-  const at::Tensor last = standing(sizes, rule.diagonal, query, options);
-  at::Tensor visible = at::ones({1, 1, sizes.queries, sizes.keys}, query.options().dtype(at::kBool));
-  if (rule.causal) visible = visible.logical_and(key <= last);
-  if (rule.causal && options.window > 0) visible = visible.logical_and(key > last - at::Scalar(options.window));
-  if (options.key_lengths) visible = visible.logical_and(key < options.key_lengths->view({sizes.batch, 1, 1, 1}));
-  return visible;
+at::Tensor visible_to_heads(const Sizes& sizes, const at::Tensor& query, const PairwiseOptions& options) {
+  const at::Tensor every = at::ones({1, 1, sizes.queries, sizes.keys}, query.options().dtype(at::kBool));
+  const at::Tensor visible = visible_pairs(sizes.queries, sizes.keys, query, options);
+  return visible.defined() ? every.logical_and(for_sub_heads(visible, sizes.sub_heads)) : every;
 }
 
 // query and key [B, Hq, …, D]
@@ -81,7 +55,7 @@ at::Tensor scores(const at::Tensor& query, const at::Tensor& key, const at::Tens
 
 // ALiBi's −slope · |i + diagonal − j|, [B or 1, Hq, N, M].
 at::Tensor decay(const Sizes& sizes, const at::Tensor& query, const PairwiseOptions& options) {
-  const at::Tensor origin = standing(sizes, sizes.keys - sizes.queries, query, options);
+  const at::Tensor origin = standing(sizes.queries, sizes.keys - sizes.queries, query, options);
   const at::Tensor distance = (origin - positions(sizes.keys, query)).abs().to(at::kDouble);
   const at::Tensor slopes = options.alibi->view({sizes.output_heads(), 1, 1}).repeat_interleave(sizes.sub_heads, 0);
   return (slopes * distance).neg().to(query.scalar_type());
@@ -126,7 +100,7 @@ at::Tensor dense_pairwise(const std::vector<at::Tensor>& inputs, const at::Tenso
   const Sizes sizes{query.size(0), query.size(1), options.sub_heads, query.size(2), in[place::key].size(2)};
   const bool has_energy = find_mechanism(mechanism).pairwise()->has_energy;
 
-  at::Tensor visible = visible_pairs(sizes, query, options), bias, energy_bias;
+  at::Tensor visible = visible_to_heads(sizes, query, options), bias, energy_bias;
   const auto read = [&](place::Place which, at::Tensor& to) {
     if (!in[which].defined()) return;
     to = whole(in[which], sizes);

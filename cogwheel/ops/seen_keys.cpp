@@ -1,13 +1,13 @@
 #include "cogwheel/ops/seen_keys.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
-#include <limits>
 #include <optional>
+
+#include "cogwheel/ops/visible_pairs.h"
 
 namespace cogwheel {
 namespace {
@@ -30,7 +30,7 @@ at::Tensor seen_by_rule(const c10::SymInt& queries, const c10::SymInt& keys, con
                         const PairwiseOptions& options) {
   const bool all = options.mask == mask::full || (options.mask == mask::causal && options.window == 0);
   if (all && !options.key_lengths && !options.first_positions) return {};
-  const at::Tensor place = at::arange(at::Scalar(keys), like.options().dtype(at::kLong));
+  const at::Tensor place = positions(keys, like);
   const auto of_entries = [](const at::Tensor& numbers) { return numbers.view({-1, 1, 1}); };
   at::Tensor seen;
   if (options.key_lengths) seen = place < of_entries(*options.key_lengths);
@@ -49,7 +49,7 @@ at::Tensor seen_by_rule(const c10::SymInt& queries, const c10::SymInt& keys, con
 
 // [b, h, N or 1, M or 1]
 at::Tensor open_past(const at::Tensor& bias) {
-  at::Tensor open = bias != at::Scalar(-std::numeric_limits<double>::infinity());
+  at::Tensor open = is_not_hidden(bias);
   while (open.dim() < 4) open = open.unsqueeze(0);
   return open;
 }
@@ -58,39 +58,13 @@ bool differs_by_row(const std::optional<at::Tensor>& bias) {
   return bias && bias->dim() > 1 && bias->sym_size(-2) != 1;
 }
 
-// By the table or the rule, [b, h, N, M]. Undefined: all.
-at::Tensor seen_pairs(const c10::SymInt& queries, const c10::SymInt& keys, const at::Tensor& like,
-                      const PairwiseOptions& options) {
-  const auto numbered = [&](const c10::SymInt& count) {
-    return at::arange(at::Scalar(count), like.options().dtype(at::kLong));
-  };
-  const at::Tensor place = numbered(keys);
-  if (options.ranges) {
-    const at::Tensor ranges = options.ranges->unsqueeze(-1);  // [b, h, N, 2, 1]
-    return (place >= ranges.select(-2, 0)).logical_and(place < ranges.select(-2, 1));
-  }
-  const auto of_entries = [](const at::Tensor& numbers) { return numbers.view({-1, 1, 1, 1}); };
-  at::Tensor seen;
-  if (options.mask != mask::full) {
-    const at::Tensor row = numbered(queries).unsqueeze(-1);
-    const c10::SymInt diagonal = options.mask == mask::causal ? keys - queries : c10::SymInt(0);
-    const at::Tensor last =
-        options.first_positions ? row + of_entries(*options.first_positions) : row + at::Scalar(diagonal);
-    seen = place <= last;
-    if (options.window > 0) seen = both(seen, place > last - at::Scalar(options.window));
-  }
-  if (options.key_lengths) seen = both(seen, place < of_entries(*options.key_lengths));
-  while (seen.defined() && seen.dim() < 4) seen = seen.unsqueeze(0);
-  return seen;
-}
-
 }  // namespace
 
 at::Tensor without_unseen(const at::Tensor& key, const c10::SymInt& queries, const PairwiseOptions& options) {
   const c10::SymInt keys = key.sym_size(2), heads = key.sym_size(1);
   // A bias that has rows may hide a key from just those that see it otherwise, so pairs count, as many as it has.
   const bool by_pair = differs_by_row(options.bias) || differs_by_row(options.energy_bias);
-  at::Tensor seen = by_pair          ? seen_pairs(queries, keys, key, options)
+  at::Tensor seen = by_pair          ? visible_pairs(queries, keys, key, options)
                     : options.ranges ? seen_in(*options.ranges, keys)
                                      : seen_by_rule(queries, keys, key, options);
   for (const auto* bias : {&options.bias, &options.energy_bias})
