@@ -1,6 +1,5 @@
 #include "cogwheel/ops/decode.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -13,6 +12,7 @@
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/ops/cache_checks.h"
 #include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/find_operator.h"
 
 namespace cogwheel {
 namespace {
@@ -61,16 +61,14 @@ std::tuple<at::Tensor, at::Tensor> positions_meta(const at::Tensor& lengths, con
 
 std::tuple<at::Tensor, at::Tensor> cache_positions(const at::Tensor& lengths, const std::optional<at::Tensor>& given,
                                                    c10::SymInt queries, c10::SymInt keys) {
-  static const auto handle =
-      c10::Dispatcher::singleton().findSchemaOrThrow("cogwheel::cache_positions", "").typed<decltype(positions_cpu)>();
+  static const auto handle = find_operator<decltype(positions_cpu)>("cogwheel::cache_positions");
   return handle.call(lengths, given, std::move(queries), std::move(keys));
 }
 
 }  // namespace
 
 c10::SymInt cache_longest(const at::Tensor& lengths, c10::SymInt unless_known) {
-  static const auto handle =
-      c10::Dispatcher::singleton().findSchemaOrThrow("cogwheel::cache_longest", "").typed<decltype(longest_cpu)>();
+  static const auto handle = find_operator<decltype(longest_cpu)>("cogwheel::cache_longest");
   return handle.call(lengths, std::move(unless_known));
 }
 

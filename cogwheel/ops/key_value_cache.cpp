@@ -1,6 +1,5 @@
 #include "cogwheel/ops/key_value_cache.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
@@ -18,6 +17,7 @@
 #include "cogwheel/ops/attention_schema.h"
 #include "cogwheel/ops/cache_checks.h"
 #include "cogwheel/ops/decode.h"
+#include "cogwheel/ops/find_operator.h"
 #include "cogwheel/ops/recorded_node.h"
 #include "cogwheel/ops/unwritten_zeros.h"
 
@@ -231,9 +231,7 @@ struct AttendUnderAutograd<at::Tensor(Arguments...)> {
     variable_list tensors;
     (collect(tensors, arguments), ...);
     if (needs_record(tensors) || has_tangent(tensors)) return UnbundledAttend::call(arguments...);
-    static const auto handle = c10::Dispatcher::singleton()
-                                   .findSchemaOrThrow("cogwheel::cache_attend", "")
-                                   .typed<UnbundledAttend::Signature>();
+    static const auto handle = find_operator<UnbundledAttend::Signature>("cogwheel::cache_attend");
     const at::AutoDispatchBelowADInplaceOrView below;
     return handle.call(arguments...);
   }

@@ -1,5 +1,4 @@
 // The schemas of torch.ops.cogwheel, and the dispatching calls of C++.
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 #include <torch/version.h>
 
@@ -8,6 +7,7 @@
 
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/ops/attention_schema.h"
+#include "cogwheel/ops/find_operator.h"
 #include "cogwheel/ops/operators.h"
 #include "cogwheel/ops/pairwise.h"
 #include "cogwheel/ops/parameters.h"
@@ -15,11 +15,6 @@
 namespace cogwheel {
 
 namespace {
-
-template <class Signature>
-auto find_operator(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
 
 std::string pairwise_schema() {
   return "pairwise(Tensor query, Tensor key, Tensor value, Tensor parameters, str mechanism, " +

@@ -3,7 +3,6 @@
 #include <ATen/Dispatch.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
@@ -13,6 +12,7 @@
 
 #include "cogwheel/ops/contiguous_width.h"
 #include "cogwheel/ops/executor.h"
+#include "cogwheel/ops/find_operator.h"
 #include "cogwheel/ops/recorded_node.h"
 
 namespace cogwheel {
@@ -160,18 +160,16 @@ std::tuple<at::Tensor, at::Tensor> backward_autograd(const at::Tensor& gradient,
 }  // namespace
 
 at::Tensor subtract_sub_heads(const at::Tensor& output, const at::Tensor& coefficient) {
-  static const auto handle = c10::Dispatcher::singleton()
-                                 .findSchemaOrThrow("cogwheel::subtract_sub_heads", "")
-                                 .typed<at::Tensor(const at::Tensor&, const at::Tensor&)>();
+  static const auto handle =
+      find_operator<at::Tensor(const at::Tensor&, const at::Tensor&)>("cogwheel::subtract_sub_heads");
   return handle.call(output, coefficient);
 }
 
 std::tuple<at::Tensor, at::Tensor> subtract_sub_heads_backward(const at::Tensor& gradient, const at::Tensor& output,
                                                                const at::Tensor& coefficient) {
   static const auto handle =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow("cogwheel::subtract_sub_heads_backward", "")
-          .typed<std::tuple<at::Tensor, at::Tensor>(const at::Tensor&, const at::Tensor&, const at::Tensor&)>();
+      find_operator<std::tuple<at::Tensor, at::Tensor>(const at::Tensor&, const at::Tensor&, const at::Tensor&)>(
+          "cogwheel::subtract_sub_heads_backward");
   return handle.call(gradient, output, coefficient);
 }
 

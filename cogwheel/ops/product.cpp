@@ -3,13 +3,13 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/bmm.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
 #include <vector>
 
+#include "cogwheel/ops/find_operator.h"
 #include "cogwheel/ops/recorded_node.h"
 
 namespace cogwheel {
@@ -17,9 +17,8 @@ namespace {
 
 // a [batch, n, k] times b [batch, k, m].
 at::Tensor batched_product(const at::Tensor& a, const at::Tensor& b) {
-  static const auto handle = c10::Dispatcher::singleton()
-                                 .findSchemaOrThrow("cogwheel::batched_product", "")
-                                 .typed<at::Tensor(const at::Tensor&, const at::Tensor&)>();
+  static const auto handle =
+      find_operator<at::Tensor(const at::Tensor&, const at::Tensor&)>("cogwheel::batched_product");
   return handle.call(a, b);
 }
 

@@ -1,6 +1,5 @@
 #include "cogwheel/ops/ranges.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/find_operator.h"
 
 namespace cogwheel {
 namespace {
@@ -81,16 +81,14 @@ at::Tensor local_ranges_meta(const at::Tensor& centers, c10::SymInt, double, boo
 }  // namespace
 
 at::Tensor packed_ranges(const at::Tensor& cu_seqlens, c10::SymInt length, bool causal, std::int64_t window) {
-  static const auto handle =
-      c10::Dispatcher::singleton().findSchemaOrThrow("cogwheel::packed_ranges", "").typed<decltype(packed_ranges)>();
+  static const auto handle = find_operator<decltype(packed_ranges)>("cogwheel::packed_ranges");
   return handle.call(cu_seqlens, std::move(length), causal, window);
 }
 
 at::Tensor local_ranges(const at::Tensor& centers, c10::SymInt keys, double radius, bool causal, c10::SymInt diagonal,
                         const std::optional<at::Tensor>& key_lengths,
                         const std::optional<at::Tensor>& first_positions) {
-  static const auto handle =
-      c10::Dispatcher::singleton().findSchemaOrThrow("cogwheel::local_ranges", "").typed<decltype(local_ranges)>();
+  static const auto handle = find_operator<decltype(local_ranges)>("cogwheel::local_ranges");
   return handle.call(centers, std::move(keys), radius, causal, std::move(diagonal), key_lengths, first_positions);
 }
 

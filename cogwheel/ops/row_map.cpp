@@ -3,7 +3,6 @@
 #include <ATen/Dispatch.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
@@ -16,6 +15,7 @@
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/executor.h"
+#include "cogwheel/ops/find_operator.h"
 #include "cogwheel/ops/recorded_node.h"
 
 namespace cogwheel {
@@ -171,8 +171,7 @@ at::Tensor values_autograd(const at::Tensor& argument, const at::Tensor& shift, 
 at::Tensor row_map(const at::Tensor& argument, const at::Tensor& shift, const at::Tensor& visible,
                    const at::Tensor& parameters, std::string_view mechanism, std::string_view function,
                    std::int64_t order) {
-  static const auto handle =
-      c10::Dispatcher::singleton().findSchemaOrThrow("cogwheel::row_map", "").typed<decltype(values_cpu)>();
+  static const auto handle = find_operator<decltype(values_cpu)>("cogwheel::row_map");
   return handle.call(argument, shift, visible, parameters, mechanism, function, order);
 }
 

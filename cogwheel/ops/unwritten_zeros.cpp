@@ -1,7 +1,6 @@
 #include "cogwheel/ops/unwritten_zeros.h"
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <sys/mman.h>
@@ -14,6 +13,7 @@
 #include <string>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/ops/find_operator.h"
 
 namespace cogwheel {
 namespace {
@@ -37,9 +37,7 @@ at::Tensor zeros_of_the_system(c10::SymIntArrayRef given, at::ScalarType type, s
 }  // namespace
 
 at::Tensor unwritten_zeros(c10::SymIntArrayRef sizes, at::ScalarType type) {
-  static const auto handle = c10::Dispatcher::singleton()
-                                 .findSchemaOrThrow("cogwheel::unwritten_zeros", "")
-                                 .typed<decltype(zeros_of_the_system)>();
+  static const auto handle = find_operator<decltype(zeros_of_the_system)>("cogwheel::unwritten_zeros");
   return handle.call(sizes, type, at::kCPU);
 }
 

@@ -1,0 +1,13 @@
+// The dispatcher's handle of an operator.
+#pragma once
+#include <ATen/core/dispatch/Dispatcher.h>
+
+namespace cogwheel {
+
+// Of that name ("cogwheel::pairwise"), for calls with this signature. Takes a lock: keep what it gives.
+template <class Signature>
+c10::TypedOperatorHandle<Signature> find_operator(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+}
+
+}  // namespace cogwheel
