@@ -11,14 +11,16 @@ std::vector<std::vector<std::vector<float>>> attention_maps(LanguageModel& model
   const torch::NoGradGuard no_grad;
   const at::Tensor tokens = at::tensor(std::vector<std::int64_t>(text.begin(), text.end()), at::kLong).unsqueeze(0);
   std::vector<std::vector<std::vector<float>>> maps;
-  for (const at::Tensor& layer : model->attention_maps(tokens)) {
+  Tap tap;
+  tap.read(TapPlace::weights, [&](TapSite, const at::Tensor& layer) {
     maps.emplace_back();
     for (const at::Tensor& head : layer.squeeze(0).unbind(0)) {
-      const at::Tensor weights = head.to(at::kFloat).contiguous();
+      const at::Tensor weights = head.to(at::kFloat).cpu().contiguous();
       const float* first = weights.const_data_ptr<float>();
       maps.back().emplace_back(first, first + weights.numel());
     }
-  }
+  });
+  model->forward(tokens, {.tap = &tap});
   return maps;
 }
 

@@ -9,13 +9,11 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/nn/matrix_product.h"
+#include "cogwheel/nn/new_parameter.h"
+#include "cogwheel/ops/checks.h"
 
 namespace cogwheel {
 namespace {
-
-at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
-  return at::cross_entropy_loss(logits.flatten(0, 1), targets.flatten());
-}
 
 std::shared_ptr<const Rotary> make_rotary(const LanguageModelOptions& options) {
   if (options.position == "learned") return nullptr;
@@ -24,13 +22,25 @@ std::shared_ptr<const Rotary> make_rotary(const LanguageModelOptions& options) {
                                   options.rotary_base);
 }
 
+void check_positions(const at::Tensor& positions, const at::Tensor& tokens, std::int64_t context) {
+  const std::string what = "language model: positions";
+  if (positions.sizes() != tokens.sizes() || positions.scalar_type() != at::kLong)
+    throw UsageError(expected_got(what, "int64 " + shape_text(tokens) + ", as tokens",
+                                  std::string(at::toString(positions.scalar_type())) + " " + shape_text(positions)));
+  if (!positions.is_cpu() || positions.numel() == 0) return;
+  const auto least = positions.min().item<std::int64_t>(), most = positions.max().item<std::int64_t>();
+  if (least < 0 || most >= context)
+    throw UsageError(
+        expected_got(what, "0 to " + std::to_string(context - 1), std::to_string(least < 0 ? least : most)));
+}
+
 }  // namespace
 
 LanguageModelImpl::LanguageModelImpl(const LanguageModelOptions& options) : options_(options) {
   check(options);
-  token_embedding_ = register_parameter("token_embedding", torch::empty({options.vocabulary, options.width}));
+  token_embedding_ = register_parameter("token_embedding", new_parameter({options.vocabulary, options.width}));
   if (options.position == "learned")
-    position_embedding_ = register_parameter("position_embedding", torch::empty({options.context, options.width}));
+    position_embedding_ = register_parameter("position_embedding", new_parameter({options.context, options.width}));
   const auto layers = register_module("layers", torch::nn::ModuleList());
   const std::shared_ptr<const Rotary> rotary = make_rotary(options);
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
@@ -54,17 +64,31 @@ void LanguageModelImpl::initialize(std::uint64_t seed) {
   if (head_) head_->initialize(initializer, "head", standard_deviation);
 }
 
-at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens, std::int64_t first_position) {
-  const std::int64_t room = options_.context - first_position;
-  if (tokens.dim() != 2 || tokens.size(1) > room) {
-    std::string shape;
-    for (const std::int64_t size : tokens.sizes()) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
+at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens, const ForwardContext& context) {
+  const std::int64_t first = context.state != nullptr ? context.state->longest() : 0, room = options_.context - first;
+  if (tokens.dim() != 2 || tokens.size(1) > room)
     throw UsageError(
-        expected_got("language model: tokens", "[batch, up to " + std::to_string(room) + "]", "[" + shape + "]"));
-  }
+        expected_got("language model: tokens", "[batch, up to " + std::to_string(room) + "]", shape_text(tokens)));
   const at::Tensor embedded = at::embedding(token_embedding_, tokens);
-  return position_embedding_.defined() ? embedded + position_embedding_.narrow(0, first_position, tokens.size(1))
-                                       : embedded;
+  if (!position_embedding_.defined()) return embedded;
+  return embedded + (context.positions.defined() ? at::embedding(position_embedding_, context.positions)
+                                                 : position_embedding_.narrow(0, first, tokens.size(1)));
+}
+
+// The caller's context as layers take it: a state of as many layers, and positions where each entry has its own.
+ForwardContext LanguageModelImpl::resolved(const at::Tensor& tokens, const ForwardContext& given) const {
+  ForwardContext context = given;
+  if (context.state != nullptr && context.state->size() != layers_.size())
+    throw UsageError(expected_got("language model: state", std::to_string(layers_.size()) + " layers",
+                                  std::to_string(context.state->size())));
+  if (context.positions.defined()) {
+    check_positions(context.positions, tokens, options_.context);
+  } else if (context.state != nullptr && tokens.dim() == 2) {
+    const at::Tensor lengths = context.state->lengths();
+    if (!(lengths == context.state->longest()).all().item<bool>())
+      context.positions = lengths.unsqueeze(1) + at::arange(tokens.size(1), lengths.options());
+  }
+  return context;
 }
 
 at::Tensor LanguageModelImpl::logits(const ResidualStream& stream) {
@@ -73,69 +97,25 @@ at::Tensor LanguageModelImpl::logits(const ResidualStream& stream) {
   return logits.to(token_embedding_.scalar_type());
 }
 
-at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens, std::optional<std::uint64_t> dropout_seed) {
-  const Dropout dropout = dropout_seed ? Dropout(options_.dropout, *dropout_seed) : Dropout();
-  ResidualStream stream{dropout.part(0)(embed(tokens))};
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer) stream = layers_[layer](stream, dropout.part(layer + 1));
-  return logits(stream);
+at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens, const ForwardContext& given) {
+  const ForwardContext context = resolved(tokens, given);
+  ResidualStream stream{context.tapped(TapPlace::embedding, context.dropout.part(0)(embed(tokens, context)))};
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) stream = layers_[layer](stream, context.at_layer(layer));
+  return context.tapped(TapPlace::logits, logits(stream));
 }
 
 bool LanguageModelImpl::can_decode() const {
-  return std::all_of(layers_.begin(), layers_.end(),
-                     [](const DecoderLayer& layer) { return layer->attention()->can_decode(); });
+  return std::all_of(layers_.begin(), layers_.end(), [](const TransformerBlock& layer) { return layer->can_decode(); });
 }
 
-std::vector<KeyValueCache> LanguageModelImpl::make_caches(std::int64_t batch) const {
-  std::vector<KeyValueCache> caches;
-  for (const DecoderLayer& layer : layers_) caches.push_back(layer->attention()->make_cache(batch, options_.context));
-  return caches;
+ModelState LanguageModelImpl::make_state(std::int64_t batch) const {
+  std::vector<std::unique_ptr<LayerState>> states;
+  for (const TransformerBlock& layer : layers_) states.push_back(layer->make_state(batch, options_.context));
+  return ModelState(std::move(states));
 }
 
-at::Tensor LanguageModelImpl::decode(const at::Tensor& tokens, std::vector<KeyValueCache>& caches) {
-  if (caches.size() != layers_.size())
-    throw UsageError(expected_got("language model: caches", std::to_string(layers_.size()) + ", one for each layer",
-                                  std::to_string(caches.size())));
-  ResidualStream stream{embed(tokens, caches.front().longest())};
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer) stream = layers_[layer]->decode(stream, caches[layer]);
-  return logits(stream);
-}
-
-at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& targets,
-                                   std::optional<std::uint64_t> dropout_seed) {
-  return cross_entropy(forward(tokens, dropout_seed), targets);
-}
-
-std::vector<at::Tensor> LanguageModelImpl::attention_maps(const at::Tensor& tokens) {
-  const torch::NoGradGuard no_grad;
-  std::vector<at::Tensor> maps;
-  ResidualStream stream{embed(tokens)};
-  for (auto& layer : layers_) {
-    maps.push_back(layer->attention_weights(stream));
-    stream = layer(stream);
-  }
-  return maps;
-}
-
-StatisticsOfHeads LanguageModelImpl::pass_observed(ResidualStream& stream) {
-  StatisticsOfHeads statistics;
-  for (auto& layer : layers_) {
-    statistics.push_back(layer->head_statistics(stream));
-    stream = layer(stream);
-  }
-  return statistics;
-}
-
-StatisticsOfHeads LanguageModelImpl::head_statistics(const at::Tensor& tokens) {
-  const torch::NoGradGuard no_grad;
-  ResidualStream stream{embed(tokens)};
-  return pass_observed(stream);
-}
-
-Observation LanguageModelImpl::observe(const at::Tensor& tokens, const at::Tensor& targets) {
-  const torch::NoGradGuard no_grad;
-  ResidualStream stream{embed(tokens)};
-  StatisticsOfHeads heads = pass_observed(stream);
-  return {cross_entropy(logits(stream), targets), std::move(heads)};
+at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& targets, const ForwardContext& context) {
+  return at::cross_entropy_loss(forward(tokens, context).flatten(0, 1), targets.flatten());
 }
 
 }  // namespace cogwheel

@@ -8,23 +8,16 @@
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
-#include "cogwheel/models/decoder_layer.h"
 #include "cogwheel/models/language_model_options.h"
+#include "cogwheel/nn/transformer_block.h"
 
 namespace cogwheel {
 
 // What a layer, counted from 0, and every norm are made with. Of checked options.
-DecoderLayerOptions layer_options(const LanguageModelOptions& options, std::int64_t layer);
+TransformerBlockOptions layer_options(const LanguageModelOptions& options, std::int64_t layer);
 NormKind norm_kind(const LanguageModelOptions& options);
-
-// A text seen by a model: its loss, and what every head did, [layers][output heads].
-struct Observation {
-  at::Tensor loss;
-  StatisticsOfHeads heads;
-};
 
 class LanguageModelImpl : public torch::nn::Module {
  public:
@@ -36,43 +29,32 @@ class LanguageModelImpl : public torch::nn::Module {
   // same values wherever their tensors agree: seeds are paired between mechanisms, not only within one.
   void initialize(std::uint64_t seed);
 
-  // tokens [B, N] int64, N ≤ context → logits [B, N, V]. Without a seed nothing is dropped, as in evaluation; with one,
-  // the options' dropout applies, and the same seed drops the same elements.
-  at::Tensor forward(const at::Tensor& tokens, std::optional<std::uint64_t> dropout_seed = {});
+  // tokens [B, N] int64, N ≤ context → logits [B, N, V]. With a state in the context, the tokens are those that follow
+  // the ones in it: their logits are those of the whole text, up to rounding, without computing the earlier tokens
+  // again. Throws UsageError where a text outgrows the context.
+  at::Tensor forward(const at::Tensor& tokens, const ForwardContext& context = {});
+  // The options' dropout, for a context in training: the same seed drops the same elements.
+  Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
 
-  // Whether `decode` serves: not where a layer is a dense form, a function of the whole score matrix.
+  // Whether `make_state` serves: not where a layer is a dense form, a function of the whole score matrix.
   bool can_decode() const;
-  // One empty cache for each layer, for up to `context` tokens of `batch` texts.
-  std::vector<KeyValueCache> make_caches(std::int64_t batch) const;
-  // The logits [B, N, V] of the tokens [B, N] that follow those in the caches, which are added to them: what `forward`
-  // gives for the whole text, up to rounding, without computing the earlier tokens again. Throws UsageError where the
-  // text outgrows the context.
-  at::Tensor decode(const at::Tensor& tokens, std::vector<KeyValueCache>& caches);
+  // Of no tokens yet, for up to `context` tokens of `batch` texts.
+  ModelState make_state(std::int64_t batch) const;
 
   // Mean cross-entropy in nats per token; targets [B, N].
-  at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets, std::optional<std::uint64_t> dropout_seed = {});
-
-  // Per layer the weights that its heads apply to the values, [B, H, N, N]; differential: the effective difference,
-  // over its halved heads. For pictures.
-  std::vector<at::Tensor> attention_maps(const at::Tensor& tokens);
-
-  // What every head does with these tokens, [layers][output heads]; nothing of size N² is made.
-  StatisticsOfHeads head_statistics(const at::Tensor& tokens);
-  // Both of a text in one pass: `loss`, to the bit, and `head_statistics`. Without gradients.
-  Observation observe(const at::Tensor& tokens, const at::Tensor& targets);
+  at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets, const ForwardContext& context = {});
 
   const LanguageModelOptions& options() const { return options_; }
 
  private:
-  // Passes the stream through every layer.
-  StatisticsOfHeads pass_observed(ResidualStream& stream);
-  at::Tensor embed(const at::Tensor& tokens, std::int64_t first_position = 0);
+  ForwardContext resolved(const at::Tensor& tokens, const ForwardContext& context) const;
+  at::Tensor embed(const at::Tensor& tokens, const ForwardContext& context);
   at::Tensor logits(const ResidualStream& stream);
 
   LanguageModelOptions options_;
   at::Tensor token_embedding_;     // [vocabulary, width]
   at::Tensor position_embedding_;  // [context, width], where positions are learned
-  std::vector<DecoderLayer> layers_;
+  std::vector<TransformerBlock> layers_;
   Norm final_norm_{nullptr};
   Linear head_{nullptr};  // empty where the head is tied
 };

@@ -7,6 +7,7 @@
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/models/language_model.h"
+#include "cogwheel/nn/new_parameter.h"
 
 namespace cogwheel {
 namespace {
@@ -67,12 +68,9 @@ std::string layer_mechanism(const LanguageModelOptions& options, std::int64_t la
 }
 
 std::int64_t parameter_count(const LanguageModelOptions& options) {
-  std::int64_t count = options.vocabulary * options.width;
-  if (options.position == "learned") count += options.context * options.width;
-  for (std::int64_t layer = 0; layer < options.layers; ++layer)
-    count += DecoderLayerImpl::parameter_count(layer_options(options, layer));
-  count += NormImpl::parameter_count(norm_kind(options), options.width, options.bias);
-  if (!options.tied_head) count += LinearImpl::parameter_count(options.width, options.vocabulary, options.bias);
+  const PlaceParameters nowhere(at::kMeta);
+  std::int64_t count = 0;
+  for (const at::Tensor& parameter : LanguageModel(options)->parameters()) count += parameter.numel();
   return count;
 }
 
@@ -82,7 +80,7 @@ NormKind norm_kind(const LanguageModelOptions& options) {
   return options.norm == "rms" ? NormKind::rms : NormKind::layer;
 }
 
-DecoderLayerOptions layer_options(const LanguageModelOptions& options, std::int64_t layer) {
+TransformerBlockOptions layer_options(const LanguageModelOptions& options, std::int64_t layer) {
   return {.attention = {.width = options.width,
                         .heads = options.heads,
                         .key_value_heads = options.key_value_heads,
@@ -95,7 +93,8 @@ DecoderLayerOptions layer_options(const LanguageModelOptions& options, std::int6
                            .hidden = options.feed_forward_width(),
                            .activation = options.activation == "swiglu" ? Activation::swiglu : Activation::gelu,
                            .bias = options.bias},
-          .norm = norm_kind(options)};
+          .norm = norm_kind(options),
+          .norm_bias = options.bias};
 }
 
 }  // namespace cogwheel

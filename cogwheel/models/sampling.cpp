@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include "cogwheel/core/error.h"
@@ -39,17 +40,17 @@ Token draw(std::span<const float> logits, const SamplingOptions& options, std::m
 class LastLogits {
  public:
   explicit LastLogits(LanguageModel& model) : model_(model) {
-    if (model->can_decode()) caches_ = model->make_caches(1);
+    if (model->can_decode()) state_ = model->make_state(1);
   }
 
   at::Tensor operator()(std::span<const Token> text) {
     const auto context = static_cast<std::size_t>(model_->options().context);
-    if (text.size() > context || caches_.empty()) {
-      caches_.clear();
+    if (text.size() > context || !state_) {
+      state_.reset();
       return model_->forward(as_tensor(text.last(std::min(text.size(), context)))).select(1, -1);
     }
-    const std::span<const Token> added = text.subspan(static_cast<std::size_t>(caches_.front().longest()));
-    return model_->decode(as_tensor(added), caches_).select(1, -1);
+    const std::span<const Token> added = text.subspan(static_cast<std::size_t>(state_->longest()));
+    return model_->forward(as_tensor(added), {.state = &*state_}).select(1, -1);
   }
 
  private:
@@ -58,7 +59,7 @@ class LastLogits {
   }
 
   LanguageModel& model_;
-  std::vector<KeyValueCache> caches_;  // of a text within the context; none where it is beyond, or cannot be had
+  std::optional<ModelState> state_;  // of a text within the context; none where it is beyond, or cannot be had
 };
 
 }  // namespace

@@ -29,9 +29,4 @@ void FeedForwardImpl::initialize(const WeightInitializer& initializer, const std
   out_->initialize(initializer, name + ".out", residual_standard_deviation);
 }
 
-std::int64_t FeedForwardImpl::parameter_count(const FeedForwardOptions& options) {
-  return LinearImpl::parameter_count(options.width, units_in(options), options.bias) +
-         LinearImpl::parameter_count(options.hidden, options.width, options.bias);
-}
-
 }  // namespace cogwheel

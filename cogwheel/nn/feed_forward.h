@@ -30,7 +30,6 @@ class FeedForwardImpl : public torch::nn::Module {
 
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,
                   double residual_standard_deviation);
-  static std::int64_t parameter_count(const FeedForwardOptions& options);
 
  private:
   Activation activation_;

@@ -4,12 +4,13 @@
 #include <torch/utils.h>
 
 #include "cogwheel/nn/matrix_product.h"
+#include "cogwheel/nn/new_parameter.h"
 
 namespace cogwheel {
 
 LinearImpl::LinearImpl(std::int64_t inputs, std::int64_t outputs, bool bias) {
-  weight_ = register_parameter("weight", torch::empty({outputs, inputs}));
-  if (bias) bias_ = register_parameter("bias", torch::empty({outputs}));
+  weight_ = register_parameter("weight", new_parameter({outputs, inputs}));
+  if (bias) bias_ = register_parameter("bias", new_parameter({outputs}));
 }
 
 at::Tensor LinearImpl::forward(const at::Tensor& x) { return matrix_product(x, weight_, bias_); }
@@ -18,10 +19,6 @@ void LinearImpl::initialize(const WeightInitializer& initializer, const std::str
   const torch::NoGradGuard no_grad;
   initializer.normal(weight_, name + ".weight", standard_deviation);
   if (bias_.defined()) bias_.zero_();
-}
-
-std::int64_t LinearImpl::parameter_count(std::int64_t inputs, std::int64_t outputs, bool bias) {
-  return outputs * (inputs + (bias ? 1 : 0));
 }
 
 }  // namespace cogwheel

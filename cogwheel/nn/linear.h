@@ -18,7 +18,6 @@ class LinearImpl : public torch::nn::Module {
 
   // `name` is the module's own, dots included.
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation);
-  static std::int64_t parameter_count(std::int64_t inputs, std::int64_t outputs, bool bias);
 
  private:
   at::Tensor weight_, bias_;

@@ -4,12 +4,13 @@
 #include <torch/utils.h>
 
 #include "cogwheel/nn/matrix_product.h"
+#include "cogwheel/nn/new_parameter.h"
 
 namespace cogwheel {
 
 NormImpl::NormImpl(NormKind kind, std::int64_t width, bool bias) : kind_(kind) {
-  weight_ = register_parameter("weight", torch::empty({width}));
-  if (kind == NormKind::layer && bias) bias_ = register_parameter("bias", torch::empty({width}));
+  weight_ = register_parameter("weight", new_parameter({width}));
+  if (kind == NormKind::layer && bias) bias_ = register_parameter("bias", new_parameter({width}));
 }
 
 at::Tensor NormImpl::forward(const at::Tensor& x) { return of_sum(x, {}).normed; }
@@ -22,10 +23,6 @@ void NormImpl::initialize() {
   const torch::NoGradGuard no_grad;
   weight_.fill_(1);
   if (bias_.defined()) bias_.zero_();
-}
-
-std::int64_t NormImpl::parameter_count(NormKind kind, std::int64_t width, bool bias) {
-  return kind == NormKind::layer && bias ? 2 * width : width;
 }
 
 }  // namespace cogwheel

@@ -18,7 +18,6 @@ class NormImpl : public torch::nn::Module {
   NormOfSum of_sum(const at::Tensor& x, const at::Tensor& delta);
 
   void initialize();  // gains 1, biases 0
-  static std::int64_t parameter_count(NormKind kind, std::int64_t width, bool bias);
 
  private:
   NormKind kind_;

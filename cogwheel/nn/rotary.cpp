@@ -88,4 +88,14 @@ at::Tensor Rotary::operator()(const at::Tensor& x, std::int64_t first) const {
   return Rotation::apply(x, table[0], table[1], pairs_ == RotaryPairs::halves);
 }
 
+at::Tensor Rotary::operator()(const at::Tensor& x, const at::Tensor& positions) const {
+  std::vector<at::Tensor> entries;
+  const at::Tensor& tables = x.scalar_type() == at::kDouble ? double_ : single_;
+  for (std::int64_t b = 0; b < x.size(0); ++b) {
+    const at::Tensor table = tables.index_select(1, positions[b]);
+    entries.push_back(Rotation::apply(x.narrow(0, b, 1), table[0], table[1], pairs_ == RotaryPairs::halves));
+  }
+  return at::cat(entries);
+}
+
 }  // namespace cogwheel

@@ -26,6 +26,8 @@ class Rotary {
 
   // x [B, N, heads, head_dim], float32 or float64, token n at position `first` + n → the same shape, contiguous.
   at::Tensor operator()(const at::Tensor& x, std::int64_t first = 0) const;
+  // The same with token n of entry b at positions[b, n], [B, N] int64.
+  at::Tensor operator()(const at::Tensor& x, const at::Tensor& positions) const;
 
  private:
   std::int64_t head_dim_, positions_;

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 
 #include "cogwheel/data/windows.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/nn/dropout.h"
+#include "cogwheel/nn/head_observer.h"
 #include "cogwheel/nn/matrix_product.h"
 #include "cogwheel/train/adamw.h"
 
@@ -88,7 +90,8 @@ double TrainingRun::step() {
       training_windows(*data_, model()->options().context, options_.batch, options_.seed, steps_done_);
   const at::Tensor loss = [&] {
     const BFloat16Products products(options_.precision == "bf16");
-    return model()->loss(windows.inputs, windows.targets, dropout_seed(options_.seed, steps_done_));
+    return model()->loss(windows.inputs, windows.targets,
+                         {.dropout = model()->dropout(dropout_seed(options_.seed, steps_done_))});
   }();
   const auto value = loss.item<double>();
   expect_finite(value, "training loss", steps_done_ + 1);
@@ -113,14 +116,12 @@ double TrainingRun::mean_loss(const Windows& windows, StatisticsOfHeads* heads) 
   for (std::int64_t first = 0; first < count; first += batch) {
     const std::int64_t last = std::min(first + batch, count);
     const at::Tensor inputs = windows.inputs.slice(0, first, last), targets = windows.targets.slice(0, first, last);
-    Observation seen;
-    if (heads != nullptr && first == 0) {
-      seen = model()->observe(inputs, targets);
-      *heads = std::move(seen.heads);
-    } else {
-      seen.loss = model()->loss(inputs, targets);
-    }
-    sum += seen.loss.item<double>() * static_cast<double>(last - first);
+    Tap tap;
+    std::optional<HeadObserver> observer;
+    if (heads != nullptr && first == 0) observer.emplace(tap);
+    const at::Tensor loss = model()->loss(inputs, targets, {.tap = observer ? &tap : nullptr});
+    if (observer) *heads = observer->statistics();
+    sum += loss.item<double>() * static_cast<double>(last - first);
   }
   evaluation_seconds_ += seconds_since(start);
   const double mean = sum / static_cast<double>(count);

@@ -10,6 +10,7 @@
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/models/sampling.h"
+#include "tests/cpp/nn/tapped.h"
 
 namespace cogwheel {
 namespace {
@@ -21,10 +22,10 @@ struct Variant {
 const std::vector<Variant> variants = {
     {"layer", "learned", 0}, {"rms", "rotary", 0}, {"layer", "rotary_halves", 0}, {"rms", "learned", 2}};
 
-LanguageModel make(const std::string& mechanism, const Variant& variant = variants.front()) {
+LanguageModel make(const std::string& mechanism, const Variant& variant = variants.front(), std::int64_t layers = 2) {
   LanguageModel model(LanguageModelOptions{.vocabulary = 30,
                                            .context = 24,
-                                           .layers = 2,
+                                           .layers = layers,
                                            .heads = 4,
                                            .key_value_heads = variant.key_value_heads,
                                            .width = 32,
@@ -54,10 +55,10 @@ TEST(Decode, GivesTheLogitsOfTheFullPass) {
       if (!model->can_decode()) continue;
       model->to(at::kDouble);
       const at::Tensor expected = model(tokens);
-      auto caches = model->make_caches(2);
+      ModelState state = model->make_state(2);
       std::vector<at::Tensor> parts;
       for (std::int64_t begin = 0; const std::int64_t end : {11, 12, 13, 15, 24}) {
-        parts.push_back(model->decode(tokens.slice(1, begin, end), caches));
+        parts.push_back(model->forward(tokens.slice(1, begin, end), {.state = &state}));
         begin = end;
       }
       const double error = (at::cat(parts, 1) - expected).abs().max().item<double>();
@@ -94,11 +95,58 @@ TEST(Decode, SamplesTheTextOfFullPassesWithinTheContextAndBeyond) {
     }
 }
 
+// Entries that differ in length go on where each stands; what is forgotten or copied goes on from there.
+TEST(Decode, GoesOnFromEntriesOfOwnLengths) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor tokens = tokens_to_decode(2, 24), kept = at::tensor({9, 14}, at::kLong);
+  for (const Variant& variant : variants) {
+    LanguageModel model = make("softmax", variant);
+    model->to(at::kDouble);
+    const at::Tensor expected = model(tokens);
+    ModelState state = model->make_state(2);
+    model->forward(tokens.slice(1, 0, 16), {.state = &state});
+    const std::int64_t bytes = state.bytes();
+    state.crop(kept);
+    EXPECT_EQ(state.bytes() * 32, bytes * 23);
+    ModelState swapped = state.fork(at::tensor({1, 0, 1}, at::kLong));
+    const auto next = [&](std::int64_t entry) {
+      const auto length = kept[entry].item<std::int64_t>();
+      return std::pair{tokens[entry].slice(0, length, length + 4), expected[entry].slice(0, length, length + 4)};
+    };
+    const at::Tensor of_state = model->forward(at::stack({next(0).first, next(1).first}), {.state = &state});
+    EXPECT_TRUE(at::allclose(of_state, at::stack({next(0).second, next(1).second}), 1e-9, 1e-11)) << variant.position;
+    const at::Tensor of_fork =
+        model->forward(at::stack({next(1).first, next(0).first, next(1).first}), {.state = &swapped});
+    EXPECT_TRUE(at::allclose(of_fork, at::stack({next(1).second, next(0).second, next(1).second}), 1e-9, 1e-11));
+    EXPECT_TRUE(state.lengths().equal(kept + 4));
+  }
+}
+
+// What a tap sees of a pass with a state are the last rows of the pass over everything.
+TEST(Decode, IsObservedAsTheFullPassIs) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor tokens = tokens_to_decode(2, 20);
+  for (const std::string mechanism : {"softmax", "cog", "differential"})
+    for (const TapPlace place : {TapPlace::weights, TapPlace::row_statistics, TapPlace::heads, TapPlace::stream}) {
+      LanguageModel model = make(mechanism);
+      model->to(at::kDouble);
+      const auto whole = tapped(place, model, tokens);
+      ModelState state = model->make_state(2);
+      model->forward(tokens.slice(1, 0, 15), {.state = &state});
+      const auto last = tapped(place, model, tokens.slice(1, 15), {.state = &state});
+      ASSERT_EQ(last.size(), whole.size());
+      const std::int64_t dimension = place == TapPlace::stream ? 1 : place == TapPlace::row_statistics ? 3 : 2;
+      for (std::size_t layer = 0; layer < last.size(); ++layer)
+        EXPECT_TRUE(at::allclose(last[layer], whole[layer].narrow(dimension, 15, 5), 1e-8, 1e-10))
+            << mechanism << " " << tap_places()[static_cast<std::size_t>(place)].name;
+    }
+}
+
 TEST(Decode, RefusesWhatDoesNotFit) {
   const torch::NoGradGuard no_grad;
   LanguageModel model = make("softmax");
-  auto caches = model->make_caches(1);
-  model->decode(tokens_to_decode(1, 20), caches);
+  ModelState state = model->make_state(1);
+  model->forward(tokens_to_decode(1, 20), {.state = &state});
   const auto message = [](auto&& call) -> std::string {
     try {
       call();
@@ -107,14 +155,18 @@ TEST(Decode, RefusesWhatDoesNotFit) {
     }
     return "nothing thrown";
   };
-  EXPECT_EQ(message([&] { model->decode(tokens_to_decode(1, 5), caches); }),
+  EXPECT_EQ(message([&] { model->forward(tokens_to_decode(1, 5), {.state = &state}); }),
             "language model: tokens: expected [batch, up to 4], got [1, 5]");
-  EXPECT_EQ(caches.front().longest(), 20);  // as it was
-  caches.pop_back();
-  EXPECT_EQ(message([&] { model->decode(tokens_to_decode(1, 1), caches); }),
-            "language model: caches: expected 2, one for each layer, got 1");
+  EXPECT_EQ(state.longest(), 20);  // as it was
+  ModelState other = make("softmax", variants.front(), 3)->make_state(1);
+  EXPECT_EQ(message([&] { model->forward(tokens_to_decode(1, 1), {.state = &other}); }),
+            "language model: state: expected 2 layers, got 3");
+  EXPECT_EQ(message([&] {
+              model->forward(tokens_to_decode(1, 3), {.positions = at::tensor({0, 1, 24}, at::kLong).unsqueeze(0)});
+            }),
+            "language model: positions: expected 0 to 23, got 24");
   LanguageModel dense = make("polynomial");
-  EXPECT_EQ(message([&] { dense->make_caches(1); }),
+  EXPECT_EQ(message([&] { dense->make_state(1); }),
             "cache: expected a mechanism whose rows stand alone, got polynomial");
 }
 

@@ -7,7 +7,9 @@
 
 #include "cogwheel/authoring/argument_names.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/nn/attention.h"
+#include "cogwheel/kernels/pairwise/row_statistics.h"
+#include "cogwheel/nn/new_parameter.h"
+#include "tapped.h"
 
 namespace cogwheel::attention_layer_test {
 namespace {
@@ -68,7 +70,7 @@ TEST(AttentionLayer, SoftmaxAndCogAreProjectionsAroundTheRowMap) {
     const at::Tensor weights = mechanism == "cog" ? cog_weights(score) : softmax_weights(score);
     const at::Tensor expected = linear(layer, "output", joined(weights.matmul(heads_of(parts[2], heads))));
     EXPECT_TRUE(at::allclose(layer(x), expected, 1e-9, 1e-11)) << mechanism;
-    EXPECT_TRUE(at::allclose(layer->weights(x), weights, 1e-9, 1e-11)) << mechanism;
+    EXPECT_TRUE(at::allclose(weights_of(layer, x), weights, 1e-9, 1e-11)) << mechanism;
   }
 }
 
@@ -80,7 +82,7 @@ TEST(AttentionLayer, SymmetricHasNoKeyProjection) {
   const at::Tensor weights = softmax_weights(scores(query, query));
   const at::Tensor expected = linear(layer, "output", joined(weights.matmul(heads_of(parts[1], heads))));
   EXPECT_TRUE(at::allclose(layer(x), expected, 1e-9, 1e-11));
-  EXPECT_TRUE(at::allclose(layer->weights(x), weights, 1e-9, 1e-11));
+  EXPECT_TRUE(at::allclose(weights_of(layer, x), weights, 1e-9, 1e-11));
 }
 
 TEST(AttentionLayer, DifferentialHalvesItsHeadsAndNormalisesEach) {
@@ -99,8 +101,8 @@ TEST(AttentionLayer, DifferentialHalvesItsHeadsAndNormalisesEach) {
     at::Tensor output = weights.matmul(value);
     output = output / (output.square().mean(-1, true) + 1e-5).sqrt() * parameters["head_norm"] * (1 - lambda_init);
     EXPECT_TRUE(at::allclose(layer(x), linear(layer, "output", joined(output)), 1e-9, 1e-11)) << depth;
-    EXPECT_TRUE(at::allclose(layer->weights(x), weights, 1e-9, 1e-11)) << depth;
-    EXPECT_EQ(layer->weights(x).size(1), heads / 2);
+    EXPECT_TRUE(at::allclose(weights_of(layer, x), weights, 1e-9, 1e-11)) << depth;
+    EXPECT_EQ(weights_of(layer, x).size(1), heads / 2);
     EXPECT_EQ(parameters["lambda_query1"].numel(), head_dim);
     EXPECT_TRUE(at::allclose(layer->lambda().value(), lambda));
   }
@@ -125,7 +127,7 @@ TEST(AttentionLayer, DifferentialOverAnotherMapWithTiedKeys) {
     at::Tensor output = weights.matmul(heads_of(parts.back(), heads / 2));
     output = output / (output.square().mean(-1, true) + 1e-5).sqrt() * parameters["head_norm"] * (1 - lambda_init);
     EXPECT_TRUE(at::allclose(layer(x), linear(layer, "output", joined(output)), 1e-9, 1e-11)) << mechanism;
-    EXPECT_TRUE(at::allclose(layer->weights(x), weights, 1e-9, 1e-11)) << mechanism;
+    EXPECT_TRUE(at::allclose(weights_of(layer, x), weights, 1e-9, 1e-11)) << mechanism;
   }
 }
 
@@ -134,7 +136,7 @@ TEST(AttentionLayer, ObservesItsHeads) {
   const at::Tensor x = input();
   for (const std::string mechanism : {"softmax", "cog", "symmetric", "centered", "differential", "polynomial"}) {
     AttentionLayer layer = make_layer(mechanism);
-    const at::Tensor weights = layer->weights(x).detach(), sizes = weights.abs(), total = sizes.sum(-1);
+    const at::Tensor weights = weights_of(layer, x).detach(), sizes = weights.abs(), total = sizes.sum(-1);
     const bool difference = mechanism == "differential", tied = mechanism == "symmetric" || mechanism == "polynomial";
     const at::Tensor value =
         heads_of(linear(layer, tied ? "query_value" : "query_key_value", x).chunk(tied ? 2 : 3, -1).back(),
@@ -149,7 +151,10 @@ TEST(AttentionLayer, ObservesItsHeads) {
         {&HeadStatistics::abs_sum, total},
         {&HeadStatistics::value_mean, value.mean(-1)},
         {&HeadStatistics::output_norm, weights.matmul(value).norm(2, -1)}};
-    const std::vector<HeadStatistics> heads_seen = layer->statistics(x);
+    Tap tap;
+    const HeadObserver observer(tap);
+    EXPECT_TRUE(layer->forward(x, {.tap = &tap}).equal(layer(x))) << mechanism;
+    const std::vector<HeadStatistics> heads_seen = observer.statistics().at(0);
     ASSERT_EQ(static_cast<std::int64_t>(heads_seen.size()), weights.size(1)) << mechanism;
     for (std::size_t h = 0; h < heads_seen.size(); ++h)
       for (std::size_t i = 0; i < expected.size(); ++i)
@@ -198,31 +203,108 @@ TEST(AttentionLayer, DropsWeights) {
     AttentionLayer layer = make_layer(mechanism);
     const torch::NoGradGuard no_grad;
     const Dropout dropout(0.5, 3);
-    EXPECT_TRUE(layer(x, Dropout(0, 3)).equal(layer(x))) << mechanism;
-    EXPECT_TRUE(layer(x, dropout).equal(layer(x, dropout))) << mechanism;
-    EXPECT_FALSE(layer(x, dropout).equal(layer(x, dropout.part(1)))) << mechanism;
-    EXPECT_TRUE(layer->weights(x).equal(make_layer(mechanism)->weights(x))) << mechanism;
+    EXPECT_TRUE(layer(x, ForwardContext{.dropout = Dropout(0, 3)}).equal(layer(x))) << mechanism;
+    EXPECT_TRUE(layer(x, ForwardContext{.dropout = dropout}).equal(layer(x, ForwardContext{.dropout = dropout})))
+        << mechanism;
+    EXPECT_FALSE(
+        layer(x, ForwardContext{.dropout = dropout}).equal(layer(x, ForwardContext{.dropout = dropout.part(1)})))
+        << mechanism;
     // The first token has one weight, dropped or doubled: its heads' outputs are 0 or twice what they were.
     if (mechanism != "softmax") continue;
     const auto parts = linear(layer, "query_key_value", x).chunk(3, -1);
     const auto output = layer->named_parameters();
     const at::Tensor heads_out = at::linalg_solve(
-        output["output.weight"], (layer(x, dropout).select(1, 0) - output["output.bias"]).t());  // [width, batch]
+        output["output.weight"],
+        (layer(x, ForwardContext{.dropout = dropout}).select(1, 0) - output["output.bias"]).t());  // [width, batch]
     const at::Tensor ratio = heads_out.t() / parts[2].select(1, 0);
     EXPECT_TRUE(((ratio.abs() < 1e-6) | ((ratio - 2).abs() < 1e-6)).all().item<bool>()) << ratio;
   }
 }
 
-TEST(AttentionLayer, CountsItsParametersWithoutBuilding) {
-  for (const auto& mechanism : layer_names())
-    for (const bool bias : {false, true}) {
-      std::int64_t count = 0;
-      for (const auto& parameter : make_layer(mechanism, 0, bias)->parameters()) count += parameter.numel();
-      EXPECT_EQ(AttentionLayerImpl::parameter_count(
-                    {.width = width, .heads = heads, .mechanism = mechanism, .layer = 0, .bias = bias}),
-                count)
-          << mechanism;
+TEST(AttentionLayer, TakesNoMemoryOnMeta) {
+  for (const auto& mechanism : layer_names()) {
+    const PlaceParameters nowhere(at::kMeta);
+    for (const auto& parameter :
+         AttentionLayer(AttentionLayerOptions{.width = width, .heads = heads, .mechanism = mechanism})->parameters())
+      EXPECT_TRUE(parameter.is_meta()) << mechanism;
+  }
+  EXPECT_EQ(device_of_new_parameters(), at::kCPU);
+}
+
+// softmax(Q(x) K(m)ᵀ/√d) V(m), of the tokens of the memory that are there.
+TEST(AttentionLayer, AttendsToAMemory) {
+  const at::Tensor x = input();
+  const at::Tensor memory = torch::randn({batch, 5, width}, at::make_generator<at::CPUGeneratorImpl>(4), at::kDouble);
+  const at::Tensor lengths = at::tensor({5, 3}, at::kLong);
+  AttentionLayer layer(AttentionLayerOptions{.width = width, .heads = heads, .memory = true});
+  layer->initialize(WeightInitializer(7), "attention", 0.5, 0.5);
+  layer->to(at::kDouble);
+  const auto parts = linear(layer, "key_value", memory).chunk(2, -1);
+  const auto of_memory = [](const at::Tensor& part) {
+    return part.reshape({batch, 5, heads, head_dim}).permute({0, 2, 1, 3});
+  };
+  const at::Tensor hidden_keys = (at::arange(5) >= lengths.unsqueeze(1)).view({batch, 1, 1, 5});
+  const at::Tensor score = scores(heads_of(linear(layer, "query", x), heads), of_memory(parts[0]));
+  const at::Tensor attended = score.masked_fill(hidden_keys, -INFINITY).softmax(-1).matmul(of_memory(parts[1]));
+  const at::Tensor expected = linear(layer, "output", joined(attended));
+  const ForwardContext context{.memory = memory, .memory_lengths = lengths};
+  EXPECT_TRUE(at::allclose(layer(x, context), expected, 1e-9, 1e-11));
+  // With a state, the memory is projected once, and may then go.
+  const std::unique_ptr<LayerState> state = layer->make_state(batch, 1);
+  for (std::int64_t n = 0; n < tokens; ++n) {
+    ForwardContext step = n == 0 ? context : ForwardContext{};
+    step.layer_state = state.get();
+    EXPECT_TRUE(at::allclose(layer(x.narrow(1, n, 1), step), expected.narrow(1, n, 1), 1e-9, 1e-11)) << n;
+  }
+  EXPECT_EQ(state->bytes(), 2 * batch * 5 * width * 8);
+  EXPECT_THROW(layer(x), UsageError);
+}
+
+// A pass that is observed gives the output of one that is not, and what is replaced decides it.
+TEST(Tap, ReadsAndReplaces) {
+  const at::Tensor x = input();
+  for (const std::string mechanism : {"softmax", "cog", "differential", "polynomial"}) {
+    AttentionLayer layer = make_layer(mechanism);
+    Tap reads;
+    std::vector<at::Tensor> seen;
+    for (const TapPlace place : {TapPlace::query, TapPlace::value, TapPlace::weights, TapPlace::row_statistics})
+      reads.read(place, [&](TapSite site, const at::Tensor& value) {
+        EXPECT_FALSE(site.memory);
+        seen.push_back(value);
+      });
+    EXPECT_TRUE(at::allclose(layer(x, ForwardContext{.tap = &reads}), layer(x), 1e-9, 1e-11)) << mechanism;
+    ASSERT_EQ(seen.size(), 4u);
+    // In the order of the pass: query, value, the sums of the rows, the weights.
+    EXPECT_TRUE(at::allclose(seen[2][RowStatistics<double>::sum_at], seen[3].sum(-1), 1e-9, 1e-11)) << mechanism;
+    Tap zeros;
+    zeros.replace(TapPlace::heads, [](TapSite, const at::Tensor& given) { return at::zeros_like(given); });
+    EXPECT_TRUE(
+        at::allclose(layer(x, ForwardContext{.tap = &zeros}), linear(layer, "output", at::zeros_like(x)), 1e-9, 1e-11))
+        << mechanism;
+  }
+}
+
+TEST(Tap, RefusesWhatCannotBe) {
+  const auto message = [](auto&& call) -> std::string {
+    try {
+      call();
+    } catch (const UsageError& error) {
+      return error.what();
     }
+    return "nothing thrown";
+  };
+  Tap tap;
+  EXPECT_EQ(message([&] { tap.replace(TapPlace::row_statistics, {}); }),
+            "tap: replace: expected a place whose value can be replaced, got row_statistics");
+  tap.replace(TapPlace::value, [](TapSite, const at::Tensor& value) { return value.narrow(0, 0, 1); });
+  AttentionLayer layer = make_layer("softmax");
+  EXPECT_EQ(message([&] { layer(input(), ForwardContext{.tap = &tap}); }),
+            "tap: value: expected a tensor of shape [2, 4, 7, 8], got [1, 4, 7, 8]");
+  EXPECT_EQ(find_tap_place("weights"), TapPlace::weights);
+  EXPECT_EQ(message([&] { find_tap_place("wieghts"); }),
+            "tap: place: expected one of weights (nearest first), got wieghts");
+  for (std::size_t i = 0; i < tap_places().size(); ++i)
+    EXPECT_EQ(static_cast<std::size_t>(find_tap_place(tap_places()[i].name)), i);
 }
 
 TEST(AttentionLayer, RefusesWhatCannotBe) {

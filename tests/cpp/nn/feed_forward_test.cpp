@@ -24,15 +24,5 @@ TEST(FeedForward, SwigluGatesOneHalfWithTheOther) {
   EXPECT_TRUE(at::allclose(network(x), expected, 1e-11, 1e-12));
 }
 
-TEST(FeedForward, HasTheParametersThatItCounts) {
-  for (const Activation activation : {Activation::gelu, Activation::swiglu})
-    for (const bool bias : {false, true}) {
-      std::int64_t count = 0;
-      for (const auto& parameter : make(activation, bias)->parameters()) count += parameter.numel();
-      EXPECT_EQ(FeedForwardImpl::parameter_count({.width = 12, .hidden = 20, .activation = activation, .bias = bias}),
-                count);
-    }
-}
-
 }  // namespace
 }  // namespace cogwheel

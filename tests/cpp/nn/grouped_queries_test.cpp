@@ -5,7 +5,7 @@
 #include <torch/utils.h>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/nn/attention.h"
+#include "tapped.h"
 
 namespace cogwheel::grouped_queries_test {
 namespace {
@@ -59,7 +59,7 @@ TEST(GroupedQueries, ReadTheHeadsThatTheyShare) {
           }
         }
         EXPECT_TRUE(at::allclose(grouped(x), whole(x), 1e-10, 1e-12)) << mechanism << " " << shared << " " << rotary;
-        EXPECT_TRUE(at::allclose(grouped->weights(x), whole->weights(x), 1e-10, 1e-12)) << mechanism;
+        EXPECT_TRUE(at::allclose(weights_of(grouped, x), weights_of(whole, x), 1e-10, 1e-12)) << mechanism;
       }
 }
 
@@ -78,17 +78,6 @@ TEST(GroupedQueries, EveryParameterLearns) {
   }
 }
 
-TEST(GroupedQueries, CountTheirParametersWithoutBuilding) {
-  for (const std::string mechanism : {"softmax", "consmax", "differential"})
-    for (const std::int64_t shared : {2, 4, 8}) {
-      std::int64_t count = 0;
-      for (const auto& parameter : make_layer(mechanism, shared, false)->parameters()) count += parameter.numel();
-      EXPECT_EQ(AttentionLayerImpl::parameter_count(
-                    {.width = width, .heads = heads, .key_value_heads = shared, .mechanism = mechanism}),
-                count);
-    }
-}
-
 TEST(RotaryAttention, TurnsTiedKeysWithTheirQueries) {
   AttentionLayer layer = make_layer("symmetric", 0, true);
   const at::Tensor x = input();
@@ -98,7 +87,7 @@ TEST(RotaryAttention, TurnsTiedKeysWithTheirQueries) {
       (*make_rotary(true))(projected.slice(-1, 0, width).unflatten(-1, {heads, head_dim})).transpose(1, 2);
   const at::Tensor scores = query.matmul(query.transpose(-1, -2)) / std::sqrt(static_cast<double>(head_dim));
   const at::Tensor hidden = at::ones({tokens, tokens}, at::kBool).triu(1);
-  EXPECT_TRUE(at::allclose(layer->weights(x), scores.masked_fill(hidden, -INFINITY).softmax(-1), 1e-10, 1e-12));
+  EXPECT_TRUE(at::allclose(weights_of(layer, x), scores.masked_fill(hidden, -INFINITY).softmax(-1), 1e-10, 1e-12));
 }
 
 // Without positions, the last token sees the others as a set.

@@ -8,6 +8,7 @@
 #include "cogwheel/data/windows.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/models/language_model.h"
+#include "cogwheel/nn/head_observer.h"
 #include "train/tiny_run.h"
 
 namespace cogwheel {
@@ -91,7 +92,7 @@ TEST(TrainingRun, DropsOtherElementsAtEachStepAndTheSameForASeed) {
   const auto windows = [&](std::int64_t step) { return training_windows(*tiny_data(), 16, 4, 5, step); };
   const Windows one = windows(0);
   const auto dropped_loss = [&](std::uint64_t seed) {
-    return first.model()->loss(one.inputs, one.targets, seed).item<double>();
+    return first.model()->loss(one.inputs, one.targets, {.dropout = first.model()->dropout(seed)}).item<double>();
   };
   EXPECT_EQ(dropped_loss(1), dropped_loss(1));
   EXPECT_NE(dropped_loss(1), dropped_loss(2));
@@ -140,7 +141,10 @@ TEST(TrainingRun, CurvesMayHaveFewerWindowsAndChangeNothingElse) {
   ASSERT_EQ(windows.inputs.size(0), 4);
   const torch::NoGradGuard no_grad;
   EXPECT_EQ(reports.back().held_out_loss, run.model()->loss(windows.inputs, windows.targets).item<double>());
-  EXPECT_EQ(reports.back().heads, run.model()->head_statistics(windows.inputs));
+  Tap tap;
+  const HeadObserver observer(tap);
+  run.model()->forward(windows.inputs, {.tap = &tap});
+  EXPECT_EQ(reports.back().heads, observer.statistics());
   EXPECT_GT(run.evaluation_seconds(), 0);
 }
 

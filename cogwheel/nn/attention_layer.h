@@ -8,23 +8,22 @@
 //   dense (polynomial, …)       K = Q: a function of QQᵀ
 //
 // With rotary positions, queries and keys turn after the projection; sub-heads and tied keys do as all others.
+//
+// A layer that attends to a memory (an encoder's output, say) makes keys and values of that instead of x, by a
+// projection of their own: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.3.
 #pragma once
-#include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "cogwheel/mechanisms/catalogue.h"
-#include "cogwheel/nn/dropout.h"
-#include "cogwheel/nn/head_statistics.h"
 #include "cogwheel/nn/linear.h"
 #include "cogwheel/nn/rotary.h"
+#include "cogwheel/nn/token_mixer.h"
 #include "cogwheel/ops/attention.h"
-#include "cogwheel/ops/key_value_cache.h"
 
 namespace cogwheel {
 
@@ -38,7 +37,8 @@ struct AttentionLayerOptions {
   // 0.47, …), or 1 as in the table of S4 (0.36, 0.47, 0.56, …).
   std::int64_t first_lambda_depth = 0;
   bool bias = true;
-  bool causal = true;
+  bool causal = true;   // not of a layer that attends to a memory
+  bool memory = false;  // keys and values come from the context's memory
 
   std::int64_t used_key_value_heads() const { return key_value_heads == 0 ? heads : key_value_heads; }
 };
@@ -46,47 +46,41 @@ struct AttentionLayerOptions {
 // Throws UsageError naming the first option that cannot be.
 void check(const AttentionLayerOptions& options);
 
-class AttentionLayerImpl : public torch::nn::Module {
+class AttentionLayerImpl : public TokenMixer {
  public:
   // `rotary` may be shared by layers; none: no positions here.
   explicit AttentionLayerImpl(const AttentionLayerOptions& options, std::shared_ptr<const Rotary> rotary = nullptr);
-  // x [B, N, width] → [B, N, width]. `dropout` falls on the weights of the heads; those of a dense form,
-  // which has no dropout, stay whole.
-  at::Tensor forward(const at::Tensor& x, const Dropout& dropout = {});
+  // The context's dropout falls on the weights of the heads; those of a dense form, which has no dropout, stay whole.
+  at::Tensor forward(const at::Tensor& x, const ForwardContext& context = {}) override;
 
-  // Whether a token's output can be had without those of the tokens before it: not of a dense form.
-  bool can_decode() const { return !mechanism_.is_matrix(); }
-  // For `decode`. Throws UsageError for a layer that cannot.
-  KeyValueCache make_cache(std::int64_t batch, std::int64_t capacity) const;
-  // The rows of `forward` for the tokens x [B, N, width] that follow those in the cache, which are added to it. The
-  // entries of the cache have one length. No gradient reaches keys and values.
-  at::Tensor decode(const at::Tensor& x, KeyValueCache& cache);
-
-  // What the heads apply to their values, [B, output heads, N, N]. For pictures.
-  at::Tensor weights(const at::Tensor& x);
-  // Of each output head, over all of x [B, N, width].
-  std::vector<HeadStatistics> statistics(const at::Tensor& x);
+  // Not a dense form, a function of the whole score matrix, and not where tokens see those after them.
+  bool can_decode() const override;
+  std::unique_ptr<LayerState> make_state(std::int64_t batch, std::int64_t capacity) const override;
   // λ of a difference of two maps, a scalar that the heads share.
   std::optional<at::Tensor> lambda() const;
 
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,
-                  double residual_standard_deviation);
-  static std::int64_t parameter_count(const AttentionLayerOptions& options);
+                  double residual_standard_deviation) override;
 
  private:
   struct Heads {
-    at::Tensor query, key, value;  // [B, heads, N, head_dim] each
+    at::Tensor query, key, value;  // [B, heads, tokens, head_dim] each
   };
-  Heads project(const at::Tensor& x, std::int64_t first_position = 0);
-  at::Tensor combine(const at::Tensor& attended);  // [B, output heads, N, width of a value] → [B, N, width]
-  AttentionOptions operator_options(const Dropout& dropout = {}) const;
+  Heads project(const at::Tensor& x, const ForwardContext& context);
+  Heads project_memory(const at::Tensor& x, const ForwardContext& context);
+  at::Tensor placed(const at::Tensor& part, std::int64_t heads, const ForwardContext& context) const;
+  at::Tensor attend(Heads heads, const ForwardContext& context);  // → [B, output heads, N, width of a value]
+  at::Tensor combine(const at::Tensor& attended);                 // → [B, N, width]
+  AttentionOptions operator_options(const Dropout& dropout) const;
 
   AttentionLayerOptions options_;
   const Mechanism& mechanism_;
   std::shared_ptr<const Rotary> rotary_;
   std::int64_t head_dim_;
   double lambda_init_ = 0;
-  Linear projection_{nullptr}, output_{nullptr};
+  Linear projection_{nullptr};         // of a layer that attends to a memory: its queries
+  Linear memory_projection_{nullptr};  // keys and values; of such a layer alone
+  Linear output_{nullptr};
   // Shared by the heads of the layer.
   at::Tensor lambda_query1_, lambda_key1_, lambda_query2_, lambda_key2_;  // [head_dim]
   at::Tensor head_norm_;                                                  // [2 head_dim]

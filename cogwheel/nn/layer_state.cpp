@@ -1,0 +1,24 @@
+#include "cogwheel/nn/layer_state.h"
+
+#include <utility>
+
+namespace cogwheel {
+
+void ModelState::crop(const at::Tensor& kept) {
+  // All of one length: what the first accepts, the others do.
+  for (const auto& layer : layers_) layer->crop(kept);
+}
+
+ModelState ModelState::fork(const at::Tensor& entries) const {
+  std::vector<std::unique_ptr<LayerState>> layers;
+  for (const auto& layer : layers_) layers.push_back(layer->fork(entries));
+  return ModelState(std::move(layers));
+}
+
+std::int64_t ModelState::bytes() const {
+  std::int64_t sum = 0;
+  for (const auto& layer : layers_) sum += layer->bytes();
+  return sum;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,64 @@
+// One layer of a transformer: attention, attention to another sequence where there is one, and feed-forward, each of
+// which adds to the residual stream.
+//
+//   norms before   x = x + attention(norm(x));  x = x + feed_forward(norm(x))   Radford et al. (2019)
+//   norms after    x = norm(x + attention(x));  x = norm(x + feed_forward(x))   Vaswani et al. (2017), section 3.1
+#pragma once
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cogwheel/nn/attention_layer.h"
+#include "cogwheel/nn/feed_forward.h"
+#include "cogwheel/nn/norm.h"
+#include "cogwheel/nn/token_mixer.h"
+
+namespace cogwheel {
+
+enum class NormPlace { before, after };
+
+struct TransformerBlockOptions {
+  AttentionLayerOptions attention;  // causal or not
+  // Attention to the context's memory, between the two others; none in an encoder, or a decoder without one.
+  std::optional<AttentionLayerOptions> memory_attention = {};
+  FeedForwardOptions feed_forward;
+  NormKind norm = NormKind::layer;
+  NormPlace norm_place = NormPlace::before;
+  bool norm_bias = true;  // of LayerNorms; the biases of the parts are theirs
+};
+
+// The stream is x + delta. Who reads it next adds what the last one left, in the pass that norms the sum.
+struct ResidualStream {
+  at::Tensor x, delta = {};  // delta may be undefined
+};
+
+class TransformerBlockImpl : public torch::nn::Module {
+ public:
+  explicit TransformerBlockImpl(const TransformerBlockOptions& options, std::shared_ptr<const Rotary> rotary = nullptr);
+
+  // [B, N, width] each. The context's dropout falls on the weights of attention and on what is added to the stream; its
+  // state is what `make_state` made.
+  ResidualStream forward(const ResidualStream& stream, const ForwardContext& context = {});
+
+  bool can_decode() const;
+  std::unique_ptr<LayerState> make_state(std::int64_t batch, std::int64_t capacity) const;
+
+  void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,
+                  double residual_standard_deviation);
+
+ private:
+  NormPlace norm_place_;
+  Norm attention_norm_;
+  std::shared_ptr<TokenMixer> attention_;
+  Norm memory_norm_{nullptr};
+  std::shared_ptr<TokenMixer> memory_attention_;
+  Norm feed_forward_norm_;
+  FeedForward feed_forward_;
+};
+TORCH_MODULE(TransformerBlock);
+
+}  // namespace cogwheel

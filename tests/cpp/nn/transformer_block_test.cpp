@@ -1,0 +1,147 @@
+// The block against its formulas, whose parts are the layers that it is made of.
+#include "cogwheel/nn/transformer_block.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <string>
+
+#include "tapped.h"
+
+namespace cogwheel::transformer_block_test {
+namespace {
+
+constexpr std::int64_t batch = 2, tokens = 6, width = 16, heads = 2;
+
+TransformerBlockOptions options_of(NormPlace place, bool causal, bool memory) {
+  const AttentionLayerOptions attention{.width = width, .heads = heads, .bias = false, .causal = causal};
+  TransformerBlockOptions options{.attention = attention,
+                                  .feed_forward = {.width = width, .hidden = 24, .bias = true},
+                                  .norm_place = place,
+                                  .norm_bias = true};
+  if (memory) options.memory_attention = AttentionLayerOptions{.width = width, .heads = heads};
+  return options;
+}
+
+TransformerBlock make(NormPlace place, bool causal = true, bool memory = false) {
+  TransformerBlock block(options_of(place, causal, memory));
+  block->initialize(WeightInitializer(3), "block", 0.4, 0.4);
+  block->to(at::kDouble);
+  const torch::NoGradGuard no_grad;
+  for (auto& parameter : block->named_parameters())  // gains and biases that matter
+    if (parameter.key().find("norm") != std::string::npos)
+      parameter.value().add_(torch::randn(parameter.value().sizes(), at::kDouble), 0.3);
+  return block;
+}
+
+at::Tensor input(std::int64_t length = tokens, std::uint64_t seed = 5) {
+  return torch::randn({batch, length, width}, at::make_generator<at::CPUGeneratorImpl>(seed), at::kDouble);
+}
+
+at::Tensor total(const ResidualStream& stream) { return stream.delta.defined() ? stream.x + stream.delta : stream.x; }
+
+// Dense formulas over the block's own weights.
+struct Formula {
+  torch::OrderedDict<std::string, at::Tensor> weights;
+
+  at::Tensor linear(const std::string& name, const at::Tensor& x) const {
+    const at::Tensor product = x.matmul(weights[name + ".weight"].t());
+    return weights.contains(name + ".bias") ? product + weights[name + ".bias"] : product;
+  }
+  at::Tensor norm(const std::string& name, const at::Tensor& x) const {
+    const at::Tensor centred = x - x.mean(-1, true);
+    return centred / (centred.square().mean(-1, true) + 1e-5).sqrt() * weights[name + ".weight"] +
+           weights[name + ".bias"];
+  }
+  static at::Tensor split(const at::Tensor& x) {
+    return x.reshape({batch, x.size(1), heads, width / heads}).transpose(1, 2);
+  }
+  at::Tensor heads_of(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool causal) const {
+    at::Tensor scores = split(query).matmul(split(key).transpose(-1, -2)) / std::sqrt(double(width) / heads);
+    if (causal) scores = scores.masked_fill(at::ones({tokens, tokens}, at::kBool).triu(1), -INFINITY);
+    return scores.softmax(-1).matmul(split(value)).transpose(1, 2).flatten(2);
+  }
+  at::Tensor attention(const at::Tensor& x, bool causal) const {
+    const auto parts = linear("attention.query_key_value", x).chunk(3, -1);
+    return linear("attention.output", heads_of(parts[0], parts[1], parts[2], causal));
+  }
+  at::Tensor memory_attention(const at::Tensor& x, const at::Tensor& memory) const {
+    const auto parts = linear("memory_attention.key_value", memory).chunk(2, -1);
+    return linear("memory_attention.output", heads_of(linear("memory_attention.query", x), parts[0], parts[1], false));
+  }
+  at::Tensor feed_forward(const at::Tensor& x) const {
+    return linear("feed_forward.out", at::gelu(linear("feed_forward.in", x)));
+  }
+  at::Tensor operator()(at::Tensor x, NormPlace place, bool causal, const at::Tensor& memory) const {
+    const auto add = [&](const std::string& name, auto&& part) {
+      x = place == NormPlace::before ? x + part(norm(name, x)) : norm(name, x + part(x));
+    };
+    add("attention_norm", [&](const at::Tensor& read) { return attention(read, causal); });
+    if (memory.defined()) add("memory_norm", [&](const at::Tensor& read) { return memory_attention(read, memory); });
+    add("feed_forward_norm", [&](const at::Tensor& read) { return feed_forward(read); });
+    return x;
+  }
+};
+
+TEST(TransformerBlock, IsItsFormula) {
+  const at::Tensor x = input(), other = input(tokens, 9), memory = input(4, 8);
+  for (const NormPlace place : {NormPlace::before, NormPlace::after})
+    for (const bool causal : {false, true})
+      for (const bool with_memory : {false, true}) {
+        TransformerBlock block = make(place, causal, with_memory);
+        const ForwardContext context{.memory = with_memory ? memory : at::Tensor()};
+        const at::Tensor expected = Formula{block->named_parameters()}(x + other, place, causal, context.memory);
+        EXPECT_TRUE(at::allclose(total(block->forward({x, other}, context)), expected, 1e-9, 1e-11))
+            << static_cast<int>(place) << causal << with_memory;
+        const auto stream = tapped(TapPlace::stream, block, ResidualStream{x, other}, context);
+        EXPECT_TRUE(at::allclose(stream.at(0), expected, 1e-9, 1e-11));
+        EXPECT_EQ(block->can_decode(), causal);
+      }
+}
+
+TEST(TransformerBlock, HasBiasesWhereEachPartSaysSo) {
+  TransformerBlockOptions options = options_of(NormPlace::before, true, true);
+  options.norm_bias = false;
+  for (const auto& parameter : TransformerBlock(options)->named_parameters())
+    if (parameter.key().ends_with("bias")) {
+      EXPECT_TRUE(parameter.key().starts_with("feed_forward.") || parameter.key().starts_with("memory_attention."))
+          << parameter.key();
+    }
+}
+
+TEST(TransformerBlock, DecodesWithAMemory) {
+  const at::Tensor x = input(), memory = input(4, 8), lengths = at::tensor({4, 2}, at::kLong);
+  const ForwardContext context{.memory = memory, .memory_lengths = lengths};
+  for (const NormPlace place : {NormPlace::before, NormPlace::after}) {
+    TransformerBlock block = make(place, true, true);
+    const at::Tensor expected = total(block->forward({x}, context));
+    std::unique_ptr<LayerState> state = block->make_state(batch, tokens);
+    const auto step = [&](LayerState& of, const at::Tensor& next, ForwardContext given) {
+      given.layer_state = &of;
+      return total(block->forward({next}, given));
+    };
+    EXPECT_TRUE(at::allclose(step(*state, x.narrow(1, 0, 3), context), expected.narrow(1, 0, 3), 1e-9, 1e-11));
+    const auto copy = state->fork(at::tensor({1, 0}, at::kLong));
+    EXPECT_EQ(copy->bytes(), state->bytes());
+    // The memory is not asked for again.
+    EXPECT_TRUE(at::allclose(step(*state, x.narrow(1, 3, 3), {}), expected.narrow(1, 3, 3), 1e-9, 1e-11));
+    EXPECT_TRUE(
+        at::allclose(step(*copy, x.narrow(1, 3, 3).flip(0), {}), expected.narrow(1, 3, 3).flip(0), 1e-9, 1e-11));
+    state->crop(at::full({batch}, 4, at::kLong));
+    EXPECT_EQ(state->longest(), 4);
+    EXPECT_TRUE(at::allclose(step(*state, x.narrow(1, 4, 2), {}), expected.narrow(1, 4, 2), 1e-9, 1e-11));
+  }
+}
+
+// Padding at the end changes nothing of what is there.
+TEST(TransformerBlock, SeesNoPadding) {
+  const at::Tensor x = input();
+  TransformerBlock block = make(NormPlace::before, false);
+  const at::Tensor padded = total(block->forward({x}, {.lengths = at::tensor({6, 4}, at::kLong)}));
+  EXPECT_TRUE(at::allclose(padded[0], total(block->forward({x}))[0], 1e-9, 1e-11));
+  EXPECT_TRUE(at::allclose(padded[1].narrow(0, 0, 4), total(block->forward({x.narrow(1, 0, 4)}))[1], 1e-9, 1e-11));
+}
+
+}  // namespace
+}  // namespace cogwheel::transformer_block_test
