@@ -83,6 +83,12 @@ TEST(ResultsJson, RefusesWhatCannotBe) {
             "r: width: expected a whole number, got 18446744073709551615");
   EXPECT_EQ(refusal("/settings/learning_rate", -1),
             "r: settings.learning_rate: expected a number from above 0 to 1e+300, got -1");
+  EXPECT_EQ(refusal("/mechanisms/0/title", 3), "r: title: expected a text, got 3");
+  EXPECT_EQ(refusal("/runs/0/seconds", "long"), "r: seconds: expected a number, got \"long\"");
+  EXPECT_EQ(refusal("/tuning/0/chosen", Json::array({1})), "r: chosen: expected true or false, got an array");
+  EXPECT_EQ(refusal("/runs/0/curve/0", nullptr), "r: curve: expected an object, got null");
+  EXPECT_EQ(refusal("/runs/0/curve/0/heads", {{"sink", 1}}),
+            "r: heads: expected an array of layers for each statistic, got an object");
   EXPECT_EQ(refusal("/mechanisms/0/title", ""),
             "r: mechanisms: expected a name and a title for each, got none for one");
   EXPECT_EQ(refusal("/mechanisms/1/name", "softmax"), "r: mechanisms: expected each once, got softmax twice");
@@ -104,6 +110,43 @@ TEST(ResultsJson, RefusesWhatCannotBe) {
   for (const auto& [pointer, value] : flat.items())
     for (const Json& other : {Json(), Json(-1), Json("x"), Json::array(), Json::object(), Json(1e300)})
       refusal(pointer, other);
+}
+
+TEST(ResultsJson, NamesAKeyThatIsMissing) {
+  using Json = nlohmann::ordered_json;
+  const auto refusal = [](const std::string& object, const std::string& key) {
+    Json json = Json::parse(results_to_json(example_comparison()));
+    json[Json::json_pointer(object)].erase(key);
+    try {
+      parse_results(json.dump(), "r");
+      return std::string("accepted");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(refusal("", "schema"), "r: schema: expected a whole number, got nothing");
+  EXPECT_EQ(refusal("", "settings"), "r: settings: expected an object, got nothing");
+  EXPECT_EQ(refusal("/settings", "seeds"), "r: seeds: expected an array, got nothing");
+  EXPECT_EQ(refusal("/versions", "chart.js"), "r: chart.js: expected a text, got nothing");
+  EXPECT_EQ(refusal("/runs/0", "held_out_loss"), "accepted");  // as null is
+  EXPECT_EQ(refusal("/settings", "dropout"), "accepted");      // those from before there was one
+}
+
+TEST(ResultsJson, WritesKeysInTheOrderOfTheirLists) {
+  const auto json = nlohmann::ordered_json::parse(results_to_json(example_comparison()));
+  const auto keys = [](const nlohmann::ordered_json& object) {
+    std::string names;
+    for (const auto& [name, value] : object.items()) names += name + " ";
+    return names;
+  };
+  EXPECT_EQ(keys(json),
+            "schema command created verdict interrupted versions machine data settings match baseline mechanisms "
+            "tuning runs summary ");
+  EXPECT_EQ(keys(json["runs"].back()),
+            "mechanism seed learning_rate parameters tokens seconds evaluation_seconds tokens_per_second "
+            "peak_memory_bytes status message held_out_loss curve ");
+  EXPECT_EQ(keys(json["runs"][0]["curve"][0]), "step train_loss held_out_loss ");
+  EXPECT_FALSE(json["runs"][0].contains("message"));
 }
 
 TEST(ResultsJson, MakesTheSummaryAgain) {
