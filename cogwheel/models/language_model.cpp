@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/shape_text.h"
 #include "cogwheel/nn/matrix_product.h"
 
 namespace cogwheel {
@@ -56,12 +57,9 @@ void LanguageModelImpl::initialize(std::uint64_t seed) {
 
 at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens, std::int64_t first_position) {
   const std::int64_t room = options_.context - first_position;
-  if (tokens.dim() != 2 || tokens.size(1) > room) {
-    std::string shape;
-    for (const std::int64_t size : tokens.sizes()) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
-    throw UsageError(
-        expected_got("language model: tokens", "[batch, up to " + std::to_string(room) + "]", "[" + shape + "]"));
-  }
+  if (tokens.dim() != 2 || tokens.size(1) > room)
+    throw UsageError(expected_got("language model: tokens", "[batch, up to " + std::to_string(room) + "]",
+                                  shape_text(tokens.sizes())));
   const at::Tensor embedded = at::embedding(token_embedding_, tokens);
   return position_embedding_.defined() ? embedded + position_embedding_.narrow(0, first_position, tokens.size(1))
                                        : embedded;

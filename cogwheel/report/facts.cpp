@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "cogwheel/core/duration_text.h"
 #include "cogwheel/report/html.h"
 #include "cogwheel/report/results_csv.h"
 #include "cogwheel/report/sections.h"
@@ -127,7 +128,7 @@ std::string facts_html(const Comparison& comparison) {
               fmt::format("{}, {}", counted(comparison.machine.threads, "CPU thread"),
                           unbroken(comparison.machine.instructions)),
               fmt::format("{} in {}", counted(static_cast<std::int64_t>(comparison.runs.size()), "run"),
-                          duration(settings.wall_seconds)));
+                          duration_text(settings.wall_seconds)));
 }
 
 std::string versions_html(const Comparison& comparison) {

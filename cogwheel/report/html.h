@@ -21,7 +21,6 @@ std::string fixed(double value, int digits);         // −0.5 as "−0.50", wit
 std::string signed_fixed(double value, int digits);  // +0.50, and 0 without a sign
 std::string rounded_count(std::int64_t count);       // 1.54 M, 806,784 below a million
 std::string byte_size(std::int64_t bytes);           // 8.0 MiB
-std::string duration(double seconds);                // 6 min 12 s
 std::string counted(std::int64_t count, std::string_view noun);  // "1 seed", "3 seeds"
 std::string number_word(std::int64_t count);                     // "four"; digits from 13 on
 std::string learning_rate_text(double rate);                     // 0.001, 3.2e-05 below 0.0001
