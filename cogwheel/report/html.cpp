@@ -51,6 +51,10 @@ std::string fill_template(std::string_view text, const std::function<std::string
   }
 }
 
+std::string fill_template(std::string_view text, const std::map<std::string_view, std::string>& values) {
+  return fill_template(text, [&](std::string_view name) { return values.at(name); });
+}
+
 std::string grouped(std::int64_t number) {
   std::string digits = std::to_string(std::abs(number));
   for (int place = static_cast<int>(digits.size()) - 3; place > 0; place -= 3)

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,7 @@ std::string escape_script_json(std::string json);
 
 // Replaces every {{name}} of a template by what `value` returns for the name, once: what is put in is not read again.
 std::string fill_template(std::string_view text, const std::function<std::string(std::string_view name)>& value);
+std::string fill_template(std::string_view text, const std::map<std::string_view, std::string>& values);
 
 std::string grouped(std::int64_t number);            // 806,784
 std::string fixed(double value, int digits);         // −0.5 as "−0.50", with the minus sign of typography
