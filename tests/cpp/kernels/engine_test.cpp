@@ -12,6 +12,7 @@
 #include "cogwheel/kernels/isa.h"
 #include "cogwheel/kernels/pairwise/contiguous_problem.h"
 #include "engines_under_test.h"
+#include "reversed_executor.h"
 
 namespace cogwheel {
 namespace {
@@ -200,19 +201,6 @@ TEST_P(Engine, VeryNegativeScoresLeaveEverythingToTheSink) {
   for (double value : run(call, GetParam()->softmax_off_by_one, SerialExecutor()).output)
     ASSERT_LT(std::abs(value), 1e-20);
 }
-
-// Runs tasks backwards and pretends to have many workers: results must not depend on either.
-class ReversedExecutor final : public Executor {
- public:
-  explicit ReversedExecutor(int workers) : workers_(workers) {}
-  int workers() const override { return workers_; }
-  void run(std::int64_t tasks, const Task& task) const override {
-    for (std::int64_t index = tasks - 1; index >= 0; --index) task(index, static_cast<int>(index % workers_));
-  }
-
- private:
-  int workers_;
-};
 
 TEST_P(Engine, GivesTheSameBitsForAnyNumberAndOrderOfWorkers) {
   Call call;
