@@ -100,7 +100,7 @@ void compile(const Source& source, const Compiler& compiler, const fs::path& hea
   // exports them itself (-rdynamic).
   const fs::path library = own_library();
   if (library.filename().string().find(".so") != std::string::npos) command.push_back(library.string());
-  const Finished finished = run_program(command);
+  const Finished finished = run_compiler(command);
   std::string refusal;
   if (finished.status != 0)
     refusal = refusal_of_the_world(finished);

@@ -1,13 +1,9 @@
 #include "cogwheel/authoring/compiler.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -37,23 +33,6 @@ std::string on_path(const std::string& program) {
     if (::access(candidate.c_str(), X_OK) == 0 && !fs::is_directory(candidate)) return candidate;
   }
   return "";
-}
-
-// The environment, with messages in English.
-std::vector<std::string> english_environment() {
-  std::vector<std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry)
-    if (!std::string_view(*entry).starts_with("LC_ALL=") && !std::string_view(*entry).starts_with("LANGUAGE="))
-      environment.emplace_back(*entry);
-  environment.emplace_back("LC_ALL=C");
-  return environment;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 struct Diagnostic {
@@ -91,35 +70,8 @@ std::string source_line(const std::string& text, int number) {
 
 }  // namespace
 
-Finished run_program(const std::vector<std::string>& command) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw Error(expected_got(command.front(), "a pipe", std::strerror(errno)));
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-  std::vector<std::string> words = command, environment = english_environment();
-  pid_t child = 0;
-  const int problem = ::posix_spawnp(&child, words.front().c_str(), &actions, nullptr, pointers(words).data(),
-                                     pointers(environment).data());
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-  Finished finished{.status = -1, .output = {}};
-  if (problem == 0) {
-    char piece[4096];
-    for (ssize_t count; (count = ::read(ends[0], piece, sizeof piece)) != 0;) {
-      if (count < 0 && errno != EINTR) break;
-      if (count > 0) finished.output.append(piece, static_cast<std::size_t>(count));
-    }
-    int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    finished.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-  ::close(ends[0]);
-  if (problem != 0) throw Error(expected_got(command.front(), "a program that starts", std::strerror(problem)));
-  return finished;
+Finished run_compiler(const std::vector<std::string>& command) {
+  return run_program(command, {.environment = {"LC_ALL=C", "LANGUAGE="}, .errors_in_output = true});
 }
 
 Compiler find_compiler() {
@@ -134,7 +86,7 @@ Compiler find_compiler() {
     if (path.empty()) continue;
     std::vector<std::string> asked = command;
     asked.emplace_back("--version");
-    const Finished version = run_program(asked);
+    const Finished version = run_compiler(asked);
     if (version.status != 0) continue;
     std::error_code problem;
     const fs::path real = fs::canonical(path, problem);

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "cogwheel/core/process.h"
+
 namespace cogwheel {
 
 struct Compiler {
@@ -14,13 +16,8 @@ struct Compiler {
 // $CXX, else the first of c++, g++ and clang++ on PATH. Throws Error where there is none.
 Compiler find_compiler();
 
-// What a program wrote to stdout and stderr together, and how it ended.
-struct Finished {
-  int status;  // 0: well; 128 and the signal, where one ended it
-  std::string output;
-};
-// Waits for it. Messages are in English. Throws Error where it cannot be started.
-Finished run_program(const std::vector<std::string>& command);
+// Messages are in English; `output` has those of stdout and stderr. Throws Error where it cannot be started.
+Finished run_compiler(const std::vector<std::string>& command);
 
 // The line in which a compiler that failed says that the world refused it and not the source: a full disk or quota, too
 // little memory, a signal, a part of it that is missing. Empty where the source is at fault.

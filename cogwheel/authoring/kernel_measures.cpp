@@ -1,110 +1,66 @@
 #include "cogwheel/authoring/kernel_measures.h"
 
 #include <algorithm>
-#include <atomic>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "cogwheel/authoring/drawn_numbers.h"
 #include "cogwheel/authoring/numbers_as_text.h"
 #include "cogwheel/authoring/tried_scores.h"
+#include "cogwheel/core/bfloat16.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/parallel.h"
-#include "cogwheel/kernels/pairwise/pairwise.h"
+#include "cogwheel/core/threads_executor.h"
+#include "cogwheel/kernels/pairwise/contiguous_problem.h"
 
 namespace cogwheel {
 namespace {
 
-// One problem with all that its pointers point to; rows of one batch entry, [heads, rows, width].
+// Normal numbers that are the same in every type, as rows of length 1 where `unit`.
 template <class T>
-struct Problem {
-  PairwiseShape shape;
-  std::vector<T> query, key, value, gradient, output, shift, mass, query_gradient, key_gradient, value_gradient;
-  std::vector<double> theta, theta_gradient;
-  T scale;
-  bool causal;
+void draw(std::vector<T>& rows, std::int64_t width, std::uint64_t seed, bool unit = false) {
+  const std::vector<double> numbers = drawn_numbers(rows.size(), seed);
+  std::transform(numbers.begin(), numbers.end(), rows.begin(), [](double x) { return static_cast<float>(x); });
+  if (!unit) return;
+  for (std::size_t row = 0; row < rows.size(); row += static_cast<std::size_t>(width)) {
+    double squares = 0;
+    for (std::int64_t d = 0; d < width; ++d) squares += double(rows[row + d]) * double(rows[row + d]);
+    for (std::int64_t d = 0; d < width; ++d)
+      rows[row + d] = static_cast<T>(static_cast<float>(double(rows[row + d]) / std::sqrt(squares)));
+  }
+}
 
-  Problem(const MeasuredMap& map, const PairwiseShape& of, double score_scale, bool is_causal)
-      : shape(of), scale(static_cast<T>(score_scale)), causal(is_causal) {
-    const auto fill = [&](std::vector<T>& rows, std::int64_t heads, std::int64_t count, std::int64_t width,
-                          std::uint64_t seed, bool unit) {
-      const std::vector<double> numbers = drawn_numbers(static_cast<std::size_t>(heads * count * width), seed);
-      for (std::size_t i = 0; i < numbers.size(); ++i) rows.push_back(static_cast<T>(static_cast<float>(numbers[i])));
-      if (!unit) return;
-      for (std::size_t row = 0; row < rows.size(); row += static_cast<std::size_t>(width)) {
-        double squares = 0;
-        for (std::int64_t d = 0; d < width; ++d) squares += double(rows[row + d]) * double(rows[row + d]);
-        for (std::int64_t d = 0; d < width; ++d)
-          rows[row + d] = static_cast<T>(static_cast<float>(double(rows[row + d]) / std::sqrt(squares)));
-      }
-    };
-    fill(query, shape.query_heads, shape.queries, shape.head_dim, 1, map.is_cosine());
-    fill(key, shape.key_heads(), shape.keys, shape.head_dim, 2, map.is_cosine());
-    fill(value, shape.value_heads, shape.keys, shape.value_dim, 3, false);
-    fill(gradient, shape.query_heads, shape.queries, shape.value_dim, 4, false);
-    output.resize(gradient.size());
-    query_gradient.resize(query.size());
-    key_gradient.resize(key.size());
-    value_gradient.resize(value.size());
-    shift.resize(static_cast<std::size_t>(shape.query_heads * shape.queries));
-    mass.resize(shift.size());
-    for (std::int64_t head = 0; head < shape.query_heads; ++head)
-      theta.insert(theta.end(), map.scalars().begin(), map.scalars().end());
-    theta_gradient.resize(theta.size());
+template <class T>
+struct DrawnProblem : ContiguousProblem<T> {
+  DrawnProblem(const MeasuredMap& map, const PairwiseShape& shape, double scale, bool causal)
+      : ContiguousProblem<T>(shape, static_cast<std::int64_t>(map.scalars().size())),
+        kernel(pairwise_kernel<T>(map.member())) {
+    this->rest.visibility.rule = {.keys = shape.keys, .causal = causal, .diagonal = shape.keys - shape.queries};
+    this->rest.scale = static_cast<T>(scale);
+    draw(this->query, shape.head_dim, 1, map.is_cosine());
+    draw(this->key, shape.head_dim, 2, map.is_cosine());
+    draw(this->value, shape.value_dim, 3);
+    draw(this->output_gradient, shape.value_dim, 4);
+    for (std::size_t i = 0; i < this->parameters.size(); ++i)
+      this->parameters[i] = map.scalars()[i % map.scalars().size()];
   }
 
-  template <class Element>
-  HeadsView<Element> view(std::vector<T>& rows, std::int64_t heads, std::int64_t count, std::int64_t width) {
-    return {rows.data(), heads * count * width, count * width, width};
-  }
+  void run_forward(const Executor& executor) { kernel.forward(this->forward(), executor); }
+  void run_backward(const Executor& executor) { kernel.backward(this->backward(), executor); }
 
-  void describe(PairwiseProblem<T>& problem) {
-    problem.shape = shape;
-    problem.visibility.rule = {.keys = shape.keys, .causal = causal, .diagonal = shape.keys - shape.queries};
-    problem.scale = scale;
-    problem.parameters = theta.empty() ? nullptr : theta.data();
-    problem.query = view<const T>(query, shape.query_heads, shape.queries, shape.head_dim);
-    problem.key = view<const T>(key, shape.key_heads(), shape.keys, shape.head_dim);
-    problem.value = view<const T>(value, shape.value_heads, shape.keys, shape.value_dim);
-  }
-
-  void run_forward(std::string_view member, const Executor& executor) {
-    PairwiseForward<T> problem;
-    describe(problem);
-    problem.output = view<T>(output, shape.query_heads, shape.queries, shape.value_dim);
-    problem.shift = shift.data();
-    problem.mass = mass.data();
-    pairwise_kernel<T>(member).forward(problem, executor);
-  }
-
-  void run_backward(std::string_view member, const Executor& executor) {
-    PairwiseBackward<T> problem;
-    describe(problem);
-    problem.output = view<const T>(output, shape.query_heads, shape.queries, shape.value_dim);
-    problem.output_gradient = view<const T>(gradient, shape.query_heads, shape.queries, shape.value_dim);
-    problem.shift = shift.data();
-    problem.mass = mass.data();
-    problem.query_gradient = view<T>(query_gradient, shape.query_heads, shape.queries, shape.head_dim);
-    problem.key_gradient = view<T>(key_gradient, shape.key_heads(), shape.keys, shape.head_dim);
-    problem.value_gradient = view<T>(value_gradient, shape.value_heads, shape.keys, shape.value_dim);
-    problem.parameter_gradient = theta.empty() ? nullptr : theta_gradient.data();
-    pairwise_kernel<T>(member).backward(problem, executor);
-  }
+  PairwiseKernel<T> kernel;
 };
 
 // ‖fp32 − float64‖ / ‖float64‖ of the outputs of 16 queries.
 std::string error_of(const MeasuredMap& map, double scale, std::int64_t keys) {
   const PairwiseShape shape{.queries = 16, .keys = keys, .head_dim = 16, .value_dim = 16};
   const double score_scale = map.is_cosine() ? 1 : scale / 4;  // q·k of 16 normal numbers has a deviation of 4
-  Problem<float> single(map, shape, score_scale, false);
-  Problem<double> exact(map, shape, score_scale, false);
-  single.run_forward(map.member(), SerialExecutor());
-  exact.run_forward(map.member(), SerialExecutor());
+  DrawnProblem<float> single(map, shape, score_scale, false);
+  DrawnProblem<double> exact(map, shape, score_scale, false);
+  single.run_forward(SerialExecutor());
+  exact.run_forward(SerialExecutor());
   double largest = 0;
   bool is_finite = true;
   for (std::size_t i = 0; i < exact.output.size(); ++i) {
@@ -121,43 +77,22 @@ std::string error_of(const MeasuredMap& map, double scale, std::int64_t keys) {
   return largest == 0 ? "0" : error_text(std::sqrt(difference / size));
 }
 
-float to_bfloat16(float x) {
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  return std::bit_cast<float>((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
-}
-
-class ThreadsExecutor final : public Executor {
- public:
-  explicit ThreadsExecutor(int workers) : workers_(workers) {}
-  int workers() const override { return workers_; }
-  void run(std::int64_t tasks, const Task& task) const override {
-    std::atomic<std::int64_t> next = 0;
-    std::vector<std::thread> threads;
-    for (int worker = 0; worker < workers_; ++worker)
-      threads.emplace_back([&, worker] {
-        for (std::int64_t index; (index = next.fetch_add(1)) < tasks;) task(index, worker);
-      });
-    for (std::thread& thread : threads) thread.join();
-  }
-
- private:
-  int workers_;
-};
+float in_bfloat16(float x) { return float_of_bfloat16(bfloat16_of(x)); }
 
 // One row for each score s: of s times each of `keys`.
-Problem<float> rows_of(const MeasuredMap& map, const std::vector<double>& scores, const std::vector<float>& keys) {
+DrawnProblem<float> rows_of(const MeasuredMap& map, const std::vector<double>& scores, const std::vector<float>& keys) {
   constexpr std::int64_t width = 8;
   const PairwiseShape shape{.queries = static_cast<std::int64_t>(scores.size()),
                             .keys = static_cast<std::int64_t>(keys.size()),
                             .head_dim = width,
                             .value_dim = 1};
-  Problem<float> problem(map, shape, 1, false);
+  DrawnProblem<float> problem(map, shape, 1, false);
   std::fill(problem.query.begin(), problem.query.end(), 0.0f);
   std::fill(problem.key.begin(), problem.key.end(), 0.0f);
   for (std::size_t i = 0; i < scores.size(); ++i) problem.query[i * width] = static_cast<float>(scores[i]);
   for (std::size_t j = 0; j < keys.size(); ++j) problem.key[j * width] = keys[j];
-  problem.run_forward(map.member(), SerialExecutor());
-  problem.run_backward(map.member(), SerialExecutor());
+  problem.run_forward(SerialExecutor());
+  problem.run_backward(SerialExecutor());
   return problem;
 }
 
@@ -171,7 +106,7 @@ void check_kernel(const MeasuredMap& map, const Finiteness& range, NumericsCard&
     for (const double s : tried_scores(map.largest_score()))
       if (std::all_of(keys.begin(), keys.end(), [&](float key) { return range.is_well_within(s * key); }))
         scores.push_back(s);
-    const Problem<float> problem = rows_of(map, scores, keys);
+    const DrawnProblem<float> problem = rows_of(map, scores, keys);
     const std::size_t width = problem.query.size() / scores.size();
     for (const bool gradient : {false, true}) {
       const auto value = [&](std::size_t i) {
@@ -220,7 +155,7 @@ void measure_flips(bool moves_at_zero, NumericsCard& card) {
       const auto x = static_cast<float>(q[d]), y = static_cast<float>(k[d]);
       single = std::fma(x, y, single);
       exact += double(x) * double(y);
-      half += double(to_bfloat16(x)) * double(to_bfloat16(y));
+      half += double(in_bfloat16(x)) * double(in_bfloat16(y));
     }
     single_error += std::abs(double(single) - exact) / pairs;
     half_error += std::abs(half - exact) / pairs;
@@ -234,16 +169,16 @@ void measure_determinism(const MeasuredMap& map, NumericsCard& card) {
   const PairwiseShape shape{
       .query_heads = 4, .value_heads = 2, .queries = 131, .keys = 131, .head_dim = 16, .value_dim = 16};
   const auto bits = [&](int workers) {
-    Problem<float> problem(map, shape, map.is_cosine() ? 1 : 0.25, true);
+    DrawnProblem<float> problem(map, shape, map.is_cosine() ? 1 : 0.25, true);
     const ThreadsExecutor executor(workers);
-    problem.run_forward(map.member(), executor);
-    problem.run_backward(map.member(), executor);
+    problem.run_forward(executor);
+    problem.run_backward(executor);
     std::string all;
     const auto append = [&](const auto& numbers) {
       all.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof numbers[0]);
     };
     append(problem.output), append(problem.query_gradient), append(problem.key_gradient);
-    append(problem.value_gradient), append(problem.theta_gradient);
+    append(problem.value_gradient), append(problem.parameter_gradient);
     return all;
   };
   const std::string one = bits(1);

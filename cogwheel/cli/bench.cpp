@@ -1,6 +1,5 @@
 // The benchmarks themselves are Python, where their peers live: python/cogwheel/bench.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <ATen/Parallel.h>
 
@@ -18,6 +17,7 @@
 #include "cogwheel/cli/number_option.h"
 #include "cogwheel/core/environment_python.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/process.h"
 #include "cogwheel/train/training_run.h"
 
 namespace cogwheel {
@@ -30,10 +30,7 @@ void hand_over(const std::vector<std::string>& words) {
   if (!problem) ::setenv("COGWHEEL_EXECUTABLE", self.c_str(), /*overwrite=*/0);
   std::vector<std::string> command = {environment_python(), "-m", "cogwheel.bench"};
   command.insert(command.end(), words.begin(), words.end());
-  std::vector<char*> arguments;
-  for (std::string& word : command) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  ::execvp(arguments.front(), arguments.data());
+  become_program(command);
   throw Error(expected_got("bench", "a Python with Cogwheel's package", "no " + command.front()));
 }
 

@@ -17,13 +17,6 @@ std::size_t columns(std::FILE* stream) {
 
 }  // namespace
 
-std::string duration_text(double seconds) {
-  const auto whole = static_cast<std::int64_t>(std::llround(std::max(seconds, 0.0)));
-  if (whole < 60) return fmt::format("{} s", whole);
-  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
-  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
-}
-
 std::string count_text(double count) {
   if (count < 1e3) return fmt::format("{:.0f}", count);
   if (count < 1e6) return fmt::format("{:.1f} k", count / 1e3);

@@ -4,12 +4,11 @@
 #include <cstdio>
 #include <string>
 
+#include "cogwheel/core/duration_text.h"
 #include "cogwheel/train/step_report.h"
 
 namespace cogwheel {
 
-// "48 s", "3 min 20 s", "2 h 5 min".
-std::string duration_text(double seconds);
 // "950", "12.3 k", "1.5 M".
 std::string count_text(double count);
 

@@ -1,11 +1,10 @@
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <string>
 
 #include "cogwheel/core/environment_python.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/process.h"
 #include "cogwheel/data/corpus.h"
 #include "cogwheel/data/corpus_builder.h"
 
@@ -13,29 +12,23 @@ namespace cogwheel {
 namespace {
 namespace fs = std::filesystem;
 
-std::string quoted(const std::string& word) {
-  std::string text = "'";
-  for (const char character : word) text += character == '\'' ? std::string("'\\''") : std::string(1, character);
-  return text + "'";
-}
-
-std::string output_of(const std::string& command) {
-  std::string output;
-  std::FILE* pipe = ::popen(command.c_str(), "re");
-  if (pipe == nullptr) return output;
-  std::array<char, 4096> buffer;
-  while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    output.append(buffer.data(), count);
-  return ::pclose(pipe) == 0 ? output : "";
+// Its version and the folder of its library, a line each; empty where it does not say.
+std::string answer_of(const std::string& interpreter) {
+  try {
+    const Finished finished = run_program({interpreter, "-I", "-c",
+                                           "import sys, sysconfig; print('%d.%d' % sys.version_info[:2]); "
+                                           "print(sysconfig.get_paths()['stdlib'])"});
+    return finished.status == 0 ? finished.output : "";
+  } catch (const Error&) {  // it does not start
+    return "";
+  }
 }
 
 }  // namespace
 
 Corpus load_python_standard_library(std::int64_t byte_limit) {
   const std::string interpreter = environment_python();
-  const std::string answer = output_of(quoted(interpreter) +
-                                       " -I -c 'import sys, sysconfig; print(\"%d.%d\" % sys.version_info[:2]); "
-                                       "print(sysconfig.get_paths()[\"stdlib\"])'");
+  const std::string answer = answer_of(interpreter);
   const std::size_t line = answer.find('\n');
   if (line == std::string::npos)
     throw Error(

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "cogwheel/core/bfloat16.h"
 #include "cogwheel/nn/row_loops.h"
 
 namespace cogwheel {
@@ -77,10 +78,10 @@ void differentiate_row(const double* x, const double* gain, const double* dy, Mo
 }
 
 COGWHEEL_FOR_EACH_X86 void widen_row(const std::uint16_t* from, std::int64_t width, float* to) {
-  for (std::int64_t i = 0; i < width; ++i) to[i] = widened(from[i]);
+  for (std::int64_t i = 0; i < width; ++i) to[i] = float_of_bfloat16(from[i]);
 }
 COGWHEEL_FOR_EACH_X86 void round_row(const float* from, std::int64_t width, std::uint16_t* to) {
-  for (std::int64_t i = 0; i < width; ++i) to[i] = rounded(from[i]);
+  for (std::int64_t i = 0; i < width; ++i) to[i] = bfloat16_of(from[i]);
 }
 template <class T>
 void add_row(const T* a, const T* b, std::int64_t width, T* sum) {

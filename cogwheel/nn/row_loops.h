@@ -1,6 +1,5 @@
 // Loops over rows that the compiler vectorises, for the best instructions of the machine that runs them.
 #pragma once
-#include <bit>
 #include <cstdint>
 
 // GCC compiles the function once for each, and the loader chooses; elsewhere the baseline serves.
@@ -24,14 +23,6 @@ template <class T, class Term>
   for (const T chain : sums) sum += chain;
   for (; i < count; ++i) sum += term(i);
   return sum;
-}
-
-// bfloat16 as bits: the upper half of a float, rounded to nearest even.
-inline float widened(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
-inline std::uint16_t rounded(float x) {
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  const std::uint32_t nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  return static_cast<std::uint16_t>(x == x ? nearest : (bits >> 16) | 0x0040);
 }
 
 }  // namespace cogwheel

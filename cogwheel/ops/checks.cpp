@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/shape_text.h"
 
 namespace cogwheel {
 namespace {
@@ -69,11 +70,7 @@ std::string size_text(const c10::SymInt& size) {
   return out.str();
 }
 
-std::string shape_text(c10::SymIntArrayRef sizes) {
-  std::string shape;
-  for (const auto& size : sizes) shape.append(shape.empty() ? "[" : ", ").append(size_text(size));
-  return (shape.empty() ? "[" : shape) + "]";
-}
+std::string shape_text(c10::SymIntArrayRef sizes) { return shape_text<c10::SymIntArrayRef>(sizes); }
 
 std::string shape_text(const at::Tensor& tensor) {
   return tensor.defined() ? shape_text(tensor.sym_sizes()) : "nothing";

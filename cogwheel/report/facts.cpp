@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "cogwheel/core/duration_text.h"
+#include "cogwheel/report/embedded.h"
 #include "cogwheel/report/html.h"
 #include "cogwheel/report/results_csv.h"
 #include "cogwheel/report/sections.h"
@@ -127,7 +129,7 @@ std::string facts_html(const Comparison& comparison) {
               fmt::format("{}, {}", counted(comparison.machine.threads, "CPU thread"),
                           unbroken(comparison.machine.instructions)),
               fmt::format("{} in {}", counted(static_cast<std::int64_t>(comparison.runs.size()), "run"),
-                          duration(settings.wall_seconds)));
+                          duration_text(settings.wall_seconds)));
 }
 
 std::string versions_html(const Comparison& comparison) {
@@ -158,15 +160,9 @@ std::string tuning_html(const Comparison& comparison) {
                             trial.chosen ? ", chosen" : "", learning_rate_text(trial.learning_rate));
     rows += "</tr>\n";
   }
-  return fmt::format(
-      "  <section id=\"tuning\" aria-labelledby=\"tuning-title\">\n    <header>\n"
-      "      <h2 id=\"tuning-title\">Learning rates tried</h2>\n"
-      "      <p class=\"lead\">{} per mechanism, {} steps each, with the first seed. The loss is that on the last "
-      "tenth "
-      "of the training text, which those trials did not train on; the held-out text played no part. The final runs "
-      "train on all of the training text.</p>\n    </header>\n    <div class=\"scroll\"><table class=\"trials\">\n"
-      "      <tbody>\n{}      </tbody>\n    </table></div>\n  </section>\n",
-      counted(comparison.settings.tune, "trial"), grouped(comparison.tuning.front().steps), rows);
+  return fill_template(embedded::tuning_html, {{"trials", counted(comparison.settings.tune, "trial")},
+                                               {"steps", grouped(comparison.tuning.front().steps)},
+                                               {"rows", rows}});
 }
 
 }  // namespace cogwheel

@@ -51,6 +51,10 @@ std::string fill_template(std::string_view text, const std::function<std::string
   }
 }
 
+std::string fill_template(std::string_view text, const std::map<std::string_view, std::string>& values) {
+  return fill_template(text, [&](std::string_view name) { return values.at(name); });
+}
+
 std::string grouped(std::int64_t number) {
   std::string digits = std::to_string(std::abs(number));
   for (int place = static_cast<int>(digits.size()) - 3; place > 0; place -= 3)
@@ -84,13 +88,6 @@ std::string byte_size(std::int64_t bytes) {
   while (size >= 1024 && unit + 1 < units.size()) size /= 1024, ++unit;
   if (unit == 0) return grouped(bytes) + " bytes";
   return fmt::format("{:.{}f} {}", size, size < 10 ? 1 : 0, units[unit]);
-}
-
-std::string duration(double seconds) {
-  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
-  if (whole < 60) return fmt::format("{} s", whole);
-  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
-  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 
 std::string counted(std::int64_t count, std::string_view noun) {

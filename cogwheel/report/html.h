@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -15,13 +16,13 @@ std::string escape_script_json(std::string json);
 
 // Replaces every {{name}} of a template by what `value` returns for the name, once: what is put in is not read again.
 std::string fill_template(std::string_view text, const std::function<std::string(std::string_view name)>& value);
+std::string fill_template(std::string_view text, const std::map<std::string_view, std::string>& values);
 
 std::string grouped(std::int64_t number);            // 806,784
 std::string fixed(double value, int digits);         // −0.5 as "−0.50", with the minus sign of typography
 std::string signed_fixed(double value, int digits);  // +0.50, and 0 without a sign
 std::string rounded_count(std::int64_t count);       // 1.54 M, 806,784 below a million
 std::string byte_size(std::int64_t bytes);           // 8.0 MiB
-std::string duration(double seconds);                // 6 min 12 s
 std::string counted(std::int64_t count, std::string_view noun);  // "1 seed", "3 seeds"
 std::string number_word(std::int64_t count);                     // "four"; digits from 13 on
 std::string learning_rate_text(double rate);                     // 0.001, 3.2e-05 below 0.0001

@@ -90,19 +90,13 @@ std::string samples_html(const Comparison& comparison, const std::vector<const I
   for (const Inspection* inspection : inspections) {
     if (inspection->seed != seed) continue;
     // A line break right after <pre> would be swallowed; the one before <b> is.
-    figures += fmt::format(
-        "      <figure style=\"--series:var({})\"><figcaption class=\"series\">{}</figcaption><pre>\n<b>{}</b>{}</pre>"
-        "</figure>\n",
-        series_property(comparison, inspection->mechanism), escape_html(comparison.plan(inspection->mechanism)->title),
-        escape_html(inspection->prompt), escape_html(inspection->sample));
+    figures +=
+        fill_template(embedded::sample_html, {{"series", series_property(comparison, inspection->mechanism)},
+                                              {"title", escape_html(comparison.plan(inspection->mechanism)->title)},
+                                              {"prompt", escape_html(inspection->prompt)},
+                                              {"sample", escape_html(inspection->sample)}});
   }
-  return fmt::format(
-      "  <section id=\"samples\" aria-labelledby=\"samples-title\">\n    <header>\n"
-      "      <h2 id=\"samples-title\">Samples</h2>\n"
-      "      <p class=\"lead\">Same prompt (grey), same random numbers, temperature 0.8, models of seed {}. One sample "
-      "is an impression, not a measurement.</p>\n    </header>\n    <div class=\"samples\">\n{}    </div>\n"
-      "  </section>\n",
-      seed, figures);
+  return fill_template(embedded::samples_html, {{"seed", std::to_string(seed)}, {"figures", figures}});
 }
 
 std::string curves_lead(const Comparison& comparison) {
@@ -212,7 +206,7 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"dynamics_js", std::string(embedded::dynamics_js)},
       {"heads_js", std::string(embedded::heads_js)},
   };
-  return fill_template(embedded::report_html, [&](std::string_view name) { return values.at(name); });
+  return fill_template(embedded::report_html, values);
 }
 
 }  // namespace cogwheel

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "cogwheel/evaluate/verdict.h"
+#include "cogwheel/report/embedded.h"
 #include "cogwheel/report/html.h"
 #include "cogwheel/report/results_csv.h"
 #include "cogwheel/report/sections.h"
@@ -70,8 +71,7 @@ std::string whisker(const Comparison& comparison, const SummaryRow& row, const S
       marks +=
           fmt::format("<circle class=\"seed\" cx=\"{:.2f}%\" cy=\"68%\" r=\"2.5\"/>", scale.percent(difference.value));
   }
-  return "<svg class=\"whisker\" width=\"100%\" height=\"100%\" aria-hidden=\"true\" focusable=\"false\">" + marks +
-         "</svg>";
+  return marks;
 }
 
 std::string p_text(double p) { return p < 0.0001 ? "p < 0.0001" : fmt::format("p = {:.2g}", p); }
@@ -112,11 +112,6 @@ std::string parameter_note(const Comparison& comparison, const MechanismPlan& pl
   return note;
 }
 
-std::string cell(const std::string& label, const std::string& css, const std::string& content) {
-  return fmt::format("          <td role=\"cell\" data-label=\"{}\"{}>{}</td>\n", escape_html(label),
-                     css.empty() ? "" : " class=\"" + css + "\"", content);
-}
-
 std::string with_note(const std::string& value, const std::string& note) {
   return fmt::format("<span class=\"num\">{}</span><small>{}</small>", value, escape_html(note));
 }
@@ -125,7 +120,6 @@ std::string row_html(const Comparison& comparison, const SummaryRow& row, const 
   const MechanismPlan& plan = *comparison.plan(row.mechanism);
   const bool baseline = row.mechanism == comparison.baseline;
   const RunMeans means = run_means(comparison, row.mechanism), base = run_means(comparison, comparison.baseline);
-  const std::string unit = comparison.data.tokenizer;
   std::string loss = "<span class=\"muted\">no run finished</span>", bits = "–", rate = "–", memory = "–";
   if (row.mean) {
     loss = fmt::format("<span class=\"num\">{}{}</span>", fixed(*row.mean, 4),
@@ -139,65 +133,55 @@ std::string row_html(const Comparison& comparison, const SummaryRow& row, const 
                                                        static_cast<double>(base.peak_memory_bytes.value_or(0)), 2))
                                      : "<span class=\"muted\">not measured</span>";
   }
-  const std::string axis =
-      fmt::format("Difference to {}, from {} to {}", comparison.baseline, signed_fixed(-scale.limit, scale.digits + 1),
-                  signed_fixed(scale.limit, scale.digits + 1));
-  return fmt::format(
-             "        <tr role=\"row\"{} style=\"--series:var({})\">\n"
-             "          <th role=\"rowheader\" scope=\"row\"><span class=\"name\">{}</span>"
-             "<small class=\"formula\">{}</small></th>\n",
-             baseline ? " class=\"baseline\"" : "", series_property(comparison, row.mechanism), escape_html(plan.title),
-             escape_html(plan.formula)) +
-         cell("Held-out loss", "", loss) + cell(axis, "wide", whisker(comparison, row, scale)) +
-         cell("Mean ± interval, in words", "reading", reading(comparison, row)) +
-         cell("Bits per " + unit, "right", bits) + cell("Tokens per second", "right", rate) +
-         cell("Parameters", "right", with_note(grouped(plan.parameters), parameter_note(comparison, plan))) +
-         cell("Peak memory", "right", memory) + "        </tr>\n";
+  return fill_template(embedded::table_row_html,
+                       {{"class", baseline ? " class=\"baseline\"" : ""},
+                        {"series", series_property(comparison, row.mechanism)},
+                        {"title", escape_html(plan.title)},
+                        {"formula", escape_html(plan.formula)},
+                        {"loss", loss},
+                        {"baseline", escape_html(comparison.baseline)},
+                        {"low", signed_fixed(-scale.limit, scale.digits + 1)},
+                        {"high", signed_fixed(scale.limit, scale.digits + 1)},
+                        {"whisker", whisker(comparison, row, scale)},
+                        {"reading", reading(comparison, row)},
+                        {"unit", escape_html(comparison.data.tokenizer)},
+                        {"bits", bits},
+                        {"rate", rate},
+                        {"parameters", with_note(grouped(plan.parameters), parameter_note(comparison, plan))},
+                        {"memory", memory}});
 }
 
 std::string unfinished_html(const Comparison& comparison, const RunResult& run) {
   const MechanismPlan* plan = comparison.plan(run.mechanism);
-  const std::string verb = run.status == RunStatus::failed ? "failed" : std::string(status_name(run.status));
   const std::int64_t steps =
       run.tokens / std::max<std::int64_t>(1, comparison.settings.batch * comparison.settings.context);
-  return fmt::format(
-      "        <tr role=\"row\" class=\"unfinished\" style=\"--series:var({})\"><td role=\"cell\" "
-      "colspan=\"8\"><b>{}</b>, seed {}: <strong>{}</strong> after {}: {}</td></tr>\n",
-      series_property(comparison, run.mechanism), escape_html(plan->title), run.seed, verb, counted(steps, "step"),
-      escape_html(run.message));
+  return fill_template(embedded::unfinished_row_html, {{"series", series_property(comparison, run.mechanism)},
+                                                       {"title", escape_html(plan->title)},
+                                                       {"seed", std::to_string(run.seed)},
+                                                       {"status", std::string(status_name(run.status))},
+                                                       {"steps", counted(steps, "step")},
+                                                       {"message", escape_html(run.message)}});
 }
 
 }  // namespace
 
 std::string table_html(const Comparison& comparison) {
   const Scale scale(comparison);
-  const std::string unit = comparison.data.tokenizer;
-  const std::string baseline = escape_html(name_in_sentence(comparison, comparison.baseline));
-  std::string html = fmt::format(
-      R"(    <table class="results" role="table" aria-describedby="result-notes">
-      <thead role="rowgroup">
-        <tr role="row">
-          <th role="columnheader" scope="col">Mechanism</th>
-          <th role="columnheader" scope="col">Held-out loss</th>
-          <th role="columnheader" scope="col" class="wide">Difference to {0}
-            <svg class="scale" width="100%" height="30" aria-hidden="true" focusable="false"><text class="start" x="0" y="11">← better</text><text class="end" x="100%" y="11">worse →</text><text x="{1:.2f}%" y="27">{2}</text><text x="50%" y="27">0</text><text x="{3:.2f}%" y="27">{4}</text></svg></th>
-          <th role="columnheader" scope="col" class="reading">Mean ± interval,<br>in words</th>
-          <th role="columnheader" scope="col" class="right">Bits per<br>{5}</th>
-          <th role="columnheader" scope="col" class="right">Tokens per<br>second</th>
-          <th role="columnheader" scope="col" class="right">Parameters</th>
-          <th role="columnheader" scope="col" class="right">Peak<br>memory</th>
-        </tr>
-      </thead>
-      <tbody role="rowgroup">
-)",
-      baseline, scale.percent(-scale.tick), signed_fixed(-scale.tick, scale.digits), scale.percent(scale.tick),
-      signed_fixed(scale.tick, scale.digits), escape_html(unit));
+  std::string rows;
   for (const SummaryRow& row : comparison.summary) {
-    html += row_html(comparison, row, scale);
+    rows += row_html(comparison, row, scale);
     for (const RunResult* run : comparison.runs_of(row.mechanism))
-      if (run->status != RunStatus::done) html += unfinished_html(comparison, *run);
+      if (run->status != RunStatus::done) rows += unfinished_html(comparison, *run);
   }
-  return html + "      </tbody>\n    </table>\n";
+  const auto place = [&](double difference) { return fmt::format("{:.2f}%", scale.percent(difference)); };
+  return fill_template(embedded::table_html,
+                       {{"baseline", escape_html(name_in_sentence(comparison, comparison.baseline))},
+                        {"unit", escape_html(comparison.data.tokenizer)},
+                        {"left", place(-scale.tick)},
+                        {"left_tick", signed_fixed(-scale.tick, scale.digits)},
+                        {"right", place(scale.tick)},
+                        {"right_tick", signed_fixed(scale.tick, scale.digits)},
+                        {"rows", rows}});
 }
 
 std::string notes_html(const Comparison& comparison) {

@@ -11,10 +11,10 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
+#include "cogwheel/core/shape_text.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/nn/matrix_product_library.h"
 #include "cogwheel/train/adamw.h"
@@ -28,12 +28,6 @@ const std::string weight_prefix = "model.", first_moment_prefix = "first_moment.
                   second_moment_prefix = "second_moment.";
 
 bool is_weight(const std::string& name) { return name.starts_with(weight_prefix); }
-
-std::string shape_text(at::IntArrayRef shape) {
-  std::ostringstream text;
-  text << shape;
-  return text.str();
-}
 
 void copy_tensor(const SafeTensors& checkpoint, const std::string& name, at::Tensor target,
                  const std::filesystem::path& path) {

@@ -1,11 +1,12 @@
 // The executable, run as a person runs it.
 #pragma once
 #include <sys/resource.h>
-#include <sys/types.h>
 
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "cogwheel/core/process.h"
 
 namespace cogwheel {
 
@@ -14,17 +15,16 @@ struct Outcome {
   std::string output, errors;
 };
 
-class Process {
+class CogwheelProcess {
  public:
   // Starts `cogwheel <arguments>` in a folder, on one thread. No file may grow beyond `most_bytes`.
-  Process(const std::vector<std::string>& arguments, const std::filesystem::path& folder,
-          rlim_t most_bytes = RLIM_INFINITY);
-  void interrupt() const;
+  CogwheelProcess(const std::vector<std::string>& arguments, const std::filesystem::path& folder,
+                  rlim_t most_bytes = RLIM_INFINITY);
+  void interrupt() const { process_.interrupt(); }
   Outcome wait();
 
  private:
-  pid_t child_;
-  std::filesystem::path output_, errors_;
+  Process process_;
 };
 
 Outcome cogwheel(const std::vector<std::string>& arguments, const std::filesystem::path& folder);

@@ -94,7 +94,7 @@ TEST_F(TrainCommand, GivesTheSameRunAgain) {
 }
 
 TEST_F(TrainCommand, StopsAtCtrlCAndResumes) {
-  Process process({"train", "config.toml", "--set", "training.steps=100000", "--out", "run"}, folder.path());
+  CogwheelProcess process({"train", "config.toml", "--set", "training.steps=100000", "--out", "run"}, folder.path());
   for (int wait = 0; wait < 1000 && read("run/metrics.jsonl").empty(); ++wait)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const TemporaryFolder elsewhere;
@@ -106,7 +106,7 @@ TEST_F(TrainCommand, StopsAtCtrlCAndResumes) {
   EXPECT_EQ(stopped.exit_code, 130) << stopped.errors;
   EXPECT_NE(stopped.errors.find("`cogwheel resume run` goes on"), std::string::npos) << stopped.errors;
 
-  Process resumed({"resume", "run"}, folder.path());
+  CogwheelProcess resumed({"resume", "run"}, folder.path());
   const std::string before = read("run/metrics.jsonl");
   for (int wait = 0; wait < 1000 && read("run/metrics.jsonl").size() <= before.size(); ++wait)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -177,7 +177,7 @@ TEST_F(TrainCommand, KeepsItsOwnFilesOutOfItsText) {
 }
 
 TEST_F(TrainCommand, SaysThatAFileMayNotGrow) {
-  const Outcome outcome = Process({"train", "config.toml", "--out", "run"}, folder.path(), 1 << 16).wait();
+  const Outcome outcome = CogwheelProcess({"train", "config.toml", "--out", "run"}, folder.path(), 1 << 16).wait();
   EXPECT_EQ(outcome.exit_code, 1) << outcome.errors;
   EXPECT_NE(outcome.errors.find("cogwheel: run/checkpoint.safetensors: expected a file that can be written, got File "
                                 "too large\n"),

@@ -14,12 +14,15 @@
 #include <string>
 #include <vector>
 
+#include "cogwheel/core/bfloat16.h"
+
 namespace cogwheel {
 namespace {
 
-float of_bfloat16(std::uint32_t bits) { return std::bit_cast<float>(bits << 16); }
-float lower(float pair) { return of_bfloat16(std::bit_cast<std::uint32_t>(pair) & 0xffff); }
-float upper(float pair) { return of_bfloat16(std::bit_cast<std::uint32_t>(pair) >> 16); }
+float lower(float pair) { return float_of_bfloat16(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(pair))); }
+float upper(float pair) {
+  return float_of_bfloat16(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(pair) >> 16));
+}
 
 struct Tile {
   std::int64_t rows = 0, columns = 0;  // of floats or pairs

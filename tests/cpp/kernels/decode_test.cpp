@@ -1,6 +1,7 @@
 // Few queries over many keys, which the engine cuts into chunks, against dense double formulas written here.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -8,7 +9,9 @@
 
 #include "cogwheel/core/parallel.h"
 #include "cogwheel/kernels/isa.h"
+#include "cogwheel/kernels/pairwise/contiguous_problem.h"
 #include "engines_under_test.h"
+#include "reversed_executor.h"
 
 namespace cogwheel {
 namespace {
@@ -61,31 +64,17 @@ struct Result {
   bool operator==(const Result&) const = default;
 };
 
-template <class T>
-HeadsView<T> view(T* data, std::int64_t heads, std::int64_t rows, std::int64_t width) {
-  return {data, heads * rows * width, rows * width, width};
-}
-
 Result run(const Call& call, const PairwiseKernel<double>& kernel, const Executor& executor = SerialExecutor()) {
-  const PairwiseShape& s = call.shape;
-  const auto rows = static_cast<std::size_t>(s.batch * s.query_heads * s.queries);
-  const std::vector<double> poison(rows, std::numeric_limits<double>::quiet_NaN());
-  Result result{std::vector<double>(rows * static_cast<std::size_t>(s.value_dim), poison[0]), poison, poison};
-  PairwiseForward<double> problem;
-  problem.shape = s;
-  problem.visibility = {.rule = {.keys = s.keys, .causal = true, .window = call.window},
-                        .key_lengths = call.lengths.data(),
-                        .first_positions = call.first_positions.data()};
-  problem.scale = call.scale;
-  problem.parameters = call.theta.data();
-  problem.query = view(call.query.data(), s.query_heads, s.queries, s.head_dim);
-  problem.key = view(call.key.data(), s.key_heads(), s.keys, s.head_dim);
-  problem.value = view(call.value.data(), s.value_heads, s.keys, s.value_dim);
-  problem.output = view(result.output.data(), s.query_heads, s.queries, s.value_dim);
-  problem.shift = result.shift.data();
-  problem.mass = result.mass.data();
-  kernel.forward(problem, executor);
-  return result;
+  ContiguousProblem<double> problem(call.shape, 1);
+  problem.query = call.query, problem.key = call.key, problem.value = call.value, problem.parameters = call.theta;
+  for (std::vector<double>* written : {&problem.output, &problem.shift, &problem.mass})
+    std::fill(written->begin(), written->end(), std::numeric_limits<double>::quiet_NaN());
+  problem.rest.visibility = {.rule = {.keys = call.shape.keys, .causal = true, .window = call.window},
+                             .key_lengths = call.lengths.data(),
+                             .first_positions = call.first_positions.data()};
+  problem.rest.scale = call.scale;
+  kernel.forward(problem.forward(), executor);
+  return {problem.output, problem.shift, problem.mass};
 }
 
 // f = g = exp and N = G, or N = G + exp(sink), or the sigmoid with N = 1.
@@ -185,19 +174,10 @@ TEST_P(DecodeEngine, KeepsNaNsToTheRowsThatSeeThem) {
   }
 }
 
-// Runs tasks backwards and pretends to have many workers.
-class ReversedExecutor final : public Executor {
- public:
-  int workers() const override { return 64; }
-  void run(std::int64_t tasks, const Task& task) const override {
-    for (std::int64_t index = tasks - 1; index >= 0; --index) task(index, static_cast<int>(index % 64));
-  }
-};
-
 TEST_P(DecodeEngine, GivesTheSameBitsForAnyNumberAndOrderOfWorkers) {
   const Call call(3, 2);
   EXPECT_TRUE(run(call, GetParam()->softmax_off_by_one) ==
-              run(call, GetParam()->softmax_off_by_one, ReversedExecutor()));
+              run(call, GetParam()->softmax_off_by_one, ReversedExecutor(64)));
 }
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, DecodeEngine, ::testing::ValuesIn(engines_under_test),

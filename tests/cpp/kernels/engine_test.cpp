@@ -1,6 +1,7 @@
 // The engine against dense double formulas written here, with gradients by central differences of those formulas.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -9,7 +10,9 @@
 
 #include "cogwheel/core/parallel.h"
 #include "cogwheel/kernels/isa.h"
+#include "cogwheel/kernels/pairwise/contiguous_problem.h"
 #include "engines_under_test.h"
+#include "reversed_executor.h"
 
 namespace cogwheel {
 namespace {
@@ -85,50 +88,23 @@ double dense_loss(const Call& call, const Dense& dense, const Window& window, st
   return loss;
 }
 
-template <class T>
-HeadsView<T> view(T* data, std::int64_t heads, std::int64_t rows, std::int64_t width) {
-  return {data, heads * rows * width, rows * width, width};
-}
-
 Result run(const Call& call, const PairwiseKernel<double>& kernel, const Executor& executor) {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  const PairwiseShape& s = call.shape;
-  Result result{std::vector<double>(call.gradient.size(), nan), std::vector<double>(call.query.size(), nan),
-                std::vector<double>(call.key.size(), nan), std::vector<double>(call.value.size(), nan),
-                std::vector<double>(call.theta.size(), nan)};
-  std::vector<double> shift(static_cast<std::size_t>(s.batch * s.query_heads * s.queries), nan), mass = shift;
-  const auto describe = [&](PairwiseProblem<double>& problem) {
-    problem.shape = s;
-    problem.visibility.rule = call.visibility;
-    if (!call.centers.empty()) {
-      problem.modifiers.centers = call.centers.data();
-      problem.modifiers.sigma = sigma;
-    }
-    problem.scale = call.scale;
-    problem.parameters = call.theta.data();
-    problem.query = view(call.query.data(), s.query_heads, s.queries, s.head_dim);
-    problem.key = view(call.key.data(), s.value_heads, s.keys, s.head_dim);
-    problem.value = view(call.value.data(), s.value_heads, s.keys, s.value_dim);
-  };
-  PairwiseForward<double> forward;
-  describe(forward);
-  forward.output = view(result.output.data(), s.query_heads, s.queries, s.value_dim);
-  forward.shift = shift.data();
-  forward.mass = mass.data();
-  kernel.forward(forward, executor);
-
-  PairwiseBackward<double> backward;
-  describe(backward);
-  backward.output = view<const double>(result.output.data(), s.query_heads, s.queries, s.value_dim);
-  backward.output_gradient = view(call.gradient.data(), s.query_heads, s.queries, s.value_dim);
-  backward.shift = shift.data();
-  backward.mass = mass.data();
-  backward.query_gradient = view(result.query.data(), s.query_heads, s.queries, s.head_dim);
-  backward.key_gradient = view(result.key.data(), s.value_heads, s.keys, s.head_dim);
-  backward.value_gradient = view(result.value.data(), s.value_heads, s.keys, s.value_dim);
-  backward.parameter_gradient = result.theta.data();
-  kernel.backward(backward, executor);
-  return result;
+  ContiguousProblem<double> problem(call.shape, 1);
+  problem.query = call.query, problem.key = call.key, problem.value = call.value;
+  problem.output_gradient = call.gradient, problem.parameters = call.theta;
+  for (std::vector<double>* written : {&problem.output, &problem.shift, &problem.mass, &problem.query_gradient,
+                                       &problem.key_gradient, &problem.value_gradient, &problem.parameter_gradient})
+    std::fill(written->begin(), written->end(), std::numeric_limits<double>::quiet_NaN());
+  problem.rest.visibility.rule = call.visibility;
+  if (!call.centers.empty()) {
+    problem.rest.modifiers.centers = call.centers.data();
+    problem.rest.modifiers.sigma = sigma;
+  }
+  problem.rest.scale = call.scale;
+  kernel.forward(problem.forward(), executor);
+  kernel.backward(problem.backward(), executor);
+  return {problem.output, problem.query_gradient, problem.key_gradient, problem.value_gradient,
+          problem.parameter_gradient};
 }
 
 void expect_agrees(Call call, const PairwiseKernel<double>& kernel, const Dense& dense, const Window& window,
@@ -225,19 +201,6 @@ TEST_P(Engine, VeryNegativeScoresLeaveEverythingToTheSink) {
   for (double value : run(call, GetParam()->softmax_off_by_one, SerialExecutor()).output)
     ASSERT_LT(std::abs(value), 1e-20);
 }
-
-// Runs tasks backwards and pretends to have many workers: results must not depend on either.
-class ReversedExecutor final : public Executor {
- public:
-  explicit ReversedExecutor(int workers) : workers_(workers) {}
-  int workers() const override { return workers_; }
-  void run(std::int64_t tasks, const Task& task) const override {
-    for (std::int64_t index = tasks - 1; index >= 0; --index) task(index, static_cast<int>(index % workers_));
-  }
-
- private:
-  int workers_;
-};
 
 TEST_P(Engine, GivesTheSameBitsForAnyNumberAndOrderOfWorkers) {
   Call call;

@@ -8,11 +8,13 @@
 #include <limits>
 #include <vector>
 
+#include "cogwheel/core/bfloat16.h"
+
 namespace cogwheel {
 namespace {
 
-// Small integers are exact in bfloat16: the upper half of their float.
-std::uint32_t half(int x) { return std::bit_cast<std::uint32_t>(static_cast<float>(x)) >> 16; }
+// Small integers are exact in bfloat16.
+std::uint32_t half(int x) { return bfloat16_of(static_cast<float>(x)); }
 float pair(int low, int high) { return std::bit_cast<float>(half(high) << 16 | half(low)); }
 int entry(std::int64_t row, std::int64_t column) {
   return static_cast<int>((7 * row + 3 * column + row * column) % 9) - 4;

@@ -2,38 +2,19 @@
 // the standard library's, whose locks a sanitizer knows.
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "cogwheel/core/parallel.h"
+#include "cogwheel/core/threads_executor.h"
 #include "cogwheel/kernels/isa.h"
-#include "cogwheel/kernels/pairwise/pairwise.h"
+#include "cogwheel/kernels/pairwise/contiguous_problem.h"
 
 namespace cogwheel {
 namespace {
-
-class ThreadsExecutor final : public Executor {
- public:
-  explicit ThreadsExecutor(int workers) : workers_(workers) {}
-  int workers() const override { return workers_; }
-  void run(std::int64_t tasks, const Task& task) const override {
-    std::atomic<std::int64_t> next = 0;
-    std::vector<std::thread> threads;
-    for (int worker = 0; worker < workers_; ++worker)
-      threads.emplace_back([&, worker] {
-        for (std::int64_t index; (index = next.fetch_add(1)) < tasks;) task(index, worker);
-      });
-    for (std::thread& thread : threads) thread.join();
-  }
-
- private:
-  int workers_;
-};
 
 // Eight value heads: enough for two workers to take heads, too few for five, who take blocks of queries. Sizes that
 // leave tails, and causal rows that see nothing.
@@ -45,7 +26,7 @@ constexpr PairwiseShape shape{.batch = 4,
                               .keys = 119,
                               .head_dim = 17,
                               .value_dim = 9};
-constexpr std::size_t most_parameters = 4;
+constexpr std::int64_t most_parameters = 4;
 
 template <class T>
 std::vector<T> wave(std::int64_t size, double step) {
@@ -53,12 +34,6 @@ std::vector<T> wave(std::int64_t size, double step) {
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<T>(std::sin(1 + step * static_cast<double>(i)));
   return values;
-}
-
-template <class T>
-HeadsView<T> view(std::vector<std::remove_const_t<T>>& data, std::int64_t heads, std::int64_t rows,
-                  std::int64_t width) {
-  return {data.data(), heads * rows * width, rows * width, width};
 }
 
 // Biases, ALiBi, local-p and dropout, all at once; or additive scores.
@@ -73,32 +48,16 @@ struct Results {
 
 template <class T>
 Results<T> run(std::string_view mechanism, Variant variant, const Executor& executor) {
-  const std::int64_t query_rows = shape.batch * shape.query_heads * shape.queries,
-                     key_rows = shape.batch * shape.value_heads * shape.keys;
-  auto query = wave<T>(query_rows * shape.head_dim, 0.7), key = wave<T>(key_rows * shape.head_dim, 1.3),
-       value = wave<T>(key_rows * shape.value_dim, 2.1), gradient = wave<T>(query_rows * shape.value_dim, 0.9);
-  const std::vector<double> theta(static_cast<std::size_t>(shape.query_heads) * most_parameters, 1.0);
-  Results<T> results{
-      .output = std::vector<T>(gradient.size()),
-      .shift = std::vector<T>(static_cast<std::size_t>(query_rows)),
-      .mass = std::vector<T>(static_cast<std::size_t>(query_rows)),
-      .query = std::vector<T>(query.size()),
-      .key = std::vector<T>(key.size()),
-      .value = std::vector<T>(value.size()),
-      .bias = std::vector<T>(static_cast<std::size_t>(query_rows * shape.keys)),
-      .parameters = std::vector<double>(theta.size()),
-      .centers = std::vector<double>(static_cast<std::size_t>(query_rows)),
-      .score_weight = std::vector<double>(static_cast<std::size_t>(shape.query_heads * shape.head_dim)),
+  ContiguousProblem<T> problem(shape, most_parameters);
+  const auto fill = [](std::vector<T>& numbers, double step) {
+    numbers = wave<T>(static_cast<std::int64_t>(numbers.size()), step);
   };
-  PairwiseProblem<T> problem;
-  problem.shape = shape;
-  problem.visibility = {.rule = {.keys = shape.keys, .causal = true, .diagonal = shape.keys - shape.queries}};
-  problem.scale = T(0.4);
-  problem.parameters = theta.data();
-  problem.query = view<const T>(query, shape.query_heads, shape.queries, shape.head_dim);
-  problem.key = view<const T>(key, shape.value_heads, shape.keys, shape.head_dim);
-  problem.value = view<const T>(value, shape.value_heads, shape.keys, shape.value_dim);
+  fill(problem.query, 0.7), fill(problem.key, 1.3), fill(problem.value, 2.1), fill(problem.output_gradient, 0.9);
+  std::fill(problem.parameters.begin(), problem.parameters.end(), 1.0);
+  problem.rest.visibility.rule = {.keys = shape.keys, .causal = true, .diagonal = shape.keys - shape.queries};
+  problem.rest.scale = T(0.4);
 
+  const std::int64_t query_rows = shape.batch * shape.query_heads * shape.queries;
   const auto bias = wave<T>(query_rows * shape.keys, 0.3),
              score_weight = wave<T>(shape.query_heads * shape.head_dim, 1.7);
   auto centers = wave<T>(query_rows, 0.11);
@@ -107,40 +66,32 @@ Results<T> run(std::string_view mechanism, Variant variant, const Executor& exec
   const ScoresView<const T> bias_view{bias.data(), shape.query_heads * shape.queries * shape.keys,
                                       shape.queries * shape.keys, shape.keys, 1};
   if (variant == Variant::modified)
-    problem.modifiers = {.bias = bias_view,
-                         .energy_bias = {},
-                         .alibi = slopes.data(),
-                         .alibi_diagonal = 0,
-                         .centers = centers.data(),
-                         .sigma = 20,
-                         .dropout = 0.2,
-                         .seed = 7};
-  if (variant == Variant::additive) problem.score_weight = score_weight.data();
+    problem.rest.modifiers = {.bias = bias_view,
+                              .energy_bias = {},
+                              .alibi = slopes.data(),
+                              .alibi_diagonal = 0,
+                              .centers = centers.data(),
+                              .sigma = 20,
+                              .dropout = 0.2,
+                              .seed = 7};
+  if (variant == Variant::additive) problem.rest.score_weight = score_weight.data();
 
+  Results<T> results;
+  results.bias.resize(bias.size());
+  results.centers.resize(centers.size());
+  results.score_weight.resize(score_weight.size());
   const PairwiseKernel<T> kernel = pairwise_kernel<T>(mechanism);
-  PairwiseForward<T> forward;
-  static_cast<PairwiseProblem<T>&>(forward) = problem;
-  forward.output = view<T>(results.output, shape.query_heads, shape.queries, shape.value_dim);
-  forward.shift = results.shift.data();
-  forward.mass = results.mass.data();
-  kernel.forward(forward, executor);
-
-  PairwiseBackward<T> backward;
-  static_cast<PairwiseProblem<T>&>(backward) = problem;
-  backward.output = view<const T>(results.output, shape.query_heads, shape.queries, shape.value_dim);
-  backward.output_gradient = view<const T>(gradient, shape.query_heads, shape.queries, shape.value_dim);
-  backward.shift = results.shift.data();
-  backward.mass = results.mass.data();
-  backward.query_gradient = view<T>(results.query, shape.query_heads, shape.queries, shape.head_dim);
-  backward.key_gradient = view<T>(results.key, shape.value_heads, shape.keys, shape.head_dim);
-  backward.value_gradient = view<T>(results.value, shape.value_heads, shape.keys, shape.value_dim);
-  backward.parameter_gradient = results.parameters.data();
+  kernel.forward(problem.forward(), executor);
+  PairwiseBackward<T> backward = problem.backward();
   if (variant == Variant::modified) {
     backward.bias_gradient = results.bias.data();
     backward.center_gradient = results.centers.data();
   }
   if (variant == Variant::additive) backward.score_weight_gradient = results.score_weight.data();
   kernel.backward(backward, executor);
+  results.output = problem.output, results.shift = problem.shift, results.mass = problem.mass;
+  results.query = problem.query_gradient, results.key = problem.key_gradient, results.value = problem.value_gradient;
+  results.parameters = problem.parameter_gradient;
   return results;
 }
 

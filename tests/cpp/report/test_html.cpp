@@ -31,8 +31,6 @@ TEST(Html, Numbers) {
   EXPECT_EQ(rounded_count(1536000), "1.54 M");
   EXPECT_EQ(byte_size(8 << 20), "8.0 MiB");
   EXPECT_EQ(byte_size(500), "500 bytes");
-  EXPECT_EQ(duration(372), "6 min 12 s");
-  EXPECT_EQ(duration(59.7), "1 min 0 s");
   EXPECT_EQ(counted(1, "seed"), "1 seed");
   EXPECT_EQ(date_text("2026-03-12T10:20:30Z"), "12 March 2026");
 }
