@@ -18,6 +18,7 @@
 #include "cogwheel/core/environment_python.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/process.h"
+#include "cogwheel/tasks/language_modelling.h"
 #include "cogwheel/train/training_run.h"
 
 namespace cogwheel {
@@ -75,8 +76,9 @@ struct Steps {
 void make_steps(const Steps& steps) {
   if (steps.threads > 0) at::set_num_threads(static_cast<int>(steps.threads));
   bring(steps.definitions);
-  TrainingRun run(steps.model, steps.training, random_data(steps.model.vocabulary));
-  fmt::print("{{\"parameters\": {}}}\n", parameter_count(steps.model));
+  const auto task = make_language_modelling(random_data(steps.model.vocabulary));
+  TrainingRun run(steps.model, steps.training, task);
+  fmt::print("{{\"parameters\": {}}}\n", parameter_count(*task, run.model_options()));
   std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {
     fmt::print("{{\"loss\": {}}}\n", run.step());

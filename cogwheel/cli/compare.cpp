@@ -5,19 +5,20 @@
 #include <filesystem>
 
 #include "cogwheel/cli/commands.h"
-#include "cogwheel/cli/compare_job.h"
-#include "cogwheel/cli/compare_plan.h"
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/cli/number_option.h"
+#include "cogwheel/cli/progress.h"
 #include "cogwheel/cli/training.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/evaluate/machine.h"
-#include "cogwheel/evaluate/presets.h"
 #include "cogwheel/evaluate/verdict.h"
+#include "cogwheel/experiment/comparison_job.h"
+#include "cogwheel/experiment/plan.h"
+#include "cogwheel/experiment/presets.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/report/page.h"
-#include "cogwheel/train/run_folder.h"
+#include "cogwheel/storage/run_folder.h"
 
 namespace cogwheel {
 namespace fs = std::filesystem;
@@ -50,19 +51,31 @@ std::string compiler() {
 }
 
 // Rates decide the default number of steps and all that is matched by time; else they only serve the estimate.
-MeasureRate measure_for(const std::shared_ptr<const Dataset>& data, bool decides) {
+MeasureRate measure_for(const std::shared_ptr<const Task>& task, bool decides) {
   return [=](RunConfig config) {
     // A rate so small that nothing can diverge here: speed does not depend on it.
     config.training.learning_rate = config.training.final_learning_rate = 1e-9;
     if (stop_flag()) throw Interrupted("interrupted before the first run; nothing was trained");
-    return measure_steps_per_second(config.model, config.training, data, decides ? 2.0 : 0.3);
+    return measure_steps_per_second(config.model, config.training, task, decides ? 2.0 : 0.3);
   };
 }
 
-void compare_in(const CompareFolder& folder, Comparison comparison, const std::shared_ptr<const Dataset>& data,
+// With progress on stderr, whose bar is gone when this ends.
+ComparisonJob run_job(Comparison comparison, const std::shared_ptr<const Task>& task, const ComparisonFolder& folder) {
+  Progress progress(comparison.task.decisive().label);
+  ComparisonJob job(
+      std::move(comparison), task, folder,
+      {.progress = [&](const std::string& label, const StepReport& report) { progress.show(label, report); },
+       .line = [&](const std::string& text) { progress.line(text); },
+       .stop = &stop_flag()});
+  job.run();
+  return job;
+}
+
+void compare_in(const ComparisonFolder& folder, Comparison comparison, const std::shared_ptr<const Task>& task,
                 std::int64_t steps) {
   const bool decides = (steps == 0 && comparison.settings.steps == 0) || comparison.match == "time";
-  const double estimate = decide_steps(comparison, steps, measure_for(data, decides));
+  const double estimate = decide_steps(comparison, steps, measure_for(task, decides));
   comparison.machine = this_machine();
   comparison.versions = {
       .cogwheel = COGWHEEL_VERSION, .torch = TORCH_VERSION, .compiler = compiler(), .chart_js = chart_js_version()};
@@ -75,39 +88,38 @@ void compare_in(const CompareFolder& folder, Comparison comparison, const std::s
              left, comparison.planned_runs(), lengths,
              estimate > 0 ? fmt::format("; about {} in all", duration_text(estimate)) : "");
 
-  CompareJob job(std::move(comparison), data, folder);
-  job.run();
+  const ComparisonJob job = run_job(std::move(comparison), task, folder);
   fmt::print("{}\n{}\n", verdict(job.comparison()), folder.report_path().string());
   job.expect_success();
 }
 
 void start(const Arguments& arguments) {
   Comparison comparison = plan_comparison(arguments.request);
-  const auto data = load_comparison_data(comparison);
-  say_what_is_left_out(*data);
+  const auto task = load_task(comparison);
+  say_what_is_left_out(*task);
   // Last of the checks: what it replaces is gone afterwards.
-  const auto folder = CompareFolder::create(arguments.out.empty() ? new_run_path("compare") : fs::path(arguments.out),
-                                            arguments.overwrite);
-  folder.write_text(*data);
+  const auto folder = ComparisonFolder::create(
+      arguments.out.empty() ? new_run_path("compare") : fs::path(arguments.out), arguments.overwrite);
+  folder.write_records(*task);
   point_latest_at(folder.path());
-  compare_in(folder, std::move(comparison), data, arguments.request.steps);
+  compare_in(folder, std::move(comparison), task, arguments.request.steps);
 }
 
-void go_on(const fs::path& path, const std::vector<std::string>& added) {
-  const CompareFolder folder = CompareFolder::resume(path);
+void resume(const fs::path& path, const std::vector<std::string>& added) {
+  const ComparisonFolder folder = ComparisonFolder::resume(path);
   Comparison comparison = folder.read();
   add_mechanisms(comparison, added);
-  const auto data = load_comparison_data(comparison, folder.text_path());
-  folder.expect_own_runs(comparison, *data);
-  folder.write_text(*data);  // an older version recorded none
-  compare_in(folder, std::move(comparison), data, 0);
+  const auto task = load_task(comparison, folder.path());
+  folder.expect_own_runs(comparison, *task);
+  folder.write_records(*task);  // an older version recorded none
+  compare_in(folder, std::move(comparison), task, 0);
 }
 
 void compare(const Arguments& arguments) {
   bring(arguments.definitions);
-  if (arguments.resumes) return go_on(arguments.resume, {});
+  if (arguments.resumes) return resume(arguments.resume, {});
   if (arguments.add.empty()) return start(arguments);
-  go_on(arguments.add.back(), {arguments.add.begin(), arguments.add.end() - 1});
+  resume(arguments.add.back(), {arguments.add.begin(), arguments.add.end() - 1});
 }
 
 std::string preset_help() {
@@ -132,6 +144,7 @@ void add_compare(CLI::App& app) {
     settings.push_back(option);
     return option;
   };
+  add("--task", request.task, "what is learned; cogwheel list tasks shows them (default: language_modelling)", "NAME");
   add("--attention", request.attention, "mechanisms, separated by commas (default: softmax,cog,differential,symmetric)",
       "NAMES")
       ->delimiter(',');
@@ -155,7 +168,7 @@ void add_compare(CLI::App& app) {
   add_count("--tune", request.tune, tune_range,
             "try K learning rates for each mechanism first, on a part of the training text", "K");
   add_count("--learning-rate", request.learning_rate, learning_rate_range, "instead of the preset's", "RATE");
-  add("--baseline", request.baseline, "what the others are held against (default: softmax)", "NAME");
+  add("--baseline", request.baseline, "what the others are compared with (default: softmax)", "NAME");
   add("--tokenizer", request.tokenizer, "character or byte (default: character)", "KIND");
   add("--out", arguments->out, "folder of the comparison; by default runs/<date-time>-compare", "DIR");
   settings.push_back(command->add_flag("--overwrite", arguments->overwrite, "replace the comparison that --out holds"));

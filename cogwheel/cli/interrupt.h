@@ -10,11 +10,4 @@ namespace cogwheel {
 // Installs the handler for SIGINT and SIGTERM, once, and returns the flag that it sets.
 const std::atomic<bool>& stop_flag();
 
-// What a job throws after it has saved. Exit code 130.
-class Interrupted : public Error {
- public:
-  using Error::Error;
-  int exit_code() const noexcept override { return 130; }
-};
-
 }  // namespace cogwheel

@@ -12,6 +12,7 @@
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/kernels/pairwise/pairwise.h"
 #include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/tasks/tasks.h"
 
 namespace cogwheel {
 namespace {
@@ -77,6 +78,18 @@ Rows experiment_rows() {
   return rows;
 }
 
+Rows task_rows() {
+  Rows rows = {{"name", "summary", "measures"}};
+  for (const TaskEntry& task : tasks()) {
+    std::string measures;
+    for (const Measure& measure : task.description.measures)
+      measures += fmt::format("{}{}{}", measures.empty() ? "" : "; ", measure.title,
+                              measure.unit.empty() ? "" : ", " + measure.unit);
+    rows.push_back({task.description.name, task.description.summary, measures});
+  }
+  return rows;
+}
+
 struct List {
   const char* name;
   Rows (*rows)();
@@ -87,8 +100,10 @@ struct List {
     fmt::print("{}", note());
   }
 };
-constexpr List lists[] = {
-    {"mechanisms", mechanism_rows, forms_note}, {"experiments", experiment_rows}, {"kernels", kernel_rows}};
+constexpr List lists[] = {{"mechanisms", mechanism_rows, forms_note},
+                          {"tasks", task_rows},
+                          {"experiments", experiment_rows},
+                          {"kernels", kernel_rows}};
 
 // One of the lists, or each under its name.
 void list(const std::string& what) {
@@ -108,8 +123,9 @@ void list(const std::string& what) {
 
 void add_list(CLI::App& app) {
   const auto what = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("list", "Show what there is: mechanisms, experiments and kernels");
-  command->add_option("what", *what, "mechanisms, experiments or kernels; all of them if not given")->type_name("WHAT");
+  CLI::App* command = app.add_subcommand("list", "Show what there is: mechanisms, tasks, experiments and kernels");
+  command->add_option("what", *what, "mechanisms, tasks, experiments or kernels; all of them if not given")
+      ->type_name("WHAT");
   command->callback([what] { list(*what); });
 }
 

@@ -17,16 +17,11 @@ std::size_t columns(std::FILE* stream) {
 
 }  // namespace
 
-std::string count_text(double count) {
-  if (count < 1e3) return fmt::format("{:.0f}", count);
-  if (count < 1e6) return fmt::format("{:.1f} k", count / 1e3);
-  return fmt::format("{:.1f} M", count / 1e6);
-}
-
-Progress::Progress(std::FILE* stream) : stream_(stream), on_terminal_(::isatty(::fileno(stream)) == 1) {}
+Progress::Progress(std::string label_of_measure, std::FILE* stream)
+    : label_of_measure_(std::move(label_of_measure)), stream_(stream), on_terminal_(::isatty(::fileno(stream)) == 1) {}
 
 std::string Progress::describe(const StepReport& report) const {
-  std::string text = fmt::format("step {}/{}  loss {:.4f}", report.step, report.steps, report.train_loss) + held_out_;
+  std::string text = fmt::format("step {}/{}  loss {:.4f}", report.step, report.steps, report.train_loss) + measured_;
   text += fmt::format("  {} tokens/s", count_text(report.tokens_per_second));
   if (report.step > first_step_ && report.step < report.steps) {
     const double spent = std::chrono::duration<double>(Clock::now() - first_time_).count();
@@ -43,11 +38,12 @@ void Progress::show(const std::string& label, const StepReport& report) {
     label_ = label;
     first_step_ = report.step;
     first_time_ = now;
-    held_out_.clear();
+    measured_.clear();
   }
-  if (report.held_out_loss) held_out_ = fmt::format("  held-out {:.4f}", *report.held_out_loss);
+  if (!report.measured.empty())
+    measured_ = fmt::format("  {} {:.4f}", label_of_measure_, report.measured.front().value);
   const auto pause = on_terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(10'000);
-  if (!fresh && !report.held_out_loss && now - last_time_ < pause) return;
+  if (!fresh && report.measured.empty() && now - last_time_ < pause) return;
   last_time_ = now;
 
   if (!on_terminal_) {

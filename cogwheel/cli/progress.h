@@ -4,23 +4,22 @@
 #include <cstdio>
 #include <string>
 
+#include "cogwheel/core/count_text.h"
 #include "cogwheel/core/duration_text.h"
 #include "cogwheel/train/step_report.h"
 
 namespace cogwheel {
 
-// "950", "12.3 k", "1.5 M".
-std::string count_text(double count);
-
 class Progress {
  public:
-  explicit Progress(std::FILE* stream = stderr);
+  // `label_of_measure`: Measure::label of the one that decides.
+  explicit Progress(std::string label_of_measure, std::FILE* stream = stderr);
   ~Progress() { clear(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Where a job stands. A bar is drawn ten times a second at most; a plain line is written where held-out loss is
-  // known, and every ten seconds. The time left is judged from the first report of a label on.
+  // Where a job stands. A bar is drawn ten times a second at most; a plain line is written where the run was
+  // evaluated, and every ten seconds. The time left is judged from the first report of a label on.
   void show(const std::string& label, const StepReport& report);
   // A line that stays, above the bar.
   void line(const std::string& text);
@@ -33,13 +32,14 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   std::string describe(const StepReport& report) const;
 
+  std::string label_of_measure_;
   std::FILE* stream_;
   bool on_terminal_;
   bool drawn_ = false;
   std::string label_;
   std::int64_t first_step_ = 0;
   Clock::time_point first_time_, last_time_;
-  std::string held_out_;
+  std::string measured_;
 };
 
 }  // namespace cogwheel

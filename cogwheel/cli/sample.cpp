@@ -10,7 +10,7 @@
 #include "cogwheel/cli/number_option.h"
 #include "cogwheel/models/language_model_options.h"
 #include "cogwheel/models/sampling.h"
-#include "cogwheel/train/run_folder.h"
+#include "cogwheel/storage/run_folder.h"
 
 namespace cogwheel {
 namespace {
@@ -30,7 +30,7 @@ void sample_text(const SampleArguments& arguments) {
   bring(arguments.definitions);
   const RunFolder folder = RunFolder::open(arguments.run);
   const auto tokenizer = load_tokenizer(folder.tokenizer_path());
-  const auto model = load_model(folder);
+  const auto model = load_language_model(folder);
   if (const std::int64_t vocabulary = options_of(*model).vocabulary; vocabulary != tokenizer->vocabulary())
     throw Error(expected_got(folder.tokenizer_path().string(), fmt::format("{} tokens, as the model", vocabulary),
                              std::to_string(tokenizer->vocabulary())));

@@ -7,8 +7,7 @@
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/experiments.h"
 #include "cogwheel/cli/training.h"
-#include "cogwheel/core/atomic_file.h"
-#include "cogwheel/data/text_record.h"
+#include "cogwheel/tasks/tasks.h"
 
 namespace cogwheel {
 namespace {
@@ -25,14 +24,15 @@ void train(const TrainArguments& arguments) {
   RunConfig config = load_config(find_config(arguments.config));
   if (!arguments.text.empty()) config.data.text = arguments.text;
   set_options(config, arguments.assignments);
-  const auto data = load_dataset(config);
-  config = completed(std::move(config), *data);
-  TrainingRun run(config.model, config.training, data);
+  const auto task = make_task(config);
+  config = task->completed(std::move(config));
+  TrainingRun run(config.model, config.training, task);
   const std::filesystem::path path =
       arguments.out.empty() ? new_run_path(config.name) : std::filesystem::path(arguments.out);
-  say_what_is_left_out(*data);
-  const RunFolder folder = RunFolder::create(path, config, *data->tokenizer, arguments.overwrite);
-  write_file(folder.text_path(), text_record(*data));
+  say_what_is_left_out(*task);
+  std::vector<RunFile> files = task->assets();
+  for (RunFile& record : task->records()) files.push_back(std::move(record));
+  const RunFolder folder = RunFolder::create(path, config, files, arguments.overwrite);
   train_and_report(run, folder, config);
 }
 

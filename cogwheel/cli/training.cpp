@@ -4,16 +4,29 @@
 
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/cli/progress.h"
-#include "cogwheel/data/text_record.h"
+#include "cogwheel/core/count_text.h"
+#include "cogwheel/train/train_in_folder.h"
 
 namespace cogwheel {
+namespace {
+
+// "held-out loss 1.2345, accuracy 0.9876".
+std::string measured_text(const TrainingRun& run) {
+  std::string text;
+  for (const Measure& measure : run.task().description().measures)
+    if (const double* value = find_value(run.last_measured(), measure.name))
+      text += fmt::format("{}{} {:.4f}", text.empty() ? "" : ", ", measure.title, *value);
+  return text;
+}
+
+}  // namespace
 
 void train_and_report(TrainingRun& run, const RunFolder& folder, const RunConfig& config) {
-  Progress progress;
-  progress.line(fmt::format("{}: {}, {} parameters, {} steps of {} × {} tokens, in {}", config.name,
-                            config.model.mechanism, count_text(static_cast<double>(parameter_count(config.model))),
-                            config.training.steps, config.training.batch, config.model.context,
-                            folder.path().string()));
+  Progress progress(run.task().description().decisive().label);
+  progress.line(
+      fmt::format("{}: {}, {} parameters, {} steps of {} × {} tokens, in {}", config.name, config.model.mechanism,
+                  count_text(static_cast<double>(parameter_count(run.task(), config.model))), config.training.steps,
+                  config.training.batch, config.model.context, folder.path().string()));
   const TrainingStatus status =
       train_in_folder(run, folder,
                       {.report = [&](const StepReport& report) { progress.show(config.name, report); },
@@ -28,13 +41,13 @@ void train_and_report(TrainingRun& run, const RunFolder& folder, const RunConfig
       throw Interrupted(fmt::format("interrupted at step {} of {}; `cogwheel resume {}` goes on", run.steps_done(),
                                     run.options().steps, path));
     case TrainingStatus::finished:
-      fmt::print("held-out loss {:.4f} after {} steps, {} of training, in {}\n", run.last_held_out_loss().value(),
-                 run.steps_done(), duration_text(run.seconds()), path);
+      fmt::print("{} after {} steps, {} of training, in {}\n", measured_text(run), run.steps_done(),
+                 duration_text(run.seconds()), path);
   }
 }
 
-void say_what_is_left_out(const Dataset& data) {
-  if (const std::string left_out = left_out_text(data); !left_out.empty())
+void say_what_is_left_out(const Task& task) {
+  if (const std::string left_out = task.left_out(); !left_out.empty())
     fmt::print(stderr, "left out of the text: {}\n", one_line(left_out));
 }
 

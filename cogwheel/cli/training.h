@@ -1,6 +1,6 @@
 // What `train` and `resume` share once there is a run and a folder.
 #pragma once
-#include "cogwheel/train/run_folder.h"
+#include "cogwheel/storage/run_folder.h"
 #include "cogwheel/train/training_run.h"
 
 namespace cogwheel {
@@ -9,7 +9,7 @@ namespace cogwheel {
 // where the loss was lost; both have left a checkpoint.
 void train_and_report(TrainingRun& run, const RunFolder& folder, const RunConfig& config);
 
-// Says on stderr what a folder held that is no text.
-void say_what_is_left_out(const Dataset& data);
+// Says on stderr what of the data was not taken.
+void say_what_is_left_out(const Task& task);
 
 }  // namespace cogwheel

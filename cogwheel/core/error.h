@@ -20,6 +20,13 @@ class UsageError : public Error {
   int exit_code() const noexcept override { return 2; }
 };
 
+// Asked to stop, and what was done is saved. Exit code 130.
+class Interrupted : public Error {
+ public:
+  using Error::Error;
+  int exit_code() const noexcept override { return 130; }
+};
+
 // The form of every message, one line: "<what>: expected <expected>, got <got>". An empty text reads as "nothing".
 std::string expected_got(std::string_view what, std::string_view expected, std::string_view got);
 

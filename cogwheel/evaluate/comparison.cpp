@@ -12,15 +12,13 @@ namespace {
 
 constexpr std::array<std::string_view, 4> status_names{"done", "diverged", "interrupted", "failed"};
 
-bool finished(const RunResult* run) { return run != nullptr && run->finished(); }
-
-// Held-out losses minus the baseline's of the same seed, where both finished.
+// Results minus the baseline's of the same seed, where both finished.
 std::vector<double> paired_differences(const Comparison& comparison, const std::string& mechanism) {
   std::vector<double> differences;
   for (const std::int64_t seed : comparison.settings.seeds) {
-    const RunResult* run = comparison.run(mechanism, seed);
-    const RunResult* base = comparison.run(comparison.baseline, seed);
-    if (finished(run) && finished(base)) differences.push_back(*run->held_out_loss - *base->held_out_loss);
+    const double* own = comparison.result(comparison.run(mechanism, seed));
+    const double* base = comparison.result(comparison.run(comparison.baseline, seed));
+    if (own != nullptr && base != nullptr) differences.push_back(*own - *base);
   }
   return differences;
 }
@@ -36,8 +34,11 @@ RunStatus find_status(std::string_view name) {
   return static_cast<RunStatus>(place - status_names.begin());
 }
 
-bool SummaryRow::clearly_lower() const { return p_adjusted && *p_adjusted < significance_level && *difference < 0; }
-bool SummaryRow::clearly_higher() const { return p_adjusted && *p_adjusted<significance_level&& * difference> 0; }
+bool SummaryRow::clear() const { return p_adjusted && *p_adjusted < significance_level && *difference != 0; }
+
+const double* Comparison::result(const RunResult* run) const {
+  return run != nullptr && run->status == RunStatus::done ? find_value(run->measured, task.decisive().name) : nullptr;
+}
 
 bool Comparison::early_in_training() const {
   const MechanismPlan* base = plan(baseline);
@@ -75,7 +76,7 @@ std::int64_t Comparison::planned_runs() const {
 }
 
 std::int64_t Comparison::finished_runs() const {
-  return std::count_if(runs.begin(), runs.end(), [](const RunResult& run) { return finished(&run); });
+  return std::count_if(runs.begin(), runs.end(), [this](const RunResult& run) { return result(&run) != nullptr; });
 }
 
 std::vector<SummaryRow> summarize(const Comparison& comparison) {
@@ -85,12 +86,18 @@ std::vector<SummaryRow> summarize(const Comparison& comparison) {
   std::vector<std::size_t> tested;
   for (const MechanismPlan& plan : comparison.mechanisms) {
     SummaryRow row{.mechanism = plan.name};
-    std::vector<double> losses;
-    for (const RunResult* run : comparison.runs_of(plan.name))
-      if (finished(run)) losses.push_back(*run->held_out_loss);
-    row.seeds = static_cast<std::int64_t>(losses.size());
-    if (!losses.empty()) {
-      const Estimate estimate = estimate_mean(losses);
+    for (const Measure& measure : comparison.task.measures) {
+      std::vector<double> values;
+      for (const RunResult* run : comparison.runs_of(plan.name))
+        if (comparison.result(run) != nullptr)
+          if (const double* value = find_value(run->measured, measure.name)) values.push_back(*value);
+      if (values.empty()) continue;
+      const Estimate estimate = estimate_mean(values);
+      if (measure != comparison.task.decisive()) {
+        row.others.push_back({measure.name, estimate.mean});
+        continue;
+      }
+      row.seeds = static_cast<std::int64_t>(values.size());
       row.mean = estimate.mean;
       row.interval = estimate.interval;
     }

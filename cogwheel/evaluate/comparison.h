@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "cogwheel/nn/head_statistics.h"
+#include "cogwheel/train/measure.h"
+#include "cogwheel/train/task.h"
 
 namespace cogwheel {
 
@@ -18,9 +20,9 @@ RunStatus find_status(std::string_view name);
 
 struct CurvePoint {
   std::int64_t step = 0;
-  std::optional<double> train_loss = {};     // mean since the point before
-  std::optional<double> held_out_loss = {};  // over Data::curve_tokens; none where it was not finite
-  StatisticsOfHeads heads = {};              // none where it was not measured
+  std::optional<double> train_loss = {};  // mean since the point before
+  MeasuredValues measured = {};           // over DataFacts::curve_tokens; none where it was not finite
+  StatisticsOfHeads heads = {};           // none where it was not measured
 };
 
 struct RunResult {
@@ -30,16 +32,13 @@ struct RunResult {
   std::int64_t parameters = 0;
   std::int64_t tokens = 0;
   double seconds = 0;             // of training steps alone, without evaluation
-  double evaluation_seconds = 0;  // of held-out losses and statistics of heads
+  double evaluation_seconds = 0;  // of measures and statistics of heads
   double tokens_per_second = 0;   // of training steps alone
   std::optional<std::int64_t> peak_memory_bytes = {};
   RunStatus status = RunStatus::done;
-  std::string message = {};                  // why a run that is not done ended
-  std::optional<double> held_out_loss = {};  // over all that is evaluated
+  std::string message = {};      // why a run that is not done ended
+  MeasuredValues measured = {};  // over all that is evaluated
   std::vector<CurvePoint> curve = {};
-
-  // Done, with a loss that is a number.
-  bool finished() const { return status == RunStatus::done && held_out_loss.has_value(); }
 };
 
 // How one mechanism took part: what was matched, and what the unmatched quantities came to.
@@ -61,7 +60,8 @@ struct TuningTrial {
   std::string mechanism = {};
   double learning_rate = 0;
   std::int64_t steps = 0;
-  std::optional<double> validation_loss = {};  // none where the trial diverged
+  // Of the measure that decides, on the part that is for tuning; none where the trial diverged.
+  std::optional<double> value = {};
   bool chosen = false;
 };
 
@@ -76,9 +76,12 @@ struct SummaryRow {
   std::optional<double> difference_confidence = {};  // see holm()
   std::optional<double> p_adjusted = {};
 
-  // The words of the report follow the adjusted p-value, and so does the interval.
-  bool clearly_lower() const;
-  bool clearly_higher() const;
+  // Means of the task's further measures over the same runs.
+  MeasuredValues others = {};
+
+  // Whether the difference is more than chance. The words of the report follow the adjusted p-value, and so does the
+  // interval.
+  bool clear() const;
 };
 
 struct Comparison {
@@ -93,16 +96,8 @@ struct Comparison {
     std::string cpu, instructions, matrix_products, system;  // matrix_products: their library; "" in older results
     std::int64_t cores = 0, threads = 0, memory_bytes = 0;
   } machine;
-  struct Data {
-    std::string name;
-    std::string tokenizer;  // character or byte: what one token is
-    std::string sha256;
-    std::vector<std::string> text;  // files and folders as given; none: Python's standard library
-    std::int64_t byte_limit = 0;    // where the text was cut; 0: nowhere
-    std::int64_t bytes = 0, vocabulary = 0, train_tokens = 0, held_out_tokens = 0;
-    std::int64_t evaluated_tokens = 0;  // of the held-out part, from its beginning: what the result is judged on
-    std::int64_t curve_tokens = 0;      // of those, in windows spread evenly: what curves are made of
-  } data;
+  TaskDescription task;
+  DataFacts data;
   struct Settings {
     std::string preset;
     std::string form = "gpt";        // of the models; see models/language_model_form.h
@@ -115,7 +110,7 @@ struct Comparison {
     std::vector<std::int64_t> seeds;
   } settings;
 
-  // What all runs share, as train/config_record.h writes it; empty where an older version recorded none.
+  // What all runs share, as configuration/config_record.h writes it; empty where an older version recorded none.
   std::string configuration = {};
   std::string match = {};  // parameters, time or tokens
   std::string baseline = {};
@@ -126,6 +121,11 @@ struct Comparison {
 
   // Whether the baseline sees fewer tokens than it has parameters: orders of so short a run may change.
   bool early_in_training() const;
+
+  // Of the measure that decides; null where a run is not done, or it was not measured.
+  const double* result(const RunResult* run) const;
+  // Whether a value of the measure that decides is better than another.
+  bool better(double first, double second) const { return task.decisive().better(first, second); }
 
   const MechanismPlan* plan(std::string_view mechanism) const;
   const SummaryRow* row(std::string_view mechanism) const;

@@ -64,7 +64,11 @@ std::string amount(double difference) {
   return fmt::format("{:.2g}", size);
 }
 
-std::string unit(const Comparison& comparison) { return "nats per " + comparison.data.tokenizer; }
+// " nats per character", or nothing of a plain number.
+std::string unit(const Comparison& comparison) {
+  const std::string& words = comparison.task.decisive().unit;
+  return words.empty() ? "" : " " + words;
+}
 
 std::string early(const Comparison& comparison) { return comparison.early_in_training() ? ", early in training," : ""; }
 
@@ -77,10 +81,9 @@ std::string seeds_text(const std::vector<std::int64_t>& seeds) {
 
 bool in_every_seed(const Comparison& comparison, const SummaryRow& row) {
   return std::all_of(comparison.settings.seeds.begin(), comparison.settings.seeds.end(), [&](std::int64_t seed) {
-    const RunResult* run = comparison.run(row.mechanism, seed);
-    const RunResult* base = comparison.run(comparison.baseline, seed);
-    if (run == nullptr || base == nullptr || !run->finished() || !base->finished()) return true;
-    return (*run->held_out_loss < *base->held_out_loss) == (*row.difference < 0);
+    const double* own = comparison.result(comparison.run(row.mechanism, seed));
+    const double* base = comparison.result(comparison.run(comparison.baseline, seed));
+    return own == nullptr || base == nullptr || (*own < *base) == (*row.difference < 0);
   });
 }
 
@@ -89,8 +92,7 @@ class Amounts {
  public:
   explicit Amounts(const Comparison& comparison) : comparison_(comparison) {}
   std::string operator()(const SummaryRow& row) {
-    const std::string text =
-        fmt::format("by {}{}{}", amount(*row.difference), said_ ? "" : " ", said_ ? "" : unit(comparison_));
+    const std::string text = fmt::format("by {}{}", amount(*row.difference), said_ ? "" : unit(comparison_));
     said_ = true;
     return text;
   }
@@ -108,17 +110,19 @@ void say_with_amounts(Sentence& sentence, const Rows& rows, Amounts& amounts) {
 void say_differences(Sentence& sentence, const Comparison& comparison, const Rows& better, const Rows& worse,
                      const Rows& open) {
   Amounts amounts(comparison);
-  sentence.say("on this text and budget" + early(comparison) + " ");
+  const TaskDescription& task = comparison.task;
+  sentence.say((comparison.data.bytes > 0 ? "on this text and budget" : "on this task and budget") + early(comparison) +
+               " ");
   if (better.size() == 1) {
     const SummaryRow& row = *better.front();
-    sentence.name(row.mechanism).say(" predicts unseen text better than ").name(comparison.baseline);
+    sentence.name(row.mechanism).say(" " + task.does_better + " than ").name(comparison.baseline);
     sentence.say(fmt::format("{} {}", in_every_seed(comparison, row) ? " in every seed," : "", amounts(row)));
   } else if (better.size() > 1) {
     say_with_amounts(sentence, better, amounts);
-    sentence.say(" predict unseen text better than ").name(comparison.baseline);
+    sentence.say(" " + task.do_better + " than ").name(comparison.baseline);
   }
   if (better.empty() && !worse.empty()) {
-    sentence.name(comparison.baseline).say(" predicts unseen text better than ");
+    sentence.name(comparison.baseline).say(" " + task.does_better + " than ");
     say_with_amounts(sentence, worse, amounts);
   } else if (worse.size() == 1) {
     sentence.say("; ").name(worse.front()->mechanism).say(fmt::format(" does worse, {}", amounts(*worse.front())));
@@ -130,7 +134,8 @@ void say_differences(Sentence& sentence, const Comparison& comparison, const Row
   if (better.empty() && worse.empty()) {
     sentence.name(comparison.baseline);
     for (const SummaryRow* row : open) sentence.say(row == open.back() ? " and " : ", ").name(row->mechanism);
-    sentence.say(" cannot be told apart: no difference in held-out loss is larger than seeds alone could bring");
+    sentence.say(" cannot be told apart: no difference in " + task.decisive().title +
+                 " is larger than seeds alone could bring");
   } else if (!open.empty()) {
     sentence.say(better.empty() || worse.empty() ? "; " : ", and ");
     sentence.list(open, [&](const SummaryRow* row) { sentence.name(row->mechanism); });
@@ -140,17 +145,20 @@ void say_differences(Sentence& sentence, const Comparison& comparison, const Row
 
 // Differences from one pair each: a number, but nothing to hold it against.
 void say_single_seed(Sentence& sentence, const Comparison& comparison, const Rows& rows) {
-  const SummaryRow* best = *std::min_element(rows.begin(), rows.end(), [](const SummaryRow* a, const SummaryRow* b) {
-    return *a->difference < *b->difference;
+  const SummaryRow* best = *std::min_element(rows.begin(), rows.end(), [&](const SummaryRow* a, const SummaryRow* b) {
+    return comparison.better(*a->difference, *b->difference);
   });
-  const bool baseline_best = *best->difference >= 0;
+  const bool baseline_best = !comparison.better(*best->difference, 0);
+  const Measure& measure = comparison.task.decisive();
+  const std::string has_the_best =
+      fmt::format(" has the {} {}, ahead of ", measure.lower_is_better ? "lowest" : "highest", measure.title);
   Amounts amounts(comparison);
   sentence.say("in this one seed" + early(comparison) + " ");
   if (baseline_best) {
-    sentence.name(comparison.baseline).say(" has the lowest held-out loss, ahead of ");
+    sentence.name(comparison.baseline).say(has_the_best);
     say_with_amounts(sentence, rows, amounts);
   } else {
-    sentence.name(best->mechanism).say(" has the lowest held-out loss, ahead of ").name(comparison.baseline);
+    sentence.name(best->mechanism).say(has_the_best).name(comparison.baseline);
     sentence.say(fmt::format(" {}", amounts(*best)));
   }
   sentence.say("; one seed cannot tell a difference from chance");
@@ -208,14 +216,14 @@ std::vector<VerdictPart> verdict_parts(const Comparison& comparison) {
     if (row.mechanism == comparison.baseline || !row.difference) continue;
     if (!row.p_adjusted)
       single.push_back(&row);
-    else if (row.clearly_lower())
-      better.push_back(&row);
-    else if (row.clearly_higher())
-      worse.push_back(&row);
+    else if (row.clear())
+      (comparison.better(*row.difference, 0) ? better : worse).push_back(&row);
     else
       open.push_back(&row);
   }
-  const auto by_difference = [](const SummaryRow* a, const SummaryRow* b) { return *a->difference < *b->difference; };
+  const auto by_difference = [&](const SummaryRow* a, const SummaryRow* b) {
+    return comparison.better(*a->difference, *b->difference);
+  };
   std::sort(better.begin(), better.end(), by_difference);
   std::sort(worse.begin(), worse.end(), by_difference);
 
@@ -234,8 +242,8 @@ std::vector<VerdictPart> verdict_parts(const Comparison& comparison) {
     sentence.name(comparison.baseline).say(", the baseline, finished in no seed, so no difference can be given");
   } else {
     sentence.name(comparison.baseline)
-        .say(fmt::format("{} came to a held-out loss of {:.3f} {}, {}", early(comparison), *base->mean,
-                         unit(comparison),
+        .say(fmt::format("{} came to a {} of {:.3f}{}, {}", early(comparison), comparison.task.decisive().title,
+                         *base->mean, unit(comparison),
                          comparison.mechanisms.size() == 1 ? "with nothing to compare it with"
                                                            : "and nothing else finished in a seed to compare it with"));
   }

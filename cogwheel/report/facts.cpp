@@ -106,7 +106,7 @@ std::string series_property(const Comparison& comparison, std::string_view mecha
 }
 
 std::string facts_html(const Comparison& comparison) {
-  const Comparison::Data& data = comparison.data;
+  const DataFacts& data = comparison.data;
   const Comparison::Settings& settings = comparison.settings;
   const double held_out =
       100.0 * static_cast<double>(data.held_out_tokens) / static_cast<double>(data.held_out_tokens + data.train_tokens);
@@ -115,10 +115,13 @@ std::string facts_html(const Comparison& comparison) {
           ? fmt::format(", of which {} {}s are evaluated", grouped(data.evaluated_tokens), data.tokenizer)
           : "";
   const std::int64_t seeds = static_cast<std::int64_t>(settings.seeds.size());
-  return fact("Data", data.name,
-              fmt::format("{} of text as {}s; the last {:.0f} % held out{}", byte_size(data.bytes), data.tokenizer,
-                          held_out, evaluated)) +
-         budget_fact(comparison) +
+  const std::string drawn_from = data.bytes > 0
+                                     ? fmt::format("{} of text as {}s; the last {:.0f} % held out{}",
+                                                   byte_size(data.bytes), data.tokenizer, held_out, evaluated)
+                                     : comparison.task.data;
+  const bool usual = comparison.task.name == TaskOptions{}.name;
+  return (usual ? "" : fact("Task", comparison.task.name, comparison.task.summary)) +
+         fact("Data", data.name, drawn_from) + budget_fact(comparison) +
          fact("Seeds", seeds == 1 ? "1" : fmt::format("{}, paired", seeds),
               "same data order and evaluation windows for all") +
          learning_rate_fact(comparison) +
@@ -142,13 +145,26 @@ std::string versions_html(const Comparison& comparison) {
                                         counted(machine.threads, "thread"), machine.instructions)) +
          (machine.matrix_products.empty() ? "" : version_row("Matrix products", machine.matrix_products)) +
          version_row("Memory", byte_size(machine.memory_bytes)) +
-         version_row("Data", fmt::format("{}, {} bytes", comparison.data.name, grouped(comparison.data.bytes))) +
-         fmt::format("        <dt>SHA-256</dt><dd><code>{}</code></dd>\n", escape_html(comparison.data.sha256)) +
+         version_row("Data", comparison.data.bytes == 0
+                                 ? comparison.data.name
+                                 : fmt::format("{}, {} bytes", comparison.data.name, grouped(comparison.data.bytes))) +
+         (comparison.data.sha256.empty() ? ""
+                                         : fmt::format("        <dt>SHA-256</dt><dd><code>{}</code></dd>\n",
+                                                       escape_html(comparison.data.sha256))) +
          version_row("Seeds", seeds) + version_row("Preset", comparison.settings.preset);
 }
 
 std::string tuning_html(const Comparison& comparison) {
   if (comparison.tuning.empty()) return "";
+  const std::string measure = escape_html(comparison.task.decisive().title);
+  const std::string data =
+      comparison.data.bytes > 0
+          ? "The loss is that on the last tenth of the training text, which those trials did not train on; the "
+            "held-out "
+            "text played no part. The final runs train on all of the training text."
+          : "The " + measure +
+                " is that on data of its own, which neither these trials nor the final runs train on and "
+                "which is not what the result is measured on.";
   std::string rows;
   for (const MechanismPlan& plan : comparison.mechanisms) {
     rows += fmt::format("        <tr style=\"--series:var({})\"><th scope=\"row\" class=\"series\">{}</th>",
@@ -156,12 +172,13 @@ std::string tuning_html(const Comparison& comparison) {
     for (const TuningTrial& trial : comparison.tuning)
       if (trial.mechanism == plan.name)
         rows += fmt::format("<td{}>{}{}<small>learning rate {}</small></td>", trial.chosen ? " class=\"chosen\"" : "",
-                            trial.validation_loss ? fixed(*trial.validation_loss, 4) : "diverged",
-                            trial.chosen ? ", chosen" : "", learning_rate_text(trial.learning_rate));
+                            trial.value ? fixed(*trial.value, 4) : "diverged", trial.chosen ? ", chosen" : "",
+                            learning_rate_text(trial.learning_rate));
     rows += "</tr>\n";
   }
   return fill_template(embedded::tuning_html, {{"trials", counted(comparison.settings.tune, "trial")},
                                                {"steps", grouped(comparison.tuning.front().steps)},
+                                               {"data", data},
                                                {"rows", rows}});
 }
 

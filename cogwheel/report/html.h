@@ -28,4 +28,7 @@ std::string number_word(std::int64_t count);                     // "four"; digi
 std::string learning_rate_text(double rate);                     // 0.001, 3.2e-05 below 0.0001
 std::string date_text(std::string_view iso);                     // "12 March 2026" of 2026-03-12T…
 
+// With its first letter as a capital.
+std::string capitalised(std::string text);
+
 }  // namespace cogwheel

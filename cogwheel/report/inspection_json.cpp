@@ -15,8 +15,10 @@ std::string inspection_to_json(const Inspection& inspection) {
     for (const AttentionMap& map : layer) heads.push_back(map.weights);
     maps.push_back(std::move(heads));
   }
-  const Json json{{"mechanism", inspection.mechanism}, {"seed", inspection.seed},     {"tokens", inspection.tokens},
-                  {"prompt", inspection.prompt},       {"sample", inspection.sample}, {"maps", std::move(maps)}};
+  Json json{{"mechanism", inspection.mechanism}, {"seed", inspection.seed},     {"tokens", inspection.tokens},
+            {"prompt", inspection.prompt},       {"sample", inspection.sample}, {"maps", std::move(maps)}};
+  for (const InspectionTable& table : inspection.tables)
+    json["tables"].push_back({{"title", table.title}, {"columns", table.columns}, {"rows", table.rows}});
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -38,6 +40,14 @@ Inspection parse_inspection(std::string_view text, std::string_view what) {
           throw Error(expected_got(what, std::to_string(cells) + " weights in a map", std::to_string(head.size())));
       }
     }
+    if (json.contains("tables"))
+      for (const Json& table : json.at("tables")) {
+        inspection.tables.push_back({table.at("title"), table.at("columns"), table.at("rows")});
+        for (const auto& row : inspection.tables.back().rows)
+          if (row.size() != inspection.tables.back().columns.size())
+            throw Error(expected_got(what, std::to_string(inspection.tables.back().columns.size()) + " cells in a row",
+                                     std::to_string(row.size())));
+      }
     return inspection;
   } catch (const nlohmann::json::exception& error) {
     throw Error(expected_got(what, "maps and a sample as JSON", error.what()));

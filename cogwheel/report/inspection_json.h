@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "cogwheel/evaluate/inspection.h"
+#include "cogwheel/train/inspection.h"
 
 namespace cogwheel {
 

@@ -29,6 +29,7 @@ enum class FieldKind {
   later,         // may be missing when read, as in files from before there was one: then it stays as it is
   unless_empty,  // the same, and written only where there is something
   written,       // never read: what follows from the rest
+  inlined,       // keys of the struct's own object, by names that the value has: write_keys and read_key serve it
 };
 
 // `value` is a pointer to a member, or of a field that is only written a function of the struct.
@@ -53,6 +54,11 @@ constexpr Field<FieldKind::unless_empty, Value> unless_empty(const char* key, Va
 template <class Value>
 constexpr Field<FieldKind::written, Value> written(const char* key, Value value) {
   return {key, value};
+}
+
+template <class Value>
+constexpr Field<FieldKind::inlined, Value> inlined(Value value) {
+  return {"", value};
 }
 
 template <class Struct>
@@ -82,9 +88,13 @@ Json write_json(const Struct& value) {
   Json json = Json::object();
   const auto write = [&]<FieldKind Kind, class Member>(const Field<Kind, Member>& field) {
     const auto& member = std::invoke(field.value, value);
-    if constexpr (Kind == FieldKind::unless_empty)
-      if (member.empty()) return;
-    json[field.key] = write_json(member);
+    if constexpr (Kind == FieldKind::inlined) {
+      write_keys(member, json);
+    } else {
+      if constexpr (Kind == FieldKind::unless_empty)
+        if (member.empty()) return;
+      json[field.key] = write_json(member);
+    }
   };
   std::apply([&](const auto&... field) { (write(field), ...); }, fields(value));
   return json;
@@ -141,12 +151,18 @@ void read_json(const Json& json, const char* key, std::optional<Value>& value) {
 template <class Value>
 void read_json(const Json& json, const char* key, std::vector<Value>& values);
 
-// Keys that the struct does not have are skipped.
+// Keys that the struct does not have are skipped, unless it takes them all.
 template <HasFields Struct>
 void read_json(const Json& json, const char* key, Struct& value) {
   expect_kind(key, json.is_object(), "an object", json);
+  const auto is_field = [&](const std::string& name) {
+    return std::apply([&](const auto&... field) { return ((name == field.key) || ...); }, fields(value));
+  };
   const auto read = [&]<FieldKind Kind, class Member>(const Field<Kind, Member>& field) {
-    if constexpr (Kind != FieldKind::written) {
+    if constexpr (Kind == FieldKind::inlined) {
+      for (const auto& [name, element] : json.items())
+        if (!is_field(name)) read_key(element, name, value.*field.value);
+    } else if constexpr (Kind != FieldKind::written) {
       const auto found = json.find(field.key);
       if (found != json.end())
         read_json(*found, field.key, value.*field.value);

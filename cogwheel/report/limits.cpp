@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cogwheel/evaluate/verdict.h"
 #include "cogwheel/report/html.h"
@@ -43,7 +44,7 @@ std::string small_differences(const Comparison& comparison) {
   if (!compared) return "";
   if (widest == nullptr)
     return limit("Whether it is more than chance.",
-                 "A difference from one seed has nothing to be held against. --seeds 3 or more gives intervals.");
+                 "A difference from one seed has nothing to be compared with. --seeds 3 or more gives intervals.");
   return limit("Small differences.",
                fmt::format("With {}, less than about {:.2g} can pass unseen where seeds scatter as in {}. More seeds "
                            "narrow it.",
@@ -62,23 +63,26 @@ std::string shortness(const Comparison& comparison) {
                            (base->parameters * base->steps + tokens - 1) / tokens));
 }
 
-// How far the baseline's held-out loss still fell between its last two evaluations, mean over seeds.
+// How far the baseline still improved between its last two evaluations, mean over seeds.
 std::string longer_training(const Comparison& comparison) {
-  double fall = 0, count = 0;
+  double change = 0, count = 0;
   std::int64_t steps = 0;
   for (const RunResult* run : comparison.runs_of(comparison.baseline)) {
     if (run->status != RunStatus::done || run->curve.size() < 2) continue;
     const CurvePoint &last = run->curve.back(), &before = run->curve[run->curve.size() - 2];
-    if (!last.held_out_loss || !before.held_out_loss) continue;
-    fall += *before.held_out_loss - *last.held_out_loss;
+    const std::string& measure = comparison.task.decisive().name;
+    const double *late = find_value(last.measured, measure), *early = find_value(before.measured, measure);
+    if (late == nullptr || early == nullptr) continue;
+    change += comparison.better(*late, *early) ? std::abs(*early - *late) : -std::abs(*early - *late);
     steps = last.step - before.step;
     ++count;
   }
-  if (count == 0 || fall / count < 0.001) return "";
+  if (count == 0 || change / count < 0.001) return "";
   return limit("Where longer training leads.",
-               fmt::format("In the last {} steps {} still fell by {:.2g}. An order seen this early can change; --steps "
+               fmt::format("In the last {} steps {} still {} by {:.2g}. An order seen this early can change; --steps "
                            "sets the length.",
-                           grouped(steps), name_in_sentence(comparison, comparison.baseline), fall / count));
+                           grouped(steps), name_in_sentence(comparison, comparison.baseline),
+                           comparison.task.decisive().lower_is_better ? "fell" : "rose", change / count));
 }
 
 std::string unmatched(const Comparison& comparison) {
@@ -107,8 +111,12 @@ std::string limits_html(const Comparison& comparison) {
   html += limit("Whether it holds at scale.",
                 fmt::format("{} parameters and {} {}s; an order found at this size can reverse at a larger one.",
                             rounded_count(base->parameters), rounded_count(tokens), unit));
-  html += limit("Whether it holds for other text.",
-                fmt::format("One corpus, as {}s. Other text or other tokens may differ.", unit));
+  html += comparison.data.bytes > 0
+              ? limit("Whether it holds for other text.",
+                      fmt::format("One corpus, as {}s. Other text or other tokens may differ.", unit))
+              : limit("Whether it holds for other tasks.",
+                      fmt::format("One task: {}. What is needed for it is not what a text needs.",
+                                  comparison.task.summary));
   if (settings.tune == 0 && comparison.mechanisms.size() > 1)
     html += limit("Who wins when each is tuned.",
                   fmt::format("One learning rate served all {}. --tune 4 searches it for each with equal trials.",

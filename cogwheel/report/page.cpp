@@ -78,6 +78,7 @@ std::string data_json(const Comparison& comparison, const std::vector<const Insp
             {"labels", labels},
             {"series", series},
             {"unit", comparison.data.tokenizer},
+            {"measure", comparison.task.decisive().name},
             {"downloads", {{"csv", results_to_csv(comparison)}, {"tex", results_to_latex(comparison)}}}};
   if (!inspections.empty()) data["maps"] = maps_json(comparison, inspections);
   return escape_script_json(data.dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -96,19 +97,55 @@ std::string samples_html(const Comparison& comparison, const std::vector<const I
                                               {"prompt", escape_html(inspection->prompt)},
                                               {"sample", escape_html(inspection->sample)}});
   }
-  return fill_template(embedded::samples_html, {{"seed", std::to_string(seed)}, {"figures", figures}});
+  return fill_template(
+      embedded::samples_html,
+      {{"seed", std::to_string(seed)}, {"sampling", escape_html(comparison.task.sampling)}, {"figures", figures}});
+}
+
+// The tables that the task made of each model, side by side: a row for each first cell, a column for each mechanism.
+std::string tables_of_tasks_html(const Comparison& comparison, const std::vector<const Inspection*>& inspections) {
+  if (inspections.empty()) return "";
+  std::string html;
+  const Inspection& first = *inspections.front();
+  for (std::size_t index = 0; index < first.tables.size(); ++index) {
+    const InspectionTable& table = first.tables[index];
+    std::string heads = fmt::format("<th scope=\"col\">{}</th>", escape_html(table.columns.front())), rows;
+    std::vector<std::string> lines;
+    for (const auto& row : table.rows)
+      lines.push_back(fmt::format("<th scope=\"row\">{}</th>", escape_html(row.front())));
+    for (const Inspection* inspection : inspections) {
+      if (inspection->seed != first.seed || inspection->tables.size() <= index) continue;
+      heads += fmt::format("<th scope=\"col\" class=\"series right\" style=\"--series:var({})\">{}</th>",
+                           series_property(comparison, inspection->mechanism),
+                           escape_html(comparison.plan(inspection->mechanism)->title));
+      for (std::size_t line = 0; line < lines.size() && line < inspection->tables[index].rows.size(); ++line) {
+        std::string cells;
+        const auto& row = inspection->tables[index].rows[line];
+        for (std::size_t cell = 1; cell < row.size(); ++cell) cells += (cell > 1 ? " · " : "") + row[cell];
+        lines[line] += fmt::format("<td class=\"right num\">{}</td>", escape_html(cells));
+      }
+    }
+    for (const std::string& line : lines) rows += "        <tr>" + line + "</tr>\n";
+    html += fill_template(embedded::task_table_html, {{"index", std::to_string(index)},
+                                                      {"title", escape_html(table.title)},
+                                                      {"seed", std::to_string(first.seed)},
+                                                      {"heads", heads},
+                                                      {"rows", rows}});
+  }
+  return html;
 }
 
 std::string curves_lead(const Comparison& comparison) {
   const auto seeds = comparison.settings.seeds.size();
-  const Comparison::Data& data = comparison.data;
+  const DataFacts& data = comparison.data;
   const std::string lines = seeds == 1 ? "One seed, so no band."
                                        : fmt::format("Line: mean of {} seeds; band: lowest to highest seed.", seeds);
   if (data.curve_tokens >= data.evaluated_tokens) return lines;
   return lines + fmt::format(
-                     " Held-out loss is here that of {} {}s spread over the {} of the table, the same for every run, "
+                     " {} is here that of {} {}s spread over the {} of the table, the same for every run, "
                      "so that ends differ a little from it.",
-                     grouped(data.curve_tokens), escape_html(data.tokenizer), grouped(data.evaluated_tokens));
+                     escape_html(capitalised(comparison.task.decisive().title)), grouped(data.curve_tokens),
+                     escape_html(data.tokenizer), grouped(data.evaluated_tokens));
 }
 
 // Those of mechanisms in the comparison, with one passage, ordered by seed and then as the mechanisms are.
@@ -166,10 +203,12 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
     return std::count_if(run.curve.begin(), run.curve.end(),
                          [](const CurvePoint& point) { return !point.heads.empty(); }) > 1;
   });
-  const std::string unit = escape_html(comparison.data.tokenizer);
+  const Measure& measure = comparison.task.decisive();
   const auto section = [&](std::string_view text) {
     return fill_template(text, [&](std::string_view name) -> std::string {
-      if (name == "unit") return unit;
+      if (name == "unit") return escape_html(measure.unit);
+      if (name == "measure") return escape_html(capitalised(measure.title));
+      if (name == "label") return escape_html(capitalised(measure.label));
       if (name == "lead") return curves_lead(comparison);
       return escape_html(name_in_sentence(comparison, comparison.baseline));
     });
@@ -184,14 +223,16 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"css", std::string(embedded::report_css)},
       {"facts", facts_html(comparison)},
       {"contents", contents_html(!comparison.tuning.empty(), curves, dynamics, !shown.empty())},
-      {"result_lead", "Loss on the held-out text, in nats per " + unit + "; lower is better."},
+      {"result_lead", escape_html(fmt::format("{}{}; {} is better.", capitalised(measure.title),
+                                              measure.unit.empty() ? "" : " in " + measure.unit,
+                                              measure.lower_is_better ? "lower" : "higher"))},
       {"table", table_html(comparison)},
       {"notes", notes_html(comparison)},
       {"tuning", tuning_html(comparison)},
       {"curves", curves ? section(embedded::curves_html) : ""},
       {"dynamics", dynamics ? std::string(embedded::dynamics_html) : ""},
       {"heads", shown.empty() ? "" : section(embedded::heads_html)},
-      {"samples", samples_html(comparison, shown)},
+      {"samples", tables_of_tasks_html(comparison, shown) + samples_html(comparison, shown)},
       {"limits", limits_html(comparison)},
       {"reproduce_lead", comparison.match == "time"
                              ? "The steps follow from rates measured on this machine, so elsewhere they differ."

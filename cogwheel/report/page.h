@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cogwheel/evaluate/comparison.h"
-#include "cogwheel/evaluate/inspection.h"
+#include "cogwheel/train/inspection.h"
 
 namespace cogwheel {
 

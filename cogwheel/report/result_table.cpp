@@ -21,9 +21,9 @@ struct SeedDifference {
 std::vector<SeedDifference> seed_differences(const Comparison& comparison, const std::string& mechanism) {
   std::vector<SeedDifference> differences;
   for (const RunResult* run : comparison.runs_of(mechanism)) {
-    const RunResult* base = comparison.run(comparison.baseline, run->seed);
-    if (run->finished() && base != nullptr && base->finished())
-      differences.push_back({run->seed, *run->held_out_loss - *base->held_out_loss});
+    const double* own = comparison.result(run);
+    const double* base = comparison.result(comparison.run(comparison.baseline, run->seed));
+    if (own != nullptr && base != nullptr) differences.push_back({run->seed, *own - *base});
   }
   return differences;
 }
@@ -81,9 +81,7 @@ std::string reading(const Comparison& comparison, const SummaryRow& row) {
   if (!row.difference) return "<span class=\"muted\">not known</span>";
   std::string text = fmt::format("<span class=\"num\"><strong>{}</strong>", signed_fixed(*row.difference, 4));
   if (!row.p_adjusted) return text + "</span><small><b>One seed</b>, no interval</small>";
-  const char* words = row.clearly_lower()    ? "Clearly lower"
-                      : row.clearly_higher() ? "Clearly higher"
-                                             : "Cannot be told apart";
+  const char* words = !row.clear() ? "Cannot be told apart" : *row.difference < 0 ? "Clearly lower" : "Clearly higher";
   return text + fmt::format(
                     " <span class=\"muted\">± {}</span></span><small><b>{}</b>, <span class=\"num\">{}</span>"
                     "</small>",
@@ -116,15 +114,62 @@ std::string with_note(const std::string& value, const std::string& note) {
   return fmt::format("<span class=\"num\">{}</span><small>{}</small>", value, escape_html(note));
 }
 
+// Columns beside the measure that decides: bits, of one in nats, and the task's further measures.
+struct FurtherColumn {
+  std::string title;
+  std::string (*text)(const SummaryRow& row, const std::string& measure);
+  std::string measure = {};
+};
+
+std::vector<FurtherColumn> further_columns(const Comparison& comparison) {
+  std::vector<FurtherColumn> columns;
+  const std::string& unit = comparison.task.decisive().unit;
+  constexpr std::string_view nats = "nats per ";
+  if (unit.starts_with(nats))
+    columns.push_back({"Bits per " + unit.substr(nats.size()), [](const SummaryRow& row, const std::string&) {
+                         return row.mean ? fixed(*row.mean / std::numbers::ln2, 3) : std::string();
+                       }});
+  for (const Measure& measure : comparison.task.measures)
+    if (measure != comparison.task.decisive())
+      columns.push_back({capitalised(measure.title) + (measure.unit.empty() ? "" : ", " + measure.unit),
+                         [](const SummaryRow& row, const std::string& name) {
+                           const double* value = find_value(row.others, name);
+                           return value != nullptr ? fixed(*value, 4) : std::string();
+                         },
+                         measure.name});
+  return columns;
+}
+
+std::string further_heads(const Comparison& comparison) {
+  std::string html;
+  for (const FurtherColumn& column : further_columns(comparison)) {
+    std::string title = escape_html(column.title);
+    // In two lines, before the last word.
+    if (const std::size_t space = title.rfind(' '); space != std::string::npos) title.replace(space, 1, "<br>");
+    html += fmt::format("          <th role=\"columnheader\" scope=\"col\" class=\"right\">{}</th>\n", title);
+  }
+  return html;
+}
+
+std::string further_cells(const Comparison& comparison, const SummaryRow& row) {
+  std::string html;
+  for (const FurtherColumn& column : further_columns(comparison)) {
+    const std::string text = column.text(row, column.measure);
+    html +=
+        fmt::format("          <td role=\"cell\" data-label=\"{}\" class=\"right\">{}</td>\n",
+                    escape_html(column.title), text.empty() ? "–" : fmt::format("<span class=\"num\">{}</span>", text));
+  }
+  return html;
+}
+
 std::string row_html(const Comparison& comparison, const SummaryRow& row, const Scale& scale) {
   const MechanismPlan& plan = *comparison.plan(row.mechanism);
   const bool baseline = row.mechanism == comparison.baseline;
   const RunMeans means = run_means(comparison, row.mechanism), base = run_means(comparison, comparison.baseline);
-  std::string loss = "<span class=\"muted\">no run finished</span>", bits = "–", rate = "–", memory = "–";
+  std::string mean = "<span class=\"muted\">no run finished</span>", rate = "–", memory = "–";
   if (row.mean) {
-    loss = fmt::format("<span class=\"num\">{}{}</span>", fixed(*row.mean, 4),
+    mean = fmt::format("<span class=\"num\">{}{}</span>", fixed(*row.mean, 4),
                        row.interval ? fmt::format(" <span class=\"muted\">± {}</span>", fixed(*row.interval, 4)) : "");
-    bits = fmt::format("<span class=\"num\">{}</span>", fixed(*row.mean / std::numbers::ln2, 3));
     std::string rate_note = ratio(baseline, means.tokens_per_second, base.tokens_per_second, 2);
     if (comparison.match == "time") rate_note += "; " + rounded_count(std::llround(means.tokens)) + " seen";
     rate = with_note(grouped(std::llround(means.tokens_per_second)), rate_note);
@@ -138,14 +183,14 @@ std::string row_html(const Comparison& comparison, const SummaryRow& row, const 
                         {"series", series_property(comparison, row.mechanism)},
                         {"title", escape_html(plan.title)},
                         {"formula", escape_html(plan.formula)},
-                        {"loss", loss},
+                        {"measure", escape_html(capitalised(comparison.task.decisive().title))},
+                        {"mean", mean},
                         {"baseline", escape_html(comparison.baseline)},
                         {"low", signed_fixed(-scale.limit, scale.digits + 1)},
                         {"high", signed_fixed(scale.limit, scale.digits + 1)},
                         {"whisker", whisker(comparison, row, scale)},
                         {"reading", reading(comparison, row)},
-                        {"unit", escape_html(comparison.data.tokenizer)},
-                        {"bits", bits},
+                        {"further", further_cells(comparison, row)},
                         {"rate", rate},
                         {"parameters", with_note(grouped(plan.parameters), parameter_note(comparison, plan))},
                         {"memory", memory}});
@@ -176,7 +221,10 @@ std::string table_html(const Comparison& comparison) {
   const auto place = [&](double difference) { return fmt::format("{:.2f}%", scale.percent(difference)); };
   return fill_template(embedded::table_html,
                        {{"baseline", escape_html(name_in_sentence(comparison, comparison.baseline))},
-                        {"unit", escape_html(comparison.data.tokenizer)},
+                        {"measure", escape_html(capitalised(comparison.task.decisive().title))},
+                        {"further", further_heads(comparison)},
+                        {"low_end", comparison.task.decisive().lower_is_better ? "← better" : "← worse"},
+                        {"high_end", comparison.task.decisive().lower_is_better ? "worse →" : "better →"},
                         {"left", place(-scale.tick)},
                         {"left_tick", signed_fixed(-scale.tick, scale.digits)},
                         {"right", place(scale.tick)},
@@ -202,6 +250,7 @@ std::string notes_html(const Comparison& comparison) {
                 "The dots show the differences of a single pair of runs each. How far they would move with another "
                 "seed is not known, so none is called clear.");
   }
+  const bool is_loss = comparison.task.decisive().title.ends_with("loss");
   std::string html = note(
       "How to read the dots.",
       fmt::format("Large dot: mean difference over {}; rings: each seed; line: its interval.{}",
@@ -213,11 +262,12 @@ std::string notes_html(const Comparison& comparison) {
                                            "mistaken is at most 5 %.",
                                            number_word(tests), 100 * confidence)));
   return html +
-         note("Why the difference is sharper than the loss.",
+         note(fmt::format("Why the difference is sharper than the {}.", is_loss ? "loss" : "mean"),
               fmt::format("All mechanisms share seed and data order, so what varies from seed to seed cancels in the "
-                          "difference. Losses are means ± 95 % (<i>t</i>, {}); <i>p</i> is two-sided, of the paired "
+                          "difference. {} means ± 95 % (<i>t</i>, {}); <i>p</i> is two-sided, of the paired "
                           "<i>t</i> test{}.",
-                          counted(pairs - 1, "degree") + " of freedom", tests == 1 ? "" : ", corrected after Holm"));
+                          is_loss ? "Losses are" : "Numbers are", counted(pairs - 1, "degree") + " of freedom",
+                          tests == 1 ? "" : ", corrected after Holm"));
 }
 
 }  // namespace cogwheel

@@ -29,12 +29,19 @@ void expect_one_of(const std::string& key, const std::string& value, const std::
     throw Error(expected_got(key, expected_names(value, known), value.empty() ? "nothing" : value));
 }
 
-void expect_data(const Comparison::Data& data) {
-  expect_one_of("data.tokenizer", data.tokenizer, tokenizer_names());
+void expect_task(const TaskDescription& task) {
+  if (task.measures.empty()) throw Error(expected_got("task.measures", "one at least", "none"));
+  for (const Measure& measure : task.measures)
+    if (measure.name.empty() || measure.title.empty())
+      throw Error(expected_got("task.measures", "a name and a title for each", "none for one"));
+}
+
+void expect_data(const DataFacts& data) {
+  if (data.bytes > 0) expect_one_of("data.tokenizer", data.tokenizer, tokenizer_names());
   expect("data.byte_limit", data.byte_limit, any_count);
-  expect("data.bytes", data.bytes, some_count);
+  expect("data.bytes", data.bytes, any_count);
   expect("data.vocabulary", data.vocabulary, some_count);
-  expect("data.train_tokens", data.train_tokens, some_count);
+  expect("data.train_tokens", data.train_tokens, data.bytes > 0 ? some_count : any_count);
   expect("data.held_out_tokens", data.held_out_tokens, some_count);
   expect("data.evaluated_tokens", data.evaluated_tokens, {1, data.held_out_tokens});
   expect("data.curve_tokens", data.curve_tokens, {1, data.evaluated_tokens});
@@ -86,7 +93,9 @@ void expect_run(const Comparison& comparison, const RunResult& run) {
   expect(key + ": seconds", run.seconds, any_amount);
   expect(key + ": evaluation_seconds", run.evaluation_seconds, any_amount);
   expect(key + ": tokens_per_second", run.tokens_per_second, any_amount);
-  if (run.held_out_loss) expect(key + ": held_out_loss", *run.held_out_loss, {0, 1e30});
+  for (const Measure& measure : comparison.task.measures)
+    if (const double* value = find_value(run.measured, measure.name))
+      expect(key + ": " + measure.name, *value, {measure.unit.starts_with("nats") ? 0 : -1e30, 1e30});
   std::int64_t before = 0;
   for (const CurvePoint& point : run.curve) {
     if (point.step <= before)
@@ -98,6 +107,7 @@ void expect_run(const Comparison& comparison, const RunResult& run) {
 }  // namespace
 
 void expect_sound(const Comparison& comparison) {
+  expect_task(comparison.task);
   expect_data(comparison.data);
   expect_settings(comparison.settings);
   expect_one_of("match", comparison.match, {"parameters", "time", "tokens"});

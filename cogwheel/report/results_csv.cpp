@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "cogwheel/report/html.h"
+
 namespace cogwheel {
 namespace {
 
@@ -61,28 +63,40 @@ RunMeans run_means(const Comparison& comparison, std::string_view mechanism) {
 }
 
 std::string results_to_csv(const Comparison& comparison) {
-  std::string csv =
-      "mechanism,held_out_loss,interval,difference,difference_interval,p_adjusted,bits_per_token,tokens,"
-      "tokens_per_second,parameters,parameters_unmatched,peak_memory_bytes,learning_rate,seeds\n";
+  const Measure& decisive = comparison.task.decisive();
+  std::string csv = fmt::format(
+      "mechanism,{},interval,difference,difference_interval,p_adjusted,bits_per_token,tokens,"
+      "tokens_per_second,parameters,parameters_unmatched,peak_memory_bytes,learning_rate,seeds",
+      decisive.name);
+  for (const Measure& measure : comparison.task.measures)
+    if (measure != decisive) csv += "," + measure.name;
+  csv += "\n";
   for (const SummaryRow& row : comparison.summary) {
     const MechanismPlan& plan = *comparison.plan(row.mechanism);
     const RunMeans means = run_means(comparison, row.mechanism);
-    const std::optional<double> bits = row.mean ? std::optional(*row.mean / std::numbers::ln2) : std::nullopt;
-    csv += fmt::format("{},{},{},{},{},{},{},{:.0f},{:.0f},{},{},{},{},{}\n", csv_cell(row.mechanism),
+    const std::optional<double> bits =
+        row.mean && decisive.unit.starts_with("nats") ? std::optional(*row.mean / std::numbers::ln2) : std::nullopt;
+    csv += fmt::format("{},{},{},{},{},{},{},{:.0f},{:.0f},{},{},{},{},{}", csv_cell(row.mechanism),
                        csv_number(row.mean, 8), csv_number(row.interval, 6), csv_number(row.difference, 6),
                        csv_number(row.difference_interval, 6), csv_number(row.p_adjusted, 4), csv_number(bits, 6),
                        means.tokens, means.tokens_per_second, plan.parameters, plan.parameters_unmatched,
                        means.peak_memory_bytes ? std::to_string(*means.peak_memory_bytes) : "",
                        csv_number(plan.learning_rate, 6), row.seeds);
+    for (const Measure& measure : comparison.task.measures) {
+      if (measure == decisive) continue;
+      const double* value = find_value(row.others, measure.name);
+      csv += "," + csv_number(value != nullptr ? std::optional(*value) : std::nullopt, 8);
+    }
+    csv += "\n";
   }
   return csv;
 }
 
 std::string results_to_latex(const Comparison& comparison) {
   std::string latex = fmt::format(
-      "% needs booktabs\n\\begin{{tabular}}{{lrrr}}\n\\toprule\nMechanism & Held-out loss & Difference to {} & $p$ "
+      "% needs booktabs\n\\begin{{tabular}}{{lrrr}}\n\\toprule\nMechanism & {} & Difference to {} & $p$ "
       "(Holm) \\\\\n\\midrule\n",
-      latex_text(comparison.baseline));
+      latex_text(capitalised(comparison.task.decisive().title)), latex_text(comparison.baseline));
   for (const SummaryRow& row : comparison.summary)
     latex +=
         fmt::format("{} & {} & {} & {} \\\\\n", latex_text(comparison.plan(row.mechanism)->title),

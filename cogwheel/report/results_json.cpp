@@ -1,5 +1,6 @@
 #include "cogwheel/report/results_json.h"
 
+#include <cmath>
 #include <string>
 #include <tuple>
 
@@ -7,6 +8,7 @@
 #include "cogwheel/evaluate/verdict.h"
 #include "cogwheel/report/json_fields.h"
 #include "cogwheel/report/results_check.h"
+#include "cogwheel/tasks/language_modelling.h"
 #include "cogwheel/train/head_statistics_json.h"
 
 namespace cogwheel {
@@ -17,7 +19,7 @@ static constexpr auto fields(const CurvePoint&) {
   return std::tuple{
       field("step", &CurvePoint::step),
       field("train_loss", &CurvePoint::train_loss),
-      field("held_out_loss", &CurvePoint::held_out_loss),
+      inlined(&CurvePoint::measured),
       unless_empty("heads", &CurvePoint::heads),
   };
 }
@@ -35,7 +37,7 @@ static constexpr auto fields(const RunResult&) {
       field("peak_memory_bytes", &RunResult::peak_memory_bytes),
       field("status", &RunResult::status),
       unless_empty("message", &RunResult::message),
-      field("held_out_loss", &RunResult::held_out_loss),
+      inlined(&RunResult::measured),
       field("curve", &RunResult::curve),
   };
 }
@@ -58,7 +60,7 @@ static constexpr auto fields(const MechanismPlan&) {
 static constexpr auto fields(const TuningTrial&) {
   return std::tuple{
       field("mechanism", &TuningTrial::mechanism), field("learning_rate", &TuningTrial::learning_rate),
-      field("steps", &TuningTrial::steps),         field("validation_loss", &TuningTrial::validation_loss),
+      field("steps", &TuningTrial::steps),         field("validation_loss", &TuningTrial::value),
       field("chosen", &TuningTrial::chosen),
   };
 }
@@ -74,6 +76,7 @@ static constexpr auto fields(const SummaryRow&) {
       field("difference_confidence", &SummaryRow::difference_confidence),
       field("seeds", &SummaryRow::seeds),
       field("pairs", &SummaryRow::pairs),
+      inlined(&SummaryRow::others),
   };
 }
 
@@ -98,19 +101,43 @@ static constexpr auto fields(const Comparison::Machine&) {
   };
 }
 
-static constexpr auto fields(const Comparison::Data&) {
+static constexpr auto fields(const Measure&) {
   return std::tuple{
-      field("name", &Comparison::Data::name),
-      field("bytes", &Comparison::Data::bytes),
-      field("sha256", &Comparison::Data::sha256),
-      field("text", &Comparison::Data::text),
-      field("byte_limit", &Comparison::Data::byte_limit),
-      field("tokenizer", &Comparison::Data::tokenizer),
-      field("vocabulary", &Comparison::Data::vocabulary),
-      field("train_tokens", &Comparison::Data::train_tokens),
-      field("held_out_tokens", &Comparison::Data::held_out_tokens),
-      field("evaluated_tokens", &Comparison::Data::evaluated_tokens),
-      later("curve_tokens", &Comparison::Data::curve_tokens),
+      field("name", &Measure::name),
+      field("title", &Measure::title),
+      field("label", &Measure::label),
+      field("unit", &Measure::unit),
+      field("lower_is_better", &Measure::lower_is_better),
+      field("at_end_only", &Measure::at_end_only),
+  };
+}
+
+static constexpr auto fields(const TaskDescription&) {
+  return std::tuple{
+      field("name", &TaskDescription::name),
+      field("summary", &TaskDescription::summary),
+      field("item", &TaskDescription::item),
+      field("data", &TaskDescription::data),
+      field("does_better", &TaskDescription::does_better),
+      field("do_better", &TaskDescription::do_better),
+      field("sampling", &TaskDescription::sampling),
+      field("measures", &TaskDescription::measures),
+  };
+}
+
+static constexpr auto fields(const DataFacts&) {
+  return std::tuple{
+      field("name", &DataFacts::name),
+      field("bytes", &DataFacts::bytes),
+      field("sha256", &DataFacts::sha256),
+      field("text", &DataFacts::text),
+      field("byte_limit", &DataFacts::byte_limit),
+      field("tokenizer", &DataFacts::tokenizer),
+      field("vocabulary", &DataFacts::vocabulary),
+      field("train_tokens", &DataFacts::train_tokens),
+      field("held_out_tokens", &DataFacts::held_out_tokens),
+      field("evaluated_tokens", &DataFacts::evaluated_tokens),
+      later("curve_tokens", &DataFacts::curve_tokens),
   };
 }
 
@@ -144,6 +171,7 @@ static constexpr auto fields(const Comparison&) {
       field("interrupted", &Comparison::interrupted),
       field("versions", &Comparison::versions),
       field("machine", &Comparison::machine),
+      later("task", &Comparison::task),
       field("data", &Comparison::data),
       field("settings", &Comparison::settings),
       field("match", &Comparison::match),
@@ -166,6 +194,14 @@ static void read_json(const Json& json, const char* key, RunStatus& status) {
   std::string name;
   read_json(json, key, name);
   status = find_status(name);
+}
+
+// Measures are keys of their own, by their names; one that is not known is null.
+static void write_keys(const MeasuredValues& values, Json& json) {
+  for (const MeasuredValue& each : values) json[each.measure] = write_json(each.value);
+}
+static void read_key(const Json& json, const std::string& name, MeasuredValues& values) {
+  if (json.is_number()) values.push_back({name, json.get<double>()});
 }
 
 static Json write_json(const StatisticsOfHeads& heads) { return heads_to_json(heads); }
@@ -199,9 +235,24 @@ auto naming(std::string_view what, Read read) {
   }
 }
 
+// Calls `change` with the measured values of every run and every point of a curve, and whether they are of a run.
+template <class Change>
+void for_all_measured(Comparison& comparison, Change change) {
+  for (RunResult& run : comparison.runs) {
+    change(run.measured, true);
+    for (CurvePoint& point : run.curve) change(point.measured, false);
+  }
+}
+
 Comparison comparison_from(const Json& json) {
   Comparison comparison;
   read_json(json, "results", comparison);
+  // Before there were tasks.
+  if (comparison.task.measures.empty()) comparison.task = describe_language_modelling(comparison.data.tokenizer);
+  // Keys of a later version are not measures.
+  for_all_measured(comparison, [&](MeasuredValues& values, bool) {
+    std::erase_if(values, [&](const MeasuredValue& each) { return !comparison.task.has(each.measure); });
+  });
   // Where it is missing curves are made of all that is evaluated.
   if (!json.at("data").contains("curve_tokens")) comparison.data.curve_tokens = comparison.data.evaluated_tokens;
   if (json.contains("configuration")) comparison.configuration = json.at("configuration").dump();
@@ -216,7 +267,13 @@ std::string dump(const Json& json) { return json.dump(1, ' ', false, Json::error
 
 }  // namespace
 
-std::string results_to_json(const Comparison& comparison) {
+std::string results_to_json(const Comparison& given) {
+  Comparison comparison = given;
+  for_all_measured(comparison, [&](MeasuredValues& values, bool of_run) {
+    for (const Measure& measure : comparison.task.measures)
+      if (find_value(values, measure.name) == nullptr && (of_run || !measure.at_end_only))
+        values.push_back({measure.name, std::nan("")});
+  });
   Json json = write_json(comparison);
   if (!comparison.configuration.empty()) json["configuration"] = Json::parse(comparison.configuration);
   return dump(json);

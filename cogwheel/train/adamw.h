@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/train/options.h"
+#include "cogwheel/configuration/training_options.h"
 
 namespace cogwheel {
 

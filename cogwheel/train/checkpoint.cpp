@@ -1,10 +1,7 @@
-// A checkpoint holds "model.<name>", "first_moment.<name>" and "second_moment.<name>" for every parameter, and in the
-// metadata, as JSON, the configuration that it is of and the rest of the run ("state"), with a hash of it all. The data
-// order needs no state: it follows from seed and step.
-#include "cogwheel/train/checkpoint.h"
-
+// A checkpoint of a run (storage/weights.h). The data order needs no state: it follows from seed and step.
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
+#include <torch/nn/module.h>
 #include <torch/utils.h>
 #include <torch/version.h>
 
@@ -12,35 +9,19 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "cogwheel/configuration/config_record.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
-#include "cogwheel/core/shape_text.h"
-#include "cogwheel/models/language_model.h"
 #include "cogwheel/nn/matrix_product_library.h"
+#include "cogwheel/storage/weights.h"
 #include "cogwheel/train/adamw.h"
-#include "cogwheel/train/config_record.h"
+#include "cogwheel/train/batch.h"
 #include "cogwheel/train/training_run.h"
 
 namespace cogwheel {
 namespace {
 
-const std::string weight_prefix = "model.", first_moment_prefix = "first_moment.",
-                  second_moment_prefix = "second_moment.";
-
-bool is_weight(const std::string& name) { return name.starts_with(weight_prefix); }
-
-void copy_tensor(const SafeTensors& checkpoint, const std::string& name, at::Tensor target,
-                 const std::filesystem::path& path) {
-  const auto found = checkpoint.tensors.find(name);
-  const std::string expected = name + " of shape " + shape_text(target.sizes());
-  if (found == checkpoint.tensors.end()) throw Error(expected_got(path.string(), expected, "no such tensor"));
-  if (found->second.sizes() != target.sizes())
-    throw Error(expected_got(path.string(), expected, "shape " + shape_text(found->second.sizes())));
-  if (found->second.scalar_type() != target.scalar_type())
-    throw Error(expected_got(path.string(), name + " of type " + at::toString(target.scalar_type()),
-                             at::toString(found->second.scalar_type())));
-  target.copy_(found->second);
-}
+const std::string first_moment_prefix = "first_moment.", second_moment_prefix = "second_moment.";
 
 // What the bits of a run depend on beside its checkpoint.
 nlohmann::json machine() {
@@ -56,16 +37,17 @@ std::optional<double> optional_number(const nlohmann::json& value) {
   return value.is_null() ? std::nullopt : std::optional(value.get<double>());
 }
 
-void expect_whole(const SafeTensors& checkpoint, const std::filesystem::path& path) {
-  const auto recorded = checkpoint.metadata.find("sha256");
-  // Older ones have none.
-  if (recorded != checkpoint.metadata.end() && recorded->second != sha256(checkpoint))
-    throw Error(expected_got(path.string(), "the contents that were written (SHA-256 " + recorded->second + ")",
-                             "others: the file is damaged"));
-  for (const auto& [name, tensor] : checkpoint.tensors)
-    if (tensor.is_floating_point() &&
-        !(is_weight(name) ? tensor.isfinite() : tensor.isnan().logical_not()).all().item<bool>())
-      throw Error(expected_got(path.string(), "finite numbers", "NaN or infinity in " + name));
+// [[name, value], …], in their order.
+nlohmann::json measured_to_json(const MeasuredValues& values) {
+  auto json = nlohmann::json::array();
+  for (const MeasuredValue& each : values) json.push_back({each.measure, each.value});
+  return json;
+}
+
+MeasuredValues measured_from_json(const nlohmann::json& json) {
+  MeasuredValues values;
+  for (const auto& pair : json) values.push_back({pair.at(0).get<std::string>(), pair.at(1).get<double>()});
+  return values;
 }
 
 void expect_configuration(const RunConfig& configuration, const SafeTensors& checkpoint, const nlohmann::json& state,
@@ -109,38 +91,7 @@ class State {
 
 }  // namespace
 
-SafeTensors load_checkpoint(const std::filesystem::path& path) {
-  SafeTensors checkpoint = load_safetensors(path);
-  expect_whole(checkpoint, path);
-  return checkpoint;
-}
-
-std::optional<nlohmann::ordered_json> recorded_configuration(const SafeTensors& checkpoint,
-                                                             const std::filesystem::path& path) {
-  const auto recorded = checkpoint.metadata.find("configuration");
-  if (recorded == checkpoint.metadata.end()) return std::nullopt;
-  auto json = nlohmann::ordered_json::parse(recorded->second, nullptr, /*exceptions=*/false);
-  if (json.is_object()) return json;
-  throw Error(expected_got(path.string() + ": configuration", "an object of keys and values", recorded->second));
-}
-
-void load_weights(LanguageModel& model, const SafeTensors& checkpoint, const std::filesystem::path& path) {
-  const torch::NoGradGuard no_grad;
-  const auto parameters = model->named_parameters();
-  for (const auto& parameter : parameters)
-    copy_tensor(checkpoint, weight_prefix + parameter.key(), parameter.value(), path);
-  for (const auto& [name, tensor] : checkpoint.tensors)
-    if (is_weight(name) && parameters.find(name.substr(weight_prefix.size())) == nullptr)
-      throw Error(expected_got(path.string(), "the tensors of its configuration", "another, " + name));
-}
-
-RunConfig TrainingRun::configuration() const {
-  RunConfig config;
-  config.data.tokenizer = data_->tokenizer->kind();
-  config.model = model()->options();
-  config.training = options_;
-  return completed(std::move(config), *data_);
-}
+RunConfig TrainingRun::configuration() const { return config_; }
 
 void TrainingRun::save(const std::filesystem::path& path) const {
   SafeTensors checkpoint;
@@ -158,11 +109,13 @@ void TrainingRun::save(const std::filesystem::path& path) const {
                                 {"evaluation_seconds", evaluation_seconds_},
                                 // NaN, where no step was made, is written as null.
                                 {"train_loss", last_train_loss_},
-                                {"held_out_loss", number(last_held_out_loss_)},
-                                {"best_held_out_loss", number(best_held_out_loss_)},
+                                {"tokens", tokens_},
+                                {"measured", measured_to_json(last_measured_)},
+                                {"best", number(best_)},
                                 {"loss_sum", loss_sum_},
                                 {"loss_count", loss_count_},
                                 {"seconds_at_report", seconds_at_report_},
+                                {"tokens_at_report", tokens_at_report_},
                                 {"machine", machine()}};
   checkpoint.metadata = {
       {"format", "cogwheel checkpoint 1"}, {"configuration", to_json(configuration()).dump()}, {"state", state.dump()}};
@@ -178,24 +131,38 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path) {
         text == checkpoint.metadata.end() ? nlohmann::json() : nlohmann::json::parse(text->second);
     expect_configuration(configuration(), checkpoint, state, path);
     // Everything that may fail comes before the first change.
-    TrainingRun loaded(model()->options(), options_, data_);
-    load_weights(loaded.model(), checkpoint, path);
+    TrainingRun loaded(config_.model, config_.training, task_);
+    load_weights(*loaded.model_, checkpoint, path);
     for (const auto& parameter : loaded.optimizer_->parameters()) {
       copy_tensor(checkpoint, first_moment_prefix + parameter.name, parameter.first_moment, path);
       copy_tensor(checkpoint, second_moment_prefix + parameter.name, parameter.second_moment, path);
     }
     const State of(state, path);
-    loaded.steps_done_ = of.count("step", options_.steps);
+    loaded.steps_done_ = of.count("step", config_.training.steps);
     loaded.optimizer_->set_steps_done(loaded.steps_done_);
     loaded.seconds_ = of.number("seconds");
     if (state.contains("evaluation_seconds")) loaded.evaluation_seconds_ = of.number("evaluation_seconds");
     loaded.last_train_loss_ =
         optional_number(state.at("train_loss")).value_or(std::numeric_limits<double>::quiet_NaN());
-    loaded.last_held_out_loss_ = optional_number(state.at("held_out_loss"));
-    loaded.best_held_out_loss_ = optional_number(state.at("best_held_out_loss"));
+    if (state.contains("measured")) {
+      loaded.last_measured_ = measured_from_json(state.at("measured"));
+      loaded.best_ = optional_number(state.at("best"));
+    } else {  // an older version, which had one task
+      if (const auto value = optional_number(state.at("held_out_loss")))
+        loaded.last_measured_ = {{"held_out_loss", *value}};
+      loaded.best_ = optional_number(state.at("best_held_out_loss"));
+    }
     loaded.loss_sum_ = of.number("loss_sum");
     loaded.loss_count_ = of.count("loss_count", loaded.steps_done_);
     loaded.seconds_at_report_ = of.number("seconds_at_report", loaded.seconds_);
+    if (state.contains("tokens")) {
+      loaded.tokens_ = of.count("tokens", std::numeric_limits<std::int64_t>::max());
+      loaded.tokens_at_report_ = of.count("tokens_at_report", loaded.tokens_);
+    } else {  // an older version, whose steps had as many each
+      const std::int64_t per_step = task_->batch(*model_, config_.training, 0).tokens;
+      loaded.tokens_ = per_step * loaded.steps_done_;
+      loaded.tokens_at_report_ = per_step * (loaded.steps_done_ - loaded.loss_count_);
+    }
 
     std::vector<std::string> differences;
     const nlohmann::json here = machine();

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
@@ -18,6 +20,8 @@
 namespace cogwheel {
 namespace {
 
+const std::string final_prefix = "final_";
+
 std::string to_line(const StepReport& report) {
   nlohmann::ordered_json line = {{"step", report.step},
                                  {"tokens", report.tokens},
@@ -25,23 +29,31 @@ std::string to_line(const StepReport& report) {
                                  {"train_loss", report.train_loss},
                                  {"learning_rate", report.learning_rate},
                                  {"tokens_per_second", report.tokens_per_second}};
-  if (report.held_out_loss) line["held_out_loss"] = *report.held_out_loss;
-  if (report.final_held_out_loss) line["final_held_out_loss"] = *report.final_held_out_loss;
+  for (const MeasuredValue& each : report.measured) line[each.measure] = each.value;
+  for (const MeasuredValue& each : report.final_measured) line[final_prefix + each.measure] = each.value;
   if (!report.heads.empty()) line["heads"] = heads_to_json(report.heads);
   return line.dump() + "\n";
 }
 
 StepReport from_json(const nlohmann::ordered_json& line) {
-  StepReport report{.step = line.at("step").get<std::int64_t>(),
-                    .tokens = line.at("tokens").get<std::int64_t>(),
-                    .seconds = line.at("seconds").get<double>(),
-                    .train_loss = line.at("train_loss").get<double>(),
-                    .learning_rate = line.at("learning_rate").get<double>(),
-                    .tokens_per_second = line.at("tokens_per_second").get<double>(),
-                    .held_out_loss = {}};
-  if (line.contains("held_out_loss")) report.held_out_loss = line["held_out_loss"].get<double>();
-  if (line.contains("final_held_out_loss")) report.final_held_out_loss = line["final_held_out_loss"].get<double>();
+  StepReport report;
+  const std::pair<const char*, double*> numbers[] = {{"seconds", &report.seconds},
+                                                     {"train_loss", &report.train_loss},
+                                                     {"learning_rate", &report.learning_rate},
+                                                     {"tokens_per_second", &report.tokens_per_second}};
+  for (const auto& [name, number] : numbers) *number = line.at(name).get<double>();
+  report.step = line.at("step").get<std::int64_t>();
+  report.tokens = line.at("tokens").get<std::int64_t>();
   if (line.contains("heads")) report.heads = heads_from_json(line["heads"]);
+  for (const auto& [key, value] : line.items()) {
+    const auto is_key = [&, name = key](const auto& number) { return number.first == name; };
+    if (key == "step" || key == "tokens" || key == "heads" || std::any_of(numbers, std::end(numbers), is_key)) continue;
+    // What is left are measures of the task.
+    if (key.starts_with(final_prefix))
+      report.final_measured.push_back({key.substr(final_prefix.size()), value.get<double>()});
+    else
+      report.measured.push_back({key, value.get<double>()});
+  }
   return report;
 }
 

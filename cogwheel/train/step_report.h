@@ -1,9 +1,9 @@
 // What a run says of itself as it goes.
 #pragma once
 #include <cstdint>
-#include <optional>
 
 #include "cogwheel/nn/head_statistics.h"
+#include "cogwheel/train/measure.h"
 
 namespace cogwheel {
 
@@ -16,11 +16,12 @@ struct StepReport {
   double train_loss = 0;    // mean since the report before
   double learning_rate = 0;
   double tokens_per_second = 0;  // since the report before
-  // Where it was evaluated, over the windows of curves (TrainingOptions::curve_tokens), and what the heads do with the
-  // first of them, up to 4,096 tokens.
-  std::optional<double> held_out_loss;
+  // Where it was evaluated, what the task measures in curves (TrainingOptions::curve_tokens), and what the heads do
+  // with the first items, up to 4,096 tokens.
+  MeasuredValues measured = {};
   StatisticsOfHeads heads = {};
-  std::optional<double> final_held_out_loss = {};  // after the last step, over every window, where curves have fewer
+  // After the last step, of everything that is evaluated, where curves see less, or the task measures more at the end.
+  MeasuredValues final_measured = {};
 };
 
 }  // namespace cogwheel

@@ -1,4 +1,4 @@
-// One training run: a model, its optimiser and its place in the data. Bit-reproducible on the same machine,
+// One training run of a task: a model, its optimiser and its place in the data. Bit-reproducible on the same machine,
 // instruction set and number of threads; a run that is saved and loaded goes on bit for bit as if it had not been.
 #pragma once
 #include <atomic>
@@ -12,36 +12,31 @@
 #include <vector>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/dataset.h"
-#include "cogwheel/models/language_model_options.h"
-#include "cogwheel/train/options.h"
-#include "cogwheel/train/run_config.h"
 #include "cogwheel/train/step_report.h"
+#include "cogwheel/train/task.h"
 
 namespace cogwheel {
 
 class AdamW;
-class LanguageModel;
-struct Windows;
 
 enum class TrainingStatus { finished, stopped, non_finite };
 
-// The loss or the gradient is NaN or infinite: the weights are still those before the step.
+// The loss, the gradient or a measure is NaN or infinite: the weights are still those before the step.
 class NonFiniteLoss : public Error {
  public:
   using Error::Error;
 };
 
 struct TrainingHooks {
-  std::function<void(const StepReport&)> report;  // every report_every steps, and wherever held-out loss is known
+  std::function<void(const StepReport&)> report;  // every report_every steps, and wherever the run is evaluated
   std::function<void()> checkpoint;               // every checkpoint_every steps, at the end and when stopped
   const std::atomic<bool>* stop = nullptr;        // looked at between steps
 };
 
 class TrainingRun {
  public:
-  // `model.vocabulary` is taken from the data where it is 0. The weights are initialised from training.seed.
-  TrainingRun(LanguageModelOptions model, const TrainingOptions& training, std::shared_ptr<const Dataset> data);
+  // What the task decides of the model is filled in. The weights are initialised from training.seed.
+  TrainingRun(const LanguageModelOptions& model, const TrainingOptions& training, std::shared_ptr<const Task> task);
   TrainingRun(TrainingRun&&) noexcept;
   TrainingRun& operator=(TrainingRun&&) noexcept;
   ~TrainingRun();
@@ -51,9 +46,8 @@ class TrainingRun {
 
   // One step; its loss. Throws NonFiniteLoss, leaving weights and optimiser as they were.
   double step();
-  // Over all non-overlapping windows of the held-out part, nats per token; in float32 and without dropout, whatever the
-  // training does.
-  double held_out_loss();
+  // Of all that the task evaluates; in float32 and without dropout, whatever the training does.
+  MeasuredValues measure();
   // What decides the numbers of this run: all of a configuration but names and places.
   RunConfig configuration() const;
 
@@ -67,42 +61,44 @@ class TrainingRun {
   // Why `train` came back non_finite.
   const std::string& problem() const { return problem_; }
 
-  LanguageModel& model() { return *model_; }
-  const LanguageModel& model() const { return *model_; }
-  const TrainingOptions& options() const { return options_; }
+  const std::shared_ptr<torch::nn::Module>& model() const { return model_; }
+  const LanguageModelOptions& model_options() const { return config_.model; }
+  const TrainingOptions& options() const { return config_.training; }
+  const Task& task() const { return *task_; }
   std::int64_t steps_done() const { return steps_done_; }
-  std::int64_t tokens() const;
+  std::int64_t tokens() const { return tokens_; }
   double seconds() const { return seconds_; }                        // of training steps
-  double evaluation_seconds() const { return evaluation_seconds_; }  // of held-out losses and statistics
+  double evaluation_seconds() const { return evaluation_seconds_; }  // of measures and statistics
   double last_train_loss() const { return last_train_loss_; }
-  // After the last step, over every window.
-  std::optional<double> last_held_out_loss() const { return last_held_out_loss_; }
-  std::optional<double> best_held_out_loss() const { return best_held_out_loss_; }
+  // Of the last evaluation; after the last step, of everything that is evaluated. Empty before the first.
+  const MeasuredValues& last_measured() const { return last_measured_; }
+  // Of the measure that decides, the best of all curves so far.
+  std::optional<double> best() const { return best_; }
 
  private:
   StepReport make_report();
   void evaluate(StepReport& report);
-  // The mean over windows; in `heads`, where it is not null, what the heads do with the first of them.
-  double mean_loss(const Windows& windows, StatisticsOfHeads* heads = nullptr);
+  MeasuredValues measured(EvaluationPart part, StatisticsOfHeads* heads = nullptr);
 
-  std::shared_ptr<const Dataset> data_;
-  TrainingOptions options_;
+  std::shared_ptr<const Task> task_;
+  RunConfig config_;  // completed by the task
   // Behind pointers, so that this header does without libtorch's, which take ten times as long to compile.
-  std::unique_ptr<LanguageModel> model_;
+  std::shared_ptr<torch::nn::Module> model_;
   std::unique_ptr<AdamW> optimizer_;
-  std::int64_t steps_done_ = 0;
+  std::int64_t steps_done_ = 0, tokens_ = 0;
   double seconds_ = 0, evaluation_seconds_ = 0;
   double last_train_loss_ = std::numeric_limits<double>::quiet_NaN();
-  std::optional<double> last_held_out_loss_, best_held_out_loss_;
+  MeasuredValues last_measured_;
+  std::optional<double> best_;
   // Since the last report; part of the checkpoint, so that the lines after a resume are those of an unbroken run.
   double loss_sum_ = 0, seconds_at_report_ = 0;
-  std::int64_t loss_count_ = 0;
+  std::int64_t loss_count_ = 0, tokens_at_report_ = 0;
   std::string problem_;
 };
 
 // Training steps per second of this model on this machine, from as many steps as fit into `seconds`, two at least,
 // after one to warm up. Nothing of it remains.
 double measure_steps_per_second(const LanguageModelOptions& model, const TrainingOptions& training,
-                                std::shared_ptr<const Dataset> data, double seconds = 2.0);
+                                std::shared_ptr<const Task> task, double seconds = 2.0);
 
 }  // namespace cogwheel

@@ -37,9 +37,9 @@ function collectCurves() {
   return {
     shared, x: all, drawn,
     lines: {
-      held_out: line((run, i) => at(run, i, "held_out_loss")),
+      held_out: line((run, i) => at(run, i, measure)),
       train: line((run, i) => at(run, i, "train_loss")),
-      difference: line((run, i) => base(run) ? at(run, i, "held_out_loss") - at(base(run), i, "held_out_loss") : NaN),
+      difference: line((run, i) => base(run) ? at(run, i, measure) - at(base(run), i, measure) : NaN),
     },
   };
 }

@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "cogwheel/tasks/language_modelling.h"
+
 namespace cogwheel {
 namespace {
 
@@ -12,15 +14,18 @@ Comparison comparison_of(const std::vector<std::pair<std::string, std::vector<do
   const std::map<std::string, std::string> titles{
       {"softmax", "Softmax"}, {"cog", "Cog"}, {"differential", "Differential"}, {"symmetric", "Symmetric"}};
   Comparison comparison;
+  comparison.task = describe_language_modelling("character");
   comparison.data.tokenizer = "character";
+  comparison.data.bytes = 1000;
   comparison.baseline = losses.front().first;
   for (std::size_t seed = 1; seed <= losses.front().second.size(); ++seed)
     comparison.settings.seeds.push_back(static_cast<std::int64_t>(seed));
   for (const auto& [name, values] : losses) {
     comparison.mechanisms.push_back({.name = name, .title = titles.at(name)});
     for (std::size_t index = 0; index < values.size(); ++index)
-      comparison.runs.push_back(
-          {.mechanism = name, .seed = static_cast<std::int64_t>(index + 1), .held_out_loss = values[index]});
+      comparison.runs.push_back({.mechanism = name,
+                                 .seed = static_cast<std::int64_t>(index + 1),
+                                 .measured = {{"held_out_loss", values[index]}}});
   }
   comparison.summary = summarize(comparison);
   return comparison;
@@ -33,7 +38,7 @@ RunResult& run(Comparison& comparison, const std::string& mechanism, std::int64_
 void fail(Comparison& comparison, const std::string& mechanism, std::int64_t seed, RunStatus status) {
   RunResult& result = run(comparison, mechanism, seed);
   result.status = status;
-  result.held_out_loss.reset();
+  result.measured.clear();
   comparison.summary = summarize(comparison);
 }
 

@@ -1,6 +1,7 @@
 // A small comparison with everything in it: three mechanisms, two seeds, one run that diverged.
 #pragma once
 #include "cogwheel/evaluate/comparison.h"
+#include "cogwheel/tasks/language_modelling.h"
 
 namespace cogwheel {
 
@@ -16,6 +17,7 @@ inline Comparison example_comparison() {
                         .cores = 2,
                         .threads = 2,
                         .memory_bytes = 8LL << 30};
+  comparison.task = describe_language_modelling("character");
   comparison.data = {.name = "a.txt",
                      .tokenizer = "character",
                      .sha256 = std::string(64, 'a'),
@@ -55,30 +57,31 @@ inline Comparison example_comparison() {
   };
   comparison.mechanisms = {plan("softmax", "Softmax", 10000), plan("cog", "Cog", 10000),
                            plan("symmetric", "Symmetric", 9000)};
-  comparison.tuning = {{.mechanism = "cog", .learning_rate = 5e-4, .steps = 20, .validation_loss = 2.5},
-                       {.mechanism = "cog", .learning_rate = 2e-3, .steps = 20, .validation_loss = {}, .chosen = true}};
+  comparison.tuning = {{.mechanism = "cog", .learning_rate = 5e-4, .steps = 20, .value = 2.5},
+                       {.mechanism = "cog", .learning_rate = 2e-3, .steps = 20, .value = {}, .chosen = true}};
   const auto run = [](const char* mechanism, std::int64_t seed, double loss) {
-    return RunResult{.mechanism = mechanism,
-                     .seed = seed,
-                     .learning_rate = 1e-3,
-                     .parameters = 10000,
-                     .tokens = 2560,
-                     .seconds = 1.5,
-                     .tokens_per_second = 1706.7,
-                     .peak_memory_bytes = 200LL << 20,
-                     .status = RunStatus::done,
-                     .message = "",
-                     .held_out_loss = loss,
-                     .curve = {{20, loss + 0.5, loss + 0.4}, {40, loss + 0.1, loss}}};
+    return RunResult{
+        .mechanism = mechanism,
+        .seed = seed,
+        .learning_rate = 1e-3,
+        .parameters = 10000,
+        .tokens = 2560,
+        .seconds = 1.5,
+        .tokens_per_second = 1706.7,
+        .peak_memory_bytes = 200LL << 20,
+        .status = RunStatus::done,
+        .message = "",
+        .measured = {{"held_out_loss", loss}},
+        .curve = {{20, loss + 0.5, {{"held_out_loss", loss + 0.4}}}, {40, loss + 0.1, {{"held_out_loss", loss}}}}};
   };
   comparison.runs = {run("softmax", 1, 2.0), run("cog", 1, 1.9),  run("symmetric", 1, 2.1),
                      run("softmax", 2, 2.1), run("cog", 2, 1.99), run("symmetric", 2, 2.2)};
   RunResult& diverged = comparison.runs.back();
   diverged.status = RunStatus::diverged;
   diverged.message = "loss <nan>";
-  diverged.held_out_loss.reset();
+  diverged.measured.clear();
   diverged.peak_memory_bytes.reset();
-  diverged.curve.back().held_out_loss.reset();
+  diverged.curve.back().measured.clear();
   comparison.summary = summarize(comparison);
   return comparison;
 }

@@ -16,8 +16,8 @@ TEST(ResultsJson, WhatIsReadIsWhatWasWritten) {
   EXPECT_EQ(results_to_json(read), json);
   EXPECT_EQ(read.runs.size(), 6U);
   EXPECT_EQ(read.runs.back().status, RunStatus::diverged);
-  EXPECT_FALSE(read.runs.back().held_out_loss);
-  EXPECT_EQ(*read.run("cog", 2)->held_out_loss, 1.99);  // exactly: numbers are written to the last bit
+  EXPECT_TRUE(read.runs.back().measured.empty());
+  EXPECT_EQ(*read.result(read.run("cog", 2)), 1.99);  // exactly: numbers are written to the last bit
   EXPECT_EQ(*read.row("cog")->p_adjusted, *example_comparison().row("cog")->p_adjusted);
 }
 
@@ -40,10 +40,10 @@ TEST(ResultsJson, HasTheKeysOfSchemaOne) {
 
 TEST(ResultsJson, NumbersThatAreNotFiniteBecomeNull) {
   Comparison comparison = example_comparison();
-  comparison.runs[0].held_out_loss = std::numeric_limits<double>::quiet_NaN();
+  comparison.runs[0].measured[0].value = std::numeric_limits<double>::quiet_NaN();
   comparison.runs[0].curve[0].train_loss = std::numeric_limits<double>::infinity();
   const Comparison read = parse_results(results_to_json(comparison));
-  EXPECT_FALSE(read.runs[0].held_out_loss);
+  EXPECT_TRUE(read.runs[0].measured.empty());
   EXPECT_FALSE(read.runs[0].curve[0].train_loss);
 }
 
@@ -140,7 +140,7 @@ TEST(ResultsJson, WritesKeysInTheOrderOfTheirLists) {
     return names;
   };
   EXPECT_EQ(keys(json),
-            "schema command created verdict interrupted versions machine data settings match baseline mechanisms "
+            "schema command created verdict interrupted versions machine task data settings match baseline mechanisms "
             "tuning runs summary ");
   EXPECT_EQ(keys(json["runs"].back()),
             "mechanism seed learning_rate parameters tokens seconds evaluation_seconds tokens_per_second "

@@ -1,4 +1,4 @@
-#include "cogwheel/train/checkpoint.h"
+#include "cogwheel/storage/weights.h"
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
@@ -106,8 +106,8 @@ TEST(Checkpoint, GoesOnBitForBit) {
   const std::vector<std::pair<LanguageModelOptions, TrainingOptions>> cases = {
       {tiny_model("cog"), tiny_training()}, {tiny_model("differential"), tiny_training()}, {dropped, half}};
   for (const auto& [model, training] : cases) {
-    TrainingRun unbroken(model, training, tiny_data()), first(model, training, tiny_data()),
-        resumed(model, training, tiny_data());
+    TrainingRun unbroken(model, training, tiny_task()), first(model, training, tiny_task()),
+        resumed(model, training, tiny_task());
     std::vector<double> unbroken_losses, resumed_losses;
     const auto collect = [](std::vector<double>& losses) {
       return [&losses](const StepReport& report) {
@@ -126,8 +126,8 @@ TEST(Checkpoint, GoesOnBitForBit) {
     resumed.train({.report = collect(resumed_losses), .checkpoint = {}});
     EXPECT_TRUE(same_weights(unbroken, resumed)) << model.mechanism;
     EXPECT_EQ(unbroken_losses, resumed_losses) << model.mechanism;
-    EXPECT_EQ(unbroken.last_held_out_loss(), resumed.last_held_out_loss());
-    EXPECT_EQ(unbroken.best_held_out_loss(), resumed.best_held_out_loss());
+    EXPECT_EQ(held_out_loss(unbroken.last_measured()), held_out_loss(resumed.last_measured()));
+    EXPECT_EQ(unbroken.best().value(), resumed.best().value());
   }
 }
 
@@ -138,9 +138,9 @@ TEST(Checkpoint, LeavesTheRunAloneWhereItIsRefused) {
   other.save(folder.path() / "other");
   EXPECT_THROW(same.load(folder.path() / "other"), Error);
   LanguageModelOptions halves = tiny_llama();
-  TrainingRun interleaved(halves, tiny_training(), tiny_data());
+  TrainingRun interleaved(halves, tiny_training(), tiny_task());
   halves.position = "rotary_halves";
-  TrainingRun by_halves(halves, tiny_training(), tiny_data());
+  TrainingRun by_halves(halves, tiny_training(), tiny_task());
   interleaved.save(folder.path() / "interleaved");
   EXPECT_THROW(by_halves.load(folder.path() / "interleaved"), Error);
   run.step();
@@ -170,15 +170,15 @@ TEST(Checkpoint, SaysWhichConfigurationItIsOf) {
   tiny_run().save(path);
   TrainingOptions longer = tiny_training();
   longer.steps = 500;
-  TrainingRun other(tiny_model(), longer, tiny_data());
+  TrainingRun other(tiny_model(), longer, tiny_task());
   EXPECT_EQ(refusal(other, path), ": training.steps: expected 500, got 24");
   LanguageModelOptions wide = tiny_model();
   wide.width = 64;
-  TrainingRun wider(wide, tiny_training(), tiny_data());
+  TrainingRun wider(wide, tiny_training(), tiny_task());
   EXPECT_EQ(refusal(wider, path), ": model.width: expected 64, got 32");
   auto data = std::make_shared<Dataset>(*tiny_data());
   data->sha256 = "of another text";
-  TrainingRun elsewhere(tiny_model(), tiny_training(), data);
+  TrainingRun elsewhere(tiny_model(), tiny_training(), make_language_modelling(data));
   EXPECT_EQ(refusal(elsewhere, path),
             ": data.sha256: expected \"of another text\", got \"" + tiny_data()->sha256 + "\"");
 }

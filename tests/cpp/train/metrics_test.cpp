@@ -12,14 +12,15 @@ namespace cogwheel {
 namespace {
 
 StepReport report(std::int64_t step) {
-  return {.step = step,
-          .steps = 100,
-          .tokens = 64 * step,
-          .seconds = 0.1 * static_cast<double>(step),
-          .train_loss = 1.0 / 3,
-          .learning_rate = 1e-3,
-          .tokens_per_second = 640,
-          .held_out_loss = step % 20 == 0 ? std::optional(0.1 + 0.2) : std::nullopt};
+  return {
+      .step = step,
+      .steps = 100,
+      .tokens = 64 * step,
+      .seconds = 0.1 * static_cast<double>(step),
+      .train_loss = 1.0 / 3,
+      .learning_rate = 1e-3,
+      .tokens_per_second = 640,
+      .measured = step % 20 == 0 ? MeasuredValues{{"held_out_loss", 0.1 + 0.2}, {"accuracy", 0.25}} : MeasuredValues{}};
 }
 
 TEST(Metrics, KeepsTheDocumentedKeys) {
@@ -42,8 +43,8 @@ TEST(Metrics, ComeBackBitForBit) {
   const auto reports = read_metrics(path);
   ASSERT_EQ(reports.size(), 3u);
   EXPECT_EQ(reports[1].train_loss, 1.0 / 3);
-  EXPECT_EQ(reports[1].held_out_loss, 0.1 + 0.2);
-  EXPECT_FALSE(reports[2].held_out_loss);
+  EXPECT_EQ(reports[1].measured, report(20).measured);
+  EXPECT_TRUE(reports[2].measured.empty());
 }
 
 TEST(Metrics, HeadsComeBackWithFiveDigits) {

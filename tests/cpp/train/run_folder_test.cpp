@@ -1,4 +1,4 @@
-#include "cogwheel/train/run_folder.h"
+#include "cogwheel/storage/run_folder.h"
 
 #include <gtest/gtest.h>
 #include <torch/utils.h>
@@ -20,11 +20,11 @@ RunConfig tiny_config() {
   config.name = "tiny";
   config.model = tiny_model();
   config.training = tiny_training();
-  return completed(config, *tiny_data());
+  return tiny_task()->completed(config);
 }
 
 RunFolder make(const std::filesystem::path& path, bool overwrite = false) {
-  return RunFolder::create(path, tiny_config(), *tiny_data()->tokenizer, overwrite);
+  return RunFolder::create(path, tiny_config(), tiny_task()->assets(), overwrite);
 }
 
 TEST(RunFolder, HoldsARunThatComesBack) {
@@ -35,8 +35,8 @@ TEST(RunFolder, HoldsARunThatComesBack) {
   const RunFolder opened = RunFolder::open(folder.path());
   EXPECT_EQ(to_toml(load_config(opened.config_path())), to_toml(tiny_config()));
   EXPECT_EQ(load_tokenizer(opened.tokenizer_path())->vocabulary(), tiny_data()->tokenizer->vocabulary());
-  EXPECT_EQ(read_metrics(opened.metrics_path()).back().held_out_loss, run.last_held_out_loss());
-  LanguageModel model = *load_model(opened);
+  EXPECT_EQ(held_out_loss(read_metrics(opened.metrics_path()).back().measured), held_out_loss(run.last_measured()));
+  LanguageModel model = *load_language_model(opened);
   for (const auto& parameter : model->named_parameters())
     EXPECT_TRUE(parameter.value().equal(run.model()->named_parameters()[parameter.key()])) << parameter.key();
 }
@@ -119,7 +119,7 @@ TEST(RunFolder, ResumesAsIfNothingHadHappened) {
   for (std::size_t line = 0; line < whole_lines.size(); ++line) {
     EXPECT_EQ(resumed_lines[line].step, whole_lines[line].step);
     EXPECT_EQ(resumed_lines[line].train_loss, whole_lines[line].train_loss);
-    EXPECT_EQ(resumed_lines[line].held_out_loss, whole_lines[line].held_out_loss);
+    EXPECT_EQ(resumed_lines[line].measured, whole_lines[line].measured);
   }
 }
 
@@ -132,7 +132,7 @@ TEST(RunFolder, IsOfOneProcessAtATime) {
     train_in_folder(run, folder);
     EXPECT_THROW(make(path, true), Error);
     EXPECT_THROW(RunFolder::resume(path), Error);
-    EXPECT_NO_THROW(load_model(RunFolder::open(path)));  // who only reads takes no lock
+    EXPECT_NO_THROW(load_language_model(RunFolder::open(path)));  // who only reads takes no lock
   }
   temporary.write("run/.checkpoint.safetensors.123.part", "half of it");
   RunFolder::resume(path);
@@ -143,15 +143,15 @@ TEST(RunFolder, GivesNoModelOfAnotherConfiguration) {
   const TemporaryFolder temporary;
   const RunFolder folder = make(temporary.path() / "run");
   tiny_run().save(folder.checkpoint_path());
-  EXPECT_NO_THROW(load_model(folder));
+  EXPECT_NO_THROW(load_language_model(folder));
   RunConfig config = tiny_config();
   config.training.steps = 7;  // of no matter for a model
   write_file(folder.config_path(), to_toml(config));
-  EXPECT_NO_THROW(load_model(folder));
+  EXPECT_NO_THROW(load_language_model(folder));
   config.model.mechanism = "cog";  // the same shapes
   write_file(folder.config_path(), to_toml(config));
   try {
-    load_model(folder);
+    load_language_model(folder);
     ADD_FAILURE() << "loaded";
   } catch (const Error& error) {
     EXPECT_EQ(error.what(), folder.checkpoint_path().string() + ": model.mechanism: expected \"cog\", got \"softmax\"");

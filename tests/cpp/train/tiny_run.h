@@ -1,10 +1,14 @@
 // A run that takes milliseconds.
 #pragma once
+#include <cmath>
 #include <memory>
 #include <string>
 
 #include "cogwheel/core/sha256.h"
+#include "cogwheel/models/language_model.h"
 #include "cogwheel/models/language_model_form.h"
+#include "cogwheel/tasks/language_modelling.h"
+#include "cogwheel/train/train_in_folder.h"
 #include "cogwheel/train/training_run.h"
 
 namespace cogwheel {
@@ -15,6 +19,8 @@ inline std::shared_ptr<const Dataset> tiny_data() {
   corpus.sha256 = sha256(corpus.text);
   return std::make_shared<Dataset>(make_dataset(corpus, "character", 16));
 }
+
+inline std::shared_ptr<const Task> tiny_task() { return make_language_modelling(tiny_data()); }
 
 inline LanguageModelOptions tiny_model(const std::string& mechanism = "softmax") {
   return {.context = 16, .layers = 2, .heads = 2, .width = 32, .mechanism = mechanism};
@@ -39,7 +45,17 @@ inline TrainingOptions tiny_training() {
 }
 
 inline TrainingRun tiny_run(const std::string& mechanism = "softmax") {
-  return {tiny_model(mechanism), tiny_training(), tiny_data()};
+  return {tiny_model(mechanism), tiny_training(), tiny_task()};
+}
+
+inline LanguageModel language_model(const TrainingRun& run) {
+  return LanguageModel(std::dynamic_pointer_cast<LanguageModelImpl>(run.model()));
+}
+
+// Of what was measured, the held-out loss; NaN where it was not.
+inline double held_out_loss(const MeasuredValues& values) {
+  const double* value = find_value(values, "held_out_loss");
+  return value != nullptr ? *value : std::nan("");
 }
 
 inline bool same_weights(TrainingRun& first, TrainingRun& second) {

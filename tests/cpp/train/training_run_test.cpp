@@ -27,10 +27,10 @@ TEST(TrainingRun, LearnsWithEveryMechanism) {
     names.emplace_back(name);
   for (const auto& mechanism : names) {
     TrainingRun run = tiny_run(mechanism);
-    const double before = run.held_out_loss();
-    EXPECT_NEAR(before, std::log(run.model()->options().vocabulary), 0.1) << mechanism;
+    const double before = held_out_loss(run.measure());
+    EXPECT_NEAR(before, std::log(run.model_options().vocabulary), 0.1) << mechanism;
     run.train();
-    EXPECT_LT(run.last_held_out_loss().value(), 0.85 * before) << mechanism;
+    EXPECT_LT(held_out_loss(run.last_measured()), 0.85 * before) << mechanism;
   }
 }
 
@@ -40,25 +40,25 @@ TEST(TrainingRun, LearnsInTheLlamaForm) {
       LanguageModelOptions model = tiny_llama(mechanism);
       model.position = position;
       if (mechanism != "symmetric") model.key_value_heads = 2;
-      TrainingRun run(model, tiny_training(), tiny_data());
-      const double before = run.held_out_loss();
+      TrainingRun run(model, tiny_training(), tiny_task());
+      const double before = held_out_loss(run.measure());
       run.train();
-      EXPECT_LT(run.last_held_out_loss().value(), 0.85 * before) << mechanism << " " << position;
+      EXPECT_LT(held_out_loss(run.last_measured()), 0.85 * before) << mechanism << " " << position;
     }
 }
 
 TEST(TrainingRun, LearnsInBFloat16AsInFloat) {
   for (const LanguageModelOptions& model : {tiny_model("cog"), tiny_llama("cog")}) {
     TrainingOptions options = tiny_training();
-    TrainingRun single(model, options, tiny_data());
+    TrainingRun single(model, options, tiny_task());
     options.precision = "bf16";
-    TrainingRun half(model, options, tiny_data()), same(model, options, tiny_data());
+    TrainingRun half(model, options, tiny_task()), same(model, options, tiny_task());
     single.train();
     half.train();
     same.train();
-    EXPECT_NE(half.last_held_out_loss(), single.last_held_out_loss());
-    EXPECT_NEAR(half.last_held_out_loss().value(), single.last_held_out_loss().value(),
-                0.02 * single.last_held_out_loss().value());
+    EXPECT_NE(held_out_loss(half.last_measured()), held_out_loss(single.last_measured()));
+    EXPECT_NEAR(held_out_loss(half.last_measured()), held_out_loss(single.last_measured()),
+                0.02 * held_out_loss(single.last_measured()));
     EXPECT_TRUE(same_weights(half, same));
     for (const auto& parameter : half.model()->named_parameters())
       EXPECT_EQ(parameter.value().scalar_type(), at::kFloat) << parameter.key();
@@ -67,13 +67,13 @@ TEST(TrainingRun, LearnsInBFloat16AsInFloat) {
 
 TEST(TrainingRun, EvaluatesInFloatWithoutDropout) {
   LanguageModelOptions model = tiny_model();
-  TrainingRun plain(model, tiny_training(), tiny_data());
+  TrainingRun plain(model, tiny_training(), tiny_task());
   model.dropout = 0.5;
   TrainingOptions options = tiny_training();
   options.precision = "bf16";
-  TrainingRun dropped(model, options, tiny_data());
+  TrainingRun dropped(model, options, tiny_task());
   EXPECT_TRUE(same_weights(plain, dropped));
-  EXPECT_EQ(plain.held_out_loss(), dropped.held_out_loss());
+  EXPECT_EQ(held_out_loss(plain.measure()), held_out_loss(dropped.measure()));
   EXPECT_NE(plain.step(), dropped.step());
 }
 
@@ -83,16 +83,18 @@ TEST(TrainingRun, DropsOtherElementsAtEachStepAndTheSameForASeed) {
   TrainingOptions options = tiny_training();
   options.learning_rate = options.final_learning_rate = 1e-30;  // the weights stay
   options.batch = 4;
-  TrainingRun first(model, options, tiny_data()), second(model, options, tiny_data());
+  TrainingRun first(model, options, tiny_task()), second(model, options, tiny_task());
   options.seed = 6;
-  TrainingRun other(model, options, tiny_data());
+  TrainingRun other(model, options, tiny_task());
   const double loss = first.step();
   EXPECT_EQ(second.step(), loss);
   EXPECT_NE(other.step(), loss);
   const auto windows = [&](std::int64_t step) { return training_windows(*tiny_data(), 16, 4, 5, step); };
   const Windows one = windows(0);
   const auto dropped_loss = [&](std::uint64_t seed) {
-    return first.model()->loss(one.inputs, one.targets, {.dropout = first.model()->dropout(seed)}).item<double>();
+    return language_model(first)
+        ->loss(one.inputs, one.targets, {.dropout = language_model(first)->dropout(seed)})
+        .item<double>();
   };
   EXPECT_EQ(dropped_loss(1), dropped_loss(1));
   EXPECT_NE(dropped_loss(1), dropped_loss(2));
@@ -102,7 +104,7 @@ TEST(TrainingRun, RepeatsItselfBitForBit) {
   TrainingRun first = tiny_run("differential"), second = tiny_run("differential");
   const auto first_reports = reports_of(first), second_reports = reports_of(second);
   EXPECT_TRUE(same_weights(first, second));
-  EXPECT_EQ(first.last_held_out_loss(), second.last_held_out_loss());
+  EXPECT_EQ(held_out_loss(first.last_measured()), held_out_loss(second.last_measured()));
   ASSERT_EQ(first_reports.size(), second_reports.size());
   for (std::size_t index = 0; index < first_reports.size(); ++index)
     EXPECT_EQ(first_reports[index].train_loss, second_reports[index].train_loss);
@@ -114,7 +116,7 @@ TEST(TrainingRun, ReportsWhenDue) {
   std::vector<std::int64_t> steps, evaluated;
   for (const auto& report : reports) {
     steps.push_back(report.step);
-    if (report.held_out_loss) evaluated.push_back(report.step);
+    if (!report.measured.empty()) evaluated.push_back(report.step);
     EXPECT_EQ(report.steps, 24);
     EXPECT_EQ(report.tokens, report.step * 4 * 16);
     EXPECT_GT(report.tokens_per_second, 0);
@@ -122,28 +124,29 @@ TEST(TrainingRun, ReportsWhenDue) {
   }
   EXPECT_EQ(steps, (std::vector<std::int64_t>{5, 8, 10, 15, 16, 20, 24}));
   EXPECT_EQ(evaluated, (std::vector<std::int64_t>{8, 16, 24}));
-  EXPECT_LE(run.best_held_out_loss().value(), run.last_held_out_loss().value());
+  EXPECT_LE(run.best().value(), held_out_loss(run.last_measured()));
 }
 
 TEST(TrainingRun, CurvesMayHaveFewerWindowsAndChangeNothingElse) {
   TrainingOptions options = tiny_training();
   options.curve_tokens = 64;
-  TrainingRun run(tiny_model(), options, tiny_data()), whole = tiny_run();
+  TrainingRun run(tiny_model(), options, tiny_task()), whole = tiny_run();
   const auto reports = reports_of(run), whole_reports = reports_of(whole);
   EXPECT_TRUE(same_weights(run, whole));
-  EXPECT_EQ(run.last_held_out_loss(), whole.last_held_out_loss());
-  EXPECT_EQ(run.last_held_out_loss(), run.held_out_loss());
-  EXPECT_EQ(reports.back().final_held_out_loss, run.last_held_out_loss());
-  EXPECT_FALSE(whole_reports.back().final_held_out_loss);
-  EXPECT_EQ(whole_reports.back().held_out_loss, whole.last_held_out_loss());
+  EXPECT_EQ(held_out_loss(run.last_measured()), held_out_loss(whole.last_measured()));
+  EXPECT_EQ(held_out_loss(run.last_measured()), held_out_loss(run.measure()));
+  EXPECT_EQ(held_out_loss(reports.back().final_measured), held_out_loss(run.last_measured()));
+  EXPECT_TRUE(whole_reports.back().final_measured.empty());
+  EXPECT_EQ(held_out_loss(whole_reports.back().measured), held_out_loss(whole.last_measured()));
   // The four windows of the curve, by hand.
   const Windows windows = held_out_windows(*tiny_data(), 16, 64);
   ASSERT_EQ(windows.inputs.size(0), 4);
   const torch::NoGradGuard no_grad;
-  EXPECT_EQ(reports.back().held_out_loss, run.model()->loss(windows.inputs, windows.targets).item<double>());
+  EXPECT_EQ(held_out_loss(reports.back().measured),
+            language_model(run)->loss(windows.inputs, windows.targets).item<double>());
   Tap tap;
   const HeadObserver observer(tap);
-  run.model()->forward(windows.inputs, {.tap = &tap});
+  language_model(run)->forward(windows.inputs, {.tap = &tap});
   EXPECT_EQ(reports.back().heads, observer.statistics());
   EXPECT_GT(run.evaluation_seconds(), 0);
 }
@@ -193,10 +196,10 @@ TEST(TrainingRun, StopsAtALossThatIsNotFinite) {
 
 TEST(TrainingRun, TakesTheVocabularyFromTheData) {
   const auto data = tiny_data();
-  EXPECT_EQ(tiny_run().model()->options().vocabulary, data->tokenizer->vocabulary());
+  EXPECT_EQ(tiny_run().model_options().vocabulary, data->tokenizer->vocabulary());
   LanguageModelOptions model = tiny_model();
   model.vocabulary = 7;
-  EXPECT_THROW(TrainingRun(model, tiny_training(), data), UsageError);
+  EXPECT_THROW(TrainingRun(model, tiny_training(), make_language_modelling(data)), UsageError);
 }
 
 TEST(TrainingRun, RefusesAModelBeyondTheMemory) {
@@ -205,7 +208,7 @@ TEST(TrainingRun, RefusesAModelBeyondTheMemory) {
   model.heads = 512;
   model.layers = 100;
   try {
-    const TrainingRun run(model, tiny_training(), tiny_data());
+    const TrainingRun run(model, tiny_training(), tiny_task());
     ADD_FAILURE() << "made";
   } catch (const Error& error) {
     EXPECT_TRUE(std::string(error.what()).starts_with("memory: expected 76800 GiB for 5153976352768 parameters, got"))
@@ -214,7 +217,7 @@ TEST(TrainingRun, RefusesAModelBeyondTheMemory) {
 }
 
 TEST(TrainingRun, MeasuresItsRate) {
-  EXPECT_GT(measure_steps_per_second(tiny_model(), tiny_training(), tiny_data(), 0.05), 1);
+  EXPECT_GT(measure_steps_per_second(tiny_model(), tiny_training(), tiny_task(), 0.05), 1);
 }
 
 }  // namespace

@@ -1,0 +1,74 @@
+#include "cogwheel/configuration/config_table.h"
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
+
+namespace cogwheel {
+
+namespace {
+
+const std::string task_prefix = "task.";
+
+}  // namespace
+
+std::vector<ConfigField> config_fields(RunConfig& config) {
+  auto& [name, task, data, model, training, definition] = config;
+  std::vector<ConfigField> fields = {{"name", &name}, {"task.name", &task.name}};
+  for (auto& [key, value] : task.values) fields.push_back({task_prefix + key, &value});
+  const ConfigField others[] = {
+      {"data.text", &data.text},
+      {"data.tokenizer", &data.tokenizer},
+      {"data.byte_limit", &data.byte_limit},
+      {"data.sha256", &data.sha256},
+      {"model.form", &model},
+      {"model.mechanism", &model.mechanism},
+      {"model.definition", &definition},
+      {"model.first_softmax_layers", &model.first_softmax_layers},
+      {"model.last_softmax_layers", &model.last_softmax_layers},
+      {"model.first_lambda_depth", &model.first_lambda_depth},
+      {"model.vocabulary", &model.vocabulary},
+      {"model.context", &model.context},
+      {"model.layers", &model.layers},
+      {"model.heads", &model.heads},
+      {"model.key_value_heads", &model.key_value_heads},
+      {"model.width", &model.width},
+      {"model.feed_forward", &model.feed_forward},
+      {"model.activation", &model.activation},
+      {"model.norm", &model.norm},
+      {"model.position", &model.position},
+      {"model.rotary_base", &model.rotary_base},
+      {"model.bias", &model.bias},
+      {"model.tied_head", &model.tied_head},
+      {"model.dropout", &model.dropout},
+      {"training.seed", &training.seed},
+      {"training.precision", &training.precision},
+      {"training.steps", &training.steps},
+      {"training.batch", &training.batch},
+      {"training.learning_rate", &training.learning_rate},
+      {"training.final_learning_rate", &training.final_learning_rate},
+      {"training.warm_up", &training.warm_up},
+      {"training.beta1", &training.beta1},
+      {"training.beta2", &training.beta2},
+      {"training.epsilon", &training.epsilon},
+      {"training.weight_decay", &training.weight_decay},
+      {"training.clip", &training.clip},
+      {"training.report_every", &training.report_every},
+      {"training.evaluate_every", &training.evaluate_every},
+      {"training.curve_tokens", &training.curve_tokens},
+      {"training.checkpoint_every", &training.checkpoint_every},
+  };
+  fields.insert(fields.end(), std::begin(others), std::end(others));
+  return fields;
+}
+
+ConfigSlot find_slot(RunConfig& config, std::string_view key, std::string_view what) {
+  std::vector<std::string> keys;
+  for (const auto& field : config_fields(config)) {
+    if (field.key == key) return field.slot;
+    keys.push_back(field.key);
+  }
+  if (key.starts_with(task_prefix)) return &config.task.values[std::string(key.substr(task_prefix.size()))];
+  throw UsageError(expected_got(std::string(what) + ": key", expected_names(key, keys), key));
+}
+
+}  // namespace cogwheel

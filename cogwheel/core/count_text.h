@@ -1,0 +1,10 @@
+// A count as people say it.
+#pragma once
+#include <string>
+
+namespace cogwheel {
+
+// "950", "12.3 k", "1.5 M".
+std::string count_text(double count);
+
+}  // namespace cogwheel

@@ -1,0 +1,293 @@
+#include "cogwheel/experiment/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
+#include "cogwheel/data/tokenizer.h"
+#include "cogwheel/experiment/matching.h"
+#include "cogwheel/experiment/presets.h"
+#include "cogwheel/experiment/shared_configuration.h"
+#include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/models/language_model_form.h"
+#include "cogwheel/tasks/tasks.h"
+
+namespace cogwheel {
+namespace {
+
+// On a machine so busy or so slow that fewer would fit, a comparison takes longer rather than saying nothing.
+constexpr std::int64_t fewest_steps = 300;
+constexpr std::int64_t evaluations = 10;      // of a run; see with_steps
+constexpr double seconds_around_a_run = 1.5;  // maps, sample and files
+// A forward pass is a third of a training step's work; statistics of heads compute attention a second time.
+constexpr double forward_share = 1.0 / 3, observed_share = 0.45;
+
+void expect_known(std::string_view option, const std::string& value, const std::vector<std::string>& known) {
+  if (std::find(known.begin(), known.end(), value) == known.end())
+    throw UsageError(expected_got(option, expected_names(value, known), value));
+}
+
+LanguageModelOptions model_options(const Comparison& comparison, const MechanismPlan& plan) {
+  LanguageModelOptions model = shared_configuration(comparison).model;
+  model.mechanism = plan.name;
+  model.feed_forward = plan.feed_forward;
+  return model;
+}
+
+MechanismPlan plan_of(const std::string& name) {
+  const Mechanism& mechanism = find_mechanism(name, "--attention");
+  MechanismPlan plan;
+  plan.name = name;
+  plan.title = mechanism.description.title;
+  plan.formula = mechanism.description.formula;
+  plan.definition = mechanism.definition;
+  return plan;
+}
+
+// Sizes are known once the vocabulary is: widths, heads and parameters of the plans that lack them.
+void match_models(Comparison& comparison, const Task& task) {
+  const auto count = [&](const LanguageModelOptions& model) { return parameter_count(task, model); };
+  const std::int64_t target = count(model_options(comparison, {.name = comparison.baseline}));
+  for (MechanismPlan& plan : comparison.mechanisms) {
+    if (plan.parameters != 0) continue;
+    LanguageModelOptions model = model_options(comparison, plan);
+    check(model);
+    plan.parameters_unmatched = count(model);
+    if (comparison.match == "parameters") model = match_parameters(model, target, count);
+    plan.heads = output_heads(model);
+    plan.feed_forward = model.feed_forward_width();
+    plan.parameters = count(model);
+  }
+}
+
+// Down to two digits, so that a person can type it: 1,234 → 1,200.
+std::int64_t rounded_steps(double steps) {
+  const double unit = std::pow(10, std::max(0.0, std::floor(std::log10(std::max(1.0, steps))) - 1));
+  return std::max(fewest_steps, static_cast<std::int64_t>(std::floor(steps / unit) * unit));
+}
+
+std::string shell_word(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("_-./,:=+@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char character : word) quoted += character == '\'' ? std::string("'\\''") : std::string(1, character);
+  return quoted + "'";
+}
+
+}  // namespace
+
+Comparison plan_comparison(const CompareRequest& request) {
+  expect_known("--match", request.match, {"parameters", "time", "tokens"});
+  expect_known("--form", request.form, form_names());
+  expect_known("--precision", request.precision, {"fp32", "bf16"});
+  expect_known("--tokenizer", request.tokenizer, tokenizer_names());
+
+  expect_known("--task", request.task, task_names());
+
+  Comparison comparison;
+  for (const std::string& path : request.text) {
+    if (path.empty()) throw UsageError(expected_got("--text", "a file or folder", path));
+    comparison.data.text.push_back(std::filesystem::absolute(path).lexically_normal().string());
+  }
+  comparison.data.tokenizer = request.tokenizer;
+  comparison.data.byte_limit = request.text.empty() ? DataOptions{}.byte_limit : 0;
+  comparison.match = request.match;
+
+  const Preset& preset = find_preset(request.preset);
+  const double rate = request.learning_rate > 0 ? request.learning_rate : preset.training.learning_rate;
+  RunConfig shared;
+  shared.task.name = request.task;
+  shared.data = {.text = comparison.data.text,
+                 .tokenizer = comparison.data.tokenizer,
+                 .byte_limit = comparison.data.byte_limit,
+                 .sha256 = {}};
+  shared.model = preset.model;
+  set_form(shared.model, request.form, "--form");
+  shared.model.dropout = request.dropout;
+  shared.training = preset.training;
+  shared.training.precision = request.precision;
+  shared.training.learning_rate = rate;
+  shared.training.final_learning_rate = rate * preset.training.final_learning_rate / preset.training.learning_rate;
+  comparison.configuration = shared_record(shared);
+  comparison.settings = {.preset = std::string(preset.name),
+                         .form = request.form,
+                         .precision = request.precision,
+                         .dropout = request.dropout,
+                         .layers = shared.model.layers,
+                         .heads = shared.model.heads,
+                         .width = shared.model.width,
+                         .context = shared.model.context,
+                         .batch = shared.training.batch,
+                         .steps = 0,
+                         .learning_rate = rate,
+                         .final_learning_rate = shared.training.final_learning_rate,
+                         .warmup_steps = 0,
+                         .tune = request.tune,
+                         .wall_seconds = 0,
+                         .seeds = {}};
+  for (std::int64_t seed = 1; seed <= request.seeds; ++seed) comparison.settings.seeds.push_back(seed);
+
+  const auto& names = request.attention;
+  for (const std::string& name : names) {
+    comparison.mechanisms.push_back(plan_of(name));
+    if (std::count(names.begin(), names.end(), name) > 1)
+      throw UsageError(expected_got("--attention", "each mechanism once", name + " twice"));
+  }
+  const bool softmax = std::find(names.begin(), names.end(), "softmax") != names.end();
+  comparison.baseline = !request.baseline.empty() ? request.baseline : softmax ? "softmax" : names.front();
+  expect_known("--baseline", comparison.baseline, names);
+  return comparison;
+}
+
+std::shared_ptr<const Task> load_task(Comparison& comparison, const std::filesystem::path& folder) {
+  RunConfig config = shared_configuration(comparison);
+  const std::shared_ptr<const Task> task = make_task(config, folder);
+  config.task = task->completed(config).task;
+  comparison.configuration = shared_record(config);  // an older version recorded none
+  comparison.task = task->description();
+
+  const DataFacts recorded = comparison.data;
+  DataFacts& data = comparison.data = task->data(config.model, config.training);
+  const auto expect = [](const char* name, std::int64_t before, std::int64_t got) {
+    if (before != 0 && before != got)
+      throw Error(
+          expected_got(fmt::format("results.json: data.{}", name), std::to_string(got), std::to_string(before)));
+  };
+  expect("bytes", recorded.bytes, data.bytes);
+  expect("vocabulary", recorded.vocabulary, data.vocabulary);
+  expect("train_tokens", recorded.train_tokens, data.train_tokens);
+  expect("held_out_tokens", recorded.held_out_tokens, data.held_out_tokens);
+  const std::int64_t context = config.model.context;
+  const std::int64_t most = data.evaluated_tokens;  // whole windows of the held-out part
+  data.evaluated_tokens = recorded.evaluated_tokens;
+  if (data.evaluated_tokens == 0)
+    data.evaluated_tokens =
+        std::min(most, find_preset(comparison.settings.preset).evaluated_tokens / context * context);
+  if (data.evaluated_tokens > most || data.evaluated_tokens % context != 0)
+    throw Error(expected_got("results.json: data.evaluated_tokens",
+                             fmt::format("a multiple of {} below {}", context, data.held_out_tokens),
+                             std::to_string(data.evaluated_tokens)));
+  const std::shared_ptr<const Task> limited = task->limited(data.evaluated_tokens);
+  data.curve_tokens = limited->data(config.model, config.training).curve_tokens;
+  match_models(comparison, *limited);
+  return limited;
+}
+
+void add_mechanisms(Comparison& comparison, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (comparison.plan(name) != nullptr)
+      throw UsageError(expected_got("--add", "a mechanism that is not in the comparison yet", name));
+    comparison.mechanisms.push_back(plan_of(name));
+  }
+}
+
+RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, std::int64_t seed) {
+  const Comparison::Settings& settings = comparison.settings;
+  RunConfig config = shared_configuration(comparison);
+  config.name = fmt::format("{}-seed-{}", plan.name, seed);
+  config.model.mechanism = plan.name;
+  config.model.feed_forward = plan.feed_forward;
+  config.training = with_steps(config.training, std::max<std::int64_t>(1, plan.steps));
+  config.training.learning_rate = plan.learning_rate > 0 ? plan.learning_rate : settings.learning_rate;
+  config.training.final_learning_rate =
+      config.training.learning_rate * settings.final_learning_rate / settings.learning_rate;
+  config.training.seed = static_cast<std::uint64_t>(seed);
+  return config;
+}
+
+double decide_steps(Comparison& comparison, std::int64_t requested, const MeasureRate& measure) {
+  Comparison::Settings& settings = comparison.settings;
+  const auto seeds = static_cast<double>(settings.seeds.size()), trials = static_cast<double>(settings.tune);
+  const double tokens_per_step = static_cast<double>(settings.batch * settings.context);
+  const bool time_matched = comparison.match == "time";
+  std::vector<double> rates;
+  for (const MechanismPlan& plan : comparison.mechanisms) {
+    const bool needed = plan.steps == 0 || (time_matched && plan.name == comparison.baseline);
+    rates.push_back(needed ? measure(run_config(comparison, plan, settings.seeds.front())) : 0);
+  }
+  const auto base = static_cast<std::size_t>(comparison.plan(comparison.baseline) - comparison.mechanisms.data());
+
+  // Seconds per step of the baseline, and seconds that do not depend on the steps, over all that has no steps yet.
+  double per_step = 0, fixed = 0;
+  for (std::size_t index = 0; index < rates.size(); ++index) {
+    if (comparison.mechanisms[index].steps != 0) continue;
+    per_step += (seeds + trials / 2) / (time_matched ? rates[base] : rates[index]);
+    const double per_token = 1 / (rates[index] * tokens_per_step);
+    const double curve = observed_share * per_token * static_cast<double>(comparison.data.curve_tokens);
+    const bool all_of_it = comparison.data.curve_tokens == comparison.data.evaluated_tokens;
+    const double last =
+        all_of_it ? 0 : forward_share * per_token * static_cast<double>(comparison.data.evaluated_tokens);
+    fixed += seeds * (evaluations * curve + last + seconds_around_a_run) + trials * (curve + last);
+  }
+  if (settings.steps == 0) {
+    settings.steps =
+        requested > 0 ? requested : rounded_steps((find_preset(settings.preset).seconds - fixed) / per_step);
+    settings.warmup_steps = with_steps({}, settings.steps).warm_up;
+  }
+  for (std::size_t index = 0; index < rates.size(); ++index) {
+    MechanismPlan& plan = comparison.mechanisms[index];
+    if (plan.steps != 0) continue;
+    plan.steps = settings.steps;
+    if (time_matched && index != base)
+      plan.steps =
+          std::max<std::int64_t>(1, std::llround(static_cast<double>(settings.steps) * rates[index] / rates[base]));
+    plan.learning_rate = settings.learning_rate;
+  }
+  return fixed + per_step * static_cast<double>(settings.steps);
+}
+
+std::int64_t trial_steps(const MechanismPlan& plan) { return std::max<std::int64_t>(1, plan.steps / 2); }
+
+std::vector<double> trial_rates(double learning_rate, std::int64_t trials) {
+  std::vector<double> rates;
+  for (std::int64_t trial = 0; trial < trials; ++trial)
+    rates.push_back(std::ldexp(learning_rate, static_cast<int>(trial - trials / 2)));
+  return rates;
+}
+
+std::string reproduce_command(const Comparison& comparison) {
+  const Comparison::Settings& settings = comparison.settings;
+  std::string command = "cogwheel compare";
+  if (comparison.task.name != CompareRequest{}.task) command += " --task " + comparison.task.name;
+  if (!comparison.data.text.empty()) {
+    command += " --text";
+    for (const std::string& path : comparison.data.text)
+      command += " " + shell_word(std::filesystem::proximate(path).string());
+  }
+  if (comparison.data.bytes > 0 && comparison.data.tokenizer != CompareRequest{}.tokenizer)
+    command += " --tokenizer " + comparison.data.tokenizer;
+  command += " --attention ";
+  for (const MechanismPlan& plan : comparison.mechanisms)
+    command += fmt::format("{}{}", &plan == comparison.mechanisms.data() ? "" : ",", plan.name);
+  command += fmt::format(" --preset {} --seeds {} --match {} --steps {}", settings.preset, settings.seeds.size(),
+                         comparison.match, settings.steps);
+  const CompareRequest defaults;
+  if (settings.form != defaults.form) command += " --form " + settings.form;
+  if (settings.dropout != defaults.dropout) command += fmt::format(" --dropout {}", settings.dropout);
+  if (settings.precision != defaults.precision) command += " --precision " + settings.precision;
+  // A preset may have gone since.
+  const auto preset = std::find_if(presets().begin(), presets().end(),
+                                   [&](const Preset& each) { return each.name == settings.preset; });
+  if (preset == presets().end() || settings.learning_rate != preset->training.learning_rate)
+    command += fmt::format(" --learning-rate {}", settings.learning_rate);
+  if (settings.tune > 0) command += fmt::format(" --tune {}", settings.tune);
+  std::vector<std::string> brought;
+  for (const MechanismPlan& plan : comparison.mechanisms) {
+    // Several forms may stand over one map.
+    if (plan.definition.empty() || std::find(brought.begin(), brought.end(), plan.definition) != brought.end())
+      continue;
+    brought.push_back(plan.definition);
+    const std::size_t hash = plan.definition.find(" sha256:");
+    command += hash == std::string::npos ? " --define " + shell_word(plan.definition)
+                                         : " --mechanism-file " + shell_word(plan.definition.substr(0, hash));
+  }
+  return command + " --baseline " + comparison.baseline;
+}
+
+}  // namespace cogwheel

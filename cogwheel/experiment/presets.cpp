@@ -1,0 +1,70 @@
+#include "cogwheel/experiment/presets.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
+
+namespace cogwheel {
+namespace {
+
+Preset preset(std::string_view name, std::string_view summary, std::int64_t layers, std::int64_t heads,
+              std::int64_t width, std::int64_t context, std::int64_t batch) {
+  Preset made{.name = name, .summary = summary, .model = {}, .training = {}, .evaluated_tokens = 65536, .seconds = 330};
+  made.model.layers = layers;
+  made.model.heads = heads;
+  made.model.width = width;
+  made.model.context = context;
+  made.training.batch = batch;
+  made.training.curve_tokens = 4096;
+  return made;
+}
+
+std::array<Preset, 3> make_presets() {
+  // nanoGPT's configuration for a CPU; the rest of it (β₂ 0.99, weight decay 0.1, clip 1, no biases, tied head) are the
+  // defaults of the model and of the training.
+  Preset small = preset("small", "4 layers, 4 heads, width 128, context 64, batch 12; 5 to 7 minutes on two cores", 4,
+                        4, 128, 64, 12);
+  Preset tiny =
+      preset("tiny", "2 layers, 2 heads, width 32, context 32, batch 8; seconds, to try things out", 2, 2, 32, 32, 8);
+  tiny.training.learning_rate = 3e-3;
+  tiny.training.final_learning_rate = 3e-4;
+  tiny.training.curve_tokens = 1024;
+  tiny.evaluated_tokens = 8192;
+  tiny.seconds = 15;
+  Preset medium = preset("medium", "6 layers, 6 heads, width 384, context 256, batch 16; hours", 6, 6, 384, 256, 16);
+  medium.training.curve_tokens = 16384;
+  medium.evaluated_tokens = 262144;
+  medium.seconds = 4 * 3600;
+  return {small, tiny, medium};
+}
+
+}  // namespace
+
+std::span<const Preset> presets() {
+  static const std::array<Preset, 3> all = make_presets();
+  return all;
+}
+
+const Preset& find_preset(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Preset& preset : presets()) {
+    if (preset.name == name) return preset;
+    names.emplace_back(preset.name);
+  }
+  throw UsageError(expected_got("--preset", expected_names(name, names), name));
+}
+
+TrainingOptions with_steps(TrainingOptions training, std::int64_t steps) {
+  training.steps = steps;
+  training.warm_up = std::min<std::int64_t>(100, steps / 10);
+  training.evaluate_every = std::max<std::int64_t>(1, (steps + 9) / 10);
+  training.report_every = std::clamp<std::int64_t>(steps / 50, 1, 10);
+  training.checkpoint_every = std::max<std::int64_t>(50, (steps + 3) / 4);
+  return training;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,94 @@
+#include "cogwheel/experiment/shared_configuration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cogwheel/configuration/config_record.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/data/tokenizer.h"
+#include "cogwheel/experiment/presets.h"
+#include "cogwheel/models/language_model_form.h"
+
+namespace cogwheel {
+namespace {
+
+// Said of the data, or decided run by run.
+constexpr const char* said_elsewhere[] = {"name",
+                                          "data.text",
+                                          "data.tokenizer",
+                                          "data.byte_limit",
+                                          "data.sha256",
+                                          "model.mechanism",
+                                          "model.definition",
+                                          "model.vocabulary",
+                                          "model.feed_forward",
+                                          "training.seed",
+                                          "training.steps",
+                                          "training.warm_up",
+                                          "training.report_every",
+                                          "training.evaluate_every",
+                                          "training.checkpoint_every"};
+
+// The settings that are recorded a second time, for readers.
+void expect_settings(const Comparison::Settings& settings, const RunConfig& config) {
+  const auto expect = [](const char* name, const auto& configured, const auto& got) {
+    if (configured != got)
+      throw Error(expected_got(fmt::format("results.json: settings.{}", name),
+                               fmt::format("{}, as in its configuration", configured), fmt::format("{}", got)));
+  };
+  expect("layers", config.model.layers, settings.layers);
+  expect("heads", config.model.heads, settings.heads);
+  expect("width", config.model.width, settings.width);
+  expect("context", config.model.context, settings.context);
+  expect("batch", config.training.batch, settings.batch);
+  expect("dropout", config.model.dropout, settings.dropout);
+  expect("precision", config.training.precision, settings.precision);
+  expect("learning_rate", config.training.learning_rate, settings.learning_rate);
+  expect("final_learning_rate", config.training.final_learning_rate, settings.final_learning_rate);
+}
+
+}  // namespace
+
+std::string shared_record(const RunConfig& config) {
+  nlohmann::ordered_json record = to_json(config);
+  for (const char* key : said_elsewhere) record.erase(key);
+  return record.dump();
+}
+
+RunConfig shared_configuration(const Comparison& comparison) {
+  const Comparison::Settings& settings = comparison.settings;
+  RunConfig config;
+  if (!comparison.configuration.empty()) {
+    config = config_from_json(nlohmann::ordered_json::parse(comparison.configuration), "results.json: configuration");
+    expect_settings(settings, config);
+  } else {
+    // Of an older version, which recorded the settings alone: the rest is as that version's presets had it, and curves
+    // were made of everything.
+    const Preset& preset = find_preset(settings.preset);
+    config.model = preset.model;
+    config.model.layers = settings.layers;
+    config.model.heads = settings.heads;
+    config.model.width = settings.width;
+    config.model.context = settings.context;
+    config.model.dropout = settings.dropout;
+    set_form(config.model, settings.form, "results.json: settings.form");
+    config.training = preset.training;
+    config.training.batch = settings.batch;
+    config.training.precision = settings.precision;
+    config.training.learning_rate = settings.learning_rate;
+    config.training.final_learning_rate = settings.final_learning_rate;
+    config.training.curve_tokens = 0;
+  }
+  config.data = {
+      .text = comparison.data.text, .byte_limit = comparison.data.byte_limit, .sha256 = comparison.data.sha256};
+  // Of a task without a text, what its items are is none of the configuration's.
+  const auto tokenizers = tokenizer_names();
+  if (std::find(tokenizers.begin(), tokenizers.end(), comparison.data.tokenizer) != tokenizers.end())
+    config.data.tokenizer = comparison.data.tokenizer;
+  config.model.vocabulary = comparison.data.vocabulary;
+  return config;
+}
+
+}  // namespace cogwheel

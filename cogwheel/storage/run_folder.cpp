@@ -1,0 +1,92 @@
+#include "cogwheel/storage/run_folder.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <system_error>
+
+#include "cogwheel/configuration/config_record.h"
+#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/models/language_model.h"
+#include "cogwheel/storage/weights.h"
+
+namespace cogwheel {
+namespace fs = std::filesystem;
+
+fs::path new_run_path(std::string_view name) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  char date[32];
+  std::strftime(date, sizeof date, "%Y-%m-%d-%H%M%S", &local);
+  const fs::path path = fs::path("runs") / (std::string(date) + "-" + std::string(name));
+  fs::path free = path;
+  for (int number = 2; fs::exists(free); ++number) free = path.string() + "-" + std::to_string(number);
+  return free;
+}
+
+const std::vector<std::string>& run_files() {
+  static const std::vector<std::string> names{"config.toml",   "tokenizer.json",         "text.json",
+                                              "metrics.jsonl", "checkpoint.safetensors", "inspection.json"};
+  return names;
+}
+
+void point_latest_at(const fs::path& folder) {
+  std::error_code problem;
+  const fs::path runs = fs::weakly_canonical("runs", problem), target = fs::weakly_canonical(folder, problem);
+  if (problem || target.parent_path() != runs) return;
+  // Made beside and renamed, so that the link is never missing. A link that cannot be made is no reason to stop.
+  const fs::path made = runs / (".latest." + std::to_string(::getpid()));
+  fs::create_directory_symlink(target.filename(), made, problem);
+  if (!problem) fs::rename(made, runs / "latest", problem);
+}
+
+RunFolder RunFolder::create(const fs::path& folder, const RunConfig& config, const std::vector<RunFile>& files,
+                            bool overwrite) {
+  for (const RunFile& file : files)
+    if (std::find(run_files().begin(), run_files().end(), file.name) == run_files().end())
+      throw std::logic_error(expected_got("run folder: file", "a name of run_files", file.name));
+  RunFolder run(folder);
+  run.lock_ = take_folder(folder, run_kind, overwrite);
+  remove_files(folder, run_files());
+  for (const RunFile& file : files) write_file(folder / file.name, file.content);
+  write_file(run.config_path(), to_toml(config));
+  point_latest_at(folder);
+  return run;
+}
+
+RunFolder RunFolder::open(const fs::path& folder) {
+  if (folder.empty()) throw UsageError(expected_got("run", "the folder of a run", ""));
+  RunFolder run(folder);
+  for (const auto& path : {run.config_path(), run.checkpoint_path()}) {
+    std::error_code problem;
+    if (!fs::exists(path, problem))
+      throw Error(expected_got(folder.string(), "the folder of a run", "no " + path.filename().string() + " in it"));
+  }
+  return run;
+}
+
+RunFolder RunFolder::resume(const fs::path& folder) {
+  RunFolder run = open(folder);
+  run.lock_ = std::make_shared<const FolderLock>(folder, run_kind);
+  remove_leftovers(folder, run_files());
+  return run;
+}
+
+std::shared_ptr<LanguageModel> load_language_model(const RunFolder& folder) {
+  const RunConfig config = load_config(folder.config_path());
+  if (config.task.name != TaskOptions{}.name)
+    throw Error(expected_got(folder.path().string(), "a run of the task " + TaskOptions{}.name, config.task.name));
+  const SafeTensors checkpoint = load_checkpoint(folder.checkpoint_path());
+  if (const auto recorded = recorded_configuration(checkpoint, folder.checkpoint_path()))
+    expect_same(config, *recorded, folder.checkpoint_path().string(), "model.");
+  auto model = std::make_shared<LanguageModel>(config.model);
+  load_weights(**model, checkpoint, folder.checkpoint_path());
+  return model;
+}
+
+}  // namespace cogwheel

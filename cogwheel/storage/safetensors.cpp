@@ -1,0 +1,173 @@
+#include "cogwheel/storage/safetensors.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/sha256.h"
+
+namespace cogwheel {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "safetensors stores little-endian numbers");
+
+std::optional<at::ScalarType> scalar_type(const std::string& name) {
+  if (name == "F32") return at::kFloat;
+  if (name == "F64") return at::kDouble;
+  if (name == "I64") return at::kLong;
+  return std::nullopt;
+}
+
+std::string type_name(at::ScalarType type) {
+  for (const char* name : {"F32", "F64", "I64"})
+    if (scalar_type(name) == type) return name;
+  throw Error(expected_got("safetensors", "float32, float64 or int64", at::toString(type)));
+}
+
+// An entry of the header that is checked but for its place among the others.
+struct Entry {
+  std::string name;
+  at::ScalarType type;
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin, end;
+};
+
+std::uint64_t count_at(const nlohmann::json& number) {
+  if (!number.is_number_unsigned()) throw std::invalid_argument("number " + number.dump());
+  return number.get<std::uint64_t>();
+}
+
+// Everything that a damaged file could say is checked: `bytes` are those of all numbers.
+Entry read_entry(const std::string& name, const nlohmann::json& json, std::uint64_t bytes) {
+  const auto type_text = json.at("dtype").get<std::string>();
+  const auto type = scalar_type(type_text);
+  if (!type) throw std::invalid_argument("type " + type_text);
+  const nlohmann::json& offsets = json.at("data_offsets");
+  if (!offsets.is_array() || offsets.size() != 2) throw std::invalid_argument("offsets " + offsets.dump());
+  Entry entry{.name = name, .type = *type, .shape = {}, .begin = count_at(offsets[0]), .end = count_at(offsets[1])};
+  if (entry.begin > entry.end || entry.end > bytes) throw std::invalid_argument("offsets " + offsets.dump());
+  if (!json.at("shape").is_array()) throw std::invalid_argument("shape " + json["shape"].dump());
+  std::uint64_t size = at::elementSize(*type);
+  for (const nlohmann::json& dimension : json["shape"]) {
+    const std::uint64_t count = count_at(dimension);
+    // Also where another dimension is 0: no product of dimensions may leave 64 bits.
+    if (count > 0 && std::max<std::uint64_t>(size, 1) > (std::uint64_t{1} << 62) / count)
+      throw std::invalid_argument("shape " + json["shape"].dump());
+    size *= count;
+    entry.shape.push_back(static_cast<std::int64_t>(count));
+  }
+  if (size != entry.end - entry.begin) throw std::invalid_argument("size");
+  return entry;
+}
+
+// Back to back from the first byte to the last.
+void expect_no_overlap_or_gap(std::vector<Entry>& entries, std::uint64_t bytes) {
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+  std::uint64_t place = 0;
+  for (const Entry& entry : entries) {
+    if (entry.begin != place)
+      throw std::invalid_argument(nlohmann::json(entry.name).dump() + " at byte " + std::to_string(entry.begin) +
+                                  " of the numbers instead of " + std::to_string(place));
+    place = entry.end;
+  }
+  if (place != bytes)
+    throw std::invalid_argument(std::to_string(bytes) + " bytes of numbers instead of " + std::to_string(place));
+}
+
+}  // namespace
+
+void save_safetensors(const SafeTensors& contents, const std::filesystem::path& path) {
+  nlohmann::json header;
+  std::vector<at::Tensor> tensors;
+  std::uint64_t offset = 0;
+  if (!contents.metadata.empty()) header["__metadata__"] = contents.metadata;
+  for (const auto& [name, tensor] : contents.tensors) {
+    tensors.push_back(tensor.contiguous());
+    const std::uint64_t end = offset + tensors.back().nbytes();
+    header[name] = {
+        {"dtype", type_name(tensor.scalar_type())}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // the numbers start aligned, for readers that map the file
+  const std::uint64_t length = text.size();
+  AtomicFile file(path);
+  file.write(&length, sizeof length);
+  file.write(text);
+  for (const auto& tensor : tensors) file.write(tensor.const_data_ptr(), tensor.nbytes());
+  file.commit();
+}
+
+SafeTensors load_safetensors(const std::filesystem::path& path) {
+  const std::string bytes = read_file(path);
+  const auto damaged = [&](const std::string& got) {
+    return Error(expected_got(path.string(), "a whole safetensors file", got));
+  };
+  std::uint64_t length = 0;
+  if (bytes.size() < sizeof length) throw damaged(std::to_string(bytes.size()) + " bytes");
+  std::memcpy(&length, bytes.data(), sizeof length);
+  if (length > bytes.size() - sizeof length)
+    throw damaged("a header of " + std::to_string(length) + " bytes in a file of " + std::to_string(bytes.size()));
+  const std::string_view all = bytes;
+  const auto header = nlohmann::json::parse(all.substr(sizeof length, length), nullptr, false);
+  if (!header.is_object()) throw damaged("a header that is no JSON object");
+  const std::string_view data = all.substr(sizeof length + length);
+  SafeTensors contents;
+  std::vector<Entry> entries;
+  for (const auto& [name, entry] : header.items()) {
+    try {
+      if (name == "__metadata__")
+        contents.metadata = entry.get<std::map<std::string, std::string>>();
+      else
+        entries.push_back(read_entry(name, entry, data.size()));
+    } catch (const nlohmann::json::exception&) {
+      throw damaged("a malformed entry " + nlohmann::json(name).dump());
+    } catch (const std::invalid_argument& error) {
+      throw damaged("an impossible " + std::string(error.what()) + " in " + nlohmann::json(name).dump());
+    }
+  }
+  try {
+    expect_no_overlap_or_gap(entries, data.size());
+  } catch (const std::invalid_argument& error) {
+    throw damaged(error.what());
+  }
+  for (const Entry& entry : entries) {
+    at::Tensor tensor = at::empty(entry.shape, entry.type);
+    if (entry.begin < entry.end)
+      std::memcpy(tensor.mutable_data_ptr(), data.data() + entry.begin, entry.end - entry.begin);
+    contents.tensors[entry.name] = tensor;
+  }
+  return contents;
+}
+
+std::string sha256(const SafeTensors& contents) {
+  // Tensor by tensor, so that several can be hashed at a time.
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  for (const auto& [name, tensor] : contents.tensors) tensors.emplace_back(name, tensor.contiguous());
+  std::vector<std::string> digests(tensors.size());
+  at::parallel_for(0, static_cast<std::int64_t>(tensors.size()), 1, [&](std::int64_t first, std::int64_t last) {
+    for (auto index = static_cast<std::size_t>(first); index < static_cast<std::size_t>(last); ++index) {
+      const at::Tensor& tensor = tensors[index].second;
+      digests[index] = sha256(std::string_view(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()));
+    }
+  });
+  nlohmann::json all = {{"tensors", nlohmann::json::array()}, {"metadata", contents.metadata}};
+  all["metadata"].erase("sha256");
+  for (std::size_t index = 0; index < tensors.size(); ++index) {
+    const auto& [name, tensor] = tensors[index];
+    all["tensors"].push_back({name, type_name(tensor.scalar_type()), tensor.sizes().vec(), digests[index]});
+  }
+  return sha256(all.dump());
+}
+
+}  // namespace cogwheel

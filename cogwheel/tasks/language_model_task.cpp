@@ -1,0 +1,72 @@
+#include "cogwheel/tasks/language_model_task.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/models/attention_maps.h"
+
+namespace cogwheel {
+
+LanguageModelImpl& LanguageModelTask::model_of(torch::nn::Module& model) {
+  return dynamic_cast<LanguageModelImpl&>(model);
+}
+
+LanguageModel LanguageModelTask::holder_of(torch::nn::Module& model) {
+  return LanguageModel(std::dynamic_pointer_cast<LanguageModelImpl>(model.shared_from_this()));
+}
+
+std::int64_t LanguageModelTask::context_of(const torch::nn::Module& model) {
+  return dynamic_cast<const LanguageModelImpl&>(model).options().context;
+}
+
+std::shared_ptr<torch::nn::Module> LanguageModelTask::make_model(const LanguageModelOptions& options) const {
+  return std::make_shared<LanguageModelImpl>(options);
+}
+
+void LanguageModelTask::initialize(torch::nn::Module& model, std::uint64_t seed) const {
+  model_of(model).initialize(seed);
+}
+
+at::Tensor LanguageModelTask::loss(torch::nn::Module& module, const Batch& batch, std::uint64_t dropout_seed) const {
+  LanguageModelImpl& model = model_of(module);
+  return model.loss(batch.inputs, batch.targets, {.dropout = model.dropout(dropout_seed)});
+}
+
+bool LanguageModelTask::curve_is_part(const torch::nn::Module& model, const TrainingOptions& training) const {
+  const DataFacts facts = data(dynamic_cast<const LanguageModelImpl&>(model).options(), training);
+  return facts.curve_tokens < facts.evaluated_tokens;
+}
+
+void LanguageModelTask::complete_model(RunConfig& config, std::int64_t vocabulary, const std::string& decided_by) {
+  LanguageModelOptions& model = config.model;
+  if (model.vocabulary != 0 && model.vocabulary != vocabulary)
+    throw UsageError(expected_got("model.vocabulary", std::to_string(vocabulary) + ", as " + decided_by,
+                                  std::to_string(model.vocabulary)));
+  model.vocabulary = vocabulary;
+  check(model);
+  model.feed_forward = model.feed_forward_width();
+  config.definition = find_mechanism(model.mechanism).definition;
+}
+
+std::int64_t LanguageModelTask::evaluated_sequences(const TrainingOptions& training, EvaluationPart part,
+                                                    std::int64_t context, std::int64_t all) {
+  if (part == EvaluationPart::whole || training.curve_tokens == 0) return all;
+  return std::clamp<std::int64_t>(training.curve_tokens / context, 1, all);
+}
+
+Inspection LanguageModelTask::maps_of(LanguageModel& model, std::span<const Token> tokens,
+                                      const std::function<std::string(Token)>& label) {
+  Inspection inspection;
+  for (const Token token : tokens) inspection.tokens.push_back(label(token));
+  for (auto& layer : attention_maps(model, tokens)) {
+    inspection.maps.emplace_back();
+    for (auto& head : layer) inspection.maps.back().push_back({std::move(head)});
+  }
+  return inspection;
+}
+
+}  // namespace cogwheel

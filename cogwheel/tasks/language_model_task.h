@@ -1,0 +1,39 @@
+// What tasks share that are learned by a language model: the model, its loss, and attention maps of some tokens.
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "cogwheel/models/language_model.h"
+#include "cogwheel/models/token.h"
+#include "cogwheel/train/batch.h"
+#include "cogwheel/train/task.h"
+
+namespace cogwheel {
+
+class LanguageModelTask : public Task {
+ public:
+  std::shared_ptr<torch::nn::Module> make_model(const LanguageModelOptions& options) const override;
+  void initialize(torch::nn::Module& model, std::uint64_t seed) const override;
+  // The mean cross-entropy over targets that are not `ignored`.
+  at::Tensor loss(torch::nn::Module& model, const Batch& batch, std::uint64_t dropout_seed) const override;
+  bool curve_is_part(const torch::nn::Module& model, const TrainingOptions& training) const override;
+
+ protected:
+  static constexpr std::int64_t ignored = -100;
+
+  static LanguageModelImpl& model_of(torch::nn::Module& model);
+  static LanguageModel holder_of(torch::nn::Module& model);
+  static std::int64_t context_of(const torch::nn::Module& model);
+  // The options of a model with this vocabulary. Throws UsageError where they say another, named by `decided_by`.
+  static void complete_model(RunConfig& config, std::int64_t vocabulary, const std::string& decided_by);
+  // Sequences of a context each that a part of the evaluation sees, of `all` that there are.
+  static std::int64_t evaluated_sequences(const TrainingOptions& training, EvaluationPart part, std::int64_t context,
+                                          std::int64_t all);
+  // Tokens and attention maps of a sequence.
+  static Inspection maps_of(LanguageModel& model, std::span<const Token> tokens,
+                            const std::function<std::string(Token)>& label);
+};
+
+}  // namespace cogwheel

@@ -1,0 +1,19 @@
+// The task of predicting the next token of a text.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cogwheel/data/dataset.h"
+#include "cogwheel/train/task.h"
+
+namespace cogwheel {
+
+// With `item` for what one token is: character, byte.
+TaskDescription describe_language_modelling(const std::string& item);
+
+// `text`: as DataFacts::text.
+std::shared_ptr<const Task> make_language_modelling(std::shared_ptr<const Dataset> data,
+                                                    std::vector<std::string> text = {}, std::int64_t byte_limit = 0);
+
+}  // namespace cogwheel

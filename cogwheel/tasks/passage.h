@@ -1,0 +1,18 @@
+// Which part of a text to look at in a trained model, and how its tokens read.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cogwheel/data/dataset.h"
+
+namespace cogwheel {
+
+// The passage whose attention maps a report shows: the first whole line of the held-out part that reads as text (most
+// of it letters, 24 tokens or more), cut to 31 tokens or the context; else the first tokens of the part.
+std::vector<Token> choose_passage(const Dataset& data, std::int64_t context);
+
+// A token as a reader sees it: its text, or \x and two digits for a byte that is none.
+std::string token_label(const Tokenizer& tokenizer, Token token);
+
+}  // namespace cogwheel

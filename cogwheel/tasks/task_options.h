@@ -1,0 +1,28 @@
+// A task's own options, [task] in a configuration, as it reads them.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cogwheel/configuration/run_config.h"
+#include "cogwheel/core/range.h"
+
+namespace cogwheel {
+
+class TaskOptionReader {
+ public:
+  explicit TaskOptionReader(const TaskOptions& options) : given_(options) {}
+
+  // The value that is given, else the default. Throws UsageError for another type or a number out of range.
+  std::int64_t whole(const std::string& name, std::int64_t otherwise, const Range<std::int64_t>& range);
+  double number(const std::string& name, double otherwise, const Range<double>& range);
+
+  // Every option with its value. Throws UsageError, with the nearest names, for one that was given and never read.
+  TaskOptions finish() const;
+
+ private:
+  const TaskOptions& given_;
+  TaskOptions read_ = {};
+};
+
+}  // namespace cogwheel

@@ -1,0 +1,33 @@
+#include "cogwheel/tasks/tasks.h"
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
+
+namespace cogwheel {
+
+#define TASK(name) TaskEntry name##_task();
+#include "cogwheel/tasks/tasks.def"
+#undef TASK
+
+std::span<const TaskEntry> tasks() {
+  static const std::vector<TaskEntry> all{
+#define TASK(name) name##_task(),
+#include "cogwheel/tasks/tasks.def"
+#undef TASK
+  };
+  return all;
+}
+
+std::vector<std::string> task_names() {
+  std::vector<std::string> names;
+  for (const TaskEntry& entry : tasks()) names.push_back(entry.description.name);
+  return names;
+}
+
+std::shared_ptr<const Task> make_task(const RunConfig& config, const std::filesystem::path& folder) {
+  for (const TaskEntry& entry : tasks())
+    if (entry.description.name == config.task.name) return entry.make(config, folder);
+  throw UsageError(expected_got("task", expected_names(config.task.name, task_names()), config.task.name));
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,27 @@
+// The tasks that there are.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cogwheel/train/task.h"
+
+namespace cogwheel {
+
+struct TaskEntry {
+  TaskDescription description;  // with default options
+  // Loads or draws what is learned from. Where a run or a comparison is gone on with, its folder, whose assets are
+  // taken and whose records tell what has changed. Throws UsageError for options that cannot be, Error for data.
+  std::shared_ptr<const Task> (*make)(const RunConfig& config, const std::filesystem::path& folder);
+};
+
+// In the order of tasks.def.
+std::span<const TaskEntry> tasks();
+std::vector<std::string> task_names();
+
+// The task that config.task names. Throws UsageError with the nearest names, and what its `make` throws.
+std::shared_ptr<const Task> make_task(const RunConfig& config, const std::filesystem::path& folder = {});
+
+}  // namespace cogwheel

@@ -1,0 +1,36 @@
+// What a task measures of a model.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace cogwheel {
+
+struct Measure {
+  std::string name;   // its key in files: held_out_loss
+  std::string title;  // for people, in lower case: held-out loss
+  std::string label;  // the same in short, for lines of progress: held-out
+  std::string unit;   // nats per character; empty: a plain number
+  bool lower_is_better = true;
+  // Too dear for curves: measured once, of the finished model.
+  bool at_end_only = false;
+
+  // Whether `first` is the better one.
+  bool better(double first, double second) const { return lower_is_better ? first < second : first > second; }
+  bool operator==(const Measure&) const = default;
+};
+
+struct MeasuredValue {
+  std::string measure;  // its name
+  double value = 0;
+  bool operator==(const MeasuredValue&) const = default;
+};
+using MeasuredValues = std::vector<MeasuredValue>;
+
+// Null where it was not measured.
+inline const double* find_value(const MeasuredValues& values, const std::string& measure) {
+  for (const MeasuredValue& each : values)
+    if (each.measure == measure) return &each.value;
+  return nullptr;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,16 @@
+#include "cogwheel/train/task.h"
+
+#include <torch/nn/module.h>
+
+#include "cogwheel/nn/new_parameter.h"
+
+namespace cogwheel {
+
+std::int64_t parameter_count(const Task& task, const LanguageModelOptions& options) {
+  const PlaceParameters nowhere(at::kMeta);
+  std::int64_t count = 0;
+  for (const at::Tensor& parameter : task.make_model(options)->parameters()) count += parameter.numel();
+  return count;
+}
+
+}  // namespace cogwheel

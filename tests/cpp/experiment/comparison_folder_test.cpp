@@ -1,0 +1,95 @@
+#include "cogwheel/experiment/comparison_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+
+#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/error.h"
+#include "core/temporary_folder.h"
+
+namespace cogwheel {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string refusal_of(const fs::path& folder, const std::function<void()>& action) {
+  try {
+    action();
+    return "accepted";
+  } catch (const Error& error) {
+    return std::string(error.what()).substr(folder.string().size());
+  }
+}
+
+TEST(ComparisonFolder, OverwritesNothingThatItDidNotWrite) {
+  const TemporaryFolder temporary;
+  const fs::path folder = temporary.path();
+  const auto thesis = temporary.write("trained/thesis.txt", "mine");
+  EXPECT_EQ(refusal_of(folder, [&] { ComparisonFolder::create(folder, true); }),
+            ": expected a comparison to overwrite, got one that holds trained and no .cogwheel");
+  EXPECT_EQ(read_file(thesis), "mine");
+
+  // Beside what is its own, too.
+  for (const char* own :
+       {"results.json", "report.html", "trained/cog-seed-1/config.toml", "trained/softmax-seed-1/config.toml",
+        "trained/relu-seed-1/.cogwheel", ".results.json.77.part"})  // one was killed before it had said what it is
+    temporary.write(own, "");
+  for (const char* run : {"trained/cog-seed-1/.cogwheel", "trained/softmax-seed-1/.cogwheel"})
+    temporary.write(run, "run\n");
+  for (const char* other : {"notes.txt", "trained/cog-seed-1/notes.txt", "trained/notes/config.toml"})
+    temporary.write(other, "mine");
+  temporary.write(".cogwheel", "comparison\n");
+  ComparisonFolder::create(folder, true);
+  std::set<std::string> left;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) left.insert(entry.path().lexically_relative(folder).string());
+  EXPECT_EQ(left,
+            (std::set<std::string>{".cogwheel", "notes.txt", "trained/cog-seed-1/.cogwheel",
+                                   "trained/cog-seed-1/notes.txt", "trained/notes/config.toml", "trained/thesis.txt"}));
+  EXPECT_FALSE(fs::exists(folder / "trained/softmax-seed-1"));
+  EXPECT_FALSE(fs::exists(folder / "trained/relu-seed-1"));
+}
+
+TEST(ComparisonFolder, OverwritesNoFolderThatIsOnlyNamedAsARun) {
+  const TemporaryFolder temporary;
+  const fs::path folder = temporary.path(), run = folder / "trained/mine-seed-7";
+  for (const char* own : {"results.json", "trained/cog-seed-1/config.toml"}) temporary.write(own, "");
+  temporary.write("trained/cog-seed-1/.cogwheel", "run\n");
+  temporary.write(".cogwheel", "comparison\n");
+  temporary.write("trained/mine-seed-7/config.toml", "mine");
+  EXPECT_EQ(refusal_of(run, [&] { ComparisonFolder::create(folder, true); }),
+            ": expected a run to overwrite, got one that holds config.toml and no .cogwheel");
+  EXPECT_EQ(read_file(run / "config.toml"), "mine");
+  EXPECT_FALSE(fs::exists(run / ".cogwheel"));
+  EXPECT_TRUE(fs::exists(folder / "trained/cog-seed-1/config.toml"));
+  EXPECT_TRUE(fs::exists(folder / "results.json"));
+}
+
+TEST(ComparisonFolder, IsOfOneProcessAtATime) {
+  const TemporaryFolder temporary;
+  const fs::path folder = temporary.path() / "z";
+  const ComparisonFolder held = ComparisonFolder::create(folder, false);
+  write_file(folder / "results.json", "");
+  const std::string locked = ": expected a comparison at rest, got one that another process is at work on";
+  EXPECT_EQ(refusal_of(folder, [&] { ComparisonFolder::create(folder, true); }), locked);
+  EXPECT_EQ(refusal_of(folder, [&] { ComparisonFolder::resume(folder); }), locked);
+  EXPECT_TRUE(fs::exists(folder / "results.json"));
+}
+
+TEST(ComparisonFolder, WaitsForNoRunThatIsBeingResumed) {
+  const TemporaryFolder temporary;
+  const fs::path folder = temporary.path() / "z", run = folder / "trained/cog-seed-1";
+  ComparisonFolder::create(folder, false);
+  temporary.write("z/results.json", "");
+  temporary.write("z/trained/cog-seed-1/config.toml", "");
+  const FolderLock resumed(run, "run");
+  EXPECT_EQ(refusal_of(run, [&] { ComparisonFolder::create(folder, true); }),
+            ": expected a run at rest, got one that another process is at work on");
+  EXPECT_TRUE(fs::exists(run / "config.toml"));
+  EXPECT_TRUE(fs::exists(folder / "results.json"));
+}
+
+}  // namespace
+}  // namespace cogwheel

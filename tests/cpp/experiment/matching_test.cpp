@@ -1,0 +1,85 @@
+#include "cogwheel/experiment/matching.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/experiment/presets.h"
+#include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/models/language_model_form.h"
+
+namespace cogwheel {
+namespace {
+
+LanguageModelOptions model(const Preset& preset, std::string_view mechanism, std::int64_t vocabulary,
+                           std::string_view form = "gpt") {
+  LanguageModelOptions options = preset.model;
+  set_form(options, form);
+  options.mechanism = mechanism;
+  options.vocabulary = vocabulary;
+  return options;
+}
+
+std::int64_t count(const LanguageModelOptions& options) { return parameter_count(options); }
+
+// Every pair of mechanisms at every preset and in every form, whichever is the baseline.
+TEST(Matching, ParametersWithinOnePercent) {
+  for (const Preset& preset : presets())
+    for (const std::string& form : form_names())
+      for (const std::int64_t vocabulary : {65, 256, 1500})
+        for (const Mechanism& base : mechanisms())
+          for (const Mechanism& other : mechanisms()) {
+            const std::int64_t target = parameter_count(model(preset, base.description.name, vocabulary, form));
+            const LanguageModelOptions matched =
+                match_parameters(model(preset, other.description.name, vocabulary, form), target, count);
+            const double deviation =
+                std::abs(static_cast<double>(parameter_count(matched)) / static_cast<double>(target) - 1);
+            EXPECT_LE(deviation, parameter_tolerance)
+                << preset.name << ", " << form << ": " << other.description.name << " to " << base.description.name;
+          }
+}
+
+TEST(Matching, SymmetricWidensItsFeedForward) {
+  const Preset& preset = find_preset("small");
+  const std::int64_t target = parameter_count(model(preset, "softmax", 65));
+  const LanguageModelOptions symmetric = model(preset, "symmetric", 65);
+  EXPECT_LT(static_cast<double>(parameter_count(symmetric)), 0.95 * static_cast<double>(target));
+  EXPECT_GT(match_parameters(symmetric, target, count).feed_forward_width(), symmetric.feed_forward_width());
+}
+
+TEST(Matching, NearEnoughStaysAsItIs) {
+  const LanguageModelOptions cog = model(find_preset("small"), "cog", 65);
+  EXPECT_EQ(match_parameters(cog, parameter_count(cog), count).feed_forward, cog.feed_forward);
+}
+
+TEST(Matching, RefusesWhatNoWidthReaches) {
+  EXPECT_THROW(match_parameters(model(find_preset("tiny"), "softmax", 65), 100, count), UsageError);
+}
+
+TEST(Matching, MapsOfAMixtureAreThoseOfItsOutputHeads) {
+  EXPECT_EQ(output_heads(model(find_preset("small"), "differential", 65)), 2);
+  EXPECT_EQ(output_heads(model(find_preset("small"), "cog", 65)), 4);
+}
+
+TEST(Presets, StepsDecideTheSchedule) {
+  for (const std::int64_t steps : {1, 7, 20, 95, 2000, 100000}) {
+    const TrainingOptions training = with_steps(find_preset("small").training, steps);
+    EXPECT_EQ(training.steps, steps);
+    EXPECT_LE(training.warm_up, std::max<std::int64_t>(steps / 10, 0));
+    EXPECT_LE((steps + training.evaluate_every - 1) / training.evaluate_every, 10);
+    EXPECT_NO_THROW(check(training)) << steps;
+  }
+}
+
+TEST(Presets, UnknownNamesAreAnsweredWithTheNearest) {
+  try {
+    find_preset("smal");
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("small"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace cogwheel

@@ -1,0 +1,125 @@
+// The second task, against what it says of itself.
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cmath>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/models/language_model.h"
+#include "cogwheel/tasks/tasks.h"
+#include "cogwheel/train/batch.h"
+#include "cogwheel/train/training_run.h"
+
+namespace cogwheel::copying_test {
+namespace {
+
+RunConfig config_of(std::int64_t symbols = 4) {
+  RunConfig config;
+  config.task = {"copying", {{"symbols", symbols}}};
+  config.model.context = 12;
+  config.model.layers = 2;
+  config.model.heads = 2;
+  config.model.width = 32;
+  config.training.steps = 500;
+  config.training.batch = 16;
+  config.training.learning_rate = 5e-3;
+  config.training.evaluate_every = 0;
+  config.training.curve_tokens = 1200;
+  return config;
+}
+
+TEST(Copying, DrawsStringsOfEveryLengthAndTheirCopies) {
+  const RunConfig config = config_of();
+  const auto task = make_task(config);
+  const auto model = task->make_model(task->completed(config).model);
+  TrainingOptions training = config.training;
+  training.batch = 300;
+  const Batch batch = task->batch(*model, training, 0);
+  EXPECT_EQ(batch.tokens, 300 * 12);
+  std::vector<int> lengths(7);
+  for (std::int64_t row = 0; row < 300; ++row) {
+    const auto inputs = batch.inputs[row], targets = batch.targets[row];
+    const auto length = (targets != -100).sum().item<std::int64_t>();
+    ASSERT_GE(length, 1);
+    ASSERT_LE(length, 6);
+    ++lengths[static_cast<std::size_t>(length)];
+    const at::Tensor string = inputs.slice(0, 0, length);
+    EXPECT_LT(string.max().item<std::int64_t>(), 4);
+    EXPECT_EQ(inputs[length].item<std::int64_t>(), 4);  // the separator
+    EXPECT_TRUE(targets.slice(0, length, 2 * length).equal(string));
+    EXPECT_TRUE(inputs.slice(0, length + 1, 2 * length).equal(string.slice(0, 0, length - 1)));
+  }
+  for (std::size_t length = 1; length <= 6; ++length) EXPECT_GT(lengths[length], 20) << length;
+  // Of seed and step alone, and other strings at each.
+  EXPECT_TRUE(task->batch(*model, training, 0).inputs.equal(batch.inputs));
+  EXPECT_FALSE(task->batch(*model, training, 1).inputs.equal(batch.inputs));
+  ++training.seed;
+  EXPECT_FALSE(task->batch(*model, training, 0).inputs.equal(batch.inputs));
+}
+
+TEST(Copying, IsLearnedAndMeasured) {
+  const RunConfig config = config_of();
+  const auto task = make_task(config)->limited(6000);
+  TrainingRun run(config.model, config.training, task);
+  const MeasuredValues before = run.measure();
+  EXPECT_NEAR(*find_value(before, "held_out_loss"), std::log(5.0), 0.1);
+  std::vector<StepReport> reports;
+  EXPECT_EQ(run.train({.report = [&](const StepReport& report) { reports.push_back(report); }, .checkpoint = {}}),
+            TrainingStatus::finished);
+  const double accuracy = *find_value(run.last_measured(), "accuracy");
+  EXPECT_GT(accuracy, 0.9);
+  EXPECT_LT(*find_value(run.last_measured(), "held_out_loss"), 0.3);
+  ASSERT_FALSE(reports.back().final_measured.empty());  // curves see less
+  EXPECT_EQ(run.tokens(), 500 * 16 * 12);
+
+  const Inspection seen = task->inspect(*run.model(), 1);
+  EXPECT_EQ(seen.prompt.size(), 7u);
+  EXPECT_EQ(seen.prompt.back(), '|');
+  EXPECT_EQ(seen.sample.size(), 6u);
+  EXPECT_EQ(seen.tokens.size(), 12u);
+  EXPECT_EQ(seen.maps.size(), 2u);
+  ASSERT_EQ(seen.tables.size(), 1u);
+  double sum = 0;
+  for (const auto& row : seen.tables[0].rows) sum += std::stod(row.at(1));
+  EXPECT_NEAR(sum / static_cast<double>(seen.tables[0].rows.size()), accuracy, 0.15);
+}
+
+TEST(Copying, TunesOnStringsOfItsOwn) {
+  const auto task = make_task(config_of())->limited(1200), tuning = task->for_tuning();
+  const auto model = task->make_model(task->completed(config_of()).model);
+  task->initialize(*model, 3);
+  const TrainingOptions training = config_of().training;
+  const auto loss = [&](const Task& of) {
+    return *find_value(of.evaluate(*model, training, EvaluationPart::whole, nullptr), "held_out_loss");
+  };
+  EXPECT_EQ(loss(*task), loss(*task));
+  EXPECT_NE(loss(*task), loss(*tuning));
+}
+
+TEST(Copying, RefusesWhatCannotBe) {
+  const auto refusal = [](RunConfig config) -> std::string {
+    try {
+      make_task(config)->completed(config);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refusal(config_of()), "accepted");
+  EXPECT_EQ(refusal(config_of(1)), "task.symbols: expected at least 2, got 1");
+  RunConfig config = config_of();
+  config.task.values["symbol"] = std::int64_t{3};
+  EXPECT_EQ(refusal(config), "task: key: expected symbols (the nearest of 1 names), got symbol");
+  config = config_of();
+  config.task.values["symbols"] = 2.5;
+  EXPECT_EQ(refusal(config), "task.symbols: expected a whole number, got a value of another type");
+  config = config_of();
+  config.data.text = {"a.txt"};
+  EXPECT_EQ(refusal(config), "data.text: expected none for the task copying, got a.txt");
+  config = config_of();
+  config.model.context = 1;
+  EXPECT_EQ(refusal(config).substr(0, 14), "model.context:");
+}
+
+}  // namespace
+}  // namespace cogwheel::copying_test

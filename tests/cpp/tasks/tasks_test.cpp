@@ -1,0 +1,113 @@
+#include "cogwheel/tasks/tasks.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/models/language_model.h"
+#include "cogwheel/tasks/language_modelling.h"
+#include "core/temporary_folder.h"
+
+namespace cogwheel {
+namespace {
+
+std::shared_ptr<const Dataset> dataset_of(const std::string& held_out) {
+  auto data = std::make_shared<Dataset>();
+  data->tokenizer = make_tokenizer("character", held_out);
+  data->held_out = data->training = data->tokenizer->encode(held_out);
+  return data;
+}
+
+TEST(Tasks, AreFoundByName) {
+  EXPECT_EQ(task_names().front(), TaskOptions{}.name);
+  for (const TaskEntry& entry : tasks()) {
+    EXPECT_FALSE(entry.description.summary.empty()) << entry.description.name;
+    ASSERT_FALSE(entry.description.measures.empty()) << entry.description.name;
+    for (const Measure& measure : entry.description.measures)
+      EXPECT_FALSE(measure.name.empty() || measure.title.empty() || measure.label.empty()) << entry.description.name;
+  }
+  RunConfig config;
+  config.task.name = "copyin";
+  try {
+    make_task(config);
+    ADD_FAILURE() << "made";
+  } catch (const UsageError& error) {
+    EXPECT_EQ(std::string(error.what()).find("task: expected copying"), 0u) << error.what();
+  }
+}
+
+TEST(LanguageModelling, RefusesOtherText) {
+  const TemporaryFolder folder;
+  RunConfig config;
+  config.data.text = {folder.write("text", std::string(2000, 'a') + std::string(2000, 'b')).string()};
+  const auto task = make_task(config);
+  config = task->completed(config);
+  EXPECT_EQ(config.model.vocabulary, 2);
+  EXPECT_EQ(config.data.sha256.size(), 64u);
+  for (const RunFile& file : task->assets()) folder.write(file.name, file.content);
+  EXPECT_NO_THROW(make_task(config, folder.path()));
+  for (const RunFile& file : task->records()) folder.write(file.name, file.content);
+  folder.write("text", std::string(4000, 'a'));
+  try {
+    make_task(config, folder.path());
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).ends_with("/text has changed")) << error.what();
+  }
+}
+
+TEST(LanguageModelling, HasNoOptionsOfItsOwn) {
+  RunConfig config;
+  config.task.values["symbols"] = std::int64_t{3};
+  try {
+    make_language_modelling(dataset_of(std::string(100, 'a')))->completed(config);
+    ADD_FAILURE() << "accepted";
+  } catch (const UsageError& error) {
+    EXPECT_STREQ(error.what(), "task: key: expected none beside name, for language_modelling, got symbols");
+  }
+}
+
+TEST(LanguageModelling, MapsOfEveryLayerAndHeadAndASampleThatRepeats) {
+  const auto data = dataset_of("so\nthe cat sat on the mat and the dog ran\nto the sea\n");
+  const auto task = make_language_modelling(data);
+  LanguageModelOptions options;
+  options.vocabulary = data->tokenizer->vocabulary();
+  options.context = 16;
+  options.layers = 2;
+  options.heads = 2;
+  options.width = 32;
+  for (const char* mechanism : {"softmax", "cog", "differential"}) {
+    options.mechanism = mechanism;
+    LanguageModel model(options);
+    model->initialize(1);
+    const Inspection inspection = task->inspect(*model, 1);
+    const std::size_t size = inspection.tokens.size();
+    ASSERT_EQ(size, 16U);
+    ASSERT_EQ(inspection.maps.size(), 2U);
+    for (const auto& layer : inspection.maps) {
+      ASSERT_EQ(layer.size(), std::string_view(mechanism) == "differential" ? 1U : 2U);
+      for (const AttentionMap& map : layer)
+        for (std::size_t query = 0; query < size; ++query) {
+          double sum = 0;
+          for (std::size_t key = 0; key < size; ++key) {
+            const float weight = map.weights.at(query * size + key);
+            if (key > query) {
+              EXPECT_EQ(weight, 0);
+            }
+            sum += std::string_view(mechanism) == "cog" ? std::abs(weight) : weight;
+          }
+          if (std::string_view(mechanism) != "differential") {
+            EXPECT_NEAR(sum, 1, 1e-5);
+          }
+        }
+    }
+    EXPECT_EQ(inspection.prompt, "the cat sat on t");
+    EXPECT_FALSE(inspection.sample.empty());
+    EXPECT_EQ(task->inspect(*model, 1).sample, inspection.sample);
+  }
+}
+
+}  // namespace
+}  // namespace cogwheel
