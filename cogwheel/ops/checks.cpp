@@ -42,9 +42,13 @@ void check_heads(std::string_view argument, const at::Tensor& tensor, const at::
 
 }  // namespace
 
-void refuse(std::string_view argument, const std::string& expected, const std::string& got) {
-  const std::string message = expected_got("attention: " + std::string(argument), expected, got);
+void refuse_argument(std::string_view what, const std::string& expected, const std::string& got) {
+  const std::string message = expected_got(what, expected, got);
   TORCH_CHECK_VALUE(false, message);
+}
+
+void refuse(std::string_view argument, const std::string& expected, const std::string& got) {
+  refuse_argument("attention: " + std::string(argument), expected, got);
 }
 
 at::ScalarType computed_type(const at::Tensor& tensor) {
@@ -55,6 +59,11 @@ at::ScalarType computed_type(const at::Tensor& tensor) {
 void check_device(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
   if (tensor.device() != query.device())
     refuse(std::string(argument) + " device", query.device().str() + " (as query)", tensor.device().str());
+}
+
+void check_device_of_x(std::string_view what, const at::Tensor& tensor, const at::Tensor& x) {
+  if (tensor.device() != x.device())
+    refuse_argument(std::string(what) + " device", x.device().str() + " (as x)", tensor.device().str());
 }
 
 void check_like(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {

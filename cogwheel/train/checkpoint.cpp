@@ -16,7 +16,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/models/language_model.h"
-#include "cogwheel/nn/matrix_product_library.h"
+#include "cogwheel/ops/layers/matrix_product_library.h"
 #include "cogwheel/train/adamw.h"
 #include "cogwheel/train/config_record.h"
 #include "cogwheel/train/training_run.h"
