@@ -72,6 +72,14 @@ void check_like(std::string_view argument, const at::Tensor& tensor, const at::T
   check_device(argument, tensor, query);
 }
 
+void check_beside_x(const std::string& what, const at::Tensor& tensor, const at::Tensor& x, c10::SymIntArrayRef sizes) {
+  check_device_of_x(what, tensor, x);
+  if (tensor.scalar_type() != x.scalar_type())
+    refuse_argument(what + " dtype", std::string(c10::toString(x.scalar_type())) + " (as x)",
+                    c10::toString(tensor.scalar_type()));
+  if (tensor.sym_sizes() != sizes) refuse_argument(what, shape_text(sizes), shape_text(tensor));
+}
+
 std::string size_text(const c10::SymInt& size) {
   std::ostringstream out;
   out << size;

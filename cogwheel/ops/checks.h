@@ -35,6 +35,9 @@ void check_device(std::string_view argument, const at::Tensor& tensor, const at:
 // The same of any operator, whose tensors lie where its `x` does.
 void check_device_of_x(std::string_view what, const at::Tensor& tensor, const at::Tensor& x);
 
+// The same, for one that has its type too, and these sizes.
+void check_beside_x(const std::string& what, const at::Tensor& tensor, const at::Tensor& x, c10::SymIntArrayRef sizes);
+
 // "5", and "[2, 4, 5]".
 std::string size_text(const c10::SymInt& size);
 std::string shape_text(c10::SymIntArrayRef sizes);

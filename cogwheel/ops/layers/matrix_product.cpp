@@ -77,21 +77,11 @@ std::vector<c10::SymInt> sizes_of_product(const at::Tensor& x, const at::Tensor&
   return sizes;
 }
 
-void check_operand(const char* name, const at::Tensor& tensor, const at::Tensor& x,
-                   const std::vector<c10::SymInt>& sizes) {
-  const std::string what = std::string("matrix_product: ") + name;
-  check_device_of_x(what, tensor, x);
-  if (tensor.scalar_type() != x.scalar_type())
-    refuse_argument(what + " dtype", std::string(c10::toString(x.scalar_type())) + " (as x)",
-                    c10::toString(tensor.scalar_type()));
-  if (tensor.sym_sizes() != c10::SymIntArrayRef(sizes)) refuse_argument(what, shape_text(sizes), shape_text(tensor));
-}
-
 void check_product(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias) {
-  if (x.dim() == 0) refuse_argument("matrix_product: x", "1 dimension or more", "0");
+  if (x.dim() == 0) refuse_argument("matrix_product: x", "1 dimension or more", "a number");
   if (weight.dim() != 2) refuse_argument("matrix_product: weight", "[outputs, inputs]", shape_text(weight));
-  check_operand("weight", weight, x, {weight.sym_size(0), x.sym_size(-1)});
-  if (bias) check_operand("bias", *bias, x, {weight.sym_size(0)});
+  check_beside_x("matrix_product: weight", weight, x, {weight.sym_size(0), x.sym_size(-1)});
+  if (bias) check_beside_x("matrix_product: bias", *bias, x, {weight.sym_size(0)});
 }
 
 // For tangents too, and for devices without a kernel.

@@ -21,18 +21,8 @@ namespace {
 using Normed = std::tuple<at::Tensor, at::Tensor, at::Tensor>;  // normed, sum, moments
 using NormGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-void check_widths(const char* name, const at::Tensor& tensor, const at::Tensor& x) {
-  const std::string what = std::string("norm_of_sum: ") + name;
-  check_device_of_x(what, tensor, x);
-  if (tensor.scalar_type() != x.scalar_type())
-    refuse_argument(what + " dtype", std::string(c10::toString(x.scalar_type())) + " (as x)",
-                    c10::toString(tensor.scalar_type()));
-  if (tensor.dim() != 1 || tensor.sym_size(0) != x.sym_size(-1))
-    refuse_argument(what, "[" + size_text(x.sym_size(-1)) + "]", shape_text(tensor));
-}
-
 // Like x in shape and type, or bfloat16 beside float32.
-void check_beside(const char* name, const at::Tensor& tensor, const at::Tensor& x) {
+void check_rows(const char* name, const at::Tensor& tensor, const at::Tensor& x) {
   const std::string what = std::string("norm_of_sum: ") + name;
   check_device_of_x(what, tensor, x);
   if (tensor.sym_sizes() != x.sym_sizes() ||
@@ -47,9 +37,9 @@ void check_norm(const at::Tensor& x, const OptionalTensor& delta, const at::Tens
   if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kDouble)
     refuse_argument("norm_of_sum: x dtype", "float32 or float64", c10::toString(x.scalar_type()));
   if (x.dim() == 0 || x.sym_size(-1) == 0) refuse_argument("norm_of_sum: x", "[..., width]", shape_text(x));
-  if (delta) check_beside("delta", *delta, x);
-  check_widths("weight", weight, x);
-  if (bias) check_widths("bias", *bias, x);
+  if (delta) check_rows("delta", *delta, x);
+  check_beside_x("norm_of_sum: weight", weight, x, {x.sym_size(-1)});
+  if (bias) check_beside_x("norm_of_sum: bias", *bias, x, {x.sym_size(-1)});
 }
 
 at::ScalarType normed_type(const at::Tensor& x, bool in_bfloat16) {
@@ -115,7 +105,7 @@ NormGradients empty_gradients(const at::Tensor& sum, const at::Tensor& weight, b
 void check_gradients(const at::Tensor& normed_gradient, const OptionalTensor& sum_gradient, const at::Tensor& sum,
                      const at::Tensor& weight, const at::Tensor& moments) {
   check_norm(sum, sum_gradient, weight, std::nullopt);
-  check_beside("gradient", normed_gradient, sum);
+  check_rows("gradient", normed_gradient, sum);
   check_device_of_x("norm_of_sum: moments", moments, sum);
   if (moments.scalar_type() != sum.scalar_type() || moments.sym_numel() * sum.sym_size(-1) != sum.sym_numel() * 2)
     refuse_argument("norm_of_sum: moments", "two for each row", shape_text(moments));
