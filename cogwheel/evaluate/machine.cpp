@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "cogwheel/kernels/isa.h"
-#include "cogwheel/nn/matrix_product_library.h"
+#include "cogwheel/ops/layers/matrix_product_library.h"
 
 namespace cogwheel {
 namespace {

@@ -109,7 +109,11 @@ AttentionLayerImpl::AttentionLayerImpl(const AttentionLayerOptions& options, std
 
 std::optional<at::Tensor> AttentionLayerImpl::lambda() const {
   if (!is_difference(mechanism_)) return std::nullopt;
-  return at::dot(lambda_query1_, lambda_key1_).exp() - at::dot(lambda_query2_, lambda_key2_).exp() + lambda_init_;
+  // at::dot has no shape function for the meta device.
+  const auto product = [](const at::Tensor& a, const at::Tensor& b) {
+    return a.is_meta() ? (a * b).sum() : at::dot(a, b);
+  };
+  return product(lambda_query1_, lambda_key1_).exp() - product(lambda_query2_, lambda_key2_).exp() + lambda_init_;
 }
 
 AttentionOptions AttentionLayerImpl::operator_options(const Dropout& dropout) const {

@@ -1,12 +1,11 @@
-// x Wᵀ + b, through whichever of libtorch's libraries is the fastest on this CPU (matrix_product_library.h).
+// x Wᵀ + b in float32, or in bfloat16 while that is asked for.
 #pragma once
 #include <ATen/core/Tensor.h>
 
 namespace cogwheel {
 
 // x [..., inputs], weight [outputs, inputs], bias [outputs] or undefined → [..., outputs], in the type of x, to which
-// the others are rounded. float32 on the CPU goes through matrix_product_library(), all else through at::linear.
-// Differentiable any number of times.
+// the others are rounded (ops/layers/matrix_product.h). Differentiable any number of times.
 at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 
 // While one lives, products of float32 on its thread round their operands to bfloat16, add in float32, and give

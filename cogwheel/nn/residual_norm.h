@@ -21,8 +21,8 @@ struct NormOfSum {
 //
 // x [..., width], float32 or float64; delta [..., width] of the same type, or bfloat16 beside float32, or undefined:
 // then sum is x itself. weight [width]; bias [width] or undefined. `normed` is bfloat16 where `in_bfloat16`, which
-// float32 alone allows, rounded once. Differentiable once in all of them; gradients are the same bits for any number of
-// threads.
+// float32 alone allows, rounded once. Differentiable twice in all of them; gradients are the same bits for any number
+// of threads (ops/layers/norm_of_sum.h).
 NormOfSum norm_of_sum(const at::Tensor& x, const at::Tensor& delta, const at::Tensor& weight, const at::Tensor& bias,
                       NormKind kind, double epsilon, bool in_bfloat16 = false);
 

@@ -5,11 +5,14 @@
 //   ω_p = base^(−2p / head_dim)
 //   Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding" (2021), eq. 13 to 15 and 34.
 //
-// The gradient is the rotation back.
+// The gradient is the rotation back (ops/layers/rotary.h).
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
 
 namespace cogwheel {
 
@@ -24,16 +27,25 @@ class Rotary {
   // Positions 0 … positions − 1. Throws UsageError where head_dim is odd or base is not above 1.
   Rotary(std::int64_t head_dim, std::int64_t positions, RotaryPairs pairs, double base = 10000);
 
-  // x [B, N, heads, head_dim], float32 or float64, token n at position `first` + n → the same shape, contiguous.
+  // x [B, N, heads, head_dim] of floating point, token n at position `first` + n → the same shape, contiguous. Throws
+  // UsageError where a position is not among those above.
   at::Tensor operator()(const at::Tensor& x, std::int64_t first = 0) const;
-  // The same with token n of entry b at positions[b, n], [B, N] int64.
+  // The same with token n of entry b at position positions[b, n], of int64: [B, N], or [N] for all entries. Of a device
+  // that is not the CPU they are not read here; what an unknown position turns is NaN.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& positions) const;
 
  private:
+  at::Tensor turned(const at::Tensor& x, const std::optional<at::Tensor>& positions, std::int64_t first) const;
+  at::Tensor table_for(const at::Tensor& x) const;
+  at::Tensor exact_table() const;  // in float64, on the CPU
+
   std::int64_t head_dim_, positions_;
+  double base_;
   RotaryPairs pairs_;
-  // Angles in float64, so that far positions lose nothing, then rounded once.
-  at::Tensor single_, double_;  // cosines, then sines: [2, positions, head_dim/2]
+  // Cosines, then sines: [2, positions, head_dim/2]. The first in float64, so that far positions lose nothing; then, as
+  // they are asked for, those rounded from it once and those on other devices.
+  mutable std::vector<at::Tensor> tables_;
+  mutable std::mutex mutex_;
 };
 
 }  // namespace cogwheel

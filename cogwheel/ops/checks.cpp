@@ -43,9 +43,13 @@ void check_heads(std::string_view argument, const at::Tensor& tensor, const at::
 
 }  // namespace
 
-void refuse(std::string_view argument, const std::string& expected, const std::string& got) {
-  const std::string message = expected_got("attention: " + std::string(argument), expected, got);
+void refuse_argument(std::string_view what, const std::string& expected, const std::string& got) {
+  const std::string message = expected_got(what, expected, got);
   TORCH_CHECK_VALUE(false, message);
+}
+
+void refuse(std::string_view argument, const std::string& expected, const std::string& got) {
+  refuse_argument("attention: " + std::string(argument), expected, got);
 }
 
 at::ScalarType computed_type(const at::Tensor& tensor) {
@@ -58,10 +62,23 @@ void check_device(std::string_view argument, const at::Tensor& tensor, const at:
     refuse(std::string(argument) + " device", query.device().str() + " (as query)", tensor.device().str());
 }
 
+void check_device_of_x(std::string_view what, const at::Tensor& tensor, const at::Tensor& x) {
+  if (tensor.device() != x.device())
+    refuse_argument(std::string(what) + " device", x.device().str() + " (as x)", tensor.device().str());
+}
+
 void check_like(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
   const at::ScalarType type = tensor.scalar_type();
   if (type != query.scalar_type() && type != computed_type(query)) refuse_dtype(argument, tensor, query);
   check_device(argument, tensor, query);
+}
+
+void check_beside_x(const std::string& what, const at::Tensor& tensor, const at::Tensor& x, c10::SymIntArrayRef sizes) {
+  check_device_of_x(what, tensor, x);
+  if (tensor.scalar_type() != x.scalar_type())
+    refuse_argument(what + " dtype", std::string(c10::toString(x.scalar_type())) + " (as x)",
+                    c10::toString(tensor.scalar_type()));
+  if (tensor.sym_sizes() != sizes) refuse_argument(what, shape_text(sizes), shape_text(tensor));
 }
 
 std::string size_text(const c10::SymInt& size) {

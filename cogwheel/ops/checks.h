@@ -1,4 +1,5 @@
-// What users pass is checked here, once, before any kernel: "attention: <argument>: expected …, got …".
+// What users pass is checked here, once, before any kernel: "attention: <argument>: expected …, got …". Operators of
+// layers check their own arguments, with the same messages.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -7,7 +8,10 @@
 
 namespace cogwheel {
 
-// Throws c10::ValueError with the one form of message.
+// Throws c10::ValueError with the one form of message: "<what>: expected …, got …", where `what` names its operator.
+[[noreturn]] void refuse_argument(std::string_view what, const std::string& expected, const std::string& got);
+
+// The same of an argument of attention.
 [[noreturn]] void refuse(std::string_view argument, const std::string& expected, const std::string& got);
 
 // Ranks, dtypes, devices and sizes of an attention call with `sub_heads` query and key heads to a head, whose queries
@@ -27,6 +31,12 @@ at::ScalarType computed_type(const at::Tensor& tensor);
 // Whatever else is made of numbers has the device of the query and its dtype, or the one that it is computed in.
 void check_like(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query);
 void check_device(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query);
+
+// The same of any operator, whose tensors lie where its `x` does.
+void check_device_of_x(std::string_view what, const at::Tensor& tensor, const at::Tensor& x);
+
+// The same, for one that has its type too, and these sizes.
+void check_beside_x(const std::string& what, const at::Tensor& tensor, const at::Tensor& x, c10::SymIntArrayRef sizes);
 
 // "5", and "[2, 4, 5]".
 std::string size_text(const c10::SymInt& size);

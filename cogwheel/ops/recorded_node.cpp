@@ -22,22 +22,22 @@ class RecordedNode final : public Node {
 
   std::string name() const override { return name_; }
 
-  void save(const variable_list& inputs, const variable_list& outputs, const variable_list& also_saved) {
-    for (const at::Tensor& input : inputs) inputs_.emplace_back(input, false);
-    for (const at::Tensor& output : outputs) outputs_.emplace_back(output, true);
-    for (const at::Tensor& output : also_saved) also_saved_.emplace_back(output, false);
+  void save(const Saved& saved) {
+    for (const at::Tensor& input : saved.inputs) inputs_.emplace_back(input, false);
+    for (const at::Tensor& output : saved.outputs) outputs_.emplace_back(output, true);
+    for (const at::Tensor& constant : saved.constants) constants_.emplace_back(constant, false);
   }
 
   variable_list apply(variable_list&& gradients) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (std::none_of(gradients.begin(), gradients.end(), [](const at::Tensor& each) { return each.defined(); }))
-      return variable_list(inputs_.size());
+      return variable_list(num_outputs());
     variable_list inputs, outputs;
     for (const SavedVariable& input : inputs_) inputs.push_back(input.unpack());
     for (const SavedVariable& output : outputs_) outputs.push_back(output.unpack(getptr()));
-    for (const SavedVariable& output : also_saved_) outputs.push_back(output.unpack());
+    for (const SavedVariable& constant : constants_) outputs.push_back(constant.unpack());
     variable_list result = backward_(inputs, outputs, gradients);
-    result.resize(inputs_.size());
+    result.resize(num_outputs());
     for (std::size_t i = 0; i < result.size(); ++i)
       if (!task_should_compute_output(i)) result[i] = at::Tensor();
     return result;
@@ -45,14 +45,14 @@ class RecordedNode final : public Node {
 
   void release_variables() override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (auto* saved : {&inputs_, &outputs_, &also_saved_})
+    for (auto* saved : {&inputs_, &outputs_, &constants_})
       for (SavedVariable& each : *saved) each.reset_data();
   }
 
  private:
   const char* name_;
   Backward backward_;
-  std::vector<SavedVariable> inputs_, outputs_, also_saved_;
+  std::vector<SavedVariable> inputs_, outputs_, constants_;
 };
 
 }  // namespace
@@ -70,10 +70,15 @@ bool has_tangent(const variable_list& tensors) {
 
 void record(const char* name, const variable_list& inputs, const variable_list& outputs,
             const variable_list& also_saved, Backward backward) {
+  record_saving(name, inputs, outputs, {inputs, outputs, also_saved}, std::move(backward));
+}
+
+void record_saving(const char* name, const variable_list& inputs, const variable_list& outputs, const Saved& saved,
+                   Backward backward) {
   const auto node = c10::make_intrusive<RecordedNode>(name, std::move(backward));
   node->set_next_edges(torch::autograd::collect_next_edges(inputs));
   for (const at::Tensor& output : outputs) torch::autograd::set_history(output, node);
-  node->save(inputs, outputs, also_saved);
+  node->save(saved);
 }
 
 variable_list gradients_through(const Composition& composition, const variable_list& inputs,

@@ -9,7 +9,8 @@ namespace cogwheel {
 
 using torch::autograd::variable_list;
 
-// Gradients of the first inputs, undefined where there is none, from what was saved and the gradients of the outputs.
+// Gradients of the first inputs, undefined where there is none, from what was saved and the gradients of the outputs,
+// which are undefined where nothing reads an output.
 using Backward = std::function<variable_list(const variable_list& inputs, const variable_list& outputs,
                                              const variable_list& gradients)>;
 
@@ -26,6 +27,15 @@ bool has_tangent(const variable_list& tensors);
 // Undefined tensors may stand among the inputs.
 void record(const char* name, const variable_list& inputs, const variable_list& outputs,
             const variable_list& also_saved, Backward backward);
+
+// What a node keeps until its backward pass. Derivatives of that pass go on through all but `constants`.
+struct Saved {
+  variable_list inputs, outputs, constants;
+};
+
+// The same for a node that keeps less than its inputs and outputs, or other tensors.
+void record_saving(const char* name, const variable_list& inputs, const variable_list& outputs, const Saved& saved,
+                   Backward backward);
 
 // The gradients of the inputs that need one, by autograd through the composition. Where gradients are recorded, so is
 // this one, in everything that it depends on.

@@ -12,7 +12,7 @@
 #include "cogwheel/configuration/config_record.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
-#include "cogwheel/nn/matrix_product_library.h"
+#include "cogwheel/ops/layers/matrix_product_library.h"
 #include "cogwheel/storage/weights.h"
 #include "cogwheel/train/adamw.h"
 #include "cogwheel/train/batch.h"

@@ -302,7 +302,7 @@ TEST(Tap, RefusesWhatCannotBe) {
             "tap: value: expected a tensor of shape [2, 4, 7, 8], got [1, 4, 7, 8]");
   EXPECT_EQ(find_tap_place("weights"), TapPlace::weights);
   EXPECT_EQ(message([&] { find_tap_place("wieghts"); }),
-            "tap: place: expected one of weights (nearest first), got wieghts");
+            "tap: place: expected weights (the nearest of 13 names), got wieghts");
   for (std::size_t i = 0; i < tap_places().size(); ++i)
     EXPECT_EQ(static_cast<std::size_t>(find_tap_place(tap_places()[i].name)), i);
 }

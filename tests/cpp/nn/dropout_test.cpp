@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <torch/autograd.h>
 #include <torch/types.h>
 
 #include <cmath>
@@ -52,6 +53,13 @@ TEST(Dropout, DropsTheSameInTheBackwardPass) {
     kept.backward(at::ones_like(kept));
     EXPECT_TRUE(x.grad().equal(kept.t()));  // of ones, the output is the mask over 1 − rate
   }
+}
+
+TEST(Dropout, DropsTheSameInASecondDerivative) {
+  const at::Tensor x = at::ones({9, 11}).requires_grad_(), upstream = at::ones({9, 11}).requires_grad_();
+  const at::Tensor kept = Dropout(0.4, 21)(x);
+  const auto first = torch::autograd::grad({kept}, {x}, {upstream}, true, /*create_graph=*/true);
+  EXPECT_TRUE(torch::autograd::grad({first[0].sum()}, {upstream})[0].equal(kept));
 }
 
 TEST(Dropout, IsTheSameForAnyNumberOfThreads) {

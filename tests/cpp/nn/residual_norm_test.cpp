@@ -133,10 +133,45 @@ TEST_P(NormOfSumTest, RoundsOnceToBfloat16AndWidensFromIt) {
   EXPECT_TRUE(at::equal(narrow[1].grad(), wide[1].grad().to(at::kBFloat16)));
 }
 
-TEST_P(NormOfSumTest, RaisesForASecondDerivative) {
-  const at::Tensor x = random({2, 8}, 1).requires_grad_();
-  const at::Tensor y = fused(x, {}, at::ones({8}, at::kDouble)).normed.square().sum();
-  EXPECT_THROW(torch::autograd::grad({y}, {x}, {}, true, true), c10::Error);
+// The gradients of everything that the first gradients depend on, upstream gradients included.
+std::vector<at::Tensor> second_derivatives(const NormOfSum& outputs, const std::vector<at::Tensor>& leaves) {
+  std::vector<at::Tensor> upstream{random({3, 4, 9}, 15).requires_grad_(), random({3, 4, 9}, 16).requires_grad_()};
+  const auto first = torch::autograd::grad({outputs.normed, outputs.sum}, leaves, upstream, /*retain_graph=*/true,
+                                           /*create_graph=*/true);
+  at::Tensor all = at::zeros({}, at::kDouble);
+  for (const at::Tensor& gradient : first) all = all + gradient.pow(3).sum();
+  auto inputs = leaves;
+  inputs.insert(inputs.end(), upstream.begin(), upstream.end());
+  return torch::autograd::grad({all}, inputs, {}, true, false, /*allow_unused=*/true);
+}
+
+TEST_P(NormOfSumTest, HasTheSecondDerivativesOfItsFormula) {
+  for (const bool has_delta : {true, false}) {
+    const std::vector<at::Tensor> values{random({3, 4, 9}, 11), random({9}, 12), random({9}, 13),
+                                         random({3, 4, 9}, 14)};
+    const auto make = [&] {
+      auto leaves = leaves_of(values, at::kDouble);
+      if (!has_delta) leaves.pop_back();
+      return leaves;
+    };
+    const auto got = make(), expected = make();
+    const auto delta = [&](const std::vector<at::Tensor>& leaves) { return has_delta ? leaves[3] : at::Tensor(); };
+    const at::Tensor sum = has_delta ? expected[0] + expected[3] : expected[0].clone();
+    const auto seconds = second_derivatives(fused(got[0], delta(got), got[1], got[2]), got);
+    const auto formulas = second_derivatives({sum, plain(sum, expected[1], expected[2])}, expected);
+    ASSERT_EQ(seconds.size(), formulas.size());
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      ASSERT_EQ(seconds[i].defined(), formulas[i].defined()) << i;
+      EXPECT_TRUE(!seconds[i].defined() || at::allclose(seconds[i], formulas[i], 1e-9, 1e-9)) << has_delta << i;
+    }
+  }
+}
+
+TEST_P(NormOfSumTest, RefusesWeightsOfAnotherWidth) {
+  // A raw loop would read past the end.
+  EXPECT_THROW(fused(random({2, 8}, 1), {}, random({7}, 2)), c10::ValueError);
+  EXPECT_THROW(fused(random({2, 8}, 1), {}, random({8}, 2), random({9}, 3)), c10::ValueError);
+  EXPECT_THROW(fused(random({2, 8}, 1), {}, random({8}, 2).to(at::kFloat)), c10::ValueError);
 }
 
 TEST(NormOfSum, KeepsARowOfZeros) {

@@ -2,6 +2,7 @@
 #include "cogwheel/nn/rotary.h"
 
 #include <gtest/gtest.h>
+#include <torch/autograd.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -53,6 +54,37 @@ TEST_P(EachLayout, TurnsPairsByTheirAngles) {
     EXPECT_TRUE(at::allclose(rotary(x, 11), expected_rotation(x, GetParam(), base, 11), 0, 1e-14));
     EXPECT_TRUE(at::allclose(rotary(x.to(at::kFloat)), expected_rotation(x, GetParam(), base).to(at::kFloat), 0, 1e-6));
   }
+}
+
+TEST_P(EachLayout, TakesAPositionForEachTokenOfEachEntry) {
+  const Rotary rotary(head_dim, 40, GetParam());
+  const at::Tensor positions =
+      torch::tensor({3, 0, 39, 3, 7, 21, 8, 1, 30, 5, 6, 7, 8, 9, 10, 11, 12, 13}, at::kLong).view({batch, tokens});
+  const at::Tensor x = input();
+  const at::Tensor turned = rotary(x, positions), single = rotary(x.to(at::kFloat), positions);
+  for (std::int64_t b = 0; b < batch; ++b)
+    for (std::int64_t n = 0; n < tokens; ++n) {
+      const at::Tensor token = x.slice(0, b, b + 1).slice(1, n, n + 1);
+      const auto position = positions[b][n].item<std::int64_t>();
+      const at::Tensor expected = expected_rotation(token, GetParam(), 10000, position)[0][0];
+      EXPECT_TRUE(turned[b][n].equal(rotary(token, position)[0][0])) << b << n;
+      EXPECT_TRUE(at::allclose(turned[b][n], expected, 0, 1e-14)) << b << n;
+      EXPECT_TRUE(at::allclose(single[b][n], expected.to(at::kFloat), 0, 1e-6)) << b << n;
+    }
+  EXPECT_TRUE(rotary(x, positions[1]).equal(rotary(x, positions[1].expand({batch, tokens}))));
+  EXPECT_TRUE(rotary(x, positions[1].flip(0).flip(0)).slice(0, 1).equal(turned.slice(0, 1)));
+  EXPECT_TRUE(rotary(x, at::arange(2, 2 + tokens)).equal(rotary(x, 2)));
+}
+
+TEST_P(EachLayout, TurnsGradientsOfRaggedPositionsBackAndForthAgain) {
+  const Rotary rotary(head_dim, 40, GetParam());
+  const at::Tensor positions = at::arange(batch * tokens).view({batch, tokens});
+  const at::Tensor x = input().requires_grad_(), upstream = input(4).requires_grad_(), again = input(5);
+  const auto first = torch::autograd::grad({rotary(x, positions)}, {x}, {upstream}, true, /*create_graph=*/true);
+  EXPECT_TRUE(at::allclose(rotary(first[0], positions), upstream, 0, 1e-14));
+  // Linear in x, so that only the upstream gradient has a second derivative.
+  const auto second = torch::autograd::grad({first[0]}, {upstream}, {again});
+  EXPECT_TRUE(second[0].equal(rotary(again, positions)));
 }
 
 TEST_P(EachLayout, KeepsFarPositionsExact) {
@@ -119,6 +151,18 @@ TEST(Rotary, RefusesWhatCannotBe) {
     EXPECT_STREQ(error.what(), "rotary: positions: expected 0 to 8, got 1 to 9");
   }
   EXPECT_THROW(rotary(input().slice(-1, 0, 8)), UsageError);
+  const auto refusal = [&](const at::Tensor& positions) -> std::string {
+    try {
+      rotary(input(), positions);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(at::arange(1, tokens + 1)), "rotary: positions: expected 0 to 8, got 9");
+  EXPECT_EQ(refusal(at::arange(-1, tokens - 1)), "rotary: positions: expected 0 to 8, got -1");
+  EXPECT_EQ(refusal(at::arange(4)), "rotary: positions: expected [9] or [2, 9], got [4]");
+  EXPECT_EQ(refusal(at::arange(tokens, at::kInt)), "rotary: positions dtype: expected int64, got Int");
 }
 
 }  // namespace

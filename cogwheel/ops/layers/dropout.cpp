@@ -1,0 +1,132 @@
+#include "cogwheel/ops/layers/dropout.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/find_operator.h"
+#include "cogwheel/ops/recorded_node.h"
+
+namespace cogwheel {
+namespace {
+
+// Of a word that keeps its element.
+std::int64_t least_kept(double rate) { return std::llround(rate * 0x1p32); }
+
+void check_dropout(const at::Tensor& x, double rate) {
+  if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kDouble)
+    refuse_argument("dropout: x dtype", "float32 or float64", c10::toString(x.scalar_type()));
+  if (!(rate >= 0 && rate < 1)) refuse_argument("dropout: rate", "at least 0 and below 1", c10::str(rate));
+}
+
+at::Tensor empty_kept(const at::Tensor& x) { return at::empty_like(x, {}, {}, {}, {}, at::MemoryFormat::Contiguous); }
+
+// Elements 4n to 4n + 3 take the words of draw n.
+template <class T>
+void drop(const T* x, T* kept, std::int64_t count, double rate, std::uint64_t seed) {
+  const auto least = static_cast<std::uint64_t>(least_kept(rate));
+  const T factor = static_cast<T>(1 / (1 - rate));
+  at::parallel_for(0, (count + 3) / 4, 2048, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin; n < end; ++n) {
+      const PhiloxWords words = draw(seed, static_cast<std::uint64_t>(n), DrawPurpose::masks);
+      for (std::int64_t i = 4 * n; i < std::min(count, 4 * n + 4); ++i)
+        kept[i] = words[static_cast<std::size_t>(i - 4 * n)] >= least ? x[i] * factor : T(0);
+    }
+  });
+}
+
+at::Tensor dropout_cpu(const at::Tensor& given, double rate, std::int64_t seed) {
+  check_dropout(given, rate);
+  const at::Tensor x = given.contiguous(), kept = empty_kept(given);
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "cogwheel::dropout", [&] {
+    drop(x.const_data_ptr<scalar_t>(), kept.mutable_data_ptr<scalar_t>(), x.numel(), rate,
+         static_cast<std::uint64_t>(seed));
+  });
+  return kept;
+}
+
+at::Tensor dropout_meta(const at::Tensor& x, double rate, std::int64_t) {
+  check_dropout(x, rate);
+  return empty_kept(x);
+}
+
+// The generator of core/philox.h on tensors of int64 that hold words of 32 bits, as few devices multiply others.
+using WordTensors = std::array<at::Tensor, 4>;
+constexpr std::int64_t lowest_word = 0xffffffff;
+
+struct HalvesOfProduct {
+  at::Tensor high, low;
+};
+
+HalvesOfProduct product_of_words(std::uint64_t multiplier, const at::Tensor& word) {
+  const auto upper = static_cast<std::int64_t>(multiplier >> 16),
+             lower = static_cast<std::int64_t>(multiplier & 0xffff);
+  const at::Tensor carried = word * upper + (word * lower).__rshift__(16);  // the product's bits from the 16th on
+  return {carried.__rshift__(16), carried.__and__(0xffff).__lshift__(16) + (word * lower).__and__(0xffff)};
+}
+
+WordTensors philox_of_tensors(WordTensors counter, PhiloxKey key) {
+  for (int round = 0; round < philox_rounds; ++round, key = philox_next_key(key)) {
+    const HalvesOfProduct first = product_of_words(philox_multiplier0, counter[0]),
+                          second = product_of_words(philox_multiplier1, counter[2]);
+    counter = {second.high.__xor__(counter[1]).__xor__(std::int64_t{key[0]}), second.low,
+               first.high.__xor__(counter[3]).__xor__(std::int64_t{key[1]}), first.low};
+  }
+  return counter;
+}
+
+// The same in ATen's operators, for tangents and for devices without a kernel.
+at::Tensor dropout_composed(const at::Tensor& x, double rate, std::int64_t seed) {
+  check_dropout(x, rate);
+  const at::Tensor draws = at::arange((x.numel() + 3) / 4, x.options().dtype(at::kLong));
+  const at::Tensor zeros = at::zeros_like(draws);
+  const WordTensors words = philox_of_tensors({draws.__and__(lowest_word), draws.__rshift__(32), zeros,
+                                               at::full_like(draws, static_cast<std::int64_t>(DrawPurpose::masks))},
+                                              philox_key(static_cast<std::uint64_t>(seed)));
+  const at::Tensor kept = at::stack(words, 1).flatten().slice(0, 0, x.numel()).view(x.sizes()).ge(least_kept(rate));
+  return at::where(kept, x * (1 / (1 - rate)), at::zeros_like(x)).contiguous();
+}
+
+at::Tensor dropout_autograd(const at::Tensor& x, double rate, std::int64_t seed) {
+  if (has_tangent({x})) return dropout_composed(x, rate, seed);
+  at::Tensor kept;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    kept = operators::dropout(x, rate, seed);
+  }
+  if (needs_record({x}))
+    record_saving("DropoutBackward", {x}, {kept}, {},
+                  [rate, seed](const variable_list&, const variable_list&, const variable_list& gradients) {
+                    return variable_list{operators::dropout(gradients[0], rate, seed)};
+                  });
+  return kept;
+}
+
+}  // namespace
+
+at::Tensor operators::dropout(const at::Tensor& x, double rate, std::int64_t seed) {
+  static const auto handle = find_operator<decltype(operators::dropout)>("cogwheel::dropout");
+  return handle.call(x, rate, seed);
+}
+
+TORCH_LIBRARY_FRAGMENT(cogwheel, library) { library.def("dropout(Tensor x, float rate, int seed) -> Tensor"); }
+
+TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { library.impl("dropout", dropout_cpu); }
+TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { library.impl("dropout", dropout_meta); }
+TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { library.impl("dropout", dropout_composed); }
+TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { library.impl("dropout", dropout_autograd); }
+
+}  // namespace cogwheel

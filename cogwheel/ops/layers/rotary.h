@@ -1,0 +1,19 @@
+// The rotation of pairs of components by the angles of their positions; nn/rotary.h makes the angles.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "cogwheel/ops/bundle.h"
+
+namespace cogwheel::operators {
+
+// x [B, N, heads, head_dim] → the same shape, contiguous. table [2, P, head_dim/2] has the cosines, then the sines of
+// positions 0 … P − 1, in the type of x, or in float32 where that has 16 bits. Token n of entry b is at position
+// positions[b, n], or positions[n], of int64; without them at first + n. Pairs are halves (p and p + head_dim/2) or
+// neighbours (2p and 2p + 1). `back` turns the other way, as gradients do.
+//
+// Positions beyond the table are refused; where reading them would wait for the device, what they turn is NaN instead.
+// Linear in x: differentiable any number of times.
+at::Tensor rotary(const at::Tensor& x, const at::Tensor& table, const OptionalTensor& positions, std::int64_t first,
+                  bool halves, bool back);
+
+}  // namespace cogwheel::operators
