@@ -25,8 +25,9 @@ std::shared_ptr<const Rotary> make_rotary(const LanguageModelOptions& options) {
 void check_positions(const at::Tensor& positions, const at::Tensor& tokens, std::int64_t context) {
   const std::string what = "language model: positions";
   if (positions.sizes() != tokens.sizes() || positions.scalar_type() != at::kLong)
-    throw UsageError(expected_got(what, "int64 " + shape_text(tokens.sizes()) + ", as tokens",
-                                  std::string(at::toString(positions.scalar_type())) + " " + shape_text(positions.sizes())));
+    throw UsageError(
+        expected_got(what, "int64 " + shape_text(tokens.sizes()) + ", as tokens",
+                     std::string(at::toString(positions.scalar_type())) + " " + shape_text(positions.sizes())));
   if (!positions.is_cpu() || positions.numel() == 0) return;
   const auto least = positions.min().item<std::int64_t>(), most = positions.max().item<std::int64_t>();
   if (least < 0 || most >= context)
@@ -67,8 +68,8 @@ void LanguageModelImpl::initialize(std::uint64_t seed) {
 at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens, const ForwardContext& context) {
   const std::int64_t first = context.state != nullptr ? context.state->longest() : 0, room = options_.context - first;
   if (tokens.dim() != 2 || tokens.size(1) > room)
-    throw UsageError(
-        expected_got("language model: tokens", "[batch, up to " + std::to_string(room) + "]", shape_text(tokens.sizes())));
+    throw UsageError(expected_got("language model: tokens", "[batch, up to " + std::to_string(room) + "]",
+                                  shape_text(tokens.sizes())));
   const at::Tensor embedded = at::embedding(token_embedding_, tokens);
   if (!position_embedding_.defined()) return embedded;
   return embedded + (context.positions.defined() ? at::embedding(position_embedding_, context.positions)
