@@ -19,10 +19,8 @@ namespace {
 
 // Names that are not known are left to `attention` to refuse.
 bool is_dense(std::string_view name) {
-  const auto all = all_mechanisms();
-  const auto found = std::find_if(all.begin(), all.end(),
-                                  [&](const Mechanism& mechanism) { return mechanism.description.name == name; });
-  return found != all.end() && found->is_matrix();
+  const Mechanism* const found = mechanism_or_null(name);
+  return found != nullptr && found->is_matrix();
 }
 
 std::int64_t largest(const at::Tensor& lengths) {

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <set>
 #include <string>
 #include <thread>
@@ -72,7 +71,7 @@ struct Results {
 };
 
 template <class T>
-Results<T> run(std::string_view mechanism, Variant variant, const Executor& executor) {
+Results<T> run(std::string_view mechanism, std::string_view isa, Variant variant, const Executor& executor) {
   const std::int64_t query_rows = shape.batch * shape.query_heads * shape.queries,
                      key_rows = shape.batch * shape.value_heads * shape.keys;
   auto query = wave<T>(query_rows * shape.head_dim, 0.7), key = wave<T>(key_rows * shape.head_dim, 1.3),
@@ -117,7 +116,7 @@ Results<T> run(std::string_view mechanism, Variant variant, const Executor& exec
                          .seed = 7};
   if (variant == Variant::additive) problem.score_weight = score_weight.data();
 
-  const PairwiseKernel<T> kernel = pairwise_kernel<T>(mechanism);
+  const PairwiseKernel<T> kernel = pairwise_kernel<T>(mechanism, isa);
   PairwiseForward<T> forward;
   static_cast<PairwiseProblem<T>&>(forward) = problem;
   forward.output = view<T>(results.output, shape.query_heads, shape.queries, shape.value_dim);
@@ -149,23 +148,22 @@ class Threads : public ::testing::TestWithParam<std::string_view> {
   void SetUp() override {
     for (const InstructionSet& set : instruction_sets())
       if (set.name == GetParam() && !set.supported) GTEST_SKIP() << "this machine has no " << set.name;
-    setenv("COGWHEEL_ISA", std::string(GetParam()).c_str(), 1);
   }
-  void TearDown() override { unsetenv("COGWHEEL_ISA"); }
 };
 
 TEST_P(Threads, GiveTheBitsOfOne) {
   std::set<std::string_view> mechanisms;
-  for (const KernelEntry& entry : available_kernels())
+  for (const KernelEntry& entry : available_kernels(GetParam()))
     if (entry.chosen) mechanisms.insert(entry.mechanism);
   for (std::string_view mechanism : mechanisms)
     for (Variant variant : {Variant::plain, Variant::modified, Variant::additive}) {
-      const Results<float> expected = run<float>(mechanism, variant, SerialExecutor());
-      const Results<double> expected_double = run<double>(mechanism, variant, SerialExecutor());
+      const Results<float> expected = run<float>(mechanism, GetParam(), variant, SerialExecutor());
+      const Results<double> expected_double = run<double>(mechanism, GetParam(), variant, SerialExecutor());
       for (int workers : {2, 5}) {
         const ThreadsExecutor threads(workers);
-        EXPECT_TRUE(run<float>(mechanism, variant, threads) == expected) << mechanism << " " << workers;
-        EXPECT_TRUE(run<double>(mechanism, variant, threads) == expected_double) << mechanism << " " << workers;
+        EXPECT_TRUE(run<float>(mechanism, GetParam(), variant, threads) == expected) << mechanism << " " << workers;
+        EXPECT_TRUE(run<double>(mechanism, GetParam(), variant, threads) == expected_double)
+            << mechanism << " " << workers;
       }
     }
 }
