@@ -125,7 +125,8 @@ variable_list backward_of(const Call& call, const variable_list& inputs, const a
     if (parameters.requires_grad()) {
       variable_list columns;
       for (std::int64_t p = 0; p < parameters.size(1); ++p)
-        columns.push_back(gradient_along(1 + p).sum(at::IntArrayRef{0, 2, 3}).to(parameters.scalar_type()));
+        // Row by row first: a sum of so many numbers into one would be split by threads.
+        columns.push_back(gradient_along(1 + p).sum(3).sum(at::IntArrayRef{0, 2}).to(parameters.scalar_type()));
       result[3] = columns.empty() ? at::zeros_like(parameters) : at::stack(columns, 1);
     }
   }
