@@ -10,7 +10,7 @@
 namespace cogwheel {
 namespace {
 
-constexpr std::array<std::string_view, 54> arguments{
+constexpr std::array<std::string_view, 55> arguments{
     // of attention and its kin
     "query", "key", "value", "mechanism", "causal", "scale", "window", "key_lengths", "first_positions", "cu_seqlens",
     "bias", "energy_bias", "alibi", "local_radius", "local_centers", "dropout", "seed", "score", "score_weight",
@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 54> arguments{
     // of the drop-in
     "attn_mask", "dropout_p", "is_causal", "enable_gqa",
     // of a cache
-    "self", "batch", "key_heads", "value_heads", "capacity", "head_dim", "value_dim", "dtype", "lengths",
+    "self", "batch", "key_heads", "value_heads", "capacity", "head_dim", "value_dim", "dtype", "device", "lengths",
     "query_lengths", "entries", "cache_key", "cache_value", "cache_lengths",
     // parts of a layer
     "query_key_value", "query_value", "output", "head_norm", "lambda_query1", "lambda_key1", "lambda_query2",

@@ -10,8 +10,8 @@
 #include "cogwheel/cli/experiments.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
-#include "cogwheel/kernels/pairwise/pairwise.h"
 #include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/ops/engine.h"
 #include "cogwheel/tasks/tasks.h"
 
 namespace cogwheel {
@@ -66,7 +66,7 @@ std::string forms_note() {
 
 Rows kernel_rows() {
   Rows rows = {{"mechanism", "device", "instructions", "type", "chosen", "reason"}};
-  for (const auto& kernel : available_kernels())
+  for (const auto& kernel : available_engines())
     rows.push_back({std::string(kernel.mechanism), std::string(kernel.device), std::string(kernel.isa),
                     std::string(kernel.dtype), kernel.chosen ? "yes" : "no", std::string(kernel.reason)});
   return rows;

@@ -14,8 +14,14 @@ struct InstructionSet {
 // Those that were built (cmake/instruction_sets.cmake), best first.
 std::span<const InstructionSet> instruction_sets();
 
-// The best supported one, or the one that the environment variable COGWHEEL_ISA names. Throws UsageError where it names
-// one that is unknown or that this machine lacks.
+// The best supported one, or the one of that name unless it is empty. Throws UsageError where it is unknown or this
+// machine lacks it.
+std::string_view supported_isa(std::string_view name = {});
+
+// What the environment variable COGWHEEL_ISA named when this process first asked; empty where it names none.
+std::string_view forced_isa();
+
+// That of this process: supported_isa(forced_isa()). Costs no search.
 std::string_view chosen_isa();
 
 }  // namespace cogwheel

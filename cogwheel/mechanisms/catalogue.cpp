@@ -4,6 +4,8 @@
 #include <atomic>
 #include <deque>
 #include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
@@ -73,12 +75,18 @@ class Catalogue {
     built_in_ = entries_.size();
     entries_.reserve(built_in_ + most_added * (1 + forms_.size()));
     first_ = entries_.data();
-    count_.store(built_in_, std::memory_order_release);
+    publish();
   }
 
   std::span<const Mechanism> all() const { return {first_, count_.load(std::memory_order_acquire)}; }
   std::span<const Mechanism> base() const { return all().first(base_); }
   std::span<const Mechanism> added() const { return all().subspan(built_in_); }
+
+  const Mechanism* find(std::string_view name) const {
+    const std::shared_lock lock(naming_);
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : found->second;
+  }
 
   const Mechanism& add(const AddedMap& map) {
     const std::scoped_lock lock(adding_);
@@ -98,18 +106,12 @@ class Catalogue {
                         .parameter_initial = keep(map.parameter_initial),
                         .definition = keep(std::string(map.definition))});
     for (const Form& form : forms_) entries_.push_back(compose(form, entries_[at]));
-    count_.store(entries_.size(), std::memory_order_release);
+    publish();
     return entries_[at];
   }
 
   // The entry of the same definition, none where the name is free; throws where it is taken.
   const Mechanism* same_or_free(std::string_view name, std::string_view definition) const {
-    const auto entries = all();
-    const auto find = [&](std::string_view wanted) {
-      const auto found = std::find_if(entries.begin(), entries.end(),
-                                      [&](const Mechanism& m) { return m.description.name == wanted; });
-      return found == entries.end() ? nullptr : &*found;
-    };
     if (const Mechanism* there = find(name)) {
       if (there->is_row_map() && !definition.empty() && there->definition == definition) return there;
       throw UsageError(expected_got(
@@ -125,6 +127,16 @@ class Catalogue {
   }
 
  private:
+  // Lets others see the entries that are complete.
+  void publish() {
+    {
+      const std::unique_lock lock(naming_);
+      for (std::size_t i = by_name_.size(); i < entries_.size(); ++i)
+        by_name_.emplace(entries_[i].description.name, &entries_[i]);
+    }
+    count_.store(entries_.size(), std::memory_order_release);
+  }
+
   template <class Map>
   static Mechanism row_map() {
     return {.description = Map::description,
@@ -213,6 +225,8 @@ class Catalogue {
   std::mutex adding_;
   const Mechanism* first_ = nullptr;    // of entries_, for those who read while one is added
   std::atomic<std::size_t> count_ = 0;  // of entries that are complete
+  mutable std::shared_mutex naming_;
+  std::unordered_map<std::string_view, const Mechanism*> by_name_;  // names are unique
 };
 
 Catalogue& catalogue() {
@@ -251,9 +265,10 @@ std::vector<const Mechanism*> added_mechanisms() {
   return maps;
 }
 
+const Mechanism* mechanism_or_null(std::string_view name) { return catalogue().find(name); }
+
 const Mechanism& find_mechanism(std::string_view name, std::string_view what) {
-  for (const auto& mechanism : all_mechanisms())
-    if (mechanism.description.name == name) return mechanism;
+  if (const Mechanism* mechanism = mechanism_or_null(name)) return *mechanism;
   const auto all = names_of(all_mechanisms());
   // Where nothing is near, the list of the base entries is the one that can be read.
   throw UsageError(expected_got(what, expected_names(name, nearest_names(name, all).empty() ? mechanism_names() : all),

@@ -77,8 +77,11 @@ bool is_added(std::string_view name, std::string_view definition);
 // The row maps that add_mechanism added.
 std::vector<const Mechanism*> added_mechanisms();
 
-// The entry of that name among all of them, valid as long as the program runs. Throws UsageError with the nearest
-// names: "<what>: expected …, got …".
+// The entry of that name among all of them, by one look-up in a hash table, valid as long as the program runs; null
+// where there is none.
+const Mechanism* mechanism_or_null(std::string_view name);
+
+// The same, but throws UsageError with the nearest names: "<what>: expected …, got …".
 const Mechanism& find_mechanism(std::string_view name, std::string_view what = "mechanism");
 
 }  // namespace cogwheel

@@ -28,10 +28,14 @@ struct Call {
   std::string name() const { return std::string(mechanism.description.name); }
 };
 
-void check_integers(std::string_view name, const at::Tensor& tensor, const Call& call, bool also_int32) {
+void check_integer_type(std::string_view name, const at::Tensor& tensor, bool also_int32) {
   const at::ScalarType type = tensor.scalar_type();
   if (type != at::kLong && !(also_int32 && type == at::kInt))
     refuse(std::string(name) + " dtype", also_int32 ? "int32 or int64" : "int64", c10::toString(type));
+}
+
+void check_integers(std::string_view name, const at::Tensor& tensor, const Call& call, bool also_int32) {
+  check_integer_type(name, tensor, also_int32);
   check_device(name, tensor, call.query);
 }
 
@@ -63,7 +67,7 @@ void describe_local(PairwiseOptions& options, const Call& call, const AttentionO
     options.sigma = radius / 2;
     centers = given.local_centers->detach();
   } else {
-    centers = at::arange(at::Scalar(call.queries), call.query.options().dtype(at::kDouble));
+    centers = at::arange(at::Scalar(call.queries), call.query.options().dtype(widest_type(call.query)));
     if (given.first_positions)
       centers = at::add(centers.view_symint({1, 1, call.queries}), given.first_positions->view({-1, 1, 1}));
     else
@@ -136,13 +140,14 @@ void describe_modifiers(PairwiseOptions& options, const Call& call, const Attent
       refuse("alibi", shape_text({call.heads}) + ", one slope for each head", shape_text(*given.alibi));
     if (given.alibi->requires_grad()) refuse("alibi", "slopes that need no gradient", "slopes that need one");
     if (given.alibi->_fw_grad(0).defined()) refuse("alibi", "slopes without a tangent", "slopes with one");
-    options.alibi = given.alibi->to(at::kDouble);
+    options.alibi = given.alibi->to(widest_type(*given.alibi));
   }
   if (!(given.dropout >= 0 && given.dropout < 1))
     refuse("dropout", "a probability from 0 to below 1", text(given.dropout));
   if (given.dropout > 0) {
     if (!given.seed) refuse("seed", "one int64 beside dropout", "nothing");
-    check_integers("seed", *given.seed, call, false);
+    check_integer_type("seed", *given.seed, false);
+    if (!given.seed->is_cpu()) check_device("seed", *given.seed, call.query);
     if (given.seed->sym_numel() != 1) refuse("seed", "one int64", shape_text(*given.seed));
     options.dropout = given.dropout;
     options.seed = given.seed;

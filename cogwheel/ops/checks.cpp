@@ -23,8 +23,6 @@ void check_tensor(std::string_view argument, const at::Tensor& tensor) {
   const at::ScalarType type = tensor.scalar_type();
   if (type != at::kFloat && type != at::kDouble && type != at::kBFloat16 && type != at::kHalf)
     refuse(std::string(argument) + " dtype", "float32, float64, bfloat16 or float16", c10::toString(type));
-  if (!tensor.device().is_cpu() && !tensor.device().is_meta())
-    refuse(std::string(argument) + " device", "cpu", tensor.device().str());
 }
 
 [[noreturn]] void refuse_dtype(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
@@ -56,6 +54,8 @@ at::ScalarType computed_type(const at::Tensor& tensor) {
   const at::ScalarType type = tensor.scalar_type();
   return type == at::kBFloat16 || type == at::kHalf ? at::kFloat : type;
 }
+
+at::ScalarType widest_type(const at::Tensor& tensor) { return tensor.is_mps() ? at::kFloat : at::kDouble; }
 
 void check_device(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
   if (tensor.device() != query.device())

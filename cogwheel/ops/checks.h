@@ -28,6 +28,9 @@ void check_head_dim(std::string_view argument, const c10::SymInt& width);
 // float32 for the 16-bit types, whose elements are widened as they are read, else the type itself.
 at::ScalarType computed_type(const at::Tensor& tensor);
 
+// float64, or the widest type of a device that has no such numbers.
+at::ScalarType widest_type(const at::Tensor& tensor);
+
 // Whatever else is made of numbers has the device of the query and its dtype, or the one that it is computed in.
 void check_like(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query);
 void check_device(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query);

@@ -19,10 +19,8 @@ namespace {
 
 // Names that are not known are left to `attention` to refuse.
 bool is_dense(std::string_view name) {
-  const auto all = all_mechanisms();
-  const auto found = std::find_if(all.begin(), all.end(),
-                                  [&](const Mechanism& mechanism) { return mechanism.description.name == name; });
-  return found != all.end() && found->is_matrix();
+  const Mechanism* const found = mechanism_or_null(name);
+  return found != nullptr && found->is_matrix();
 }
 
 std::int64_t largest(const at::Tensor& lengths) {
@@ -89,8 +87,10 @@ at::Tensor decode(const at::Tensor& query, const at::Tensor& key, const at::Tens
   const c10::SymInt keys = cache_longest(lengths, most);
   AttentionOptions from_cache = options;
   from_cache.causal = true;
-  std::tie(from_cache.first_positions, from_cache.key_lengths) =
-      cache_positions(lengths, query_lengths, query.sym_size(2), keys);
+  // The host knows the lengths; the device is told without waiting for it.
+  const auto [first_positions, key_lengths] = cache_positions(lengths, query_lengths, query.sym_size(2), keys);
+  from_cache.first_positions = first_positions.to(query.device(), true);
+  from_cache.key_lengths = key_lengths.to(query.device(), true);
   return attention(query, key.narrow_symint(2, 0, keys), value.narrow_symint(2, 0, keys), mechanism, from_cache);
 }
 

@@ -1,7 +1,7 @@
 #include "cogwheel/ops/dense_pairwise.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/eye.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>
@@ -12,6 +12,7 @@
 
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/dropout_factors.h"
 #include "cogwheel/ops/product.h"
 #include "cogwheel/ops/row_map.h"
 #include "cogwheel/ops/shared_heads.h"
@@ -22,63 +23,24 @@ namespace {
 
 namespace place = pairwise_input;
 
-struct Sizes {
-  std::int64_t batch, heads, sub_heads, queries, keys;  // query heads
-
-  std::int64_t output_heads() const { return heads / sub_heads; }
-};
-
 // What output heads share, for each of their query heads: [B or 1, H or 1, …] → [B or 1, Hq or 1, …].
 at::Tensor for_sub_heads(const at::Tensor& shared, std::int64_t sub_heads) {
   if (sub_heads == 1 || shared.size(1) == 1) return shared;
   return shared.repeat_interleave(sub_heads, 1);
 }
 
-// A broadcast bias with all of its dimensions.
-at::Tensor whole(const at::Tensor& bias, const Sizes& sizes) {
-  return for_sub_heads(bias.expand({sizes.batch, sizes.output_heads(), sizes.queries, sizes.keys}), sizes.sub_heads);
-}
-
-// [B or 1, Hq or 1, N, M], true where the query sees the key.
-at::Tensor visible_to_heads(const Sizes& sizes, const at::Tensor& query, const PairwiseOptions& options) {
-  const at::Tensor every = at::ones({1, 1, sizes.queries, sizes.keys}, query.options().dtype(at::kBool));
-  const at::Tensor visible = visible_pairs(sizes.queries, sizes.keys, query, options);
-  return visible.defined() ? every.logical_and(for_sub_heads(visible, sizes.sub_heads)) : every;
-}
-
-// query and key [B, Hq, …, D]
-at::Tensor scores(const at::Tensor& query, const at::Tensor& key, const at::Tensor& weight, double scale) {
-  if (!weight.defined()) return product(query, key.mT()) * at::Scalar(scale);
-  const at::Tensor sums = query.unsqueeze(3) + key.unsqueeze(2);  // [B, Hq, N, M, D]
-  return (sums.tanh() * weight.view({sums.size(1), 1, 1, sums.size(4)})).sum(-1) * at::Scalar(scale);
-}
-
 // ALiBi's −slope · |i + diagonal − j|, [B or 1, Hq, N, M].
-at::Tensor decay(const Sizes& sizes, const at::Tensor& query, const PairwiseOptions& options) {
-  const at::Tensor origin = standing(sizes.queries, sizes.keys - sizes.queries, query, options);
-  const at::Tensor distance = (origin - positions(sizes.keys, query)).abs().to(at::kDouble);
-  const at::Tensor slopes = options.alibi->view({sizes.output_heads(), 1, 1}).repeat_interleave(sizes.sub_heads, 0);
+at::Tensor decay(const QueryRows& queries, std::int64_t keys, const at::Tensor& query, const PairwiseOptions& options) {
+  const at::Tensor origin = standing(queries, keys - queries.all, query, options);
+  const at::Tensor distance = (origin - positions(keys, query)).abs().to(widest_type(query));
+  const at::Tensor slopes = options.alibi->view({-1, 1, 1}).repeat_interleave(options.sub_heads, 0);
   return (slopes * distance).neg().to(query.scalar_type());
 }
 
-// What dropout multiplies weights by, [B, Hq, N, M]: the kernel draws it, as the weights of the uniform map.
-at::Tensor drawn(const Sizes& sizes, const at::Tensor& query, const PairwiseOptions& options) {
-  if (sizes.keys == 0) return at::ones({sizes.batch, sizes.heads, sizes.queries, 0}, query.options());
-  constexpr std::int64_t head_dim = 8;
-  const PairwiseOptions only{.dropout = options.dropout, .seed = options.seed};
-  const at::Tensor nothing = at::zeros({sizes.batch, sizes.output_heads(), sizes.queries, head_dim}, query.options());
-  const at::Tensor keys = at::zeros({sizes.batch, sizes.output_heads(), sizes.keys, head_dim}, query.options());
-  const at::Tensor identity =
-      at::eye(sizes.keys, query.options()).expand({sizes.batch, sizes.output_heads(), sizes.keys, sizes.keys});
-  const at::Tensor none = at::zeros({sizes.output_heads(), 0}, query.options().dtype(at::kDouble));
-  const at::Tensor kept = std::get<0>(pairwise(nothing, keys, identity, none, "uniform", only)) > at::Scalar(0);
-  return for_sub_heads(kept.to(query.scalar_type()) * at::Scalar(1 / (1 - options.dropout)), sizes.sub_heads);
-}
-
 // exp(−(j − center)²/(2σ²)), [B, Hq, N, M].
-at::Tensor gaussian(const Sizes& sizes, const at::Tensor& centers, const PairwiseOptions& options) {
+at::Tensor gaussian(std::int64_t keys, const at::Tensor& centers, const PairwiseOptions& options) {
   const at::Tensor distance =
-      positions(sizes.keys, centers).to(centers.scalar_type()) - for_sub_heads(centers, sizes.sub_heads).unsqueeze(-1);
+      positions(keys, centers).to(centers.scalar_type()) - for_sub_heads(centers, options.sub_heads).unsqueeze(-1);
   return (distance * distance * at::Scalar(-0.5 / (options.sigma * options.sigma))).exp();
 }
 
@@ -91,55 +53,118 @@ std::vector<at::Tensor> pairwise_inputs(const at::Tensor& query, const at::Tenso
   return inputs;
 }
 
-at::Tensor dense_pairwise(const std::vector<at::Tensor>& inputs, const at::Tensor& shift, std::string_view mechanism,
-                          const PairwiseOptions& options, bool wide) {
-  const at::ScalarType given = inputs[place::query].scalar_type(), computed = computed_type(inputs[place::query]);
-  std::vector<at::Tensor> in = inputs;
-  for (std::size_t i : {place::query, place::key, place::value}) in[i] = in[i].to(computed);
-  const at::Tensor& query = in[place::query];
-  const Sizes sizes{query.size(0), query.size(1), options.sub_heads, query.size(2), in[place::key].size(2)};
-  const bool has_energy = find_mechanism(mechanism).pairwise()->has_energy;
+DensePairwise::DensePairwise(const std::vector<at::Tensor>& inputs, std::string_view mechanism,
+                             const PairwiseOptions& options, const DenseQueries& queries)
+    : in_(inputs),
+      mechanism_(mechanism),
+      options_(options),
+      rows_(queries.rows ? *queries.rows : QueryRows(inputs[place::query].sym_size(2))),
+      pair_by_pair_(queries.pair_by_pair),
+      heads_(inputs[place::query].size(1)) {
+  const at::ScalarType computed = computed_type(inputs[place::query]);
+  for (std::size_t i : {place::query, place::key, place::value}) in_[i] = in_[i].to(computed);
+  const at::Tensor& query = in_[place::query];
+  const std::int64_t keys = in_[place::key].size(2), sub_heads = options.sub_heads;
+  zero_ = at::zeros({}, query.options());
 
-  at::Tensor visible = visible_to_heads(sizes, query, options), bias, energy_bias;
-  const auto read = [&](place::Place which, at::Tensor& to) {
-    if (!in[which].defined()) return;
-    to = whole(in[which], sizes);
-    visible = visible.logical_and(is_not_hidden(to));
+  visible_ = at::ones({1, 1, query.size(2), keys}, query.options().dtype(at::kBool));
+  if (const at::Tensor seen = visible_pairs(rows_, keys, query, options); seen.defined())
+    visible_ = visible_.logical_and(for_sub_heads(seen, sub_heads));
+  // A broadcast bias with all of its dimensions.
+  const auto read = [&](place::Place which) {
+    if (!in_[which].defined()) return at::Tensor();
+    const at::Tensor whole =
+        for_sub_heads(in_[which].expand({query.size(0), heads_ / sub_heads, query.size(2), keys}), sub_heads);
+    visible_ = visible_.logical_and(is_not_hidden(whole));
+    return whole;
   };
-  read(place::bias, bias);
-  read(place::energy_bias, energy_bias);
+  const at::Tensor bias = read(place::bias), energy_bias = read(place::energy_bias);
   // What is hidden takes part with a score of 0 and a weight of 0, and what nobody sees as a key and a value of 0:
   // 0·NaN would be NaN, in derivatives too.
-  const at::Tensor zero = at::zeros({}, query.options());
-  const at::Tensor count = visible.sum(at::IntArrayRef{-1}, true).to(computed);         // [B or 1, Hq or 1, N, 1]
-  const at::Tensor sees = count > at::Scalar(0), seen = visible.any(-2).unsqueeze(-1);  // [B or 1, Hq or 1, M, 1]
-  const at::Tensor key = at::where(seen, for_query_heads(in[place::key], sizes.heads, sizes.sub_heads), zero);
+  count_ = visible_.sum(at::IntArrayRef{-1}, true).to(computed);
+  sees_ = count_ > at::Scalar(0);
+  seen_ = visible_.any(-2).unsqueeze(-1);
+  const at::Tensor key = at::where(seen_, for_query_heads(in_[place::key], heads_, sub_heads), zero_);
 
-  at::Tensor score = scores(at::where(sees, query, zero), key, in[place::score_weight], options.scale), exponent;
+  const at::Tensor queries_that_see = at::where(sees_, query, zero_);
+  const at::Tensor& weight = in_[place::score_weight];
+  if (!weight.defined() && !pair_by_pair_) {
+    score_ = product(queries_that_see, key.mT());
+  } else {
+    const at::Tensor rows = queries_that_see.unsqueeze(3);
+    const at::Tensor columns = masked(key.unsqueeze(2));  // [B, Hq, N or 1, M, D]
+    score_ = weight.defined() ? ((rows + columns).tanh() * weight.view({heads_, 1, 1, weight.size(1)})).sum(-1)
+                              : (rows * columns).sum(-1);
+  }
+  score_ = score_ * at::Scalar(options.scale);
   const auto add = [&](at::Tensor& to, const at::Tensor& more) {
     if (more.defined()) to = to.defined() ? to + more : more;
   };
-  if (options.alibi) add(has_energy ? exponent : score, decay(sizes, query, options));
-  add(score, bias);
-  add(exponent, energy_bias);
-  score = at::where(visible, score, zero);
-  const at::Tensor row_shift = at::where(sees, shift.detach().unsqueeze(-1), zero);  // [B, Hq, N, 1]
-  const at::Tensor key_shift = exponent.defined() ? row_shift - at::where(visible, exponent, zero) : row_shift;
+  if (options.alibi)
+    add(find_mechanism(mechanism).pairwise()->has_energy ? exponent_ : score_, decay(rows_, keys, query, options));
+  add(score_, bias);
+  add(exponent_, energy_bias);
+  score_ = at::where(visible_, score_, zero_);
+  if (exponent_.defined()) exponent_ = at::where(visible_, exponent_, zero_);
+}
 
-  const at::Tensor of_scores = row_map(score, key_shift, count, in[place::parameters], mechanism, "terms");
-  at::Tensor weight = at::where(visible, of_scores.select(0, 0), zero);
-  const at::Tensor mass =
-      at::where(visible, of_scores.select(0, 1), zero).sum(at::IntArrayRef{-1}, true);  // [B, Hq, N, 1]
-  const at::Tensor total = row_map(mass, row_shift, count, in[place::parameters], mechanism, "normalizer").select(0, 0);
-  if (in[place::centers].defined()) weight = weight * gaussian(sizes, in[place::centers], options);
-  if (options.dropout > 0) weight = weight * drawn(sizes, query, options);
-  weight = weight / at::where(sees, total, at::ones({}, query.options()));
+// What a query does not see is 0, where pairs are taken by themselves: [B, Hq, 1, M, width] → [B, Hq, N or 1, M,
+// width].
+at::Tensor DensePairwise::masked(const at::Tensor& of_pairs) const {
+  return pair_by_pair_ ? at::where(visible_.unsqueeze(-1), of_pairs, zero_) : of_pairs;
+}
 
-  const std::int64_t value_heads = in[place::value].size(1);
-  at::Tensor value = in[place::value];
-  if (value_heads != sizes.heads) value = value.repeat_interleave(sizes.heads / value_heads, 1);
-  const at::Tensor output = product(weight, at::where(seen, value, zero));
-  return wide ? output : output.to(given);
+at::Tensor DensePairwise::shift() const {
+  // Without keys there is still where the maximum starts.
+  const bool keys = score_.size(3) > 0;
+  const at::Tensor score =
+      keys ? score_.detach() : at::zeros({score_.size(0), heads_, score_.size(2), 1}, score_.options());
+  const at::Tensor found = row_map(score, zero_, zero_, in_[place::parameters].detach(), mechanism_, "energy");
+  const at::Tensor initial = found.select(0, 1);
+  if (!keys) return initial.squeeze(-1);
+  at::Tensor energy = found.select(0, 0);
+  if (exponent_.defined()) energy = energy + exponent_.detach();
+  return at::where(visible_, at::maximum(energy, initial), initial).amax(at::IntArrayRef{-1});
+}
+
+DenseWeights DensePairwise::weigh(const at::Tensor& shift) const {
+  const at::Tensor row_shift = at::where(sees_, shift.detach().unsqueeze(-1), zero_);  // [B, Hq, N, 1]
+  const at::Tensor key_shift = exponent_.defined() ? row_shift - exponent_ : row_shift;
+  const at::Tensor& parameters = in_[place::parameters];
+  const at::Tensor of_scores = row_map(score_, key_shift, count_, parameters, mechanism_, "terms");
+  DenseWeights result;
+  result.terms = at::where(visible_, of_scores.select(0, 0), zero_);
+  result.mass = at::where(visible_, of_scores.select(0, 1), zero_).sum(at::IntArrayRef{-1}, true);
+  const at::Tensor total = row_map(result.mass, row_shift, count_, parameters, mechanism_, "normalizer").select(0, 0);
+  const std::int64_t keys = score_.size(3);
+  const auto multiply = [&](const at::Tensor& by) {
+    result.factors = result.factors.defined() ? result.factors * by : by;
+    result.terms = result.terms * by;
+  };
+  if (in_[place::centers].defined()) multiply(gaussian(keys, in_[place::centers], options_));
+  if (options_.dropout > 0) {
+    const std::int64_t size[] = {score_.size(0), heads_ / options_.sub_heads, score_.size(2), keys};
+    multiply(for_sub_heads(dropout_factors(*options_.seed, size, rows_.first.expect_int(), options_.dropout, score_),
+                           options_.sub_heads));
+  }
+  result.weights = result.terms / at::where(sees_, total, at::ones({}, score_.options()));
+  return result;
+}
+
+at::Tensor DensePairwise::uniform_weights() const { return at::where(visible_, count_.reciprocal(), zero_); }
+
+at::Tensor DensePairwise::output(const at::Tensor& weights) const {
+  at::Tensor value = in_[place::value];
+  if (value.size(1) != heads_) value = value.repeat_interleave(heads_ / value.size(1), 1);
+  value = at::where(seen_, value, zero_);
+  return pair_by_pair_ ? (weights.unsqueeze(-1) * masked(value.unsqueeze(2))).sum(3) : product(weights, value);
+}
+
+at::Tensor dense_pairwise(const std::vector<at::Tensor>& inputs, const at::Tensor& shift, std::string_view mechanism,
+                          const PairwiseOptions& options, bool wide) {
+  const DensePairwise composition(inputs, mechanism, options);
+  const at::Tensor output = composition.output(composition.weigh(shift).weights);
+  return wide ? output : output.to(inputs[place::query].scalar_type());
 }
 
 }  // namespace cogwheel

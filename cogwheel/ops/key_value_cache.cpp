@@ -40,7 +40,7 @@ void check_part(const std::string& what, const at::Tensor& part, const at::Tenso
 
 }  // namespace
 
-KeyValueCache::KeyValueCache(const KeyValueCacheSizes& sizes, at::ScalarType type) {
+KeyValueCache::KeyValueCache(const KeyValueCacheSizes& sizes, at::ScalarType type, at::Device device) {
   const auto at_least_one = [](const char* name, std::int64_t size) {
     if (size < 1) refuse_cache(name, "1 or more", std::to_string(size));
     return size;
@@ -57,8 +57,8 @@ KeyValueCache::KeyValueCache(const KeyValueCacheSizes& sizes, at::ScalarType typ
   if (bytes >= 0x1p63) refuse_cache("memory", "fewer than 2^63 bytes", number_text(bytes));
   // Written to in any mode later on.
   const c10::InferenceMode ordinary(false);
-  key_ = unwritten_zeros({batch, key_heads, capacity, head_dim}, type);
-  value_ = unwritten_zeros({batch, value_heads, capacity, value_dim}, type);
+  key_ = unwritten_zeros({batch, key_heads, capacity, head_dim}, type, device);
+  value_ = unwritten_zeros({batch, value_heads, capacity, value_dim}, type, device);
   lengths_ = at::zeros({batch}, at::TensorOptions(at::kLong));
 }
 
@@ -134,7 +134,7 @@ KeyValueCache KeyValueCache::fork(const at::Tensor& entries) const {
                       .capacity = capacity(),
                       .head_dim = key_.size(3),
                       .value_dim = value_.size(3)},
-                     key_.scalar_type());
+                     key_.scalar_type(), key_.device());
   const at::NoGradGuard no_gradient;
   for (std::int64_t i = 0; i < chosen.numel(); ++i) {
     const std::int64_t entry = numbers(chosen)[i], length = numbers(lengths_)[entry];
@@ -157,40 +157,46 @@ Tensors tensors(const KeyValueCache& cache) { return {cache.key(), cache.value()
 // compiled calls them as they are.
 
 Tensors make_cache(std::int64_t batch, std::int64_t key_heads, std::int64_t capacity, std::int64_t head_dim,
-                   std::optional<std::int64_t> value_dim, std::optional<std::int64_t> value_heads,
-                   at::ScalarType type) {
+                   std::optional<std::int64_t> value_dim, std::optional<std::int64_t> value_heads, at::ScalarType type,
+                   std::optional<at::Device> device) {
   return tensors(KeyValueCache({.batch = batch,
                                 .key_heads = key_heads,
                                 .value_heads = value_heads,
                                 .capacity = capacity,
                                 .head_dim = head_dim,
                                 .value_dim = value_dim},
-                               type));
+                               type, device.value_or(at::kCPU)));
 }
 
-void append_cpu(const at::Tensor& cache_key, const at::Tensor& cache_value, const at::Tensor& cache_lengths,
-                const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& added) {
+void append(const at::Tensor& cache_key, const at::Tensor& cache_value, const at::Tensor& cache_lengths,
+            const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& added) {
   KeyValueCache(cache_key, cache_value, cache_lengths).append(key, value, added);
   // Autograd notices where what it saved has changed.
   for (const at::Tensor& changed : {cache_key, cache_value, cache_lengths})
     if (!changed.is_inference()) changed.unsafeGetTensorImpl()->bump_version();
 }
 
-void append_meta(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                 const std::optional<at::Tensor>&) {}
+// Lengths that are known go on also where keys have no data.
+void append_meta(const at::Tensor& cache_key, const at::Tensor& cache_value, const at::Tensor& cache_lengths,
+                 const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& added) {
+  if (cache_lengths.is_cpu()) append(cache_key, cache_value, cache_lengths, key, value, added);
+}
 
-void crop_cpu(const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths, const at::Tensor& kept) {
+void crop(const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths, const at::Tensor& kept) {
   KeyValueCache(key, value, lengths).crop(kept);
 }
 
-void crop_meta(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&) {}
+void crop_meta(const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths, const at::Tensor& kept) {
+  if (lengths.is_cpu()) crop(key, value, lengths, kept);
+}
 
-Tensors fork_cpu(const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths, const at::Tensor& entries) {
+Tensors fork(const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths, const at::Tensor& entries) {
   return tensors(KeyValueCache(key, value, lengths).fork(entries));
 }
 
 Tensors fork_meta(const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths,
                   const at::Tensor& entries) {
+  if (lengths.is_cpu()) return fork(key, value, lengths, entries);
   const auto with_entries = [&](const at::Tensor& part) {
     auto sizes = part.sym_sizes().vec();
     sizes[0] = entries.sym_numel();
@@ -242,7 +248,7 @@ struct AttendUnderAutograd<at::Tensor(Arguments...)> {
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
   library.def(
       "make_cache(int batch, int key_heads, int capacity, int head_dim, int? value_dim, int? value_heads, ScalarType "
-      "dtype) -> (Tensor key, Tensor value, Tensor lengths)",
+      "dtype, Device? device=None) -> (Tensor key, Tensor value, Tensor lengths)",
       make_cache);
   library.def(
       "cache_append(Tensor(a!) cache_key, Tensor(b!) cache_value, Tensor(c!) cache_lengths, Tensor key, Tensor value, "
@@ -253,10 +259,11 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       "value, Tensor lengths)");
 }
 
-TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
-  library.impl("cache_append", append_cpu);
-  library.impl("cache_crop", crop_cpu);
-  library.impl("cache_fork", fork_cpu);
+// For every device: they read lengths alone, which are on the host, and move the rest by ATen's operators.
+TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
+  library.impl("cache_append", append);
+  library.impl("cache_crop", crop);
+  library.impl("cache_fork", fork);
   library.impl("cache_attend", UnbundledAttend::call);
 }
 

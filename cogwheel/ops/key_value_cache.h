@@ -24,9 +24,10 @@ struct KeyValueCacheSizes {
 
 class KeyValueCache {
  public:
-  // Empty, for queries, keys and values of `type`. Throws c10::ValueError for sizes below 1.
-  KeyValueCache(const KeyValueCacheSizes& sizes, at::ScalarType type);
-  // What another cache held: key [B, Hk, capacity, D], value [B, Hv, capacity, Dv], lengths [B] int64. Shares them.
+  // Empty, for queries, keys and values of `type` on `device`. Throws c10::ValueError for sizes below 1.
+  KeyValueCache(const KeyValueCacheSizes& sizes, at::ScalarType type, at::Device device = at::kCPU);
+  // What another cache held: key [B, Hk, capacity, D], value [B, Hv, capacity, Dv], lengths [B] int64 on the host,
+  // where a length is read without waiting for a device. Shares them.
   KeyValueCache(at::Tensor key, at::Tensor value, at::Tensor lengths);
 
   // Adds N tokens to each entry, key [B, Hk, N, D] and value [B, Hv, N, Dv], or of entry b just the first added[b].

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cogwheel/ops/contiguous_width.h"
+#include "cogwheel/ops/engine_registration.h"
 #include "cogwheel/ops/executor.h"
 #include "cogwheel/ops/find_operator.h"
 #include "cogwheel/ops/recorded_node.h"
@@ -115,7 +116,7 @@ std::tuple<at::Tensor, at::Tensor> backward_meta(const at::Tensor&, const at::Te
   return {at::empty_like(output), at::empty_like(coefficient, {}, {}, {}, {}, at::MemoryFormat::Contiguous)};
 }
 
-// The same in ATen's operators, for tangents and second derivatives.
+// The same in ATen's operators, for tangents, second derivatives and devices without an engine.
 variable_list composed(const variable_list& inputs) {
   const at::Tensor &output = inputs[0], &coefficient = inputs[1];
   const auto of_sub_head = [&](std::int64_t c) { return output.slice_symint(1, c, c10::nullopt, 2); };
@@ -127,6 +128,16 @@ variable_list composed_backward(const variable_list& inputs) {
   const at::Tensor second = output.slice_symint(1, 1, c10::nullopt, 2);
   return {at::stack({gradient, -(coefficient.unsqueeze(-1) * gradient)}, 2).flatten(1, 2),
           -(gradient * second).sum(-1).sum_to_size_symint(coefficient.sym_sizes())};
+}
+
+at::Tensor forward_composed(const at::Tensor& output, const at::Tensor& coefficient) {
+  return composed({output, coefficient})[0];
+}
+
+std::tuple<at::Tensor, at::Tensor> backward_composed(const at::Tensor& gradient, const at::Tensor& output,
+                                                     const at::Tensor& coefficient) {
+  const variable_list gradients = composed_backward({gradient, output, coefficient});
+  return {gradients[0], gradients[1]};
 }
 
 at::Tensor forward_autograd(const at::Tensor& output, const at::Tensor& coefficient) {
@@ -179,8 +190,13 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
-  library.impl("subtract_sub_heads", forward_cpu);
-  library.impl("subtract_sub_heads_backward", backward_cpu);
+  implement_fused(library, "subtract_sub_heads", forward_cpu);
+  implement_fused(library, "subtract_sub_heads_backward", backward_cpu);
+}
+
+TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
+  library.impl("subtract_sub_heads", forward_composed);
+  library.impl("subtract_sub_heads_backward", backward_composed);
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {

@@ -1,4 +1,4 @@
-// cogwheel::pairwise on the CPU, and what its outputs look like without data (meta).
+// cogwheel::pairwise on the CPU: the fused kernels.
 #include <ATen/Dispatch.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -14,8 +14,11 @@
 #include "cogwheel/kernels/pairwise/pairwise.h"
 #include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/contiguous_width.h"
+#include "cogwheel/ops/engine.h"
+#include "cogwheel/ops/engine_registration.h"
 #include "cogwheel/ops/executor.h"
 #include "cogwheel/ops/pairwise.h"
+#include "cogwheel/ops/pairwise_call.h"
 #include "cogwheel/ops/sum_in_order.h"
 
 namespace cogwheel {
@@ -34,30 +37,6 @@ HeadsView<T> view(const at::Tensor& tensor) {
     if (tensor.scalar_type() == at::kHalf) return as(std::type_identity<Float16>());
   }
   return as(std::type_identity<T>());
-}
-
-at::TensorOptions computed_options(const at::Tensor& query) { return query.options().dtype(computed_type(query)); }
-
-// The output takes the order of the query's dimensions: where a query is a transposed view of [B, N, H, D], the layer's
-// transpose back to [B, N, H·D] is free.
-at::Tensor empty_output(const at::Tensor& query, const at::Tensor& value, bool wide) {
-  const auto sizes = query.sym_sizes();
-  const c10::SymInt width = value.sym_size(3);
-  const at::TensorOptions options = wide ? computed_options(query) : query.options();
-  if (query.sym_stride(1) < query.sym_stride(2))
-    return at::empty_symint({sizes[0], sizes[2], sizes[1], width}, options).transpose(1, 2);
-  return at::empty_symint({sizes[0], sizes[1], sizes[2], width}, options);
-}
-
-at::Tensor empty_totals(const at::Tensor& query) {
-  return at::empty_symint({query.sym_size(0), query.sym_size(1), query.sym_size(2)}, computed_options(query));
-}
-
-// [statistics, B, heads, N]; empty unless wanted.
-at::Tensor empty_statistics(const at::Tensor& query, const c10::SymInt& heads, bool wanted) {
-  if (!wanted) return at::empty({0}, computed_options(query));
-  return at::empty_symint({RowStatistics<double>::count, query.sym_size(0), heads, query.sym_size(2)},
-                          computed_options(query));
 }
 
 template <class T>
@@ -89,27 +68,10 @@ ScoresView<const T> scores_view(const at::Tensor& bias, const PairwiseShape& sha
   return {bias.const_data_ptr<T>(), whole.stride(0), whole.stride(1), whole.stride(2), whole.stride(3)};
 }
 
-void check_lengths(const at::Tensor& lengths, std::int64_t keys) {
-  for (std::int64_t b = 0; b < lengths.numel(); ++b)
-    if (const std::int64_t length = lengths.const_data_ptr<std::int64_t>()[b]; length < 0 || length > keys)
-      refuse("key_lengths", "0 to " + std::to_string(keys) + " (the keys)", std::to_string(length));
-}
-
-// A kernel clamps what they come to; it trusts that there is one for each batch entry.
-void check_positions(const at::Tensor& positions, std::int64_t batch) {
-  if (positions.scalar_type() != at::kLong || positions.dim() != 1 || positions.size(0) != batch)
-    refuse("first_positions", "int64 [" + std::to_string(batch) + "]",
-           c10::toString(positions.scalar_type()) + (" " + shape_text(positions)));
-}
-
 // The inverse of every table of ranges, [tables][keys] pairs.
 at::Tensor inverse_of(const at::Tensor& ranges, std::int64_t queries, std::int64_t keys) {
   const std::int64_t tables = ranges.numel() / std::max<std::int64_t>(2 * queries, 1);
   const auto* range = reinterpret_cast<const KeyRange*>(ranges.const_data_ptr<std::int64_t>());
-  for (std::int64_t i = 0; i < tables * queries; ++i)
-    if (range[i].begin < 0 || range[i].begin > range[i].end || range[i].end > keys)
-      refuse("ranges", "keys [begin, end) of " + std::to_string(keys),
-             "[" + std::to_string(range[i].begin) + ", " + std::to_string(range[i].end) + ")");
   const at::Tensor inverse = at::empty({tables, keys, 2}, ranges.options());
   auto* seen_by = reinterpret_cast<QueryRange*>(inverse.mutable_data_ptr<std::int64_t>());
   std::vector<std::int64_t> next(static_cast<std::size_t>(keys + 1));
@@ -123,13 +85,9 @@ PairwiseVisibility describe_visibility(const PairwiseOptions& options, const Pai
   visibility.rule.window = options.window;
   if (options.key_lengths) {
     held.key_lengths = options.key_lengths->contiguous();
-    check_lengths(held.key_lengths, shape.keys);
     visibility.key_lengths = held.key_lengths.const_data_ptr<std::int64_t>();
   }
   if (options.first_positions) {
-    if (!visibility.rule.causal)
-      refuse("first_positions", "none beside a full mask", shape_text(*options.first_positions));
-    check_positions(*options.first_positions, shape.batch);
     held.first_positions = options.first_positions->contiguous();
     visibility.first_positions = held.first_positions.const_data_ptr<std::int64_t>();
   }
@@ -174,35 +132,6 @@ Modifiers<T> describe_modifiers(const PairwiseOptions& options, const PairwiseSh
   return modifiers;
 }
 
-// Once more, for who calls cogwheel::pairwise: a kernel trusts them.
-void check_computed(std::string_view name, const OptionalTensor& tensor, const at::Tensor& query) {
-  if (tensor && tensor->scalar_type() != computed_type(query))
-    refuse(std::string(name) + " dtype", c10::toString(computed_type(query)), c10::toString(tensor->scalar_type()));
-}
-
-void check_options(const at::Tensor& query, const PairwiseOptions& options) {
-  check_computed("bias", options.bias, query);
-  check_computed("energy_bias", options.energy_bias, query);
-  check_computed("centers", options.centers, query);
-  check_computed("score_weight", options.score_weight, query);
-  if (!options.score_weight) return;
-  const at::Tensor& weight = *options.score_weight;
-  if (weight.dim() != 2 || weight.size(0) != query.size(1) || weight.size(1) != query.size(3))
-    refuse("score_weight", "[query heads, head_dim]", shape_text(weight));
-}
-
-void check_members(const MixtureMembers& members, const at::Tensor& query, std::int64_t sub_heads) {
-  check_computed("shift", members.shift, query);
-  check_computed("mass", members.mass, query);
-  check_computed("coefficient", members.coefficient, query);
-  const std::int64_t rows[] = {query.size(0), query.size(1), query.size(2)};
-  for (const at::Tensor& totals : {members.shift, members.mass})
-    if (totals.sizes() != at::IntArrayRef(rows)) refuse("shift and mass", "[B, query heads, N]", shape_text(totals));
-  if (members.coefficient.has_value() != (sub_heads == 2))
-    refuse("coefficient", sub_heads == 2 ? "a tensor" : "none, with one sub-head",
-           sub_heads == 2 ? "none" : "a tensor");
-}
-
 template <class T, class Problem>
 void describe(Problem& problem, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
               const at::Tensor& parameters, const PairwiseOptions& options, HeldOptions& held) {
@@ -223,8 +152,9 @@ void describe(Problem& problem, const at::Tensor& query, const at::Tensor& key, 
 PairwiseOutputs forward_cpu(const at::Tensor& query_, const at::Tensor& key_, const at::Tensor& value_,
                             const at::Tensor& parameters_, std::string_view mechanism, const PairwiseOptions& options,
                             const WantedOutputs& wanted) {
+  check_engine_choice();
   check_attention(query_, key_, value_, options.sub_heads);
-  check_options(query_, options);
+  check_options(query_, key_, options);
   const at::Tensor query = with_contiguous_width(query_), key = with_contiguous_width(key_),
                    value = with_contiguous_width(value_), parameters = parameters_.contiguous();
   at::Tensor output = empty_output(query_, value_, wanted.wide), shift = empty_totals(query_),
@@ -247,7 +177,7 @@ at::Tensor mixture_statistics_cpu(const at::Tensor& query_, const at::Tensor& ke
                                   const at::Tensor& parameters_, const MixtureMembers& members,
                                   std::string_view mechanism, const PairwiseOptions& options, bool argmax) {
   check_attention(query_, key_, value, options.sub_heads);
-  check_options(query_, options);
+  check_options(query_, key_, options);
   check_members(members, query_, options.sub_heads);
   const at::Tensor query = with_contiguous_width(query_), key = with_contiguous_width(key_),
                    parameters = parameters_.contiguous(), shift = members.shift.contiguous(),
@@ -271,38 +201,13 @@ at::Tensor mixture_statistics_cpu(const at::Tensor& query_, const at::Tensor& ke
   return statistics;
 }
 
-at::Tensor mixture_statistics_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                   const at::Tensor&, const MixtureMembers&, std::string_view,
-                                   const PairwiseOptions& options, bool) {
-  check_attention(query, key, value, options.sub_heads);
-  return empty_statistics(query, query.sym_size(1) / options.sub_heads, true);
-}
-
-PairwiseOutputs forward_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor&,
-                             std::string_view, const PairwiseOptions& options, const WantedOutputs& wanted) {
-  check_attention(query, key, value, options.sub_heads);
-  return {empty_output(query, value, wanted.wide), empty_totals(query), empty_totals(query),
-          empty_statistics(query, query.sym_size(1), wanted.statistics)};
-}
-
-// Of the sizes that the modifier has; empty where it is not wanted.
-at::Tensor empty_modifier_gradient(bool wanted, const OptionalTensor& modifier, const at::Tensor& query) {
-  return wanted ? at::empty_symint(modifier->sym_sizes(), computed_options(query))
-                : at::empty({0}, computed_options(query));
-}
-
 PairwiseGradients backward_cpu(const at::Tensor& gradient_, const at::Tensor& query_, const at::Tensor& key_,
                                const at::Tensor& value_, const at::Tensor& parameters_, const PairwiseSaved& saved,
                                std::string_view mechanism, const WantedGradients& wanted,
                                const PairwiseOptions& options) {
   check_attention(query_, key_, value_, options.sub_heads);
-  check_options(query_, options);
-  check_like("gradient", gradient_, query_);
-  check_like("output", saved.output, query_);
-  if (gradient_.sizes() != saved.output.sizes())
-    refuse("gradient", shape_text(saved.output) + " (as output)", shape_text(gradient_));
-  check_computed("shift", saved.shift, query_);
-  check_computed("mass", saved.mass, query_);
+  check_options(query_, key_, options);
+  check_saved(gradient_, query_, saved);
   const at::Tensor gradient = with_contiguous_width(gradient_), query = with_contiguous_width(query_),
                    key = with_contiguous_width(key_), value = with_contiguous_width(value_),
                    output = with_contiguous_width(saved.output), shift = saved.shift.contiguous(),
@@ -365,38 +270,12 @@ PairwiseGradients backward_cpu(const at::Tensor& gradient_, const at::Tensor& qu
           bias_gradient,  energy_bias_gradient, center_gradient, score_weight_gradient};
 }
 
-PairwiseGradients backward_meta(const at::Tensor&, const at::Tensor& query, const at::Tensor& key,
-                                const at::Tensor& value, const at::Tensor& parameters, const PairwiseSaved&,
-                                std::string_view, const WantedGradients& wanted, const PairwiseOptions& options) {
-  return {at::empty_like(query),
-          at::empty_like(key),
-          at::empty_like(value),
-          at::empty_like(parameters),
-          empty_modifier_gradient(wanted.bias, options.bias, query),
-          empty_modifier_gradient(wanted.energy_bias, options.energy_bias, query),
-          empty_modifier_gradient(wanted.centers, options.centers, query),
-          empty_modifier_gradient(wanted.score_weight, options.score_weight, query)};
-}
-
 }  // namespace
 
-Visibility visibility_of(std::string_view name, std::int64_t queries, std::int64_t keys) {
-  if (name == mask::full) return {.keys = keys};
-  if (name == mask::causal) return {.keys = keys, .causal = true, .diagonal = keys - queries};
-  if (name == mask::causal_first) return {.keys = keys, .causal = true, .diagonal = 0};
-  refuse("mask", "full, causal or causal_first", std::string(name));
-}
-
 TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
-  library.impl("pairwise", Unbundled<forward_cpu>::call);
-  library.impl("pairwise_backward", Unbundled<backward_cpu>::call);
-  library.impl("mixture_statistics", Unbundled<mixture_statistics_cpu>::call);
-}
-
-TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
-  library.impl("pairwise", Unbundled<forward_meta>::call);
-  library.impl("pairwise_backward", Unbundled<backward_meta>::call);
-  library.impl("mixture_statistics", Unbundled<mixture_statistics_meta>::call);
+  implement_fused(library, "pairwise", Unbundled<forward_cpu>::call);
+  implement_fused(library, "pairwise_backward", Unbundled<backward_cpu>::call);
+  implement_fused(library, "mixture_statistics", Unbundled<mixture_statistics_cpu>::call);
 }
 
 }  // namespace cogwheel

@@ -57,14 +57,14 @@ void check_parameter_names(const Mechanism& mechanism, const MechanismParameters
 
 at::Tensor row_map_parameters(const Mechanism& mechanism, const MechanismParameters& parameters,
                               const at::Tensor& query) {
-  const auto in_double = query.options().dtype(at::kDouble);
+  const auto in_widest = query.options().dtype(widest_type(query));
   const c10::SymInt heads = query.sym_size(1);
   std::vector<at::Tensor> columns;
   for (const auto& name : parameter_names(mechanism)) {
     if (name == lam) continue;  // of the mixture, not of its row map
     const at::Tensor* given = find(parameters, name);
     if (given == nullptr) {
-      columns.push_back(at::full({}, parameter_defaults(mechanism)[columns.size()], in_double).expand_symint({heads}));
+      columns.push_back(at::full({}, parameter_defaults(mechanism)[columns.size()], in_widest).expand_symint({heads}));
       continue;
     }
     check_like(name, *given, query);
@@ -72,13 +72,13 @@ at::Tensor row_map_parameters(const Mechanism& mechanism, const MechanismParamet
       refuse(name, shape_text({heads}) + ", one for each query " + (mechanism.sub_heads() == 1 ? "head" : "sub-head"),
              shape_text(*given));
     }
-    columns.push_back(given->to(at::kDouble));
+    columns.push_back(given->to(in_widest.dtype()));
   }
   return columns.empty() ? no_parameters(query) : at::stack(columns, -1);
 }
 
 at::Tensor no_parameters(const at::Tensor& query) {
-  return at::empty_symint({query.sym_size(1), 0}, query.options().dtype(at::kDouble));
+  return at::empty_symint({query.sym_size(1), 0}, query.options().dtype(widest_type(query)));
 }
 
 at::Tensor mixture_coefficient(const MechanismParameters& parameters, const at::Tensor& output) {

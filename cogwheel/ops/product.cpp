@@ -79,8 +79,9 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) { library.def("batched_product(Tensor a, Tensor b) -> Tensor"); }
 
-TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { library.impl("batched_product", batched_product_as_given); }
-TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { library.impl("batched_product", batched_product_as_given); }
+TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
+  library.impl("batched_product", batched_product_as_given);
+}
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { library.impl("batched_product", batched_product_autograd); }
 // With a batch more, by ATen's own rule rather than in a loop.
 TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) { library.impl("batched_product", batched_product_batched); }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/engine_registration.h"
 #include "cogwheel/ops/find_operator.h"
 
 namespace cogwheel {
@@ -102,6 +103,12 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
 TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
   library.impl("packed_ranges", packed_ranges_cpu);
   library.impl("local_ranges", local_ranges_cpu);
+}
+
+// What is refused depends on the numbers, so the host reads them.
+TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
+  implement_on_host(library, "packed_ranges");
+  implement_on_host(library, "local_ranges");
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {

@@ -14,6 +14,7 @@
 #include "cogwheel/kernels/pairwise/row_map_values.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/engine_registration.h"
 #include "cogwheel/ops/executor.h"
 #include "cogwheel/ops/find_operator.h"
 #include "cogwheel/ops/recorded_node.h"
@@ -21,19 +22,23 @@
 namespace cogwheel {
 namespace {
 
-constexpr std::string_view terms = "terms", normalizer = "normalizer";
+constexpr std::string_view terms = "terms", normalizer = "normalizer", energy = "energy";
 
 RowMapFunction function_of(std::string_view name) {
   if (name == terms) return RowMapFunction::terms;
   if (name == normalizer) return RowMapFunction::normalizer;
-  refuse("function", "terms or normalizer", std::string(name));
+  if (name == energy) return RowMapFunction::energy;
+  refuse("function", "terms, normalizer or energy", std::string(name));
 }
 
 at::Tensor empty_values(const at::Tensor& argument, const at::Tensor& parameters, std::string_view function,
                         std::int64_t order) {
   TORCH_CHECK_NOT_IMPLEMENTED(order <= most_derivatives,
                               "attention: derivative: expected the first or the second, got a higher one");
-  std::vector<c10::SymInt> sizes{function_of(function) == RowMapFunction::terms ? 2 : 1};
+  const RowMapFunction wanted = function_of(function);
+  if (wanted == RowMapFunction::energy && order > 0)
+    refuse("order", "0 (an energy has no slopes)", std::to_string(order));
+  std::vector<c10::SymInt> sizes{channels_of(wanted)};
   for (std::int64_t i = 0; i < order; ++i) sizes.push_back(parameters.sym_size(1) + 1);
   for (const c10::SymInt& size : argument.sym_sizes()) sizes.push_back(size);
   return at::empty_symint(sizes, argument.options());
@@ -45,9 +50,9 @@ at::Tensor values_cpu(const at::Tensor& argument_, const at::Tensor& shift, cons
   if (argument_.dim() != 4) refuse("argument", "[B, H, N, M]", shape_text(argument_));
   const at::Tensor values = empty_values(argument_, parameters_, function, order);
   if (values.numel() == 0) return values;
-  const at::Tensor argument = argument_.contiguous(), parameters = parameters_.contiguous();
-  if (parameters.dim() != 2 || parameters.size(0) != argument.size(1) || parameters.scalar_type() != at::kDouble)
-    refuse("parameters", "[H, P] in float64", shape_text(parameters));
+  const at::Tensor argument = argument_.contiguous(), parameters = parameters_.to(at::kDouble).contiguous();
+  if (parameters.dim() != 2 || parameters.size(0) != argument.size(1))
+    refuse("parameters", "[H, P]", shape_text(parameters));
   const at::Tensor shifts = shift.expand(argument.sizes()), counts = visible.expand(argument.sizes());
   const std::int64_t heads = argument.size(1), rows = argument.size(2), keys = argument.size(3);
   AT_DISPATCH_FLOATING_TYPES(argument.scalar_type(), "cogwheel::row_map", [&] {
@@ -120,7 +125,8 @@ variable_list backward_of(const Call& call, const variable_list& inputs, const a
     if (parameters.requires_grad()) {
       variable_list columns;
       for (std::int64_t p = 0; p < parameters.size(1); ++p)
-        columns.push_back(gradient_along(1 + p).sum(at::IntArrayRef{0, 2, 3}).to(at::kDouble));
+        // Row by row first: a sum of so many numbers into one would be split by threads.
+        columns.push_back(gradient_along(1 + p).sum(3).sum(at::IntArrayRef{0, 2}).to(parameters.scalar_type()));
       result[3] = columns.empty() ? at::zeros_like(parameters) : at::stack(columns, 1);
     }
   }
@@ -182,6 +188,8 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { library.impl("row_map", values_cpu); }
+// Right for every map, also those of users, which are known to the host alone.
+TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { implement_on_host(library, "row_map"); }
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { library.impl("row_map", values_meta); }
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { library.impl("row_map", values_autograd); }
 

@@ -3,6 +3,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
 #include <sys/mman.h>
 #include <torch/library.h>
 
@@ -24,6 +25,7 @@ namespace {
 at::Tensor zeros_of_the_system(c10::SymIntArrayRef given, at::ScalarType type, std::optional<at::Device> device) {
   const auto options = at::TensorOptions(type).device(device);
   if (device && device->is_meta()) return at::empty_symint(given, options);
+  if (device && !device->is_cpu()) return at::zeros_symint(given, options);
   const at::IntArrayRef sizes = C10_AS_INTARRAYREF_SLOW(given);
   const std::size_t bytes =
       std::max<std::size_t>(at::detail::computeStorageNbytesContiguous(sizes, at::elementSize(type)), 1);
@@ -36,9 +38,9 @@ at::Tensor zeros_of_the_system(c10::SymIntArrayRef given, at::ScalarType type, s
 
 }  // namespace
 
-at::Tensor unwritten_zeros(c10::SymIntArrayRef sizes, at::ScalarType type) {
+at::Tensor unwritten_zeros(c10::SymIntArrayRef sizes, at::ScalarType type, at::Device device) {
   static const auto handle = find_operator<decltype(zeros_of_the_system)>("cogwheel::unwritten_zeros");
-  return handle.call(sizes, type, at::kCPU);
+  return handle.call(sizes, type, device);
 }
 
 // In the form of PyTorch's own factories, whose fake tensors ask for it on the device meta.

@@ -4,8 +4,8 @@
 
 namespace cogwheel {
 
-// Dispatches cogwheel::unwritten_zeros: contiguous, on the CPU, given back to the system with the tensor. Throws
-// c10::Error where the system refuses even the addresses.
-at::Tensor unwritten_zeros(c10::SymIntArrayRef sizes, at::ScalarType type);
+// Dispatches cogwheel::unwritten_zeros: contiguous, given back to the system with the tensor; on a device that is not
+// the CPU, ordinary zeros. Throws c10::Error where the system refuses even the addresses.
+at::Tensor unwritten_zeros(c10::SymIntArrayRef sizes, at::ScalarType type, at::Device device);
 
 }  // namespace cogwheel

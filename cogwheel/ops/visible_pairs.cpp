@@ -11,14 +11,14 @@ at::Tensor positions(const c10::SymInt& count, const at::Tensor& like) {
   return at::arange(at::Scalar(count), like.options().dtype(at::kLong));
 }
 
-at::Tensor standing(const c10::SymInt& queries, const c10::SymInt& diagonal, const at::Tensor& like,
+at::Tensor standing(const QueryRows& queries, const c10::SymInt& diagonal, const at::Tensor& like,
                     const PairwiseOptions& options) {
-  const at::Tensor row = positions(queries, like).view_symint({1, 1, queries, 1});
-  if (options.first_positions) return row + options.first_positions->view({-1, 1, 1, 1});
-  return row + at::Scalar(diagonal);
+  const at::Tensor row = positions(queries.count, like).view_symint({1, 1, queries.count, 1});
+  if (!options.first_positions) return row + at::Scalar(queries.first + diagonal);
+  return row + at::Scalar(queries.first) + options.first_positions->view({-1, 1, 1, 1});
 }
 
-at::Tensor visible_pairs(const c10::SymInt& queries, const c10::SymInt& keys, const at::Tensor& like,
+at::Tensor visible_pairs(const QueryRows& queries, const c10::SymInt& keys, const at::Tensor& like,
                          const PairwiseOptions& options) {
   const at::Tensor key = positions(keys, like).view_symint({1, 1, 1, keys});
   if (options.ranges) {
@@ -29,7 +29,7 @@ at::Tensor visible_pairs(const c10::SymInt& queries, const c10::SymInt& keys, co
   const auto narrow = [&](const at::Tensor& to) { visible = visible.defined() ? visible.logical_and(to) : to; };
   if (options.mask != mask::full) {
     const at::Tensor last =
-        standing(queries, options.mask == mask::causal ? keys - queries : c10::SymInt(0), like, options);
+        standing(queries, options.mask == mask::causal ? keys - queries.all : c10::SymInt(0), like, options);
     narrow(key <= last);
     if (options.window > 0) narrow(key > last - at::Scalar(options.window));
   }

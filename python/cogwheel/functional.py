@@ -108,7 +108,7 @@ def attention(
             exp(−(j − p)²/(2σ²)), σ = local_radius/2, after the mechanism. Differentiable.
         dropout: each weight is dropped with this probability, the others divided by 1 − dropout, after the sign and the
             normaliser. The sub-heads of a mixture drop alike.
-        seed: decides which weights are dropped; drawn from torch's generator unless given.
+        seed: decides which weights are dropped; drawn from torch's generator unless given. A tensor may be on the CPU.
         score: what a query and a key make before the mechanism. With query heads Hq (of ``differential`` 2H):
             ``dot``: q·k.
             ``general``: q·Wk, ``score_weight`` W [Hq, D, Dk]; keys may have another width than queries.
@@ -139,7 +139,10 @@ def attention(
         TypeError: a parameter that the mechanism does not have, or an argument of another type.
         NotImplementedError: a third derivative.
 
-    First gradients are bit-identical from run to run and for any number of threads. A NaN or infinity in a key or value
+    On the CPU it is one fused pass. On any other device it is composed of ATen's operators in blocks of queries, slower;
+    docs/python.md says what that means.
+
+    First gradients of fused passes are bit-identical from run to run and for any number of threads. A NaN or infinity in a key or value
     reaches only the rows that see it; second derivatives and tangents keep it out where no query sees it.
     ``torch.autocast`` changes nothing: all is computed in the dtype of the inputs.
     """

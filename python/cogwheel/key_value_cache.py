@@ -33,6 +33,8 @@ class KeyValueCache:
         value_dim: width of a value; as ``head_dim`` unless given.
         value_heads: heads of the values; as ``key_heads`` unless given. For ``differential`` Hk.
         dtype: of queries, keys and values: float32, float64, bfloat16 or float16.
+        device: of queries, keys and values; the CPU unless given. On another device the memory is taken at once. Lengths
+            stay on the CPU, so that no call waits for a device to read them.
 
     Raises:
         ValueError: sizes below 1, or another dtype.
@@ -51,9 +53,10 @@ class KeyValueCache:
         *,
         value_heads: int | None = None,
         dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
     ) -> None:
         self._tensors: tuple[Tensor, Tensor, Tensor] | None = torch.ops.cogwheel.make_cache.default(
-            batch, key_heads, capacity, head_dim, value_dim, value_heads, dtype
+            batch, key_heads, capacity, head_dim, value_dim, value_heads, dtype, device
         )
 
     def _used(self, call: str) -> tuple[Tensor, Tensor, Tensor]:

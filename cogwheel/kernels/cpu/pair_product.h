@@ -34,7 +34,10 @@ struct PairProduct {
   std::int64_t group_rows;  // best multiplied at once; a multiple of 6, the height of the tiles of other products
 };
 
-// The best of this machine; null where it has none, or COGWHEEL_ISA names an instruction set, all of which are without.
+// The best of this machine; null where it has none, or an instruction set is forced, all of which are without.
+const PairProduct* pair_product_beside(std::string_view forced_isa);
+
+// That of this process, beside its forced_isa().
 const PairProduct* chosen_pair_product();
 
 // Releases at its end what products left behind on this thread: around what a task of an engine does.

@@ -1,8 +1,7 @@
-#include <cstdlib>
-
 #include "cogwheel/kernels/cpu/amx_product.h"
 #include "cogwheel/kernels/cpu/pair_product.h"
 #include "cogwheel/kernels/cpu/pair_rows.h"
+#include "cogwheel/kernels/isa.h"
 
 namespace cogwheel {
 
@@ -15,14 +14,18 @@ bool machine_has_avx512_bf16() {
 #endif
 }
 
-const PairProduct* chosen_pair_product() {
-  const char* isa = std::getenv("COGWHEEL_ISA");
-  if (isa != nullptr && *isa != '\0') return nullptr;
+const PairProduct* pair_product_beside(std::string_view forced_isa) {
+  if (!forced_isa.empty()) return nullptr;
   static constexpr PairProduct by_amx{"AMX-BF16", amx_product, release_amx, PairProduct::most_group_rows},
       by_avx512{"AVX512-BF16", pair_product, nullptr, 6};
-  static const PairProduct* const chosen = machine_has_amx() && machine_has_avx512_bf16() ? &by_amx
-                                           : machine_has_avx512_bf16()                    ? &by_avx512
-                                                                                          : nullptr;
+  static const PairProduct* const best = machine_has_amx() && machine_has_avx512_bf16() ? &by_amx
+                                         : machine_has_avx512_bf16()                    ? &by_avx512
+                                                                                        : nullptr;
+  return best;
+}
+
+const PairProduct* chosen_pair_product() {
+  static const PairProduct* const chosen = pair_product_beside(forced_isa());
   return chosen;
 }
 

@@ -1,6 +1,7 @@
 // The loop behind row_map_values.h, for any map: derivatives by dual numbers, second ones by duals of duals.
 #pragma once
 #include <cstddef>
+#include <limits>
 
 #include "cogwheel/kernels/pairwise/row_map_values.h"
 #include "cogwheel/mechanisms/derivatives/differentiated.h"
@@ -50,7 +51,25 @@ class ElementOfRowMap {
 };
 
 template <class Map, class T>
+void evaluate_energies(const RowMapElements<T>& elements) {
+  Differentiated<Map> map;
+  for (std::size_t p = 0; p < parameter_count<Map>; ++p) map.theta[p] = elements.theta[p];
+  T initial(0);
+  if constexpr (SinkMap<Map, T>)
+    initial = map.template initial_energy<T>();
+  else if constexpr (EnergyMap<Map, T>)
+    initial = -std::numeric_limits<T>::infinity();
+  for (std::int64_t x = 0; x < elements.count; ++x) {
+    T energy(0);
+    if constexpr (EnergyMap<Map, T>) energy = map.energy(elements.argument[x]);
+    elements.out[x] = energy;
+    elements.out[elements.channel_stride + x] = initial;
+  }
+}
+
+template <class Map, class T>
 void evaluate_row_map(const RowMapElements<T>& elements) {
+  if (elements.function == RowMapFunction::energy) return evaluate_energies<Map>(elements);
   constexpr std::size_t variables = ElementOfRowMap<Map, T>::variables;
   using D = Dual<T, variables>;
   ElementOfRowMap<Map, T> element{};

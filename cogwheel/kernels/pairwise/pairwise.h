@@ -11,6 +11,7 @@
 #include "cogwheel/core/parallel.h"
 #include "cogwheel/core/visibility.h"
 #include "cogwheel/kernels/heads_view.h"
+#include "cogwheel/kernels/isa.h"
 #include "cogwheel/kernels/pairwise/modifiers.h"
 #include "cogwheel/kernels/pairwise/row_statistics.h"
 
@@ -114,18 +115,17 @@ struct PairwiseKernel {
   void (*mixture_statistics)(const MixtureStatistics<T>&, const Executor&);
 };
 
-// The kernel of a row map for the best instruction set of this machine, or for the one that the environment variable
-// COGWHEEL_ISA names (avx512, avx2, portable). T is float, which also serves 16-bit elements, or double. Throws
-// UsageError: "no kernel for …".
+// The kernel of a row map for an instruction set, by default the one that this process runs. T is float, which also
+// serves 16-bit elements, or double. One look-up in a hash table. Throws UsageError: "no kernel for …".
 template <class T>
-PairwiseKernel<T> pairwise_kernel(std::string_view mechanism);
+PairwiseKernel<T> pairwise_kernel(std::string_view mechanism, std::string_view isa = chosen_isa());
 
-// Every kernel in the table, for `cogwheel list kernels`.
+// Every kernel in the table, for `cogwheel list kernels`, and which ones a process runs whose instruction set is `isa`.
 struct KernelEntry {
   std::string_view mechanism, device, isa, dtype;
-  bool chosen;         // by pairwise_kernel on this machine
+  bool chosen;
   std::string reason;  // why it is chosen or not
 };
-std::vector<KernelEntry> available_kernels();
+std::vector<KernelEntry> available_kernels(std::string_view isa = chosen_isa());
 
 }  // namespace cogwheel

@@ -6,17 +6,22 @@
 
 namespace cogwheel {
 
-enum class RowMapFunction { terms, normalizer };  // f and g of a score, or N of a mass
+// f and g of a score; N of a mass; or of a score the energy, whose running maximum is the shift, and where that maximum
+// starts. Of a map without an energy both are 0. The energy has no derivatives: a shift is a constant.
+enum class RowMapFunction { terms, normalizer, energy };
+
+// terms and energy have two values, normalizer one.
+constexpr int channels_of(RowMapFunction function) { return function == RowMapFunction::normalizer ? 1 : 2; }
 
 inline constexpr int most_derivatives = 2;
 
 // `count` elements of one head. The variables are the argument and then the map's P scalars, K = 1 + P of them; the
-// channels are f and g, or N alone. The derivative of channel c along variables i, j of element x is written to
+// channels are the values of the function. The derivative of channel c along variables i, j of element x is written to
 // out[((c·K + i)·K + j)·channel_stride + x], with as many indices as the order says.
 template <class T>
 struct RowMapElements {
   RowMapFunction function = RowMapFunction::terms;
-  int order = 0;  // 0 to most_derivatives
+  int order = 0;  // 0 to most_derivatives; of the energy 0
   std::int64_t count = 0;
   const T *argument = nullptr, *shift = nullptr, *visible = nullptr;
   std::int64_t shift_stride = 0, visible_stride = 0;  // from element to element

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/mechanisms/scalar_map.h"
 
 namespace cogwheel {
 namespace {
@@ -16,7 +18,7 @@ namespace {
 std::vector<double> values(const RowMapValues<double>& map, RowMapFunction function, int order, double argument,
                            const std::vector<double>& theta) {
   const double shift = 0.25, visible = 6;
-  std::size_t channels = function == RowMapFunction::terms ? 2 : 1;
+  auto channels = static_cast<std::size_t>(channels_of(function));
   for (int i = 0; i < order; ++i) channels *= static_cast<std::size_t>(map.variables);
   std::vector<double> out(channels, std::nan(""));
   map.evaluate({.function = function,
@@ -63,6 +65,23 @@ TEST(RowMapValues, EachOrderIsTheSlopeOfTheOneBelow) {
       }
   }
   EXPECT_GE(maps, 12);
+}
+
+// As the scalar functions of the catalogue have it: the running maximum starts at a sink, or below everything.
+TEST(RowMapValues, EnergiesAreThoseOfTheMap) {
+  const std::vector<double> theta{0.9, 1.4};
+  for (const Mechanism& mechanism : mechanisms()) {
+    if (!mechanism.is_row_map()) continue;
+    const ScalarMap& scalar = *mechanism.pairwise()->scalar;
+    const auto& map = row_map_values<double>(mechanism.pairwise()->member);
+    for (const double score : {0.7, -1.9}) {
+      const auto found = values(map, RowMapFunction::energy, 0, score, theta);
+      const bool has_energy = mechanism.pairwise()->has_energy;
+      const double lowest = has_energy ? -std::numeric_limits<double>::infinity() : 0;
+      EXPECT_EQ(found[0], has_energy ? scalar.energy(theta.data(), score) : 0) << mechanism.description.name;
+      EXPECT_EQ(found[1], scalar.initial_energy ? scalar.initial_energy(theta.data()) : lowest);
+    }
+  }
 }
 
 TEST(RowMapValues, RefusesWhatIsNoRowMap) {

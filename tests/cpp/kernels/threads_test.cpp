@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <set>
 #include <string>
 #include <vector>
@@ -47,7 +46,7 @@ struct Results {
 };
 
 template <class T>
-Results<T> run(std::string_view mechanism, Variant variant, const Executor& executor) {
+Results<T> run(std::string_view mechanism, std::string_view isa, Variant variant, const Executor& executor) {
   ContiguousProblem<T> problem(shape, most_parameters);
   const auto fill = [](std::vector<T>& numbers, double step) {
     numbers = wave<T>(static_cast<std::int64_t>(numbers.size()), step);
@@ -80,7 +79,7 @@ Results<T> run(std::string_view mechanism, Variant variant, const Executor& exec
   results.bias.resize(bias.size());
   results.centers.resize(centers.size());
   results.score_weight.resize(score_weight.size());
-  const PairwiseKernel<T> kernel = pairwise_kernel<T>(mechanism);
+  const PairwiseKernel<T> kernel = pairwise_kernel<T>(mechanism, isa);
   kernel.forward(problem.forward(), executor);
   PairwiseBackward<T> backward = problem.backward();
   if (variant == Variant::modified) {
@@ -100,23 +99,22 @@ class Threads : public ::testing::TestWithParam<std::string_view> {
   void SetUp() override {
     for (const InstructionSet& set : instruction_sets())
       if (set.name == GetParam() && !set.supported) GTEST_SKIP() << "this machine has no " << set.name;
-    setenv("COGWHEEL_ISA", std::string(GetParam()).c_str(), 1);
   }
-  void TearDown() override { unsetenv("COGWHEEL_ISA"); }
 };
 
 TEST_P(Threads, GiveTheBitsOfOne) {
   std::set<std::string_view> mechanisms;
-  for (const KernelEntry& entry : available_kernels())
+  for (const KernelEntry& entry : available_kernels(GetParam()))
     if (entry.chosen) mechanisms.insert(entry.mechanism);
   for (std::string_view mechanism : mechanisms)
     for (Variant variant : {Variant::plain, Variant::modified, Variant::additive}) {
-      const Results<float> expected = run<float>(mechanism, variant, SerialExecutor());
-      const Results<double> expected_double = run<double>(mechanism, variant, SerialExecutor());
+      const Results<float> expected = run<float>(mechanism, GetParam(), variant, SerialExecutor());
+      const Results<double> expected_double = run<double>(mechanism, GetParam(), variant, SerialExecutor());
       for (int workers : {2, 5}) {
         const ThreadsExecutor threads(workers);
-        EXPECT_TRUE(run<float>(mechanism, variant, threads) == expected) << mechanism << " " << workers;
-        EXPECT_TRUE(run<double>(mechanism, variant, threads) == expected_double) << mechanism << " " << workers;
+        EXPECT_TRUE(run<float>(mechanism, GetParam(), variant, threads) == expected) << mechanism << " " << workers;
+        EXPECT_TRUE(run<double>(mechanism, GetParam(), variant, threads) == expected_double)
+            << mechanism << " " << workers;
       }
     }
 }

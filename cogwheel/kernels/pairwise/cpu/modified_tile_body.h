@@ -9,9 +9,8 @@ namespace {
 template <class T>
 constexpr T minus_infinity = -std::numeric_limits<T>::infinity();
 
-// A panel of one row has 64 words: word 16·w + c is word w of counter c.
-constexpr int counters_per_panel = 16;
-static_assert(counters_per_panel * 4 == panel_keys);
+constexpr int counters_per_panel = dropout::counters_per_panel;
+static_assert(dropout::panel == panel_keys);
 
 // Philox for the 16 counters of a panel at once, each step a loop that compiles to vectors.
 HWY_INLINE void random_panel(std::uint64_t seed, std::int64_t head, std::int64_t query, std::int64_t panel,
@@ -39,8 +38,8 @@ HWY_INLINE void random_panel(std::uint64_t seed, std::int64_t head, std::int64_t
 
 template <class T>
 void drop(const Modifiers<T>& modifiers, std::int64_t heads, const TilePlace& place, std::int64_t row, T* multipliers) {
-  const auto kept_below = static_cast<std::uint64_t>((1 - modifiers.dropout) * 4294967296.0);
-  const T kept = static_cast<T>(1 / (1 - modifiers.dropout));
+  const std::uint64_t kept_below = dropout::kept_below(modifiers.dropout);
+  const T kept = dropout::kept_factor<T>(modifiers.dropout);
   alignas(64) std::uint32_t words[panel_keys];
   for (std::int64_t x = place.first / panel_keys * panel_keys; x < place.last; x += panel_keys) {
     random_panel(modifiers.seed, place.batch * heads + place.output_head, place.query + row,

@@ -1,0 +1,94 @@
+"""A device that is not the CPU, on any machine: for what must serve every device.
+
+Its tensors have no memory, so that whoever reads a pointer finds none; what the device is asked to do runs on a tensor
+of the CPU behind each. Importing this registers the device, once for the process.
+"""
+
+import functools
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+NAME = "emulated"
+
+# By the address of their storage, which aliases share: the storage, so that the address is not given again, and the
+# tensor behind. For others to see all are contiguous.
+_BEHIND: dict[int, tuple[object, Tensor]] = {}
+
+
+def is_there(value: object) -> bool:
+    return isinstance(value, Tensor) and value.device.type == NAME
+
+
+def on_device(behind: Tensor) -> Tensor:
+    """A tensor of the device with these numbers."""
+    tensor = torch._C._acc.create_empty_tensor(tuple(behind.shape), behind.dtype)
+    storage = tensor.untyped_storage()
+    _BEHIND[storage._cdata] = storage, behind.detach()
+    return tensor
+
+
+def behind(tensor: Tensor) -> Tensor:
+    """The numbers of a tensor of the device."""
+    return _BEHIND[tensor.untyped_storage()._cdata][1]
+
+
+def forget() -> None:
+    """Gives back what the tensors so far have behind them, all of which are then out of use."""
+    _BEHIND.clear()
+
+
+def _host(value):
+    """What an operator of the CPU takes in place of an argument."""
+    if is_there(value):
+        return behind(value).contiguous()
+    return torch.device("cpu") if isinstance(value, torch.device) and value.type == NAME else value
+
+
+def _there(value):
+    return on_device(value) if isinstance(value, Tensor) else value
+
+
+def _as_strided(tensor, size, stride, offset=0):
+    """A view where the strides that others see are those of what is behind, else a copy that nobody may write to."""
+    base = behind(tensor).contiguous()
+    return on_device(base.as_strided(size, stride, base.storage_offset() + (offset or 0)))
+
+
+def _copy_from(source, target, non_blocking=False):
+    source, there = (behind(each) if is_there(each) else each for each in (source, target))
+    there.copy_(source)
+    return target
+
+
+_OF_THE_DEVICE = {torch.ops.aten.as_strided.default: _as_strided, torch.ops.aten._copy_from.default: _copy_from}
+
+
+def _run(operator, *args, **kwargs):
+    if operator in _OF_THE_DEVICE:
+        return _OF_THE_DEVICE[operator](*args, **kwargs)
+    if operator._schema.is_mutable:
+        given, options = [tree_map(_host, each) for each in args], tree_map(_host, kwargs)
+        changed = kwargs.get("out", args[0])
+        if "out" in kwargs:
+            options["out"] = behind(changed)
+        else:
+            given[0] = behind(changed)
+        operator(*given, **options)
+        assert behind(changed).shape == changed.shape, f"{operator} gave a tensor of the device another size"
+        return changed
+    asked = kwargs.get("device")
+    stays = any(map(is_there, tree_leaves((args, kwargs)))) if asked is None else asked.type == NAME
+    result = operator(*tree_map(_host, args), **tree_map(_host, kwargs))
+    return tree_map(_there, result) if stays else result
+
+
+_setup_privateuseone_for_python_backend(NAME)
+_FALLBACK, _ATEN = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
+_FALLBACK.fallback(_run, "PrivateUse1")
+# PyTorch's own way to run these anywhere gives a result its size afterwards, which tensors without memory do not take.
+for _each in ("abs", "logical_and", "logical_or", "logical_not", "arange", "arange.start_step", "arange.start", "eye", "reciprocal"):
+    _name, _, _overload = _each.partition(".")
+    _ATEN.impl(_each, functools.partial(_run, getattr(getattr(torch.ops.aten, _name), _overload or "default")), "PrivateUse1")
