@@ -19,8 +19,8 @@ struct ConfigDifference {
 };
 
 // The first key, in the order of the table, that tells two records apart; a key that one of them lacks counts as its
-// default. Names and places do not: `name`, and what says where the text lies, whose content data.sha256 holds. Of keys
-// that begin with `section` alone, such as "model.".
+// default. Names and places do not: `name`, what says where the text lies, whose content data.sha256 holds, and the
+// device. Of keys that begin with `section` alone, such as "model.".
 std::optional<ConfigDifference> first_difference(const nlohmann::ordered_json& expected,
                                                  const nlohmann::ordered_json& got, std::string_view section = "");
 

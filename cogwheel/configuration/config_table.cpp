@@ -41,6 +41,7 @@ std::vector<ConfigField> config_fields(RunConfig& config) {
       {"model.tied_head", &model.tied_head},
       {"model.dropout", &model.dropout},
       {"training.seed", &training.seed},
+      {"training.device", &training.device},
       {"training.precision", &training.precision},
       {"training.steps", &training.steps},
       {"training.batch", &training.batch},

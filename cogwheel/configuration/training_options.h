@@ -20,6 +20,7 @@ struct TrainingOptions {
   double weight_decay = 0.1;            // only of tensors with two dimensions or more
   double clip = 1.0;                    // largest global norm of the gradient; 0: none
   std::uint64_t seed = 1337;            // of the weights, of the data order and of dropout
+  std::string device = "cpu";           // where the model is and learns, as libtorch names it: cuda, cuda:1, mps, xpu
   std::string precision = "fp32";       // or "bf16": of the matrix products of training steps; all else stays fp32
   std::int64_t report_every = 10;       // steps
   std::int64_t evaluate_every = 250;    // steps; 0: only after the last one

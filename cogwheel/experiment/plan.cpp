@@ -111,7 +111,9 @@ Comparison plan_comparison(const CompareRequest& request) {
   set_form(shared.model, request.form, "--form");
   shared.model.dropout = request.dropout;
   shared.training = preset.training;
+  shared.training.device = request.device;
   shared.training.precision = request.precision;
+  check(shared.training);
   shared.training.learning_rate = rate;
   shared.training.final_learning_rate = rate * preset.training.final_learning_rate / preset.training.learning_rate;
   comparison.configuration = shared_record(shared);
@@ -270,6 +272,8 @@ std::string reproduce_command(const Comparison& comparison) {
   const CompareRequest defaults;
   if (settings.form != defaults.form) command += " --form " + settings.form;
   if (settings.dropout != defaults.dropout) command += fmt::format(" --dropout {}", settings.dropout);
+  if (const std::string device = shared_configuration(comparison).training.device; device != defaults.device)
+    command += " --device " + device;
   if (settings.precision != defaults.precision) command += " --precision " + settings.precision;
   // A preset may have gone since.
   const auto preset = std::find_if(presets().begin(), presets().end(),

@@ -24,6 +24,7 @@ struct CompareRequest {
   std::vector<std::string> attention{"softmax", "cog", "differential", "symmetric"};
   std::string preset = "small";
   std::string form = "gpt";
+  std::string device = "cpu";
   std::string precision = "fp32";
   double dropout = 0;
   std::int64_t seeds = 3;

@@ -70,10 +70,11 @@ at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens, const ForwardConte
   if (tokens.dim() != 2 || tokens.size(1) > room)
     throw UsageError(expected_got("language model: tokens", "[batch, up to " + std::to_string(room) + "]",
                                   shape_text(tokens.sizes())));
-  const at::Tensor embedded = at::embedding(token_embedding_, tokens);
+  const at::Tensor embedded = at::embedding(token_embedding_, tokens.to(token_embedding_.device()));
   if (!position_embedding_.defined()) return embedded;
-  return embedded + (context.positions.defined() ? at::embedding(position_embedding_, context.positions)
-                                                 : position_embedding_.narrow(0, first, tokens.size(1)));
+  return embedded + (context.positions.defined()
+                         ? at::embedding(position_embedding_, context.positions.to(position_embedding_.device()))
+                         : position_embedding_.narrow(0, first, tokens.size(1)));
 }
 
 // The caller's context as layers take it: a state of as many layers, and positions where each entry has its own.
@@ -116,7 +117,8 @@ ModelState LanguageModelImpl::make_state(std::int64_t batch) const {
 }
 
 at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& targets, const ForwardContext& context) {
-  return at::cross_entropy_loss(forward(tokens, context).flatten(0, 1), targets.flatten());
+  return at::cross_entropy_loss(forward(tokens, context).flatten(0, 1),
+                                targets.flatten().to(token_embedding_.device()));
 }
 
 }  // namespace cogwheel

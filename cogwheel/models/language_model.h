@@ -29,9 +29,9 @@ class LanguageModelImpl : public torch::nn::Module {
   // same values wherever their tensors agree: seeds are paired between mechanisms, not only within one.
   void initialize(std::uint64_t seed);
 
-  // tokens [B, N] int64, N ≤ context → logits [B, N, V]. With a state in the context, the tokens are those that follow
-  // the ones in it: their logits are those of the whole text, up to rounding, without computing the earlier tokens
-  // again. Throws UsageError where a text outgrows the context.
+  // tokens [B, N] int64, N ≤ context, on any device → logits [B, N, V] on the model's. With a state in the context, the
+  // tokens are those that follow the ones in it: their logits are those of the whole text, up to rounding, without
+  // computing the earlier tokens again. Throws UsageError where a text outgrows the context.
   at::Tensor forward(const at::Tensor& tokens, const ForwardContext& context = {});
   // The options' dropout, for a context in training: the same seed drops the same elements.
   Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }

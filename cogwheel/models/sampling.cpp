@@ -80,7 +80,7 @@ std::vector<Token> sample(LanguageModel& model, std::span<const Token> prompt, c
   if (text.empty()) text.push_back(0);
   const std::size_t start = text.size();
   while (static_cast<std::int64_t>(text.size() - start) < options.length) {
-    const at::Tensor logits = last_logits(text).contiguous();
+    const at::Tensor logits = last_logits(text).cpu().contiguous();
     if (!logits.isfinite().all().item<bool>())
       throw Error(expected_got("sample", "finite logits", "NaN or infinity from the model"));
     text.push_back(

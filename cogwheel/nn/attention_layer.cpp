@@ -215,7 +215,8 @@ std::unique_ptr<LayerState> AttentionLayerImpl::make_state(std::int64_t batch, s
                                                         .capacity = capacity,
                                                         .head_dim = head_dim_,
                                                         .value_dim = head_dim_ * mechanism_.sub_heads()},
-                                                       projection_->parameters().front().scalar_type()));
+                                                       projection_->parameters().front().scalar_type(),
+                                                       projection_->parameters().front().device()));
 }
 
 at::Tensor AttentionLayerImpl::combine(const at::Tensor& attended) {

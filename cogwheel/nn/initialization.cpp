@@ -17,7 +17,12 @@ std::uint64_t hash(std::string_view name) {
 
 void WeightInitializer::normal(at::Tensor& weight, std::string_view name, double standard_deviation) const {
   const torch::NoGradGuard no_grad;
-  weight.normal_(0, standard_deviation, at::make_generator<at::CPUGeneratorImpl>(hash(name) + seed_));
+  const auto generator = at::make_generator<at::CPUGeneratorImpl>(hash(name) + seed_);
+  if (weight.is_cpu())
+    weight.normal_(0, standard_deviation, generator);
+  else  // the same numbers on every device
+    weight.copy_(
+        at::empty(weight.sizes(), weight.options().device(at::kCPU)).normal_(0, standard_deviation, generator));
 }
 
 }  // namespace cogwheel

@@ -76,7 +76,8 @@ class Copying : public LanguageModelTask {
     const auto means = mean_in_parts(
         draw(0, evaluated_, 0, count, context), heads,
         [&](const Batch& some, const ForwardContext& given) -> PartialMeans {
-          const at::Tensor logits = model_of(model).forward(some.inputs, given), counted = some.targets != ignored;
+          const at::Tensor logits = model_of(model).forward(some.inputs, given).cpu(),
+                           counted = some.targets != ignored;
           return {{at::cross_entropy_loss(logits.flatten(0, 1), some.targets.flatten()).item<double>(),
                    (logits.argmax(-1) == some.targets).masked_select(counted).mean(at::kDouble).item<double>()},
                   counted.sum().item<double>()};
@@ -102,7 +103,7 @@ class Copying : public LanguageModelTask {
 
     const Batch strings = draw(0, evaluated_, 0, std::min<std::int64_t>(512, evaluated_tokens_ / (2 * half)), 2 * half);
     const at::Tensor counted = strings.targets != ignored, lengths = counted.sum(1);
-    const at::Tensor right = (model(strings.inputs).argmax(-1) == strings.targets) & counted;
+    const at::Tensor right = (model(strings.inputs).cpu().argmax(-1) == strings.targets) & counted;
     inspection.tables = {{.title = "Accuracy by length", .columns = {"symbols", "accuracy"}, .rows = {}}};
     for (std::int64_t range = 0; range < 4; ++range) {
       const std::int64_t first = half * range / 4 + 1, last = half * (range + 1) / 4;

@@ -24,7 +24,7 @@ AdamW::AdamW(const std::vector<std::pair<std::string, at::Tensor>>& parameters, 
     group.values.push_back(value);
     group.first_moments.push_back(parameters_.back().first_moment);
     group.second_moments.push_back(parameters_.back().second_moment);
-    group.steps.push_back(at::full({}, 0, at::kFloat));
+    group.steps.push_back(at::full({}, 0, value.options().dtype(at::kFloat)));
   }
 }
 

@@ -24,8 +24,9 @@ namespace {
 const std::string first_moment_prefix = "first_moment.", second_moment_prefix = "second_moment.";
 
 // What the bits of a run depend on beside its checkpoint.
-nlohmann::json machine() {
-  return {{"instruction_set", at::get_cpu_capability()},
+nlohmann::json machine(const TrainingOptions& training) {
+  return {{"device", training.device},
+          {"instruction_set", at::get_cpu_capability()},
           {"matrix_products", matrix_product_library()},
           {"threads", std::to_string(at::get_num_threads())},
           {"torch", TORCH_VERSION}};
@@ -100,9 +101,9 @@ void TrainingRun::save(const std::filesystem::path& path) const {
       throw NonFiniteLoss(
           expected_got("weights", "finite numbers",
                        "NaN or infinity in " + parameter.name + " at step " + std::to_string(steps_done_)));
-    checkpoint.tensors[weight_prefix + parameter.name] = parameter.value.detach();
-    checkpoint.tensors[first_moment_prefix + parameter.name] = parameter.first_moment;
-    checkpoint.tensors[second_moment_prefix + parameter.name] = parameter.second_moment;
+    checkpoint.tensors[weight_prefix + parameter.name] = parameter.value.detach().cpu();
+    checkpoint.tensors[first_moment_prefix + parameter.name] = parameter.first_moment.cpu();
+    checkpoint.tensors[second_moment_prefix + parameter.name] = parameter.second_moment.cpu();
   }
   const nlohmann::json state = {{"step", steps_done_},
                                 {"seconds", seconds_},
@@ -116,7 +117,7 @@ void TrainingRun::save(const std::filesystem::path& path) const {
                                 {"loss_count", loss_count_},
                                 {"seconds_at_report", seconds_at_report_},
                                 {"tokens_at_report", tokens_at_report_},
-                                {"machine", machine()}};
+                                {"machine", machine(config_.training)}};
   checkpoint.metadata = {
       {"format", "cogwheel checkpoint 1"}, {"configuration", to_json(configuration()).dump()}, {"state", state.dump()}};
   checkpoint.metadata["sha256"] = sha256(checkpoint);
@@ -165,7 +166,7 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path) {
     }
 
     std::vector<std::string> differences;
-    const nlohmann::json here = machine();
+    const nlohmann::json here = machine(config_.training);
     for (const auto& [what, there] : state.at("machine").get<std::map<std::string, std::string>>())
       if (here.contains(what) && here[what] != there)
         differences.push_back("the checkpoint was written with " + what + " " + there + ", this is " +

@@ -1,6 +1,7 @@
 #include "cogwheel/train/training_run.h"
 
 #include <torch/nn/module.h>
+#include <torch/types.h>
 #include <torch/utils.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 
 #include "cogwheel/nn/dropout.h"
 #include "cogwheel/nn/matrix_product.h"
+#include "cogwheel/nn/new_parameter.h"
 #include "cogwheel/train/adamw.h"
 #include "cogwheel/train/batch.h"
 
@@ -39,9 +41,24 @@ RunConfig configuration(const LanguageModelOptions& model, const TrainingOptions
   return task.completed(std::move(config));
 }
 
-std::shared_ptr<torch::nn::Module> make_model(const Task& task, const LanguageModelOptions& options) {
-  expect_memory(parameter_count(task, options));
-  return task.make_model(options);
+at::Device device_of(const TrainingOptions& options) {
+  check(options);
+  const at::Device device(options.device);
+  if (device.is_cpu()) return device;
+  try {
+    at::empty({1}, device);
+  } catch (const c10::Error&) {
+    throw UsageError(expected_got("training.device", "a device that this machine and its PyTorch have, such as cpu",
+                                  options.device));
+  }
+  return device;
+}
+
+std::shared_ptr<torch::nn::Module> make_model(const Task& task, const RunConfig& config) {
+  const at::Device device = device_of(config.training);
+  if (device.is_cpu()) expect_memory(parameter_count(task, config.model));
+  const PlaceParameters here(device);
+  return task.make_model(config.model);
 }
 
 std::vector<std::pair<std::string, at::Tensor>> named_parameters(const torch::nn::Module& model) {
@@ -68,8 +85,7 @@ TrainingRun::TrainingRun(const LanguageModelOptions& model, const TrainingOption
                          std::shared_ptr<const Task> task)
     : task_(std::move(task)),
       config_(cogwheel::configuration(model, training, *task_)),
-      model_(make_model(*task_, config_.model)) {
-  check(config_.training);
+      model_(make_model(*task_, config_)) {
   task_->initialize(*model_, config_.training.seed);
   optimizer_ = std::make_unique<AdamW>(named_parameters(*model_), config_.training);
 }

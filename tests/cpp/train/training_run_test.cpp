@@ -216,6 +216,26 @@ TEST(TrainingRun, RefusesAModelBeyondTheMemory) {
   }
 }
 
+TEST(TrainingRun, RefusesDevicesThatAreNotThere) {
+  const auto refusal = [](const char* device) -> std::string {
+    TrainingOptions options = tiny_training();
+    options.device = device;
+    try {
+      const TrainingRun run(tiny_model(), options, tiny_task());
+      return "made";
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(refusal("cpu"), "made");
+  EXPECT_EQ(refusal("gpu"),
+            "training.device: expected cpu, xpu, mps (the nearest of 4 names), with a number as in cuda:1 or without, "
+            "got gpu");
+  EXPECT_EQ(refusal("cuda:x").substr(0, 25), "training.device: expected");
+  EXPECT_EQ(refusal("cuda:77"),
+            "training.device: expected a device that this machine and its PyTorch have, such as cpu, got cuda:77");
+}
+
 TEST(TrainingRun, MeasuresItsRate) {
   EXPECT_GT(measure_steps_per_second(tiny_model(), tiny_training(), tiny_task(), 0.05), 1);
 }
