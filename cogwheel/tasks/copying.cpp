@@ -7,12 +7,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
-#include "cogwheel/core/error.h"
-#include "cogwheel/core/philox.h"
 #include "cogwheel/models/sampling.h"
+#include "cogwheel/tasks/drawn_task.h"
 #include "cogwheel/tasks/evaluation.h"
-#include "cogwheel/tasks/language_model_task.h"
 #include "cogwheel/tasks/task_options.h"
 #include "cogwheel/tasks/tasks.h"
 
@@ -35,47 +34,16 @@ const TaskDescription& describe() {
   return description;
 }
 
-enum Part : std::uint32_t { training_part, held_out_part, tuning_part };  // strings of their own
-
-class Copying : public LanguageModelTask {
+class Copying : public DrawnTask {
  public:
-  Copying(TaskOptionReader options, std::int64_t evaluated_tokens, Part evaluated)
-      : symbols_(options.whole("symbols", 8, {2, 26})),
-        options_(options.finish()),
-        evaluated_tokens_(evaluated_tokens),
-        evaluated_(evaluated) {}
+  Copying(std::int64_t symbols, TaskOptions options) : DrawnTask(std::move(options)), symbols_(symbols) {}
 
   const TaskDescription& description() const override { return describe(); }
-  DataFacts data(const LanguageModelOptions& model, const TrainingOptions& training) const override {
-    const std::int64_t strings = evaluated_tokens_ / model.context;
-    return {
-        .name = "random strings",
-        .tokenizer = describe().item,
-        .vocabulary = symbols_ + 1,
-        .held_out_tokens = evaluated_tokens_,
-        .evaluated_tokens = strings * model.context,
-        .curve_tokens = evaluated_sequences(training, EvaluationPart::curve, model.context, strings) * model.context};
-  }
-  RunConfig completed(RunConfig config) const override {
-    if (!config.data.text.empty())
-      throw UsageError(expected_got("data.text", "none for the task copying", config.data.text.front()));
-    expect_within("model.context", config.model.context, Range<std::int64_t>{2, evaluated_tokens_});
-    complete_model(config, symbols_ + 1, "task.symbols and a separator");
-    config.task = options_;
-    return config;
-  }
-
-  Batch batch(const torch::nn::Module& model, const TrainingOptions& training, std::int64_t step) const override {
-    return draw(training.seed, training_part, step * training.batch, training.batch, context_of(model));
-  }
 
   MeasuredValues evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
                           StatisticsOfHeads* heads) const override {
-    const std::int64_t context = context_of(model);
-    const std::int64_t count = evaluated_sequences(training, part, context, evaluated_tokens_ / context);
     const auto means = mean_in_parts(
-        draw(0, evaluated_, 0, count, context), heads,
-        [&](const Batch& some, const ForwardContext& given) -> PartialMeans {
+        evaluated(model, training, part), heads, [&](const Batch& some, const ForwardContext& given) -> PartialMeans {
           const at::Tensor logits = model_of(model).forward(some.inputs, given).cpu(),
                            counted = some.targets != ignored;
           return {{at::cross_entropy_loss(logits.flatten(0, 1), some.targets.flatten()).item<double>(),
@@ -92,16 +60,16 @@ class Copying : public LanguageModelTask {
     const std::int64_t half = model->options().context / 2, length = std::min<std::int64_t>(half, 12);
     std::vector<Token> text;
     for (std::int64_t place = 0; place < length; ++place)
-      text.push_back(static_cast<Token>(drawn(0, evaluated_, 0, place) % symbols_));
+      text.push_back(static_cast<Token>(random(0, Part::held_out, 0, place) % symbols_));
     text.push_back(static_cast<Token>(symbols_));
-    const std::vector<Token> copy = sample(model, text, {.length = length, .temperature = 0});
+    const std::vector<Token> answer = sample(model, text, {.length = length, .temperature = 0});
     std::vector<Token> whole = text;
     whole.insert(whole.end(), text.begin(), text.end() - 2);
     Inspection inspection = maps_of(model, whole, [this](Token token) { return letters({token}); });
     inspection.prompt = letters(text);
-    inspection.sample = letters(copy);
+    inspection.sample = letters(answer);
 
-    const Batch strings = draw(0, evaluated_, 0, std::min<std::int64_t>(512, evaluated_tokens_ / (2 * half)), 2 * half);
+    const Batch strings = evaluated(512, 2 * half);
     const at::Tensor counted = strings.targets != ignored, lengths = counted.sum(1);
     const at::Tensor right = (model(strings.inputs).cpu().argmax(-1) == strings.targets) & counted;
     inspection.tables = {{.title = "Accuracy by length", .columns = {"symbols", "accuracy"}, .rows = {}}};
@@ -116,11 +84,25 @@ class Copying : public LanguageModelTask {
     return inspection;
   }
 
-  std::shared_ptr<const Task> limited(std::int64_t evaluated_tokens) const override {
-    return std::make_shared<Copying>(TaskOptionReader(options_), evaluated_tokens, evaluated_);
-  }
-  std::shared_ptr<const Task> for_tuning() const override {
-    return std::make_shared<Copying>(TaskOptionReader(options_), evaluated_tokens_, tuning_part);
+ protected:
+  std::int64_t vocabulary() const override { return symbols_ + 1; }
+  std::shared_ptr<DrawnTask> copy() const override { return std::make_shared<Copying>(*this); }
+
+  // Inputs are the string, a separator, the string again but for its last symbol, and separators; targets the copy.
+  Batch draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count,
+             std::int64_t context) const override {
+    const Batch batch{at::full({count, context}, symbols_, at::kLong), at::full({count, context}, ignored, at::kLong),
+                      count * context};
+    auto inputs = batch.inputs.accessor<std::int64_t, 2>(), targets = batch.targets.accessor<std::int64_t, 2>();
+    for (std::int64_t row = 0; row < count; ++row) {
+      const std::int64_t length = 1 + random(seed, part, first + row, -1) % (context / 2);
+      for (std::int64_t place = 0; place < length; ++place) {
+        const std::int64_t symbol = random(seed, part, first + row, place) % symbols_;
+        inputs[row][place] = targets[row][length + place] = symbol;
+        if (place + 1 < length) inputs[row][length + 1 + place] = symbol;
+      }
+    }
+    return batch;
   }
 
  private:
@@ -129,33 +111,8 @@ class Copying : public LanguageModelTask {
     for (const Token token : tokens) text += token < symbols_ ? static_cast<char>('a' + token) : '|';
     return text;
   }
-  // A random number for a place of a string, or with −1 for its length.
-  static std::uint32_t drawn(std::uint64_t seed, Part part, std::int64_t string, std::int64_t place) {
-    const auto number = static_cast<std::uint64_t>(string);
-    return philox({static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(number),
-                   static_cast<std::uint32_t>(number >> 32), part},
-                  philox_key(seed))[0];
-  }
-  // Inputs are the string, a separator, the string again but for its last symbol, and separators; targets the copy.
-  Batch draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count, std::int64_t context) const {
-    const Batch batch{at::full({count, context}, symbols_, at::kLong), at::full({count, context}, ignored, at::kLong),
-                      count * context};
-    auto inputs = batch.inputs.accessor<std::int64_t, 2>(), targets = batch.targets.accessor<std::int64_t, 2>();
-    for (std::int64_t row = 0; row < count; ++row) {
-      const std::int64_t length = 1 + drawn(seed, part, first + row, -1) % (context / 2);
-      for (std::int64_t place = 0; place < length; ++place) {
-        const std::int64_t symbol = drawn(seed, part, first + row, place) % symbols_;
-        inputs[row][place] = targets[row][length + place] = symbol;
-        if (place + 1 < length) inputs[row][length + 1 + place] = symbol;
-      }
-    }
-    return batch;
-  }
 
   std::int64_t symbols_;
-  TaskOptions options_;
-  std::int64_t evaluated_tokens_;  // held out
-  Part evaluated_;
 };
 
 }  // namespace
@@ -165,7 +122,9 @@ namespace cogwheel {
 TaskEntry copying_task() {
   return {copying::describe(),
           [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
-            return std::make_shared<copying::Copying>(TaskOptionReader(config.task), 1 << 18, copying::held_out_part);
+            TaskOptionReader reader(config.task);
+            const std::int64_t symbols = reader.whole("symbols", 8, {2, 26});
+            return std::make_shared<copying::Copying>(symbols, reader.finish());
           }};
 }
 }  // namespace cogwheel

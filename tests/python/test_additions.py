@@ -1,0 +1,138 @@
+"""What docs/architecture.md says that a task and a measure cost, shown in a copy of the tree: one file and one line of a
+list for the task, one file for the measure; nothing else is touched. (A row map: test_documentation.py.)"""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+
+import pytest
+
+# A task that needs a state: attention learns it for short strings alone.
+TASK = r"""
+#include <torch/types.h>
+
+#include "cogwheel/tasks/drawn_task.h"
+#include "cogwheel/tasks/evaluation.h"
+#include "cogwheel/tasks/task_options.h"
+#include "cogwheel/tasks/tasks.h"
+
+namespace cogwheel {
+namespace {
+
+const TaskDescription& describe_parity() {
+  static const TaskDescription description{
+      .name = "parity",
+      .summary = "say at every bit whether the ones so far are odd",
+      .item = "bit",
+      .data = "Random bits.",
+      .measures = {{.name = "accuracy", .title = "accuracy", .label = "accuracy", .unit = "", .lower_is_better = false}}};
+  return description;
+}
+
+class Parity : public DrawnTask {
+ public:
+  explicit Parity(const TaskOptions& options) : DrawnTask(TaskOptionReader(options).finish()) {}
+  const TaskDescription& description() const override { return describe_parity(); }
+  MeasuredValues evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
+                          StatisticsOfHeads* heads) const override {
+    const auto means = mean_in_parts(
+        evaluated(model, training, part), heads, [&](const Batch& some, const ForwardContext& given) -> PartialMeans {
+          const at::Tensor right = model_of(model).forward(some.inputs, given).argmax(-1) == some.targets;
+          return {{right.mean(at::kDouble).item<double>()}, static_cast<double>(some.inputs.size(0))};
+        });
+    return {{"accuracy", means[0]}};
+  }
+  Inspection inspect(torch::nn::Module&, std::uint64_t) const override { return {}; }
+
+ protected:
+  std::int64_t vocabulary() const override { return 2; }
+  std::shared_ptr<DrawnTask> copy() const override { return std::make_shared<Parity>(*this); }
+  Batch draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count, std::int64_t context) const override {
+    const at::Tensor inputs = at::empty({count, context}, at::kLong);
+    auto bits = inputs.accessor<std::int64_t, 2>();
+    for (std::int64_t row = 0; row < count; ++row)
+      for (std::int64_t i = 0; i < context; ++i) bits[row][i] = random(seed, part, first + row, i) & 1;
+    return {inputs, inputs.cumsum(1).remainder(2), count * context};
+  }
+};
+
+}  // namespace
+
+TaskEntry parity_task() {
+  return {describe_parity(), [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
+            return std::make_shared<Parity>(config.task);
+          }};
+}
+
+}  // namespace cogwheel
+"""
+
+
+def run(*command, **options):
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, **options)
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def with_additions(repository, tmp_path_factory):
+    """The command line of a copy of the tree with the task and a measure in it."""
+    copy = tmp_path_factory.mktemp("additions") / "copy"
+    copy.mkdir()
+    for name in ("CMakeLists.txt", "CMakePresets.json", "pyproject.toml"):
+        shutil.copy(repository / name, copy)
+    for folder in ("cmake", "cogwheel", "experiments"):
+        shutil.copytree(repository / folder, copy / folder)
+    os.symlink(repository / ".venv", copy / ".venv")
+
+    tasks = copy / "cogwheel/tasks"
+    (tasks / "parity.cpp").write_text(TASK)
+    with (tasks / "tasks.def").open("a") as definitions:
+        definitions.write("TASK(parity)\n")
+
+    # A measure: its description, and its value.
+    copying = (tasks / "copying.cpp").read_text()
+    described, measured = '.label = "accuracy", .unit = "", .lower_is_better = false}', '{"accuracy", means[1]}'
+    assert described in copying and measured in copying
+    copying = copying.replace(
+        described, described + ', {.name = "perplexity", .title = "perplexity", .label = "perplexity", .unit = "symbols"}'
+    )
+    copying = copying.replace(measured, measured + ', {"perplexity", std::exp(means[0])}')
+    (tasks / "copying.cpp").write_text("#include <cmath>\n" + copying)
+
+    environment = {**os.environ, "CCACHE_BASEDIR": str(copy), "CCACHE_NOHASHDIR": "1"}
+    configure = ["cmake", "-G", "Ninja", "-S", copy, "-B", copy / "build", "-DCMAKE_BUILD_TYPE=Release", "-DCOGWHEEL_TESTS=OFF"]
+    configure += ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+    run(*configure, f"-DPython_EXECUTABLE={repository / '.venv/bin/python'}", env=environment)
+    run("ninja", "-C", copy / "build", "cogwheel", env=environment)
+    return copy / "build/cogwheel/cli/cogwheel"
+
+
+def compare(executable, folder, task, *words):
+    run(executable, "compare", "--task", task, "--preset", "tiny", "--steps", "60", "--seeds", "2", "--attention",
+        "softmax,cog", "--out", folder / task, *words, cwd=folder)
+    return json.loads((folder / task / "results.json").read_text()), (folder / task / "report.html").read_text()
+
+
+@pytest.mark.slow
+def test_a_task_is_one_file_and_one_line(with_additions, tmp_path):
+    assert "say at every bit" in run(with_additions, "list", "tasks")
+    results, report = compare(with_additions, tmp_path, "parity", "--tune", "2")
+    assert results["task"]["name"] == "parity"
+    assert all(0.4 < run["accuracy"] <= 1 and run["status"] == "done" for run in results["runs"])
+    assert "Accuracy; higher is better." in report and "← worse" in report
+    for mechanism in ("softmax", "cog"):  # the best of the tuning is the highest
+        trials = [trial for trial in results["tuning"] if trial["mechanism"] == mechanism]
+        chosen = next(trial for trial in trials if trial["chosen"])
+        assert chosen["validation_loss"] == max(trial["validation_loss"] for trial in trials)
+
+
+@pytest.mark.slow
+def test_a_measure_is_one_file(with_additions, tmp_path):
+    results, report = compare(with_additions, tmp_path, "copying")
+    for run in results["runs"]:
+        assert run["perplexity"] == pytest.approx(math.exp(run["held_out_loss"]))
+    assert "perplexity" in (tmp_path / "copying/results.csv").read_text().splitlines()[0]
+    assert "Perplexity" in report
