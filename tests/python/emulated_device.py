@@ -9,7 +9,7 @@ import functools
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+from torch.utils.backend_registration import _DummyBackendModule, _setup_privateuseone_for_python_backend
 
 NAME = "emulated"
 
@@ -85,7 +85,17 @@ def _run(operator, *args, **kwargs):
     return tree_map(_there, result) if stays else result
 
 
-_setup_privateuseone_for_python_backend(NAME)
+class _Backend(_DummyBackendModule):
+    """It draws nothing, but whoever forks the generators of all devices asks."""
+
+    def get_rng_state(self, device=None) -> Tensor:
+        return torch.zeros(0, dtype=torch.uint8)
+
+    def set_rng_state(self, state: Tensor, device=None) -> None:
+        pass
+
+
+_setup_privateuseone_for_python_backend(NAME, _Backend())
 _FALLBACK, _ATEN = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
 _FALLBACK.fallback(_run, "PrivateUse1")
 # PyTorch's own way to run these anywhere gives a result its size afterwards, which tensors without memory do not take.

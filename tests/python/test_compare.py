@@ -199,15 +199,21 @@ def test_compares_in_the_llama_form_with_dropout_and_bf16(compare, work):
     assert "swiglu" in (work / "llama/trained/relu-seed-1/config.toml").read_text()
 
 
-def test_a_comparison_from_before_forms_reads_as_gpt(compare, work, finished):
+def test_a_comparison_from_before_forms_and_tasks_reads_as_language_modelling_with_gpt(compare, work, finished):
     shutil.copytree(work / "finished", work / "older")
     path = work / "older/results.json"
     older = json.loads(path.read_text())
+    task = older.pop("task")
+    for key in ("task.name", "training.device"):
+        del older["configuration"][key]
     for key in ("form", "precision", "dropout"):
         del older["settings"][key]
     path.write_text(json.dumps(older))
     assert compare("--resume", "older").returncode == 0
-    assert results(work / "older")["settings"]["form"] == "gpt"
+    read = results(work / "older")
+    assert read["settings"]["form"] == "gpt"
+    assert read["task"] == task
+    assert [run["held_out_loss"] for run in read["runs"]] == [run["held_out_loss"] for run in older["runs"]]
 
 
 def test_a_run_that_diverges_is_said_and_kept(compare, work):

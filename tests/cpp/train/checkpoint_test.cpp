@@ -251,6 +251,36 @@ TEST(Checkpoint, OpensThoseFromBeforeTheHash) {
   EXPECT_EQ(refusal(other, path), ": model.mechanism: expected \"softmax\", got \"cog\"");
 }
 
+// They counted no tokens, and knew one measure.
+TEST(Checkpoint, OpensThoseFromBeforeTasks) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "checkpoint", first_path = folder.path() / "first";
+  TrainingRun run = tiny_run(), resumed = tiny_run();
+  std::atomic<bool> stop = false;
+  run.train({.report = [&](const StepReport& report) { stop = report.step == 16; }, .checkpoint = {}, .stop = &stop});
+  run.save(first_path);
+  SafeTensors old = load_safetensors(first_path);
+  auto state = nlohmann::json::parse(old.metadata.at("state"));
+  state["held_out_loss"] = held_out_loss(run.last_measured());
+  state["best_held_out_loss"] = run.best().value();
+  for (const char* key : {"measured", "best", "tokens", "tokens_at_report"}) state.erase(key);
+  auto configuration = nlohmann::ordered_json::parse(old.metadata.at("configuration"));
+  for (const char* key : {"task.name", "training.device"}) configuration.erase(key);
+  old.metadata = {
+      {"format", "cogwheel checkpoint 1"}, {"configuration", configuration.dump()}, {"state", state.dump()}};
+  save_safetensors(old, path);
+  ASSERT_EQ(refusal(resumed, path), "accepted");
+  EXPECT_EQ(resumed.tokens(), run.tokens());
+  EXPECT_EQ(resumed.last_measured(), run.last_measured());
+  EXPECT_EQ(resumed.best(), run.best());
+  // Reports go on with the tokens since the one before.
+  std::vector<StepReport> reports;
+  resumed.train({.report = [&](const StepReport& report) { reports.push_back(report); }, .checkpoint = {}});
+  EXPECT_EQ(reports.front().tokens, 20 * 4 * 16);
+  EXPECT_GT(reports.front().tokens_per_second, 0);
+  EXPECT_EQ(resumed.tokens(), 24 * 4 * 16);
+}
+
 TEST(Checkpoint, IsNotReplacedByWeightsThatAreLost) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "checkpoint";
