@@ -74,7 +74,7 @@ std::string data_json(const Comparison& comparison, const std::vector<const Insp
     labels[plan.name] = plan.title;
     series[plan.name] = series_property(comparison, plan.name);
   }
-  Json data{{"results", Json::parse(results_to_json(comparison))},
+  Json data{{"results", results_as_json(comparison)},
             {"labels", labels},
             {"series", series},
             {"unit", comparison.data.tokenizer},
@@ -148,19 +148,32 @@ std::string curves_lead(const Comparison& comparison) {
                      escape_html(data.tokenizer), grouped(data.evaluated_tokens));
 }
 
-// Those of mechanisms in the comparison, with one passage, ordered by seed and then as the mechanisms are.
-std::vector<const Inspection*> usable(const Comparison& comparison, const std::vector<Inspection>& inspections) {
+// Those of mechanisms in the comparison that have what is asked for, ordered by seed and then as the mechanisms are.
+template <class Has>
+std::vector<const Inspection*> those_with(const Comparison& comparison, const std::vector<Inspection>& inspections,
+                                          Has has) {
   std::vector<const Inspection*> found;
   for (const std::int64_t seed : comparison.settings.seeds)
     for (const MechanismPlan& plan : comparison.mechanisms)
       for (const Inspection& inspection : inspections)
-        if (inspection.seed == seed && inspection.mechanism == plan.name && !inspection.maps.empty() &&
-            (found.empty() || inspection.tokens == found.front()->tokens))
+        if (inspection.seed == seed && inspection.mechanism == plan.name && has(inspection))
           found.push_back(&inspection);
   return found;
 }
 
-std::string contents_html(bool tuning, bool curves, bool dynamics, bool heads) {
+// Maps of one passage.
+std::vector<const Inspection*> those_with_maps(const Comparison& comparison,
+                                               const std::vector<Inspection>& inspections) {
+  const std::vector<std::string>* tokens = nullptr;
+  return those_with(comparison, inspections, [&](const Inspection& inspection) {
+    if (inspection.maps.empty() || (tokens != nullptr && inspection.tokens != *tokens)) return false;
+    tokens = &inspection.tokens;
+    return true;
+  });
+}
+
+std::string contents_html(bool tuning, bool curves, bool dynamics, bool heads, bool samples,
+                          const std::vector<InspectionTable>& tables) {
   std::string html;
   const auto add = [&](std::string_view id, std::string_view name) {
     html += fmt::format("    <li><a href=\"#{}\">{}</a></li>\n", id, name);
@@ -170,7 +183,9 @@ std::string contents_html(bool tuning, bool curves, bool dynamics, bool heads) {
   if (curves) add("curves", "Curves");
   if (dynamics) add("dynamics", "Heads over training");
   if (heads) add("heads", "Heads");
-  if (heads) add("samples", "Samples");
+  for (std::size_t index = 0; index < tables.size(); ++index)
+    add("task-table-" + std::to_string(index), escape_html(tables[index].title));
+  if (samples) add("samples", "Samples");
   add("limits", "What this cannot tell");
   add("reproduce", "Reproduce");
   return html;
@@ -196,7 +211,12 @@ std::string chart_js_version() {
 }
 
 std::string report_page(const Comparison& comparison, const std::vector<Inspection>& inspections) {
-  const std::vector<const Inspection*> shown = usable(comparison, inspections);
+  const std::vector<const Inspection*> with_maps = those_with_maps(comparison, inspections);
+  const auto with_tables =
+      those_with(comparison, inspections, [](const Inspection& inspection) { return !inspection.tables.empty(); });
+  const auto with_samples = those_with(comparison, inspections, [](const Inspection& inspection) {
+    return !inspection.prompt.empty() || !inspection.sample.empty();
+  });
   const bool curves = std::any_of(comparison.runs.begin(), comparison.runs.end(),
                                   [](const RunResult& run) { return run.curve.size() > 1; });
   const bool dynamics = std::any_of(comparison.runs.begin(), comparison.runs.end(), [](const RunResult& run) {
@@ -222,7 +242,9 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"verdict_text", escape_html(verdict(comparison))},
       {"css", std::string(embedded::report_css)},
       {"facts", facts_html(comparison)},
-      {"contents", contents_html(!comparison.tuning.empty(), curves, dynamics, !shown.empty())},
+      {"contents",
+       contents_html(!comparison.tuning.empty(), curves, dynamics, !with_maps.empty(), !with_samples.empty(),
+                     with_tables.empty() ? std::vector<InspectionTable>() : with_tables.front()->tables)},
       {"result_lead", escape_html(fmt::format("{}{}; {} is better.", capitalised(measure.title),
                                               measure.unit.empty() ? "" : " in " + measure.unit,
                                               measure.lower_is_better ? "lower" : "higher"))},
@@ -231,8 +253,8 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"tuning", tuning_html(comparison)},
       {"curves", curves ? section(embedded::curves_html) : ""},
       {"dynamics", dynamics ? std::string(embedded::dynamics_html) : ""},
-      {"heads", shown.empty() ? "" : section(embedded::heads_html)},
-      {"samples", tables_of_tasks_html(comparison, shown) + samples_html(comparison, shown)},
+      {"heads", with_maps.empty() ? "" : section(embedded::heads_html)},
+      {"samples", tables_of_tasks_html(comparison, with_tables) + samples_html(comparison, with_samples)},
       {"limits", limits_html(comparison)},
       {"reproduce_lead", comparison.match == "time"
                              ? "The steps follow from rates measured on this machine, so elsewhere they differ."
@@ -240,7 +262,7 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"command", command_html(comparison.command)},
       {"versions", versions_html(comparison)},
       {"chart_js_version", escape_html(chart_js_version())},
-      {"data", data_json(comparison, shown)},
+      {"data", data_json(comparison, with_maps)},
       {"chart_js", std::string(embedded::chart_js)},
       {"report_js", std::string(embedded::report_js)},
       {"curves_js", std::string(embedded::curves_js)},

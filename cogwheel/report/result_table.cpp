@@ -114,51 +114,30 @@ std::string with_note(const std::string& value, const std::string& note) {
   return fmt::format("<span class=\"num\">{}</span><small>{}</small>", value, escape_html(note));
 }
 
-// Columns beside the measure that decides: bits, of one in nats, and the task's further measures.
-struct FurtherColumn {
-  std::string title;
-  std::string (*text)(const SummaryRow& row, const std::string& measure);
-  std::string measure = {};
-};
+// A column of its own has what nats come to in bits.
+bool has_bits(const Comparison& comparison) { return comparison.task.decisive().unit.starts_with("nats"); }
 
-std::vector<FurtherColumn> further_columns(const Comparison& comparison) {
-  std::vector<FurtherColumn> columns;
-  const std::string& unit = comparison.task.decisive().unit;
-  constexpr std::string_view nats = "nats per ";
-  if (unit.starts_with(nats))
-    columns.push_back({"Bits per " + unit.substr(nats.size()), [](const SummaryRow& row, const std::string&) {
-                         return row.mean ? fixed(*row.mean / std::numbers::ln2, 3) : std::string();
-                       }});
+std::string bits_head(const Comparison& comparison) {
+  if (!has_bits(comparison)) return "";
+  return fmt::format("          <th role=\"columnheader\" scope=\"col\" class=\"right\">Bits per<br>{}</th>\n",
+                     escape_html(comparison.task.item));
+}
+
+std::string bits_cell(const Comparison& comparison, const SummaryRow& row) {
+  if (!has_bits(comparison)) return "";
+  return fmt::format(
+      "          <td role=\"cell\" data-label=\"Bits per {}\" class=\"right\">{}</td>\n",
+      escape_html(comparison.task.item),
+      row.mean ? fmt::format("<span class=\"num\">{}</span>", fixed(*row.mean / std::numbers::ln2, 3)) : "–");
+}
+
+// The task's further measures stand below the one that decides.
+std::string further_measures(const Comparison& comparison, const SummaryRow& row) {
+  std::string html;
   for (const Measure& measure : comparison.task.measures)
-    if (measure != comparison.task.decisive())
-      columns.push_back({capitalised(measure.title) + (measure.unit.empty() ? "" : ", " + measure.unit),
-                         [](const SummaryRow& row, const std::string& name) {
-                           const double* value = find_value(row.others, name);
-                           return value != nullptr ? fixed(*value, 4) : std::string();
-                         },
-                         measure.name});
-  return columns;
-}
-
-std::string further_heads(const Comparison& comparison) {
-  std::string html;
-  for (const FurtherColumn& column : further_columns(comparison)) {
-    std::string title = escape_html(column.title);
-    // In two lines, before the last word.
-    if (const std::size_t space = title.rfind(' '); space != std::string::npos) title.replace(space, 1, "<br>");
-    html += fmt::format("          <th role=\"columnheader\" scope=\"col\" class=\"right\">{}</th>\n", title);
-  }
-  return html;
-}
-
-std::string further_cells(const Comparison& comparison, const SummaryRow& row) {
-  std::string html;
-  for (const FurtherColumn& column : further_columns(comparison)) {
-    const std::string text = column.text(row, column.measure);
-    html +=
-        fmt::format("          <td role=\"cell\" data-label=\"{}\" class=\"right\">{}</td>\n",
-                    escape_html(column.title), text.empty() ? "–" : fmt::format("<span class=\"num\">{}</span>", text));
-  }
+    if (const double* value = find_value(row.others, measure.name))
+      html += fmt::format("<small>{} <span class=\"num\">{}</span>{}</small>", escape_html(measure.title),
+                          fixed(*value, 4), measure.unit.empty() ? "" : " " + escape_html(measure.unit));
   return html;
 }
 
@@ -169,7 +148,8 @@ std::string row_html(const Comparison& comparison, const SummaryRow& row, const 
   std::string mean = "<span class=\"muted\">no run finished</span>", rate = "–", memory = "–";
   if (row.mean) {
     mean = fmt::format("<span class=\"num\">{}{}</span>", fixed(*row.mean, 4),
-                       row.interval ? fmt::format(" <span class=\"muted\">± {}</span>", fixed(*row.interval, 4)) : "");
+                       row.interval ? fmt::format(" <span class=\"muted\">± {}</span>", fixed(*row.interval, 4)) : "") +
+           further_measures(comparison, row);
     std::string rate_note = ratio(baseline, means.tokens_per_second, base.tokens_per_second, 2);
     if (comparison.match == "time") rate_note += "; " + rounded_count(std::llround(means.tokens)) + " seen";
     rate = with_note(grouped(std::llround(means.tokens_per_second)), rate_note);
@@ -190,7 +170,7 @@ std::string row_html(const Comparison& comparison, const SummaryRow& row, const 
                         {"high", signed_fixed(scale.limit, scale.digits + 1)},
                         {"whisker", whisker(comparison, row, scale)},
                         {"reading", reading(comparison, row)},
-                        {"further", further_cells(comparison, row)},
+                        {"bits", bits_cell(comparison, row)},
                         {"rate", rate},
                         {"parameters", with_note(grouped(plan.parameters), parameter_note(comparison, plan))},
                         {"memory", memory}});
@@ -222,7 +202,7 @@ std::string table_html(const Comparison& comparison) {
   return fill_template(embedded::table_html,
                        {{"baseline", escape_html(name_in_sentence(comparison, comparison.baseline))},
                         {"measure", escape_html(capitalised(comparison.task.decisive().title))},
-                        {"further", further_heads(comparison)},
+                        {"bits", bits_head(comparison)},
                         {"low_end", comparison.task.decisive().lower_is_better ? "← better" : "← worse"},
                         {"high_end", comparison.task.decisive().lower_is_better ? "worse →" : "better →"},
                         {"left", place(-scale.tick)},

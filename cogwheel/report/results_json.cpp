@@ -267,7 +267,7 @@ std::string dump(const Json& json) { return json.dump(1, ' ', false, Json::error
 
 }  // namespace
 
-std::string results_to_json(const Comparison& given) {
+Json results_as_json(const Comparison& given) {
   Comparison comparison = given;
   for_all_measured(comparison, [&](MeasuredValues& values, bool of_run) {
     for (const Measure& measure : comparison.task.measures)
@@ -276,8 +276,10 @@ std::string results_to_json(const Comparison& given) {
   });
   Json json = write_json(comparison);
   if (!comparison.configuration.empty()) json["configuration"] = Json::parse(comparison.configuration);
-  return dump(json);
+  return json;
 }
+
+std::string results_to_json(const Comparison& comparison) { return dump(results_as_json(comparison)); }
 
 std::string run_to_json(const RunResult& run) { return dump(write_json(run)); }
 

@@ -1,5 +1,6 @@
 // results.json, schema 1: see docs/results-format.md.
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -9,7 +10,9 @@ namespace cogwheel {
 
 inline constexpr int results_schema = 1;
 
-// With a final newline. Numbers that are not finite become null.
+// Numbers that are not finite become null.
+nlohmann::ordered_json results_as_json(const Comparison& comparison);
+// The same as text, with a final newline.
 std::string results_to_json(const Comparison& comparison);
 
 // One element of "runs".

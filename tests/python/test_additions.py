@@ -135,4 +135,4 @@ def test_a_measure_is_one_file(with_additions, tmp_path):
     for run in results["runs"]:
         assert run["perplexity"] == pytest.approx(math.exp(run["held_out_loss"]))
     assert "perplexity" in (tmp_path / "copying/results.csv").read_text().splitlines()[0]
-    assert "Perplexity" in report
+    assert "<small>perplexity " in report

@@ -156,5 +156,27 @@ TEST(Verdict, PartsCarryTheMechanisms) {
   EXPECT_EQ(named, "|cog||softmax||");
 }
 
+// The same numbers of a measure of which more is better: whoever has more is ahead.
+TEST(Verdict, FollowsTheMeasure) {
+  Comparison comparison = comparison_of({softmax, {"cog", {1.530, 1.537, 1.529}}});
+  EXPECT_TRUE(verdict(comparison).find("oftmax predicts unseen text better than Cog") != std::string::npos)
+      << verdict(comparison);
+  comparison.task.measures[0] = {
+      .name = "held_out_loss", .title = "accuracy", .label = "accuracy", .unit = "", .lower_is_better = false};
+  comparison.task.does_better = "recalls better";
+  comparison.data.bytes = 0;
+  comparison.summary = summarize(comparison);
+  EXPECT_TRUE(
+      verdict(comparison)
+          .starts_with(
+              "On this task and budget, early in training, Cog recalls better than softmax in every seed, by 0.1") ||
+      verdict(comparison).starts_with("On this task and budget Cog recalls better than softmax in every seed, by 0.1"))
+      << verdict(comparison);
+  comparison = comparison_of({{"softmax", {1.4}}, {"cog", {1.5}}});
+  comparison.task.measures[0].lower_is_better = false;
+  EXPECT_TRUE(verdict(comparison).find("Cog has the highest held-out loss, ahead of softmax") != std::string::npos)
+      << verdict(comparison);
+}
+
 }  // namespace
 }  // namespace cogwheel

@@ -96,6 +96,39 @@ TEST(Page, NothingFinishedStillMakesAPage) {
   EXPECT_FALSE(holds(page, "<section id=\"curves\""));
 }
 
+// A task shows what it has: tables without maps, a measure of which more is better, further measures below it.
+TEST(Page, SpeaksOfTheTaskAsItDoesItself) {
+  Comparison comparison = example_comparison();
+  comparison.task = {
+      .name = "recalling",
+      .summary = "recall <values>",
+      .item = "pair",
+      .data = "Pairs, drawn.",
+      .does_better = "recalls better",
+      .do_better = "recall better",
+      .sampling = {},
+      .measures = {
+          {.name = "held_out_loss", .title = "recall", .label = "recall", .unit = "", .lower_is_better = false},
+          {.name = "pace", .title = "pace", .label = "pace", .unit = "m/s"}}};
+  comparison.data.bytes = 0;
+  for (RunResult& run : comparison.runs) run.measured.push_back({"pace", 0.125});
+  comparison.summary = summarize(comparison);
+  const std::vector<Inspection> tables{
+      {.mechanism = "cog",
+       .seed = 1,
+       .tables = {{"By <length>", {"pairs", "recall"}, {{"1 to 4", "0.9"}, {"5", "0.1"}}}}},
+      {.mechanism = "symmetric", .seed = 1, .tables = {{"By <length>", {"pairs", "recall"}, {{"1 to 4", "0.7"}}}}}};
+  const std::string page = report_page(comparison, tables);
+  for (const char* words :
+       {"Recall; higher is better.", "← worse", "better →", "recall &lt;values&gt;", "Pairs, drawn.",
+        "By &lt;length&gt;", "href=\"#task-table-0\"",
+        "<th scope=\"row\">1 to 4</th><td class=\"right num\">0.9</td><td class=\"right num\">0.7</td>",
+        "<small>pace <span class=\"num\">0.1250</span> m/s</small>", "Whether it holds for other tasks."})
+    EXPECT_TRUE(holds(page, words)) << words;
+  for (const char* words : {"Bits per", "<section id=\"heads\"", "<section id=\"samples\"", "SHA-256", "nats per"})
+    EXPECT_FALSE(holds(page, words)) << words;
+}
+
 TEST(Series, EveryMechanismHasAColourOfItsOwn) {
   Comparison comparison = example_comparison();
   for (const char* name : {"differential", "relu", "sigmoid", "norm", "consmax"})
