@@ -28,7 +28,7 @@ std::vector<SeedDifference> seed_differences(const Comparison& comparison, const
   return differences;
 }
 
-// What the whiskers of all rows share: an axis from −limit to limit with ticks at ±tick.
+// The common axis of the whiskers of all rows: from −limit to limit, with ticks at ±tick.
 struct Scale {
   double limit = 1, tick = 0.5;
   int digits = 1;
@@ -41,7 +41,7 @@ struct Scale {
       if (row.difference) ends = std::max(ends, std::abs(*row.difference) + row.difference_interval.value_or(0));
     }
     if (seeds == 0) return;
-    // Few seeds make wide intervals; beyond three times the seeds themselves they would only flatten the picture.
+    // Few seeds give wide intervals; beyond three times the range of the seeds these would only compress the rest.
     limit = 1.06 * std::max(seeds, std::min(ends, 3 * seeds));
     const double decade = std::pow(10, std::floor(std::log10(0.75 * limit)));
     for (const double step : {1.0, 2.0, 5.0})
@@ -114,7 +114,7 @@ std::string with_note(const std::string& value, const std::string& note) {
   return fmt::format("<span class=\"num\">{}</span><small>{}</small>", value, escape_html(note));
 }
 
-// Columns beside the measure that decides: bits, of one in nats, and the task's further measures.
+// Columns beside the deciding measure: bits, if that is in nats, and the other measures of the task.
 struct FurtherColumn {
   std::string title;
   std::string (*text)(const SummaryRow& row, const std::string& measure);
@@ -144,7 +144,7 @@ std::string further_heads(const Comparison& comparison) {
   std::string html;
   for (const FurtherColumn& column : further_columns(comparison)) {
     std::string title = escape_html(column.title);
-    // In two lines, before the last word.
+    // Broken into two lines, before the last word.
     if (const std::size_t space = title.rfind(' '); space != std::string::npos) title.replace(space, 1, "<br>");
     html += fmt::format("          <th role=\"columnheader\" scope=\"col\" class=\"right\">{}</th>\n", title);
   }

@@ -35,7 +35,7 @@ const TaskDescription& describe() {
   return description;
 }
 
-enum Part : std::uint32_t { training_part, held_out_part, tuning_part };  // strings of their own
+enum Part : std::uint32_t { training_part, held_out_part, tuning_part };  // each part has different strings
 
 class Copying : public LanguageModelTask {
  public:
@@ -84,7 +84,7 @@ class Copying : public LanguageModelTask {
     return {{"held_out_loss", means[0]}, {"accuracy", means[1]}};
   }
 
-  // A string that is copied, and accuracy by length.
+  // One example string, and accuracy by length.
   Inspection inspect(torch::nn::Module& module, std::uint64_t) const override {
     const torch::NoGradGuard no_grad;
     LanguageModel model = holder_of(module);
@@ -128,14 +128,16 @@ class Copying : public LanguageModelTask {
     for (const Token token : tokens) text += token < symbols_ ? static_cast<char>('a' + token) : '|';
     return text;
   }
-  // A random number for a place of a string, or with −1 for its length.
+  // A random number for a position of a string, or with −1 for its length.
   static std::uint32_t drawn(std::uint64_t seed, Part part, std::int64_t string, std::int64_t place) {
     const auto number = static_cast<std::uint64_t>(string);
     return philox({static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(number),
                    static_cast<std::uint32_t>(number >> 32), part},
                   philox_key(seed))[0];
   }
-  // Inputs are the string, a separator, the string again but for its last symbol, and separators; targets the copy.
+  // The inputs are the string, a separator, the string again without its last symbol, and separators; the targets are
+  // the
+  // copy.
   Batch draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count, std::int64_t context) const {
     const Batch batch{at::full({count, context}, symbols_, at::kLong), at::full({count, context}, ignored, at::kLong),
                       count * context};

@@ -51,7 +51,7 @@ TEST(ParameterCount, GivesThePublishedNumbers) {
   // Eight differential heads, each with two sub-heads of 16: sixteen heads of the plain layer, halved.
   EXPECT_EQ(parameter_count(three_layers("differential", 16)), 2'480'225);
   EXPECT_EQ(parameter_count(three_layers("symmetric")), 2'282'561);
-  // The source prints 2,282,249, which no layout gives; the layout that gives its two other numbers has this one.
+  // The source prints 2,282,249, which no layout gives; this is the number for the layout that gives its two others.
   EXPECT_EQ(parameter_count(three_layers("differential_symmetric", 16)), 2'282'849);
 }
 
