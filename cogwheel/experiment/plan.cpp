@@ -277,12 +277,12 @@ std::string reproduce_command(const Comparison& comparison) {
   if (preset == presets().end() || settings.learning_rate != preset->training.learning_rate)
     command += fmt::format(" --learning-rate {}", settings.learning_rate);
   if (settings.tune > 0) command += fmt::format(" --tune {}", settings.tune);
-  std::vector<std::string> brought;
+  std::vector<std::string> defined;
   for (const MechanismPlan& plan : comparison.mechanisms) {
     // Several forms may use the same map.
-    if (plan.definition.empty() || std::find(brought.begin(), brought.end(), plan.definition) != brought.end())
+    if (plan.definition.empty() || std::find(defined.begin(), defined.end(), plan.definition) != defined.end())
       continue;
-    brought.push_back(plan.definition);
+    defined.push_back(plan.definition);
     const std::size_t hash = plan.definition.find(" sha256:");
     command += hash == std::string::npos ? " --define " + shell_word(plan.definition)
                                          : " --mechanism-file " + shell_word(plan.definition.substr(0, hash));

@@ -1,4 +1,4 @@
-// The one argument, beside its input, that is passed through every layer of a model.
+// The one argument, besides its input, that is passed through every layer of a model.
 #pragma once
 #include <ATen/core/Tensor.h>
 

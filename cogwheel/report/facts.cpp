@@ -159,12 +159,11 @@ std::string tuning_html(const Comparison& comparison) {
   const std::string measure = escape_html(comparison.task.decisive().title);
   const std::string data =
       comparison.data.bytes > 0
-          ? "The loss is that on the last tenth of the training text, which those trials did not train on; the "
-            "held-out "
-            "text played no part. The final runs train on all of the training text."
+          ? "The loss is measured on the last tenth of the training text, on which these trials did not train; the "
+            "held-out text was not used. The final runs train on all of the training text."
           : "The " + measure +
-                " is that on data of its own, which neither these trials nor the final runs train on and "
-                "which is not what the result is measured on.";
+                " is measured on separate data, on which neither these trials nor the final runs train and on "
+                "which the result is not measured.";
   std::string rows;
   for (const MechanismPlan& plan : comparison.mechanisms) {
     rows += fmt::format("        <tr style=\"--series:var({})\"><th scope=\"row\" class=\"series\">{}</th>",

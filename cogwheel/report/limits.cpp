@@ -118,7 +118,7 @@ std::string limits_html(const Comparison& comparison) {
               ? limit("Whether it holds for other text.",
                       fmt::format("One corpus, as {}s. Other text or other tokens may differ.", unit))
               : limit("Whether it holds for other tasks.",
-                      fmt::format("One task: {}. What is needed for it is not what a text needs.",
+                      fmt::format("One task: {}. It does not require the same abilities as a text.",
                                   comparison.task.summary));
   if (settings.tune == 0 && comparison.mechanisms.size() > 1)
     html += limit("Who wins when each is tuned.",
@@ -130,11 +130,11 @@ std::string limits_html(const Comparison& comparison) {
   html += longer_training(comparison);
   html += unmatched(comparison);
   if (settings.context < 1024)
-    html += limit("Long contexts.", fmt::format("{} {}s are visible. Nothing here speaks of recall, length or sinks "
+    html += limit("Long contexts.", fmt::format("{} {}s are visible. Nothing here shows recall, length or sinks "
                                                 "beyond that.",
                                                 settings.context, unit));
-  html += limit("Speed elsewhere.", fmt::format("Tokens per second hold for this CPU with {} and this size, with "
-                                                "whatever else the machine did.",
+  html += limit("Speed elsewhere.", fmt::format("Tokens per second hold for this CPU with {} and this size, and for "
+                                                "the other load on the machine.",
                                                 counted(comparison.machine.threads, "thread")));
   return html;
 }

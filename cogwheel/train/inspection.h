@@ -1,4 +1,4 @@
-// What a report shows of one trained model beside its results: attention maps, a sample of text, tables of measures.
+// What a report shows of one trained model besides its results: attention maps, a sample of text, tables of measures.
 #pragma once
 #include <cstdint>
 #include <string>

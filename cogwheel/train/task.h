@@ -77,7 +77,7 @@ class Task {
   // The configuration with everything that the task or its data decides: vocabulary, hashes, the options of the task
   // with their defaults. A run records the result. Throws UsageError for options that do not fit.
   virtual RunConfig completed(RunConfig config) const = 0;
-  // Files that later use of the model needs beside its weights, such as a tokenizer; names are among run_files().
+  // Files that later use of the model needs besides its weights, such as a tokenizer; names are among run_files().
   virtual std::vector<RunFile> assets() const { return {}; }
   // Files of the same folder by which a later reader can tell whether the data has changed.
   virtual std::vector<RunFile> records() const { return {}; }

@@ -151,8 +151,8 @@ TEST(LanguageModel, IsTheLlamaOfItsPaper) {
     const auto columns = [&](std::int64_t part) {
       return projected.slice(1, part * width + head * dim, part * width + (head + 1) * dim);
     };
-    at::Tensor mass = (turned(columns(0)).matmul(turned(columns(1)).t()) / std::sqrt(8.0)).exp().tril();
-    outputs.push_back((mass / mass.sum(-1, true)).matmul(columns(2)));
+    at::Tensor exponentials = (turned(columns(0)).matmul(turned(columns(1)).t()) / std::sqrt(8.0)).exp().tril();
+    outputs.push_back((exponentials / exponentials.sum(-1, true)).matmul(columns(2)));
   }
   x = x + at::cat(outputs, 1).matmul(w["layers.0.attention.output.weight"].t());
   const at::Tensor units = norm(x).matmul(w["layers.0.feed_forward.in.weight"].t());

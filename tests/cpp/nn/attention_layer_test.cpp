@@ -57,8 +57,8 @@ at::Tensor softmax_weights(const at::Tensor& score) {
 }
 
 at::Tensor cog_weights(const at::Tensor& score) {
-  const at::Tensor mass = score.abs().exp().masked_fill(hidden(), 0);
-  return score.sign() * mass / mass.sum(-1, true);
+  const at::Tensor exponentials = score.abs().exp().masked_fill(hidden(), 0);
+  return score.sign() * exponentials / exponentials.sum(-1, true);
 }
 
 TEST(AttentionLayer, SoftmaxAndCogAreProjectionsAroundTheRowMap) {
