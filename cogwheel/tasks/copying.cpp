@@ -136,8 +136,7 @@ class Copying : public LanguageModelTask {
                   philox_key(seed))[0];
   }
   // The inputs are the string, a separator, the string again without its last symbol, and separators; the targets are
-  // the
-  // copy.
+  // the copy.
   Batch draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count, std::int64_t context) const {
     const Batch batch{at::full({count, context}, symbols_, at::kLong), at::full({count, context}, ignored, at::kLong),
                       count * context};
