@@ -72,9 +72,9 @@ def main() -> None:
         jobs = peers(n)
         for direction, job_of in (("forward", forward_of), ("forward + backward", both_of)):
             timings = take_turns({name: job_of(*job) for name, job in jobs.items()}, seconds=6.0)
-            least = {name: timing.least for name, timing in timings.items()}
-            ratios = "  ".join(f"{name} {time / least['dot']:.2f}" for name, time in list(least.items())[1:])
-            print(f"N {n:6}  {direction:18}  dot {1e3 * least['dot']:8.2f} ms  {ratios}", flush=True)
+            minima = {name: timing.min for name, timing in timings.items()}
+            ratios = "  ".join(f"{name} {time / minima['dot']:.2f}" for name, time in list(minima.items())[1:])
+            print(f"N {n:6}  {direction:18}  dot {1e3 * minima['dot']:8.2f} ms  {ratios}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Adds up JUnit files: a table of suites, the failed tests by name, and the sum alone on the last line.
+"""Adds up JUnit files: prints a table of suites, the failed tests by name, and the total on the last line.
 
 usage: count_tests.py SUITE=FILE[+FOLDER]...
 
-FOLDER holds GoogleTest's own reports, <name>.xml, of executables that ctest runs as a whole: their tests count, not the
-executable. A suite without a readable file counts as one failure: it died before it could report. Exit status 1 on any
-failure.
+FOLDER holds GoogleTest's reports, <name>.xml, of executables that ctest runs as a whole: their tests are counted, not
+the executable. A suite without a readable file counts as one failure: it ended before it could report. The exit status is 1
+on any failure.
 """
 
 import pathlib
@@ -17,7 +17,7 @@ def outcomes(path, folder=None):
     found = []
     for case in ElementTree.parse(path).iter("testcase"):
         name = ".".join(filter(None, [case.get("classname"), case.get("name")]))
-        # ctest marks a test that could not run by its status alone; GoogleTest has its own word for a skipped one.
+        # ctest marks a test that could not run only by its status; GoogleTest uses another element for a skipped one.
         if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
             outcome = "failed"
         elif case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):

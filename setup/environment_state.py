@@ -1,8 +1,8 @@
-"""Prints what an environment holds that Cogwheel needs, as shell words.
+"""Prints which of Cogwheel's requirements an environment has, as shell assignments.
 
 usage: environment_state.py PACKAGE...
 
-Looks at metadata only: importing torch would take seconds on every start.
+Reads only metadata: importing torch would take seconds on every start.
 """
 
 import importlib.metadata

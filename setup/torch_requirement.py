@@ -1,7 +1,7 @@
-"""The wheel's requirement of torch, for pyproject.toml: the very release that the operators are built with.
+"""The wheel's requirement of torch, for pyproject.toml: exactly the release that the operators are built with.
 
-C++ libraries of torch fit one release only. In an isolated build torch is not among the importable packages, but it is
-what cmake/FindTorchWheel.cmake finds, and so does this: in the environment itself.
+The C++ libraries of torch are compatible with one release only. In an isolated build torch cannot be imported, so
+this looks in the environment itself, as cmake/FindTorchWheel.cmake does.
 """
 
 import subprocess

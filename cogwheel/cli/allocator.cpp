@@ -11,7 +11,7 @@ void keep_freed_memory() {
   if (std::getenv("MIMALLOC_RESERVE_OS_MEMORY") != nullptr) return;
   const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
   if (pages <= 0 || page <= 0) return;
-  // Addresses, not memory: pages become real when they are touched. A machine that refuses works as before.
+  // This reserves addresses, not memory: pages are allocated when they are touched. Where it fails, nothing changes.
   mi_reserve_os_memory(static_cast<std::size_t>(pages) / 2 * static_cast<std::size_t>(page), /*commit=*/true,
                        /*allow_large=*/false);
 }

@@ -1,4 +1,4 @@
-// The benchmarks themselves are Python, where their peers live: python/cogwheel/bench.
+// The benchmarks are written in Python, as are their peers: python/cogwheel/bench.
 #include <fmt/format.h>
 
 #include <ATen/Parallel.h>
@@ -25,7 +25,7 @@ namespace cogwheel {
 namespace {
 
 void hand_over(const std::vector<std::string>& words) {
-  // Training is measured of this executable, wherever the environment's own may lie.
+  // Training is measured with this executable, not with the one installed in the environment.
   std::error_code problem;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", problem);
   if (!problem) ::setenv("COGWHEEL_EXECUTABLE", self.c_str(), /*overwrite=*/0);
@@ -35,7 +35,7 @@ void hand_over(const std::vector<std::string>& words) {
   throw Error(expected_got("bench", "a Python with Cogwheel's package", "no " + command.front()));
 }
 
-// Numbers below a vocabulary that stand for no text.
+// Random tokens below the size of a vocabulary, without a text.
 class NumberedTokens final : public Tokenizer {
  public:
   explicit NumberedTokens(std::int64_t vocabulary) : vocabulary_(vocabulary) {}
@@ -71,11 +71,11 @@ struct Steps {
   Definitions definitions;
 };
 
-// Says how many parameters there are, then makes a training step for each line of the input and answers it with the
-// loss: who asks takes the time.
+// Prints the number of parameters, then makes one training step for each line of input and prints its loss: the caller
+// measures the time.
 void make_steps(const Steps& steps) {
   if (steps.threads > 0) at::set_num_threads(static_cast<int>(steps.threads));
-  bring(steps.definitions);
+  register_definitions(steps.definitions);
   const auto task = make_language_modelling(random_data(steps.model.vocabulary));
   TrainingRun run(steps.model, steps.training, task);
   fmt::print("{{\"parameters\": {}}}\n", parameter_count(*task, run.model_options()));
@@ -92,21 +92,21 @@ void add_bench(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("bench", "Time kernels and training against PyTorch's, in one run (`bench --help`)");
   command->prefix_command();
-  command->set_help_flag();  // the benchmarks have their own
+  command->set_help_flag();  // the benchmarks print their own help
   command->callback([command] { hand_over(command->remaining()); });
 }
 
 void add_bench_steps(CLI::App& app) {
   const auto steps = std::make_shared<Steps>();
-  steps->training.steps = steps_range.most;
-  CLI::App* command = app.add_subcommand("bench-steps", "What `bench training` asks for steps");
-  command->group("");                              // not for people
-  constexpr Range<std::int64_t> some{0, 1 << 30};  // the model and the training judge them
-  add_number(*command, "--layers", steps->model.layers, some, "");
-  add_number(*command, "--heads", steps->model.heads, some, "");
-  add_number(*command, "--width", steps->model.width, some, "");
-  add_number(*command, "--context", steps->model.context, some, "");
-  add_number(*command, "--vocabulary", steps->model.vocabulary, some, "");
+  steps->training.steps = steps_range.max;
+  CLI::App* command = app.add_subcommand("bench-steps", "Training steps for `bench training`");
+  command->group("");                                   // hidden from --help
+  constexpr Range<std::int64_t> any_count{0, 1 << 30};  // model and training check their own limits
+  add_number(*command, "--layers", steps->model.layers, any_count, "");
+  add_number(*command, "--heads", steps->model.heads, any_count, "");
+  add_number(*command, "--width", steps->model.width, any_count, "");
+  add_number(*command, "--context", steps->model.context, any_count, "");
+  add_number(*command, "--vocabulary", steps->model.vocabulary, any_count, "");
   command->add_option("--mechanism", steps->model.mechanism);
   add_number(*command, "--batch", steps->training.batch, batch_range, "");
   command->add_option("--precision", steps->training.precision);

@@ -12,7 +12,7 @@
 namespace cogwheel {
 namespace {
 
-// Of those that are for people.
+// Without the hidden subcommands.
 std::vector<std::string> subcommand_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App* each) { return !each->get_group().empty(); }))
@@ -27,7 +27,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-// The subcommand that the words chose, else the whole.
+// The chosen subcommand, else the whole program.
 const CLI::App& chosen(const CLI::App& app) {
   const auto commands = app.get_subcommands();
   return commands.empty() ? app : *commands.front();

@@ -1,10 +1,10 @@
-// The command line as a whole, with errors that read as all others do.
+// The whole command line, with errors in the same form as all others.
 #pragma once
 
 namespace cogwheel {
 
-// Parses it and runs the chosen subcommand. Throws UsageError for an unknown subcommand or option (with the nearest
-// names) and for values that do not parse; whatever the subcommand throws passes through. Prints help where asked.
+// Parses the arguments and runs the chosen subcommand. Throws UsageError for an unknown subcommand or option (with the
+// nearest names) and for values that do not parse; exceptions of the subcommand pass through. Prints help on request.
 void run_command_line(int argc, char** argv);
 
 }  // namespace cogwheel

@@ -27,7 +27,7 @@ namespace {
 struct Arguments {
   CompareRequest request;
   std::string out, resume;
-  bool resumes = false;          // also where the folder's name is empty
+  bool resumes = false;          // --resume was given, even with an empty name
   std::vector<std::string> add;  // mechanisms, folder
   bool overwrite = false;
   Definitions definitions;
@@ -50,17 +50,17 @@ std::string compiler() {
 #endif
 }
 
-// Rates decide the default number of steps and all that is matched by time; else they only serve the estimate.
+// Rates decide the default number of steps and everything that is matched by time; else they only serve the estimate.
 MeasureRate measure_for(const std::shared_ptr<const Task>& task, bool decides) {
   return [=](RunConfig config) {
-    // A rate so small that nothing can diverge here: speed does not depend on it.
+    // A rate so small that nothing can diverge: speed does not depend on it.
     config.training.learning_rate = config.training.final_learning_rate = 1e-9;
     if (stop_flag()) throw Interrupted("interrupted before the first run; nothing was trained");
     return measure_steps_per_second(config.model, config.training, task, decides ? 2.0 : 0.3);
   };
 }
 
-// With progress on stderr, whose bar is gone when this ends.
+// Shows progress on stderr; the bar is removed at the end.
 ComparisonJob run_job(Comparison comparison, const std::shared_ptr<const Task>& task, const ComparisonFolder& folder) {
   Progress progress(comparison.task.decisive().label);
   ComparisonJob job(
@@ -97,7 +97,7 @@ void start(const Arguments& arguments) {
   Comparison comparison = plan_comparison(arguments.request);
   const auto task = load_task(comparison);
   say_what_is_left_out(*task);
-  // Last of the checks: what it replaces is gone afterwards.
+  // The last check, because afterwards the replaced files are gone.
   const auto folder = ComparisonFolder::create(
       arguments.out.empty() ? new_run_path("compare") : fs::path(arguments.out), arguments.overwrite);
   folder.write_records(*task);
@@ -110,13 +110,13 @@ void resume(const fs::path& path, const std::vector<std::string>& added) {
   Comparison comparison = folder.read();
   add_mechanisms(comparison, added);
   const auto task = load_task(comparison, folder.path());
-  folder.expect_own_runs(comparison, *task);
-  folder.write_records(*task);  // an older version recorded none
+  folder.expect_runs_match(comparison, *task);
+  folder.write_records(*task);  // older versions did not write them
   compare_in(folder, std::move(comparison), task, 0);
 }
 
 void compare(const Arguments& arguments) {
-  bring(arguments.definitions);
+  register_definitions(arguments.definitions);
   if (arguments.resumes) return resume(arguments.resume, {});
   if (arguments.add.empty()) return start(arguments);
   resume(arguments.add.back(), {arguments.add.begin(), arguments.add.end() - 1});
@@ -162,7 +162,7 @@ void add_compare(CLI::App& app) {
   add("--device", request.device, "where models are and learn: cpu, cuda, cuda:1, mps or xpu (default: cpu)", "NAME");
   add("--precision", request.precision, "of the matrix products in training: fp32 or bf16 (default: fp32)", "KIND");
   add_count("--seeds", request.seeds, seeds_range, "runs of each mechanism, paired by seed (default: 3)", "K");
-  add("--match", request.match, "what is equal: parameters (and tokens), time, or tokens alone (default: parameters)",
+  add("--match", request.match, "what is equal: parameters (and tokens), time, or only tokens (default: parameters)",
       "WHAT");
   add_count("--steps", request.steps, steps_range,
             "training steps of a run; by default as many as fit the preset's time", "N");
@@ -173,7 +173,7 @@ void add_compare(CLI::App& app) {
   add("--tokenizer", request.tokenizer, "character or byte (default: character)", "KIND");
   add("--out", arguments->out, "folder of the comparison; by default runs/<date-time>-compare", "DIR");
   settings.push_back(command->add_flag("--overwrite", arguments->overwrite, "replace the comparison that --out holds"));
-  CLI::Option* resume = command->add_option("--resume", arguments->resume, "go on with an interrupted comparison");
+  CLI::Option* resume = command->add_option("--resume", arguments->resume, "continue an interrupted comparison");
   resume->type_name("DIR");
   CLI::Option* added = command->add_option("--add", arguments->add, "add a mechanism to the comparison in DIR");
   added->option_text("MECHANISM DIR")->expected(2);
@@ -185,7 +185,7 @@ void add_compare(CLI::App& app) {
         throw UsageError(
             expected_got(keeps->get_name(), "no further options: the comparison keeps its own", option->get_name()));
     if (resume->count() > 0 && added->count() > 0)
-      throw UsageError(expected_got("--resume", "no --add: adding goes on with what is missing too", "both"));
+      throw UsageError(expected_got("--resume", "no --add: adding also continues what is missing", "both"));
     arguments->resumes = resume->count() > 0;
     compare(*arguments);
   });

@@ -21,7 +21,7 @@ void add_definition_options(CLI::App& command, Definitions& definitions) {
       ->take_all();
 }
 
-std::vector<std::string> bring(const Definitions& definitions) {
+std::vector<std::string> register_definitions(const Definitions& definitions) {
   std::vector<std::string> names;
   for (const std::string& line : definitions.lines)
     names.emplace_back(define_mechanism(parse_definition(line)).description.name);

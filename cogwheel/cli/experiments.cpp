@@ -10,7 +10,7 @@
 namespace cogwheel {
 namespace {
 
-// Of an installed package, whose executable lies in bin/ beside them; else of the source tree.
+// The folder of an installed package, whose executable lies in bin/ beside it; else that of the source tree.
 std::filesystem::path experiments_folder() {
   std::error_code problem;
   const auto packaged =

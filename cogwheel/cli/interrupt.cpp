@@ -20,7 +20,7 @@ const std::atomic<bool>& stop_flag() {
   static const bool installed = [] {
     struct sigaction action {};
     action.sa_handler = ask_to_stop;
-    // Interrupted reads and writes go on: the flag is looked at between steps.
+    // Interrupted system calls are restarted: the flag is checked between steps.
     action.sa_flags = SA_RESTART;
     ::sigaction(SIGINT, &action, nullptr);
     ::sigaction(SIGTERM, &action, nullptr);

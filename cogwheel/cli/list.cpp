@@ -19,7 +19,7 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-// Columns on a screen, for text whose every code point takes one.
+// The width on a screen, for text with one column per code point.
 std::size_t width(const std::string& text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xc0) != 0x80; }));
@@ -51,7 +51,7 @@ Rows mechanism_rows() {
   return rows;
 }
 
-// How the table's forms make more mechanisms than it shows.
+// Explains that forms combine into more mechanisms than the table shows.
 std::string forms_note() {
   std::string forms;
   for (const auto& mechanism : mechanisms())
@@ -105,7 +105,7 @@ constexpr List lists[] = {{"mechanisms", mechanism_rows, forms_note},
                           {"experiments", experiment_rows},
                           {"kernels", kernel_rows}};
 
-// One of the lists, or each under its name.
+// One of the lists, or all of them under their names.
 void list(const std::string& what) {
   std::vector<std::string> names;
   for (const List& each : lists) {
@@ -123,7 +123,7 @@ void list(const std::string& what) {
 
 void add_list(CLI::App& app) {
   const auto what = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("list", "Show what there is: mechanisms, tasks, experiments and kernels");
+  CLI::App* command = app.add_subcommand("list", "List mechanisms, tasks, experiments and kernels");
   command->add_option("what", *what, "mechanisms, tasks, experiments or kernels; all of them if not given")
       ->type_name("WHAT");
   command->callback([what] { list(*what); });

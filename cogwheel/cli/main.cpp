@@ -19,7 +19,7 @@ int fail(const std::string& message, int exit_code) {
   return exit_code;
 }
 
-// What is still on its way to a pipe or file may fail there.
+// Buffered output may still fail when it is written to a pipe or file.
 int finish() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
   return fail(cogwheel::expected_got("standard output", "something that can be written to", std::strerror(errno)), 1);
@@ -30,14 +30,14 @@ int finish() {
 int main(int argc, char** argv) {
   cogwheel::sleep_where_the_machine_is_busy(argv);
   cogwheel::keep_freed_memory();
-  // Where files may not grow further, a write shall fail and say so.
+  // At the limit on file sizes a write must fail with an error instead of a signal.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     cogwheel::run_command_line(argc, argv);
   } catch (const cogwheel::Error& error) {
     return fail(error.what(), error.exit_code());
   } catch (const c10::Error& error) {
-    return fail(cogwheel::one_line(error.what_without_backtrace()), 1);  // libtorch's run over several lines
+    return fail(cogwheel::one_line(error.what_without_backtrace()), 1);  // libtorch's messages have several lines
   } catch (const std::bad_alloc&) {
     return fail("memory: expected enough for the job, got none", 1);
   } catch (const std::exception& error) {

@@ -27,12 +27,12 @@ struct MechanismArguments {
   Definitions definitions;
 };
 
-// A header to start from. What is there already stays.
+// Writes a header to start from. An existing file is never replaced.
 void start_header(const MechanismArguments& arguments) {
   if (!arguments.definitions.lines.empty() || !arguments.definitions.files.empty())
     throw UsageError(expected_got("mechanism new", "a name alone", "--define or --mechanism-file"));
   check_mechanism_name(arguments.name);
-  is_added(arguments.name, "");  // refuses one that is taken
+  is_added(arguments.name, "");  // throws if the name is taken
   check_header_name(arguments.name);
   const fs::path path = fs::path(arguments.out) / (arguments.name + ".h");
   std::error_code problem;
@@ -43,9 +43,9 @@ void start_header(const MechanismArguments& arguments) {
   fmt::print("{}\n", path.string());
 }
 
-// Of all that is named. Throws Error with the first problem, once each card is printed.
+// Prints the card of every named mechanism, then throws Error with the first problem.
 void print_cards(const MechanismArguments& arguments) {
-  std::vector<std::string> names = bring(arguments.definitions);
+  std::vector<std::string> names = register_definitions(arguments.definitions);
   if (!arguments.name.empty()) names.push_back(arguments.name);
   if (names.empty())
     throw UsageError(
@@ -56,7 +56,7 @@ void print_cards(const MechanismArguments& arguments) {
     fmt::print("{}", to_text(card));
     if (problem.empty() && !card.problems.empty()) problem = card.problems.front();
   }
-  std::fflush(stdout);  // before the problem is said on stderr
+  std::fflush(stdout);  // before the error goes to stderr
   if (!problem.empty()) throw Error(problem);
 }
 

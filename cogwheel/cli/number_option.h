@@ -1,4 +1,4 @@
-// Options that are numbers.
+// Numeric options.
 #pragma once
 #include <CLI/CLI.hpp>
 
@@ -8,8 +8,8 @@
 
 namespace cogwheel {
 
-// An option that is a number within a range, which its help tells and which refuses the rest in one line, also beyond
-// 64 bits. `value` lives as long as the command; its value here is the default.
+// Adds an option for a number within a range. Its help shows the range; other values, also beyond 64 bits, are refused
+// in one line. `value` must live as long as the command; its current value is the default.
 template <class Number>
 CLI::Option* add_number(CLI::App& command, const std::string& name, Number& value, const Range<Number>& range,
                         const std::string& help) {

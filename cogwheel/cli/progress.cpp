@@ -53,16 +53,16 @@ void Progress::show(const std::string& label, const StepReport& report) {
   }
   const std::string words = describe(report);
   const auto room = static_cast<std::int64_t>(columns(stream_)) - 1;
-  // The bar gives way to the words.
+  // The bar shrinks to make room for the words.
   const auto taken = static_cast<std::int64_t>(label.size() + words.size()) + 2;
   const std::int64_t width = std::clamp<std::int64_t>(room - taken, 4, 24);
   const std::int64_t done = report.steps > 0 ? width * report.step / report.steps : 0;
   std::string bar;
   for (std::int64_t cell = 0; cell < width; ++cell) bar += cell < done ? "█" : "░";
-  // The bar's cells take three bytes and one column each.
+  // Each cell of the bar takes three bytes and one column.
   std::string text = fmt::format("{} {} {}", label, bar, words);
-  const auto most = static_cast<std::size_t>(room + 2 * width);
-  if (text.size() > most) text.resize(std::max(most, label.size() + 1 + static_cast<std::size_t>(3 * width)));
+  const auto max_bytes = static_cast<std::size_t>(room + 2 * width);
+  if (text.size() > max_bytes) text.resize(std::max(max_bytes, label.size() + 1 + static_cast<std::size_t>(3 * width)));
   fmt::print(stream_, "\r\033[K{}", text);
   std::fflush(stream_);
   drawn_ = true;

@@ -1,4 +1,4 @@
-// Progress of training: on a terminal one bar that redraws itself, elsewhere a plain line now and then.
+// Progress of training: on a terminal one bar that redraws itself, elsewhere an occasional plain line.
 #pragma once
 #include <chrono>
 #include <cstdio>
@@ -12,16 +12,16 @@ namespace cogwheel {
 
 class Progress {
  public:
-  // `label_of_measure`: Measure::label of the one that decides.
+  // `label_of_measure`: Measure::label of the deciding measure.
   explicit Progress(std::string label_of_measure, std::FILE* stream = stderr);
   ~Progress() { clear(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Where a job stands. A bar is drawn ten times a second at most; a plain line is written where the run was
-  // evaluated, and every ten seconds. The time left is judged from the first report of a label on.
+  // The state of a job. The bar is drawn at most ten times a second; a plain line is written at each evaluation, and
+  // every ten seconds. The remaining time is estimated from the reports since the first one of a label.
   void show(const std::string& label, const StepReport& report);
-  // A line that stays, above the bar.
+  // Prints a permanent line above the bar.
   void line(const std::string& text);
   // Removes the bar.
   void clear();

@@ -19,7 +19,7 @@ struct ResumeArguments {
 
 void resume(const ResumeArguments& arguments) {
   const std::string& path = arguments.run;
-  bring(arguments.definitions);
+  register_definitions(arguments.definitions);
   const RunFolder folder = RunFolder::resume(path);
   const RunConfig config = load_config(folder.config_path());
   TrainingRun run(config.model, config.training, make_task(config, folder.path()));

@@ -27,7 +27,7 @@ void print(const std::string& text) {
 }
 
 void sample_text(const SampleArguments& arguments) {
-  bring(arguments.definitions);
+  register_definitions(arguments.definitions);
   const RunFolder folder = RunFolder::open(arguments.run);
   const auto tokenizer = load_tokenizer(folder.tokenizer_path());
   const auto model = load_language_model(folder);
@@ -54,7 +54,7 @@ void add_sample(CLI::App& app) {
   command->add_option("run", arguments->run, "the folder of the run, such as runs/latest")
       ->required()
       ->type_name("RUN");
-  command->add_option("--prompt", arguments->prompt, "text to go on from")->type_name("TEXT");
+  command->add_option("--prompt", arguments->prompt, "text to continue")->type_name("TEXT");
   const auto add = [&](const char* name, auto& value, const auto& range, const char* help, const char* type) {
     add_number(*command, name, value, range, help)->default_str(number_text(value))->type_name(type);
   };

@@ -20,7 +20,7 @@ struct TrainArguments {
 };
 
 void train(const TrainArguments& arguments) {
-  bring(arguments.definitions);
+  register_definitions(arguments.definitions);
   RunConfig config = load_config(find_config(arguments.config));
   if (!arguments.text.empty()) config.data.text = arguments.text;
   set_options(config, arguments.assignments);

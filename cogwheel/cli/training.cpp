@@ -38,7 +38,7 @@ void train_and_report(TrainingRun& run, const RunFolder& folder, const RunConfig
     case TrainingStatus::non_finite:
       throw NonFiniteLoss(run.problem() + "; the last good checkpoint is in " + path);
     case TrainingStatus::stopped:
-      throw Interrupted(fmt::format("interrupted at step {} of {}; `cogwheel resume {}` goes on", run.steps_done(),
+      throw Interrupted(fmt::format("interrupted at step {} of {}; `cogwheel resume {}` continues", run.steps_done(),
                                     run.options().steps, path));
     case TrainingStatus::finished:
       fmt::print("{} after {} steps, {} of training, in {}\n", measured_text(run), run.steps_done(),

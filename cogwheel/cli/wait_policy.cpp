@@ -12,7 +12,7 @@
 namespace cogwheel {
 namespace {
 
-// Other threads that run or want to, on average over 20 ms; 0 where the system does not say.
+// The average number of other running or runnable threads over 20 ms; 0 where the system does not tell.
 double busy_threads() {
   constexpr int samples = 5;
   double sum = 0;
@@ -33,7 +33,7 @@ void sleep_where_the_machine_is_busy(char** argv) {
     if (std::getenv(chosen) != nullptr) return;
   if (busy_threads() < 0.5) return;
   ::setenv("OMP_WAIT_POLICY", "passive", 1);
-  // Under the name it was called by, beside which the environment's Python lies.
+  // Under the name by which it was called, because the environment's Python lies beside that.
   ::execv(reinterpret_cast<const char*>(::getauxval(AT_EXECFN)), argv);
 }
 

@@ -36,7 +36,7 @@ Json to_json(const RunConfig& config) {
 
 RunConfig config_from_json(const Json& json, std::string_view what) {
   if (!json.is_object()) throw Error(expected_got(what, "an object of keys and values", json.dump()));
-  // JSON's strings, numbers and arrays are TOML's too, and so are names with dots.
+  // JSON's strings, numbers and arrays are valid TOML too, as are names with dots.
   std::string toml;
   for (const auto& [key, value] : json.items()) {
     if (key.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.") != std::string::npos)
@@ -46,7 +46,7 @@ RunConfig config_from_json(const Json& json, std::string_view what) {
   try {
     return parse_config(toml, what);
   } catch (const UsageError& error) {
-    // Not what the user typed. Values that do not fit are named by their key alone.
+    // The user did not type this text, so an invalid value is reported by its key alone.
     const std::string message = error.what();
     throw Error(message.starts_with(what) ? message : std::string(what) + ": " + message);
   }

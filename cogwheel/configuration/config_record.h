@@ -1,4 +1,4 @@
-// A configuration as JSON, {"section.key": value, …}: how checkpoints and comparisons record what they are of.
+// A configuration as JSON, {"section.key": value, …}, as checkpoints and comparisons record it.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -11,20 +11,20 @@ namespace cogwheel {
 
 nlohmann::ordered_json to_json(const RunConfig& config);
 
-// Keys that are left out keep their defaults. Throws Error naming `what` and the key for what cannot be.
+// Missing keys keep their defaults. Throws Error that names `what` and the first invalid key.
 RunConfig config_from_json(const nlohmann::ordered_json& json, std::string_view what);
 
 struct ConfigDifference {
   std::string key, expected, got;  // values as in TOML
 };
 
-// The first key, in the order of the table, that tells two records apart; a key that one of them lacks counts as its
-// default. Names and places do not: `name`, what says where the text lies, whose content data.sha256 holds, and the
-// device. Of keys that begin with `section` alone, such as "model.".
+// The first key, in the order of the table, in which two records differ; a missing key counts as its default. Names and
+// places are not compared: `name`, where the text lies, whose content data.sha256 identifies, and the device. Only keys
+// that begin with `section`, such as "model.", are compared.
 std::optional<ConfigDifference> first_difference(const nlohmann::ordered_json& expected,
                                                  const nlohmann::ordered_json& got, std::string_view section = "");
 
-// Throws Error naming `what` and the key that differs.
+// Throws Error that names `what` and the first key that differs.
 void expect_same(const RunConfig& expected, const nlohmann::ordered_json& got, std::string_view what,
                  std::string_view section = "");
 

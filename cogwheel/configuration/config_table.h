@@ -1,5 +1,5 @@
-// Every key of a config and where its value lives: parsing, overriding and writing go through this one table. One key,
-// model.form, has no value of its own: it names a set of others, is read before them, and is not written.
+// Every key of a config and the member that holds its value: parsing, overriding and writing use this one table. One
+// key, model.form, has no member: it names a set of others, is read before them, and is not written.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -19,7 +19,7 @@ struct ConfigField {
   ConfigSlot slot;
 };
 
-// In the order in which they are written. What the task's own options are only the task knows: those that are set.
+// In the order in which they are written. Of the task's options, which only the task knows, those that are set.
 std::vector<ConfigField> config_fields(RunConfig& config);
 
 // Throws UsageError with the nearest keys. A key of [task] that is not set yet becomes one.

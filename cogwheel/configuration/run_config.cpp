@@ -27,7 +27,7 @@ struct Overloaded : Cases... {
 std::string text_of(const toml::node& node) {
   std::ostringstream text;
   if (const auto* string = node.as_string())
-    text << '"' << string->get() << '"';  // or the string "2" would read as the number that was expected
+    text << '"' << string->get() << '"';  // quoted, or the string "2" would look like the expected number
   else if (const auto* integer = node.as_integer())
     text << integer->get();
   else if (const auto* number = node.as_floating_point())
@@ -112,7 +112,7 @@ toml::table parse_toml(std::string_view text, std::string_view what) {
   }
 }
 
-// The vocabulary comes from the data, all else can be judged here.
+// The vocabulary comes from the data, everything else can be checked here.
 void check(const RunConfig& config) {
   LanguageModelOptions model = config.model;
   if (model.vocabulary == 0) model.vocabulary = 1;
@@ -135,7 +135,7 @@ void set_option(RunConfig& config, std::string_view assignment) {
   if (equals == std::string_view::npos || equals == 0) throw UsageError(expected_got("--set", "key=value", assignment));
   const std::string key(assignment.substr(0, equals)), value(assignment.substr(equals + 1));
   const ConfigSlot slot = find_slot(config, key, "--set");
-  // Strings may come without quotes.
+  // Strings may be given without quotes.
   const bool word = std::holds_alternative<ConfigValue*>(slot) && !value.empty() && value != "true" &&
                     value != "false" && std::isalpha(static_cast<unsigned char>(value.front())) != 0;
   const bool text = ((std::holds_alternative<std::string*>(slot) || is_form(slot)) && !value.starts_with('"')) || word;
@@ -153,7 +153,7 @@ void set_option(RunConfig& config, std::string_view assignment) {
 RunConfig parse_config(std::string_view text, std::string_view what) {
   RunConfig config;
   const toml::table given = parse_toml(text, what);
-  // The form first: what stands beside it, in whatever order, is said of it.
+  // The form first: keys given beside it, in whatever order, override it.
   if (const auto form = given.at_path("model.form"))
     assign(find_slot(config, "model.form", what), *form.node(), std::string(what) + ": model.form");
   for (const auto& [section_key, section] : given) {
@@ -194,7 +194,7 @@ std::string to_toml(const RunConfig& config) {
       text << "\n[" << section << "]\n";
     }
     text << (dot == std::string::npos ? key : key.substr(dot + 1)) << " = ";
-    // JSON's strings, numbers and arrays are TOML's too, and its numbers come back bit for bit.
+    // JSON's strings, numbers and arrays are valid TOML too, and its numbers round-trip bit for bit.
     std::visit(Overloaded{[&](const auto* value) { text << nlohmann::json(*value).dump() << "\n"; },
                           [&](const ConfigValue* value) {
                             std::visit([&](const auto& held) { text << nlohmann::json(held).dump() << "\n"; }, *value);

@@ -1,4 +1,4 @@
-// config.toml: everything that a run was told.
+// config.toml: the whole configuration of a run.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -17,14 +17,14 @@ struct DataOptions {
   std::vector<std::string> text;  // files and folders; none: Python's standard library
   std::string tokenizer = "character";
   std::int64_t byte_limit = 8 << 20;  // 0: none
-  std::string sha256;                 // of the text; where given, other text is refused
+  std::string sha256;                 // of the text; if set, a different text is refused
 };
 
 using ConfigValue = std::variant<bool, std::int64_t, double, std::string>;
 
 struct TaskOptions {
   std::string name = "language_modelling";
-  // The task's own, [task] key = value, which it checks and completes (tasks/task_options.h).
+  // The options of the task, [task] key = value, which it checks and completes (tasks/task_options.h).
   std::map<std::string, ConfigValue> values = {};
 };
 
@@ -34,17 +34,18 @@ struct RunConfig {
   DataOptions data;
   LanguageModelOptions model;
   TrainingOptions training;
-  // Of a mechanism that a user brought, what brings it again (authoring.h); empty for a built-in one.
+  // The definition of a user's own mechanism, by which it can be registered again (authoring.h); empty for a built-in
+  // one.
   std::string definition = {};
 };
 
-// Keys that are left out keep their defaults. Throws UsageError for a key that is unknown (with the nearest names), of
-// the wrong type or out of range, naming `what`; Error where the file cannot be read.
+// Missing keys keep their defaults. Throws UsageError that names `what` for a key that is unknown (with the nearest
+// names), of the wrong type or out of range; Error where the file cannot be read.
 RunConfig parse_config(std::string_view toml, std::string_view what = "config");
 RunConfig load_config(const std::filesystem::path& path);
 
-// Overrides as on the command line, "training.steps=100", in their order. They are judged together: a width and the
-// heads that divide it may come one after the other. Where one is refused, none applies.
+// Applies overrides as on the command line, "training.steps=100", in order. They are checked together, so that a width
+// and the heads that divide it can be set one after the other. If one is refused, none is applied.
 void set_options(RunConfig& config, const std::vector<std::string>& assignments);
 
 // Every key, with its value.

@@ -14,8 +14,8 @@ void check(const TrainingOptions& options) {
   const auto expect = [](const char* name, auto value, const auto& range) {
     expect_within(std::string("training.") + name, value, range);
   };
-  constexpr Range<std::int64_t> every{0, steps_range.most};  // so many steps
-  constexpr Range<double> moment{.least = 0, .most = 1, .most_excluded = true}, not_negative{0, 1e30};
+  constexpr Range<std::int64_t> every{0, steps_range.max};  // an interval in steps
+  constexpr Range<double> moment{.min = 0, .max = 1, .max_excluded = true}, not_negative{0, 1e30};
   expect("steps", options.steps, steps_range);
   expect("batch", options.batch, batch_range);
   expect("learning_rate", options.learning_rate, learning_rate_range);

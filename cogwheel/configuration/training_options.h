@@ -19,30 +19,30 @@ struct TrainingOptions {
   double epsilon = 1e-8;
   double weight_decay = 0.1;            // only of tensors with two dimensions or more
   double clip = 1.0;                    // largest global norm of the gradient; 0: none
-  std::uint64_t seed = 1337;            // of the weights, of the data order and of dropout
+  std::uint64_t seed = 1337;            // of the initial weights, the data order and dropout
   std::string device = "cpu";           // where the model is and learns, as libtorch names it: cuda, cuda:1, mps, xpu
   std::string precision = "fp32";       // or "bf16": of the matrix products of training steps; all else stays fp32
   std::int64_t report_every = 10;       // steps
   std::int64_t evaluate_every = 250;    // steps; 0: only after the last one
-  std::int64_t curve_tokens = 0;        // held-out tokens that evaluations see, but for the last one; 0: all
+  std::int64_t curve_tokens = 0;        // held-out tokens in every evaluation but the last; 0: all
   std::int64_t checkpoint_every = 500;  // steps; 0: only after the last one
 };
 
-// What they may be. A batch of windows of the longest context and the most steps still count their tokens in 64 bits.
+// The allowed range of each. Even at the maxima the number of tokens fits into 64 bits.
 inline constexpr Range<std::int64_t> steps_range{1, 100'000'000}, batch_range{1, 65'536};
-inline constexpr Range<double> learning_rate_range{.least = 0, .most = 1e30, .least_excluded = true};
+inline constexpr Range<double> learning_rate_range{.min = 0, .max = 1e30, .min_excluded = true};
 
-// Throws UsageError naming the first option that cannot be: "training.steps: expected …, got …".
+// Throws UsageError that names the first invalid option: "training.steps: expected …, got …".
 void check(const TrainingOptions& options);
 
-// The steps, counted from 1 up to `until`, after which a run reports: every report_every steps, wherever it evaluates,
-// and the last one.
+// The steps, counted from 1 up to `until`, after which a run reports: every report_every steps, at each evaluation, and
+// after the last one.
 std::vector<std::int64_t> reported_steps(const TrainingOptions& options, std::int64_t until);
-// Whether something that happens every so many steps (0: never) and at the end happens after `step` of them.
+// Whether something that happens every `every` steps (0: never) and at the end happens after step `step`.
 bool is_due(const TrainingOptions& options, std::int64_t every, std::int64_t step);
 
-// Of a step, counted from 0: warm-up from learning_rate/(warm_up + 1), then a half cosine down to final_learning_rate
-// at step `steps`.
+// The learning rate of a step, counted from 0: warm-up from learning_rate/(warm_up + 1), then a half cosine down to
+// final_learning_rate at step `steps`.
 double learning_rate(const TrainingOptions& options, std::int64_t step);
 
 }  // namespace cogwheel

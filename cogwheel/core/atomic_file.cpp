@@ -60,7 +60,7 @@ void AtomicFile::commit() {
   if (::fsync(descriptor_) != 0) refuse(path_, "a file that can be written");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) refuse(path_, "a file that can be replaced");
   ::close(std::exchange(descriptor_, -1));
-  // The new name is only safe once the folder that holds it is.
+  // The new name is only safe once its folder is synced too.
   const std::filesystem::path parent = path_.has_parent_path() ? path_.parent_path() : ".";
   const int folder = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return;

@@ -1,4 +1,4 @@
-// A file that is there as a whole or not at all: written under a temporary name in the same folder, synced, renamed.
+// A file that is written completely or not at all: under a temporary name in the same folder, then synced and renamed.
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -14,7 +14,7 @@ class AtomicFile {
   explicit AtomicFile(std::filesystem::path path);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
-  ~AtomicFile();  // without commit, what was written is dropped and an older file stays
+  ~AtomicFile();  // without commit, the new contents are discarded and an older file stays
 
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
@@ -25,7 +25,7 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
-// Throws Error with the system's reason, as every function here.
+// Both throw Error with the system's reason.
 void write_file(const std::filesystem::path& path, std::string_view contents);
 
 std::string read_file(const std::filesystem::path& path);

@@ -1,4 +1,4 @@
-// A count as people say it.
+// A count in a form that people read easily.
 #pragma once
 #include <string>
 

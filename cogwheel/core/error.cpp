@@ -5,7 +5,7 @@
 namespace cogwheel {
 namespace {
 
-// What would break a line, or a terminal.
+// Replaces a character that would break the line or disturb a terminal.
 char shown(char character) {
   const auto byte = static_cast<unsigned char>(character);
   return byte == '\n' || byte == '\t' || byte == '\r' ? ' ' : byte < 0x20 || byte == 0x7f ? '?' : character;

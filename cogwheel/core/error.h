@@ -1,4 +1,4 @@
-// The two ways in which Cogwheel refuses. The library throws; only `main` turns an error into an exit code.
+// The errors that Cogwheel reports. The library throws; only `main` turns an error into an exit code.
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace cogwheel {
 
-// Something the world refuses: files, data, memory, numbers. Exit code 1.
+// A problem outside the program: files, data, memory, numbers. Exit code 1.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -20,7 +20,7 @@ class UsageError : public Error {
   int exit_code() const noexcept override { return 2; }
 };
 
-// Asked to stop, and what was done is saved. Exit code 130.
+// Stopped on request, with the work so far saved. Exit code 130.
 class Interrupted : public Error {
  public:
   using Error::Error;
@@ -30,7 +30,7 @@ class Interrupted : public Error {
 // The form of every message, one line: "<what>: expected <expected>, got <got>". An empty text reads as "nothing".
 std::string expected_got(std::string_view what, std::string_view expected, std::string_view got);
 
-// A message with what would break its line, or a terminal, replaced: newlines by spaces, other control characters by ?.
+// A message made safe for one line of a terminal: newlines become spaces, other control characters become ?.
 std::string one_line(std::string_view message);
 
 }  // namespace cogwheel

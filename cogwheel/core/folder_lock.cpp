@@ -26,7 +26,7 @@ std::string marked_kind(int descriptor) {
   return std::string(read.substr(0, read.find('\n')));
 }
 
-// In the order of their names.
+// Sorted by name.
 std::set<std::string> names_in(const fs::path& folder) {
   std::set<std::string> names;
   std::error_code problem;
@@ -47,12 +47,12 @@ void lock(int descriptor, const fs::path& folder, std::string_view kind) {
   while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) return;  // no locks on this file system
-    throw Error(
-        expected_got(folder.string(), "a " + std::string(kind) + " at rest", "one that another process is at work on"));
+    throw Error(expected_got(folder.string(), "a " + std::string(kind) + " that is not in use",
+                             "one that another process is using"));
   }
 }
 
-// Written in place, because the lock is of this very file. A process that was killed leaves nothing or the start.
+// Written in place, because the lock is on this very file. A killed process leaves it empty or cut short.
 void mark(int descriptor, const fs::path& folder, std::string_view kind) {
   const std::string marked = marked_kind(descriptor), text = std::string(kind) + "\n";
   if (marked == kind) return;
@@ -109,7 +109,7 @@ std::shared_ptr<const FolderLock> take_folder(const fs::path& folder, std::strin
                              problem ? problem.message() : "a file of that name"));
   expect_room(folder, kind, overwrite);
   auto lock = std::make_shared<const FolderLock>(folder, kind);
-  expect_room(folder, kind, overwrite);  // what came before the lock was held
+  expect_room(folder, kind, overwrite);  // again: another process may have written before the lock was taken
   return lock;
 }
 

@@ -1,4 +1,4 @@
-// A folder that this program fills: a file `.cogwheel` in it says what it is, and is what its processes lock.
+// Ownership of a folder that this program fills: its file `.cogwheel` names its kind and is what processes lock.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -10,14 +10,14 @@ namespace cogwheel {
 
 inline constexpr std::string_view folder_marker = ".cogwheel";
 
-// What the marker says that a folder is, such as "run"; empty where there is none.
+// The kind that the marker of a folder names, such as "run"; empty where there is no marker.
 std::string folder_kind(const std::filesystem::path& folder);
 
-// Held until it is destroyed or the process ends, in whatever way.
+// Held until it is destroyed or the process ends, even if it is killed.
 class FolderLock {
  public:
-  // Marks the folder as `kind` where it is not marked yet, and locks it. Throws Error where it is marked as something
-  // else, or another process holds the lock. A file system without locks gives none.
+  // Marks the folder as `kind` unless it is marked already, and locks it. Throws Error where it is marked as something
+  // else, or another process holds the lock. On a file system without locks nothing is locked.
   FolderLock(const std::filesystem::path& folder, std::string_view kind);
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
@@ -27,16 +27,16 @@ class FolderLock {
   int descriptor_;
 };
 
-// A folder for new results, made where it is missing, locked and marked. Throws UsageError where it holds something
-// already, unless `overwrite` and it is marked as `kind`; Error where it cannot be written or locked. Nothing is
+// A folder for new results: created where it is missing, locked and marked. Throws UsageError where it is not empty,
+// unless `overwrite` is set and it is marked as `kind`; Error where it cannot be written or locked. Nothing is
 // removed: see remove_files.
 std::shared_ptr<const FolderLock> take_folder(const std::filesystem::path& folder, std::string_view kind,
                                               bool overwrite);
 
-// Removes what a process that was killed left of files of these names. Under the folder's lock: a process at work has
-// such files too.
+// Removes the temporary files of these names that a killed process left. Call it under the folder's lock: a running
+// process has such files too.
 void remove_leftovers(const std::filesystem::path& folder, const std::vector<std::string>& names);
-// And the files themselves. All else stays.
+// Also removes the files themselves. Everything else stays.
 void remove_files(const std::filesystem::path& folder, const std::vector<std::string>& names);
 
 }  // namespace cogwheel

@@ -30,7 +30,8 @@ std::string join(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::vector<std::string> nearest_names(std::string_view name, const std::vector<std::string>& known, std::size_t most) {
+std::vector<std::string> nearest_names(std::string_view name, const std::vector<std::string>& known,
+                                       std::size_t max_names) {
   std::vector<std::pair<std::size_t, std::string>> ranked;
   for (const auto& candidate : known) {
     const bool contained = !name.empty() && candidate.find(name) != std::string::npos;
@@ -39,7 +40,7 @@ std::vector<std::string> nearest_names(std::string_view name, const std::vector<
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> nearest;
-  for (std::size_t i = 0; i < std::min(most, ranked.size()); ++i) nearest.push_back(ranked[i].second);
+  for (std::size_t i = 0; i < std::min(max_names, ranked.size()); ++i) nearest.push_back(ranked[i].second);
   return nearest;
 }
 

@@ -6,12 +6,12 @@
 
 namespace cogwheel {
 
-// At most `most` of `known`, nearest first by edit distance; names too far to be a slip are left out, unless `name`
-// begins or is contained in them.
+// At most `max_names` of `known`, nearest first by edit distance; names too far off to be a typing error are left out,
+// unless `name` is part of them.
 std::vector<std::string> nearest_names(std::string_view name, const std::vector<std::string>& known,
-                                       std::size_t most = 3);
+                                       std::size_t max_names = 3);
 
-// "one of a, b (nearest first)" where something is near, else "one of " and every known name.
+// "a, b (the nearest of 20 names)" where some are near, else "one of " and every known name.
 std::string expected_names(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace cogwheel

@@ -1,5 +1,5 @@
 // An executor on OpenMP, for programs without libtorch. Header-only, so that the kernel library itself links no OpenMP
-// runtime: whoever includes this compiles and links with -fopenmp.
+// runtime: a program that includes this compiles and links with -fopenmp.
 #pragma once
 #ifndef _OPENMP
 #error "cogwheel/core/openmp_executor.h: compile and link with -fopenmp"

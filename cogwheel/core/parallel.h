@@ -1,4 +1,4 @@
-// Threads are the caller's: a kernel receives an executor and never starts a thread of its own.
+// The caller owns the threads: a kernel receives an executor and never starts a thread itself.
 #pragma once
 #include <cstdint>
 #include <functional>

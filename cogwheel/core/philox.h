@@ -1,6 +1,6 @@
-// A counter-based generator: four random words for each counter and key, with no state, so that backward draws what
-// forward drew whatever the order. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011): Philox4x32,
-// 10 rounds.
+// A counter-based generator: four random words for each counter and key, without state, so that the backward pass draws
+// the same numbers as the forward pass, in any order. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"
+// (2011): Philox4x32, 10 rounds.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -17,7 +17,7 @@ constexpr PhiloxKey philox_key(std::uint64_t seed) {
 inline constexpr int philox_rounds = 10;
 inline constexpr std::uint64_t philox_multiplier0 = 0xD2511F53, philox_multiplier1 = 0xCD9E8D57;
 
-// One round; the key of a round is the first one plus as many Weyl increments.
+// One round; philox_next_key gives the key of the next.
 constexpr PhiloxWords philox_round(const PhiloxWords& counter, const PhiloxKey& key) {
   const std::uint64_t product0 = philox_multiplier0 * counter[0];
   const std::uint64_t product1 = philox_multiplier1 * counter[2];

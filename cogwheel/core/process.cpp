@@ -23,20 +23,20 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// That of this process, but for the names in `changes`.
+// This process's environment, with `changes` applied.
 std::vector<std::string> environment_with(const std::vector<std::string>& changes) {
   std::vector<std::string> environment = changes;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view own = *entry;
-    const std::string_view name = own.substr(0, own.find('=') + 1);
+    const std::string_view inherited = *entry;
+    const std::string_view name = inherited.substr(0, inherited.find('=') + 1);
     bool changed = false;
     for (const std::string& change : changes) changed |= change.starts_with(name);
-    if (!changed) environment.emplace_back(own);
+    if (!changed) environment.emplace_back(inherited);
   }
   return environment;
 }
 
-// Without a pipe, whose reader would have to keep up with two writers at once.
+// A file, not a pipe: a pipe would need a reader that drains two streams at once.
 int memory_file() { return ::memfd_create("output", MFD_CLOEXEC); }
 
 std::string contents_of(int file) {

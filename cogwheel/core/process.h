@@ -1,4 +1,4 @@
-// Other programs: started without a shell, with nothing to read, and what they write kept.
+// Runs other programs: without a shell, with empty standard input, and with their output captured.
 #pragma once
 #include <sys/types.h>
 
@@ -9,22 +9,22 @@
 namespace cogwheel {
 
 struct Finished {
-  int status = 0;  // 0: well; 128 and the signal, where one ended it
+  int status = 0;  // 0: success; 128 + the signal, where a signal ended it
   std::string output = {}, errors = {};
 };
 
 class Process {
  public:
   struct Options {
-    std::filesystem::path folder = {};          // where it works; empty: here
-    std::vector<std::string> environment = {};  // "NAME=value", beside or in place of this process's own
-    bool errors_in_output = false;              // both as they came
+    std::filesystem::path folder = {};          // its working folder; empty: the current one
+    std::vector<std::string> environment = {};  // "NAME=value", added or replacing entries of the inherited one
+    bool errors_in_output = false;              // errors go into the output, in the order written
   };
 
-  // Starts a program that is found as a shell finds it. Throws Error where it cannot be started.
+  // Starts a program, looked up on PATH. Throws Error where it cannot be started.
   Process(const std::vector<std::string>& command, const Options& options);
   explicit Process(const std::vector<std::string>& command) : Process(command, Options()) {}
-  // Kills it where nobody has waited for it.
+  // Kills the program unless wait() was called.
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -42,7 +42,7 @@ class Process {
 // Starts a program and waits for it.
 Finished run_program(const std::vector<std::string>& command, const Process::Options& options = {});
 
-// Goes on as another program. Returns only where that cannot be started.
+// Replaces this process by another program. Returns only where that cannot be started.
 void become_program(const std::vector<std::string>& command);
 
 }  // namespace cogwheel

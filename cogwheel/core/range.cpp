@@ -12,12 +12,12 @@ namespace {
 
 template <class Number>
 [[noreturn]] void refuse(std::string_view what, const Range<Number>& range, bool below, std::string_view got) {
-  const std::string least = (range.least_excluded ? "above " : "at least ") + number_text(range.least);
-  const std::string most = number_text(range.most);
+  const std::string at_least = (range.min_excluded ? "above " : "at least ") + number_text(range.min);
+  const std::string max = number_text(range.max);
   throw UsageError(expected_got(what,
-                                below                 ? least
-                                : range.most_excluded ? least + " and below " + most
-                                                      : "at most " + most,
+                                below                ? at_least
+                                : range.max_excluded ? at_least + " and below " + max
+                                                     : "at most " + max,
                                 got));
 }
 
@@ -31,8 +31,7 @@ std::string number_text(Number value) {
 
 template <class Number>
 std::string Range<Number>::text() const {
-  return (least_excluded ? "above " : "") + number_text(least) + " to " + (most_excluded ? "below " : "") +
-         number_text(most);
+  return (min_excluded ? "above " : "") + number_text(min) + " to " + (max_excluded ? "below " : "") + number_text(max);
 }
 
 template <class Number>
@@ -40,7 +39,7 @@ void expect_within(std::string_view what, Number value, const Range<Number>& ran
   if (range.holds(value)) return;
   if constexpr (std::is_floating_point_v<Number>)
     if (std::isnan(value)) throw UsageError(expected_got(what, "a number from " + range.text(), "nan"));
-  refuse(what, range, value < range.least || (range.least_excluded && value == range.least), number_text(value));
+  refuse(what, range, value < range.min || (range.min_excluded && value == range.min), number_text(value));
 }
 
 template <class Number>

@@ -1,4 +1,4 @@
-// What a number may be, said once: the check, its message and the help of an option follow.
+// The allowed range of a number, stated once: the check, its message and the help of an option follow from it.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,11 +8,11 @@ namespace cogwheel {
 
 template <class Number>  // std::int64_t, std::uint64_t or double
 struct Range {
-  Number least, most;
-  bool least_excluded = false, most_excluded = false;
+  Number min, max;
+  bool min_excluded = false, max_excluded = false;
 
   bool holds(Number value) const {
-    return (least_excluded ? value > least : value >= least) && (most_excluded ? value < most : value <= most);
+    return (min_excluded ? value > min : value >= min) && (max_excluded ? value < max : value <= max);
   }
   // "0 to 1000", "0 to below 1".
   std::string text() const;
@@ -22,12 +22,12 @@ struct Range {
 template <class Number>
 void expect_within(std::string_view what, Number value, const Range<Number>& range);
 
-// The number that the whole of a text is. Throws UsageError where it is none or outside, also where it is beyond 64
-// bits.
+// Parses the whole text as a number. Throws UsageError where it is not a number or lies outside the range, also where
+// it does not fit into 64 bits.
 template <class Number>
 Number parse_number(std::string_view what, std::string_view text, const Range<Number>& range);
 
-// The shortest text that gives the number back: "0.1", "1e+30".
+// The shortest text that parses back to the same number: "0.1", "1e+30".
 template <class Number>
 std::string number_text(Number value);
 

@@ -19,7 +19,7 @@ constexpr std::array<std::uint32_t, 64> round_constants = {
 
 using State = std::array<std::uint32_t, 8>;
 
-void absorb(State& state, const unsigned char* block) {
+void compress(State& state, const unsigned char* block) {
   std::array<std::uint32_t, 64> schedule{};
   for (int i = 0; i < 16; ++i)
     schedule[i] = std::uint32_t{block[4 * i]} << 24 | std::uint32_t{block[4 * i + 1]} << 16 |
@@ -53,10 +53,10 @@ void Sha256::add(std::string_view bytes) {
     std::memcpy(rest_.data() + filled, bytes.data(), taken);
     bytes.remove_prefix(taken);
     if (filled + taken < block) return;
-    absorb(state_, reinterpret_cast<const unsigned char*>(rest_.data()));
+    compress(state_, reinterpret_cast<const unsigned char*>(rest_.data()));
   }
   for (; bytes.size() >= block; bytes.remove_prefix(block))
-    absorb(state_, reinterpret_cast<const unsigned char*>(bytes.data()));
+    compress(state_, reinterpret_cast<const unsigned char*>(bytes.data()));
   std::memcpy(rest_.data(), bytes.data(), bytes.size());
 }
 

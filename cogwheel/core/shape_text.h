@@ -1,4 +1,4 @@
-// Sizes as messages show them: "[2, 3]", and "[]" of none.
+// Sizes as messages show them: "[2, 3]", and "[]" for none.
 #pragma once
 #include <ranges>
 #include <sstream>
@@ -6,7 +6,7 @@
 
 namespace cogwheel {
 
-// Of whatever a stream takes: numbers, and sizes that are not known before a program runs.
+// For anything that a stream prints: numbers, and symbolic sizes of a compiled graph.
 template <std::ranges::input_range Sizes>
 std::string shape_text(const Sizes& sizes) {
   std::ostringstream text;

@@ -6,7 +6,7 @@
 namespace cogwheel {
 namespace {
 
-// The next key at or after `key` that no query has claimed yet; shortens the paths that it walks.
+// The next key at or after `key` that no query has claimed yet, with path compression.
 std::int64_t unclaimed(std::int64_t* next, std::int64_t key) {
   std::int64_t found = key;
   while (next[found] != found) found = next[found];

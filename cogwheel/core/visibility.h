@@ -1,4 +1,4 @@
-// Which keys a query sees. Hidden keys are skipped, never set to −∞ (|−∞| is the largest energy there is for Cog).
+// Which keys a query sees. Hidden keys are skipped, never set to −∞ (|−∞| would be the largest exponent for Cog).
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -17,16 +17,16 @@ struct QueryRange {
   constexpr std::int64_t size() const { return end - begin; }
 };
 
-// One contiguous range of keys per query. Either by rule, for full, causal and sliding attention and any length of
-// keys: then the ends never move back as the query moves on. Or by a table of any ranges (packed sequences, windows
-// around predicted positions), with the inverse that `invert` makes of it.
+// One contiguous range of keys per query. Either by rule, for full, causal and sliding-window attention and any number
+// of keys: then the ends never move back from one query to the next. Or by a table of arbitrary ranges (packed
+// sequences, windows around predicted positions), with its inverse, computed by `invert`.
 struct Visibility {
   std::int64_t keys = 0;
   bool causal = false;
   std::int64_t diagonal = 0;  // causal query i sees keys j ≤ i + diagonal; keys − queries aligns the last with the last
   std::int64_t window = 0;           // the last `window` keys that a causal query sees, itself included; 0: all of them
   const KeyRange* ranges = nullptr;  // [queries], in place of the rule
-  const QueryRange* seen_by = nullptr;  // [keys], from the first query that sees a key past the last one
+  const QueryRange* seen_by = nullptr;  // [keys], from the first query that sees a key to one past the last
 
   constexpr KeyRange of(std::int64_t query) const {
     if (ranges) return ranges[query];
@@ -36,7 +36,7 @@ struct Visibility {
     return {std::clamp<std::int64_t>(query + diagonal + 1 - window, 0, end), end};
   }
 
-  // From the first key that any of `count` ≥ 1 queries sees past the last one.
+  // From the first key that any of `count` ≥ 1 queries sees to one past the last.
   constexpr KeyRange seen_by_any(std::int64_t query, std::int64_t count) const {
     if (!ranges) return {of(query).begin, of(query + count - 1).end};
     KeyRange hull{keys, 0};
@@ -54,8 +54,8 @@ struct Visibility {
     return common;
   }
 
-  // From the first query, of `queries` in all, that sees a key past the last one: the inverse of `of`. By rule, every
-  // query between sees the key too.
+  // From the first query, of `queries` in all, that sees a key to one past the last: the inverse of `of`. By rule,
+  // every query between sees the key too.
   constexpr QueryRange seeing(std::int64_t key, std::int64_t queries) const {
     if (ranges) return seen_by[key];
     if (key >= keys) return {queries, queries};
@@ -65,7 +65,7 @@ struct Visibility {
     return {begin, std::clamp<std::int64_t>(key - diagonal + window, begin, queries)};
   }
 
-  // From the first query that sees any of `count` ≥ 1 keys past the last one.
+  // From the first query that sees any of `count` ≥ 1 keys to one past the last.
   constexpr QueryRange seeing_any(std::int64_t key, std::int64_t count, std::int64_t queries) const {
     if (!ranges) {
       const std::int64_t last = std::min(key + count, keys) - 1;
@@ -84,7 +84,7 @@ struct Visibility {
   }
 };
 
-// The inverse of a table: for each of `keys`, from the first query that sees it past the last one; {0, 0} where none
+// The inverse of a table: for each of `keys`, from the first query that sees it to one past the last; {0, 0} where none
 // does. Ranges lie within [0, keys). `next` is scratch, [keys + 1].
 void invert(const KeyRange* ranges, std::int64_t queries, std::int64_t keys, std::int64_t* next, QueryRange* seen_by);
 

@@ -1,4 +1,4 @@
-// 256 tokens, one per value of a byte: any file.
+// 256 tokens, one per byte value, for any file.
 #pragma once
 #include <string>
 #include <string_view>

@@ -10,7 +10,7 @@ namespace cogwheel {
 
 class CharacterTokenizer final : public Tokenizer {
  public:
-  // The characters of a text. Throws Error naming `what` and the offset of the first byte that is no text.
+  // The characters of a text. Throws Error that names `what` and the offset of the first byte that is not text.
   static CharacterTokenizer of_text(std::string_view text, std::string_view what);
   // Sorted, without repetition.
   explicit CharacterTokenizer(std::vector<char32_t> characters) : characters_(std::move(characters)) {}

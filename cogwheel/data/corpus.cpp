@@ -14,7 +14,7 @@ namespace cogwheel {
 namespace fs = std::filesystem;
 namespace {
 
-// Nothing where it cannot be read: whoever reads the whole says so.
+// Empty where it cannot be read: reading the whole file reports that.
 std::string start_of(const fs::path& path) {
   std::string start(1 << 16, '\0');
   std::ifstream file(path, std::ios::binary);
@@ -26,7 +26,7 @@ std::string start_of(const fs::path& path) {
 }  // namespace
 
 bool CorpusBuilder::add(const fs::path& path, bool only_text) {
-  // The start tells nearly always, and a folder may hold files that no memory does.
+  // The start nearly always decides, and a folder may hold files larger than memory.
   const bool binary = only_text && start_of(path).find('\0') != std::string::npos;
   std::string contents = binary ? "" : read_file(path);
   if (binary || (only_text && contents.find('\0') != std::string::npos)) {
@@ -37,7 +37,7 @@ bool CorpusBuilder::add(const fs::path& path, bool only_text) {
   if (const std::size_t left = limit_ - corpus_.text.size(); limit_ > 0 && contents.size() >= left) {
     room = false;
     std::size_t end = left;
-    // Back to the start of a UTF-8 character; other bytes lose three at most.
+    // Back to the start of a UTF-8 character; text in another encoding loses three bytes at most.
     for (int back = 0; back < 3 && end > 0 && end < contents.size() && (contents[end] & 0xc0) == 0x80; ++back) --end;
     contents.resize(end);
   }

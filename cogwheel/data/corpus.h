@@ -1,4 +1,4 @@
-// Text from files and folders, in an order that is the same everywhere.
+// Text from files and folders, in an order that is the same on every machine.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -14,14 +14,14 @@ struct CorpusFile {
   std::string sha256;  // of those bytes
 };
 
-// What lies in a folder and is not of its text.
+// A path in a given folder that is not part of the text.
 struct LeftOut {
   std::filesystem::path path;
-  std::string what;  // "binary file", or what a folder that this program filled is: "run", "comparison"
+  std::string what;  // "binary file", or the kind of a folder that this program filled: "run", "comparison"
 };
 
 struct Corpus {
-  std::string name;  // for people: the file or folder, or "Python 3.11 standard library"
+  std::string name;  // for display: the file or folder, or "Python 3.11 standard library"
   std::string text;  // the files one after another
   std::string sha256;
   std::vector<CorpusFile> files;
@@ -30,10 +30,10 @@ struct Corpus {
   std::int64_t bytes() const { return static_cast<std::int64_t>(text.size()); }
 };
 
-// Files are taken as given, folders with every regular file below them, sorted by relative path. Hidden files and
-// folders are left out, and what is no text of the user's: binary files (those with a byte 0) and folders that this
-// program filled, whose files would change the text that they were made from. Stops at `byte_limit` bytes (0: none), at
-// the end of a UTF-8 character. Throws Error for a path that is missing, unreadable or empty.
+// Files are taken as given, folders with every regular file below them, sorted by relative path. Left out are hidden
+// files and folders, binary files (those with a 0 byte) and folders that this program filled: its output must not
+// change the text that it was computed from. Stops at `byte_limit` bytes (0: none), at the end of a UTF-8 character.
+// Throws Error for a path that is missing, unreadable or empty.
 Corpus load_corpus(const std::vector<std::filesystem::path>& paths, std::int64_t byte_limit = 0);
 
 // The source files of the standard library of the python3 beside the executable, else of the one on PATH: *.py sorted

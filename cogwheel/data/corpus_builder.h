@@ -1,4 +1,4 @@
-// What the loaders of corpora share.
+// The common part of corpus loaders.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,13 +19,13 @@ class CorpusBuilder {
   }
   // False once the limit is reached.
   bool add(const std::filesystem::path& path) { return add(path, false); }
-  // The same, but for a binary file, which is left out.
+  // The same, but a binary file is left out.
   bool add_text(const std::filesystem::path& path) { return add(path, true); }
   void leave_out(const std::filesystem::path& path, std::string what) {
     corpus_.left_out.push_back({path, std::move(what)});
   }
   bool empty() const { return corpus_.text.empty(); }
-  // Throws Error where there is no text at all.
+  // Throws Error where there is no text.
   Corpus finish() &&;
 
  private:
@@ -35,7 +35,7 @@ class CorpusBuilder {
   std::size_t limit_;
 };
 
-// Regular files below a folder whose path is taken, in folders that are entered, sorted by relative path.
+// The regular files below a folder that the filters for files and folders accept, sorted by relative path.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
                                                const std::function<bool(const std::filesystem::path&)>& enter,
                                                const std::function<bool(const std::filesystem::path&)>& take);

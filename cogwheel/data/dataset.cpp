@@ -19,17 +19,17 @@ Dataset make_dataset(const Corpus& corpus, std::shared_ptr<const Tokenizer> toke
                .files = corpus.files,
                .left_out = corpus.left_out};
   // A window needs one token more than its context: the last target.
-  const auto least = static_cast<std::size_t>(context) + 1;
-  if (data.held_out.size() < least || data.training.size() < least)
+  const auto min_tokens = static_cast<std::size_t>(context) + 1;
+  if (data.held_out.size() < min_tokens || data.training.size() < min_tokens)
     throw Error(expected_got(corpus.name,
-                             "at least " + std::to_string(10 * least) + " tokens, for a context of " +
+                             "at least " + std::to_string(10 * min_tokens) + " tokens, for a context of " +
                                  std::to_string(context) + " in the tenth that is held out",
                              std::to_string(tokens.size())));
   return data;
 }
 
 Dataset make_dataset(const Corpus& corpus, std::string_view tokenizer_kind, std::int64_t context) {
-  // File by file, so that the message can name the one.
+  // File by file, so that the message can name the file.
   if (tokenizer_kind == "character")
     for (const auto& file : corpus.files)
       expect_characters(std::string_view(corpus.text)

@@ -18,17 +18,17 @@ struct Dataset {
   std::string sha256;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::vector<Token> training, held_out;
-  std::vector<CorpusFile> files = {};  // of the corpus, as left_out
+  std::vector<CorpusFile> files = {};  // of the corpus, as is left_out
   std::vector<LeftOut> left_out = {};
 };
 
-// Throws Error where the text is not UTF-8 (character; the message names the file) or has fewer tokens than the
-// training and held-out parts need for one window each.
+// Throws Error where the text is not UTF-8 (for characters; the message names the file) or is too short for one window
+// in each of the two parts.
 Dataset make_dataset(const Corpus& corpus, std::string_view tokenizer_kind, std::int64_t context);
-// With a tokenizer of an earlier run.
+// The same with the tokenizer of an earlier run.
 Dataset make_dataset(const Corpus& corpus, std::shared_ptr<const Tokenizer> tokenizer, std::int64_t context);
 
-// How many non-overlapping windows the held-out part has; where `tokens` is not 0, at most as many as have so many
+// The number of non-overlapping windows of the held-out part; unless `tokens` is 0, only as many as hold that many
 // tokens, and at least one.
 std::int64_t held_out_window_count(const Dataset& data, std::int64_t context, std::int64_t tokens = 0);
 

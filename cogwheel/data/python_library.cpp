@@ -12,7 +12,7 @@ namespace cogwheel {
 namespace {
 namespace fs = std::filesystem;
 
-// Its version and the folder of its library, a line each; empty where it does not say.
+// The version of an interpreter and the folder of its library, a line each; empty where it does not answer.
 std::string answer_of(const std::string& interpreter) {
   try {
     const Finished finished = run_program({interpreter, "-I", "-c",
@@ -35,7 +35,7 @@ Corpus load_python_standard_library(std::int64_t byte_limit) {
         expected_got("text", "Python's standard library, since no --text was given", "no answer from " + interpreter));
   const fs::path folder = answer.substr(line + 1, answer.find('\n', line + 1) - line - 1);
 
-  // Tests are not the library; encodings and pydoc_data are tables that programs wrote, over 2 MB of them.
+  // Tests are not part of the library; encodings and pydoc_data are over 2 MB of generated tables.
   constexpr std::array left_out = {"site-packages", "dist-packages", "__pycache__", "test",
                                    "tests",         "idle_test",     "encodings",   "pydoc_data"};
   const auto enter = [&](const fs::path& path) {

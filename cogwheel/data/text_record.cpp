@@ -11,12 +11,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// From whatever folder it is asked for.
+// Absolute, so that it does not depend on the working folder.
 std::string full_path(const std::filesystem::path& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
 }
 
-// At most three names of many.
+// At most three of the names.
 std::string some_of(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t index = 0; index < std::min<std::size_t>(3, names.size()); ++index)

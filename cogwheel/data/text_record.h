@@ -1,4 +1,4 @@
-// text.json: which files a text was made of, so that whoever comes back to it can say what has changed.
+// text.json: the files that a text was read from, so that a later run can report what has changed.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -10,11 +10,11 @@ namespace cogwheel {
 // {"name", "bytes", "sha256", "files": [{"path", "bytes", "sha256"}], "left_out": [{"path", "what"}]}
 std::string text_record(const Dataset& data);
 
-// The first file of the corpus that differs from the record at `path`: "a.txt has changed". Empty where none does, or
-// the record cannot be read.
+// The first file of the corpus that differs from the record at `path`: "a.txt has changed". Empty where none
+// differs or the record cannot be read.
 std::string first_change(const std::filesystem::path& path, const Corpus& corpus);
 
-// For people, in one line: "2 binary files (a.png, b.gz) and 1 run (runs/one)". Empty where nothing was left out.
+// For display, in one line: "2 binary files (a.png, b.gz) and 1 run (runs/one)". Empty where nothing was left out.
 std::string left_out_text(const Dataset& data);
 
 }  // namespace cogwheel

@@ -18,12 +18,12 @@ class Tokenizer {
   virtual std::string_view kind() const = 0;  // "character" or "byte"
   virtual std::int64_t vocabulary() const = 0;
 
-  // Throws Error naming the first character that the vocabulary lacks: "<what>: expected …, got …".
+  // Throws Error that names the first character missing from the vocabulary: "<what>: expected …, got …".
   virtual std::vector<Token> encode(std::string_view text, std::string_view what = "text") const = 0;
   // Tokens outside the vocabulary are refused.
   virtual std::string decode(std::span<const Token> tokens) const = 0;
 
-  // What `load_tokenizer` reads.
+  // Writes the file that `load_tokenizer` reads.
   virtual std::string to_json() const = 0;
 };
 
@@ -31,8 +31,8 @@ class Tokenizer {
 std::vector<std::string> tokenizer_names();
 
 // A tokenizer for this text. character: one token per Unicode code point, in sorted order; the text must be UTF-8.
-// byte: 256 tokens, any bytes. Throws UsageError for another kind, Error for invalid UTF-8, naming `what` and the
-// byte offset.
+// byte: 256 tokens, any bytes. Throws UsageError for another kind, Error for invalid UTF-8 that names `what`
+// and the byte offset.
 std::shared_ptr<const Tokenizer> make_tokenizer(std::string_view kind, std::string_view text,
                                                 std::string_view what = "text");
 

@@ -11,12 +11,12 @@ struct CodePoint {
   std::size_t bytes;  // 0: no valid sequence starts here
 };
 
-// The one that starts at `offset`, which must lie in the text. Overlong forms and surrogates are invalid.
+// The code point that starts at `offset`, which must lie in the text. Overlong forms and surrogates are invalid.
 CodePoint decode_utf8(std::string_view text, std::size_t offset);
 
 void append_utf8(std::string& text, char32_t code_point);
 
-// The offset of the first byte that does not belong to text: one that starts no valid sequence, or NUL. npos: none.
+// The offset of the first byte that is not text: one that starts no valid sequence, or NUL. npos: none.
 std::size_t find_non_text(std::string_view bytes);
 
 }  // namespace cogwheel

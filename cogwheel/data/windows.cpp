@@ -7,7 +7,8 @@
 namespace cogwheel {
 namespace {
 
-// SplitMix64 (Steele, Lea and Flood 2014): a bijection of 64 bits that passes as random, counted instead of stepped.
+// SplitMix64 (Steele, Lea and Flood 2014): a bijection on 64 bits whose outputs pass tests of randomness, used on a
+// counter.
 constexpr std::uint64_t mix(std::uint64_t value) {
   value += 0x9e3779b97f4a7c15;
   value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
@@ -15,7 +16,7 @@ constexpr std::uint64_t mix(std::uint64_t value) {
   return value ^ value >> 31;
 }
 
-// In [0, bound). The upper half of a 128-bit product: no value is likelier than another by more than bound/2⁶⁴.
+// In [0, bound). The upper half of a 128-bit product: probabilities differ by at most bound/2⁶⁴, relatively.
 std::uint64_t bounded(std::uint64_t random, std::uint64_t bound) {
   __extension__ using Wide = unsigned __int128;
   return static_cast<std::uint64_t>(Wide{random} * bound >> 64);

@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::array<std::string_view, 4> status_names{"done", "diverged", "interrupted", "failed"};
 
-// Results minus the baseline's of the same seed, where both finished.
+// The result minus that of the baseline, for each seed in which both finished.
 std::vector<double> paired_differences(const Comparison& comparison, const std::string& mechanism) {
   std::vector<double> differences;
   for (const std::int64_t seed : comparison.settings.seeds) {
-    const double* own = comparison.result(comparison.run(mechanism, seed));
+    const double* result = comparison.result(comparison.run(mechanism, seed));
     const double* base = comparison.result(comparison.run(comparison.baseline, seed));
-    if (own != nullptr && base != nullptr) differences.push_back(*own - *base);
+    if (result != nullptr && base != nullptr) differences.push_back(*result - *base);
   }
   return differences;
 }

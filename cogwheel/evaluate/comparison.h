@@ -1,5 +1,4 @@
-// What a comparison knows of itself: settings, runs and summary. results.json holds exactly this
-// (docs/results-format.md).
+// The record of a comparison: settings, runs and summary. results.json holds exactly this (docs/results-format.md).
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -20,9 +19,9 @@ RunStatus find_status(std::string_view name);
 
 struct CurvePoint {
   std::int64_t step = 0;
-  std::optional<double> train_loss = {};  // mean since the point before
-  MeasuredValues measured = {};           // over DataFacts::curve_tokens; none where it was not finite
-  StatisticsOfHeads heads = {};           // none where it was not measured
+  std::optional<double> train_loss = {};  // mean since the previous point
+  MeasuredValues measured = {};           // over DataFacts::curve_tokens; null where not finite
+  StatisticsOfHeads heads = {};           // empty where not measured
 };
 
 struct RunResult {
@@ -36,23 +35,23 @@ struct RunResult {
   double tokens_per_second = 0;   // of training steps alone
   std::optional<std::int64_t> peak_memory_bytes = {};
   RunStatus status = RunStatus::done;
-  std::string message = {};      // why a run that is not done ended
-  MeasuredValues measured = {};  // over all that is evaluated
+  std::string message = {};      // why the run ended, if it is not done
+  MeasuredValues measured = {};  // over everything that is evaluated
   std::vector<CurvePoint> curve = {};
 };
 
-// How one mechanism took part: what was matched, and what the unmatched quantities came to.
+// How one mechanism takes part: the matched quantities, and the values of the unmatched ones.
 struct MechanismPlan {
   std::string name = {};
   std::string title = {};
   std::string formula = {};
-  std::string definition = {};  // of a mechanism that a user brought (authoring.h)
+  std::string definition = {};  // of a user's own mechanism (authoring.h)
   std::int64_t steps = 0;
   double learning_rate = 0;
   std::int64_t heads = 0;
   std::int64_t feed_forward = 0;
   std::int64_t parameters = 0;
-  std::int64_t parameters_unmatched = 0;  // at the baseline's own widths
+  std::int64_t parameters_unmatched = 0;  // at the widths of the baseline
 };
 
 // One trial of `--tune`.
@@ -60,7 +59,7 @@ struct TuningTrial {
   std::string mechanism = {};
   double learning_rate = 0;
   std::int64_t steps = 0;
-  // Of the measure that decides, on the part that is for tuning; none where the trial diverged.
+  // The value of the deciding measure on the data for tuning; none if the trial diverged.
   std::optional<double> value = {};
   bool chosen = false;
 };
@@ -76,10 +75,10 @@ struct SummaryRow {
   std::optional<double> difference_confidence = {};  // see holm()
   std::optional<double> p_adjusted = {};
 
-  // Means of the task's further measures over the same runs.
+  // Means of the other measures of the task over the same runs.
   MeasuredValues others = {};
 
-  // Whether the difference is more than chance. The words of the report follow the adjusted p-value, and so does the
+  // Whether the difference is significant. The wording of the report follows the adjusted p-value, as does the
   // interval.
   bool clear() const;
 };
@@ -93,14 +92,14 @@ struct Comparison {
     std::string cogwheel, torch, compiler, chart_js;
   } versions;
   struct Machine {
-    std::string cpu, instructions, matrix_products, system;  // matrix_products: their library; "" in older results
+    std::string cpu, instructions, matrix_products, system;  // matrix_products: the library; "" in older results
     std::int64_t cores = 0, threads = 0, memory_bytes = 0;
   } machine;
   TaskDescription task;
   DataFacts data;
   struct Settings {
     std::string preset;
-    std::string form = "gpt";        // of the models; see models/language_model_form.h
+    std::string form = "gpt";        // form of the models; see models/language_model_form.h
     std::string precision = "fp32";  // of the matrix products of training steps
     double dropout = 0;
     std::int64_t layers = 0, heads = 0, width = 0, context = 0, batch = 0, steps = 0;
@@ -110,7 +109,7 @@ struct Comparison {
     std::vector<std::int64_t> seeds;
   } settings;
 
-  // What all runs share, as configuration/config_record.h writes it; empty where an older version recorded none.
+  // The configuration that all runs share, as configuration/config_record.h writes it; empty in older results.
   std::string configuration = {};
   std::string match = {};  // parameters, time or tokens
   std::string baseline = {};
@@ -119,12 +118,12 @@ struct Comparison {
   std::vector<RunResult> runs = {};
   std::vector<SummaryRow> summary = {};
 
-  // Whether the baseline sees fewer tokens than it has parameters: orders of so short a run may change.
+  // Whether the baseline trains on fewer tokens than it has parameters: the ranking after so short a run may change.
   bool early_in_training() const;
 
-  // Of the measure that decides; null where a run is not done, or it was not measured.
+  // The value of the deciding measure; null where the run is not done or it was not measured.
   const double* result(const RunResult* run) const;
-  // Whether a value of the measure that decides is better than another.
+  // Whether one value of the deciding measure is better than another.
   bool better(double first, double second) const { return task.decisive().better(first, second); }
 
   const MechanismPlan* plan(std::string_view mechanism) const;
@@ -135,7 +134,7 @@ struct Comparison {
   std::int64_t finished_runs() const;
 };
 
-// The summary of the runs that finished; the others are left out. One row per mechanism, in the order of `mechanisms`.
+// The summary of the finished runs; the others are left out. One row per mechanism, in the order of `mechanisms`.
 std::vector<SummaryRow> summarize(const Comparison& comparison);
 
 }  // namespace cogwheel

@@ -30,7 +30,7 @@ std::string field(const char* path, const std::string& key, char separator) {
 
 std::string or_else(std::string text, const char* otherwise) { return text.empty() ? otherwise : text; }
 
-// As people write them.
+// In the usual spelling.
 std::string instruction_name(std::string_view isa) {
   if (isa == "avx512") return "AVX-512";
   if (isa == "avx2") return "AVX2";

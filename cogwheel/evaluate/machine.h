@@ -1,4 +1,4 @@
-// The machine a comparison ran on, and the memory a run took.
+// The machine on which a comparison ran, and the memory that a run used.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -9,8 +9,8 @@ namespace cogwheel {
 
 Comparison::Machine this_machine();
 
-// Largest resident memory of the process since the last reset, the process as a whole: libraries and data included.
-// Neither where the system does not allow it (Linux: /proc/self/clear_refs).
+// Peak resident memory of the whole process since the last reset, libraries and data included. Both fail where the
+// system does not support it (Linux: /proc/self/clear_refs).
 bool reset_peak_memory();
 std::optional<std::int64_t> peak_memory_bytes();
 

@@ -1,4 +1,4 @@
-// Student's t distribution, as far as paired comparisons need it, by Boost.Math.
+// The parts of Student's t distribution that paired comparisons need, from Boost.Math.
 #pragma once
 
 namespace cogwheel {

@@ -57,14 +57,14 @@ class Sentence {
 
 using Rows = std::vector<const SummaryRow*>;
 
-// Three decimals, more where the difference would vanish.
+// Three decimals, or more where the difference would round to zero.
 std::string amount(double difference) {
   const double size = std::abs(difference);
   if (size >= 0.001 || size == 0) return fmt::format("{:.3f}", size);
   return fmt::format("{:.2g}", size);
 }
 
-// " nats per character", or nothing of a plain number.
+// " nats per character", or nothing for a plain number.
 std::string unit(const Comparison& comparison) {
   const std::string& words = comparison.task.decisive().unit;
   return words.empty() ? "" : " " + words;
@@ -81,13 +81,13 @@ std::string seeds_text(const std::vector<std::int64_t>& seeds) {
 
 bool in_every_seed(const Comparison& comparison, const SummaryRow& row) {
   return std::all_of(comparison.settings.seeds.begin(), comparison.settings.seeds.end(), [&](std::int64_t seed) {
-    const double* own = comparison.result(comparison.run(row.mechanism, seed));
+    const double* value = comparison.result(comparison.run(row.mechanism, seed));
     const double* base = comparison.result(comparison.run(comparison.baseline, seed));
-    return own == nullptr || base == nullptr || (*own < *base) == (*row.difference < 0);
+    return value == nullptr || base == nullptr || (*value < *base) == (*row.difference < 0);
   });
 }
 
-// Said of each mechanism: " by 0.021 nats per character", the unit only where it has not been said.
+// For each mechanism " by 0.021 nats per character", with the unit only the first time.
 class Amounts {
  public:
   explicit Amounts(const Comparison& comparison) : comparison_(comparison) {}
@@ -135,7 +135,7 @@ void say_differences(Sentence& sentence, const Comparison& comparison, const Row
     sentence.name(comparison.baseline);
     for (const SummaryRow* row : open) sentence.say(row == open.back() ? " and " : ", ").name(row->mechanism);
     sentence.say(" cannot be told apart: no difference in " + task.decisive().title +
-                 " is larger than seeds alone could bring");
+                 " is larger than seeds alone could cause");
   } else if (!open.empty()) {
     sentence.say(better.empty() || worse.empty() ? "; " : ", and ");
     sentence.list(open, [&](const SummaryRow* row) { sentence.name(row->mechanism); });
@@ -143,7 +143,7 @@ void say_differences(Sentence& sentence, const Comparison& comparison, const Row
   }
 }
 
-// Differences from one pair each: a number, but nothing to hold it against.
+// Differences from one pair each: their significance is unknown.
 void say_single_seed(Sentence& sentence, const Comparison& comparison, const Rows& rows) {
   const SummaryRow* best = *std::min_element(rows.begin(), rows.end(), [&](const SummaryRow* a, const SummaryRow* b) {
     return comparison.better(*a->difference, *b->difference);
@@ -169,8 +169,8 @@ void say_single_seed(Sentence& sentence, const Comparison& comparison, const Row
 std::string name_in_sentence(const Comparison& comparison, const std::string& mechanism) {
   const MechanismPlan* plan = comparison.plan(mechanism);
   std::string title = plan == nullptr ? mechanism : plan->title;
-  // Of its first word: softmax and differential are words; Cog is a name, and so is what has capitals inside, such as
-  // ReLU.
+  // The first word decides: softmax and differential are words; Cog is a name, and so is anything with capitals inside,
+  // such as ReLU.
   const auto end = std::find(title.begin(), title.end(), ' ');
   const auto capitals =
       std::count_if(title.begin(), end, [](unsigned char letter) { return std::isupper(letter) != 0; });

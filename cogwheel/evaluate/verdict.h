@@ -1,4 +1,4 @@
-// The answer of a comparison, in one sentence.
+// The conclusion of a comparison, in one sentence.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,21 +7,21 @@
 
 namespace cogwheel {
 
-// A piece of the sentence; `mechanism` is set where it names one, so that a page can colour it.
+// A part of the sentence; `mechanism` is set if it is the name of one, so that a page can colour it.
 struct VerdictPart {
   std::string text;
   std::string mechanism;
 };
 
 // Made from the summary: what is clearly better or worse than the baseline, what cannot be told apart, and which runs
-// are missing. Never says more than the adjusted p-values do; with one seed it says that chance cannot be ruled out.
+// are missing. It never claims more than the adjusted p-values; with one seed it says that chance cannot be ruled out.
 std::vector<VerdictPart> verdict_parts(const Comparison& comparison);
 std::string verdict(const Comparison& comparison);
 
-// What happened to the runs that did not finish, a clause each: "cog diverged in seed 2". Empty where all finished.
+// What happened to the runs that did not finish, one clause each: "cog diverged in seed 2". Empty where all finished.
 std::vector<std::vector<VerdictPart>> missing_runs(const Comparison& comparison);
 
-// A mechanism's name inside a sentence: a name that is a word in lower case, one that is not as its title has it.
+// A mechanism's name inside a sentence: in lower case if it is an ordinary word, else as in its title.
 std::string name_in_sentence(const Comparison& comparison, const std::string& mechanism);
 
 }  // namespace cogwheel

@@ -33,7 +33,8 @@ std::string run_name(std::string_view mechanism, std::int64_t seed) {
   return fmt::format("{}-seed-{}", mechanism, seed);
 }
 
-// Folders below trained/ that are named as runs are; not what else someone may have put there. Their markers tell.
+// Folders below trained/ that are named like runs, not other files that someone may have put there. Whether they are
+// runs, their markers tell.
 std::vector<fs::path> run_folders(const fs::path& comparison) {
   constexpr std::string_view before_seed = "-seed-";
   std::vector<fs::path> folders;
@@ -50,7 +51,7 @@ std::vector<fs::path> run_folders(const fs::path& comparison) {
   return folders;
 }
 
-// Goes where nothing of others is left in it.
+// Removes the folder too, unless it holds other files.
 void remove_run(const fs::path& folder) {
   remove_files(folder, run_files());
   std::error_code problem;
@@ -65,13 +66,13 @@ ComparisonFolder ComparisonFolder::create(const fs::path& path, bool overwrite) 
   ComparisonFolder folder(path);
   folder.lock_ = take_folder(path, comparison_kind, overwrite);
   const std::vector<fs::path> runs = run_folders(path);
-  // All are this program's and free before the first is removed.
+  // All must be this program's and unlocked before the first is removed.
   std::vector<std::shared_ptr<const FolderLock>> locks;
   for (const fs::path& run : runs) locks.push_back(take_folder(run, run_kind, true));
   for (const fs::path& run : runs) remove_run(run);
   std::error_code problem;
   if (fs::is_directory(fs::symlink_status(trained_path(path), problem)))
-    fs::remove(trained_path(path), problem);  // stays where it is not empty
+    fs::remove(trained_path(path), problem);  // kept unless empty
   remove_files(path, comparison_files);
   return folder;
 }
@@ -99,7 +100,7 @@ Comparison ComparisonFolder::read() const {
   return comparison;
 }
 
-void ComparisonFolder::expect_own_runs(const Comparison& comparison, const Task& task) const {
+void ComparisonFolder::expect_runs_match(const Comparison& comparison, const Task& task) const {
   for (const MechanismPlan& plan : comparison.mechanisms)
     for (const std::int64_t seed : comparison.settings.seeds) {
       const fs::path config = run_path(plan, seed) / "config.toml";

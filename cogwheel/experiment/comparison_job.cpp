@@ -23,7 +23,7 @@ namespace cogwheel {
 namespace fs = std::filesystem;
 namespace {
 
-// One point per evaluation; the training loss is the mean over the steps since the point before.
+// One point per evaluation; the training loss is the mean over the steps since the previous point.
 std::vector<CurvePoint> curve_of(const std::vector<StepReport>& reports) {
   std::vector<CurvePoint> curve;
   double sum = 0;
@@ -54,10 +54,10 @@ ComparisonJob::ComparisonJob(Comparison comparison, std::shared_ptr<const Task> 
       seconds_before_(comparison_.settings.wall_seconds) {}
 
 void ComparisonJob::run() {
-  comparison_.interrupted = true;  // until it is done: what is on disk then says so, whatever ends the process
+  comparison_.interrupted = true;  // until it is done, so that the files on disk say so however the process ends
   write_results();
   for (MechanismPlan& plan : comparison_.mechanisms) tune(plan);
-  write_results();  // the chosen rates, before the first run that has one
+  write_results();  // with the chosen rates, before the first run that uses one
 
   first_run_ = Clock::now();
   const std::int64_t total = comparison_.planned_runs();
@@ -207,7 +207,7 @@ void ComparisonJob::record(RunResult result) {
   std::erase_if(comparison_.runs,
                 [&](const RunResult& run) { return run.mechanism == result.mechanism && run.seed == result.seed; });
   comparison_.runs.push_back(std::move(result));
-  // As the report lists them, whatever the order in which they were made.
+  // In the order of the report, not of training.
   std::stable_sort(comparison_.runs.begin(), comparison_.runs.end(), [&](const RunResult& a, const RunResult& b) {
     const auto place = [&](const RunResult& run) { return comparison_.plan(run.mechanism); };
     return std::pair(place(a), a.seed) < std::pair(place(b), b.seed);
@@ -227,7 +227,7 @@ void ComparisonJob::announce(const RunResult& result, std::int64_t done, std::in
   text += base != nullptr && comparison_.baseline != result.mechanism ? fmt::format(" {:+.4f}", value - *base)
                                                                       : std::string(8, ' ');
   text += fmt::format("  {:>8} tokens/s", count_text(result.tokens_per_second));
-  // From the runs of this invocation; what the estimate assumed of the machine may no longer hold.
+  // From the runs of this invocation: the speed of the machine may differ from the estimate.
   const double spent = std::chrono::duration<double>(Clock::now() - first_run_).count();
   if (done < total)
     text += fmt::format("  about {} left in all",
@@ -252,7 +252,7 @@ void ComparisonJob::interrupt() {
   write_report();
   throw Interrupted(
       fmt::format("interrupted after {} of {} runs; the partial report is {}, and `cogwheel compare "
-                  "--resume {}` goes on",
+                  "--resume {}` continues",
                   comparison_.finished_runs(), comparison_.planned_runs(), folder_.report_path().string(),
                   folder_.path().string()));
 }

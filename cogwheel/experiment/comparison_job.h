@@ -1,4 +1,4 @@
-// A comparison at work in its folder.
+// Runs a comparison in its folder.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -13,11 +13,11 @@
 
 namespace cogwheel {
 
-// How whoever started it is told of it, and stops it.
+// How the caller follows the job and stops it.
 struct ComparisonHooks {
   std::function<void(const std::string& label, const StepReport&)> progress;
   std::function<void(const std::string&)> line;
-  const std::atomic<bool>* stop = nullptr;  // looked at between steps
+  const std::atomic<bool>* stop = nullptr;  // checked between steps
 };
 
 class ComparisonJob {
@@ -25,8 +25,8 @@ class ComparisonJob {
   ComparisonJob(Comparison comparison, std::shared_ptr<const Task> task, ComparisonFolder folder,
                 ComparisonHooks hooks);
 
-  // Every trial and run that is not done yet, seed by seed, so that what is there at any time is paired as far as it
-  // can be. Writes the files at the end. Throws Interrupted once the hooks' flag is set.
+  // Makes every trial and run that is not done yet, seed by seed, so that results are paired as far as possible at any
+  // time. Writes the files at the end. Throws Interrupted once the flag of the hooks is set.
   void run();
   // Throws Error where a run failed, or none finished.
   void expect_success() const;
@@ -52,7 +52,7 @@ class ComparisonJob {
   std::vector<Inspection> inspections_ = {};  // of the models that were trained here
   Clock::time_point start_ = Clock::now(), first_run_ = start_;
   double seconds_before_ = 0;   // of earlier invocations
-  std::int64_t runs_here_ = 0;  // finished in this one
+  std::int64_t runs_here_ = 0;  // finished in this invocation
 };
 
 }  // namespace cogwheel

@@ -23,7 +23,7 @@ LanguageModelOptions match_parameters(const LanguageModelOptions& options, std::
     return std::abs(static_cast<double>(count(model)) / static_cast<double>(parameters) - 1) <= parameter_tolerance;
   };
   if (within_tolerance(options)) return options;
-  // The count is linear in the width: two points give the rest.
+  // The count is linear in the width, so that two points determine it.
   const auto one = static_cast<double>(count(with_feed_forward(options, 1)));
   const double of_a_unit = static_cast<double>(count(with_feed_forward(options, 2))) - one;
   const auto width = 1 + std::llround((static_cast<double>(parameters) - one) / of_a_unit);

@@ -1,4 +1,4 @@
-// Models of equal size: what each mechanism changes is made up for elsewhere.
+// Models of equal size: parameters that a mechanism adds or saves are balanced by the feed-forward width.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -10,14 +10,14 @@ namespace cogwheel {
 // The largest difference in parameters between two models that count as matched.
 inline constexpr double parameter_tolerance = 0.01;
 
-// `options` with the feed-forward width that brings the number of parameters closest to `parameters`; left as it is
-// where it is within the tolerance already, so that mechanisms of nearly equal size keep the same feed-forward.
-// (Differential attention halves its heads in the model itself.) `count` gives the parameters of a model. Throws
-// UsageError where no width comes within it.
+// `options` with the feed-forward width for which the number of parameters is closest to `parameters`; unchanged if it
+// is already within the tolerance, so that mechanisms of nearly equal size keep the same feed-forward. (Differential
+// attention halves its heads in the model itself.) `count` returns the parameters of a model. Throws UsageError where
+// no width is within the tolerance.
 LanguageModelOptions match_parameters(const LanguageModelOptions& options, std::int64_t parameters,
                                       const std::function<std::int64_t(const LanguageModelOptions&)>& count);
 
-// Heads as the attention maps count them: a mixture's maps are those of its output heads.
+// The number of heads in attention maps: those of a mixture are its output heads.
 std::int64_t output_heads(const LanguageModelOptions& options);
 
 }  // namespace cogwheel

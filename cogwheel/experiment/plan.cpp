@@ -19,10 +19,10 @@
 namespace cogwheel {
 namespace {
 
-// On a machine so busy or so slow that fewer would fit, a comparison takes longer rather than saying nothing.
-constexpr std::int64_t fewest_steps = 300;
+// Where fewer would fit, on a busy or slow machine, a comparison takes longer: after fewer it could tell nothing.
+constexpr std::int64_t min_steps = 300;
 constexpr std::int64_t evaluations = 10;      // of a run; see with_steps
-constexpr double seconds_around_a_run = 1.5;  // maps, sample and files
+constexpr double seconds_around_a_run = 1.5;  // for maps, sample and files
 // A forward pass is a third of a training step's work; statistics of heads compute attention a second time.
 constexpr double forward_share = 1.0 / 3, observed_share = 0.45;
 
@@ -48,7 +48,7 @@ MechanismPlan plan_of(const std::string& name) {
   return plan;
 }
 
-// Sizes are known once the vocabulary is: widths, heads and parameters of the plans that lack them.
+// Fills in widths, heads and parameters of the plans that lack them, which depend on the vocabulary.
 void match_models(Comparison& comparison, const Task& task) {
   const auto count = [&](const LanguageModelOptions& model) { return parameter_count(task, model); };
   const std::int64_t target = count(model_options(comparison, {.name = comparison.baseline}));
@@ -64,10 +64,10 @@ void match_models(Comparison& comparison, const Task& task) {
   }
 }
 
-// Down to two digits, so that a person can type it: 1,234 → 1,200.
+// Rounds down to two digits, so that it is easy to type: 1,234 → 1,200.
 std::int64_t rounded_steps(double steps) {
   const double unit = std::pow(10, std::max(0.0, std::floor(std::log10(std::max(1.0, steps))) - 1));
-  return std::max(fewest_steps, static_cast<std::int64_t>(std::floor(steps / unit) * unit));
+  return std::max(min_steps, static_cast<std::int64_t>(std::floor(steps / unit) * unit));
 }
 
 std::string shell_word(const std::string& word) {
@@ -151,7 +151,7 @@ std::shared_ptr<const Task> load_task(Comparison& comparison, const std::filesys
   RunConfig config = shared_configuration(comparison);
   const std::shared_ptr<const Task> task = make_task(config, folder);
   config.task = task->completed(config).task;
-  comparison.configuration = shared_record(config);  // an older version recorded none
+  comparison.configuration = shared_record(config);  // older versions did not record it
   comparison.task = task->description();
 
   const DataFacts recorded = comparison.data;
@@ -166,12 +166,12 @@ std::shared_ptr<const Task> load_task(Comparison& comparison, const std::filesys
   expect("train_tokens", recorded.train_tokens, data.train_tokens);
   expect("held_out_tokens", recorded.held_out_tokens, data.held_out_tokens);
   const std::int64_t context = config.model.context;
-  const std::int64_t most = data.evaluated_tokens;  // whole windows of the held-out part
+  const std::int64_t max_tokens = data.evaluated_tokens;  // whole windows of the held-out part
   data.evaluated_tokens = recorded.evaluated_tokens;
   if (data.evaluated_tokens == 0)
     data.evaluated_tokens =
-        std::min(most, find_preset(comparison.settings.preset).evaluated_tokens / context * context);
-  if (data.evaluated_tokens > most || data.evaluated_tokens % context != 0)
+        std::min(max_tokens, find_preset(comparison.settings.preset).evaluated_tokens / context * context);
+  if (data.evaluated_tokens > max_tokens || data.evaluated_tokens % context != 0)
     throw Error(expected_got("results.json: data.evaluated_tokens",
                              fmt::format("a multiple of {} below {}", context, data.held_out_tokens),
                              std::to_string(data.evaluated_tokens)));
@@ -215,7 +215,7 @@ double decide_steps(Comparison& comparison, std::int64_t requested, const Measur
   }
   const auto base = static_cast<std::size_t>(comparison.plan(comparison.baseline) - comparison.mechanisms.data());
 
-  // Seconds per step of the baseline, and seconds that do not depend on the steps, over all that has no steps yet.
+  // Seconds per step of the baseline, and seconds that do not depend on the steps, over all plans without steps.
   double per_step = 0, fixed = 0;
   for (std::size_t index = 0; index < rates.size(); ++index) {
     if (comparison.mechanisms[index].steps != 0) continue;
@@ -275,18 +275,18 @@ std::string reproduce_command(const Comparison& comparison) {
   if (const std::string device = shared_configuration(comparison).training.device; device != defaults.device)
     command += " --device " + device;
   if (settings.precision != defaults.precision) command += " --precision " + settings.precision;
-  // A preset may have gone since.
+  // The preset may no longer exist.
   const auto preset = std::find_if(presets().begin(), presets().end(),
                                    [&](const Preset& each) { return each.name == settings.preset; });
   if (preset == presets().end() || settings.learning_rate != preset->training.learning_rate)
     command += fmt::format(" --learning-rate {}", settings.learning_rate);
   if (settings.tune > 0) command += fmt::format(" --tune {}", settings.tune);
-  std::vector<std::string> brought;
+  std::vector<std::string> defined;
   for (const MechanismPlan& plan : comparison.mechanisms) {
-    // Several forms may stand over one map.
-    if (plan.definition.empty() || std::find(brought.begin(), brought.end(), plan.definition) != brought.end())
+    // Several forms may use the same map.
+    if (plan.definition.empty() || std::find(defined.begin(), defined.end(), plan.definition) != defined.end())
       continue;
-    brought.push_back(plan.definition);
+    defined.push_back(plan.definition);
     const std::size_t hash = plan.definition.find(" sha256:");
     command += hash == std::string::npos ? " --define " + shell_word(plan.definition)
                                          : " --mechanism-file " + shell_word(plan.definition.substr(0, hash));

@@ -24,8 +24,8 @@ Preset preset(std::string_view name, std::string_view summary, std::int64_t laye
 }
 
 std::array<Preset, 3> make_presets() {
-  // nanoGPT's configuration for a CPU; the rest of it (β₂ 0.99, weight decay 0.1, clip 1, no biases, tied head) are the
-  // defaults of the model and of the training.
+  // nanoGPT's configuration for a CPU; its other settings (β₂ 0.99, weight decay 0.1, clip 1, no biases, tied head) are
+  // the defaults of model and training.
   Preset small = preset("small", "4 layers, 4 heads, width 128, context 64, batch 12; 5 to 7 minutes on two cores", 4,
                         4, 128, 64, 12);
   Preset tiny =

@@ -14,17 +14,17 @@ struct Preset {
   std::string_view summary;
   LanguageModelOptions model;
   TrainingOptions training;       // steps and what follows from them are set by with_steps
-  std::int64_t evaluated_tokens;  // of the held-out part, at most: what the last evaluation of a run sees
-  double seconds;                 // what a whole comparison should take where no steps are given
+  std::int64_t evaluated_tokens;  // of the held-out part, at most, in the last evaluation of a run
+  double seconds;                 // the duration of a whole comparison if no steps are given
 };
 
-// The default first.
+// The default comes first.
 std::span<const Preset> presets();
 
 // Throws UsageError with the nearest names.
 const Preset& find_preset(std::string_view name);
 
-// The schedule for so many steps: ten evaluations, a warm-up of at most a tenth, reports often enough for a display.
+// The schedule for that many steps: ten evaluations, a warm-up of at most a tenth, reports often enough for a display.
 TrainingOptions with_steps(TrainingOptions training, std::int64_t steps);
 
 }  // namespace cogwheel

@@ -14,7 +14,7 @@
 namespace cogwheel {
 namespace {
 
-// Said of the data, or decided run by run.
+// Keys of the data, or that differ between runs.
 constexpr const char* said_elsewhere[] = {"name",
                                           "data.text",
                                           "data.tokenizer",
@@ -64,8 +64,8 @@ RunConfig shared_configuration(const Comparison& comparison) {
     config = config_from_json(nlohmann::ordered_json::parse(comparison.configuration), "results.json: configuration");
     expect_settings(settings, config);
   } else {
-    // Of an older version, which recorded the settings alone: the rest is as that version's presets had it, and curves
-    // were made of everything.
+    // Written by an older version, which recorded only the settings: the rest is as in that version's presets, and
+    // curves used everything.
     const Preset& preset = find_preset(settings.preset);
     config.model = preset.model;
     config.model.layers = settings.layers;
@@ -83,7 +83,7 @@ RunConfig shared_configuration(const Comparison& comparison) {
   }
   config.data = {
       .text = comparison.data.text, .byte_limit = comparison.data.byte_limit, .sha256 = comparison.data.sha256};
-  // Of a task without a text, what its items are is none of the configuration's.
+  // The configuration does not say what the items of a task without a text are.
   const auto tokenizers = tokenizer_names();
   if (std::find(tokenizers.begin(), tokenizers.end(), comparison.data.tokenizer) != tokenizers.end())
     config.data.tokenizer = comparison.data.tokenizer;

@@ -1,4 +1,4 @@
-// What all runs of a comparison share, as it is recorded in results.json.
+// The configuration that all runs of a comparison share, as recorded in results.json.
 #pragma once
 #include <string>
 
@@ -7,10 +7,10 @@
 
 namespace cogwheel {
 
-// Comparison::configuration: all of a configuration but what is said of the data or decided run by run.
+// Comparison::configuration: a configuration without the keys of the data and those that differ between runs.
 std::string shared_record(const RunConfig& config);
 
-// Back from the record, with the data: whatever the preset of that name says today. Throws Error where the record
+// The configuration from the record, with the data, even if the preset has changed since. Throws Error where the record
 // contradicts itself.
 RunConfig shared_configuration(const Comparison& comparison);
 

@@ -1,4 +1,4 @@
-// What every head of a model looks at in a text, as plain numbers: for pictures.
+// The attention weights of every head of a model on a text, as plain numbers, for display.
 #pragma once
 #include <span>
 #include <vector>
@@ -9,8 +9,8 @@ namespace cogwheel {
 
 class LanguageModel;
 
-// [layers][output heads], each [tokens, tokens] row by row: what the heads apply to the values, of a difference of two
-// maps the effective difference, over its halved heads.
+// [layers][output heads], each [tokens, tokens] row by row: the weights that the heads apply to the values. For a
+// difference of two maps these are the effective weights of its output heads, half as many.
 std::vector<std::vector<std::vector<float>>> attention_maps(LanguageModel& model, std::span<const Token> text);
 
 }  // namespace cogwheel

@@ -29,10 +29,10 @@ void check_positions(const at::Tensor& positions, const at::Tensor& tokens, std:
         expected_got(what, "int64 " + shape_text(tokens.sizes()) + ", as tokens",
                      std::string(at::toString(positions.scalar_type())) + " " + shape_text(positions.sizes())));
   if (!positions.is_cpu() || positions.numel() == 0) return;
-  const auto least = positions.min().item<std::int64_t>(), most = positions.max().item<std::int64_t>();
-  if (least < 0 || most >= context)
-    throw UsageError(
-        expected_got(what, "0 to " + std::to_string(context - 1), std::to_string(least < 0 ? least : most)));
+  const auto min_position = positions.min().item<std::int64_t>(), max_position = positions.max().item<std::int64_t>();
+  if (min_position < 0 || max_position >= context)
+    throw UsageError(expected_got(what, "0 to " + std::to_string(context - 1),
+                                  std::to_string(min_position < 0 ? min_position : max_position)));
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ LanguageModelImpl::LanguageModelImpl(const LanguageModelOptions& options) : opti
 
 void LanguageModelImpl::initialize(std::uint64_t seed) {
   constexpr double standard_deviation = 0.02;
-  // 2L projections add to the residual stream: its variance shall not grow with their number.
+  // 2L projections add to the residual stream: the factor keeps its variance independent of their number.
   const double residual = standard_deviation / std::sqrt(2.0 * static_cast<double>(options_.layers));
   const WeightInitializer initializer(seed);
   initializer.normal(token_embedding_, "token_embedding", standard_deviation);
@@ -77,7 +77,7 @@ at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens, const ForwardConte
                          : position_embedding_.narrow(0, first, tokens.size(1)));
 }
 
-// The caller's context as layers take it: a state of as many layers, and positions where each entry has its own.
+// The caller's context as layers expect it: a state of as many layers, and positions where entries differ in length.
 ForwardContext LanguageModelImpl::resolved(const at::Tensor& tokens, const ForwardContext& given) const {
   ForwardContext context = given;
   if (context.state != nullptr && context.state->size() != layers_.size())

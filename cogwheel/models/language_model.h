@@ -15,7 +15,7 @@
 
 namespace cogwheel {
 
-// What a layer, counted from 0, and every norm are made with. Of checked options.
+// The options of a layer, counted from 0, and of every norm. `options` must be checked.
 TransformerBlockOptions layer_options(const LanguageModelOptions& options, std::int64_t layer);
 NormKind norm_kind(const LanguageModelOptions& options);
 
@@ -25,20 +25,20 @@ class LanguageModelImpl : public torch::nn::Module {
   explicit LanguageModelImpl(const LanguageModelOptions& options);
 
   // N(0, 0.02²); the projections that write into the residual stream N(0, 0.02²/2L); biases 0, gains 1.
-  // Each tensor draws from a generator of its own, seeded by `seed` and its name, so that two mechanisms start from the
-  // same values wherever their tensors agree: seeds are paired between mechanisms, not only within one.
+  // Each tensor has its own generator, seeded by `seed` and its name, so that two mechanisms start from the same values
+  // wherever their tensors agree: runs with the same seed are paired across mechanisms.
   void initialize(std::uint64_t seed);
 
   // tokens [B, N] int64, N ≤ context, on any device → logits [B, N, V] on the model's. With a state in the context, the
-  // tokens are those that follow the ones in it: their logits are those of the whole text, up to rounding, without
-  // computing the earlier tokens again. Throws UsageError where a text outgrows the context.
+  // tokens follow those in the state: their logits are those of a pass over the whole text, up to rounding, without
+  // computing the earlier tokens again. Throws UsageError where a text exceeds the context.
   at::Tensor forward(const at::Tensor& tokens, const ForwardContext& context = {});
-  // The options' dropout, for a context in training: the same seed drops the same elements.
+  // The dropout of the options, for a context in training: the same seed drops the same elements.
   Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
 
-  // Whether `make_state` serves: not where a layer is a dense form, a function of the whole score matrix.
+  // Whether the model can decode with a state: not where a layer is a dense form, a function of the whole score matrix.
   bool can_decode() const;
-  // Of no tokens yet, for up to `context` tokens of `batch` texts.
+  // An empty state for up to `context` tokens of `batch` texts.
   ModelState make_state(std::int64_t batch) const;
 
   // Mean cross-entropy in nats per token; targets [B, N].

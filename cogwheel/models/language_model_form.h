@@ -1,4 +1,4 @@
-// A form is a name for a set of the options of a language model:
+// A form is a named set of options of a language model:
 //
 //   gpt    learned positions, LayerNorm, GELU, tied head, no biases (Radford et al. 2019; as in nanoGPT)
 //   llama  rotary positions in interleaved pairs, RMSNorm, SwiGLU, untied head, no biases (Touvron et al. 2023)
@@ -12,7 +12,7 @@
 namespace cogwheel {
 
 std::vector<std::string> form_names();
-// Sets the form's options and leaves the others. Throws UsageError, naming `what`.
+// Sets the options of the form and leaves the others unchanged. Throws UsageError that names `what`.
 void set_form(LanguageModelOptions& options, std::string_view name, std::string_view what = "model.form");
 
 }  // namespace cogwheel

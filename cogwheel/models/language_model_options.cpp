@@ -30,29 +30,29 @@ void expect_one_of(const std::vector<std::string>& known, const std::string& val
 std::int64_t LanguageModelOptions::feed_forward_width() const {
   if (feed_forward != 0) return feed_forward;
   if (activation != "swiglu") return 4 * width;
-  // Three matrices instead of two, so two thirds of the units. Llama rounds to 256, which at small widths is too
-  // coarse.
+  // Three matrices instead of two, so two thirds of the units. Llama rounds to 256, which is too coarse at small
+  // widths.
   constexpr std::int64_t multiple = 32;
   return (8 * width + 3 * multiple - 1) / (3 * multiple) * multiple;
 }
 
 void check(const LanguageModelOptions& options) {
   using Count = Range<std::int64_t>;
-  constexpr std::int64_t most_units = 1 << 20;
+  constexpr std::int64_t max_units = 1 << 20;
   expect_option("vocabulary", options.vocabulary, Count{1, 1 << 24});
   expect_option("context", options.context, context_range);
   expect_option("layers", options.layers, Count{1, 10'000});
-  expect_option("heads", options.heads, Count{1, most_units});
-  expect_option("key_value_heads", options.key_value_heads, Count{0, most_units});
-  expect_option("width", options.width, Count{1, most_units});
-  expect_option("feed_forward", options.feed_forward, Count{0, most_units});
+  expect_option("heads", options.heads, Count{1, max_units});
+  expect_option("key_value_heads", options.key_value_heads, Count{0, max_units});
+  expect_option("width", options.width, Count{1, max_units});
+  expect_option("feed_forward", options.feed_forward, Count{0, max_units});
   expect_option("first_softmax_layers", options.first_softmax_layers, Count{0, options.layers});
   expect_option("last_softmax_layers", options.last_softmax_layers,
                 Count{0, options.layers - options.first_softmax_layers});
   expect_one_of(activations, options.activation, "activation");
   expect_one_of(norms, options.norm, "norm");
   expect_one_of(positions, options.position, "position");
-  expect_option("rotary_base", options.rotary_base, Range<double>{.least = 1, .most = 1e30, .least_excluded = true});
+  expect_option("rotary_base", options.rotary_base, Range<double>{.min = 1, .max = 1e30, .min_excluded = true});
   expect_option("dropout", options.dropout, dropout_range);
   find_mechanism(options.mechanism, "model.mechanism");
   for (std::int64_t layer = 0; layer < options.layers; ++layer) check(layer_options(options, layer).attention);

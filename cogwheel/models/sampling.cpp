@@ -23,7 +23,7 @@ Token draw(std::span<const float> logits, const SamplingOptions& options, std::m
     return static_cast<Token>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   std::vector<Token> tokens(logits.size());
   std::iota(tokens.begin(), tokens.end(), Token{0});
-  // Likeliest first; the lower token first among equals.
+  // The most probable first; among equals the lower token first.
   std::stable_sort(tokens.begin(), tokens.end(), [&](Token a, Token b) { return logits[a] > logits[b]; });
   if (options.top_k > 0 && options.top_k < static_cast<std::int64_t>(tokens.size()))
     tokens.resize(static_cast<std::size_t>(options.top_k));
@@ -59,7 +59,7 @@ class LastLogits {
   }
 
   LanguageModel& model_;
-  std::optional<ModelState> state_;  // of a text within the context; none where it is beyond, or cannot be had
+  std::optional<ModelState> state_;  // for a text within the context; none beyond it, or for a model that cannot decode
 };
 
 }  // namespace

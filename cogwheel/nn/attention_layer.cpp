@@ -88,7 +88,7 @@ AttentionLayerImpl::AttentionLayerImpl(const AttentionLayerOptions& options, std
   if (options.memory)
     memory_projection_ = register_module("key_value", Linear(options.width, 2 * shared_width(options), options.bias));
   output_ = register_module("output", Linear(options.width, options.width, options.bias));
-  // Of a row map each scalar is a parameter, whose names come first; of a dense form they are the columns of one.
+  // For a row map each scalar is a parameter, and their names come first; for a dense form they are the columns of one.
   const std::size_t scalars = mechanism_.parameter_initial.size();
   const bool in_columns = mechanism_.is_matrix();
   const auto names = parameter_names(mechanism_);
@@ -135,7 +135,7 @@ at::Tensor AttentionLayerImpl::placed(const at::Tensor& part, std::int64_t heads
 }
 
 AttentionLayerImpl::Heads AttentionLayerImpl::project(const at::Tensor& x, const ForwardContext& context) {
-  // One split, whose backward pass gathers the gradients of all parts with one copy.
+  // One split, so that the backward pass gathers the gradients of all parts with one copy.
   const auto parts = projection_(x).split_with_sizes(projected_widths(options_, mechanism_), -1);
   const std::int64_t shared = options_.used_key_value_heads();
   const at::Tensor query = placed(parts.front(), options_.heads, context);
@@ -194,7 +194,7 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
   if (context.taps(TapPlace::weights)) {
     const at::Tensor weights =
         context.tapped(TapPlace::weights, attention_weights(heads.query, heads.key, name, options));
-    const std::int64_t shared = heads.value.size(1);  // by as many heads each
+    const std::int64_t shared = heads.value.size(1);  // read by equally many heads each
     return weights.unflatten(1, {shared, weights.size(1) / shared}).matmul(heads.value.unsqueeze(2)).flatten(1, 2);
   }
   return attended.defined() ? attended : attention(heads.query, heads.key, heads.value, name, options);
@@ -220,10 +220,10 @@ std::unique_ptr<LayerState> AttentionLayerImpl::make_state(std::int64_t batch, s
 }
 
 at::Tensor AttentionLayerImpl::combine(const at::Tensor& attended) {
-  // [B, N, heads, width]: as the kernel leaves it where the query lies so, without a copy.
+  // [B, N, heads, width]: without a copy, where the kernel wrote the output in the layout of the query.
   at::Tensor by_token = attended.transpose(1, 2);
   if (is_difference(mechanism_))
-    // Training starts with the gradient scale of plain attention: the factor undoes what the norm adds.
+    // The factor cancels the scale of the norm, so that training starts with the gradients of plain attention.
     by_token = norm_of_sum(by_token.to(head_norm_.scalar_type()), {}, head_norm_ * (1 - lambda_init_), {},
                            NormKind::rms, 1e-5, BFloat16Products::enabled())
                    .normed;

@@ -5,12 +5,12 @@
 //                               wide, so that the projections keep their shapes; λ, a norm per head, and 1 − λ_init
 //   tied (symmetric)            no key projection: K = Q
 //   both                        K = Q in each of the two sub-heads
-//   dense (polynomial, …)       K = Q: a function of QQᵀ
+//   dense (polynomial, …)       K = Q: a function of the matrix QQᵀ
 //
-// With rotary positions, queries and keys turn after the projection; sub-heads and tied keys do as all others.
+// With rotary positions, queries and keys are rotated after the projection, sub-heads and tied keys included.
 //
-// A layer that attends to a memory (an encoder's output, say) makes keys and values of that instead of x, by a
-// projection of their own: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.3.
+// A layer that attends to a memory (an encoder's output, say) computes keys and values from that instead of x, by a
+// separate projection: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.3.
 #pragma once
 #include <torch/nn/pimpl.h>
 
@@ -30,33 +30,33 @@ namespace cogwheel {
 struct AttentionLayerOptions {
   std::int64_t width = 0;
   std::int64_t heads = 0;            // of a plain row map; head_dim = width / heads
-  std::int64_t key_value_heads = 0;  // counted as heads are; a divisor of them; 0: as many (grouped queries otherwise)
+  std::int64_t key_value_heads = 0;  // a divisor of heads, counted alike; 0: as many as heads (else grouped queries)
   std::string mechanism = "softmax";
   std::int64_t layer = 0;  // counted from 0: λ_init of differential attention grows with depth
-  // What the first layer counts as in λ_init = 0.8 − 0.6 exp(−0.3 · depth): 0 as in the paper and its code (0.20, 0.36,
+  // The depth of the first layer in λ_init = 0.8 − 0.6 exp(−0.3 · depth): 0 as in the paper and its code (0.20, 0.36,
   // 0.47, …), or 1 as in the table of S4 (0.36, 0.47, 0.56, …).
   std::int64_t first_lambda_depth = 0;
   bool bias = true;
-  bool causal = true;   // not of a layer that attends to a memory
-  bool memory = false;  // keys and values come from the context's memory
+  bool causal = true;   // ignored by a layer that attends to a memory
+  bool memory = false;  // whether keys and values come from the context's memory
 
   std::int64_t used_key_value_heads() const { return key_value_heads == 0 ? heads : key_value_heads; }
 };
 
-// Throws UsageError naming the first option that cannot be.
+// Throws UsageError that names the first invalid option.
 void check(const AttentionLayerOptions& options);
 
 class AttentionLayerImpl : public TokenMixer {
  public:
-  // `rotary` may be shared by layers; none: no positions here.
+  // `rotary` may be shared by layers; null: no rotary positions.
   explicit AttentionLayerImpl(const AttentionLayerOptions& options, std::shared_ptr<const Rotary> rotary = nullptr);
-  // The context's dropout falls on the weights of the heads; those of a dense form, which has no dropout, stay whole.
+  // The context's dropout applies to the attention weights, except those of a dense form, which has no dropout.
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context = {}) override;
 
-  // Not a dense form, a function of the whole score matrix, and not where tokens see those after them.
+  // False for a dense form, which is a function of the whole score matrix, and where tokens see later ones.
   bool can_decode() const override;
   std::unique_ptr<LayerState> make_state(std::int64_t batch, std::int64_t capacity) const override;
-  // λ of a difference of two maps, a scalar that the heads share.
+  // λ of a difference of two maps: one scalar for all heads.
   std::optional<at::Tensor> lambda() const;
 
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,
@@ -78,13 +78,13 @@ class AttentionLayerImpl : public TokenMixer {
   std::shared_ptr<const Rotary> rotary_;
   std::int64_t head_dim_;
   double lambda_init_ = 0;
-  Linear projection_{nullptr};         // of a layer that attends to a memory: its queries
-  Linear memory_projection_{nullptr};  // keys and values; of such a layer alone
+  Linear projection_{nullptr};         // in a layer that attends to a memory: queries only
+  Linear memory_projection_{nullptr};  // keys and values; only in such a layer
   Linear output_{nullptr};
   // Shared by the heads of the layer.
   at::Tensor lambda_query1_, lambda_key1_, lambda_query2_, lambda_key2_;  // [head_dim]
   at::Tensor head_norm_;                                                  // [2 head_dim]
-  MechanismParameters learned_;  // the row map's own scalars, one for each query head: [heads] each
+  MechanismParameters learned_;  // the scalars of the row map, one for each query head: [heads] each
 };
 TORCH_MODULE(AttentionLayer);
 

@@ -18,7 +18,7 @@ enum class Activation {
 
 struct FeedForwardOptions {
   std::int64_t width = 0;
-  std::int64_t hidden = 0;  // units that `out` reads; `in` makes twice as many for swiglu
+  std::int64_t hidden = 0;  // units that `out` reads; for swiglu `in` computes twice as many
   Activation activation = Activation::gelu;
   bool bias = true;
 };

@@ -1,5 +1,5 @@
-// What one head of attention does, in a few numbers: means over the queries and the batch of what
-// `attention_statistics` says of each row, and of what the head reads and writes.
+// What one head of attention does, in a few numbers: means, over the queries and the batch, of the row statistics of
+// `attention_statistics` and of what the head reads and writes.
 #pragma once
 #include <array>
 #include <string_view>
@@ -14,7 +14,7 @@ struct HeadStatistics {
   double sum = 0;            // mean Σ a
   double abs_sum = 0;        // mean Σ |a|
   double value_mean = 0;     // mean over keys and entries of v
-  double output_norm = 0;    // mean ‖o‖, before what the layer makes of it
+  double output_norm = 0;    // mean ‖o‖, before the layer's norm and output projection
 
   bool operator==(const HeadStatistics&) const = default;
 };

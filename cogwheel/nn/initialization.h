@@ -1,4 +1,4 @@
-// How weights start.
+// Initialisation of weights.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -7,8 +7,8 @@
 
 namespace cogwheel {
 
-// Each tensor draws from a generator of its own, seeded by `seed` and its name: adding a tensor to a model moves no
-// other, and two models start from the same values wherever names and shapes agree.
+// Each tensor has its own generator, seeded by `seed` and its name: adding a tensor to a model changes no other, and
+// two models start from the same values wherever names and shapes agree.
 class WeightInitializer {
  public:
   explicit WeightInitializer(std::uint64_t seed) : seed_(seed) {}

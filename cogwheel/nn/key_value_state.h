@@ -1,4 +1,4 @@
-// What attention remembers: keys and values, as a KeyValueCache holds them.
+// The decoding state of attention: keys and values in a KeyValueCache.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -5,7 +5,7 @@
 namespace cogwheel {
 
 void ModelState::crop(const at::Tensor& kept) {
-  // All of one length: what the first accepts, the others do.
+  // All have the same lengths: what the first accepts, the others accept.
   for (const auto& layer : layers_) layer->crop(kept);
 }
 

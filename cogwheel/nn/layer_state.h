@@ -1,4 +1,4 @@
-// What a model remembers of the tokens that it has seen, so that the next ones cost no more than themselves.
+// The decoding state of a model: what it keeps of the tokens so far, so that a new token need not compute them again.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -8,26 +8,26 @@
 
 namespace cogwheel {
 
-// Of one layer: keys and values of attention; of another family whatever it carries from token to token. Entries of the
-// batch may differ in length. Nothing that is refused changes a state.
+// The state of one layer: keys and values of attention; in another family whatever it carries from token to token.
+// Entries of the batch may differ in length. A call that throws leaves the state unchanged.
 class LayerState {
  public:
   virtual ~LayerState() = default;
 
-  // Tokens of each entry, [B] int64, and of the longest.
+  // The number of tokens of each entry, [B] int64, and of the longest.
   virtual at::Tensor lengths() const = 0;
   virtual std::int64_t longest() const = 0;
-  // Forgets the newest tokens: entry b keeps its first kept[b], [B] int64. Throws where it has fewer, or where the
-  // family cannot go back.
+  // Drops the newest tokens: entry b keeps its first kept[b], [B] int64. Throws where it has fewer, or where the family
+  // cannot drop tokens.
   virtual void crop(const at::Tensor& kept) = 0;
-  // A state of its own with a copy of the named entries, [B'] int64, in that order; an entry may be named several
-  // times, as beams are.
+  // An independent state with copies of the named entries, [B'] int64, in that order; an entry may be named several
+  // times, as in beam search.
   virtual std::unique_ptr<LayerState> fork(const at::Tensor& entries) const = 0;
-  // Of what the tokens so far take, not of what there is room for.
+  // The memory of the tokens so far, not of the capacity.
   virtual std::int64_t bytes() const = 0;
 };
 
-// Of every layer of a model, in their order: the same calls, for all of them.
+// The states of all layers of a model, in order: each call is passed on to every layer.
 class ModelState {
  public:
   explicit ModelState(std::vector<std::unique_ptr<LayerState>> layers) : layers_(std::move(layers)) {}

@@ -1,5 +1,5 @@
-// y = x Wᵀ + b. torch::nn::Linear starts with a draw that every model here overwrites, and leaves no choice of the
-// product (matrix_product.h).
+// y = x Wᵀ + b. torch::nn::Linear draws initial weights that every model here overwrites, and allows no choice of the
+// matrix product (matrix_product.h).
 #pragma once
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
@@ -16,7 +16,7 @@ class LinearImpl : public torch::nn::Module {
   LinearImpl(std::int64_t inputs, std::int64_t outputs, bool bias);
   at::Tensor forward(const at::Tensor& x);  // [..., inputs] → [..., outputs]
 
-  // `name` is the module's own, dots included.
+  // `name` is the full name of the module, dots included.
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation);
 
  private:

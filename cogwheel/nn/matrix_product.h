@@ -1,17 +1,17 @@
-// x Wᵀ + b in float32, or in bfloat16 while that is asked for.
+// x Wᵀ + b in float32, or in bfloat16 while BFloat16Products is in force.
 #pragma once
 #include <ATen/core/Tensor.h>
 
 namespace cogwheel {
 
-// x [..., inputs], weight [outputs, inputs], bias [outputs] or undefined → [..., outputs], in the type of x, to which
-// the others are rounded (ops/layers/matrix_product.h). Differentiable any number of times.
+// x [..., inputs], weight [outputs, inputs], bias [outputs] or undefined → [..., outputs], in the dtype of x, to which
+// the others are converted (ops/layers/matrix_product.h). Differentiable any number of times.
 at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 
-// While one lives, products of float32 on its thread round their operands to bfloat16, add in float32, and give
-// bfloat16; so do the products of their backward pass, whenever it runs. What lies between products (queries, keys,
-// values, hidden units) is bfloat16 then; the residual stream, its norms' moments and all gradients of parameters stay
-// float32. On a CPU without bfloat16 instructions it is right, and slow.
+// While such an object exists, float32 products on its thread round their operands to bfloat16, accumulate in float32,
+// and return bfloat16; so do the products of their backward pass, whenever it runs. The values between products
+// (queries, keys, values, hidden units) are then bfloat16; the residual stream, the moments of its norms and all
+// gradients of parameters stay float32. On a CPU without bfloat16 instructions the results are right, but slow.
 class BFloat16Products {
  public:
   explicit BFloat16Products(bool enabled = true);

@@ -1,4 +1,4 @@
-// What attention to another sequence remembers: the keys and values of that sequence, made once.
+// The decoding state of attention to another sequence: the keys and values of that sequence, computed once.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,7 +14,7 @@ struct MemoryState : LayerState {
 
   void keep(const at::Tensor& keys, const at::Tensor& values, const std::optional<at::Tensor>& lengths);
 
-  // Of the memory, which does not grow with the tokens that read it: nothing of it is ever forgotten.
+  // The memory does not grow with the tokens that read it, so that crop leaves it unchanged.
   at::Tensor lengths() const override;
   std::int64_t longest() const override { return key.defined() ? key.size(2) : 0; }
   void crop(const at::Tensor&) override {}

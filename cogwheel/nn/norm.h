@@ -14,10 +14,10 @@ class NormImpl : public torch::nn::Module {
   NormImpl(NormKind kind, std::int64_t width, bool bias);
   at::Tensor forward(const at::Tensor& x);
 
-  // x + delta, and the norm of it; delta may be undefined. While products are in bfloat16, what is normed is too.
+  // x + delta, and its norm; delta may be undefined. While products are in bfloat16, so is the norm.
   NormOfSum of_sum(const at::Tensor& x, const at::Tensor& delta);
 
-  void initialize();  // gains 1, biases 0
+  void initialize();  // weights 1, biases 0
 
  private:
   NormKind kind_;

@@ -1,16 +1,16 @@
-// What a layer adds to the residual stream, and the norm that the next one reads of it, in one pass over memory.
+// The addition to the residual stream and the norm that the next layer reads, in one pass over memory.
 #pragma once
 #include <ATen/core/Tensor.h>
 
 namespace cogwheel {
 
 enum class NormKind {
-  layer,  // (x − mean) / √(variance + 1e-5), with gains, and biases where asked (torch::nn::LayerNorm: both or neither)
-  rms,  // x / √(mean(x²) + 1e-6), with gains alone; Zhang and Sennrich, "Root Mean Square Layer Normalization"
+  layer,  // (x − mean) / √(variance + 1e-5), with weights, and biases if asked (torch::nn::LayerNorm: both or neither)
+  rms,  // x / √(mean(x²) + 1e-6), with weights only; Zhang and Sennrich, "Root Mean Square Layer Normalization"
         // (2019), eq. 4
 };
 
-// The term under the root of each.
+// The ε under the root of each.
 double default_epsilon(NormKind kind);
 
 struct NormOfSum {
@@ -20,9 +20,9 @@ struct NormOfSum {
 // sum = x + delta, normed = norm(sum) · weight + bias, over the last dimension.
 //
 // x [..., width], float32 or float64; delta [..., width] of the same type, or bfloat16 beside float32, or undefined:
-// then sum is x itself. weight [width]; bias [width] or undefined. `normed` is bfloat16 where `in_bfloat16`, which
-// float32 alone allows, rounded once. Differentiable twice in all of them; gradients are the same bits for any number
-// of threads (ops/layers/norm_of_sum.h).
+// then sum is x itself. weight [width]; bias [width] or undefined. With `in_bfloat16`, which is allowed for float32
+// only, `normed` is rounded once to bfloat16. Twice differentiable in all of them; gradients are the same bits for any
+// number of threads (ops/layers/norm_of_sum.h).
 NormOfSum norm_of_sum(const at::Tensor& x, const at::Tensor& delta, const at::Tensor& weight, const at::Tensor& bias,
                       NormKind kind, double epsilon, bool in_bfloat16 = false);
 

@@ -30,10 +30,10 @@ at::Tensor Rotary::table_for(const at::Tensor& x) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const at::Tensor& table : tables_)
     if (table.scalar_type() == type && table.device() == x.device()) return table;
-  // Not before it is asked for: a model that is only counted has none.
+  // Built on first use: counting the parameters of a model needs no table.
   if (tables_.empty()) tables_.push_back(exact_table());
   if (type == at::kDouble && x.is_cpu()) return tables_.front();
-  // By type first: not every device has float64.
+  // Convert the type before the device: not every device has float64.
   return tables_.emplace_back(tables_.front().to(type).to(x.device()));
 }
 

@@ -1,12 +1,12 @@
-// Reading and replacing what goes through a model, at named places (tap_places.def).
+// Reads and replaces the intermediate values of a model, at named places (tap_places.def).
 //
 //   Tap tap;
 //   tap.read(TapPlace::weights, [&](TapSite site, const at::Tensor& weights) { maps[site.layer] = weights; });
 //   tap.replace(TapPlace::heads, [](TapSite, const at::Tensor& heads) { return at::zeros_like(heads); });
 //   model->forward(tokens, {.tap = &tap});
 //
-// A pass without a tap pays for none of it; one with a tap makes what is asked for and no more. Gradients flow through
-// what is replaced.
+// A pass without a tap costs nothing extra; one with a tap computes only what is asked for. Gradients flow through the
+// replacements.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -29,15 +29,15 @@ struct TapPlaceDescription {
   std::string_view meaning;
 };
 
-// In the order of a pass: the place `p` is entry static_cast<std::size_t>(p).
+// In the order of a pass: place `p` is entry static_cast<std::size_t>(p).
 std::span<const TapPlaceDescription> tap_places();
 // Throws UsageError with the nearest names.
 TapPlace find_tap_place(std::string_view name);
 
-// Which of the places with one name.
+// Identifies one of several places with the same name.
 struct TapSite {
   std::int64_t layer = -1;  // from 0; −1 outside of layers
-  bool memory = false;      // of a layer that reads its own sequence and a memory: the attention to the memory
+  bool memory = false;      // in a layer that attends both to its own sequence and to a memory: the latter attention
 };
 
 class Tap {
@@ -45,14 +45,14 @@ class Tap {
   using Reader = std::function<void(TapSite site, const at::Tensor& value)>;
   using Replacer = std::function<at::Tensor(TapSite site, const at::Tensor& value)>;
 
-  // At most one function for each place; a later one takes the place of an earlier one.
+  // At most one function for each place; a later one replaces an earlier one.
   void read(TapPlace place, Reader reader);
-  // What it returns takes the place of the value: of its shape, or the pass throws UsageError. Throws UsageError for a
+  // The returned tensor replaces the value; the pass throws UsageError if its shape differs. Throws UsageError for a
   // place that can only be read.
   void replace(TapPlace place, Replacer replacer);
 
   bool wants(TapPlace place) const { return static_cast<bool>(at_place(place)); }
-  // What the pass goes on with: the value itself where nothing is to be replaced.
+  // The value that the pass continues with: the given one unless a function replaces it.
   at::Tensor operator()(TapPlace place, TapSite site, const at::Tensor& value) const;
 
  private:

@@ -1,4 +1,4 @@
-// What a block asks of attention, or of another family that moves what one token knows to others.
+// The interface that a block expects of attention, or of another family that passes information between tokens.
 #pragma once
 #include <torch/nn/module.h>
 
@@ -13,17 +13,18 @@ namespace cogwheel {
 
 class TokenMixer : public torch::nn::Module {
  public:
-  // x [B, N, width] → [B, N, width]. With a state in the context, x are the tokens that follow those in it, and what
-  // comes out are the rows of the pass over all of them. The context's dropout falls inside (on weights), not on what
-  // comes out.
+  // x [B, N, width] → [B, N, width]. With a state in the context, x holds the tokens after those in the state, and the
+  // output is their rows of the pass over all tokens. The context's dropout applies inside (to attention weights), not
+  // to the output.
   virtual at::Tensor forward(const at::Tensor& x, const ForwardContext& context) = 0;
 
-  // Whether a token's output can be had without those of the tokens after it.
+  // Whether a token's output can be computed before the tokens after it are known.
   virtual bool can_decode() const = 0;
-  // Empty, for up to `capacity` tokens of `batch` entries. Throws UsageError for a mixer that cannot decode.
+  // An empty state for up to `capacity` tokens of `batch` entries. Throws UsageError for a mixer that cannot decode.
   virtual std::unique_ptr<LayerState> make_state(std::int64_t batch, std::int64_t capacity) const = 0;
 
-  // `name` is the module's own, dots included. The projection that writes into the residual stream takes the last.
+  // `name` is the full name of the module, dots included. The last argument is for the projection that writes into the
+  // residual stream.
   virtual void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,
                           double residual_standard_deviation) = 0;
 };

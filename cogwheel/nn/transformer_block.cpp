@@ -7,7 +7,7 @@
 namespace cogwheel {
 namespace {
 
-// Of a block that reads its own sequence and a memory.
+// For a block that attends both to its own sequence and to a memory.
 struct BlockState : LayerState {
   std::unique_ptr<LayerState> own, memory;
 
@@ -47,7 +47,7 @@ TransformerBlockImpl::TransformerBlockImpl(const TransformerBlockOptions& option
 }
 
 ResidualStream TransformerBlockImpl::forward(const ResidualStream& given, const ForwardContext& context) {
-  // What a part reads of the stream, and leaves there.
+  // What a part reads from the stream and writes back to it.
   const auto add = [&](const ResidualStream& stream, Norm& norm, std::size_t dropout_part, auto&& part) {
     const Dropout dropout = context.dropout.part(dropout_part);
     if (norm_place_ == NormPlace::before) {

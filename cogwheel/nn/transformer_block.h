@@ -1,5 +1,5 @@
-// One layer of a transformer: attention, attention to another sequence where there is one, and feed-forward, each of
-// which adds to the residual stream.
+// One layer of a transformer: attention, optional attention to another sequence, and feed-forward, each of which adds
+// to the residual stream.
 //
 //   norms before   x = x + attention(norm(x));  x = x + feed_forward(norm(x))   Radford et al. (2019)
 //   norms after    x = norm(x + attention(x));  x = norm(x + feed_forward(x))   Vaswani et al. (2017), section 3.1
@@ -23,15 +23,15 @@ enum class NormPlace { before, after };
 
 struct TransformerBlockOptions {
   AttentionLayerOptions attention;  // causal or not
-  // Attention to the context's memory, between the two others; none in an encoder, or a decoder without one.
+  // Attention to the context's memory, between the two others; none in an encoder or a decoder-only model.
   std::optional<AttentionLayerOptions> memory_attention = {};
   FeedForwardOptions feed_forward;
   NormKind norm = NormKind::layer;
   NormPlace norm_place = NormPlace::before;
-  bool norm_bias = true;  // of LayerNorms; the biases of the parts are theirs
+  bool norm_bias = true;  // of LayerNorms; attention and feed-forward have options for their biases
 };
 
-// The stream is x + delta. Who reads it next adds what the last one left, in the pass that norms the sum.
+// The stream is x + delta. The next reader adds delta, in the same pass that computes the norm of the sum.
 struct ResidualStream {
   at::Tensor x, delta = {};  // delta may be undefined
 };
@@ -40,8 +40,8 @@ class TransformerBlockImpl : public torch::nn::Module {
  public:
   explicit TransformerBlockImpl(const TransformerBlockOptions& options, std::shared_ptr<const Rotary> rotary = nullptr);
 
-  // [B, N, width] each. The context's dropout falls on the weights of attention and on what is added to the stream; its
-  // state is what `make_state` made.
+  // [B, N, width] each. The context's dropout applies to attention weights and to what is added to the stream; its
+  // state comes from `make_state`.
   ResidualStream forward(const ResidualStream& stream, const ForwardContext& context = {});
 
   bool can_decode() const;

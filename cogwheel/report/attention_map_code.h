@@ -1,4 +1,4 @@
-// Attention maps for the page: small enough to inline every head of every run.
+// Encodes attention maps for the page, compactly enough to inline every head of every run.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -9,7 +9,7 @@ namespace cogwheel {
 std::string base64(std::span<const std::uint8_t> bytes);
 
 // The lower triangle of [tokens, tokens] weights, row by row, as int8 of sign(a)·√|a|·127 in base64. The square root
-// keeps small weights apart: steps of 0.0001 near 0, of 0.016 near 1. Weights beyond ±1 are cut there.
+// resolves small weights: steps of 0.0001 near 0, of 0.016 near 1. Weights beyond ±1 are clipped.
 std::string encode_attention_map(std::span<const float> weights, std::int64_t tokens);
 
 }  // namespace cogwheel

@@ -1,5 +1,5 @@
-// The files of template/ and Chart.js, compiled into the library by embed.cmake, so that a report needs no installed
-// files beside the executable.
+// The files of template/ and Chart.js, compiled into the library by embed.cmake, so that writing a report needs no
+// installed files beside the executable.
 #pragma once
 #include <string_view>
 

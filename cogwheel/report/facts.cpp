@@ -67,7 +67,7 @@ std::string learning_rate_fact(const Comparison& comparison) {
   return fact("Learning rate", counted(comparison.settings.tune, "trial") + " for each", rates);
 }
 
-// What is not as by default, each with a comma behind it: "llama form, dropout 0.1, ".
+// The settings that are not the default, each followed by a comma: "llama form, dropout 0.1, ".
 std::string model_traits(const Comparison::Settings& settings) {
   const Comparison::Settings defaults;
   std::string traits;
@@ -77,7 +77,7 @@ std::string model_traits(const Comparison::Settings& settings) {
   return traits;
 }
 
-// Not broken at its hyphen: AVX-512.
+// Without a line break at the hyphen: AVX-512.
 std::string unbroken(std::string text) {
   for (std::size_t place = text.find('-'); place != std::string::npos; place = text.find('-', place + 3))
     text.replace(place, 1, "\u2011");
@@ -92,7 +92,7 @@ std::string version_row(const std::string& name, const std::string& value) {
 
 std::string series_property(const Comparison& comparison, std::string_view mechanism) {
   if (mechanism == comparison.baseline) return "--series-0";
-  // The same mechanism has the same colour in every report; further ones take the hues that are left.
+  // The same mechanism has the same colour in every report; others take the remaining hues.
   const auto preferred = [](std::string_view name) {
     return name == "cog" ? 1 : name == "differential" ? 2 : name == "symmetric" ? 3 : 0;
   };
@@ -159,12 +159,11 @@ std::string tuning_html(const Comparison& comparison) {
   const std::string measure = escape_html(comparison.task.decisive().title);
   const std::string data =
       comparison.data.bytes > 0
-          ? "The loss is that on the last tenth of the training text, which those trials did not train on; the "
-            "held-out "
-            "text played no part. The final runs train on all of the training text."
+          ? "The loss is measured on the last tenth of the training text, on which these trials did not train; the "
+            "held-out text was not used. The final runs train on all of the training text."
           : "The " + measure +
-                " is that on data of its own, which neither these trials nor the final runs train on and "
-                "which is not what the result is measured on.";
+                " is measured on separate data, on which neither these trials nor the final runs train and on "
+                "which the result is not measured.";
   std::string rows;
   for (const MechanismPlan& plan : comparison.mechanisms) {
     rows += fmt::format("        <tr style=\"--series:var({})\"><th scope=\"row\" class=\"series\">{}</th>",

@@ -1,4 +1,4 @@
-// Text for the report: escaping, and numbers as people read them.
+// Text for the report: escaping, and numbers in readable form.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -14,7 +14,7 @@ std::string escape_html(std::string_view text);
 // JSON for a <script> element: no '<', so that nothing in the data can end the element or open a comment.
 std::string escape_script_json(std::string json);
 
-// Replaces every {{name}} of a template by what `value` returns for the name, once: what is put in is not read again.
+// Replaces every {{name}} of a template by `value(name)`, in one pass: inserted text is not expanded again.
 std::string fill_template(std::string_view text, const std::function<std::string(std::string_view name)>& value);
 std::string fill_template(std::string_view text, const std::map<std::string_view, std::string>& values);
 
@@ -28,7 +28,7 @@ std::string number_word(std::int64_t count);                     // "four"; digi
 std::string learning_rate_text(double rate);                     // 0.001, 3.2e-05 below 0.0001
 std::string date_text(std::string_view iso);                     // "12 March 2026" of 2026-03-12T…
 
-// With its first letter as a capital.
+// With a capital first letter.
 std::string capitalised(std::string text);
 
 }  // namespace cogwheel

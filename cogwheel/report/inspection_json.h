@@ -1,4 +1,4 @@
-// inspection.json of a run: what was looked at in its model, at full precision.
+// inspection.json of a run: attention maps, sample and tables of its model, at full precision.
 #pragma once
 #include <string>
 #include <string_view>

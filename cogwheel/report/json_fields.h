@@ -1,11 +1,11 @@
-// Structs as JSON objects by one list of their fields, which both directions follow. A struct of results_json.cpp says
+// Structs as JSON objects, written and read by one list of their fields. A struct in results_json.cpp declares
 //
 //   constexpr auto fields(const CurvePoint&) {
 //     return std::tuple(field("step", &CurvePoint::step), field("train_loss", &CurvePoint::train_loss), …);
 //   }
 //
-// and write_json and read_json serve it, lists of it and structs that hold it. Keys are written in the order of the
-// list.
+// and write_json and read_json then work for it, for lists of it and for structs that contain it. Keys are written in
+// the order of the list.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -25,14 +25,14 @@ namespace cogwheel {
 using Json = nlohmann::ordered_json;
 
 enum class FieldKind {
-  required,      // but an optional one may be missing, as it may be null
-  later,         // may be missing when read, as in files from before there was one: then it stays as it is
-  unless_empty,  // the same, and written only where there is something
-  written,       // never read: what follows from the rest
-  inlined,       // keys of the struct's own object, by names that the value has: write_keys and read_key serve it
+  required,      // but an optional value may be missing or null
+  later,         // may be missing when read, as in older files: then the value is left unchanged
+  unless_empty,  // the same, and written only if not empty
+  written,       // never read, because it follows from the others
+  inlined,       // several keys of the same object, named by the value: handled by write_keys and read_key
 };
 
-// `value` is a pointer to a member, or of a field that is only written a function of the struct.
+// `value` is a pointer to a member or, for a field that is only written, a function of the struct.
 template <FieldKind Kind, class Value>
 struct Field {
   const char* key;
@@ -66,11 +66,11 @@ concept HasFields = requires(const Struct& value) {
   fields(value);
 };
 
-// Whoever holds more than numbers and text overloads write_json and read_json beside the type.
+// Types other than numbers and text overload write_json and read_json in their namespace.
 
 template <class Value>
 requires std::is_arithmetic_v<Value> Json write_json(Value value) {
-  return value;  // what is not finite is written as null
+  return value;  // a value that is not finite is written as null
 }
 
 inline Json write_json(const std::string& text) { return text; }
@@ -107,17 +107,17 @@ Json write_json(const std::vector<Value>& values) {
   return json;
 }
 
-// What a message says of a value that was not expected. What is missing is nlohmann's "discarded".
+// How a message shows an unexpected value. A missing one is "discarded" in nlohmann's terms.
 inline std::string kind_of(const Json& json) {
   return json.is_discarded() ? "nothing" : json.is_array() ? "an array" : json.is_object() ? "an object" : json.dump();
 }
 
-// Throws Error naming `key` where `is` does not hold.
+// Throws Error that names `key` unless `is`.
 inline void expect_kind(const char* key, bool is, std::string_view expected, const Json& json) {
   if (!is) throw Error(expected_got(key, expected, kind_of(json)));
 }
 
-// `key` is what a message names; an element of a list has the list's.
+// `key` is the name in messages; elements of a list have that of the list.
 inline void read_json(const Json& json, const char* key, std::string& text) {
   expect_kind(key, json.is_string(), "a text", json);
   text = json.get<std::string>();
@@ -133,7 +133,7 @@ inline void read_json(const Json& json, const char* key, double& value) {
   value = json.get<double>();
 }
 
-// nlohmann would take 1.5 for 1, and wrap what is too large.
+// nlohmann would convert 1.5 to 1, and wrap numbers that are too large.
 inline void read_json(const Json& json, const char* key, std::int64_t& value) {
   const bool fits = !json.is_number_unsigned() || json.get<std::uint64_t>() <= std::numeric_limits<std::int64_t>::max();
   expect_kind(key, json.is_number_integer() && fits, "a whole number", json);
@@ -151,7 +151,7 @@ void read_json(const Json& json, const char* key, std::optional<Value>& value) {
 template <class Value>
 void read_json(const Json& json, const char* key, std::vector<Value>& values);
 
-// Keys that the struct does not have are skipped, unless it takes them all.
+// Unknown keys are skipped, unless the struct accepts them all.
 template <HasFields Struct>
 void read_json(const Json& json, const char* key, Struct& value) {
   expect_kind(key, json.is_object(), "an object", json);

@@ -15,7 +15,7 @@ std::string limit(const std::string& title, const std::string& text) {
   return fmt::format("      <li><strong>{}</strong> {}</li>\n", escape_html(title), escape_html(text));
 }
 
-// A best rate at the edge of those tried may lie beyond it.
+// If the best of the rates tried is the lowest or highest, a better one may lie beyond.
 std::string edge_of_the_search(const Comparison& comparison) {
   std::string names;
   for (const MechanismPlan& plan : comparison.mechanisms) {
@@ -30,8 +30,9 @@ std::string edge_of_the_search(const Comparison& comparison) {
       names += (names.empty() ? "" : ", ") + name_in_sentence(comparison, plan.name);
   }
   if (names.empty()) return "";
-  return limit("The best learning rate of each.",
-               fmt::format("At the edge of the rates tried the best one may lie beyond: {}.", names));
+  return limit(
+      "The best learning rate of each.",
+      fmt::format("The best of the rates tried is the lowest or highest, so a better one may lie beyond: {}.", names));
 }
 
 std::string small_differences(const Comparison& comparison) {
@@ -43,13 +44,15 @@ std::string small_differences(const Comparison& comparison) {
                                     [](const SummaryRow& row) { return row.difference.has_value(); });
   if (!compared) return "";
   if (widest == nullptr)
-    return limit("Whether it is more than chance.",
-                 "A difference from one seed has nothing to be compared with. --seeds 3 or more gives intervals.");
-  return limit("Small differences.",
-               fmt::format("With {}, less than about {:.2g} can pass unseen where seeds scatter as in {}. More seeds "
-                           "narrow it.",
-                           counted(widest->pairs, "seed"), *widest->difference_interval,
-                           name_in_sentence(comparison, widest->mechanism)));
+    return limit(
+        "Whether it is more than chance.",
+        "The chance variation of a difference cannot be estimated from one seed. --seeds 3 or more gives intervals.");
+  return limit(
+      "Small differences.",
+      fmt::format("With {}, a difference below about {:.2g} can go undetected where seeds scatter as in {}. More "
+                  "seeds reduce that.",
+                  counted(widest->pairs, "seed"), *widest->difference_interval,
+                  name_in_sentence(comparison, widest->mechanism)));
 }
 
 std::string shortness(const Comparison& comparison) {
@@ -63,7 +66,7 @@ std::string shortness(const Comparison& comparison) {
                            (base->parameters * base->steps + tokens - 1) / tokens));
 }
 
-// How far the baseline still improved between its last two evaluations, mean over seeds.
+// The improvement of the baseline between its last two evaluations, mean over seeds.
 std::string longer_training(const Comparison& comparison) {
   double change = 0, count = 0;
   std::int64_t steps = 0;
@@ -115,7 +118,7 @@ std::string limits_html(const Comparison& comparison) {
               ? limit("Whether it holds for other text.",
                       fmt::format("One corpus, as {}s. Other text or other tokens may differ.", unit))
               : limit("Whether it holds for other tasks.",
-                      fmt::format("One task: {}. What is needed for it is not what a text needs.",
+                      fmt::format("One task: {}. It does not require the same abilities as a text.",
                                   comparison.task.summary));
   if (settings.tune == 0 && comparison.mechanisms.size() > 1)
     html += limit("Who wins when each is tuned.",
@@ -127,11 +130,11 @@ std::string limits_html(const Comparison& comparison) {
   html += longer_training(comparison);
   html += unmatched(comparison);
   if (settings.context < 1024)
-    html += limit("Long contexts.", fmt::format("{} {}s are visible. Nothing here speaks of recall, length or sinks "
+    html += limit("Long contexts.", fmt::format("{} {}s are visible. Nothing here shows recall, length or sinks "
                                                 "beyond that.",
                                                 settings.context, unit));
-  html += limit("Speed elsewhere.", fmt::format("Tokens per second hold for this CPU with {} and this size, with "
-                                                "whatever else the machine did.",
+  html += limit("Speed elsewhere.", fmt::format("Tokens per second hold for this CPU with {} and this size, and for "
+                                                "the other load on the machine.",
                                                 counted(comparison.machine.threads, "thread")));
   return html;
 }

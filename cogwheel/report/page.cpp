@@ -37,7 +37,7 @@ std::string verdict_html(const Comparison& comparison) {
   return html;
 }
 
-// What a reader of a mechanism's maps should know beyond the colours.
+// A note for readers of a mechanism's maps.
 std::string map_note(const Comparison& comparison, const MechanismPlan& plan) {
   std::string note;
   for (const Mechanism& mechanism : all_mechanisms())
@@ -90,7 +90,7 @@ std::string samples_html(const Comparison& comparison, const std::vector<const I
   const std::int64_t seed = inspections.front()->seed;
   for (const Inspection* inspection : inspections) {
     if (inspection->seed != seed) continue;
-    // A line break right after <pre> would be swallowed; the one before <b> is.
+    // HTML drops a line break right after <pre>: the one before <b>.
     figures +=
         fill_template(embedded::sample_html, {{"series", series_property(comparison, inspection->mechanism)},
                                               {"title", escape_html(comparison.plan(inspection->mechanism)->title)},
@@ -102,7 +102,7 @@ std::string samples_html(const Comparison& comparison, const std::vector<const I
       {{"seed", std::to_string(seed)}, {"sampling", escape_html(comparison.task.sampling)}, {"figures", figures}});
 }
 
-// The tables that the task made of each model, side by side: a row for each first cell, a column for each mechanism.
+// The task's tables of each model, side by side: a row for each first cell, a column for each mechanism.
 std::string tables_of_tasks_html(const Comparison& comparison, const std::vector<const Inspection*>& inspections) {
   if (inspections.empty()) return "";
   std::string html;
@@ -191,7 +191,7 @@ std::string contents_html(bool tuning, bool curves, bool dynamics, bool heads, b
   return html;
 }
 
-// One option a line, so that a long command can be read.
+// One option per line, so that a long command is readable.
 std::string command_html(const std::string& command) {
   std::string text = command;
   for (std::size_t place = text.find(" --"); place != std::string::npos; place = text.find(" --", place + 5))

@@ -1,4 +1,4 @@
-// report.html: one file that opens offline, made from a comparison and what was looked at in its models.
+// report.html: one file that opens offline, made from a comparison and the inspections of its models.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,10 +9,11 @@
 
 namespace cogwheel {
 
-// Inspections of unequal passages than the first one's are left out. Without curves or maps their sections are too.
+// Inspections of another passage than that of the first one are left out, as are the sections of curves and maps if
+// there are none.
 std::string report_page(const Comparison& comparison, const std::vector<Inspection>& inspections);
 
-// Of the Chart.js that is compiled in.
+// The version of the embedded Chart.js.
 std::string chart_js_version();
 
 }  // namespace cogwheel

@@ -28,7 +28,7 @@ std::vector<SeedDifference> seed_differences(const Comparison& comparison, const
   return differences;
 }
 
-// What the whiskers of all rows share: an axis from −limit to limit with ticks at ±tick.
+// The common axis of the whiskers of all rows: from −limit to limit, with ticks at ±tick.
 struct Scale {
   double limit = 1, tick = 0.5;
   int digits = 1;
@@ -41,7 +41,7 @@ struct Scale {
       if (row.difference) ends = std::max(ends, std::abs(*row.difference) + row.difference_interval.value_or(0));
     }
     if (seeds == 0) return;
-    // Few seeds make wide intervals; beyond three times the seeds themselves they would only flatten the picture.
+    // Few seeds give wide intervals; beyond three times the range of the seeds these would only compress the rest.
     limit = 1.06 * std::max(seeds, std::min(ends, 3 * seeds));
     const double decade = std::pow(10, std::floor(std::log10(0.75 * limit)));
     for (const double step : {1.0, 2.0, 5.0})

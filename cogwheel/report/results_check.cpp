@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
 constexpr Range<std::int64_t> any_count{0, largest}, some_count{1, largest};
-constexpr Range<double> any_amount{0, 1e300}, some_amount{.least = 0, .most = 1e300, .least_excluded = true};
+constexpr Range<double> any_amount{0, 1e300}, some_amount{.min = 0, .max = 1e300, .min_excluded = true};
 
 template <class Number>
 void expect(const std::string& key, Number value, const Range<Number>& range) {
@@ -54,7 +54,7 @@ void expect_settings(const Comparison::Settings& settings) {
     expect(fmt::format("settings.{}", key), value, {1, 1'000'000'000});
   expect("settings.warmup_steps", settings.warmup_steps, any_count);
   expect("settings.tune", settings.tune, any_count);
-  expect("settings.dropout", settings.dropout, {.least = 0, .most = 1, .most_excluded = true});
+  expect("settings.dropout", settings.dropout, {.min = 0, .max = 1, .max_excluded = true});
   expect("settings.learning_rate", settings.learning_rate, some_amount);
   expect("settings.final_learning_rate", settings.final_learning_rate, any_amount);
   expect("settings.wall_seconds", settings.wall_seconds, any_amount);

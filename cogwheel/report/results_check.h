@@ -1,10 +1,10 @@
-// Whether results that were read can be those of a comparison: everything after may rely on it.
+// Checks that results from a file can be those of a comparison, so that all later code may rely on it.
 #pragma once
 #include "cogwheel/evaluate/comparison.h"
 
 namespace cogwheel {
 
-// Throws Error naming the first key that cannot be: "settings.seeds: expected …, got …".
+// Throws Error that names the first key with an invalid value: "settings.seeds: expected …, got …".
 void expect_sound(const Comparison& comparison);
 
 }  // namespace cogwheel

@@ -11,7 +11,7 @@
 namespace cogwheel {
 namespace {
 
-// RFC 4180: quoted where it must be, quotes doubled.
+// RFC 4180: quoted where necessary, with quotes doubled.
 std::string csv_cell(const std::string& text) {
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string quoted = "\"";

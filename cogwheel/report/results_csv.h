@@ -7,7 +7,7 @@
 
 namespace cogwheel {
 
-// What the table shows of a mechanism besides its summary, over the runs that finished.
+// What the table shows of a mechanism besides its summary, over the finished runs.
 struct RunMeans {
   double tokens_per_second = 0;
   double tokens = 0;
@@ -15,7 +15,7 @@ struct RunMeans {
 };
 RunMeans run_means(const Comparison& comparison, std::string_view mechanism);
 
-// One line per mechanism; empty cells for what is not known.
+// One line per mechanism; cells of unknown values are empty.
 std::string results_to_csv(const Comparison& comparison);
 
 // A booktabs table.

@@ -13,7 +13,7 @@
 
 namespace cogwheel {
 
-// What results.json says, a line for each of its keys, in their order. docs/results-format.md explains them.
+// The keys of results.json, one line each, in order. docs/results-format.md explains them.
 
 static constexpr auto fields(const CurvePoint&) {
   return std::tuple{
@@ -183,7 +183,7 @@ static constexpr auto fields(const Comparison&) {
   };
 }
 
-// What is read before the rest can be.
+// The keys that must be read before the others.
 struct Schema {
   std::int64_t number = 0;
 };
@@ -196,7 +196,7 @@ static void read_json(const Json& json, const char* key, RunStatus& status) {
   status = find_status(name);
 }
 
-// Measures are keys of their own, by their names; one that is not known is null.
+// Each measure is a key with its name; an unknown value is null.
 static void write_keys(const MeasuredValues& values, Json& json) {
   for (const MeasuredValue& each : values) json[each.measure] = write_json(each.value);
 }
@@ -225,7 +225,7 @@ Json parse_object(std::string_view text, std::string_view what, std::string_view
   }
 }
 
-// `read` with `what` before the key that an error names.
+// Calls `read`; an error names `what` before its key.
 template <class Read>
 auto naming(std::string_view what, Read read) {
   try {
@@ -235,7 +235,7 @@ auto naming(std::string_view what, Read read) {
   }
 }
 
-// Calls `change` with the measured values of every run and every point of a curve, and whether they are of a run.
+// Calls `change` with the measured values of every run and of every curve point, and with whether they are of a run.
 template <class Change>
 void for_all_measured(Comparison& comparison, Change change) {
   for (RunResult& run : comparison.runs) {
@@ -247,22 +247,22 @@ void for_all_measured(Comparison& comparison, Change change) {
 Comparison comparison_from(const Json& json) {
   Comparison comparison;
   read_json(json, "results", comparison);
-  // Before there were tasks.
+  // From a version without tasks.
   if (comparison.task.measures.empty()) comparison.task = describe_language_modelling(comparison.data.tokenizer);
   // Keys of a later version are not measures.
   for_all_measured(comparison, [&](MeasuredValues& values, bool) {
     std::erase_if(values, [&](const MeasuredValue& each) { return !comparison.task.has(each.measure); });
   });
-  // Where it is missing curves are made of all that is evaluated.
+  // If it is missing, curves use everything that is evaluated.
   if (!json.at("data").contains("curve_tokens")) comparison.data.curve_tokens = comparison.data.evaluated_tokens;
   if (json.contains("configuration")) comparison.configuration = json.at("configuration").dump();
-  // Of the runs, and not what the file says of them.
+  // Computed from the runs, not read from the file.
   comparison.summary = summarize(comparison);
   expect_sound(comparison);
   return comparison;
 }
 
-// Text that is not UTF-8 (a file name, bytes of a corpus) is replaced, never a reason to lose the results.
+// Invalid UTF-8 (in a file name, or bytes of a corpus) is replaced: it must not lose the results.
 std::string dump(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 }  // namespace

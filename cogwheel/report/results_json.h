@@ -19,9 +19,9 @@ std::string results_to_json(const Comparison& comparison);
 std::string run_to_json(const RunResult& run);
 RunResult parse_run(std::string_view json, std::string_view what = "run");
 
-// Keys it does not know are skipped, so that later additions to schema 1 can be read; the summary is made again from
-// the runs. Throws Error naming `what` where the text is not JSON, of another schema, lacks a key, or says what cannot
-// be.
+// Unknown keys are skipped, so that files with later additions to schema 1 can be read; the summary is computed again
+// from the runs. Throws Error that names `what` where the text is not JSON, has another schema, lacks a key, or holds
+// an invalid value.
 Comparison parse_results(std::string_view json, std::string_view what = "results.json");
 
 }  // namespace cogwheel

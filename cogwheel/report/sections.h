@@ -14,7 +14,7 @@ std::string facts_html(const Comparison& comparison);
 std::string versions_html(const Comparison& comparison);
 std::string table_html(const Comparison& comparison);
 std::string notes_html(const Comparison& comparison);
-std::string tuning_html(const Comparison& comparison);  // empty where nothing was searched
+std::string tuning_html(const Comparison& comparison);  // empty if no rates were searched
 std::string limits_html(const Comparison& comparison);  // only those that apply to this run
 
 }  // namespace cogwheel

@@ -39,7 +39,7 @@ void point_latest_at(const fs::path& folder) {
   std::error_code problem;
   const fs::path runs = fs::weakly_canonical("runs", problem), target = fs::weakly_canonical(folder, problem);
   if (problem || target.parent_path() != runs) return;
-  // Made beside and renamed, so that the link is never missing. A link that cannot be made is no reason to stop.
+  // Created under another name and renamed, so that the link is never missing. A failure here is no reason to stop.
   const fs::path made = runs / (".latest." + std::to_string(::getpid()));
   fs::create_directory_symlink(target.filename(), made, problem);
   if (!problem) fs::rename(made, runs / "latest", problem);

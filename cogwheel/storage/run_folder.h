@@ -1,5 +1,5 @@
-// A run on disk: config.toml, metrics.jsonl, checkpoint.safetensors and what the task adds, such as tokenizer.json,
-// beside the marker of the folder (core/folder_lock.h).
+// A run on disk: config.toml, metrics.jsonl, checkpoint.safetensors, the files of the task, such as tokenizer.json, and
+// the marker of the folder (core/folder_lock.h).
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -14,16 +14,16 @@ namespace cogwheel {
 
 class LanguageModel;
 
-// runs/<date-time>-<name>, not yet there.
+// runs/<date-time>-<name>, a path that does not exist yet.
 std::filesystem::path new_run_path(std::string_view name);
 
-// What the marker calls it.
+// The kind of folder in the marker.
 inline constexpr std::string_view run_kind = "run";
 
-// The names of all files that this program may leave in the folder of a run.
+// The names of all files that this program may write into the folder of a run.
 const std::vector<std::string>& run_files();
 
-// Points runs/latest at a folder below runs/; a folder elsewhere leaves it as it is.
+// Points runs/latest at a folder below runs/; for a folder elsewhere it stays unchanged.
 void point_latest_at(const std::filesystem::path& folder);
 
 struct RunFile {
@@ -32,14 +32,14 @@ struct RunFile {
 
 class RunFolder {
  public:
-  // A new run: locks the folder, replaces its files where `overwrite`, writes config.toml and `files`, whose names are
-  // of run_files. Throws what take_folder does.
+  // A new run: locks the folder, replaces its files if `overwrite`, writes config.toml and `files`, whose names must be
+  // among run_files. Throws what take_folder throws.
   static RunFolder create(const std::filesystem::path& folder, const RunConfig& config,
                           const std::vector<RunFile>& files, bool overwrite = false);
-  // One that is there, to read; Error where it is none.
+  // An existing run, for reading. Throws Error where the folder holds none.
   static RunFolder open(const std::filesystem::path& folder);
-  // One that is there, to go on with: locked, without what a process that was killed left half written. Error where
-  // another process is at work on it.
+  // An existing run, for resuming: locks it and removes the unfinished files of a killed process. Throws Error where
+  // another process is using it.
   static RunFolder resume(const std::filesystem::path& folder);
 
   const std::filesystem::path& path() const { return path_; }
@@ -51,11 +51,11 @@ class RunFolder {
  private:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
   std::filesystem::path path_;
-  std::shared_ptr<const FolderLock> lock_;  // none where it is only read
+  std::shared_ptr<const FolderLock> lock_;  // null for a run that is only read
 };
 
-// The model of a run with the weights of its checkpoint, for sampling and pictures. Throws Error where config.toml has
-// another model than the checkpoint, or the run is of a task that trains no language model.
+// The model of a run with the weights of its checkpoint, for sampling and inspection. Throws Error where the model in
+// config.toml differs from that of the checkpoint, or the task of the run trains no language model.
 std::shared_ptr<LanguageModel> load_language_model(const RunFolder& folder);
 
 }  // namespace cogwheel

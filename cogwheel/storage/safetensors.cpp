@@ -33,7 +33,7 @@ std::string type_name(at::ScalarType type) {
   throw Error(expected_got("safetensors", "float32, float64 or int64", at::toString(type)));
 }
 
-// An entry of the header that is checked but for its place among the others.
+// An entry of the header; everything is checked except that it adjoins the other entries.
 struct Entry {
   std::string name;
   at::ScalarType type;
@@ -46,7 +46,7 @@ std::uint64_t count_at(const nlohmann::json& number) {
   return number.get<std::uint64_t>();
 }
 
-// Everything that a damaged file could say is checked: `bytes` are those of all numbers.
+// Checks everything that may be wrong in a damaged file; `bytes` is the size of all numbers.
 Entry read_entry(const std::string& name, const nlohmann::json& json, std::uint64_t bytes) {
   const auto type_text = json.at("dtype").get<std::string>();
   const auto type = scalar_type(type_text);
@@ -59,7 +59,7 @@ Entry read_entry(const std::string& name, const nlohmann::json& json, std::uint6
   std::uint64_t size = at::elementSize(*type);
   for (const nlohmann::json& dimension : json["shape"]) {
     const std::uint64_t count = count_at(dimension);
-    // Also where another dimension is 0: no product of dimensions may leave 64 bits.
+    // Also where another dimension is 0: no product of dimensions may overflow 64 bits.
     if (count > 0 && std::max<std::uint64_t>(size, 1) > (std::uint64_t{1} << 62) / count)
       throw std::invalid_argument("shape " + json["shape"].dump());
     size *= count;
@@ -69,7 +69,7 @@ Entry read_entry(const std::string& name, const nlohmann::json& json, std::uint6
   return entry;
 }
 
-// Back to back from the first byte to the last.
+// Entries must adjoin each other from the first byte to the last.
 void expect_no_overlap_or_gap(std::vector<Entry>& entries, std::uint64_t bytes) {
   std::sort(entries.begin(), entries.end(),
             [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });

@@ -1,4 +1,4 @@
-// The safetensors format: eight bytes of length (little endian), a JSON header, the numbers one after another.
+// The safetensors format: the length of the header in eight bytes (little endian), a JSON header, then the numbers.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -13,13 +13,13 @@ struct SafeTensors {
   std::map<std::string, std::string> metadata;
 };
 
-// Replaces the file as a whole.
+// Replaces the file atomically.
 void save_safetensors(const SafeTensors& contents, const std::filesystem::path& path);
-// Throws Error where the file is none or is damaged: as the format asks, tensors must fill the data without overlap or
-// gap. Whether their bits are those that were written only a hash can tell.
+// Throws Error where the file is missing or damaged: as the format demands, tensors must fill the data without overlap
+// or gap. Only a hash can tell whether the bits are those that were written.
 SafeTensors load_safetensors(const std::filesystem::path& path);
 
-// Of every name, type, shape and number and of the metadata, but for an entry "sha256" in it.
+// The hash of every name, type, shape and number and of the metadata, except its entry "sha256".
 std::string sha256(const SafeTensors& contents);
 
 }  // namespace cogwheel

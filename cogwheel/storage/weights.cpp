@@ -15,7 +15,7 @@ bool is_weight(const std::string& name) { return name.starts_with(weight_prefix)
 
 void expect_whole(const SafeTensors& checkpoint, const std::filesystem::path& path) {
   const auto recorded = checkpoint.metadata.find("sha256");
-  // Older ones have none.
+  // Older checkpoints have no hash.
   if (recorded != checkpoint.metadata.end() && recorded->second != sha256(checkpoint))
     throw Error(expected_got(path.string(), "the contents that were written (SHA-256 " + recorded->second + ")",
                              "others: the file is damaged"));

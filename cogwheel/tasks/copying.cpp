@@ -53,7 +53,7 @@ class Copying : public DrawnTask {
     return {{"held_out_loss", means[0]}, {"accuracy", means[1]}};
   }
 
-  // A string that is copied, and accuracy by length.
+  // One example string, and accuracy by length.
   Inspection inspect(torch::nn::Module& module, std::uint64_t) const override {
     const torch::NoGradGuard no_grad;
     LanguageModel model = holder_of(module);

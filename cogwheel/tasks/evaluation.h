@@ -11,12 +11,12 @@ namespace cogwheel {
 
 struct PartialMeans {
   std::vector<double> means;
-  double weight = 0;  // how much they count
+  double weight = 0;  // of this part in the mean
 };
 
-// The weighted means of what `measure` says of each part of `all`, cut along the first dimension into parts of up to
-// 4,096 tokens, whatever the training batch: sums are then in one order for every run. In `heads`, where it is not
-// null, what the heads of the model do with the first part.
+// The weighted means of `measure` over the parts of `all`, cut along the first dimension into parts of up to 4,096
+// tokens, whatever the training batch, so that every run sums in the same order. Unless `heads` is null, it receives
+// the statistics of the model's heads on the first part.
 std::vector<double> mean_in_parts(const Batch& all, StatisticsOfHeads* heads,
                                   const std::function<PartialMeans(const Batch&, const ForwardContext&)>& measure);
 

@@ -1,4 +1,4 @@
-// What tasks share that are learned by a language model: the model, its loss, and attention maps of some tokens.
+// The base of tasks that a language model learns: the model, its loss, and attention maps of some tokens.
 #pragma once
 #include <functional>
 #include <memory>
@@ -26,12 +26,12 @@ class LanguageModelTask : public Task {
   static LanguageModelImpl& model_of(torch::nn::Module& model);
   static LanguageModel holder_of(torch::nn::Module& model);
   static std::int64_t context_of(const torch::nn::Module& model);
-  // The options of a model with this vocabulary. Throws UsageError where they say another, named by `decided_by`.
+  // Sets the vocabulary in the options of a model. Throws UsageError, naming `decided_by`, where they say another.
   static void complete_model(RunConfig& config, std::int64_t vocabulary, const std::string& decided_by);
-  // Sequences of a context each that a part of the evaluation sees, of `all` that there are.
+  // How many of `all` sequences, each one context long, a part of the evaluation uses.
   static std::int64_t evaluated_sequences(const TrainingOptions& training, EvaluationPart part, std::int64_t context,
                                           std::int64_t all);
-  // Tokens and attention maps of a sequence.
+  // The tokens and attention maps of a sequence.
   static Inspection maps_of(LanguageModel& model, std::span<const Token> tokens,
                             const std::function<std::string(Token)>& label);
 };

@@ -80,7 +80,8 @@ class LanguageModelling : public LanguageModelTask {
     return {{description_.decisive().name, means.front()}};
   }
 
-  // The maps of every layer and head for a passage of the held-out part, and what the model writes after it.
+  // The maps of every layer and head for a passage of the held-out part, and the text that the model generates after
+  // it.
   Inspection inspect(torch::nn::Module& module, std::uint64_t seed) const override {
     LanguageModel model = holder_of(module);
     const std::vector<Token> passage = choose_passage(*data_, model->options().context);
@@ -96,7 +97,7 @@ class LanguageModelling : public LanguageModelTask {
 
   std::shared_ptr<const Task> limited(std::int64_t evaluated_tokens) const override {
     auto part = std::make_shared<Dataset>(*data_);
-    // One token more: the target of the last.
+    // One more token: the target of the last input.
     part->held_out.resize(std::min(part->held_out.size(), static_cast<std::size_t>(evaluated_tokens + 1)));
     return make_language_modelling(std::move(part), text_, byte_limit_);
   }

@@ -19,10 +19,10 @@ bool reads_as_text(const std::string& line) {
 }  // namespace
 
 std::vector<Token> choose_passage(const Dataset& data, std::int64_t context) {
-  const std::size_t most = std::min(longest_passage, static_cast<std::size_t>(context));
-  const std::size_t least = std::min(shortest_passage, most);
+  const std::size_t max_length = std::min(longest_passage, static_cast<std::size_t>(context));
+  const std::size_t min_length = std::min(shortest_passage, max_length);
   std::vector<Token> line;
-  bool whole = false;  // the part begins in the middle of a line
+  bool whole = false;  // false at first: the part begins in the middle of a line
   const auto starts_with_space = [&] {
     const std::string text = data.tokenizer->decode({line.data(), 1});
     return text == " " || text == "\t";
@@ -33,15 +33,15 @@ std::vector<Token> choose_passage(const Dataset& data, std::int64_t context) {
       continue;
     }
     while (!line.empty() && starts_with_space()) line.erase(line.begin());
-    if (whole && line.size() >= least && reads_as_text(data.tokenizer->decode(line))) {
-      line.resize(std::min(line.size(), most));
+    if (whole && line.size() >= min_length && reads_as_text(data.tokenizer->decode(line))) {
+      line.resize(std::min(line.size(), max_length));
       return line;
     }
     line.clear();
     whole = true;
   }
   return {data.held_out.begin(),
-          data.held_out.begin() + static_cast<std::ptrdiff_t>(std::min(most, data.held_out.size()))};
+          data.held_out.begin() + static_cast<std::ptrdiff_t>(std::min(max_length, data.held_out.size()))};
 }
 
 std::string token_label(const Tokenizer& tokenizer, Token token) {

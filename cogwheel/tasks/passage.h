@@ -1,4 +1,4 @@
-// Which part of a text to look at in a trained model, and how its tokens read.
+// Chooses the passage on which a trained model is inspected, and labels its tokens.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@ namespace cogwheel {
 // of it letters, 24 tokens or more), cut to 31 tokens or the context; else the first tokens of the part.
 std::vector<Token> choose_passage(const Dataset& data, std::int64_t context);
 
-// A token as a reader sees it: its text, or \x and two digits for a byte that is none.
+// A token for display: its text, or \x and two digits for a byte that is not text.
 std::string token_label(const Tokenizer& tokenizer, Token token);
 
 }  // namespace cogwheel

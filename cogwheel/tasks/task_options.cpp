@@ -43,7 +43,7 @@ TaskOptions TaskOptionReader::finish() const {
   for (const auto& [name, value] : given_.values)
     if (!read_.values.contains(name))
       throw UsageError(expected_got(
-          "task: key", names.empty() ? "none beside name, for " + given_.name : expected_names(name, names), name));
+          "task: key", names.empty() ? "none but name, for " + given_.name : expected_names(name, names), name));
   return {given_.name, read_.values};
 }
 

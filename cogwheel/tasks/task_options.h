@@ -1,4 +1,4 @@
-// A task's own options, [task] in a configuration, as it reads them.
+// Reads the options of a task, [task] in a configuration.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@ class TaskOptionReader {
  public:
   explicit TaskOptionReader(const TaskOptions& options) : given_(options) {}
 
-  // The value that is given, else the default. Throws UsageError for another type or a number out of range.
+  // The given value, else the default. Throws UsageError for another type or a number out of range.
   std::int64_t whole(const std::string& name, std::int64_t otherwise, const Range<std::int64_t>& range);
   double number(const std::string& name, double otherwise, const Range<double>& range);
 

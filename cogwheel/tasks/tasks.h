@@ -1,4 +1,4 @@
-// The tasks that there are.
+// The list of all tasks.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -12,8 +12,8 @@ namespace cogwheel {
 
 struct TaskEntry {
   TaskDescription description;  // with default options
-  // Loads or draws what is learned from. Where a run or a comparison is gone on with, its folder, whose assets are
-  // taken and whose records tell what has changed. Throws UsageError for options that cannot be, Error for data.
+  // Loads or draws the data. `folder` is that of a resumed run or comparison, whose assets are used and whose records
+  // tell what has changed. Throws UsageError for invalid options, Error for data.
   std::shared_ptr<const Task> (*make)(const RunConfig& config, const std::filesystem::path& folder);
 };
 

@@ -33,7 +33,7 @@ double AdamW::clip_gradients() {
   std::vector<at::Tensor> gradients;
   for (const auto& parameter : parameters_) gradients.push_back(parameter.value.grad());
   const double norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients))).item<double>();
-  // As torch.nn.utils.clip_grad_norm_: the small term keeps the division finite.
+  // As in torch.nn.utils.clip_grad_norm_: the small term keeps the division finite.
   if (options_.clip > 0 && std::isfinite(norm) && norm > options_.clip)
     at::_foreach_mul_(gradients, options_.clip / (norm + 1e-6));
   return norm;

@@ -20,17 +20,17 @@ class AdamW {
 
   AdamW(const std::vector<std::pair<std::string, at::Tensor>>& parameters, const TrainingOptions& options);
 
-  // Clips the gradients to options.clip and returns the global norm they had. NaN or infinite where they are.
+  // Clips the gradients to options.clip and returns their global norm before; NaN or infinite if a gradient is.
   double clip_gradients();
   void step(double learning_rate);
-  void zero_gradients();  // frees them: the next backward pass writes instead of adding
+  void zero_gradients();  // frees them: the next backward pass stores instead of accumulating
 
   std::int64_t steps_done() const { return steps_done_; }
   void set_steps_done(std::int64_t steps) { steps_done_ = steps; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
  private:
-  // Tensors that share a weight decay, as the fused kernel takes them.
+  // Tensors with the same weight decay, in the form that the fused kernel takes.
   struct Group {
     std::vector<at::Tensor> values, first_moments, second_moments, steps;
     double weight_decay;

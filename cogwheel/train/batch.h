@@ -1,4 +1,4 @@
-// What a task gives a model at once.
+// The input of one training step.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -7,8 +7,8 @@
 namespace cogwheel {
 
 struct Batch {
-  at::Tensor inputs, targets;  // as the task's own loss takes them
-  std::int64_t tokens = 0;     // of the task's items (TaskDescription::item), for counts and speeds
+  at::Tensor inputs, targets;  // as the loss of the task takes them
+  std::int64_t tokens = 0;     // the number of the task's items (TaskDescription::item), for counts and speeds
 };
 
 }  // namespace cogwheel

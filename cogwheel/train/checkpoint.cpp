@@ -23,7 +23,7 @@ namespace {
 
 const std::string first_moment_prefix = "first_moment.", second_moment_prefix = "second_moment.";
 
-// What the bits of a run depend on beside its checkpoint.
+// Properties of the machine that the bits of a run depend on.
 nlohmann::json machine(const TrainingOptions& training) {
   return {{"device", training.device},
           {"instruction_set", at::get_cpu_capability()},
@@ -38,7 +38,7 @@ std::optional<double> optional_number(const nlohmann::json& value) {
   return value.is_null() ? std::nullopt : std::optional(value.get<double>());
 }
 
-// [[name, value], …], in their order.
+// [[name, value], …], in order.
 nlohmann::json measured_to_json(const MeasuredValues& values) {
   auto json = nlohmann::json::array();
   for (const MeasuredValue& each : values) json.push_back({each.measure, each.value});
@@ -55,8 +55,8 @@ void expect_configuration(const RunConfig& configuration, const SafeTensors& che
                           const std::filesystem::path& path) {
   if (const auto recorded = recorded_configuration(checkpoint, path))
     return expect_same(configuration, *recorded, path.string());
-  // Older ones say less, but shapes alone would not tell a softmax model from a Cog one, nor the two layouts of rotary
-  // positions.
+  // Older checkpoints record less. Shapes alone would not tell a softmax model from a Cog model, nor the two layouts of
+  // rotary positions apart.
   nlohmann::ordered_json assumed = to_json(configuration);
   assumed["training.seed"] = state.at("seed");
   assumed["model.mechanism"] = state.at("mechanism");
@@ -64,16 +64,16 @@ void expect_configuration(const RunConfig& configuration, const SafeTensors& che
   expect_same(configuration, assumed, path.string());
 }
 
-// Numbers of the state, within what they can be.
+// Reads numbers of the state and checks their range.
 class State {
  public:
   State(const nlohmann::json& json, const std::filesystem::path& path) : json_(json), path_(path) {}
-  double number(const char* key, double most = std::numeric_limits<double>::max()) const {
-    return within(key, json_.at(key).get<double>(), Range<double>{0, most});
+  double number(const char* key, double max = std::numeric_limits<double>::max()) const {
+    return within(key, json_.at(key).get<double>(), Range<double>{0, max});
   }
-  std::int64_t count(const char* key, std::int64_t most) const {
+  std::int64_t count(const char* key, std::int64_t max) const {
     if (!json_.at(key).is_number_integer()) throw refusal(key, "a whole number");
-    return within(key, json_.at(key).get<std::int64_t>(), Range<std::int64_t>{0, most});
+    return within(key, json_.at(key).get<std::int64_t>(), Range<std::int64_t>{0, max});
   }
 
  private:
@@ -148,7 +148,7 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path) {
     if (state.contains("measured")) {
       loaded.last_measured_ = measured_from_json(state.at("measured"));
       loaded.best_ = optional_number(state.at("best"));
-    } else {  // an older version, which had one task
+    } else {  // from an older version, which had one task
       if (const auto value = optional_number(state.at("held_out_loss")))
         loaded.last_measured_ = {{"held_out_loss", *value}};
       loaded.best_ = optional_number(state.at("best_held_out_loss"));
@@ -159,7 +159,7 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path) {
     if (state.contains("tokens")) {
       loaded.tokens_ = of.count("tokens", std::numeric_limits<std::int64_t>::max());
       loaded.tokens_at_report_ = of.count("tokens_at_report", loaded.tokens_);
-    } else {  // an older version, whose steps had as many each
+    } else {  // from an older version, whose steps all had equally many
       const std::int64_t per_step = task_->batch(*model_, config_.training, 0).tokens;
       loaded.tokens_ = per_step * loaded.steps_done_;
       loaded.tokens_at_report_ = per_step * (loaded.steps_done_ - loaded.loss_count_);

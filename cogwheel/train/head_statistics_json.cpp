@@ -9,7 +9,7 @@
 namespace cogwheel {
 namespace {
 
-// NaN and infinity have no number in JSON.
+// JSON has no NaN or infinity.
 nlohmann::ordered_json rounded(double value) {
   if (!std::isfinite(value)) return nullptr;
   char text[32];

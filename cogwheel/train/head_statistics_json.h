@@ -8,7 +8,7 @@ namespace cogwheel {
 
 nlohmann::ordered_json heads_to_json(const StatisticsOfHeads& heads);
 
-// Throws nlohmann's exceptions where it is something else; statistics that are missing stay 0.
+// Throws nlohmann's exceptions for other JSON; missing statistics stay 0.
 StatisticsOfHeads heads_from_json(const nlohmann::ordered_json& json);
 
 }  // namespace cogwheel

@@ -1,4 +1,4 @@
-// What a report shows of one trained model, beside numbers: what it attends to, what it writes, tables of its measures.
+// What a report shows of one trained model besides its results: attention maps, a sample of text, tables of measures.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -13,10 +13,10 @@ struct AttentionMap {
 struct InspectionTable {
   std::string title;
   std::vector<std::string> columns;
-  std::vector<std::vector<std::string>> rows;  // as many cells each
+  std::vector<std::vector<std::string>> rows;  // each with as many cells as there are columns
 };
 
-// Each part may be empty: a task shows what it has.
+// Each part may be empty: a task fills those that it has.
 struct Inspection {
   std::string mechanism;
   std::int64_t seed = 0;

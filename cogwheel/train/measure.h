@@ -1,4 +1,4 @@
-// What a task measures of a model.
+// The measures by which a task evaluates a model.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,14 +7,14 @@ namespace cogwheel {
 
 struct Measure {
   std::string name;   // its key in files: held_out_loss
-  std::string title;  // for people, in lower case: held-out loss
-  std::string label;  // the same in short, for lines of progress: held-out
+  std::string title;  // for display, in lower case: held-out loss
+  std::string label;  // its short form, for progress lines: held-out
   std::string unit;   // nats per character; empty: a plain number
   bool lower_is_better = true;
-  // Too dear for curves: measured once, of the finished model.
+  // Too expensive for curves: measured once, on the finished model.
   bool at_end_only = false;
 
-  // Whether `first` is the better one.
+  // Whether `first` is better than `second`.
   bool better(double first, double second) const { return lower_is_better ? first < second : first > second; }
   bool operator==(const Measure&) const = default;
 };

@@ -48,7 +48,7 @@ StepReport from_json(const nlohmann::ordered_json& line) {
   for (const auto& [key, value] : line.items()) {
     const auto is_key = [&, name = key](const auto& number) { return number.first == name; };
     if (key == "step" || key == "tokens" || key == "heads" || std::any_of(numbers, std::end(numbers), is_key)) continue;
-    // What is left are measures of the task.
+    // The remaining keys are measures of the task.
     if (key.starts_with(final_prefix))
       report.final_measured.push_back({key.substr(final_prefix.size()), value.get<double>()});
     else

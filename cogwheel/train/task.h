@@ -1,8 +1,8 @@
-// What is learned, as a value: a model, batches, a loss, measures, and what there is to see of a trained model. The
-// loop of training, checkpoints, matching, tuning, comparison and report know tasks and measures, and nothing of what
-// these are about. tasks/ has one file for each; tasks/tasks.def lists them.
+// A learning task: a model, batches, a loss, measures, and the inspection of a trained model. The training loop,
+// checkpoints, matching, tuning, comparison and report use this interface and know nothing of the tasks themselves.
+// tasks/ has one file for each; tasks/tasks.def lists them.
 //
-// Free of libtorch's headers, so that whoever plans or reports does without.
+// Free of libtorch's headers, so that planning and reporting compile without them.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -28,15 +28,15 @@ namespace cogwheel {
 
 struct Batch;
 
-// How a task is spoken of; recorded in results, so that a report needs no task.
+// How a report describes the task; recorded in results, so that a report needs no task.
 struct TaskDescription {
   std::string name;     // as in --task
   std::string summary;  // one line
-  std::string item;     // what one token of it is: character, byte, symbol
-  std::string data;     // a sentence on what is drawn, of a task without a text
-  // "<mechanism> <does_better> than <baseline>", of one mechanism and of several.
+  std::string item;     // the kind of one token: character, byte, symbol
+  std::string data;     // for a task without a text, a sentence on the data that it draws
+  // "<mechanism> <does_better> than <baseline>", for one mechanism and for several.
   std::string does_better = "does better", do_better = "do better";
-  std::string sampling = {};           // of samples, with a comma before it: ", temperature 0.8"
+  std::string sampling = {};           // how samples are drawn, after a comma: ", temperature 0.8"
   std::vector<Measure> measures = {};  // the first decides a comparison
 
   const Measure& decisive() const { return measures.front(); }
@@ -46,23 +46,23 @@ struct TaskDescription {
   bool operator==(const TaskDescription&) const = default;
 };
 
-// What is learned from: its size, as a comparison records it. Counts are of items.
+// The size and origin of the data, as a comparison records them. Counts are of items.
 struct DataFacts {
   std::string name;
-  std::string tokenizer;  // what one token is: TaskDescription::item
+  std::string tokenizer;  // the kind of one token: TaskDescription::item
   std::string sha256 = {};
   std::vector<std::string> text = {};  // files and folders as given; none: Python's standard library, or no text
   std::int64_t byte_limit = 0;         // where the text was cut; 0: nowhere
   std::int64_t bytes = 0;              // 0: no text
   std::int64_t vocabulary = 0;
-  std::int64_t train_tokens = 0;  // 0: as many as are drawn
+  std::int64_t train_tokens = 0;  // 0: drawn without limit
   std::int64_t held_out_tokens = 0;
-  std::int64_t evaluated_tokens = 0;  // of the held-out part, from its beginning: what the result is judged on
-  std::int64_t curve_tokens = 0;      // of those, spread evenly: what curves are made of
+  std::int64_t evaluated_tokens = 0;  // the first part of the held-out data, on which results are measured
+  std::int64_t curve_tokens = 0;      // those of them, spread evenly, that curves use
 };
 
 enum class EvaluationPart {
-  curve,  // what training.curve_tokens leaves of the held-out part: the same items whoever asks
+  curve,  // the part of the held-out data that training.curve_tokens selects, always the same items
   whole
 };
 
@@ -71,46 +71,46 @@ class Task {
   virtual ~Task() = default;
 
   virtual const TaskDescription& description() const = 0;
-  // Of a model with these options.
+  // The data as a model with these options uses it.
   virtual DataFacts data(const LanguageModelOptions& model, const TrainingOptions& training) const = 0;
 
-  // Fills in what the task or its data decides of a configuration: vocabulary, hashes, its own options with their
-  // defaults. What a run records of itself. Throws UsageError for what does not fit.
+  // The configuration with everything that the task or its data decides: vocabulary, hashes, the options of the task
+  // with their defaults. A run records the result. Throws UsageError for options that do not fit.
   virtual RunConfig completed(RunConfig config) const = 0;
-  // What whoever uses the model later needs beside its weights, such as a tokenizer; names are of run_files().
+  // Files that later use of the model needs besides its weights, such as a tokenizer; names are among run_files().
   virtual std::vector<RunFile> assets() const { return {}; }
-  // What tells a later reader whether the data has changed; files of the same folder.
+  // Files of the same folder by which a later reader can tell whether the data has changed.
   virtual std::vector<RunFile> records() const { return {}; }
-  // What of the data was not taken, in one line; empty: nothing.
+  // In one line, what was left out of the data; empty: nothing.
   virtual std::string left_out() const { return {}; }
 
-  // Of completed options; weights are not filled.
+  // For completed options; weights are uninitialised.
   virtual std::shared_ptr<torch::nn::Module> make_model(const LanguageModelOptions& options) const = 0;
   virtual void initialize(torch::nn::Module& model, std::uint64_t seed) const = 0;
 
-  // The batch of a step, counted from 0: of training.seed and the step alone, so that runs that share a seed share
-  // their data, and a run that resumes needs no state but its step.
+  // The batch of a step, counted from 0: it depends only on training.seed and the step, so that runs with the same seed
+  // see the same data, and a resumed run needs no state but its step.
   virtual Batch batch(const torch::nn::Module& model, const TrainingOptions& training, std::int64_t step) const = 0;
-  // A scalar to differentiate. The same seed drops the same elements.
+  // The loss, a scalar to differentiate. The same seed drops the same elements.
   virtual at::Tensor loss(torch::nn::Module& model, const Batch& batch, std::uint64_t dropout_seed) const = 0;
 
-  // Measures, but those that are at_end_only in curves; in float32 and without dropout. In `heads`, where it is not
-  // null, what the heads do with the first items.
+  // The measures, for curves without those that are at_end_only; in float32 and without dropout. Unless `heads` is
+  // null, it receives the statistics of the heads on the first items.
   virtual MeasuredValues evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
                                   StatisticsOfHeads* heads) const = 0;
-  // Whether curves see less than the whole.
+  // Whether curves use less than all evaluated items.
   virtual bool curve_is_part(const torch::nn::Module& model, const TrainingOptions& training) const = 0;
 
-  // The same draws for every model with the same seed. Mechanism and seed are the caller's to fill in.
+  // Draws the same random numbers for every model with the same seed. The caller fills in mechanism and seed.
   virtual Inspection inspect(torch::nn::Module& model, std::uint64_t seed) const = 0;
 
-  // The same task, of which at most so many held-out items are evaluated, a multiple of the context.
+  // The same task with at most that many held-out items evaluated, a multiple of the context.
   virtual std::shared_ptr<const Task> limited(std::int64_t evaluated_tokens) const = 0;
-  // The same task for choosing learning rates: never trains on what it evaluates, nor sees the held-out part.
+  // The same task for choosing learning rates: it never trains on what it evaluates, nor uses the held-out part.
   virtual std::shared_ptr<const Task> for_tuning() const = 0;
 };
 
-// Learnable numbers of the task's model, a tied head counted once. Allocates nothing.
+// The number of learnable parameters of the task's model, with a tied head counted once. Allocates nothing.
 std::int64_t parameter_count(const Task& task, const LanguageModelOptions& options);
 
 }  // namespace cogwheel

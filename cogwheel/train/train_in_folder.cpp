@@ -9,7 +9,7 @@ TrainingStatus train_in_folder(TrainingRun& run, const RunFolder& folder, const 
   expect_reports(folder.metrics_path(), step, reported_steps(run.options(), step));
   MetricsWriter metrics(folder.metrics_path(), step);
   const auto save = [&] { run.save(folder.checkpoint_path()); };
-  // From the first step on there is a good state to come back to.
+  // Saved before the first step, so that there is always a good state to return to.
   if (step == 0) save();
   return run.train({.report =
                         [&](const StepReport& report) {

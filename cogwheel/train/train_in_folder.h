@@ -1,4 +1,4 @@
-// A training run in its folder: metrics and checkpoints as it goes.
+// A training run in its folder, with metrics and checkpoints.
 #pragma once
 #include <vector>
 
@@ -7,8 +7,9 @@
 
 namespace cogwheel {
 
-// hooks.report after a line of metrics.jsonl, a checkpoint wherever one is due, hooks.checkpoint after it. Lines after
-// the run's step, left from before it was resumed, are dropped; Error where lines before it are missing.
+// Calls hooks.report after each line of metrics.jsonl, saves a checkpoint when one is due, and calls hooks.checkpoint
+// after it. Lines after the run's step, left from before a resume, are dropped. Throws Error where lines before it are
+// missing.
 TrainingStatus train_in_folder(TrainingRun& run, const RunFolder& folder, const TrainingHooks& hooks = {});
 
 }  // namespace cogwheel

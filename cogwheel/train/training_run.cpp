@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// The system would promise more than there is, and kill this process or another when it is used.
+// The system would grant more memory than it has, and kill this process or another when the memory is used.
 void expect_memory(std::int64_t parameters) {
   constexpr double bytes_each = 4 * sizeof(float);  // weight, gradient and two moments
   const double needed = bytes_each * static_cast<double>(parameters);
@@ -67,7 +67,7 @@ std::vector<std::pair<std::string, at::Tensor>> named_parameters(const torch::nn
   return parameters;
 }
 
-// Of a step: the same for every mechanism, so that runs which are paired by seed drop the same elements.
+// The dropout of a step: the same for every mechanism, so that runs paired by seed drop the same elements.
 std::uint64_t dropout_seed(std::uint64_t seed, std::int64_t step) {
   return derived_seed(seed, static_cast<std::uint64_t>(step));
 }

@@ -1,5 +1,5 @@
 // One training run of a task: a model, its optimiser and its place in the data. Bit-reproducible on the same machine,
-// instruction set and number of threads; a run that is saved and loaded goes on bit for bit as if it had not been.
+// instruction set and number of threads; a run that is saved and loaded continues bit for bit as if uninterrupted.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -21,44 +21,44 @@ class AdamW;
 
 enum class TrainingStatus { finished, stopped, non_finite };
 
-// The loss, the gradient or a measure is NaN or infinite: the weights are still those before the step.
+// The loss, the gradient or a measure is NaN or infinite. The weights are still those before the step.
 class NonFiniteLoss : public Error {
  public:
   using Error::Error;
 };
 
 struct TrainingHooks {
-  std::function<void(const StepReport&)> report;  // every report_every steps, and wherever the run is evaluated
+  std::function<void(const StepReport&)> report;  // every report_every steps, and at each evaluation
   std::function<void()> checkpoint;               // every checkpoint_every steps, at the end and when stopped
-  const std::atomic<bool>* stop = nullptr;        // looked at between steps
+  const std::atomic<bool>* stop = nullptr;        // checked between steps
 };
 
 class TrainingRun {
  public:
-  // What the task decides of the model is filled in. The weights are initialised from training.seed.
+  // The task completes the configuration. The weights are initialised from training.seed.
   TrainingRun(const LanguageModelOptions& model, const TrainingOptions& training, std::shared_ptr<const Task> task);
   TrainingRun(TrainingRun&&) noexcept;
   TrainingRun& operator=(TrainingRun&&) noexcept;
   ~TrainingRun();
 
-  // Up to the last step, or until stopped, or until the loss is no longer finite.
+  // Trains to the last step, or until stopped, or until the loss is no longer finite.
   TrainingStatus train(const TrainingHooks& hooks = {});
 
-  // One step; its loss. Throws NonFiniteLoss, leaving weights and optimiser as they were.
+  // Makes one step and returns its loss. Throws NonFiniteLoss and leaves weights and optimiser unchanged.
   double step();
-  // Of all that the task evaluates; in float32 and without dropout, whatever the training does.
+  // Measures over everything that the task evaluates; always in float32 and without dropout.
   MeasuredValues measure();
-  // What decides the numbers of this run: all of a configuration but names and places.
+  // The part of the configuration that decides the results: all but names and paths.
   RunConfig configuration() const;
 
-  // Weights, moments, step and losses in one safetensors file, replaced as a whole. Throws NonFiniteLoss, and leaves
-  // the file as it was, where a weight is not finite.
+  // Writes weights, moments, step and losses into one safetensors file, replaced atomically. Throws NonFiniteLoss, and
+  // leaves the file unchanged, where a weight is not finite.
   void save(const std::filesystem::path& path) const;
-  // Throws Error where the file is damaged or of another configuration. Returns what differs from the machine that
-  // saved it (instruction set, threads), one sentence each: from there on the bits may differ.
+  // Throws Error where the file is damaged or of another configuration. Returns one sentence for each difference from
+  // the machine that saved it (instruction set, threads): from there on the bits may differ.
   std::vector<std::string> load(const std::filesystem::path& path);
 
-  // Why `train` came back non_finite.
+  // Why `train` returned non_finite.
   const std::string& problem() const { return problem_; }
 
   const std::shared_ptr<torch::nn::Module>& model() const { return model_; }
@@ -70,9 +70,9 @@ class TrainingRun {
   double seconds() const { return seconds_; }                        // of training steps
   double evaluation_seconds() const { return evaluation_seconds_; }  // of measures and statistics
   double last_train_loss() const { return last_train_loss_; }
-  // Of the last evaluation; after the last step, of everything that is evaluated. Empty before the first.
+  // Measures of the last evaluation; after the last step, over everything that is evaluated. Empty before the first.
   const MeasuredValues& last_measured() const { return last_measured_; }
-  // Of the measure that decides, the best of all curves so far.
+  // The best value of the deciding measure in the curve so far.
   std::optional<double> best() const { return best_; }
 
  private:
@@ -82,7 +82,7 @@ class TrainingRun {
 
   std::shared_ptr<const Task> task_;
   RunConfig config_;  // completed by the task
-  // Behind pointers, so that this header does without libtorch's, which take ten times as long to compile.
+  // Behind pointers, so that this header needs none of libtorch's, which take ten times as long to compile.
   std::shared_ptr<torch::nn::Module> model_;
   std::unique_ptr<AdamW> optimizer_;
   std::int64_t steps_done_ = 0, tokens_ = 0;
@@ -90,14 +90,14 @@ class TrainingRun {
   double last_train_loss_ = std::numeric_limits<double>::quiet_NaN();
   MeasuredValues last_measured_;
   std::optional<double> best_;
-  // Since the last report; part of the checkpoint, so that the lines after a resume are those of an unbroken run.
+  // Since the last report; part of the checkpoint, so that the lines after a resume are those of an uninterrupted run.
   double loss_sum_ = 0, seconds_at_report_ = 0;
   std::int64_t loss_count_ = 0, tokens_at_report_ = 0;
   std::string problem_;
 };
 
-// Training steps per second of this model on this machine, from as many steps as fit into `seconds`, two at least,
-// after one to warm up. Nothing of it remains.
+// Training steps per second of this model on this machine, from as many steps as fit into `seconds`, at least two,
+// after one to warm up. The trained model is discarded.
 double measure_steps_per_second(const LanguageModelOptions& model, const TrainingOptions& training,
                                 std::shared_ptr<const Task> task, double seconds = 2.0);
 

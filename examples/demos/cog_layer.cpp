@@ -14,7 +14,7 @@ int main() {
   const Matrix x = waves(tokens, width, 0), y = layer(x);
   std::printf("output: %d x %d, first row begins %.4f %.4f %.4f\n", y.rows, y.columns, y(0, 0), y(0, 1), y(0, 2));
 
-  // 1. Causal: another last token changes the last row alone.
+  // 1. Causal: changing the last token changes only the last row.
   Matrix other = x;
   for (int j = 0; j < width; ++j) other(tokens - 1, j) = 1;
   const Matrix changed = layer(other);
@@ -24,13 +24,13 @@ int main() {
   // 2. Some weights are negative, yet their magnitudes sum to 1.
   const Matrix query = product(x, w_q), key = product(x, w_k), a = weights("cog", query, key, true, 1);
   int negative = 0;
-  double least = 2, most = 0;
+  double min_sum = 2, max_sum = 0;
   for (int i = 0; i < tokens; ++i) {
     double sum = 0;
     for (int j = 0; j < tokens; ++j) sum += std::abs(a(i, j)), negative += a(i, j) < 0;
-    least = std::fmin(least, sum), most = std::fmax(most, sum);
+    min_sum = std::fmin(min_sum, sum), max_sum = std::fmax(max_sum, sum);
   }
-  std::printf("%d of 10 weights are negative; sums of |a|: %.4f to %.4f\n", negative, least, most);
+  std::printf("%d of 10 weights are negative; sums of |a|: %.4f to %.4f\n", negative, min_sum, max_sum);
 
   // 3. The kernel agrees with the formula.
   Matrix formula{tokens, tokens};

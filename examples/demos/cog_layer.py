@@ -23,7 +23,7 @@ def layer(x):
 y = layer(x)
 print(f"output: {y.shape[0]} x {y.shape[1]}, first row begins {y[0, 0]:.4f} {y[0, 1]:.4f} {y[0, 2]:.4f}")
 
-# 1. Causal: another last token changes the last row alone.
+# 1. Causal: changing the last token changes only the last row.
 other = x.clone()
 other[-1] = 1.0
 change = (layer(other) - y).abs()

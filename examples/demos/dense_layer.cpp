@@ -24,19 +24,19 @@ double mean_of_largest(const Matrix& a) {
 int main() {
   const Matrix x = waves(tokens, width, 0), y = layer(x), query = product(x, w_q), key = product(x, w_k);
   const Matrix a = weights("softmax", query, key, false, 1 / std::sqrt(hidden));
-  double least = 2, most = 0, largest_output = 0;
+  double min_sum = 2, max_sum = 0, largest_output = 0;
   for (int i = 0; i < tokens; ++i) {
     double sum = 0;
     for (int j = 0; j < tokens; ++j) sum += a(i, j);
-    least = std::fmin(least, sum), most = std::fmax(most, sum);
+    min_sum = std::fmin(min_sum, sum), max_sum = std::fmax(max_sum, sum);
   }
   std::printf("output: %d x %d\n", y.rows, y.columns);
-  std::printf("rows of weights sum to %.4f at least and %.4f at most\n", least, most);
+  std::printf("rows of weights sum to %.4f at least and %.4f at most\n", min_sum, max_sum);
   std::printf("the largest weight of a row, on average: %.4f\n", mean_of_largest(a));
   const Matrix fitting = weights("softmax", query, key, false, 1 / (width * std::sqrt(hidden)));
   std::printf("the same with W scaled by 1/√%d: %.4f\n", width, mean_of_largest(fitting));
 
-  // Nothing tells the layer where a token stands: tokens in another order give the same rows in that order.
+  // The layer does not know positions: permuting the tokens permutes the rows.
   Matrix permuted = x, expected = y;
   for (int i = 0; i < tokens; ++i) {
     for (int j = 0; j < width; ++j) permuted(i, j) = x(i * 7 % tokens, j), expected(i, j) = y(i * 7 % tokens, j);

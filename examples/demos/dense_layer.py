@@ -31,6 +31,6 @@ print(f"the largest weight of a row, on average: {a.amax(-1).mean():.4f}")
 fitting = weights(x, scale=1 / (width * hidden**0.5)).amax(-1).mean()
 print(f"the same with W scaled by 1/√{width}: {fitting:.4f}")
 
-# Nothing tells the layer where a token stands: tokens in another order give the same rows in that order.
+# The layer does not know positions: permuting the tokens permutes the rows.
 order = torch.arange(tokens) * 7 % tokens
 print(f"permuted tokens permute the output, to within {(layer(x[order]) - y[order]).abs().max() / y.abs().max():.4f}")

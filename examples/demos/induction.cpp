@@ -1,8 +1,8 @@
 // Learning in context: on text that repeats, an induction head copies what followed last time.
 //
-// A token looks for an earlier place where the previous token was what it is now, and takes the token found there.
-// Here the head is made by hand, of one-hot vectors: query "what I am", key "what came before", value "what stands
-// here". (induction.py learns one.) It foretells the second half of the text and nothing of the first.
+// A token looks for an earlier position whose previous token equals it, and predicts the token found there. Here the
+// head is hand-made from one-hot vectors: the query is the current token, the key the previous token, the value the
+// token itself. (induction.py learns one.) It predicts the second half of the text and nothing of the first.
 #include "one_head.h"
 
 int main() {

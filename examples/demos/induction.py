@@ -1,8 +1,8 @@
 """Learning in context: on text that repeats, an induction head copies what followed last time.
 
-A token looks for an earlier place where the *previous* token was what it is now, and takes the token found there. The
-previous tokens are given here (a layer below would deliver them); the head has to learn to compare. Every text is new, so
-nothing can be learned by heart: only the second half, which repeats the first, can be foretold."""
+A token looks for an earlier position whose *previous* token equals it, and predicts the token found there. The previous
+tokens are given here (a lower layer would provide them); the head has to learn to compare. Every text is new, so nothing
+can be memorised: only the second half, which repeats the first, can be predicted."""
 
 import math
 
@@ -15,7 +15,7 @@ vocabulary, half, width = 16, 12, 32
 
 
 def batch(size=64):
-    text = torch.rand(size, vocabulary).argsort(1)[:, :half]  # no token twice, so that each says what followed
+    text = torch.rand(size, vocabulary).argsort(1)[:, :half]  # no token twice, so that each determines its successor
     return torch.cat([text, text], 1)
 
 
@@ -25,7 +25,7 @@ class InductionHead(torch.nn.Module):
         self.mechanism = mechanism
         self.embed = torch.nn.Embedding(vocabulary, width)
         self.query, self.key, self.value = (torch.nn.Linear(width, width, bias=False) for _ in range(3))
-        # Both start alike, so that a token matches itself; from unlike starts softmax first learns only to count.
+        # Query and key start equal, so that a token matches itself; else softmax first learns only token frequencies.
         self.key.load_state_dict(self.query.state_dict())
         self.read = torch.nn.Linear(width, vocabulary)
 
@@ -48,7 +48,7 @@ for mechanism in ("softmax", "cog"):
     model = InductionHead(mechanism)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for step in range(150):
-        _, second = losses(model, batch())  # of the first half there is nothing to learn
+        _, second = losses(model, batch())  # nothing can be learned from the first half
         optimizer.zero_grad()
         second.backward()
         optimizer.step()

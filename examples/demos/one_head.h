@@ -50,7 +50,7 @@ inline double largest_difference(const Matrix& a, const Matrix& b, int rows) {
 inline Matrix attend(std::string_view mechanism, const Matrix& query, const Matrix& key, const Matrix& value,
                      bool causal, double scale) {
   Matrix output{query.rows, value.columns};
-  std::vector<double> shift(query.rows), mass(query.rows);
+  std::vector<double> shift(query.rows), mass(query.rows);  // of each row: maximum exponent, total
   const auto rows = [](auto& matrix) { return cogwheel::HeadsView{matrix.values.data(), 0, 0, matrix.columns}; };
   cogwheel::PairwiseForward<double> problem;
   problem.shape = {.queries = query.rows, .keys = key.rows, .head_dim = query.columns, .value_dim = value.columns};

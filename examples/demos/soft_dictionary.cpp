@@ -1,9 +1,9 @@
-// Attention as a soft dictionary: a query finds the key most like it and returns that key's value. The colder the
-// softmax, the harder the look-up; the warmer, the nearer to the mean of all values.
+// Attention as a soft dictionary: a query finds the key most like it and returns that key's value. The lower
+// the temperature of the softmax, the sharper the look-up; the higher, the closer the result to the mean of all values.
 #include "one_head.h"
 
 int main() {
-  const Matrix keys = identity(8);  // each word, zero to seven, has a direction of its own
+  const Matrix keys = identity(8);  // each word, zero to seven, has its own direction
   Matrix values{8, 1}, query{1, 8};
   for (int i = 0; i < 8; ++i) values(i, 0) = i;
   query(0, 5) = 0.7, query(0, 2) = 0.3;  // mostly "five", with some "two"

@@ -1,12 +1,12 @@
-"""Attention as a soft dictionary: a query finds the key most like it and returns that key's value. The colder the
-softmax, the harder the look-up; the warmer, the nearer to the mean of all values."""
+"""Attention as a soft dictionary: a query finds the key most like it and returns that key's value. The lower
+the temperature of the softmax, the sharper the look-up; the higher, the closer the result to the mean of all values."""
 
 import torch
 
 import cogwheel
 
 words = ["zero", "one", "two", "three", "four", "five", "six", "seven"]
-keys = torch.eye(8, dtype=torch.float64)[None, None]  # each word has a direction of its own
+keys = torch.eye(8, dtype=torch.float64)[None, None]  # each word has its own direction
 values = torch.arange(8, dtype=torch.float64).reshape(1, 1, 8, 1)
 
 query = 0.7 * keys[:, :, 5:6] + 0.3 * keys[:, :, 2:3]  # mostly "five", with some "two"

@@ -17,7 +17,8 @@ int main() {
   const auto query = wave(queries * head_dim, 0.7), key = wave(keys * head_dim, 1.3),
              value = wave(keys * value_dim, 2.1);
   const auto output_gradient = wave(queries * value_dim, 0.9);
-  std::vector<double> output(queries * value_dim), shift(queries), mass(queries);
+  std::vector<double> output(queries * value_dim);
+  std::vector<double> shift(queries), mass(queries);  // of each row: maximum exponent, total
   std::vector<double> query_gradient(query.size()), key_gradient(key.size()), value_gradient(value.size());
 
   // One batch entry, one head; what is contiguous needs only the stride of a row.

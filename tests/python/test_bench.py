@@ -22,9 +22,9 @@ def run(executable, *words):
 
 def test_jobs_take_turns():
     made = []
-    timings = take_turns({name: lambda name=name: made.append(name) for name in "abc"}, seconds=0.0, least_turns=4)
+    timings = take_turns({name: lambda name=name: made.append(name) for name in "abc"}, seconds=0.0, min_turns=4)
     assert made == list("abc") * 5  # the first turn is not counted
-    assert all(timing.turns == 4 and 0 < timing.least <= timing.median for timing in timings.values())
+    assert all(timing.turns == 4 and 0 < timing.min <= timing.median for timing in timings.values())
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])

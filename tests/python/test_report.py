@@ -156,7 +156,7 @@ def test_maps_by_keyboard(page):
     before = page.find_element("css selector", "#readout").text
     cells.send_keys(Keys.ARROW_UP)
     after = page.find_element("css selector", "#readout").text
-    assert before != after and "looks at" in after
+    assert before != after and "attends to" in after
 
     step = page.find_element("css selector", "#step")
     last = page.find_element("css selector", "#step-value").text

@@ -21,7 +21,7 @@ LESS = 1.0 if "avx512f" in FLAGS else 1.5
 
 def least_times(mechanisms: list[str], case: Case) -> dict[str, float]:
     timings = measure(mechanisms, case, seconds=1.0, with_eager=False, with_flex=False)
-    times = {name: timing.least for name, timing in timings.items()}
+    times = {name: timing.min for name, timing in timings.items()}
     print(f"{case}: " + ", ".join(f"{name} {time / times[BASELINE]:.2f}" for name, time in times.items()))
     return times
 
@@ -70,6 +70,6 @@ def test_a_window_costs_in_proportion_to_its_width():
         window: lambda window=window: cogwheel.attention(query, key, value, "cog", causal=True, window=window)
         for window in (None, 256, 64)
     }
-    least = {window: timing.least for window, timing in take_turns(jobs, seconds=1.0).items()}
+    least = {window: timing.min for window, timing in take_turns(jobs, seconds=1.0).items()}
     # Of 4,096 · 4,097 / 2 pairs, a window of 256 leaves an eighth and one of 64 a thirtieth; tiles overlap its edges.
     assert least[256] <= 0.3 * least[None] and least[64] <= 0.2 * least[None], least

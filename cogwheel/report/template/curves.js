@@ -47,7 +47,7 @@ function collectCurves() {
 function startCurves() {
   const { shared, x: steps, drawn, lines } = collectCurves();
   const stepText = value => shared ? `step ${value.toLocaleString("en")}` : `${Math.round(value)} % of the run`;
-  // The first quarter falls so far that it would flatten the rest.
+  // The first quarter falls so steeply that it would flatten the rest.
   const quarter = steps.findIndex(step => step >= steps.at(-1) / 4);
   const first = steps.length - quarter >= 4 ? quarter : 0;
   if (first > 0) $("left-out").textContent = shared ? `The first ${steps[first].toLocaleString("en")} steps are left out.` : "The first quarter is left out.";
@@ -161,7 +161,7 @@ function startCurves() {
       line, borderColor: colourOf(line.mechanism), borderWidth: 1.75, pointRadius: 0, tension: 0, spanGaps: false, clip: 4,
       data: line.points.map((point, i) => ({ x: line.x[i], y: point ? point.mean : NaN })).slice(first),
     }));
-    // A loss that explodes may leave the chart at the top.
+    // A diverging loss may leave the chart at the top.
     const points = shown.flatMap(line => line.points.slice(first).filter(Boolean));
     const start = chart.panel === "difference" ? Infinity : 1.25 * Math.max(...lines.held_out.map(line => line.points.find(Boolean)?.mean ?? 0));
     const { y, x } = chart.options.scales;

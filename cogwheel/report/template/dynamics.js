@@ -1,13 +1,13 @@
 /* Heads over training: one chart per layer of the statistic that is chosen. */
 
 const statisticsOfHeads = [
-  { key: "sink", name: "Sink", meaning: "Mean size of the weight on the first key." },
+  { key: "sink", name: "Sink", meaning: "Mean magnitude of the weight on the first key." },
   { key: "negative_mass", name: "Negative mass", meaning: "Σ|a| over the negative weights of a query, mean over queries." },
-  { key: "entropy", name: "Entropy", meaning: "Of |a| / Σ|a|, in nats, mean over queries: low where few keys take all." },
+  { key: "entropy", name: "Entropy", meaning: "Of |a| / Σ|a|, in nats, mean over queries: low where few keys have most of the weight." },
   { key: "sum", name: "Σa", meaning: "Sum of a query's weights, mean over queries." },
-  { key: "abs_sum", name: "Σ|a|", meaning: "Sum of the sizes of a query's weights, mean over queries." },
-  { key: "value_mean", name: "E[v]", meaning: "Mean entry of the values: near 0, sums of weights matter little." },
-  { key: "output_norm", name: "E‖o‖", meaning: "Length of a head's output, mean over queries." },
+  { key: "abs_sum", name: "Σ|a|", meaning: "Sum of the magnitudes of a query's weights, mean over queries." },
+  { key: "value_mean", name: "E[v]", meaning: "Mean entry of the values: where it is near 0, sums of weights matter little." },
+  { key: "output_norm", name: "E‖o‖", meaning: "Norm of a head's output, mean over queries." },
 ];
 
 /** Of each mechanism: steps, and per statistic, layer and head the mean over seeds at each step. */
@@ -83,7 +83,7 @@ function startDynamics() {
         });
         return [...lines.map(line => dataset(line, false)), dataset(middle, true)];
       });
-      chart.canvas.setAttribute("aria-label", `${name}, layer ${layer + 1}: ${ends.join("; ") || "nothing is shown"}`);
+      chart.canvas.setAttribute("aria-label", `${name}, layer ${layer + 1}: ${ends.join("; ") || "no mechanism is shown"}`);
     });
     // One range for all layers, so that they can be compared.
     for (const chart of charts) {

@@ -88,7 +88,7 @@ function startHeads() {
     place(".row", [0, query, query + 1, 1]); place(".column", [key, key, 1, size - key]); place(".cell", [key, query, 1, 1]);
     [...$("keys").children].forEach((node, j) => node.classList.toggle("on", j === key));
     [...$("queries").children].forEach((node, i) => node.classList.toggle("on", i === query));
-    $("readout").replaceChildren(element("code", {}, visible(tokens[query])), ` (${query + 1}) looks at `, element("code", {}, visible(tokens[key])), ` (${key + 1}): weight `,
+    $("readout").replaceChildren(element("code", {}, visible(tokens[query])), ` (${query + 1}) attends to `, element("code", {}, visible(tokens[key])), ` (${key + 1}): weight `,
       element("b", {}, signed(row[key], 3)), `, ${total ? (100 * Math.abs(row[key]) / total).toFixed(0) : 0} % of the row’s |weight|`);
     [...$("sentence").children].forEach((node, j) => {
       node.className = j > query ? "later" : j === query ? "query" : "";

@@ -22,13 +22,13 @@ from cogwheel.bench.machine import description, product_peak
 from cogwheel.bench.timing import Timing
 from cogwheel.catalogue import refresh
 
-# Those that the project's goals name.
+# The mechanisms for which the project has goals.
 MECHANISMS = ["softmax", "cog", "differential", "sigmoid", "softmax_off_by_one"]
 
 
-# What the numbers may be, by the name of their option.
+# The allowed range of each numeric option.
 RANGES = {"batch": (1, 2**16), "heads": (1, 2**12), "group": (1, 2**10), "lengths": (1, 2**24)}
-MOST_SECONDS = 86_400
+MAX_SECONDS = 86_400
 
 
 class Parser(argparse.ArgumentParser):
@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     whole = Parser(
         prog="cogwheel bench",
-        description="Times Cogwheel and its peers in one run, taking turns; prints ratios of least times.",
+        description="Times Cogwheel and its peers in one run, taking turns; prints ratios of minimum times.",
     )
     kinds = whole.add_subparsers(dest="kind", required=True, metavar="attention|decode|training")
 
@@ -91,8 +91,8 @@ def refuse(message: str) -> NoReturn:
     sys.exit(2)
 
 
-def bring(arguments: argparse.Namespace) -> None:
-    """The user's own, before names are looked up."""
+def register_definitions(arguments: argparse.Namespace) -> None:
+    """Registers the user's own mechanisms, before names are looked up."""
     try:
         for line in arguments.define:
             torch.ops.cogwheel.define_mechanism_line(line)
@@ -114,25 +114,25 @@ def check_mechanisms(names: list[str], levels: set[str]) -> None:
 def row(name: str, timing: Timing, base: Timing, **more: object) -> dict[str, object]:
     return {
         "name": name,
-        "least_seconds": timing.least,
+        "least_seconds": timing.min,
         "median_seconds": timing.median,
         "turns": timing.turns,
-        "ratio": timing.least / base.least,
+        "ratio": timing.min / base.min,
         "ratio_of_medians": timing.median / base.median,
         **more,
     }
 
 
 def check_numbers(arguments: argparse.Namespace) -> None:
-    if not 0 < arguments.seconds <= MOST_SECONDS:  # also where it is nan
-        refuse(f"bench: seconds: expected above 0, at most {MOST_SECONDS}, got {arguments.seconds}")
-    for name, (least, most) in RANGES.items():
+    if not 0 < arguments.seconds <= MAX_SECONDS:  # also refuses nan
+        refuse(f"bench: seconds: expected above 0, at most {MAX_SECONDS}, got {arguments.seconds}")
+    for name, (minimum, maximum) in RANGES.items():
         given = getattr(arguments, name, [])
         for value in given if isinstance(given, list) else [given]:
-            if value < least:
-                refuse(f"bench: {name}: expected {least} or more, got {value}")
-            if value > most:
-                refuse(f"bench: {name}: expected at most {most}, got {value}")
+            if value < minimum:
+                refuse(f"bench: {name}: expected {minimum} or more, got {value}")
+            if value > maximum:
+                refuse(f"bench: {name}: expected at most {maximum}, got {value}")
 
 
 def check_heads(arguments: argparse.Namespace) -> None:
@@ -165,7 +165,7 @@ def bench_attention(arguments: argparse.Namespace) -> list[dict[str, object]]:
     check_mechanisms(arguments.mechanisms, {"operator"})
     check_heads(arguments)
     peak = product_peak(attention.DTYPES[arguments.dtype])
-    print(f"Matrix products reach {peak:.0f} GF/s in {arguments.dtype}. Ratio: of least times, over {attention.BASELINE}.")
+    print(f"Matrix products reach {peak:.0f} GF/s in {arguments.dtype}. Ratio: of minimum times, over {attention.BASELINE}.")
     results = []
     for length in arguments.lengths:
         case = attention.Case(
@@ -186,7 +186,7 @@ def bench_attention(arguments: argparse.Namespace) -> list[dict[str, object]]:
         )
         print_head(case, arguments.memory)
         for name, timing in timings.items():
-            rate = case.flops(case.value_dim(name.split(" ")[-1])) / timing.least / 1e9
+            rate = case.flops(case.value_dim(name.split(" ")[-1])) / timing.min / 1e9
             more = {
                 "case": asdict(case),
                 "gflops": rate,
@@ -201,7 +201,7 @@ def bench_attention(arguments: argparse.Namespace) -> list[dict[str, object]]:
 def bench_decode(arguments: argparse.Namespace) -> list[dict[str, object]]:
     check_mechanisms(arguments.mechanisms, {"operator"})
     check_heads(arguments)
-    print("One query of each query head. Ratios of least times: over reading the keys and values, and over torch.")
+    print("One query of each query head. Ratios of minimum times: over reading the keys and values, and over torch.")
     results = []
     for length in arguments.lengths:
         case = decode.Case(
@@ -221,13 +221,13 @@ def bench_decode(arguments: argparse.Namespace) -> list[dict[str, object]]:
         for name, timing in timings.items():
             more = {
                 "case": asdict(case),
-                "ratio_to_torch": timing.least / timings[decode.TORCH].least,
-                "gigabytes_per_second": case.cache_bytes / timing.least / 1e9,
+                "ratio_to_torch": timing.min / timings[decode.TORCH].min,
+                "gigabytes_per_second": case.cache_bytes / timing.min / 1e9,
             }
             found = row(name, timing, timings[decode.READ], **more)
             results.append(found)
             print(
-                f"  {name:28}{1e3 * timing.least:9.2f}{found['ratio']:8.2f}{found['ratio_of_medians']:12.2f}"
+                f"  {name:28}{1e3 * timing.min:9.2f}{found['ratio']:8.2f}{found['ratio_of_medians']:12.2f}"
                 f"{found['ratio_to_torch']:10.2f}{found['gigabytes_per_second']:7.1f}",
                 flush=True,
             )
@@ -254,23 +254,23 @@ def bench_training(arguments: argparse.Namespace) -> list[dict[str, object]]:
             precision,
             seconds=arguments.seconds,
             with_compile=arguments.compile,
-            brought=[f"--define={line}" for line in arguments.define]
+            definitions=[f"--define={line}" for line in arguments.define]
             + [f"--mechanism-file={path}" for path in arguments.mechanism_file],
         )
         base = timings["eager GPT"]
         print(f"\n{precision:28}{'tokens/s':>10}{'ratio':>8}{'of medians':>12}")
         for name, timing in timings.items():
-            more = {"precision": precision, "shape": asdict(shape), "tokens_per_second": tokens / timing.least}
+            more = {"precision": precision, "shape": asdict(shape), "tokens_per_second": tokens / timing.min}
             results.append(row(name, timing, base, **more))
             print(
-                f"  {name:26}{tokens / timing.least:10.0f}{base.least / timing.least:8.2f}{base.median / timing.median:12.2f}",
+                f"  {name:26}{tokens / timing.min:10.0f}{base.min / timing.min:8.2f}{base.median / timing.median:12.2f}",
                 flush=True,
             )
     return results
 
 
 def check_folder(path: pathlib.Path) -> None:
-    """Before minutes of measuring, that what they give can be kept."""
+    """Checks, before minutes of measuring, that the results can be written."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -278,7 +278,7 @@ def check_folder(path: pathlib.Path) -> None:
 
 
 def write(path: pathlib.Path, text: str) -> None:
-    """To a temporary name, synced, renamed: a reader finds the old file or the whole new one."""
+    """Writes to a temporary name, syncs and renames: a reader finds the old file or the complete new one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with open(temporary, "w", encoding="utf-8") as file:
         file.write(text)
@@ -288,10 +288,10 @@ def write(path: pathlib.Path, text: str) -> None:
 
 
 def main(words: list[str] | None = None) -> None:
-    """`words` as on the command line, by default those of the process. Exits with 2 where they are wrong."""
+    """`words` as on the command line, by default those of the process. Exits with status 2 if they are wrong."""
     arguments = parser().parse_args(words)
     check_numbers(arguments)
-    bring(arguments)
+    register_definitions(arguments)
     if arguments.out is not None:
         check_folder(arguments.out)
     machine = description()

@@ -1,4 +1,4 @@
-"""`bench attention`: one call of each mechanism, ours and peers, over lengths."""
+"""`bench attention`: one call of each mechanism, Cogwheel and its peers, over lengths."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from cogwheel.bench.timing import Timing, take_turns
 from cogwheel.catalogue import PARAMETERS
 
 BASELINE = "torch softmax"
-# Eager peers make the matrix of weights, several times: beyond this they would only wait for memory.
+# Eager peers store the matrix of weights several times: at greater lengths they would only measure memory.
 LONGEST_EAGER = 4096
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -39,7 +39,7 @@ class Case:
     backward: bool = False
 
     def flops(self, value_dim: int | None = None) -> float:
-        """Of the products: scores and outputs, and backward scores again, two more of their kind and two of the other."""
+        """Of the products: scores and outputs; with backward, scores again, two more of that width and two of the values'."""
         pairs = self.length * (self.length + 1) / 2 if self.causal else self.length**2
         of_keys, of_values = (4, 3) if self.backward else (1, 1)
         widths = of_keys * self.head_dim + of_values * (value_dim or self.head_dim)
@@ -51,7 +51,7 @@ class Case:
 
 
 def inputs(mechanism: str, case: Case) -> dict[str, Tensor]:
-    """Query, key, value, and what else the mechanism needs. A difference has half as many heads, twice as wide values."""
+    """Query, key, value, and required parameters. A difference of two maps has half as many values, twice as wide."""
     entry = next(entry for entry in cogwheel.mechanisms() if entry["name"] == mechanism)
     halves = 2 if is_difference(mechanism) else 1
     generator = torch.Generator().manual_seed(0)
@@ -85,7 +85,7 @@ def job(attend: Callable[..., Tensor], tensors: dict[str, Tensor], backward: boo
 
 
 def flex_attention(case: Case) -> Callable[..., Tensor]:
-    """Compiled FlexAttention. Its score_mod changes scores, never the normaliser or the sign: of ours only softmax."""
+    """Compiled FlexAttention. Its score_mod changes only scores, not normaliser or sign, so it is a peer only of softmax."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     compiled = torch.compile(flex_attention, dynamic=False)
@@ -113,7 +113,7 @@ def peers(mechanism: str, case: Case, *, with_eager: bool, with_flex: bool) -> d
 def measure(
     mechanisms: list[str], case: Case, *, seconds: float, with_eager: bool, with_flex: bool
 ) -> dict[str, Timing]:
-    """All of them in turn. Softmax by PyTorch, which everything is compared with, has the heads of a plain mechanism."""
+    """Times all of them in turn. The baseline, PyTorch's softmax, has the heads of a plain mechanism."""
     plain = inputs("softmax", case)
     jobs = {
         BASELINE: job(
@@ -129,7 +129,7 @@ def measure(
     return take_turns(jobs, seconds=seconds)
 
 
-# A process that has freed memory may hold it still: what a call adds shows only in a fresh one.
+# A process may keep freed memory, so only a fresh process shows the memory of a call.
 _PEAK_OF_ONE = """
 import sys
 from cogwheel.bench.attention import Case, print_peak_memory
@@ -148,7 +148,7 @@ def print_peak_memory(peer: str, case: Case) -> None:
     else:
         attend = peers(name, case, with_eager=True, with_flex=False)[peer]
     few = {name: tensor if tensor.dim() == 1 else tensor[:, :, :16] for name, tensor in tensors.items()}
-    job(attend, few, case.backward)()  # what is loaded and allocated once
+    job(attend, few, case.backward)()  # loads and allocates everything that is needed once
     run = job(attend, tensors, case.backward)
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")  # the peak starts at what is resident now
@@ -163,12 +163,12 @@ def _status(name: str) -> int:
 
 
 def peak_memory(peer: str, case: Case) -> int | None:
-    """`print_peak_memory` in a process of its own; None where the system does not tell, or the peer is FlexAttention."""
+    """`print_peak_memory` in a separate process; None if the system cannot measure it, or for FlexAttention."""
     if peer.startswith("flex "):
         return None
     fields = ", ".join(f"{name}={value!r}" for name, value in vars(case).items())
     words = [sys.executable, "-c", _PEAK_OF_ONE.format(case=fields), peer]
-    # As people run it: large blocks are given back.
+    # With the default allocator, which returns large blocks to the system.
     environment = {name: value for name, value in os.environ.items() if name not in ALLOCATOR}
     done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
     return int(done.stdout) if done.returncode == 0 else None

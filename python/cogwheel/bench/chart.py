@@ -1,4 +1,4 @@
-"""A page with what `bench attention` found: throughput and memory over the length, as in Fig. 7 of Lv et al. (2024)."""
+"""A page with the results of `bench attention`: throughput and memory over the length, as in Fig. 7 of Lv et al. (2024)."""
 
 import html
 import json
@@ -9,7 +9,7 @@ COLORS = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17
 
 
 def page(results: dict) -> str:
-    """One file without links. Throws FileNotFoundError, naming the package, where Chart.js is not installed."""
+    """One file without links. Raises FileNotFoundError, naming the package, where Chart.js is not installed."""
     if not CHART_JS.is_file():
         raise FileNotFoundError(f"bench: chart: expected {CHART_JS} (Debian package libjs-chart.js), got none")
     rows = results["results"]
@@ -48,7 +48,7 @@ td:nth-child(2), th:nth-child(2) {{ text-align: left; }} .scroll {{ overflow-x: 
 <h1>Attention, {"forward and backward" if case["backward"] else "forward"}, {case["dtype"]}</h1>
 <p>Batch {case["batch"]}, {case["heads"]} heads of {case["head_dim"]}, {"causal" if case["causal"] else "full"}.
 {html.escape(str(machine["processor"]))}, {machine["threads"]} threads, torch {html.escape(str(machine["torch"]))}.
-All sides took turns in one process, with an allocator that keeps its pages; times are the least.</p>
+All implementations took turns in one process, with an allocator that keeps its pages; times are minima.</p>
 {"".join(f'<h2>{title}</h2><canvas id="chart{index}"></canvas>' for index, (title, _) in enumerate(charts))}
 <h2>Numbers</h2><div class="scroll"><table>
 <tr><th>tokens</th><th></th><th>ms</th><th>over torch softmax</th><th>GF/s</th><th>of peak</th></tr>{table}</table></div>

@@ -14,8 +14,8 @@ from cogwheel.bench.timing import Timing, take_turns
 
 READ = "reading K and V"
 TORCH = "torch softmax"
-# What takes turns lies in as many caches as are larger than any last-level cache together, one after another.
-LEAST_BYTES = 256 << 20
+# Turns alternate between several caches, which together are larger than any last-level cache of a processor.
+MIN_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Case:
 
     @property
     def caches(self) -> int:
-        return math.ceil(LEAST_BYTES / self.cache_bytes)
+        return math.ceil(MIN_BYTES / self.cache_bytes)
 
 
 def filled_caches(case: Case, halves: int, generator: torch.Generator) -> list[cogwheel.KeyValueCache]:
@@ -56,7 +56,7 @@ def filled_caches(case: Case, halves: int, generator: torch.Generator) -> list[c
 
 
 def read(key: Tensor, value: Tensor) -> None:
-    """Every byte once, by all threads: two sums, of 16-bit numbers as pairs."""
+    """Reads every byte once, with all threads: two sums, with 16-bit numbers read in pairs."""
     key.view(torch.float32).sum()
     value.view(torch.float32).sum()
 
@@ -70,7 +70,7 @@ def ours(mechanism: str, case: Case, query: Tensor) -> Callable[[cogwheel.KeyVal
 
 
 def measure(mechanisms: list[str], case: Case, *, seconds: float) -> dict[str, Timing]:
-    """All of them in turn, each over the next of the caches."""
+    """Times all of them in turn, each on the next of the caches."""
     generator = torch.Generator().manual_seed(0)
     query = torch.randn(case.batch, case.heads * case.group, 1, case.head_dim, generator=generator).to(DTYPES[case.dtype])
     plain = filled_caches(case, 1, generator)
@@ -95,4 +95,4 @@ def measure(mechanisms: list[str], case: Case, *, seconds: float) -> dict[str, T
     }
     for name in mechanisms:
         jobs[name] = job(name, differences if is_difference(name) else plain, ours(name, case, query))
-    return take_turns(jobs, seconds=seconds, least_turns=3)
+    return take_turns(jobs, seconds=seconds, min_turns=3)

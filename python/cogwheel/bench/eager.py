@@ -1,4 +1,4 @@
-"""Attention in plain PyTorch, as a person would first write it: the peer that a fused kernel has to be faster than."""
+"""Attention in plain PyTorch, written in the obvious way: the peer that a fused kernel has to beat."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def scores_of(query: Tensor, key: Tensor, causal: bool) -> tuple[Tensor, Tensor]:
-    """Scores [B, H, N, M] and what is visible [N, M]."""
+    """Scores [B, H, N, M] and the mask of visible keys [N, M]."""
     visible = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool)
     if causal:
         visible = visible.tril(key.shape[2] - query.shape[2])
@@ -16,7 +16,7 @@ def scores_of(query: Tensor, key: Tensor, causal: bool) -> tuple[Tensor, Tensor]
 
 
 def _seen(scores: Tensor, visible: Tensor) -> Tensor:
-    """The number of keys that each query sees, in the type of the scores."""
+    """The number of keys that each query sees, in the dtype of the scores."""
     return visible.sum(-1, keepdim=True).to(scores.dtype)
 
 

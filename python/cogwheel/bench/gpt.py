@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a model and of a step: tokens = batch · context."""
+    """The shape of a model and of a step: tokens = batch · context."""
 
     layers: int
     heads: int

@@ -1,4 +1,4 @@
-"""The machine that a benchmark ran on, what its matrix products reach, and what a process needs to be timed fairly."""
+"""The machine of a benchmark, the peak rate of its matrix products, and the process settings for fair timing."""
 
 import os
 import platform
@@ -9,7 +9,7 @@ import torch
 
 from cogwheel.bench.timing import take_turns
 
-# Page faults of large blocks that are given back after each call would drown either side: both keep their pages.
+# Returning large blocks after each call would cost more in page faults than any difference: all sides keep their pages.
 ALLOCATOR = {
     "MALLOC_MMAP_THRESHOLD_": "4294967296",
     "MALLOC_TRIM_THRESHOLD_": "8589934592",
@@ -18,10 +18,10 @@ ALLOCATOR = {
 
 
 def start_with_kept_pages(program: str) -> None:
-    """Starts this process again where its allocator gives pages back: it reads its settings at its start.
+    """Restarts this process if its allocator returns pages: it reads its settings only at the start.
 
     Args:
-        program: what runs, a module's name or the path of a file.
+        program: the running program, the name of a module or the path of a file.
     """
     if any(name not in os.environ for name in ALLOCATOR):
         os.environ.update(ALLOCATOR)
@@ -43,7 +43,7 @@ def instruction_sets() -> list[str]:
 
 
 def product_peak(dtype: torch.dtype, seconds: float = 1.0) -> float:
-    """The best rate of PyTorch's matrix products here, MKL's or oneDNN's, in GF/s."""
+    """The best rate of PyTorch's matrix products on this machine, with MKL or oneDNN, in GF/s."""
     size = 2048
     a, b = (torch.randn(size, size).to(dtype) for _ in range(2))
 
@@ -56,9 +56,9 @@ def product_peak(dtype: torch.dtype, seconds: float = 1.0) -> float:
             onednn()
             jobs["oneDNN"] = onednn
         except (RuntimeError, AttributeError):
-            pass  # not for this type, or not in this build
-        timings = take_turns(jobs, seconds=seconds, least_turns=3)
-    return 2 * size**3 / min(timing.least for timing in timings.values()) / 1e9
+            pass  # not for this dtype, or not in this build
+        timings = take_turns(jobs, seconds=seconds, min_turns=3)
+    return 2 * size**3 / min(timing.min for timing in timings.values()) / 1e9
 
 
 def description() -> dict[str, object]:

@@ -1,7 +1,7 @@
 """`bench training`: training steps of Cogwheel's language model and of the same GPT in eager PyTorch, taking turns.
 
-Cogwheel's steps run in the command line's own process, as in `cogwheel train`; the peer's in this one. Whichever waits
-does nothing.
+Cogwheel's steps run in a process of the command line, as in `cogwheel train`; the peer's in this one. The waiting
+process is idle.
 """
 
 import json
@@ -24,18 +24,18 @@ SHAPES = {
 
 
 class CogwheelTraining:
-    """`cogwheel bench-steps`: makes a step for each line that it reads, and answers with the loss."""
+    """`cogwheel bench-steps`: makes a step for each line that it reads, and prints the loss."""
 
     def __init__(
-        self, executable: pathlib.Path, shape: Shape, mechanism: str, precision: str, brought: Sequence[str] = ()
+        self, executable: pathlib.Path, shape: Shape, mechanism: str, precision: str, definitions: Sequence[str] = ()
     ) -> None:
         words = [f"--{name}={value}" for name, value in asdict(shape).items()]
         words += [f"--mechanism={mechanism}", f"--precision={precision}", f"--threads={torch.get_num_threads()}"]
-        # Libgomp's own default, as on the peer's side; said aloud, it keeps the executable from choosing threads that
-        # sleep because others are at work while it starts.
+        # The default of libgomp, which the peer uses; set explicitly, it keeps the executable from choosing sleeping
+        # threads if the machine is busy when it starts.
         environment = {"GOMP_SPINCOUNT": "300000", **os.environ}
         self.process = subprocess.Popen(
-            [executable, "bench-steps", *words, *brought],
+            [executable, "bench-steps", *words, *definitions],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -67,21 +67,21 @@ def measure(
     *,
     seconds: float,
     with_compile: bool,
-    brought: Sequence[str] = (),
+    definitions: Sequence[str] = (),
 ) -> dict[str, Timing]:
-    """Seconds of a step, by the name of the side: "eager GPT", "compiled GPT", then mechanisms.
+    """Seconds of a step, by implementation: "eager GPT", "compiled GPT", then mechanisms.
 
-    `brought`: the options that bring mechanisms of the user's own.
+    `definitions`: the options that define the user's own mechanisms.
     """
     peers = {"eager GPT": EagerTraining(shape, precision)}
     if with_compile:
         peers["compiled GPT"] = EagerTraining(shape, precision, compiled=True)
-    ours = {name: CogwheelTraining(executable, shape, name, precision, brought) for name in mechanisms}
+    ours = {name: CogwheelTraining(executable, shape, name, precision, definitions) for name in mechanisms}
     try:
         jobs = {name: side.step for name, side in (peers | ours).items()}
         for step in jobs.values():  # the first steps allocate
             step()
-        return take_turns(jobs, seconds=seconds, least_turns=3)
+        return take_turns(jobs, seconds=seconds, min_turns=3)
     finally:
         for side in ours.values():
             side.close()

@@ -5,12 +5,12 @@
 namespace cogwheel {
 namespace {
 
-// What is started while one lives inherits the limit.
+// Processes started while such an object exists inherit the limit.
 class FileSizeLimit {
  public:
-  explicit FileSizeLimit(rlim_t most_bytes) {
+  explicit FileSizeLimit(rlim_t max_bytes) {
     ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{std::min(most_bytes, before_.rlim_max), before_.rlim_max};
+    const rlimit limit{std::min(max_bytes, before_.rlim_max), before_.rlim_max};
     ::setrlimit(RLIMIT_FSIZE, &limit);
   }
   ~FileSizeLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
@@ -30,9 +30,9 @@ std::vector<std::string> command_of(const std::vector<std::string>& arguments) {
 }  // namespace
 
 CogwheelProcess::CogwheelProcess(const std::vector<std::string>& arguments, const std::filesystem::path& folder,
-                                 rlim_t most_bytes)
+                                 rlim_t max_bytes)
     : process_([&] {
-        const FileSizeLimit limit(most_bytes);
+        const FileSizeLimit limit(max_bytes);
         return Process(command_of(arguments), {.folder = folder, .environment = {"OMP_NUM_THREADS=1"}});
       }()) {}
 

@@ -1,4 +1,4 @@
-// The executable, run as a person runs it.
+// Runs the executable as a user does.
 #pragma once
 #include <sys/resource.h>
 
@@ -11,15 +11,15 @@
 namespace cogwheel {
 
 struct Outcome {
-  int exit_code;  // 128 + signal where one ended it
+  int exit_code;  // 128 + signal where a signal ended it
   std::string output, errors;
 };
 
 class CogwheelProcess {
  public:
-  // Starts `cogwheel <arguments>` in a folder, on one thread. No file may grow beyond `most_bytes`.
+  // Starts `cogwheel <arguments>` in a folder, on one thread. No file may grow beyond `max_bytes`.
   CogwheelProcess(const std::vector<std::string>& arguments, const std::filesystem::path& folder,
-                  rlim_t most_bytes = RLIM_INFINITY);
+                  rlim_t max_bytes = RLIM_INFINITY);
   void interrupt() const { process_.interrupt(); }
   Outcome wait();
 

@@ -80,10 +80,10 @@ TEST_F(TrainCommand, TrainsAndSamples) {
 
 TEST_F(TrainCommand, GivesTheSameRunAgain) {
   ASSERT_EQ(run({"train", "config.toml", "--out", "first"}).exit_code, 0);
-  // What a run wrote of itself is a config like any other.
+  // The config.toml that a run writes is a configuration like any other.
   ASSERT_EQ(run({"train", "first/config.toml", "--out", "second"}).exit_code, 0);
   const auto tensors = [&](const std::string& name) {
-    // Behind the header, whose length varies with the seconds it tells of.
+    // After the header, whose length varies with the recorded seconds.
     const std::string file = read(name + "/checkpoint.safetensors");
     std::uint64_t header = 0;
     std::memcpy(&header, file.data(), sizeof(header));
@@ -100,11 +100,11 @@ TEST_F(TrainCommand, StopsAtCtrlCAndResumes) {
   const TemporaryFolder elsewhere;
   const std::string path = (folder.path() / "run").string();
   EXPECT_EQ(cogwheel({"resume", path}, elsewhere.path()).errors,
-            "cogwheel: " + path + ": expected a run at rest, got one that another process is at work on\n");
+            "cogwheel: " + path + ": expected a run that is not in use, got one that another process is using\n");
   process.interrupt();
   const Outcome stopped = process.wait();
   EXPECT_EQ(stopped.exit_code, 130) << stopped.errors;
-  EXPECT_NE(stopped.errors.find("`cogwheel resume run` goes on"), std::string::npos) << stopped.errors;
+  EXPECT_NE(stopped.errors.find("`cogwheel resume run` continues"), std::string::npos) << stopped.errors;
 
   CogwheelProcess resumed({"resume", "run"}, folder.path());
   const std::string before = read("run/metrics.jsonl");

@@ -46,7 +46,7 @@ TEST(RunConfig, ReadsWhatIsGivenAndKeepsTheRest) {
   EXPECT_EQ(config.training.batch, TrainingOptions{}.batch);
 }
 
-TEST(RunConfig, WritesEverythingSoThatItComesBack) {
+TEST(RunConfig, RoundTripsThroughToml) {
   RunConfig config;
   config.name = "quote \" and backslash \\";
   config.data.text = {"a \"b\".txt", "ü"};
@@ -139,7 +139,7 @@ TEST(RunConfig, LimitsHaveAnUpperEnd) {
                      "model.last_softmax_layers: expected at most 1, got 2");
 }
 
-TEST(RunConfig, ComesBackFromItsRecord) {
+TEST(RunConfig, RoundTripsThroughItsRecord) {
   RunConfig config;
   config.data.text = {"a \"b\".txt"};
   config.model.width = 96;
@@ -149,13 +149,13 @@ TEST(RunConfig, ComesBackFromItsRecord) {
   RunConfig other = config;
   other.name = "another";
   other.data.text = {"elsewhere.txt"};
-  EXPECT_FALSE(first_difference(record, to_json(other)));  // names and places decide nothing
+  EXPECT_FALSE(first_difference(record, to_json(other)));  // names and paths are not compared
   other.training.learning_rate = 0.25;
   other.training.clip = 2;
   EXPECT_EQ(first_difference(record, to_json(other))->key, "training.learning_rate");
   EXPECT_EQ(first_difference(record, to_json(other))->got, "0.25");
   auto shorter = record;
-  shorter.erase("model.width");  // an older record: its default, 128
+  shorter.erase("model.width");  // an older record: the default, 128, applies
   EXPECT_EQ(first_difference(record, shorter)->key, "model.width");
   auto longer = record;
   longer["model.depth"] = 3;
@@ -215,7 +215,7 @@ TEST(RunConfig, TakesOverrides) {
   EXPECT_EQ(config.training.steps, 12);
 }
 
-// Options of tasks come back as they are written; which there are only the task knows.
+// Options of tasks round-trip unchanged; only the task knows which exist.
 TEST(RunConfig, KeepsTheOptionsOfTasks) {
   RunConfig config = parse_config("[task]\nname = \"copying\"\nsymbols = 5\n");
   set_options(config, {"task.rate=0.5", "task.kind=word", "task.on=true"});

@@ -8,7 +8,7 @@
 namespace cogwheel {
 namespace {
 
-TEST(BFloat16, EveryOneComesBack) {
+TEST(BFloat16, EveryValueRoundTrips) {
   for (std::uint32_t bits = 0; bits <= 0xffff; ++bits) {
     const auto number = static_cast<std::uint16_t>(bits);
     const float x = float_of_bfloat16(number);
@@ -29,7 +29,7 @@ TEST(BFloat16, RoundsToNearestEven) {
   EXPECT_EQ(rounded(0x1p-149f), 0);
 }
 
-// All bits of the payload are below those that are kept, or add up beyond them.
+// All payload bits lie below the ones that are kept, or rounding carries beyond them.
 TEST(BFloat16, ANanStaysOne) {
   for (const std::uint32_t bits : {0x7f800001u, 0x7fffffffu, 0xff80ffffu, 0xffffffffu})
     EXPECT_TRUE(std::isnan(float_of_bfloat16(bfloat16_of(std::bit_cast<float>(bits))))) << bits;

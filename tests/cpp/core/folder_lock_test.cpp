@@ -29,7 +29,8 @@ TEST(FolderLock, KeepsOthersOutWhileItIsHeld) {
   const auto folder = temporary.path() / "new";
   auto lock = take_folder(folder, "run", false);
   EXPECT_EQ(folder_kind(folder), "run");
-  const std::string locked = folder.string() + ": expected a run at rest, got one that another process is at work on";
+  const std::string locked =
+      folder.string() + ": expected a run that is not in use, got one that another process is using";
   EXPECT_EQ(refusal([&] { FolderLock(folder, "run"); }), locked);
   EXPECT_EQ(refusal([&] { take_folder(folder, "run", true); }), locked);
   lock.reset();

@@ -22,7 +22,7 @@ TEST(Range, TakesWhatLiesInside) {
   constexpr Range<std::int64_t> whole{-2, 100};
   EXPECT_EQ(parsed("-2", whole), "-2");
   EXPECT_EQ(parsed("+100", whole), "100");
-  constexpr Range<double> real{.least = 0, .most = 1, .most_excluded = true};
+  constexpr Range<double> real{.min = 0, .max = 1, .max_excluded = true};
   EXPECT_EQ(parsed("1e-3", real), "0.001");
   EXPECT_EQ(parsed("0", real), "0");
   EXPECT_EQ(parsed("18446744073709551615", Range<std::uint64_t>{0, std::numeric_limits<std::uint64_t>::max()}),
@@ -42,9 +42,9 @@ TEST(Range, RefusesTheRestInOneLine) {
   EXPECT_EQ(parsed("-1", Range<std::uint64_t>{0, 9}), "--n: expected at least 0, got -1");
   EXPECT_EQ(parsed("99999999999999999999", Range<std::uint64_t>{0, 9}),
             "--n: expected at most 9, got 99999999999999999999");
-  constexpr Range<double> real{.least = 0, .most = 1, .most_excluded = true};
+  constexpr Range<double> real{.min = 0, .max = 1, .max_excluded = true};
   EXPECT_EQ(parsed("1", real), "--n: expected at least 0 and below 1, got 1");
-  constexpr Range<double> rate{.least = 0, .most = 9, .least_excluded = true};
+  constexpr Range<double> rate{.min = 0, .max = 9, .min_excluded = true};
   EXPECT_EQ(parsed("0", rate), "--n: expected above 0, got 0");
   EXPECT_EQ(parsed("x", rate), "--n: expected a number from above 0 to 9, got x");
   EXPECT_EQ(parsed("-inf", real), "--n: expected at least 0, got -inf");

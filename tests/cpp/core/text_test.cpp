@@ -1,4 +1,4 @@
-// How messages put shapes and times.
+// How messages print shapes and times.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -56,7 +56,7 @@ TEST(Corpus, LeavesOutWhatIsNoTextOfTheUser) {
   EXPECT_EQ(corpus.left_out[1].path, picture);
   EXPECT_EQ(corpus.left_out[2].path, folder.path() / "runs/one");
   EXPECT_EQ(corpus.left_out[2].what, "comparison");
-  EXPECT_EQ(load_corpus({picture}).text.size(), 5u);  // named itself, it is taken
+  EXPECT_EQ(load_corpus({picture}).text.size(), 5u);  // a file that is named explicitly is taken
   expect_refused({folder.path() / "runs/one"}, "expected a folder with text, got the folder of a comparison");
   std::filesystem::remove(folder.path() / "a.txt");
   expect_refused({folder.path()}, "expected text, got nothing but what is left out");

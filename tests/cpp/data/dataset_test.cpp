@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t context = 8, batch = 5;
 
-// Two bytes in a row tell where they stand.
+// Two consecutive bytes identify their position.
 Corpus counting_corpus(std::int64_t bytes) {
   Corpus corpus{.name = "counting", .text = {}, .sha256 = {}, .files = {}};
   for (std::int64_t index = 0; index < bytes; ++index)
@@ -66,7 +66,7 @@ TEST(TrainingWindows, DependOnSeedAndStepAlone) {
   EXPECT_FALSE(draw(1, 7).equal(draw(2, 7)));
 }
 
-// Written down once: the data order is part of what a seed means, on every machine.
+// Fixed numbers: a seed means the same data order on every machine.
 TEST(TrainingWindows, StartWhereTheyAlwaysDid) {
   Dataset data;
   for (Token token = 0; token < 1000; ++token) data.training.push_back(token);

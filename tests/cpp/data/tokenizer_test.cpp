@@ -37,7 +37,7 @@ TEST(Tokenizer, CountsCharactersAndBytes) {
   EXPECT_EQ(make_tokenizer("byte", "")->vocabulary(), 256);
 }
 
-TEST(Tokenizer, ComesBackFromItsFile) {
+TEST(Tokenizer, RoundTripsThroughItsFile) {
   const TemporaryFolder folder;
   for (const auto& kind : tokenizer_names()) {
     const auto tokenizer = make_tokenizer(kind, text);

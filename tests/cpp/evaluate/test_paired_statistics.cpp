@@ -40,11 +40,11 @@ TEST(PairedStatistics, HolmsExample) {
   EXPECT_NEAR(steps[3].confidence, 1 - 0.05 / 4, 1e-15);
   EXPECT_NEAR(steps[0].confidence, 1 - 0.05 / 3, 1e-15);
   EXPECT_NEAR(steps[2].confidence, 1 - 0.05 / 2, 1e-15);
-  EXPECT_NEAR(steps[1].confidence, 1 - 0.05 / 2, 1e-15);  // held at the step that failed
+  EXPECT_NEAR(steps[1].confidence, 1 - 0.05 / 2, 1e-15);  // the level of the step that failed
   EXPECT_TRUE(holm({}).empty());
 }
 
-// The promise on which the words of the report rest.
+// The property that the wording of the report relies on.
 TEST(PairedStatistics, IntervalExcludesZeroExactlyWhereTheAdjustedPIsSmall) {
   std::mt19937 random(7);
   std::normal_distribution<double> normal;

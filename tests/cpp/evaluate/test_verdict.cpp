@@ -99,7 +99,7 @@ TEST(Verdict, BaselineBest) {
 TEST(Verdict, NothingToldApart) {
   EXPECT_EQ(verdict(comparison_of({softmax, differential, {"symmetric", {1.42, 1.45, 1.43}}})),
             "On this text and budget softmax, differential and symmetric cannot be told apart: no difference in "
-            "held-out loss is larger than seeds alone could bring.");
+            "held-out loss is larger than seeds alone could cause.");
 }
 
 TEST(Verdict, OneSeedClaimsNothing) {

@@ -31,11 +31,11 @@ TEST(ComparisonFolder, OverwritesNothingThatItDidNotWrite) {
             ": expected a comparison to overwrite, got one that holds trained and no .cogwheel");
   EXPECT_EQ(read_file(thesis), "mine");
 
-  // Beside what is its own, too.
-  for (const char* own :
+  // Also beside files of the comparison.
+  for (const char* name :
        {"results.json", "report.html", "trained/cog-seed-1/config.toml", "trained/softmax-seed-1/config.toml",
-        "trained/relu-seed-1/.cogwheel", ".results.json.77.part"})  // one was killed before it had said what it is
-    temporary.write(own, "");
+        "trained/relu-seed-1/.cogwheel", ".results.json.77.part"})  // relu: killed before its marker was written
+    temporary.write(name, "");
   for (const char* run : {"trained/cog-seed-1/.cogwheel", "trained/softmax-seed-1/.cogwheel"})
     temporary.write(run, "run\n");
   for (const char* other : {"notes.txt", "trained/cog-seed-1/notes.txt", "trained/notes/config.toml"})
@@ -55,7 +55,7 @@ TEST(ComparisonFolder, OverwritesNothingThatItDidNotWrite) {
 TEST(ComparisonFolder, OverwritesNoFolderThatIsOnlyNamedAsARun) {
   const TemporaryFolder temporary;
   const fs::path folder = temporary.path(), run = folder / "trained/mine-seed-7";
-  for (const char* own : {"results.json", "trained/cog-seed-1/config.toml"}) temporary.write(own, "");
+  for (const char* name : {"results.json", "trained/cog-seed-1/config.toml"}) temporary.write(name, "");
   temporary.write("trained/cog-seed-1/.cogwheel", "run\n");
   temporary.write(".cogwheel", "comparison\n");
   temporary.write("trained/mine-seed-7/config.toml", "mine");
@@ -72,7 +72,7 @@ TEST(ComparisonFolder, IsOfOneProcessAtATime) {
   const fs::path folder = temporary.path() / "z";
   const ComparisonFolder held = ComparisonFolder::create(folder, false);
   write_file(folder / "results.json", "");
-  const std::string locked = ": expected a comparison at rest, got one that another process is at work on";
+  const std::string locked = ": expected a comparison that is not in use, got one that another process is using";
   EXPECT_EQ(refusal_of(folder, [&] { ComparisonFolder::create(folder, true); }), locked);
   EXPECT_EQ(refusal_of(folder, [&] { ComparisonFolder::resume(folder); }), locked);
   EXPECT_TRUE(fs::exists(folder / "results.json"));
@@ -86,7 +86,7 @@ TEST(ComparisonFolder, WaitsForNoRunThatIsBeingResumed) {
   temporary.write("z/trained/cog-seed-1/config.toml", "");
   const FolderLock resumed(run, "run");
   EXPECT_EQ(refusal_of(run, [&] { ComparisonFolder::create(folder, true); }),
-            ": expected a run at rest, got one that another process is at work on");
+            ": expected a run that is not in use, got one that another process is using");
   EXPECT_TRUE(fs::exists(run / "config.toml"));
   EXPECT_TRUE(fs::exists(folder / "results.json"));
 }

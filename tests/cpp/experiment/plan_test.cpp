@@ -47,7 +47,7 @@ TEST(ComparePlan, FollowsTheRecordWhateverThePresetSays) {
   EXPECT_NE(reproduce_command(comparison).find(" --preset gone "), std::string::npos);
   comparison.settings.preset = "tiny";
 
-  // An older one says less.
+  // An older record has fewer keys.
   comparison.configuration.clear();
   EXPECT_EQ(run_config(comparison, comparison.mechanisms.front(), 1).model.width, 64);
   EXPECT_EQ(run_config(comparison, comparison.mechanisms.front(), 1).training.curve_tokens, 0);
@@ -95,7 +95,7 @@ TEST(ComparePlan, TrainsForThreeHundredStepsOnTwoAvx2Cores) {
   EXPECT_GE(training, 0.75 * seconds);
 }
 
-// Of the shortest run that a comparison chooses by itself. 0.07 is measured, 0.22 where curves are made of everything.
+// For the shortest run that a comparison chooses by itself. 0.07 is measured, 0.22 if curves use everything.
 TEST(ComparePlan, EvaluatesInASmallPartOfTheTime) {
   const TemporaryFolder folder;
   Comparison comparison = plan_comparison(tiny_request(folder.write("text.txt", words(120'000)).string()));

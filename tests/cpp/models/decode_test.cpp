@@ -42,7 +42,7 @@ at::Tensor tokens_to_decode(std::int64_t batch, std::int64_t length) {
   return torch::randint(0, 30, {batch, length}, at::make_generator<at::CPUGeneratorImpl>(9), at::kLong);
 }
 
-// With double weights: a score that rounding could move across 0, where signed maps jump, is out of reach.
+// Double weights: with them rounding moves no score across 0, where signed maps jump.
 TEST(Decode, GivesTheLogitsOfTheFullPass) {
   const torch::NoGradGuard no_grad;
   const at::Tensor tokens = tokens_to_decode(2, 24);
@@ -67,7 +67,7 @@ TEST(Decode, GivesTheLogitsOfTheFullPass) {
   }
 }
 
-// Temperature 0 or draws, all tokens computed again for each.
+// At temperature 0 and with random draws, against computing all tokens again for each.
 std::vector<Token> sampled_by_full_passes(LanguageModel& model, std::vector<Token> text,
                                           const SamplingOptions& options) {
   const torch::NoGradGuard no_grad;
@@ -95,8 +95,8 @@ TEST(Decode, SamplesTheTextOfFullPassesWithinTheContextAndBeyond) {
     }
 }
 
-// Entries that differ in length go on where each stands; what is forgotten or copied goes on from there.
-TEST(Decode, GoesOnFromEntriesOfOwnLengths) {
+// Entries of different lengths continue each at its own position; so do cropped and copied ones.
+TEST(Decode, ContinuesEntriesOfDifferentLengths) {
   const torch::NoGradGuard no_grad;
   const at::Tensor tokens = tokens_to_decode(2, 24), kept = at::tensor({9, 14}, at::kLong);
   for (const Variant& variant : variants) {
@@ -122,7 +122,7 @@ TEST(Decode, GoesOnFromEntriesOfOwnLengths) {
   }
 }
 
-// What a tap sees of a pass with a state are the last rows of the pass over everything.
+// A tap in a pass with a state sees the last rows of the pass over all tokens.
 TEST(Decode, IsObservedAsTheFullPassIs) {
   const torch::NoGradGuard no_grad;
   const at::Tensor tokens = tokens_to_decode(2, 20);
@@ -157,7 +157,7 @@ TEST(Decode, RefusesWhatDoesNotFit) {
   };
   EXPECT_EQ(message([&] { model->forward(tokens_to_decode(1, 5), {.state = &state}); }),
             "language model: tokens: expected [batch, up to 4], got [1, 5]");
-  EXPECT_EQ(state.longest(), 20);  // as it was
+  EXPECT_EQ(state.longest(), 20);  // unchanged
   ModelState other = make("softmax", variants.front(), 3)->make_state(1);
   EXPECT_EQ(message([&] { model->forward(tokens_to_decode(1, 1), {.state = &other}); }),
             "language model: state: expected 2 layers, got 3");

@@ -51,7 +51,7 @@ TEST(ParameterCount, GivesThePublishedNumbers) {
   // Eight differential heads, each with two sub-heads of 16: sixteen heads of the plain layer, halved.
   EXPECT_EQ(parameter_count(three_layers("differential", 16)), 2'480'225);
   EXPECT_EQ(parameter_count(three_layers("symmetric")), 2'282'561);
-  // The source prints 2,282,249, which no layout gives; the layout that gives its two other numbers has this one.
+  // The source prints 2,282,249, which no layout gives; this is the number for the layout that gives its two others.
   EXPECT_EQ(parameter_count(three_layers("differential_symmetric", 16)), 2'282'849);
 }
 
@@ -151,8 +151,8 @@ TEST(LanguageModel, IsTheLlamaOfItsPaper) {
     const auto columns = [&](std::int64_t part) {
       return projected.slice(1, part * width + head * dim, part * width + (head + 1) * dim);
     };
-    at::Tensor mass = (turned(columns(0)).matmul(turned(columns(1)).t()) / std::sqrt(8.0)).exp().tril();
-    outputs.push_back((mass / mass.sum(-1, true)).matmul(columns(2)));
+    at::Tensor exponentials = (turned(columns(0)).matmul(turned(columns(1)).t()) / std::sqrt(8.0)).exp().tril();
+    outputs.push_back((exponentials / exponentials.sum(-1, true)).matmul(columns(2)));
   }
   x = x + at::cat(outputs, 1).matmul(w["layers.0.attention.output.weight"].t());
   const at::Tensor units = norm(x).matmul(w["layers.0.feed_forward.in.weight"].t());

@@ -57,8 +57,8 @@ at::Tensor softmax_weights(const at::Tensor& score) {
 }
 
 at::Tensor cog_weights(const at::Tensor& score) {
-  const at::Tensor mass = score.abs().exp().masked_fill(hidden(), 0);
-  return score.sign() * mass / mass.sum(-1, true);
+  const at::Tensor exponentials = score.abs().exp().masked_fill(hidden(), 0);
+  return score.sign() * exponentials / exponentials.sum(-1, true);
 }
 
 TEST(AttentionLayer, SoftmaxAndCogAreProjectionsAroundTheRowMap) {
@@ -131,7 +131,7 @@ TEST(AttentionLayer, DifferentialOverAnotherMapWithTiedKeys) {
   }
 }
 
-// Means over batch and queries of what the weights come to, summed here from the weights themselves.
+// Means over batch and queries of the row statistics, computed here from the weights themselves.
 TEST(AttentionLayer, ObservesItsHeads) {
   const at::Tensor x = input();
   for (const std::string mechanism : {"softmax", "cog", "symmetric", "centered", "differential", "polynomial"}) {
@@ -190,7 +190,7 @@ TEST(AttentionLayer, EveryParameterLearns) {
     AttentionLayer layer = make_layer(mechanism);
     layer(input()).square().sum().backward();
     for (const auto& parameter : layer->named_parameters())
-      // A bias of the keys moves every score of a row alike, which softmax does not see.
+      // A bias of the keys shifts all scores of a row equally, which softmax ignores.
       if (parameter.key().find("bias") == std::string::npos) {
         EXPECT_GT(parameter.value().grad().abs().max().item<double>(), 0) << mechanism << " " << parameter.key();
       }
@@ -231,7 +231,7 @@ TEST(AttentionLayer, TakesNoMemoryOnMeta) {
   EXPECT_EQ(device_of_new_parameters(), at::kCPU);
 }
 
-// softmax(Q(x) K(m)ᵀ/√d) V(m), of the tokens of the memory that are there.
+// softmax(Q(x) K(m)ᵀ/√d) V(m), over the tokens of the memory that are not padding.
 TEST(AttentionLayer, AttendsToAMemory) {
   const at::Tensor x = input();
   const at::Tensor memory = torch::randn({batch, 5, width}, at::make_generator<at::CPUGeneratorImpl>(4), at::kDouble);
@@ -249,7 +249,7 @@ TEST(AttentionLayer, AttendsToAMemory) {
   const at::Tensor expected = linear(layer, "output", joined(attended));
   const ForwardContext context{.memory = memory, .memory_lengths = lengths};
   EXPECT_TRUE(at::allclose(layer(x, context), expected, 1e-9, 1e-11));
-  // With a state, the memory is projected once, and may then go.
+  // With a state, the memory is projected once and not needed afterwards.
   const std::unique_ptr<LayerState> state = layer->make_state(batch, 1);
   for (std::int64_t n = 0; n < tokens; ++n) {
     ForwardContext step = n == 0 ? context : ForwardContext{};
@@ -260,7 +260,7 @@ TEST(AttentionLayer, AttendsToAMemory) {
   EXPECT_THROW(layer(x), UsageError);
 }
 
-// A pass that is observed gives the output of one that is not, and what is replaced decides it.
+// An observed pass gives the same output as another; a replaced value changes it.
 TEST(Tap, ReadsAndReplaces) {
   const at::Tensor x = input();
   for (const std::string mechanism : {"softmax", "cog", "differential", "polynomial"}) {

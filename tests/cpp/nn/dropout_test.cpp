@@ -51,7 +51,7 @@ TEST(Dropout, DropsTheSameInTheBackwardPass) {
     const at::Tensor x = at::ones({31, 33}, type).requires_grad_();
     const at::Tensor kept = Dropout(0.3, 9)(x.t());
     kept.backward(at::ones_like(kept));
-    EXPECT_TRUE(x.grad().equal(kept.t()));  // of ones, the output is the mask over 1 − rate
+    EXPECT_TRUE(x.grad().equal(kept.t()));  // x is ones, so the output is the mask over 1 − rate
   }
 }
 

@@ -47,7 +47,7 @@ TEST(GroupedQueries, ReadTheHeadsThatTheyShare) {
         AttentionLayer grouped = make_layer(mechanism, shared, rotary), whole = make_layer(mechanism, 0, rotary);
         const torch::NoGradGuard no_grad;
         const auto from = grouped->named_parameters(), to = whole->named_parameters();
-        // Sub-heads of a differential head stay together, and so does its value, which is as wide as two of them.
+        // The sub-heads of a differential head stay together, as does its value, which is as wide as two of them.
         const std::int64_t unit = mechanism == "differential" ? 2 : 1;
         for (const auto& parameter : from) {
           at::Tensor target = to[parameter.key()];

@@ -1,4 +1,4 @@
-// The operators of layers where there is no memory to read, and where there is no kernel.
+// The operators of layers on the meta device, and on devices without a kernel.
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
@@ -30,11 +30,11 @@ void expect_meta(const at::Tensor& tensor, at::IntArrayRef sizes, at::ScalarType
   EXPECT_EQ(tensor.scalar_type(), type);
 }
 
-// Norm, attention, norm and feed-forward, forward and backward, as a decoder's layer has them.
+// Norm, attention, norm and feed-forward, forward and backward, as in a decoder layer.
 void pass_through_layers(const std::string& mechanism, NormKind kind, bool in_bfloat16) {
   constexpr std::int64_t width = 32, heads = 4;
   const auto rotary = std::make_shared<Rotary>(width / heads, 16, RotaryPairs::halves);
-  // Module::to cannot take memory away, so it is never had.
+  // Module::to cannot move parameters to meta, so they are created there.
   std::optional<c10::impl::IncludeDispatchKeyGuard> without_memory(c10::DispatchKey::Meta);
   std::optional<c10::impl::ExcludeDispatchKeyGuard> whatever_is_asked_for(c10::DispatchKey::BackendSelect);
   AttentionLayer attention(AttentionLayerOptions{.width = width, .heads = heads, .mechanism = mechanism}, rotary);
@@ -70,7 +70,7 @@ TEST(LayerOperators, PassWithoutMemory) {
         pass_through_layers(mechanism, kind, in_bfloat16);
 }
 
-// The kernel that a device without one of its own is given, on tensors of the CPU.
+// The fallback for devices without a kernel, on CPU tensors.
 template <class Signature, class... Arguments>
 auto composed(const char* name, const Arguments&... arguments) {
   return find_operator<Signature>(name).redispatch(c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), arguments...);
@@ -107,8 +107,8 @@ TEST(LayerOperators, TurnTheSameWithoutAKernel) {
         }
 }
 
-// No device is asked for the numbers that it holds: what is not in the table cannot be refused there.
-TEST(LayerOperators, TurnUnknownPositionsToNothingANumberCouldHide) {
+// Values on a device are not read back: positions outside the table cannot be refused there.
+TEST(LayerOperators, TurnUnknownPositionsToNaN) {
   const at::Tensor x = random({1, 4, 2, 6}, 1), table = random({2, 8, 3}, 2),
                    positions = torch::tensor({7, 8, -1, 0}, at::kLong);
   const at::Tensor turned = composed<decltype(operators::rotary)>(
@@ -156,7 +156,7 @@ TEST(LayerOperators, MultiplyTheSameWithoutAKernel) {
                 operators::matrix_product(x, weight, bias));
 }
 
-// Training's memory: what backward can do without is free when its own users are done.
+// Memory in training: tensors that the backward pass does not read are freed early.
 TEST(LayerOperators, KeepNothingThatBackwardDoesNotRead) {
   const at::Tensor x = random({2, 3, 2, 8}, 1).requires_grad_() * 1,
                    delta = random({2, 3, 2, 8}, 2).requires_grad_() * 1, weight = random({8}, 3).requires_grad_() * 1;
@@ -172,7 +172,7 @@ TEST(LayerOperators, KeepNothingThatBackwardDoesNotRead) {
   EXPECT_GT(users(weight), weight_before);
 }
 
-// A kernel would take the memory of one for that of the other.
+// A kernel would treat one device's memory as the other's.
 TEST(LayerOperators, RefuseTensorsOfTwoDevices) {
   const at::Tensor x = random({2, 3, 2, 8}, 1), table = random({2, 3, 4}, 2), weight = random({8}, 3),
                    matrix = random({8, 8}, 4);

@@ -55,7 +55,7 @@ TEST(MatrixProduct, TakesAnyLeadingShape) {
 
 at::Tensor rounded(const at::Tensor& x) { return x.to(at::kBFloat16).to(at::kDouble); }
 
-// What bfloat16 may add to a product whose operands it holds: one rounding of the result, 2⁻⁸ of it at most.
+// The error of a product of bfloat16 operands: one rounding of the result, at most 2⁻⁸ relative.
 void expect_rounded_product(const at::Tensor& got, const at::Tensor& expected, const char* what) {
   EXPECT_TRUE(at::allclose(got.to(at::kDouble), expected, 0x1p-8, 1e-3)) << what;
   EXPECT_TRUE(got.equal(got.to(at::kBFloat16).to(got.scalar_type()))) << what;
@@ -71,7 +71,7 @@ TEST(BFloat16Products, RoundOperandsAndResultInBothDirections) {
     }
     ASSERT_EQ(output.scalar_type(), at::kBFloat16);
     const at::Tensor upstream = torch::randn(output.sizes()).to(at::kBFloat16);
-    output.backward(upstream);  // outside the guard: what was rounded forward is rounded back
+    output.backward(upstream);  // outside the guard: the backward pass rounds as the forward pass did
     const at::Tensor x = rounded(inputs.x.detach()).flatten(0, 1), weight = rounded(inputs.weight.detach()),
                      gradient = rounded(upstream).flatten(0, 1);
     at::Tensor expected = x.matmul(weight.t());

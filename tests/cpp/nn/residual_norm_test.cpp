@@ -15,7 +15,7 @@ at::Tensor random(at::IntArrayRef shape, std::uint64_t seed) {
   return torch::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), at::kDouble);
 }
 
-// Of plain operations: Ba et al. (2016), eq. 4, and Zhang and Sennrich (2019), eq. 4.
+// The formulas in plain operations: Ba et al. (2016), eq. 4, and Zhang and Sennrich (2019), eq. 4.
 at::Tensor formula(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, NormKind kind,
                    double epsilon) {
   const at::Tensor moved = kind == NormKind::layer ? x - x.mean(-1, true) : x;
@@ -42,7 +42,7 @@ std::vector<at::Tensor> leaves_of(const std::vector<at::Tensor>& values, at::Sca
   return leaves;
 }
 
-// Both outputs matter: the sum goes on, and the norm is read.
+// Both outputs are used: the sum continues as the stream, and the norm is read.
 TEST_P(NormOfSumTest, IsItsFormulaWithItsGradients) {
   for (const std::int64_t rows : {1, 7, 64, 200})
     for (const std::int64_t width : {2, 15, 32, 40, 130}) {
@@ -58,7 +58,7 @@ TEST_P(NormOfSumTest, IsItsFormulaWithItsGradients) {
         const auto [fused_sum, fused_normed] = fused(actual[0], actual[1], actual[2], actual[3]);
         torch::autograd::backward({fused_normed, fused_sum}, {to_normed.to(type), to_sum.to(type)});
         EXPECT_TRUE(at::allclose(fused_sum.to(at::kDouble), sum, tolerance, tolerance));
-        // Two columns differ by rounding alone once a mean is taken away from nearly equal ones.
+        // With two columns, subtracting the mean of nearly equal values leaves only rounding.
         if (type == at::kFloat && width == 2) continue;
         EXPECT_TRUE(at::allclose(fused_normed.to(at::kDouble), normed, tolerance, tolerance)) << rows << " " << width;
         for (std::size_t i = 0; i < actual.size(); ++i)
@@ -116,7 +116,7 @@ TEST_P(NormOfSumTest, GivesTheSameBitsForAnyNumberOfThreads) {
     for (const auto& result : results) EXPECT_TRUE(at::equal(result[i], results[0][i])) << i;
 }
 
-// The stream stays float32; what is read and what is added are bfloat16.
+// The stream stays float32; its norm and the addend are bfloat16.
 TEST_P(NormOfSumTest, RoundsOnceToBfloat16AndWidensFromIt) {
   const at::Tensor x = random({70, 48}, 1).to(at::kFloat), delta = random({70, 48}, 2).to(at::kBFloat16),
                    weight = random({48}, 3).to(at::kFloat), upstream = random({70, 48}, 4).to(at::kBFloat16);
@@ -133,7 +133,7 @@ TEST_P(NormOfSumTest, RoundsOnceToBfloat16AndWidensFromIt) {
   EXPECT_TRUE(at::equal(narrow[1].grad(), wide[1].grad().to(at::kBFloat16)));
 }
 
-// The gradients of everything that the first gradients depend on, upstream gradients included.
+// Gradients with respect to all inputs of the first gradients, upstream gradients included.
 std::vector<at::Tensor> second_derivatives(const NormOfSum& outputs, const std::vector<at::Tensor>& leaves) {
   std::vector<at::Tensor> upstream{random({3, 4, 9}, 15).requires_grad_(), random({3, 4, 9}, 16).requires_grad_()};
   const auto first = torch::autograd::grad({outputs.normed, outputs.sum}, leaves, upstream, /*retain_graph=*/true,

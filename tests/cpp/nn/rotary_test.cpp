@@ -20,7 +20,7 @@ at::Tensor input(std::uint64_t seed = 3) {
   return torch::randn({batch, tokens, heads, head_dim}, at::make_generator<at::CPUGeneratorImpl>(seed), at::kDouble);
 }
 
-// R with R x the rotated x of one head at position n.
+// The matrix R that rotates one head x at position n: R x.
 at::Tensor rotation_matrix(std::int64_t n, RotaryPairs pairs, double base) {
   at::Tensor matrix = at::zeros({head_dim, head_dim}, at::kDouble);
   auto entry = matrix.accessor<double, 2>();
@@ -125,7 +125,7 @@ TEST_P(EachLayout, ScoresDependOnTheDistanceAlone) {
     return at::einsum("bnhd,bmhd->bhnm", {rotary(query, first), rotary(key, first)});
   };
   EXPECT_TRUE(at::allclose(scores(0), scores(250), 0, 1e-12));
-  // A rotation of one side alone does change them.
+  // Rotating only one side does change them.
   EXPECT_FALSE(at::allclose(scores(0), at::einsum("bnhd,bmhd->bhnm", {query, key}), 0, 1e-3));
 }
 

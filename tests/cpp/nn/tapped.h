@@ -1,4 +1,4 @@
-// What goes through a place of a layer or a model.
+// The values at a tap place of a layer or a model.
 #pragma once
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace cogwheel {
 
-// Of every layer that a pass goes through, in their order.
+// One for each layer of the pass, in order.
 template <class Module, class Input>
 std::vector<at::Tensor> tapped(TapPlace place, Module& module, const Input& x, ForwardContext context = {}) {
   std::vector<at::Tensor> values;

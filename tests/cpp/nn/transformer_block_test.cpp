@@ -1,4 +1,4 @@
-// The block against its formulas, whose parts are the layers that it is made of.
+// The block against its formulas, with the layers that it contains as parts.
 #include "cogwheel/nn/transformer_block.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TransformerBlock make(NormPlace place, bool causal = true, bool memory = false) 
   block->initialize(WeightInitializer(3), "block", 0.4, 0.4);
   block->to(at::kDouble);
   const torch::NoGradGuard no_grad;
-  for (auto& parameter : block->named_parameters())  // gains and biases that matter
+  for (auto& parameter : block->named_parameters())  // weights and biases that are not 1 and 0
     if (parameter.key().find("norm") != std::string::npos)
       parameter.value().add_(torch::randn(parameter.value().sizes(), at::kDouble), 0.3);
   return block;
@@ -41,7 +41,7 @@ at::Tensor input(std::int64_t length = tokens, std::uint64_t seed = 5) {
 
 at::Tensor total(const ResidualStream& stream) { return stream.delta.defined() ? stream.x + stream.delta : stream.x; }
 
-// Dense formulas over the block's own weights.
+// Dense formulas with the block's weights.
 struct Formula {
   torch::OrderedDict<std::string, at::Tensor> weights;
 
@@ -124,7 +124,7 @@ TEST(TransformerBlock, DecodesWithAMemory) {
     EXPECT_TRUE(at::allclose(step(*state, x.narrow(1, 0, 3), context), expected.narrow(1, 0, 3), 1e-9, 1e-11));
     const auto copy = state->fork(at::tensor({1, 0}, at::kLong));
     EXPECT_EQ(copy->bytes(), state->bytes());
-    // The memory is not asked for again.
+    // The memory is not read again.
     EXPECT_TRUE(at::allclose(step(*state, x.narrow(1, 3, 3), {}), expected.narrow(1, 3, 3), 1e-9, 1e-11));
     EXPECT_TRUE(
         at::allclose(step(*copy, x.narrow(1, 3, 3).flip(0), {}), expected.narrow(1, 3, 3).flip(0), 1e-9, 1e-11));
@@ -134,7 +134,7 @@ TEST(TransformerBlock, DecodesWithAMemory) {
   }
 }
 
-// Padding at the end changes nothing of what is there.
+// Padding at the end does not change the other tokens.
 TEST(TransformerBlock, SeesNoPadding) {
   const at::Tensor x = input();
   TransformerBlock block = make(NormPlace::before, false);

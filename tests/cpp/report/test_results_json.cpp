@@ -58,7 +58,7 @@ TEST(ResultsJson, RefusesWhatItCannotRead) {
   }
 }
 
-// What was read is relied on everywhere after.
+// All later code relies on these checks.
 TEST(ResultsJson, RefusesWhatCannotBe) {
   using Json = nlohmann::ordered_json;
   const Json good = Json::parse(results_to_json(example_comparison()));
@@ -105,7 +105,7 @@ TEST(ResultsJson, RefusesWhatCannotBe) {
   EXPECT_EQ(refusal("/data/evaluated_tokens", 501),
             "r: data.evaluated_tokens: expected a number from 1 to 500, got 501");
   EXPECT_EQ(refusal("/tuning/0/mechanism", "kog"), "r: tuning: expected trials of its mechanisms, got kog");
-  // Every value in turn by one of another type: one line or nothing, never a crash.
+  // Every value in turn replaced by one of another type: an error of one line or none, never a crash.
   const Json flat = good.flatten();
   for (const auto& [pointer, value] : flat.items())
     for (const Json& other : {Json(), Json(-1), Json("x"), Json::array(), Json::object(), Json(1e300)})
@@ -128,8 +128,8 @@ TEST(ResultsJson, NamesAKeyThatIsMissing) {
   EXPECT_EQ(refusal("", "settings"), "r: settings: expected an object, got nothing");
   EXPECT_EQ(refusal("/settings", "seeds"), "r: seeds: expected an array, got nothing");
   EXPECT_EQ(refusal("/versions", "chart.js"), "r: chart.js: expected a text, got nothing");
-  EXPECT_EQ(refusal("/runs/0", "held_out_loss"), "accepted");  // as null is
-  EXPECT_EQ(refusal("/settings", "dropout"), "accepted");      // those from before there was one
+  EXPECT_EQ(refusal("/runs/0", "held_out_loss"), "accepted");  // as if it were null
+  EXPECT_EQ(refusal("/settings", "dropout"), "accepted");      // older files lack it
 }
 
 TEST(ResultsJson, WritesKeysInTheOrderOfTheirLists) {
@@ -156,7 +156,7 @@ TEST(ResultsJson, MakesTheSummaryAgain) {
   EXPECT_EQ(*parse_results(json.dump()).row("cog")->p_adjusted, *example_comparison().row("cog")->p_adjusted);
 }
 
-TEST(ResultsJson, OpensThoseFromBeforeCurvesHadFewerWindows) {
+TEST(ResultsJson, ReadsOlderFilesWhoseCurvesUseEverything) {
   auto json = nlohmann::ordered_json::parse(results_to_json(example_comparison()));
   json["data"].erase("curve_tokens");
   for (auto& run : json["runs"]) run.erase("evaluation_seconds");

@@ -1,4 +1,4 @@
-// The second task, against what it says of itself.
+// The copying task, against its description.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -50,7 +50,7 @@ TEST(Copying, DrawsStringsOfEveryLengthAndTheirCopies) {
     EXPECT_TRUE(inputs.slice(0, length + 1, 2 * length).equal(string.slice(0, 0, length - 1)));
   }
   for (std::size_t length = 1; length <= 6; ++length) EXPECT_GT(lengths[length], 20) << length;
-  // Of seed and step alone, and other strings at each.
+  // Batches depend only on seed and step, and differ between steps.
   EXPECT_TRUE(task->batch(*model, training, 0).inputs.equal(batch.inputs));
   EXPECT_FALSE(task->batch(*model, training, 1).inputs.equal(batch.inputs));
   ++training.seed;
@@ -69,7 +69,7 @@ TEST(Copying, IsLearnedAndMeasured) {
   const double accuracy = *find_value(run.last_measured(), "accuracy");
   EXPECT_GT(accuracy, 0.9);
   EXPECT_LT(*find_value(run.last_measured(), "held_out_loss"), 0.3);
-  ASSERT_FALSE(reports.back().final_measured.empty());  // curves see less
+  ASSERT_FALSE(reports.back().final_measured.empty());  // curves use less
   EXPECT_EQ(run.tokens(), 500 * 16 * 12);
 
   const Inspection seen = task->inspect(*run.model(), 1);
@@ -84,7 +84,7 @@ TEST(Copying, IsLearnedAndMeasured) {
   EXPECT_NEAR(sum / static_cast<double>(seen.tables[0].rows.size()), accuracy, 0.15);
 }
 
-TEST(Copying, TunesOnStringsOfItsOwn) {
+TEST(Copying, TunesOnSeparateStrings) {
   const auto task = make_task(config_of())->limited(1200), tuning = task->for_tuning();
   const auto model = task->make_model(task->completed(config_of()).model);
   task->initialize(*model, 3);

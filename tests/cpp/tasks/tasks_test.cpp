@@ -65,7 +65,7 @@ TEST(LanguageModelling, HasNoOptionsOfItsOwn) {
     make_language_modelling(dataset_of(std::string(100, 'a')))->completed(config);
     ADD_FAILURE() << "accepted";
   } catch (const UsageError& error) {
-    EXPECT_STREQ(error.what(), "task: key: expected none beside name, for language_modelling, got symbols");
+    EXPECT_STREQ(error.what(), "task: key: expected none but name, for language_modelling, got symbols");
   }
 }
 

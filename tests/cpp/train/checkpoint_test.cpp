@@ -96,7 +96,7 @@ TEST(SafeTensors, RefusesTensorsThatOverlapOrLeaveGaps) {
   EXPECT_EQ(refusal("[9,17]"), "an impossible offsets [9,17] in \"y\"");
 }
 
-TEST(Checkpoint, GoesOnBitForBit) {
+TEST(Checkpoint, ContinuesBitForBit) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "checkpoint";
   LanguageModelOptions dropped = tiny_llama("cog");
@@ -118,7 +118,7 @@ TEST(Checkpoint, GoesOnBitForBit) {
     std::atomic<bool> stop = false;
     first.train(
         {.report = [&](const StepReport& report) { stop = report.step == 10; }, .checkpoint = {}, .stop = &stop});
-    first.step();  // between two reports, so that the unfinished mean travels too
+    first.step();  // between two reports, so that the unfinished mean is saved too
     first.save(path);
     EXPECT_TRUE(resumed.load(path).empty());
     EXPECT_EQ(resumed.steps_done(), 11);
@@ -198,7 +198,7 @@ TEST(Checkpoint, NoticesEveryBitThatChanged) {
   }
 }
 
-// What the hash cannot tell: numbers that were written so.
+// The hash cannot tell invalid numbers that were written that way.
 TEST(Checkpoint, RefusesNumbersThatNoRunSaves) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "checkpoint";

@@ -33,7 +33,7 @@ TEST(Metrics, KeepsTheDocumentedKeys) {
     EXPECT_TRUE(nlohmann::json::parse(read_file(path)).contains(key)) << key;
 }
 
-TEST(Metrics, ComeBackBitForBit) {
+TEST(Metrics, RoundTripBitForBit) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "metrics.jsonl";
   {
@@ -47,7 +47,7 @@ TEST(Metrics, ComeBackBitForBit) {
   EXPECT_TRUE(reports[2].measured.empty());
 }
 
-TEST(Metrics, HeadsComeBackWithFiveDigits) {
+TEST(Metrics, HeadsRoundTripToFiveDigits) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "metrics.jsonl";
   StepReport sent = report(20);
@@ -65,7 +65,7 @@ TEST(Metrics, DropWhatFollowsTheCheckpoint) {
     MetricsWriter writer(path, 0);
     for (const std::int64_t step : {10, 20, 30, 40}) writer.write(report(step));
   }
-  std::ofstream(path, std::ios::app) << "{\"step\": 50, \"tok";  // torn by a crash
+  std::ofstream(path, std::ios::app) << "{\"step\": 50, \"tok";  // cut short by a crash
   MetricsWriter(path, 25).write(report(30));
   std::vector<std::int64_t> steps;
   for (const auto& line : read_metrics(path)) steps.push_back(line.step);

@@ -27,7 +27,7 @@ RunFolder make(const std::filesystem::path& path, bool overwrite = false) {
   return RunFolder::create(path, tiny_config(), tiny_task()->assets(), overwrite);
 }
 
-TEST(RunFolder, HoldsARunThatComesBack) {
+TEST(RunFolder, HoldsARunThatCanBeReopened) {
   const TemporaryFolder temporary;
   const RunFolder folder = make(temporary.path() / "run");
   TrainingRun run = tiny_run();
@@ -132,7 +132,7 @@ TEST(RunFolder, IsOfOneProcessAtATime) {
     train_in_folder(run, folder);
     EXPECT_THROW(make(path, true), Error);
     EXPECT_THROW(RunFolder::resume(path), Error);
-    EXPECT_NO_THROW(load_language_model(RunFolder::open(path)));  // who only reads takes no lock
+    EXPECT_NO_THROW(load_language_model(RunFolder::open(path)));  // reading takes no lock
   }
   temporary.write("run/.checkpoint.safetensors.123.part", "half of it");
   RunFolder::resume(path);
@@ -145,7 +145,7 @@ TEST(RunFolder, GivesNoModelOfAnotherConfiguration) {
   tiny_run().save(folder.checkpoint_path());
   EXPECT_NO_THROW(load_language_model(folder));
   RunConfig config = tiny_config();
-  config.training.steps = 7;  // of no matter for a model
+  config.training.steps = 7;  // does not affect the model
   write_file(folder.config_path(), to_toml(config));
   EXPECT_NO_THROW(load_language_model(folder));
   config.model.mechanism = "cog";  // the same shapes

@@ -52,7 +52,7 @@ inline LanguageModel language_model(const TrainingRun& run) {
   return LanguageModel(std::dynamic_pointer_cast<LanguageModelImpl>(run.model()));
 }
 
-// Of what was measured, the held-out loss; NaN where it was not.
+// The measured held-out loss; NaN where there is none.
 inline double held_out_loss(const MeasuredValues& values) {
   const double* value = find_value(values, "held_out_loss");
   return value != nullptr ? *value : std::nan("");

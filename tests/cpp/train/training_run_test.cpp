@@ -81,7 +81,7 @@ TEST(TrainingRun, DropsOtherElementsAtEachStepAndTheSameForASeed) {
   LanguageModelOptions model = tiny_model();
   model.dropout = 0.4;
   TrainingOptions options = tiny_training();
-  options.learning_rate = options.final_learning_rate = 1e-30;  // the weights stay
+  options.learning_rate = options.final_learning_rate = 1e-30;  // the weights do not change
   options.batch = 4;
   TrainingRun first(model, options, tiny_task()), second(model, options, tiny_task());
   options.seed = 6;
