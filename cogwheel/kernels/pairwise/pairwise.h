@@ -73,8 +73,8 @@ struct PairwiseProblem {
   HeadsView<const T> query = {}, key = {}, value = {};
 };
 
-// output and row totals; backward needs the shift m and the mass G of each row, both [batch, query_heads, queries]
-// (the table in mechanisms/contract.h names them).
+// Output and row totals. Backward needs the shift m and the mass G of each row, both [batch, query_heads, queries]; the
+// table in mechanisms/contract.h names them.
 template <class T>
 struct PairwiseForward : PairwiseProblem<T> {
   HeadsView<T> output;  // 0 for a query that sees no key
