@@ -11,7 +11,7 @@ namespace cogwheel {
 namespace {
 
 constexpr std::array<std::string_view, 55> arguments{
-    // of attention and its kin
+    // of attention and related functions
     "query", "key", "value", "mechanism", "causal", "scale", "window", "key_lengths", "first_positions", "cu_seqlens",
     "bias", "energy_bias", "alibi", "local_radius", "local_centers", "dropout", "seed", "score", "score_weight",
     "score_projection", "parameters", "parameter_names", "options", "argmax", "lam",
@@ -34,8 +34,8 @@ void check_parameter_names(std::string_view mechanism, std::string_view names) {
   std::istringstream list{std::string(names)};
   for (std::string name; std::getline(list >> std::ws, name, ',');)
     if (is_argument(name))
-      throw UsageError(
-          expected_got(std::string(mechanism) + ": parameter", "a name of letters that nothing else has", name));
+      throw UsageError(expected_got(std::string(mechanism) + ": parameter",
+                                    "a name of up to 40 letters, digits and _ that nothing else has", name));
 }
 
 }  // namespace cogwheel

@@ -28,7 +28,7 @@ namespace cogwheel {
 namespace fs = std::filesystem;
 namespace {
 
-// As the kernels of the library are compiled.
+// The flags of the library's kernels.
 const std::vector<std::string>& flags() {
   static const std::vector<std::string> words{
       "-std=c++20",          "-O3", "-DNDEBUG",           "-fPIC", "-shared", "-ffp-contract=off",
@@ -43,13 +43,13 @@ std::string highway_target(std::string_view isa) {
   return "HWY_EMU128";
 }
 
-// What is compiled: a header.
+// The header to compile.
 struct Source {
-  std::string name;        // as messages call it
+  std::string name;        // for messages
   std::string map;         // the struct
   std::string text;        // of the header
   fs::path path;           // of a user's file, which messages name; empty for a definition
-  std::string definition;  // as the catalogue keeps it
+  std::string definition;  // for the catalogue
 };
 
 std::string translation_unit(const Source& source, const fs::path& header, std::string_view isa,
@@ -60,7 +60,7 @@ std::string translation_unit(const Source& source, const fs::path& header, std::
        << "#include \"cogwheel/kernels/pairwise/pairwise.h\"\n"
        << "#include \"cogwheel/kernels/cpu/isa_begin.h\"\n"
        << "#include \"cogwheel/authoring/module.h\"\n"
-       << "#include \"" << header.filename().string() << "\"\n"  // which lies beside it
+       << "#include \"" << header.filename().string() << "\"\n"  // in the same folder
        << "namespace cogwheel { using AuthoredMap = " << source.map << "; }\n"
        << "#include \"cogwheel/authoring/module_body.h\"\n"
        << "#include \"cogwheel/kernels/cpu/isa_end.h\"\n";
@@ -85,7 +85,7 @@ class EndOfProgress {
 
 void compile(const Source& source, const Compiler& compiler, const fs::path& headers, std::string_view isa,
              const std::string& stamp, const fs::path& folder, const fs::path& target) {
-  // What is compiled is what was read, whatever becomes of the file meanwhile; messages name the user's.
+  // Compile the text that was read, even if the user's file has changed since; messages name the user's file.
   const fs::path header = folder / (source.name + ".h"),
                  named = source.path.empty() ? fs::path(source.name) : source.path;
   std::ostringstream text;
@@ -96,9 +96,9 @@ void compile(const Source& source, const Compiler& compiler, const fs::path& hea
   std::vector<std::string> command = compiler.command;
   command.insert(command.end(), flags().begin(), flags().end());
   command.insert(command.end(), {"-I" + headers.string(), "-o", target.string(), unit.string()});
-  // Products and workspaces are those of the library that loads the module. A program that has Cogwheel built in
-  // exports them itself (-rdynamic).
-  const fs::path library = own_library();
+  // The module uses the products and workspaces of the library that loads it. A program with Cogwheel linked in exports
+  // them itself (-rdynamic).
+  const fs::path library = this_library();
   if (library.filename().string().find(".so") != std::string::npos) command.push_back(library.string());
   const Finished finished = run_compiler(command);
   std::string refusal;
@@ -107,8 +107,9 @@ void compile(const Source& source, const Compiler& compiler, const fs::path& hea
   else if (!fs::exists(target))
     refusal = "no module from " + command.front();
   if (!refusal.empty())
-    throw Error(expected_got(
-        source.name, "a compiler that works, with memory, and room in " + folder.parent_path().string(), refusal));
+    throw Error(expected_got(source.name,
+                             "a compiler that works, with enough memory and space in " + folder.parent_path().string(),
+                             refusal));
   if (finished.status != 0) throw UsageError(first_error(finished.output, named, source.text));
 }
 
@@ -128,10 +129,10 @@ MechanismModule open_module(const fs::path& path, const std::string& stamp) {
   return module;
 }
 
-const Mechanism& bring(const Source& source, const CompileProgress& progress) {
-  // One at a time in a process; among processes the cache sees to that.
-  static std::mutex bringing;
-  const std::scoped_lock lock(bringing);
+const Mechanism& compile_and_register(const Source& source, const CompileProgress& progress) {
+  // One at a time in a process; the cache serialises processes.
+  static std::mutex registering;
+  const std::scoped_lock lock(registering);
   const std::string isa(chosen_isa());
   const auto has_kernel = [&] {
     const auto kernels = available_kernels();
@@ -142,10 +143,10 @@ const Mechanism& bring(const Source& source, const CompileProgress& progress) {
 
   const Compiler compiler = find_compiler();
   const std::string stamp = "Cogwheel " COGWHEEL_VERSION ", headers " + header_fingerprint() + ", " + isa;
-  std::string decides = source.map + "\n" + source.text + "\n" + stamp + "\n" + compiler.identity + "\n";
-  for (const std::string& flag : flags()) decides += flag + " ";
-  decides += own_library().string();
-  const fs::path path = cached_module(sha256(decides), [&](const fs::path& folder, const fs::path& target) {
+  std::string key_text = source.map + "\n" + source.text + "\n" + stamp + "\n" + compiler.identity + "\n";
+  for (const std::string& flag : flags()) key_text += flag + " ";
+  key_text += this_library().string();
+  const fs::path path = cached_module(sha256(key_text), [&](const fs::path& folder, const fs::path& target) {
     const fs::path headers = header_folder();
     const EndOfProgress shown(progress, source.name);
     compile(source, compiler, headers, isa, stamp, folder, target);
@@ -153,7 +154,7 @@ const Mechanism& bring(const Source& source, const CompileProgress& progress) {
   const MechanismModule module = open_module(path, stamp);
   check_parameter_names(module.description.name, module.description.parameters);
   if (module.description.name != source.name)
-    throw UsageError(expected_got(source.path.string(), "a description.name as the file is called, " + source.name,
+    throw UsageError(expected_got(source.path.string(), "a description.name equal to the file's name, " + source.name,
                                   module.description.name));
   check_derivatives(source.name, module.scalar,
                     module.parameter_defaults.empty() ? module.parameter_initial : module.parameter_defaults);
@@ -177,19 +178,19 @@ CompileProgress progress_on_terminal() {
 
 const Mechanism& define_mechanism(const MechanismDefinition& definition, const CompileProgress& progress) {
   is_added(definition.name, definition.text);  // refuses before a compiler runs
-  return bring({.name = definition.name,
-                .map = defined_struct_name(definition.name),
-                .text = header_of(definition),
-                .path = {},
-                .definition = definition.text},
-               progress);
+  return compile_and_register({.name = definition.name,
+                               .map = defined_struct_name(definition.name),
+                               .text = header_of(definition),
+                               .path = {},
+                               .definition = definition.text},
+                              progress);
 }
 
 const Mechanism& load_mechanism(const fs::path& header, const CompileProgress& progress) {
   const UserHeader read = read_user_header(header);
   const std::string definition = header.filename().string() + " sha256:" + sha256(read.text);
   is_added(read.name, definition);
-  return bring(
+  return compile_and_register(
       {.name = read.name, .map = read.map, .text = read.text, .path = fs::absolute(header), .definition = definition},
       progress);
 }
@@ -210,7 +211,7 @@ void require_mechanism(std::string_view name, std::string_view definition, std::
     throw UsageError(expected_got(
         what, definition, mechanism.definition.empty() ? "the built-in one of that name" : mechanism.definition));
   }
-  throw UsageError(expected_got(what, std::string(name) + ", which " + option_for(definition) + " brings",
+  throw UsageError(expected_got(what, std::string(name) + ", which needs " + option_for(definition),
                                 "no such option: nothing is loaded unasked"));
 }
 

@@ -1,7 +1,7 @@
-// A user's own mechanism: defined in one line or read from a header, compiled once, then one like any other.
+// A user's own mechanism: defined in one line or read from a header, compiled once, then used like any other.
 //
-// Loading runs code: a header is C++ that is compiled and executed with the rights of the program. Nothing loads one
-// that was not asked for by name. A definition in one line is a formula and can do no more than compute.
+// Loading runs code: a header is C++ that is compiled and executed with the rights of the program. No header is
+// loaded unless it was asked for by name. A definition in one line is a formula and can do no more than compute.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -21,21 +21,22 @@ struct CompileProgress {
 CompileProgress progress_on_terminal();
 
 // The catalogue's entry of the definition, whose kernels are compiled for this machine's instruction set unless the
-// cache has them (module_cache.h). The same definition again is the same entry. Throws UsageError where the name is
-// taken or a formula gives no number where it should; Error where there is no compiler. Any thread may call.
+// cache has them (module_cache.h). The same definition again gives the same entry. Throws UsageError where the name is
+// taken or a formula is not a number where it should be; Error where there is no compiler. Any thread may call.
 const Mechanism& define_mechanism(const MechanismDefinition& definition,
                                   const CompileProgress& progress = progress_on_terminal());
 
-// The same of a header <name>.h that holds struct <Name> (contract.h; header_to_start_from). Its derivatives are held
-// against finite differences. A message about C++ shows the user's own line.
+// The same of a header <name>.h that holds struct <Name> (contract.h; header_to_start_from). Its derivatives are
+// compared with finite differences. A message about C++ shows the user's own line.
 const Mechanism& load_mechanism(const std::filesystem::path& header,
                                 const CompileProgress& progress = progress_on_terminal());
 
-// The option that brings a mechanism of that definition: --define '…' or --mechanism-file ….
+// The option that defines or loads a mechanism of that definition: --define '…' or --mechanism-file ….
 std::string option_for(std::string_view definition);
 
-// What a run, a comparison or a checkpoint recorded: throws UsageError, which names the option, unless the mechanism of
-// that name is there and is made of that definition. An empty definition is that of a built-in one, and asks nothing.
+// For a mechanism that a run, a comparison or a checkpoint recorded: throws UsageError, which names the option, unless
+// the mechanism of that name is registered with that definition. An empty definition is that of a built-in one, which
+// needs nothing.
 void require_mechanism(std::string_view name, std::string_view definition, std::string_view what);
 
 }  // namespace cogwheel

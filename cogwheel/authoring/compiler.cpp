@@ -23,7 +23,7 @@ std::vector<std::string> words_of(const char* text) {
   return words;
 }
 
-// Where PATH has the program; empty where nowhere.
+// The program's path by PATH; empty if there is none.
 std::string on_path(const std::string& program) {
   if (program.find('/') != std::string::npos) return ::access(program.c_str(), X_OK) == 0 ? program : "";
   const char* path = std::getenv("PATH");
@@ -98,8 +98,8 @@ Compiler find_compiler() {
 }
 
 std::string refusal_of_the_world(const Finished& finished) {
-  // As the drivers, the compilers, the assembler and the linkers of GCC and LLVM put it. Where a signal ended one, or
-  // room was missing, errors before it are its consequence.
+  // The words of the drivers, compilers, assemblers and linkers of GCC and LLVM. Where one was ended by a signal, or
+  // ran out of space, the errors before that are consequences.
   constexpr std::array<std::string_view, 20> signs{"No space left on device",
                                                    "Disk quota exceeded",
                                                    "File too large",
@@ -133,7 +133,7 @@ std::string refusal_of_the_world(const Finished& finished) {
 std::string first_error(const std::string& output, const fs::path& file, const std::string& text) {
   const std::string name = file.string();
   std::string anywhere;
-  int used_from = 0;  // the line of the user's that what fails was instantiated from
+  int used_from = 0;  // the user's line that instantiated the failing template
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
     const Diagnostic place = read_place(line, name);
@@ -144,7 +144,7 @@ std::string first_error(const std::string& output, const fs::path& file, const s
     if (place.line > 0 && used_from == 0) used_from = place.line;
     if (error != std::string::npos && anywhere.empty()) {
       anywhere = without_kind(line.substr(error));
-      // What follows an error belongs to it.
+      // The lines after an error belong to it.
       if (anywhere.starts_with("expected ")) return name + ": " + anywhere;
     }
   }

@@ -14,9 +14,9 @@ namespace cogwheel {
 namespace {
 
 constexpr std::string_view syntax = "NAME: f = FORMULA; g = FORMULA";
-constexpr std::size_t most_parameters = 16;  // a kernel carries a derivative along each
+constexpr std::size_t max_parameters = 16;  // a kernel carries a derivative along each
 
-// What formulas read and the parts of a definition. `shift` is what formulas call the running maximum.
+// Names that formulas use, and the parts of a definition. `shift` is the row maximum in generated formulas.
 constexpr std::array<std::string_view, 10> taken{"s", "G", "visible", "shift", "f", "g", "n", "N", "energy", "name"};
 
 bool is_taken(std::string_view name) {
@@ -32,7 +32,7 @@ std::string_view trimmed(std::string_view text) {
 
 std::string number_text(double value) { return to_text(*number(value)); }
 
-// Values of formulas at a score, with the parameters where they start.
+// Values of formulas at a score, with the parameters at their initial values.
 std::function<long double(std::string_view)> at_score(const MechanismDefinition& definition, long double score) {
   return [&definition, score](std::string_view name) -> long double {
     for (const auto& [parameter, value] : definition.parameters)
@@ -41,8 +41,8 @@ std::function<long double(std::string_view)> at_score(const MechanismDefinition&
   };
 }
 
-// Whether exp(−m) takes f and g to where numbers are held, with m the growth of g: that of f is never far above it, and
-// g itself not far below.
+// Whether exp(−m), with m the growth of g, brings f and g into the range of numbers: the growth of f is never far above
+// m, and g itself not far below exp(m).
 bool bounds(const MechanismDefinition& definition, const ExpressionPointer& energy) {
   const ExpressionPointer of_f = growth(definition.f);
   for (const double size : {0.0, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4})
@@ -50,7 +50,7 @@ bool bounds(const MechanismDefinition& definition, const ExpressionPointer& ener
       const auto values = at_score(definition, score);
       const long double above = evaluate(*of_f, values) - evaluate(*energy, values);
       if (!(above <= 50)) return false;
-      // Where a denominator takes the growth back, as in exp(s)/(1 + exp(s)), there is nothing to shift.
+      // Where a denominator cancels the growth, as in exp(s)/(1 + exp(s)), there is nothing to shift.
       const long double mass = std::abs(evaluate(*definition.g, values));
       if (mass > 0 && std::log(mass) < evaluate(*energy, values) - 50) return false;
     }
@@ -72,7 +72,7 @@ void find_energy(MechanismDefinition& definition, bool given) {
   definition.initial_energy = uses(*exponent, "visible") ? number(0) : exponent;
 }
 
-// A logarithm of negative scores is said now, not after a compiler ran.
+// Reports a logarithm of negative scores now, not after a compiler ran.
 void check_numbers(const MechanismDefinition& definition) {
   for (const double score : {-7.3, -1.25, -0.01, 0.013, 0.8, 7.1})
     for (const auto& [part, formula] : {std::pair("f", definition.f), std::pair("g", definition.g)})
@@ -88,7 +88,8 @@ void check_mechanism_name(std::string_view name) {
                     std::all_of(name.begin(), name.end(),
                                 [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; });
   if (!fits)
-    throw UsageError(expected_got("mechanism", "a name of lower-case letters, digits and _, from a letter on, up to 40",
+    throw UsageError(expected_got("mechanism",
+                                  "a name of up to 40 lower-case letters, digits and _, beginning with a letter",
                                   name.empty() ? "none" : excerpt(name)));
 }
 
@@ -129,7 +130,7 @@ DefinitionText split_definition(std::string_view text) {
     const auto [stopped, problem] = std::from_chars(value.data() + sign, value.data() + value.size(), initial);
     if (value.empty() || problem != std::errc() || stopped != value.data() + value.size())
       throw UsageError(expected_got(definition.name + ": " + excerpt(key),
-                                    "a number, at which the parameter starts (formulas are f, g, n and energy)",
+                                    "a number, the parameter's initial value (formulas are f, g, n and energy)",
                                     value.empty() ? "nothing" : excerpt(value)));
     definition.parameters.emplace_back(key, initial);
   }
@@ -141,13 +142,14 @@ MechanismDefinition parse_definition(const DefinitionText& text) {
   MechanismDefinition definition;
   definition.name = text.name;
   definition.parameters = text.parameters;
-  if (text.parameters.size() > most_parameters)
-    throw UsageError(expected_got(text.name + ": parameters", "at most " + std::to_string(most_parameters),
+  if (text.parameters.size() > max_parameters)
+    throw UsageError(expected_got(text.name + ": parameters", "at most " + std::to_string(max_parameters),
                                   std::to_string(text.parameters.size())));
   std::vector<std::string> names;
   for (const auto& [name, value] : text.parameters) {
     if (!is_free_name(name) || is_taken(name) || std::find(names.begin(), names.end(), name) != names.end())
-      throw UsageError(expected_got(text.name + ": parameter", "a name of letters that nothing else has",
+      throw UsageError(expected_got(text.name + ": parameter",
+                                    "a name of up to 40 letters, digits and _ that nothing else has",
                                     name.empty() ? "none" : excerpt(name)));
     if (!std::isfinite(value))
       throw UsageError(expected_got(text.name + ": " + name, "a finite number", std::to_string(value)));
@@ -157,7 +159,7 @@ MechanismDefinition parse_definition(const DefinitionText& text) {
     if (formula.empty())
       throw UsageError(expected_got(
           text.name + ": " + part,
-          std::string(part) == "g" ? "a formula (g = 0 where nothing is summed, with an n of its own)" : "a formula",
+          std::string(part) == "g" ? "a formula (or g = 0 together with an n, where no sum is needed)" : "a formula",
           "none"));
     variables.insert(variables.end(), names.begin(), names.end());
     return parse_expression(formula, text.name + ": " + part, variables);

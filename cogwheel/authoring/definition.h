@@ -21,26 +21,27 @@ struct DefinitionText {
   std::vector<std::pair<std::string, double>> parameters;  // with the values that a layer starts at
 };
 
-// Throws UsageError where a part is unknown, comes twice or is no `key = formula`.
+// Throws UsageError where a part is unknown, appears twice or is not `key = formula`.
 DefinitionText split_definition(std::string_view text);
 
 struct MechanismDefinition {
   std::string name;
   ExpressionPointer f, g, n;
-  ExpressionPointer energy;          // null: none was given and none can be derived
-  ExpressionPointer initial_energy;  // of what n adds to G, where there is an energy; null: nothing
+  ExpressionPointer energy;          // null if none was given and none can be derived
+  ExpressionPointer initial_energy;  // exponent of what n adds to G, if there is an energy; null if n adds nothing
   std::vector<std::pair<std::string, double>> parameters;
-  std::string text;  // in one form, whatever the spaces and parentheses of the user: what tells definitions apart
+  std::string text;  // canonical, whatever spaces and parentheses the user wrote: equal for equal definitions
 };
 
-// Throws UsageError, one line, with the user's own column where a formula does not read.
+// Throws UsageError, one line, with the column in the user's text where a formula does not parse.
 MechanismDefinition parse_definition(const DefinitionText& text);
 inline MechanismDefinition parse_definition(std::string_view text) { return parse_definition(split_definition(text)); }
 
 // The weights as the catalogue shows them: "exp(s) / Σ exp(s)".
 std::string formula_of(const MechanismDefinition& definition);
 
-// Throws UsageError where it is no name of a mechanism: lower-case letters, digits and underscores, from a letter on.
+// Throws UsageError where it cannot be a mechanism's name: lower-case letters, digits and underscores, beginning with a
+// letter.
 void check_mechanism_name(std::string_view name);
 
 }  // namespace cogwheel

@@ -1,4 +1,4 @@
-// Numbers that are drawn the same on every machine.
+// Random numbers that are the same on every machine.
 #pragma once
 #include <cstddef>
 #include <cstdint>

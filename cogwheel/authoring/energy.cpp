@@ -13,7 +13,7 @@ struct Exponential {
   ExpressionPointer exponent, factor;
 };
 
-// Exponentials of products, quotients, powers and sums of equal exponents are found.
+// Finds exponentials in products, quotients, powers and sums of equal exponents.
 Exponential split_exponential(const ExpressionPointer& expression) {
   const Exponential none{number(0), expression};
   const std::string& name = expression->name;
@@ -36,7 +36,7 @@ Exponential split_exponential(const ExpressionPointer& expression) {
   return {left.exponent, apply(name, {left.factor, right.factor})};
 }
 
-// Those by whose arguments a positive factor passes: a(x)·c = a(x·c).
+// Functions that commute with a positive factor: a(x)·c = a(x·c).
 bool is_homogeneous(const std::string& name) {
   return name == "+" || name == "-" || name == "neg" || name == "abs" || name == "max" || name == "min" ||
          name == "where";
@@ -74,7 +74,7 @@ ExpressionPointer shifted(const ExpressionPointer& expression) {
       for (std::size_t i = name == "where" ? 1 : 0; i < arguments.size(); ++i) arguments[i] = shifted(arguments[i]);
       return apply(name, std::move(arguments));
     }
-    // Of a product, the factor that grows.
+    // In a product, shift the factor that grows.
     if ((name == "*" || name == "/") && !growth(arguments[0])->is_number(0))
       return apply(name, {shifted(arguments[0]), arguments[1]});
     if (name == "*" && !growth(arguments[1])->is_number(0)) return apply(name, {arguments[0], shifted(arguments[1])});

@@ -1,4 +1,4 @@
-// The energy of a definition: the exponent whose running maximum keeps exponentials finite.
+// The energy of a definition: the exponent whose row maximum is subtracted, to keep exponentials finite.
 #pragma once
 #include <optional>
 
@@ -6,14 +6,14 @@
 
 namespace cogwheel {
 
-// How an expression grows: |x| is at most exp(growth) times something that is no exponential. The number 0 where x has
-// none. Of a sum it is the maximum of those of its terms.
+// How an expression x grows: |x| is at most exp(growth) times a factor without exponentials. The number 0 where x has
+// no exponential. The growth of a sum is the maximum of those of its terms.
 ExpressionPointer growth(const ExpressionPointer& expression);
 
-// x·exp(−shift), with the shift taken into the exponents, where `shift` is a variable.
+// x·exp(−shift), with the variable `shift` subtracted in the exponents.
 ExpressionPointer shifted(const ExpressionPointer& expression);
 
-// N = factor·G + constant, neither of which has G. None where n is not of this form, which no shift can rescale.
+// N = factor·G + constant, where neither contains G. Empty where n is not linear in G and so cannot be rescaled.
 struct LinearInMass {
   ExpressionPointer factor, constant;
 };

@@ -8,10 +8,10 @@ std::size_t next_character(std::string_view text, std::size_t at) {
   return at;
 }
 
-std::string excerpt(std::string_view text, std::size_t most) {
+std::string excerpt(std::string_view text, std::size_t max_characters) {
   std::string line;
   std::size_t at = 0;
-  for (std::size_t count = 0; at < text.size() && count < most; ++count) {
+  for (std::size_t count = 0; at < text.size() && count < max_characters; ++count) {
     const std::size_t end = next_character(text, at);
     const auto first = static_cast<unsigned char>(text[at]);
     if (first < 0x20 || first == 0x7f)

@@ -1,4 +1,4 @@
-// What a user wrote, as one line of a message can show it.
+// A user's text, shortened to one line of a message.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -6,10 +6,11 @@
 
 namespace cogwheel {
 
-// At most `most` characters from the beginning, "…" where more follow; what is no printable character is a space.
-std::string excerpt(std::string_view text, std::size_t most = 80);
+// At most `max_characters` characters from the beginning, "…" where more follow; what is no printable character is a
+// space.
+std::string excerpt(std::string_view text, std::size_t max_characters = 80);
 
-// The bytes of UTF-8 at which the character after the one at `at` begins.
+// The position in UTF-8 of the character after the one at `at`.
 std::size_t next_character(std::string_view text, std::size_t at);
 
 }  // namespace cogwheel

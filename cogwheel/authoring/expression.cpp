@@ -51,8 +51,8 @@ bool is_comparison(std::string_view name) {
   return name == "<" || name == ">" || name == "<=" || name == ">=" || name == "==";
 }
 
-// How tightly a term binds: what is looser than its surroundings needs parentheses.
-int tightness(const Expression& expression) {
+// Of operators: an argument of lower precedence than its place asks for needs parentheses.
+int precedence(const Expression& expression) {
   const std::string& name = expression.name;
   if (expression.is_number()) return std::signbit(expression.value) ? 3 : 6;
   if (is_comparison(name)) return 1;
@@ -72,8 +72,8 @@ std::string number_text(double value) {
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Limits that no formula meets: whatever reads a tree goes down into it, and clang stops at 256 brackets.
-constexpr int deepest = 200, most_operations = 1000;
+// Limits that no sensible formula reaches: code that reads a tree recurses into it, and clang stops at 256 brackets.
+constexpr int max_depth = 200, max_operations = 1000;
 constexpr std::size_t longest_name = 40;
 
 class Parser {
@@ -121,7 +121,7 @@ class Parser {
   }
 
   ExpressionPointer signed_power() {
-    if (++open_ > deepest) refuse("fewer parentheses and signs", "more than " + std::to_string(deepest));
+    if (++open_ > max_depth) refuse("fewer parentheses and signs", "more than " + std::to_string(max_depth));
     ExpressionPointer result;
     if (next() == '-') {
       ++at_;
@@ -215,8 +215,8 @@ class Parser {
 
   ExpressionPointer build(std::string name, std::vector<ExpressionPointer> arguments) {
     ExpressionPointer result = apply(std::move(name), std::move(arguments));
-    if (result->depth > deepest) refuse("at most " + std::to_string(deepest) + " operations one in another", "more");
-    if (++operations_ > most_operations) refuse("at most " + std::to_string(most_operations) + " operations", "more");
+    if (result->depth > max_depth) refuse("at most " + std::to_string(max_depth) + " nested operations", "more");
+    if (++operations_ > max_operations) refuse("at most " + std::to_string(max_operations) + " operations", "more");
     return result;
   }
 
@@ -244,14 +244,14 @@ class Parser {
 
   [[noreturn]] void refuse(const std::string& expected, const std::string& got) { refuse(expected, got, at_); }
   [[noreturn]] void refuse(const std::string& expected, const std::string& got, std::size_t at) {
-    // A column is a character, of however many bytes. Of a long formula the characters around it are shown.
-    constexpr std::size_t most_before = 60, most_shown = 100;
+    // A column counts characters, not bytes. For a long formula, the characters around the mistake are shown.
+    constexpr std::size_t max_before = 60, max_shown = 100;
     std::vector<std::size_t> characters;
     for (std::size_t begin = 0; begin < std::min(at, text_.size()); begin = next_character(text_, begin))
       characters.push_back(begin);
-    const std::size_t column = characters.size(), left_out = column > most_before ? column - most_before : 0;
+    const std::size_t column = characters.size(), left_out = column > max_before ? column - max_before : 0;
     const std::string line =
-        (left_out == 0 ? "" : "…") + excerpt(text_.substr(left_out == 0 ? 0 : characters[left_out]), most_shown);
+        (left_out == 0 ? "" : "…") + excerpt(text_.substr(left_out == 0 ? 0 : characters[left_out]), max_shown);
     const std::size_t before = column - left_out + (left_out == 0 ? 0 : 1);
     throw UsageError(expected_got(what_, expected, excerpt(got)) + " (column " + std::to_string(column + 1) + ")\n  " +
                      line + "\n  " + std::string(before, ' ') + "^");
@@ -324,22 +324,22 @@ ExpressionPointer parse_expression(std::string_view text, std::string_view what,
 std::string to_text(const Expression& expression) {
   if (expression.is_number()) return number_text(expression.value);
   if (expression.arguments.empty()) return expression.name;
-  const int own = tightness(expression);
-  const auto part = [&](std::size_t i, int least) {
+  const int level = precedence(expression);
+  const auto part = [&](std::size_t i, int min_precedence) {
     const Expression& argument = *expression.arguments[i];
     const std::string text = to_text(argument);
-    return tightness(argument) < least ? std::string("(").append(text).append(")") : text;
+    return precedence(argument) < min_precedence ? std::string("(").append(text).append(")") : text;
   };
-  if (own == 6) {
+  if (level == 6) {
     std::string text = expression.name + "(";
     for (std::size_t i = 0; i < expression.arguments.size(); ++i) text += (i == 0 ? "" : ", ") + part(i, 0);
     return text + ")";
   }
-  if (own == 5) return part(0, 6) + "^" + part(1, 0);
-  if (own == 4) return std::string("-").append(part(0, 4));
-  // The right side of − and / binds tighter than its left side; so does it of + and *, to keep the order.
-  const std::string between = own == 3 ? expression.name : std::string(" ").append(expression.name).append(" ");
-  return part(0, own) + between + part(1, own + 1);
+  if (level == 5) return part(0, 6) + "^" + part(1, 0);
+  if (level == 4) return std::string("-").append(part(0, 4));
+  // The right side of − and / needs a higher precedence than the left; so does that of + and *, to keep the order.
+  const std::string between = level == 3 ? expression.name : std::string(" ").append(expression.name).append(" ");
+  return part(0, level) + between + part(1, level + 1);
 }
 
 bool is_same(const Expression& a, const Expression& b) {

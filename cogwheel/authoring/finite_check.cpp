@@ -27,8 +27,8 @@ std::string derivative_of(const MeasuredMap& map, const char* function, std::siz
   return text;
 }
 
-// The first of f, g, N and their derivatives that is no finite number of type T, in the order in which one follows from
-// another. `Computed` is what they are computed in.
+// The first of f, g, N and their derivatives that is not finite in type T, in an order in which each depends on earlier
+// ones. `Computed` is the compute dtype.
 template <class T, class Computed>
 std::optional<Fault> fault_of(const MeasuredMap& map, double score) {
   const auto held = [](auto value) { return static_cast<double>(static_cast<T>(value)); };
@@ -53,8 +53,8 @@ std::optional<Fault> fault_of(const MeasuredMap& map, double score) {
   return std::nullopt;
 }
 
-// A shift fits an energy of the same type, which a map says in float64 alone: with one, fp32 is what holds the numbers.
-// How its kernels compute them is for check_kernel to see.
+// A shift is only right for an exponent of the same type, and a map gives exponents in float64 only: for a map with an
+// energy, numbers are computed in float64 and rounded to fp32. check_kernel checks how its kernels compute them.
 template <class T>
 std::optional<Fault> fault_in(const MeasuredMap& map, double score) {
   return map.has_energy() ? fault_of<T, double>(map, score) : fault_of<T, T>(map, score);
@@ -72,7 +72,7 @@ bool overflows(const MeasuredMap& map, double score) {
   return in_single && std::isinf(in_single->value) && !(in_double && std::isnan(in_double->value));
 }
 
-// Where overflow begins on a side and does not end: the last size that is held and the first that is not.
+// Where overflow begins on one side, with no finite scores beyond: the last finite size and the first that is not.
 struct Edge {
   double held, beyond;
 };
@@ -92,8 +92,8 @@ std::optional<Edge> overflow_edge(const MeasuredMap& map, const std::vector<doub
   return edge;
 }
 
-// Whether anything in fp32 has grown to where its numbers end. What is infinite beyond and has not is no overflow of
-// its own: a division by 0, or an overflow on the way to a number that could be held.
+// Whether anything has grown to near the limit of fp32. If not, infinity beyond that score is not an overflow of the
+// result: it is a division by 0, or an overflow in an intermediate step.
 bool has_grown(const MeasuredMap& map, float score) {
   constexpr double large = 1e-9 * std::numeric_limits<float>::max();
   constexpr double keys = 4096;
@@ -105,22 +105,22 @@ bool has_grown(const MeasuredMap& map, float score) {
   return std::any_of(values.begin(), values.end(), [](double value) { return std::abs(value) > large; });
 }
 
-// One problem for each quantity, at the smallest score of many.
+// One problem for each quantity, at the smallest of its scores.
 void check_scores(const MeasuredMap& map, Finiteness& found) {
   const std::vector<double> scores = tried_scores(map.largest_score());
-  found.most = found.highest = map.largest_score();
-  found.lowest = -found.most;
+  found.max_score = found.highest = map.largest_score();
+  found.lowest = -found.max_score;
   if (!map.has_energy())
     for (const double side : {1.0, -1.0}) {
       const auto edge = overflow_edge(map, scores, side);
       if (!edge) continue;
       (side > 0 ? found.highest : found.lowest) = side * edge->held;
-      const bool overflows_early = edge->held < least_range;
+      const bool overflows_early = edge->held < min_range;
       if (!overflows_early && has_grown(map, static_cast<float>(side * edge->held))) continue;
       const Fault fault = *fault_at(map, side * edge->beyond);
       found.problems.push_back(expected_got(
           map.name() + ": " + fault.quantity + " at s = " + number_text(side * edge->beyond) + fault.place(),
-          overflows_early ? "finite numbers for |s| up to " + exact_text(least_range) : "a finite number",
+          overflows_early ? "finite numbers for |s| up to " + exact_text(min_range) : "a finite number",
           exact_text(fault.value)));
     }
   struct Seen {
@@ -153,15 +153,15 @@ struct RowOfScores {
 };
 
 std::vector<RowOfScores> rows_to_try(const MeasuredMap& map) {
-  const double most = map.largest_score();
+  const double max_score = map.largest_score();
   std::vector<RowOfScores> rows;
   for (const double size : {0.0, 1e-30, 1e-10, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0, 1e3, 1e4})
     for (const double s : {size, -size}) {
-      if (size > most || (size == 0 && std::signbit(s))) continue;
+      if (size > max_score || (size == 0 && std::signbit(s))) continue;
       const std::string text = exact_text(s);
       rows.push_back({"one score of " + text, {s}});
       rows.push_back({"64 scores of " + text, std::vector<double>(64, s)});
-      for (const double other : {-s, 0.0, most, -most, most / 10, -most / 10})
+      for (const double other : {-s, 0.0, max_score, -max_score, max_score / 10, -max_score / 10})
         rows.push_back({"scores of " + text + " and " + exact_text(other), {s, other}});
     }
   for (const double size : {0.01, 1.0, 10.0})
@@ -187,13 +187,13 @@ std::optional<std::string> fault_in_row(const MeasuredMap& map, const std::vecto
   return std::nullopt;
 }
 
-// One problem, of the simplest row of all.
+// At most one problem, of the simplest row that has one.
 void check_rows(const MeasuredMap& map, Finiteness& found) {
   std::string problem;
   int more = -1;
   for (const RowOfScores& row : rows_to_try(map)) {
     if (!std::all_of(row.scores.begin(), row.scores.end(), [&](double s) { return found.is_well_within(s); })) continue;
-    // What is said of a score is not said again of its rows.
+    // A problem of a score is not reported again for its rows.
     if (std::any_of(row.scores.begin(), row.scores.end(), [&](double s) { return fault_at(map, s).has_value(); }))
       continue;
     auto fault = fault_in_row<double, double>(map, row.scores);

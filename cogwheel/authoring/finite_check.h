@@ -1,4 +1,4 @@
-// Whether what a map makes of a finite score is a finite number.
+// Whether a map's functions of a finite score are finite numbers.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,23 +8,24 @@
 namespace cogwheel {
 
 struct Finiteness {
-  // Each in one line: a quantity, the score or the row at which it is no finite number, and what it is.
+  // Each in one line: a quantity, the score or row at which it is not a finite number, and its value there.
   std::vector<std::string> problems;
-  // Of a map without an energy: the range in which fp32 holds all that it makes of a score, and beyond which something
-  // is infinite. A map with one holds any score, or has a problem.
-  double lowest, highest, most;  // most: the largest score there is
+  // For a map without an energy: the range of scores in which everything is finite in fp32, and beyond which something
+  // is infinite. With an energy every score is in range, or there is a problem.
+  double lowest, highest, max_score;  // max_score: the largest score to consider
 
-  // Sums overflow before their terms do: within half of the range, where it ends before all scores do.
+  // Sums overflow before their terms do: half of the range, unless it covers all scores.
   bool is_well_within(double score) const {
-    return score <= (highest == most ? most : highest / 2) && score >= (lowest == -most ? -most : lowest / 2);
+    return score <= (highest == max_score ? max_score : highest / 2) &&
+           score >= (lowest == -max_score ? -max_score : lowest / 2);
   }
 };
 
 // Weights, totals, N, and derivatives along the score and the learnable scalars, in fp32 and in float64, at
 // tried_scores and in rows of equal, opposite and different ones. A map without an energy may overflow, but not for |s|
-// up to least_range, and it may not turn to NaN, nor to infinity from numbers that had not grown.
+// up to min_range, and it may not become NaN, nor infinite from numbers that were not large.
 Finiteness check_finite(const MeasuredMap& map);
 
-inline constexpr double least_range = 10;  // scores of this size are ordinary
+inline constexpr double min_range = 10;  // scores of this size are ordinary
 
 }  // namespace cogwheel

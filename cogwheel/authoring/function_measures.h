@@ -1,4 +1,4 @@
-// What the functions of a map are like, f, g and N as plain numbers: the part of a card that runs no kernel.
+// Properties of a map's functions f, g and N, as plain numbers: the part of a card that runs no kernel.
 #pragma once
 #include <string_view>
 
@@ -10,7 +10,7 @@ namespace cogwheel {
 
 struct FunctionMeasures {
   Finiteness finite;
-  bool moves_at_zero;  // f or g, by much, where rounding flips the sign of a score
+  bool moves_at_zero;  // f or g changes much where rounding flips the sign of a score
 };
 
 // Adds its facts and problems to the card. `definition` is that of the catalogue's entry.

@@ -27,7 +27,7 @@ std::string quoted(std::string_view text) {
   return literal + "\"";
 }
 
-// Statements of one function. What is the same is computed once: f and g mostly share their exponential.
+// Statements of one function. Common subexpressions are computed once: f and g mostly share their exponential.
 class Body {
  public:
   std::string value(const Expression& expression) {
@@ -54,7 +54,7 @@ class Body {
     if (name == "G") return "mass";
     if (name == "shift") return "row.shift";
     if (name == "visible") return "row.visible";
-    return name + "_";  // a parameter may be called as a word of C++ is
+    return name + "_";  // a parameter's name may be a keyword of C++
   }
 
   static std::string temporary(std::size_t index) { return std::string("t").append(std::to_string(index)); }
@@ -155,7 +155,7 @@ std::string header_of(const MechanismDefinition& definition) {
 }
 
 std::string header_to_start_from(std::string_view name) {
-  std::string text = R"(// @name@: one line that says what it is for.
+  std::string text = R"(// @name@: its purpose in one line.
 //
 //   a_j = sign(s_j) exp|s_j| / Σ_k exp|s_k|
 //   Where it comes from: authors, title (year), equation.
@@ -164,9 +164,9 @@ std::string header_to_start_from(std::string_view name) {
 //
 //   a_j = f(s_j) / N(G),   G = Σ_k g(s_k),   o = Σ_j a_j v_j
 //
-// with s a score, scale · q·k, and sums over the keys that the query sees. Derivatives follow by themselves. Write with
+// with s a score, scale · q·k, and sums over the keys that the query sees. Derivatives are made automatically. Use
 // + - * / and the functions of cogwheel/mechanisms/lane.h (lane::exp, abs, sign, max, tanh, sqrt, …); V is a number, a
-// SIMD register or a dual number, so there is no `if` on values: lane::select(a > b, x, y) takes its place.
+// SIMD register or a dual number, so there is no `if` on values: use lane::select(a > b, x, y).
 //
 //   cogwheel mechanism check --mechanism-file @name@.h     compiles it, checks it, prints its numerics card
 //   cogwheel compare --mechanism-file @name@.h --attention softmax,@name@
@@ -177,7 +177,7 @@ std::string header_to_start_from(std::string_view name) {
 
 namespace cogwheel {
 
-// Named as the file is. NormalizedByMass says N = G; for another N leave it out and write `normalizer`, below.
+// Named after the file. NormalizedByMass means N = G; for another N remove it and write `normalizer`, below.
 struct @Struct@ : NormalizedByMass {
   static constexpr Description description{
       .name = "@name@",  // what --attention and attention(…) take
@@ -190,29 +190,32 @@ struct @Struct@ : NormalizedByMass {
       .citation = "where it comes from",
   };
 
-  // f and g. With an energy, both are divided by exp(row.shift), the running maximum of the energy, so that the largest
-  // exponent is 0. row.visible is the number of keys that the query sees.
+  // f (weight) and g (mass). With an energy, divide both by exp(row.shift): the shift is the row maximum of the energy,
+  // so the largest exponent is 0. row.visible is the number of keys that the query sees.
   template <class V>
   static constexpr Terms<V> terms(V s, Row<V> row) {
     const V mass = lane::exp(lane::abs(s) - row.shift);
     return {.weight = lane::sign(s) * mass, .mass = mass};
   }
 
-  // The exponent of f and g, where they are exponentials. Leave it out where they are not, and do not use row.shift.
+  // The exponent of f and g, if they are exponentials. If they are not, remove it and do not use row.shift.
   template <class V>
   static constexpr V energy(V s) {
     return lane::abs(s);
   }
 
-  // Another N, such as 1 + G. With an energy it is divided by exp(row.shift) too.
+  // Another N of the row's total G (mass), such as 1 + G. With an energy, divide it by exp(row.shift) too.
   //
   // template <class V>
   // static constexpr V normalizer(V mass, Row<V> row) {
   //   return mass + lane::exp(-row.shift);
   // }
 
-  // Learnable scalars, one set per head: their names, what they are unless given, where a layer starts them. Every
-  // function above may then take std::array<V, 1> theta as its last argument.
+  // Derivatives f′ and g′ follow automatically. Where others are needed, as at a jump, define `derivatives`, declared
+  // as `terms` is.
+
+  // Learnable scalars, one set per head: their names, defaults, and initial values in a layer. Every function above may
+  // then take std::array<V, 1> theta as its last argument.
   //
   // static constexpr std::array<std::string_view, 1> parameter_names{"tau"};
   // static constexpr std::array<double, 1> parameter_defaults{1.0}, parameter_initial{1.0};

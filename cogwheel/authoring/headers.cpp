@@ -18,7 +18,7 @@ namespace cogwheel {
 namespace fs = std::filesystem;
 namespace {
 
-// As cmake/header_fingerprint.cmake has it: one line "<path> <SHA-256>" for each header, in order.
+// As in cmake/header_fingerprint.cmake: one line "<path> <SHA-256>" for each header, in order.
 std::string fingerprint_of(const fs::path& folder) {
   std::string lines;
   std::istringstream names{std::string(built_header_names)};
@@ -34,7 +34,7 @@ std::vector<fs::path> candidates() {
   std::vector<fs::path> folders;
   if (const char* wanted = std::getenv("COGWHEEL_HEADERS"); wanted != nullptr && *wanted != '\0')
     folders.emplace_back(wanted);
-  folders.push_back(own_library().parent_path() / "include");
+  folders.push_back(this_library().parent_path() / "include");
   folders.emplace_back(COGWHEEL_SOURCE_FOLDER);
   return folders;
 }
@@ -49,7 +49,7 @@ std::optional<fs::path> find_headers() {
 
 std::string header_fingerprint() { return std::string(built_header_fingerprint); }
 
-fs::path own_library() {
+fs::path this_library() {
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&header_fingerprint), &info) == 0 || info.dli_fname == nullptr)
     return "/proc/self/exe";
@@ -85,7 +85,7 @@ bool declares_type(std::string_view text, std::string_view type) {
     if (space == at) continue;
     std::size_t begin = space;
     while (begin > 0 && is_word(text[begin - 1])) --begin;
-    // What stands after < or , is a parameter of a template.
+    // After < or , it is a parameter of a template.
     std::size_t before = begin;
     while (before > 0 && is_space(text[before - 1])) --before;
     if (before > 0 && (text[before - 1] == '<' || text[before - 1] == ',')) continue;

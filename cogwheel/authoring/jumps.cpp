@@ -7,7 +7,7 @@
 namespace cogwheel {
 namespace {
 
-// The values on one side, ever nearer, and by how much they move from one to the next.
+// The values on one side at ever smaller distances, and the changes from one to the next.
 struct Approach {
   std::array<double, 4> value;
   std::array<double, 3> move;
@@ -22,7 +22,7 @@ struct Approach {
   bool is_finite() const {
     return std::all_of(value.begin(), value.end(), [](double x) { return std::isfinite(x); });
   }
-  // Towards a limit, each of these steps moves a function by less; a logarithm moves by the same, a pole by more.
+  // Towards a limit, each step changes a function by less; a logarithm changes by the same, a pole by more.
   bool grows() const {
     return move[0] > 0 && move[1] > 0.5 * move[0] && move[2] > 0.5 * move[1] &&
            std::abs(value[3]) > std::abs(value[2]) && std::abs(value[2]) > std::abs(value[1]) &&
@@ -30,7 +30,7 @@ struct Approach {
   }
 };
 
-// Ends of intervals that are no round numbers: a jump at one would be seen from one side only.
+// Interval ends that are not round numbers: a jump at an end would be seen from one side only.
 std::vector<double> interval_ends(double from, double to) {
   const double finest = std::min(1.0 / 64, (to - from) / 1024.37);
   std::vector<double> ends;
@@ -38,15 +38,15 @@ std::vector<double> interval_ends(double from, double to) {
   return ends;
 }
 
-double least_width(double at) { return std::max(1e-15, 4e-16 * std::abs(at)); }
+double min_width(double at) { return std::max(1e-15, 4e-16 * std::abs(at)); }
 
-// Where |function| is largest between two places, by thirds, as long as it still grows: towards a pole, even one that
-// is the same from either side.
+// Where |function| is largest between two places, by ternary search, as long as it grows: towards a pole, even one that
+// is the same on both sides.
 double towards_pole(const std::function<double(double)>& function, double low, double high) {
   double largest = std::max(std::abs(function(low)), std::abs(function(high)));
-  while (high - low > least_width(low)) {
+  while (high - low > min_width(low)) {
     double seen = 0;
-    for (int step = 0; step < 12 && high - low > least_width(low); ++step) {
+    for (int step = 0; step < 12 && high - low > min_width(low); ++step) {
       const double third = (high - low) / 3, left = std::abs(function(low + third)),
                    right = std::abs(function(high - third));
       if (!std::isfinite(left) || !std::isfinite(right)) return std::isfinite(left) ? high - third : low + third;
@@ -59,10 +59,10 @@ double towards_pole(const std::function<double(double)>& function, double low, d
   return low + (high - low) / 2;
 }
 
-// Where the function moves most, by halves.
+// Where the function changes most, by bisection.
 double towards_jump(const std::function<double(double)>& function, double low, double high) {
   double at_low = function(low), at_high = function(high);
-  while (high - low > least_width(low)) {
+  while (high - low > min_width(low)) {
     const double middle = low + (high - low) / 2, at_middle = function(middle);
     if (!std::isfinite(at_middle)) return middle;
     if (std::abs(at_middle - at_low) > std::abs(at_high - at_middle))
@@ -80,12 +80,12 @@ std::optional<Jump> jump_at(const std::function<double(double)>& function, doubl
   if (!left.is_finite() || !right.is_finite()) return std::nullopt;
   const double before = left.value[3], after = right.value[3];
   if (left.grows() || right.grows()) return Jump{.at = at, .before = before, .after = after, .is_pole = true};
-  double size = std::max({1e-294, std::abs(before), std::abs(after)});  // less would be of numbers that lose digits
+  double size = std::max({1e-294, std::abs(before), std::abs(after)});  // smaller numbers lose digits
   for (const double aside : {-0.1, 0.1})
     if (const double value = std::abs(function(at + aside * std::max(1.0, std::abs(at)))); std::isfinite(value))
       size = std::max(size, value);
   const double height = std::abs(after - before);
-  // What moves as much beside it is steep, and no jump.
+  // If it changes as much nearby, it is steep and not a jump.
   if (height <= 1e-6 * size || height <= 10 * (left.move[2] + right.move[2])) return std::nullopt;
   return Jump{.at = at, .before = before, .after = after};
 }

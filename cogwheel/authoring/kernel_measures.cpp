@@ -69,7 +69,7 @@ std::string error_of(const MeasuredMap& map, double scale, std::int64_t keys) {
     largest = std::max(largest, std::abs(exact.output[i]));
   }
   if (!is_finite) return largest > std::numeric_limits<float>::max() ? "overflow" : "no numbers in fp32";
-  double difference = 0, size = 0;  // of outputs over the largest, which squares might not hold
+  double difference = 0, size = 0;  // of outputs relative to the largest, whose square might overflow
   for (std::size_t i = 0; largest > 0 && i < exact.output.size(); ++i) {
     difference += std::pow((double(single.output[i]) - exact.output[i]) / largest, 2);
     size += std::pow(exact.output[i] / largest, 2);
@@ -79,7 +79,7 @@ std::string error_of(const MeasuredMap& map, double scale, std::int64_t keys) {
 
 float in_bfloat16(float x) { return float_of_bfloat16(bfloat16_of(x)); }
 
-// One row for each score s: of s times each of `keys`.
+// One row for each score s: s times each of `keys`.
 DrawnProblem<float> rows_of(const MeasuredMap& map, const std::vector<double>& scores, const std::vector<float>& keys) {
   constexpr std::int64_t width = 8;
   const PairwiseShape shape{.queries = static_cast<std::int64_t>(scores.size()),
@@ -142,7 +142,7 @@ void measure_errors(const MeasuredMap& map, NumericsCard& card) {
 // count: a score flips where it is nearer to 0 than its error, so the share is the mean error times the density at 0.
 void measure_flips(bool moves_at_zero, NumericsCard& card) {
   if (!moves_at_zero) {
-    card.facts.emplace_back("flipped signs", "do no harm: nothing jumps at a score of 0");
+    card.facts.emplace_back("flipped signs", "harmless: nothing jumps at a score of 0");
     return;
   }
   constexpr std::size_t width = 64, pairs = 4096;

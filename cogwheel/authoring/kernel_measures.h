@@ -9,17 +9,16 @@
 
 namespace cogwheel {
 
-// Outputs and gradients of the fp32 kernel that are no finite numbers, at the scores of the range that is said to be
-// finite: one problem, or none.
+// Outputs and gradients of the fp32 kernel that are not finite at scores within `range`: one problem, or none.
 void check_kernel(const MeasuredMap& map, const Finiteness& range, NumericsCard& card);
 
 // fp32 outputs against float64.
 void measure_errors(const MeasuredMap& map, NumericsCard& card);
 
-// The share of scores that rounding takes to the other side of 0.
+// The share of scores whose sign rounding flips.
 void measure_flips(bool moves_at_zero, NumericsCard& card);
 
-// Whether the number of threads changes a bit.
+// Whether the number of threads changes any bit.
 void measure_determinism(const MeasuredMap& map, NumericsCard& card);
 
 }  // namespace cogwheel

@@ -1,5 +1,5 @@
-// A row map as the checks of a numerics card read it: its functions of numbers, with its learnable scalars at their
-// defaults, or where a layer starts them.
+// A row map as the checks of a numerics card use it: as functions of numbers, with its learnable scalars at their
+// defaults, or at a layer's initial values.
 #pragma once
 #include <span>
 #include <string>
@@ -29,12 +29,12 @@ class MeasuredMap {
  public:
   // Throws UsageError where the mechanism is no row map.
   explicit MeasuredMap(const Mechanism& mechanism);
-  // One whose kernels are not in the table.
+  // For a map whose kernels are not in the table.
   MeasuredMap(const Mechanism& mechanism, const RowMapValues<float>& of_float, const RowMapValues<double>& of_double);
 
   const std::string& name() const { return name_; }
   const ScalarMap& functions() const { return *functions_; }
-  // One for each that the map names: 1 where neither a default nor an initial value is given.
+  // One value for each name: 1 where neither a default nor an initial value is given.
   std::span<const double> scalars() const { return scalars_; }
   const double* theta() const { return scalars_.data(); }
   const std::vector<std::string>& scalar_names() const { return scalar_names_; }
@@ -43,12 +43,12 @@ class MeasuredMap {
   bool is_cosine() const { return is_cosine_; }
   double largest_score() const { return is_cosine_ ? 1 : 1e4; }
 
-  // The running maximum of the energy over a row; 0 for a map without one.
+  // The row maximum of the exponents; 0 for a map without an energy.
   double shift_of(std::span<const double> scores) const;
   // The weights of a row in float64.
   std::vector<double> weights(std::span<const double> scores) const;
 
-  // As kernels of T compute them, and at one score or total. T is float or double.
+  // As kernels of type T compute them, at one score or row total. T is float or double.
   template <class T>
   TermsAtScore<T> terms(double score, Row<double> row) const;
   template <class T>

@@ -1,7 +1,7 @@
 // What the shared object of a mechanism holds, and how the host asks for it.
 //
-// A module is compiled against the headers of the Cogwheel that loads it, so C++ types may cross. The stamp is plain
-// data and is read before anything else: it names the version of Cogwheel, its headers, and the instruction set.
+// A module is compiled against the headers of the Cogwheel that loads it, so C++ types may cross the border. The stamp
+// is plain data and is read first: it names the version of Cogwheel, its headers, and the instruction set.
 #pragma once
 #include <span>
 #include <string_view>

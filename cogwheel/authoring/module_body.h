@@ -26,6 +26,13 @@ static_assert(HasDescription<AuthoredMap>, "expected a `description`, got none")
 static_assert(HasTerms<AuthoredMap>, "expected `terms(V s, Row<V> row)` for f and g, got none that can be called");
 static_assert(HasNormalizer<AuthoredMap>,
               "expected `normalizer(V mass, Row<V> row)`, or NormalizedByMass as base, got none that can be called");
+// Nothing calls a function `slopes`, the former name of `derivatives`: refuse it rather than ignore it silently.
+template <class Map>
+concept HasSlopes = requires(Map map, double s, Row<double> row, Theta<Map, double> theta) {
+  map.slopes(s, row, theta);
+}
+|| requires(Map map, double s, Row<double> row) { map.slopes(s, row); };
+static_assert(!HasSlopes<AuthoredMap>, "expected f′ and g′ as a function `derivatives`, got one named `slopes`");
 static_assert(RowMap<AuthoredMap, double>, "expected `terms` to return Terms<V> and `normalizer` to return V");
 static_assert(RowMap<AuthoredMap, HWY_NAMESPACE::Vector<float>>,
               "expected every function to be a template over V that takes SIMD registers too");

@@ -18,7 +18,7 @@ namespace cogwheel {
 namespace fs = std::filesystem;
 namespace {
 
-// After the last byte of a module, where no loader looks.
+// Appended to a module, where loaders do not look.
 constexpr std::string_view mark = "\ncogwheel module, SHA-256 of all before: ";
 
 bool is_whole(const fs::path& path) {
@@ -32,8 +32,8 @@ bool is_whole(const fs::path& path) {
   return all.substr(end, mark.size()) == mark && all.substr(end + mark.size()) == sha256(all.substr(0, end));
 }
 
-// Held by one process or thread at a time. Where the file system has no locks there is none: renaming still keeps files
-// whole, and at worst something is compiled twice.
+// Held by one process or thread at a time. Without locks in the file system it does nothing: renaming still keeps files
+// whole, and at worst a module is compiled twice.
 class FileLock {
  public:
   explicit FileLock(const fs::path& path) : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
@@ -51,7 +51,7 @@ class FileLock {
   int descriptor_;
 };
 
-// A folder of its own for one compilation, removed with it.
+// A temporary folder for one compilation.
 class WorkFolder {
  public:
   explicit WorkFolder(const fs::path& parent) : path_((parent / "compiling-XXXXXX").string()) {
@@ -95,7 +95,7 @@ fs::path cached_module(std::string_view key,
   const fs::path path = folder / (std::string(key) + ".so");
   if (is_whole(path)) return path;
   const FileLock lock(folder / (std::string(key) + ".lock"));
-  if (is_whole(path)) return path;  // whoever held the lock made it
+  if (is_whole(path)) return path;  // the previous holder of the lock compiled it
   const WorkFolder work(folder);
   const fs::path made = fs::path(work.path()) / "module.so";
   compile(work.path(), made);

@@ -13,14 +13,14 @@ namespace cogwheel {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uintmax_t most_bytes = 1 << 20;
+constexpr std::uintmax_t max_bytes = 1 << 20;
 
 std::string_view without_space(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\v\f");
   return begin == std::string_view::npos ? std::string_view() : text.substr(begin);
 }
 
-// Takes `word` away from the beginning of the text, with the space before it.
+// Removes `word` from the beginning of the text, with the space before it.
 bool take(std::string_view& text, std::string_view word) {
   const std::string_view rest = without_space(text);
   if (!rest.starts_with(word)) return false;
@@ -60,13 +60,13 @@ UserHeader read_user_header(const fs::path& path) {
   std::error_code problem;
   if (fs::exists(path, problem) && !fs::is_regular_file(path, problem))
     throw UsageError(
-        expected_got(path.string(), "a file", fs::is_directory(path, problem) ? "a folder" : "what is none"));
-  if (const std::uintmax_t bytes = fs::file_size(path, problem); !problem && bytes > most_bytes)
+        expected_got(path.string(), "a file", fs::is_directory(path, problem) ? "a folder" : "something else"));
+  if (const std::uintmax_t bytes = fs::file_size(path, problem); !problem && bytes > max_bytes)
     throw UsageError(expected_got(path.string(), "a header of at most 1 MiB", std::to_string(bytes) + " bytes"));
   header.text = read_file(path);
   check_includes(path.string(), header.text);
   if (!declares_type(header.text, header.map))
-    throw UsageError(expected_got(path.string(), "struct " + header.map + ", named as the file is", "none"));
+    throw UsageError(expected_got(path.string(), "struct " + header.map + ", named after the file", "none"));
   return header;
 }
 

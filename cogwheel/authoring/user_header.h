@@ -1,4 +1,4 @@
-// What is read of a user's header before a compiler sees it.
+// Reads and checks a user's header before a compiler sees it.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -7,16 +7,16 @@
 namespace cogwheel {
 
 struct UserHeader {
-  std::string name;  // of the mechanism, which is that of the file
+  std::string name;  // of the mechanism, as of the file
   std::string map;   // of its struct
   std::string text;
 };
 
-// Throws UsageError, one line, where the file is no <name>.h with struct <Name> in it, where the name is one that
-// Cogwheel's headers use, or where it includes a file of its own: what is compiled is what was read, and no more.
+// Throws UsageError, one line, unless the file is <name>.h and has a struct <Name>, where Cogwheel's headers use the
+// name, or where it includes another file of the user's: only the text that was read is compiled.
 UserHeader read_user_header(const std::filesystem::path& path);
 
-// Throws UsageError where no header of that name can be: what is no name of a mechanism, or names a struct that
+// Throws UsageError where no header can have that name: it is not a mechanism's name, or it names a struct that
 // Cogwheel's own headers declare.
 void check_header_name(std::string_view name);
 

@@ -16,14 +16,14 @@ namespace {
 
 class Range {
  public:
-  void take(double value) { least_ = std::min(least_, value), most_ = std::max(most_, value); }
+  void take(double value) { min_ = std::min(min_, value), max_ = std::max(max_, value); }
   std::string text() const {
-    const std::string from = number_text(least_), to = number_text(most_);
+    const std::string from = number_text(min_), to = number_text(max_);
     return from == to ? from : "[" + from + ", " + to + "]";
   }
 
  private:
-  double least_ = std::numeric_limits<double>::infinity(), most_ = -least_;
+  double min_ = std::numeric_limits<double>::infinity(), max_ = -min_;
 };
 
 using LongDouble = long double;
@@ -65,7 +65,7 @@ void measure_weights(const MeasuredMap& map, NumericsCard& card) {
       absolute += std::abs(a);
       largest = std::max(largest, std::abs(a));
     }
-    // What is nothing beside the rest of its row is 0.
+    // A value that is negligible in its row counts as 0.
     const auto take = [](Range& range, double value, double beside) {
       range.take(std::abs(value) < 1e-9 * beside ? 0 : value);
     };
@@ -83,11 +83,11 @@ void measure_weights(const MeasuredMap& map, NumericsCard& card) {
   card.facts.emplace_back("row sums", "Σa " + sum.text() + ", Σ|a| " + size.text() + rest);
 }
 
-void judge_formula(const MeasuredMap& map, std::string_view definition, NumericsCard& card) {
+void check_formula(const MeasuredMap& map, std::string_view definition, NumericsCard& card) {
   if (definition.empty() || definition.find(" sha256:") != std::string_view::npos) return;
   const MechanismDefinition plain = parse_definition(definition);
   LongDouble worst = 0;  // relative to the largest weight of the row
-  bool is_judged = false, agrees = true;
+  bool is_checked = false, agrees = true;
   for (const double scale : {0.1, 3.0, 30.0})
     for (std::uint64_t seed = 0; seed < 4; ++seed) {
       const std::vector<double> scores = drawn_scores(32, scale, map.is_cosine(), seed), found = map.weights(scores);
@@ -99,24 +99,24 @@ void judge_formula(const MeasuredMap& map, std::string_view definition, Numerics
       LongDouble size = 0, difference = 0, rounding = 0;
       for (std::size_t j = 0; j < scores.size(); ++j) {
         if (!std::isfinite(expected[j]) || !std::isfinite(found[j])) continue;
-        is_judged = true;
+        is_checked = true;
         size = std::max(size, std::abs(expected[j]));
         difference = std::max(difference, std::abs(expected[j] - found[j]));
-        // What rounding makes of the plain formula, or of its scores, is no fault of what was compiled.
+        // The effect of rounding on the plain formula, or on its scores, is not an error of the compiled one.
         for (const LongDouble other : {in_double[j], of_moved[j]})
           if (std::isfinite(other)) rounding = std::max(rounding, std::abs(other - expected[j]));
       }
-      constexpr double least = 1e-290;  // below, float64 loses digits
-      if (difference == 0 || size < least) continue;
+      constexpr double min_size = 1e-290;  // below, float64 loses digits
+      if (difference == 0 || size < min_size) continue;
       worst = std::max(worst, difference / size);
       agrees &= difference <= LongDouble{1e-12} * size + 64 * rounding;
     }
   const std::string away = error_text(static_cast<double>(worst));
-  if (!is_judged) {
+  if (!is_checked) {
     card.facts.emplace_back("plain formula", "gives no finite numbers: nothing to compare");
   } else if (agrees) {
     card.facts.emplace_back("plain formula", worst < LongDouble{1e-12} ? "agrees within 1e-12 (long double)"
-                                                                       : "agrees but for rounding, " + away +
+                                                                       : "agrees except for rounding, " + away +
                                                                              " of the largest weight (long double)");
   } else {
     card.facts.emplace_back("plain formula", "differs by " + away + " of the largest weight (long double)");

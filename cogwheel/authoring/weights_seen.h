@@ -1,4 +1,4 @@
-// What the weights of a map come to, in float64.
+// The range of a map's weights and row sums, in float64.
 #pragma once
 #include <string_view>
 
@@ -10,7 +10,7 @@ namespace cogwheel {
 // Weights, and sums of a row, over 64 rows of 64 keys.
 void measure_weights(const MeasuredMap& map, NumericsCard& card);
 
-// The weights against the plain formula in long double, for a map of a definition in one line.
-void judge_formula(const MeasuredMap& map, std::string_view definition, NumericsCard& card);
+// Compares the weights with the plain formula in long double, for a map defined in one line.
+void check_formula(const MeasuredMap& map, std::string_view definition, NumericsCard& card);
 
 }  // namespace cogwheel

@@ -1,4 +1,4 @@
-// Where the rows of heads lie, and of which type their elements are.
+// A view of the rows of heads: their addresses and the type of their elements.
 #pragma once
 #include <cassert>
 #include <concepts>
@@ -15,10 +15,10 @@ struct Float16 {  // IEEE binary16
   std::uint16_t bits;
 };
 
-enum class Elements { own, bfloat16, float16 };  // own: of the type that the engine computes in
+enum class Elements { compute_dtype, bfloat16, float16 };  // compute_dtype: the type that the engine computes in
 
-// [batch, heads, rows, width] with contiguous width; strides in elements. T is the type that is computed in, const
-// where the engine only reads; the elements are T, or for float also BFloat16 or Float16.
+// [batch, heads, rows, width] with contiguous width; strides in elements. T is the compute dtype, const where
+// the engine only reads; the elements are T, or for float also BFloat16 or Float16.
 template <class T>
 class HeadsView {
   template <class Element>
@@ -38,23 +38,23 @@ class HeadsView {
       elements_(Elements::float16) {}
 
   Elements elements() const { return elements_; }
-  bool is_own() const { return elements_ == Elements::own; }
+  bool is_compute_dtype() const { return elements_ == Elements::compute_dtype; }
   std::int64_t row_stride() const { return row_stride_; }
 
-  // Of bfloat16, whether every row begins at an even element of what is aligned to two of them.
+  // Whether elements are bfloat16 and every row is aligned to two of them.
   bool lies_in_pairs() const {
     return elements_ == Elements::bfloat16 && reinterpret_cast<std::uintptr_t>(data_) % 4 == 0 &&
            batch_stride_ % 2 == 0 && head_stride_ % 2 == 0 && row_stride_ % 2 == 0;
   }
 
-  // Of elements of the own type.
+  // Only where elements are of the compute dtype.
   T* row(std::int64_t batch, std::int64_t head, std::int64_t index) const {
-    assert(is_own());
+    assert(is_compute_dtype());
     return static_cast<T*>(data_) + offset(batch, head, index);
   }
-  // Of 16-bit elements.
+  // Only where elements have 16 bits.
   As<std::uint16_t>* half_row(std::int64_t batch, std::int64_t head, std::int64_t index) const {
-    assert(!is_own());
+    assert(!is_compute_dtype());
     return static_cast<As<std::uint16_t>*>(data_) + offset(batch, head, index);
   }
 
@@ -65,7 +65,7 @@ class HeadsView {
 
   As<void>* data_ = nullptr;
   std::int64_t batch_stride_ = 0, head_stride_ = 0, row_stride_ = 0;
-  Elements elements_ = Elements::own;
+  Elements elements_ = Elements::compute_dtype;
 };
 template <class T>
 HeadsView(T*, std::int64_t, std::int64_t, std::int64_t) -> HeadsView<T>;

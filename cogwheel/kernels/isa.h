@@ -18,10 +18,10 @@ std::span<const InstructionSet> instruction_sets();
 // machine lacks it.
 std::string_view supported_isa(std::string_view name = {});
 
-// What the environment variable COGWHEEL_ISA named when this process first asked; empty where it names none.
+// The environment variable COGWHEEL_ISA as of the first call; empty if it names no instruction set.
 std::string_view forced_isa();
 
-// That of this process: supported_isa(forced_isa()). Costs no search.
+// The instruction set of this process, supported_isa(forced_isa()), computed once.
 std::string_view chosen_isa();
 
 }  // namespace cogwheel

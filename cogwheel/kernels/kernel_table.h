@@ -1,4 +1,4 @@
-// Kernels by what is asked of them: one hash look-up, whatever their number. Each family of mechanisms has a table.
+// A hash table of kernels by what they compute. Each family of mechanisms has a table.
 #pragma once
 #include <deque>
 #include <functional>
@@ -26,7 +26,7 @@ struct KernelKeyHash {
   }
 };
 
-// Any thread may call. Entries never move and never leave, so what `find` gives is valid as long as the table.
+// Any thread may call. Entries never move and are never removed, so the result of `find` is valid as long as the table.
 template <class Kernel>
 class KernelTable {
  public:
@@ -35,7 +35,7 @@ class KernelTable {
     Kernel kernel;
   };
 
-  // Copies the texts of the key. The first kernel of a key stays.
+  // Copies the texts of the key. If the key has a kernel already, it stays.
   void add(const KernelKey& key, const Kernel& kernel) {
     const std::unique_lock lock(access_);
     if (by_key_.contains(key)) return;
@@ -45,7 +45,7 @@ class KernelTable {
     by_key_.emplace(entry.key, &entry);
   }
 
-  // Null where there is none.
+  // Null if there is none.
   const Kernel* find(const KernelKey& key) const {
     const std::shared_lock lock(access_);
     const auto found = by_key_.find(key);

@@ -42,13 +42,13 @@ constexpr bool reads_scores() {
 
 constexpr bool takes_cosines(const Description& description) { return description.score == "cosine"; }
 
-constexpr std::string_view plain_member = "softmax";  // over which a form has no name but its own
+constexpr std::string_view plain_member = "softmax";  // a form over it has just the form's name
 
 template <class Map>
 constexpr ScalarMap scalar_of = scalar_map<Map>();
 
-// Room that is set aside, so that entries never move: for so many maps of users and the forms over them.
-constexpr std::size_t most_added = 2000;
+// Reserved for that many maps of users and the forms over them, so that entries never move.
+constexpr std::size_t max_added = 2000;
 
 class Catalogue {
  public:
@@ -59,7 +59,7 @@ class Catalogue {
   entries_.push_back(row_map<Map>()); \
   if constexpr (reads_scores<Map>()) members.push_back(entries_.back());
 #define FORM(identifier, Type) forms_.push_back(Type::form);
-#define DENSE(identifier, Type) dense.push_back(dense_form<Type>());
+#define DENSE(identifier, Type) dense.push_back(dense_mechanism<Type>());
 #include "cogwheel/mechanisms/mechanisms.def"
 #undef ROW_MAP
 #undef FORM
@@ -73,7 +73,7 @@ class Catalogue {
       for (const Mechanism& member : members)
         if (member.description.name != plain_member) entries_.push_back(compose(form, member));
     built_in_ = entries_.size();
-    entries_.reserve(built_in_ + most_added * (1 + forms_.size()));
+    entries_.reserve(built_in_ + max_added * (1 + forms_.size()));
     first_ = entries_.data();
     publish();
   }
@@ -92,7 +92,7 @@ class Catalogue {
     const std::scoped_lock lock(adding_);
     if (const Mechanism* same = same_or_free(map.description.name, map.definition)) return *same;
     if (entries_.size() + 1 + forms_.size() > entries_.capacity())
-      throw Error(expected_got("mechanisms", "at most " + std::to_string(most_added) + " of one's own", "one more"));
+      throw Error(expected_got("mechanisms", "at most " + std::to_string(max_added) + " of users", "one more"));
     const std::size_t at = entries_.size();
     const Description description = kept(map.description);
     entries_.push_back({.description = description,
@@ -110,7 +110,7 @@ class Catalogue {
     return entries_[at];
   }
 
-  // The entry of the same definition, none where the name is free; throws where it is taken.
+  // The entry of the same definition; null where the name is free. Throws where another mechanism has the name.
   const Mechanism* same_or_free(std::string_view name, std::string_view definition) const {
     if (const Mechanism* there = find(name)) {
       if (there->is_row_map() && !definition.empty() && there->definition == definition) return there;
@@ -127,7 +127,7 @@ class Catalogue {
   }
 
  private:
-  // Lets others see the entries that are complete.
+  // Makes the complete entries visible to other threads.
   void publish() {
     {
       const std::unique_lock lock(naming_);
@@ -151,7 +151,7 @@ class Catalogue {
   }
 
   template <class Type>
-  static Mechanism dense_form() {
+  static Mechanism dense_mechanism() {
     return {.description = Type::description,
             .family = MatrixMechanism(),
             .operator_name = Type::description.name,
@@ -214,7 +214,7 @@ class Catalogue {
     return description;
   }
 
-  // What descriptions and entries point to; a deque never moves its elements.
+  // Descriptions and entries point into these; a deque never moves its elements.
   std::deque<std::string> texts_;
   std::deque<std::vector<double>> numbers_;
   std::deque<ScalarMap> scalars_;
@@ -223,7 +223,7 @@ class Catalogue {
   std::size_t base_ = 0, built_in_ = 0;
 
   std::mutex adding_;
-  const Mechanism* first_ = nullptr;    // of entries_, for those who read while one is added
+  const Mechanism* first_ = nullptr;    // of entries_, for threads that read while one is added
   std::atomic<std::size_t> count_ = 0;  // of entries that are complete
   mutable std::shared_mutex naming_;
   std::unordered_map<std::string_view, const Mechanism*> by_name_;  // names are unique
@@ -270,7 +270,7 @@ const Mechanism* mechanism_or_null(std::string_view name) { return catalogue().f
 const Mechanism& find_mechanism(std::string_view name, std::string_view what) {
   if (const Mechanism* mechanism = mechanism_or_null(name)) return *mechanism;
   const auto all = names_of(all_mechanisms());
-  // Where nothing is near, the list of the base entries is the one that can be read.
+  // Where no name is near, the base entries are the list that is short enough to read.
   throw UsageError(expected_got(what, expected_names(name, nearest_names(name, all).empty() ? mechanism_names() : all),
                                 std::string(name)));
 }

@@ -1,8 +1,8 @@
 // Every mechanism by name.
 //
-// A row map stands in the catalogue once. A form (form.h) stands in it over softmax, under its own name, and over every
-// other row map that reads its scores, as "<form>_<row map>": differential, differential_cog, symmetric_sigmoid.
-// Row maps that users bring while the program runs stand after the built-in ones, with the same forms.
+// The catalogue lists each row map once. It lists a form (form.h) over softmax under the form's own name, and over
+// every other row map that reads its scores as "<form>_<row map>": differential, differential_cog, symmetric_sigmoid.
+// Row maps that users define while the program runs follow the built-in ones, with the same forms.
 #pragma once
 #include <span>
 #include <string>
@@ -23,9 +23,9 @@ struct PairwiseMechanism {
   bool has_energy = false;           // of the member: `energy_bias` adds to its exponent
   bool takes_cosines = false;        // the score is q·k / (|q||k|), without a scale
   int sub_heads = 1;                 // query heads per output head: 2 for a difference of two maps, else 1
-  std::string_view subtracted = {};  // the row map that a form takes away from its member over the same heads, if any
-  std::span<const double> parameter_defaults = {};  // of the member's scalars; without any they are required
-  const ScalarMap* scalar = nullptr;                // the member's functions of numbers
+  std::string_view subtracted = {};  // the row map that a form subtracts from its member over the same heads, if any
+  std::span<const double> parameter_defaults = {};  // of the member's scalars; if empty, users must give them
+  const ScalarMap* scalar = nullptr;                // the member as functions of numbers
 
   bool is_form() const { return !form.empty(); }
 };
@@ -36,11 +36,11 @@ struct MatrixMechanism {};
 struct Mechanism {
   Description description;
   std::variant<PairwiseMechanism, MatrixMechanism> family;
-  bool is_layer = false;           // it decides how queries and keys are made, so there is no operator of its name
-  std::string_view operator_name;  // the operator that runs: its own name, or that of a layer without its ties
+  bool is_layer = false;           // it makes queries and keys itself, so no operator has its name
+  std::string_view operator_name;  // the operator that runs: its own name; of a layer, that of the untied mechanism
   bool ties_keys = false;          // in a layer K = Q
-  std::span<const double> parameter_initial = {};  // of learnable scalars; without any a layer learns none
-  std::string_view definition = {};  // of a map that a user brought: what brings it again. Empty for built-in ones
+  std::span<const double> parameter_initial = {};  // of learnable scalars; if empty, a layer learns none
+  std::string_view definition = {};                // of a user's map, to define it again; empty for built-in ones
 
   const PairwiseMechanism* pairwise() const { return std::get_if<PairwiseMechanism>(&family); }  // null for others
   bool is_row_map() const { return pairwise() != nullptr && !pairwise()->is_form(); }
@@ -49,16 +49,16 @@ struct Mechanism {
   int sub_heads() const { return pairwise() != nullptr ? pairwise()->sub_heads : 1; }
 };
 
-// The entries of mechanisms.def in their order: row maps, each form over softmax, then dense forms.
+// The entries of mechanisms.def in their order: row maps, each form over softmax, then dense mechanisms.
 std::span<const Mechanism> mechanisms();
 // The names of these.
 std::vector<std::string> mechanism_names();
 
-// These, then every form over every other row map that it combines with, then what users brought. Entries never move;
-// more may follow while others read.
+// These, then every form over every other row map that it combines with, then what users defined. Entries never move;
+// more may be added while other threads read.
 std::span<const Mechanism> all_mechanisms();
 
-// A row map that a user brings. `definition` tells it from others of its name; texts are copied.
+// A row map that a user defines. `definition` distinguishes it from others of the same name; texts are copied.
 struct AddedMap {
   Description description;
   bool has_energy = false;
@@ -67,18 +67,18 @@ struct AddedMap {
   std::string_view definition;
 };
 
-// Adds the map and every form over it, and returns its entry; the one that is there where the same definition came
-// before. Any thread may call. Throws UsageError where the name, or that of a form over it, is taken by another.
+// Adds the map and every form over it, and returns its entry; if the same definition was added before, that entry. Any
+// thread may call. Throws UsageError where the name, or that of a form over it, is taken by another mechanism.
 const Mechanism& add_mechanism(const AddedMap& map);
 
-// Throws what add_mechanism would. True where the same definition is there already.
+// Whether the same definition was added already. Throws what add_mechanism would.
 bool is_added(std::string_view name, std::string_view definition);
 
 // The row maps that add_mechanism added.
 std::vector<const Mechanism*> added_mechanisms();
 
-// The entry of that name among all of them, by one look-up in a hash table, valid as long as the program runs; null
-// where there is none.
+// The entry of that name among all of them, by one hash look-up, valid as long as the program runs; null if there is
+// none.
 const Mechanism* mechanism_or_null(std::string_view name);
 
 // The same, but throws UsageError with the nearest names: "<what>: expected …, got …".

@@ -1,4 +1,4 @@
-// What the catalogue says of a mechanism: `cogwheel list`, `cogwheel.mechanisms()` and the documentation read it.
+// A mechanism's description in the catalogue: `cogwheel list`, `cogwheel.mechanisms()` and the documentation show it.
 #pragma once
 #include <string_view>
 
@@ -9,7 +9,7 @@ struct Description {
   std::string_view title;       // as a heading or a table shows it
   std::string_view family;      // pairwise, matrix, recurrent or alignment
   std::string_view level;       // operator: takes queries, keys and values; dense: so too, but without a fused
-                                // kernel; layer: also decides how these are made
+                                // kernel; layer: also makes these itself
   std::string_view parameters;  // names of its own arguments, separated by commas
   std::string_view formula;     // of the weights, in one line
   std::string_view range;       // of one weight, and of a row's sum

@@ -1,9 +1,9 @@
-// The vocabulary in which row maps are written. A map is elementwise and knows neither tiles nor machines: V is float
+// The vocabulary in which row maps are written. A map is elementwise, independent of tiles and machines: V is float
 // or double, a SIMD vector in the CPU engines, a number of the device, or a dual number (dual.h) over any of these. A
-// type that is not a floating-point number brings these functions as static members.
+// type that is not a floating-point number has these functions as static members.
 //
-// Beside these, a formula may use + − * /, comparisons, and V(number) for a constant. Slopes are those of dual.h, which
-// says what they are where a function has a kink.
+// Beside these, a formula may use + − * /, comparisons, and V(number) for a constant. Derivatives are those of dual.h,
+// which says what they are where a function has a kink.
 #pragma once
 #include <cmath>
 #include <concepts>
@@ -27,7 +27,7 @@ constexpr V exp(V x) {
     return V::exp(x);
 }
 
-// exp(x), bit for bit, where x ≤ 0, as an exponent less its running maximum is. Above 0 it may be anything.
+// exp(x), bit for bit, where x ≤ 0, as is an exponent minus its running maximum. Unspecified above 0.
 template <class V>
 constexpr V exp_nonpositive(V x) {
   if constexpr (requires { V::exp_nonpositive(x); })
@@ -114,7 +114,8 @@ constexpr V select(Condition condition, V yes, V no) {
     return V::select(condition, yes, no);
 }
 
-// A NaN of either stays. Of two equal ones it is the second, whose slope it takes: the slope of max(s, 0) at 0 is 0.
+// A NaN in either argument gives NaN. Of equal arguments it is the second, derivative included: the derivative of
+// max(s, 0) at 0 is 0.
 template <class V>
 constexpr V max(V a, V b) {
   return select(a > b, a, select(a == a, b, a));
@@ -165,8 +166,8 @@ constexpr V cube(V x) {
   return x * x * x;
 }
 
-// 1 / (1 + odds · exp(−x)), where `odds` > 0 are those against, at x = 0. Written out, the slope would be ∞/∞ where
-// exp(−x) overflows; this one is 0 there.
+// 1 / (1 + odds · exp(−x)), where `odds` > 0 are the odds against at x = 0. The derivative of the plain formula would
+// be ∞/∞ where exp(−x) overflows; this one is 0 there.
 template <class V>
 constexpr V sigmoid(V x, V odds) {
   if constexpr (requires { V::sigmoid(x, odds); })

@@ -1,4 +1,4 @@
-// A row map as plain functions of numbers, whatever its type: what checks and cards of a mechanism read.
+// A row map as plain functions of numbers, independent of its type: the checks and the card of a mechanism use it.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -8,12 +8,12 @@
 
 namespace cogwheel {
 
-// f, g and N of one map in float64, with their slopes f′ and g′. `theta` holds its learnable scalars in order; unread
-// by a map that has none.
+// f, g and N of one map in float64, with their derivatives f′ and g′. `theta` holds its learnable scalars in order;
+// unread by a map that has none.
 struct ScalarMap {
   std::size_t parameters;
   Terms<double> (*terms)(const double* theta, double score, Row<double> row);
-  Terms<double> (*slopes)(const double* theta, double score, Row<double> row);
+  Terms<double> (*derivatives)(const double* theta, double score, Row<double> row);
   double (*normalizer)(const double* theta, double mass, Row<double> row);
   double (*energy)(const double* theta, double score);  // null for maps without
   double (*initial_energy)(const double* theta);        // null for maps without a sink
@@ -27,8 +27,8 @@ struct ScalarFunctions {
     return map;
   }
   static Terms<double> terms(const double* theta, double s, Row<double> row) { return at(theta).terms(s, row); }
-  static Terms<double> slopes(const double* theta, double s, Row<double> row) {
-    return at(theta).terms_with_slopes(s, row).slopes;
+  static Terms<double> derivatives(const double* theta, double s, Row<double> row) {
+    return at(theta).terms_with_derivatives(s, row).derivatives;
   }
   static double normalizer(const double* theta, double mass, Row<double> row) {
     return at(theta).normalizer(mass, row);
@@ -42,7 +42,7 @@ constexpr ScalarMap scalar_map() {
   using Functions = ScalarFunctions<Map>;
   ScalarMap map{.parameters = parameter_count<Map>,
                 .terms = Functions::terms,
-                .slopes = Functions::slopes,
+                .derivatives = Functions::derivatives,
                 .normalizer = Functions::normalizer,
                 .energy = nullptr,
                 .initial_energy = nullptr};

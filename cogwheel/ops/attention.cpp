@@ -14,7 +14,7 @@
 #include "cogwheel/ops/attention_options.h"
 #include "cogwheel/ops/attention_schema.h"
 #include "cogwheel/ops/checks.h"
-#include "cogwheel/ops/dense_forms.h"
+#include "cogwheel/ops/dense_mechanisms.h"
 #include "cogwheel/ops/mixture.h"
 #include "cogwheel/ops/operators.h"
 #include "cogwheel/ops/pairwise.h"
@@ -38,12 +38,12 @@ const Mechanism& find_operator(std::string_view name) {
   return *mechanism;
 }
 
-constexpr std::int64_t most_keys_of_argmax = 1 << 24;  // a kernel counts in the numbers that it computes in
+constexpr std::int64_t max_keys_of_argmax = 1 << 24;  // a kernel counts in its compute dtype
 
-// What is asked of a call beside its output.
+// Statistics requested from a call besides its output.
 struct AskedStatistics {
   bool argmax;
-  at::Tensor rows = {};  // [8, B, H, N], once the call is over
+  at::Tensor rows = {};  // [8, B, H, N], set by the call
 };
 
 // [B, H, M, M], so that the output is the weights.
@@ -90,7 +90,7 @@ at::Tensor attend_as_given(const Mechanism& mechanism, const at::Tensor& query, 
                                        options, {.wide = wanted.wide}));
 }
 
-// With every tensor that has the query's 16-bit type in float32, in which it is computed with.
+// Converts every tensor of the query's 16-bit type to float32, the compute dtype.
 AttentionOptions widened(const AttentionOptions& given, const at::Tensor& query) {
   const auto widen = [&](at::Tensor& tensor) {
     if (tensor.scalar_type() == query.scalar_type()) tensor = tensor.to(computed_type(query));
@@ -103,8 +103,8 @@ AttentionOptions widened(const AttentionOptions& given, const at::Tensor& query)
   return options;
 }
 
-// Kernels widen 16-bit queries, keys and values as they read them, and give forms wide outputs to combine. Other scores
-// and dense forms are computed in float32 as a whole. All is rounded once.
+// Kernels widen 16-bit queries, keys and values as they read them, and give forms float32 outputs to combine. Other
+// scores and dense mechanisms are computed in float32 throughout. Results are rounded once.
 at::Tensor attend(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   const AttentionOptions& given, std::string_view causal_mask = mask::causal,
                   AskedStatistics* asked = nullptr) {
@@ -118,7 +118,7 @@ at::Tensor attend(const Mechanism& mechanism, const at::Tensor& query, const at:
       .to(query.scalar_type());
 }
 
-// What is true stays visible.
+// Keys with true stay visible.
 at::Tensor bias_of(const at::Tensor& visible, const at::Tensor& query) {
   const double hidden = -std::numeric_limits<double>::infinity();
   return at::zeros_symint(visible.sym_sizes(), query.options()).masked_fill(visible.logical_not(), hidden);
@@ -191,8 +191,8 @@ at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, std
 std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query, const at::Tensor& key,
                                                         const at::Tensor& value, bool argmax,
                                                         std::string_view mechanism, const AttentionOptions& options) {
-  if (argmax && key.dim() == 4 && key.sym_size(2) > most_keys_of_argmax)
-    refuse("argmax", "at most " + std::to_string(most_keys_of_argmax) + " keys", size_text(key.sym_size(2)));
+  if (argmax && key.dim() == 4 && key.sym_size(2) > max_keys_of_argmax)
+    refuse("argmax", "at most " + std::to_string(max_keys_of_argmax) + " keys", size_text(key.sym_size(2)));
   const Mechanism& found = find_operator(mechanism);
   check_attention(query, key, value, found.sub_heads(), needs_one_width(options.score));
   check_parameter_names(found, options.parameters);

@@ -1,5 +1,5 @@
 // Attention as libtorch operators: checked, differentiable, with shapes as in torch's scaled_dot_product_attention.
-// The same functions stand in torch.ops.cogwheel for Python and torch.compile.
+// torch.ops.cogwheel has the same functions for Python and torch.compile.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -12,8 +12,8 @@
 
 namespace cogwheel {
 
-// The mechanism's own arguments by name, as the catalogue lists them; H counts query heads, of a difference of two maps
-// both sub-heads of each:
+// The mechanism's own arguments by name, as the catalogue lists them. H counts query heads; for a difference of two
+// maps it counts both sub-heads:
 //   differential        lam, λ, [output heads] or broadcastable to [B, output heads, N], required, over any map
 //   softmax_off_by_one  sink [H], 0 unless given
 //   sigmoid             shift [H], −log(visible keys) unless given
@@ -35,20 +35,20 @@ struct AttentionOptions {
 // float32, float64, or bfloat16 and float16, which are computed in float32 and rounded once; 8 ≤ D ≤ 256, any strides.
 // A query that sees no key gives 0, and 0 gradient.
 // Differentiable twice in query, key, value, weights of the score, biases, centers and parameters, backward and
-// forward; a third derivative throws c10::NotImplementedError, but of dense forms. torch.autocast changes nothing.
-// Throws c10::ValueError, one line each.
+// forward; a third derivative throws c10::NotImplementedError, except for dense mechanisms. torch.autocast changes
+// nothing. Throws c10::ValueError, one line each.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      std::string_view mechanism = "softmax", const AttentionOptions& options = {});
 
-// The weights that `attention` applies to the values, [B, H, N, M]: 0 where a key is hidden. Made by the same kernel,
-// with the identity for values. For pictures: time and memory grow with N·M.
+// The weights that `attention` applies to the values, [B, H, N, M]: 0 where a key is hidden. Computed by the same
+// kernel, with the identity as values. For pictures: time and memory grow with N·M.
 at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, std::string_view mechanism = "softmax",
                              const AttentionOptions& options = {});
 
-// `attention` and, from the same pass, what the weights of each row come to: output [B, H, N, Dv], which is
+// `attention` and, from the same pass, statistics of the weights of each row: output [B, H, N, Dv], which is
 // differentiable as that of `attention`, and statistics [8, B, H, N] without a derivative, in the order of
 // kernels/pairwise/row_statistics.h, the last one written only if `argmax`, which counts at most 2²⁴ keys. Row maps
-// cost little more than `attention`; mixtures sweep over the scores once more; dense forms make their weights.
+// cost little more than `attention`; mixtures sweep over the scores once more; dense mechanisms compute their weights.
 std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query, const at::Tensor& key,
                                                         const at::Tensor& value, bool argmax,
                                                         std::string_view mechanism = "softmax",

@@ -19,7 +19,7 @@ std::string text(double number) {
   return out.str();
 }
 
-// What one call is about, for the messages.
+// One call, for the messages.
 struct Call {
   const Mechanism& mechanism;
   const at::Tensor& query;
@@ -83,7 +83,7 @@ void describe_visibility(PairwiseOptions& options, const Call& call, const Atten
   if (given.window) {
     if (*given.window < 1) refuse("window", "1 or more", std::to_string(*given.window));
     if (!given.causal) refuse("window", "causal=True beside it", "causal=False");
-    // Sees all that there can be, and its sums with positions stay within 64 bits.
+    // Large enough to see everything, and small enough that sums with positions stay within 64 bits.
     constexpr std::int64_t widest = std::int64_t{1} << 62;
     options.window = std::min(*given.window, widest);
   }

@@ -1,4 +1,4 @@
-// What a call of `attention` asks for, checked and put as the engine takes it.
+// Checks the options of an `attention` call and translates them for the engine.
 #pragma once
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/ops/attention.h"
@@ -6,8 +6,8 @@
 
 namespace cogwheel {
 
-// All but the scale, which the score knows. `causal_mask` says how a causal call is aligned. Throws ValueError for
-// options that are wrong in shape, dtype or range, contradict each other, or mean nothing to the mechanism.
+// All but the scale, which belongs to the score. `causal_mask` says how a causal call is aligned. Throws ValueError for
+// options that are wrong in shape, dtype or range, contradict each other, or do not apply to the mechanism.
 PairwiseOptions pairwise_options(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
                                  const AttentionOptions& given, std::string_view causal_mask);
 

@@ -1,4 +1,4 @@
-// What a call of `attention` is asked, as the schemas and the dispatcher of its operators have it.
+// The arguments of an `attention` call, as the schemas and the dispatcher of its operators declare them.
 #pragma once
 #include "cogwheel/ops/attention.h"
 #include "cogwheel/ops/bundle.h"

@@ -1,4 +1,4 @@
-// A user's own mechanism for Python: what authoring refuses becomes Python's ValueError and RuntimeError.
+// A user's own mechanism for Python: errors of authoring become Python's ValueError and RuntimeError.
 #include "cogwheel/authoring/authoring.h"
 
 #include <c10/util/Exception.h>

@@ -1,5 +1,5 @@
-// Structs of arguments, and the operators that take them: a struct whose members are listed once is an argument of C++
-// functions as a whole, and of an operator's schema and dispatcher member by member.
+// Structs of arguments, and the operators that take them: C++ functions take such a struct whole, an operator's schema
+// and the dispatcher take it member by member. Its members are listed once.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -64,7 +64,7 @@ constexpr const char* type_name() {
   if constexpr (std::is_same_v<T, std::string>) return "str";
 }
 
-// "=value", of what a member is unless given; nothing for tensors, which are always given.
+// "=value", a member's default; nothing for tensors, which have none.
 inline std::string default_of(const at::Tensor&) { return ""; }
 inline std::string default_of(bool value) { return value ? "=True" : "=False"; }
 inline std::string default_of(std::int64_t value) { return "=" + std::to_string(value); }
@@ -77,8 +77,8 @@ std::string default_of(const std::optional<T>&) {
 
 }  // namespace schema
 
-// One argument of a C++ function: which ones of the dispatcher it is made of (Types), how it is made of those from
-// place `first` on, how it falls apart into them, and what a schema says of it.
+// One argument of a C++ function: the dispatcher's arguments that make it up (Types), how it is made from those at
+// `first` and after, how it is split into them, and its text in a schema.
 template <class T>
 struct Argument {
   using Types = TypeList<T>;
@@ -131,7 +131,7 @@ struct BundledArgument<Struct, std::tuple<Member<Struct, Each>...>> {
 template <Bundled T>
 struct Argument<T> : BundledArgument<T, std::remove_cvref_t<decltype(Bundle<T>::members)>> {};
 
-// What a schema says of the members of T: "float scale=1.0, Tensor? bias=None".
+// The members of T in a schema: "float scale=1.0, Tensor? bias=None".
 template <Bundled T>
 std::string schema_of() {
   const T initial{};

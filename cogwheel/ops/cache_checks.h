@@ -1,4 +1,4 @@
-// What is refused of a cache: "cache: <what>: expected …, got …".
+// Errors of a cache: "cache: <what>: expected …, got …".
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>

@@ -1,4 +1,4 @@
-// What users pass is checked here, once, before any kernel: "attention: <argument>: expected …, got …". Operators of
+// Checks users' arguments, once, before any kernel: "attention: <argument>: expected …, got …". Operators of
 // layers check their own arguments, with the same messages.
 #pragma once
 #include <ATen/core/Tensor.h>
@@ -8,10 +8,10 @@
 
 namespace cogwheel {
 
-// Throws c10::ValueError with the one form of message: "<what>: expected …, got …", where `what` names its operator.
+// Throws c10::ValueError with the message "<what>: expected …, got …", where `what` names the operator.
 [[noreturn]] void refuse_argument(std::string_view what, const std::string& expected, const std::string& got);
 
-// The same of an argument of attention.
+// The same for an argument of attention.
 [[noreturn]] void refuse(std::string_view argument, const std::string& expected, const std::string& got);
 
 // Ranks, dtypes, devices and sizes of an attention call with `sub_heads` query and key heads to a head, whose queries
@@ -25,20 +25,20 @@ void check_query_key(const at::Tensor& query, const at::Tensor& key, std::int64_
 // The widths that kernels have.
 void check_head_dim(std::string_view argument, const c10::SymInt& width);
 
-// float32 for the 16-bit types, whose elements are widened as they are read, else the type itself.
+// The compute dtype: float32 for the 16-bit types, whose elements are widened as they are read, else the type itself.
 at::ScalarType computed_type(const at::Tensor& tensor);
 
-// float64, or the widest type of a device that has no such numbers.
+// float64, or the widest type of a device that has no float64.
 at::ScalarType widest_type(const at::Tensor& tensor);
 
-// Whatever else is made of numbers has the device of the query and its dtype, or the one that it is computed in.
+// Any other floating-point tensor has the query's device, and its dtype or its compute dtype.
 void check_like(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query);
 void check_device(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query);
 
-// The same of any operator, whose tensors lie where its `x` does.
+// The same for any operator, whose tensors are on the device of its `x`.
 void check_device_of_x(std::string_view what, const at::Tensor& tensor, const at::Tensor& x);
 
-// The same, for one that has its type too, and these sizes.
+// The same for a tensor that has the dtype of `x` too, and these sizes.
 void check_beside_x(const std::string& what, const at::Tensor& tensor, const at::Tensor& x, c10::SymIntArrayRef sizes);
 
 // "5", and "[2, 4, 5]".

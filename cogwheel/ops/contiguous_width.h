@@ -1,4 +1,4 @@
-// Kernels read and write rows of contiguous width, and take any other strides as they come.
+// Kernels read and write rows of contiguous width; all other strides may be anything.
 #pragma once
 #include <ATen/core/Tensor.h>
 

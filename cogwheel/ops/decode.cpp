@@ -17,7 +17,7 @@
 namespace cogwheel {
 namespace {
 
-// Names that are not known are left to `attention` to refuse.
+// Unknown names are left to `attention` to refuse.
 bool is_dense(std::string_view name) {
   const Mechanism* const found = mechanism_or_null(name);
   return found != nullptr && found->is_matrix();
@@ -30,7 +30,7 @@ std::int64_t largest(const at::Tensor& lengths) {
 c10::SymInt longest_cpu(const at::Tensor& lengths, c10::SymInt) { return largest(lengths); }
 c10::SymInt longest_unknown(const at::Tensor&, c10::SymInt unless_known) { return unless_known; }
 
-// Where the first query of each entry stands, and how many keys the entry has: a copy, for the cache goes on.
+// The position of the first query of each entry, and the number of keys of the entry: a copy, since the cache grows.
 std::tuple<at::Tensor, at::Tensor> positions_cpu(const at::Tensor& lengths, const std::optional<at::Tensor>& given,
                                                  c10::SymInt query_count, c10::SymInt key_count) {
   const std::int64_t batch = lengths.numel(), queries = query_count.expect_int(), keys = key_count.expect_int();
@@ -38,11 +38,11 @@ std::tuple<at::Tensor, at::Tensor> positions_cpu(const at::Tensor& lengths, cons
   const at::Tensor first = at::empty({batch}, lengths.options()), key_lengths = at::empty({batch}, lengths.options());
   for (std::int64_t b = 0; b < batch; ++b) {
     const std::int64_t length = numbers(lengths)[b], count = given ? numbers(counts)[b] : queries;
-    if (const std::int64_t most = std::min(queries, length); count < 0 || count > most)
+    if (const std::int64_t max_count = std::min(queries, length); count < 0 || count > max_count)
       refuse_cache("query_lengths" + of_entry(b),
-                   "0 to " + std::to_string(most) + (most < queries ? " (its tokens)" : " (the queries)"),
+                   "0 to " + std::to_string(max_count) + (max_count < queries ? " (its tokens)" : " (the queries)"),
                    std::to_string(count));
-    // A graph was compiled for a bias of so many keys.
+    // A compiled graph has a fixed number of keys in its bias.
     if (length > keys)
       refuse_cache("bias", "a last size of 1 or " + std::to_string(largest(lengths)) + " (the longest entry)",
                    std::to_string(keys));
@@ -81,13 +81,13 @@ at::Tensor decode(const at::Tensor& query, const at::Tensor& key, const at::Tens
   if (options.key_lengths) refuse("key_lengths", "none beside a cache's own", shape_text(*options.key_lengths));
   if (options.cu_seqlens) refuse("cu_seqlens", "none beside a cache", shape_text(*options.cu_seqlens));
   // Where the lengths cannot be read, as many keys as a bias has, or all.
-  c10::SymInt most = key.sym_size(2);
+  c10::SymInt keys_unless_known = key.sym_size(2);
   for (const auto* bias : {&options.bias, &options.energy_bias})
-    if (*bias && (*bias)->dim() > 0 && (*bias)->sym_size(-1) != 1) most = (*bias)->sym_size(-1);
-  const c10::SymInt keys = cache_longest(lengths, most);
+    if (*bias && (*bias)->dim() > 0 && (*bias)->sym_size(-1) != 1) keys_unless_known = (*bias)->sym_size(-1);
+  const c10::SymInt keys = cache_longest(lengths, keys_unless_known);
   AttentionOptions from_cache = options;
   from_cache.causal = true;
-  // The host knows the lengths; the device is told without waiting for it.
+  // The host has the lengths; they are copied to the device without waiting for it.
   const auto [first_positions, key_lengths] = cache_positions(lengths, query_lengths, query.sym_size(2), keys);
   from_cache.first_positions = first_positions.to(query.device(), true);
   from_cache.key_lengths = key_lengths.to(query.device(), true);

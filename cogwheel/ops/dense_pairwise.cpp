@@ -23,7 +23,7 @@ namespace {
 
 namespace place = pairwise_input;
 
-// What output heads share, for each of their query heads: [B or 1, H or 1, …] → [B or 1, Hq or 1, …].
+// Repeats a tensor of the output heads for each of their query heads: [B or 1, H or 1, …] → [B or 1, Hq or 1, …].
 at::Tensor for_sub_heads(const at::Tensor& shared, std::int64_t sub_heads) {
   if (sub_heads == 1 || shared.size(1) == 1) return shared;
   return shared.repeat_interleave(sub_heads, 1);
@@ -79,8 +79,8 @@ DensePairwise::DensePairwise(const std::vector<at::Tensor>& inputs, std::string_
     return whole;
   };
   const at::Tensor bias = read(place::bias), energy_bias = read(place::energy_bias);
-  // What is hidden takes part with a score of 0 and a weight of 0, and what nobody sees as a key and a value of 0:
-  // 0·NaN would be NaN, in derivatives too.
+  // Hidden pairs get a score of 0 and a weight of 0, and keys that no query sees become 0, values too: 0·NaN would be
+  // NaN, in derivatives too.
   count_ = visible_.sum(at::IntArrayRef{-1}, true).to(computed);
   sees_ = count_ > at::Scalar(0);
   seen_ = visible_.any(-2).unsqueeze(-1);
@@ -108,14 +108,14 @@ DensePairwise::DensePairwise(const std::vector<at::Tensor>& inputs, std::string_
   if (exponent_.defined()) exponent_ = at::where(visible_, exponent_, zero_);
 }
 
-// What a query does not see is 0, where pairs are taken by themselves: [B, Hq, 1, M, width] → [B, Hq, N or 1, M,
-// width].
+// Keys or values with 0 where the query does not see them, where products are made pair by pair: [B, Hq, 1, M, width] →
+// [B, Hq, N or 1, M, width].
 at::Tensor DensePairwise::masked(const at::Tensor& of_pairs) const {
   return pair_by_pair_ ? at::where(visible_.unsqueeze(-1), of_pairs, zero_) : of_pairs;
 }
 
 at::Tensor DensePairwise::shift() const {
-  // Without keys there is still where the maximum starts.
+  // Without keys the maximum is the value at which it starts.
   const bool keys = score_.size(3) > 0;
   const at::Tensor score =
       keys ? score_.detach() : at::zeros({score_.size(0), heads_, score_.size(2), 1}, score_.options());

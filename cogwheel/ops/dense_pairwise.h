@@ -1,9 +1,9 @@
-// Pairwise attention as a composition of ATen's operators around cogwheel::row_map, for what the fused kernels do not
-// have: second derivatives and tangents of all queries at once, and devices without an engine, in blocks of queries
-// (pairwise_composed.cpp). It holds scores, weights and their derivatives of its queries whole, O(queries · keys) for
-// each head and the square of 1 + P of it for second derivatives, where P is the number of the map's scalars; an
-// additive score also holds queries · keys · head_dim. What is not finite stays out where no query sees it; where some
-// do, it reaches the derivatives of all, unless each pair is taken by itself.
+// Pairwise attention as a composition of ATen's operators around cogwheel::row_map, for what fused kernels cannot
+// compute: second derivatives and tangents of all queries at once, and devices without an engine, in blocks of queries
+// (pairwise_composed.cpp). It holds the scores, weights and their derivatives of all its queries: O(queries · keys) for
+// each head, times (1 + P)² for second derivatives, where P is the number of the map's scalars; an additive score also
+// holds queries · keys · head_dim. Non-finite values that no query sees have no effect; those that some see reach the
+// derivatives of all, unless products are made pair by pair.
 #pragma once
 #include <torch/csrc/autograd/variable.h>
 
@@ -51,16 +51,16 @@ inline constexpr bool WantedGradients::*wanted[] = {
 };
 }  // namespace pairwise_input
 
-// Undefined where there is none.
+// Undefined if there is none.
 std::vector<at::Tensor> pairwise_inputs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                         const at::Tensor& parameters, const PairwiseOptions& options);
 
 // Which queries of a call are composed, and how.
 struct DenseQueries {
-  // Unless given, those of the inputs are all.
+  // Unless given, the inputs have all queries.
   std::optional<QueryRows> rows = {};
-  // Products pair by pair, from what the query sees alone, in queries · keys · width numbers: what is not finite then
-  // reaches only the rows that see it, and only what they saw.
+  // Products pair by pair, from visible keys alone, in queries · keys · width numbers: non-finite values then reach
+  // only the rows that see them, and of these only the gradients of keys that they see.
   bool pair_by_pair = false;
 };
 
@@ -75,23 +75,23 @@ struct DenseWeights {
 // One composition: the steps from inputs to the output, each differentiable.
 class DensePairwise {
  public:
-  // Of these inputs in place of those in the options.
+  // With these inputs in place of those in the options.
   DensePairwise(const std::vector<at::Tensor>& inputs, std::string_view mechanism, const PairwiseOptions& options,
                 const DenseQueries& queries = {});
 
   // [B or 1, Hq or 1, N, M], true where the query sees the key.
   const at::Tensor& visible() const { return visible_; }
 
-  // The running maximum of the energy, [B, Hq, N], as forward leaves it to backward; without a derivative.
+  // The row maximum of the exponents, [B, Hq, N], as forward saves it for backward; without a derivative.
   at::Tensor shift() const;
 
-  // The value of the shift does not matter, but exponents stay small by it.
+  // The shift cancels, whatever its value; it keeps exponents small.
   DenseWeights weigh(const at::Tensor& shift) const;
 
   // 1/n over the n keys that the query sees, 0 where hidden.
   at::Tensor uniform_weights() const;
 
-  // In the type that is computed in.
+  // In the compute dtype.
   at::Tensor output(const at::Tensor& weights) const;
 
  private:
@@ -111,7 +111,7 @@ class DensePairwise {
 };
 
 // The output of cogwheel::pairwise, `wide` or in the type of the query, of these inputs in place of those in the
-// options. `shift` is the running maximum that the kernel found, [B, Hq, N].
+// options. `shift` is the row maximum that the kernel found, [B, Hq, N].
 at::Tensor dense_pairwise(const std::vector<at::Tensor>& inputs, const at::Tensor& shift, std::string_view mechanism,
                           const PairwiseOptions& options, bool wide = false);
 

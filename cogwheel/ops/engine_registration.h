@@ -1,4 +1,4 @@
-// How operators say for which devices they have a kernel, where the choice of engine (engine.h) decides.
+// Registers operators' kernels for devices according to the choice of engine (engine.h).
 #pragma once
 #include <torch/library.h>
 
@@ -14,8 +14,8 @@ void implement_fused(torch::Library& library, const char* name, Kernel&& kernel)
   if (!cpu_is_composed()) library.impl(name, std::forward<Kernel>(kernel));
 }
 
-// Registers, for every device without one of its own, the CPU's kernel of an operator: what it reads is copied to the
-// host, and what it gives to the device. In a block of TORCH_LIBRARY_IMPL(…, CompositeExplicitAutograd, …).
+// Registers, for every device without a kernel of its own, the CPU's kernel of an operator: its inputs are copied to
+// the host, and its results to the device. In a block of TORCH_LIBRARY_IMPL(…, CompositeExplicitAutograd, …).
 void implement_on_host(torch::Library& library, const char* name);
 
 }  // namespace cogwheel

@@ -4,7 +4,7 @@
 
 namespace cogwheel {
 
-// Of that name ("cogwheel::pairwise"), for calls with this signature. Takes a lock: keep what it gives.
+// The operator of that name ("cogwheel::pairwise"), for calls with this signature. Takes a lock: keep the result.
 template <class Signature>
 c10::TypedOperatorHandle<Signature> find_operator(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();

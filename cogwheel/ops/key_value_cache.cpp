@@ -55,7 +55,7 @@ KeyValueCache::KeyValueCache(const KeyValueCacheSizes& sizes, at::ScalarType typ
   const double widest = std::max(double(key_heads) * double(head_dim), double(value_heads) * double(value_dim));
   const double bytes = double(batch) * double(capacity) * widest * double(at::elementSize(type));
   if (bytes >= 0x1p63) refuse_cache("memory", "fewer than 2^63 bytes", number_text(bytes));
-  // Written to in any mode later on.
+  // Not an inference tensor, because any mode may write to it later.
   const c10::InferenceMode ordinary(false);
   key_ = unwritten_zeros({batch, key_heads, capacity, head_dim}, type, device);
   value_ = unwritten_zeros({batch, value_heads, capacity, value_dim}, type, device);
@@ -96,7 +96,7 @@ void KeyValueCache::append(const at::Tensor& key, const at::Tensor& value, const
         .copy_(from.detach().narrow(0, b, entries).narrow(2, 0, numbers(counts)[b]));
   };
   for (std::int64_t b = 0; b < batch;) {
-    // Entries that stand alike are one copy.
+    // Entries of equal length are copied together.
     std::int64_t end = b + 1;
     while (end < batch && lengths[end] == lengths[b] && numbers(counts)[end] == numbers(counts)[b]) ++end;
     copy(key_, key, b, end - b);
@@ -153,8 +153,8 @@ using Tensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 Tensors tensors(const KeyValueCache& cache) { return {cache.key(), cache.value(), cache.lengths()}; }
 
-// The operators have kernels of their own, rather than being compositions, because they read lengths: a graph that is
-// compiled calls them as they are.
+// The operators have kernels of their own, rather than being compositions, because they read lengths: a compiled graph
+// calls them as they are.
 
 Tensors make_cache(std::int64_t batch, std::int64_t key_heads, std::int64_t capacity, std::int64_t head_dim,
                    std::optional<std::int64_t> value_dim, std::optional<std::int64_t> value_heads, at::ScalarType type,
@@ -171,12 +171,12 @@ Tensors make_cache(std::int64_t batch, std::int64_t key_heads, std::int64_t capa
 void append(const at::Tensor& cache_key, const at::Tensor& cache_value, const at::Tensor& cache_lengths,
             const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& added) {
   KeyValueCache(cache_key, cache_value, cache_lengths).append(key, value, added);
-  // Autograd notices where what it saved has changed.
+  // Lets autograd notice that tensors it saved have changed.
   for (const at::Tensor& changed : {cache_key, cache_value, cache_lengths})
     if (!changed.is_inference()) changed.unsafeGetTensorImpl()->bump_version();
 }
 
-// Lengths that are known go on also where keys have no data.
+// Known lengths are updated even where keys have no data.
 void append_meta(const at::Tensor& cache_key, const at::Tensor& cache_value, const at::Tensor& cache_lengths,
                  const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& added) {
   if (cache_lengths.is_cpu()) append(cache_key, cache_value, cache_lengths, key, value, added);
@@ -227,8 +227,8 @@ void collect(variable_list& tensors, at::TensorList more) { tensors.insert(tenso
 template <class Other>
 void collect(variable_list&, const Other&) {}
 
-// Derivatives reach queries, biases and parameters through the operators that attending is made of; where none is asked
-// for it is one call.
+// Derivatives reach queries, biases and parameters through the operators that attention is composed of; where none is
+// needed it is one call.
 template <class Signature>
 struct AttendUnderAutograd;
 template <class... Arguments>
@@ -259,7 +259,7 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       "value, Tensor lengths)");
 }
 
-// For every device: they read lengths alone, which are on the host, and move the rest by ATen's operators.
+// For every device: they read only lengths, which are on the host, and move the rest by ATen's operators.
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
   library.impl("cache_append", append);
   library.impl("cache_crop", crop);

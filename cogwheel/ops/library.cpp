@@ -58,7 +58,7 @@ TORCH_LIBRARY(cogwheel, library) {
       "Tensor",
       operators::scaled_dot_product_attention);
   library.def("mechanisms() -> str", operators::mechanisms);
-  // A user's own mechanism; "" where n or the energy is not given. Each gives the name.
+  // A user's own mechanism; "" where n or the energy is not given. Each returns the name.
   library.def(
       "define_mechanism(str name, str f, str g, str n, str energy, str[] parameter_names, float[] parameter_values) -> "
       "str",
@@ -66,14 +66,14 @@ TORCH_LIBRARY(cogwheel, library) {
   library.def("define_mechanism_line(str line) -> str", operators::define_mechanism_line);
   library.def("load_mechanism(str path) -> str", operators::load_mechanism);
   library.def("mechanism_card(str name) -> str", operators::mechanism_card);
-  // A library may load beside another torch than its own and go wrong later; Python compares.
+  // The library may load with another version of torch than its own and fail later; Python compares the two.
   library.def("built_for_torch() -> str", [] { return std::string(TORCH_VERSION); });
   library.def(pairwise_schema().c_str());
   library.def(pairwise_backward_schema().c_str());
   library.def(mixture_statistics_schema().c_str());
 }
 
-// vmap makes fallbacks for operators with kernels alone; these fall apart into such.
+// vmap has fallbacks only for operators with kernels; these decompose into such.
 TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) {
   library.impl("attention", Unbundled<attention>::call);
   library.impl("attention_weights", Unbundled<attention_weights>::call);

@@ -91,7 +91,7 @@ std::tuple<at::Tensor, at::Tensor> backward_cpu(const at::Tensor& gradient_, con
         of_rows[static_cast<std::size_t>(index * rows + row)] = -dot;
       }
     });
-    // In index order on one thread: the same bits for any number of them.
+    // In index order on one thread: the same bits for any number of threads.
     std::vector<double> sums(static_cast<std::size_t>(coefficient.numel()));
     const bool by_batch = coefficient.size(0) > 1, by_head = coefficient.size(1) > 1, by_row = coefficient.size(2) > 1;
     for (std::int64_t batch = 0; batch < batches; ++batch)

@@ -1,4 +1,4 @@
-// Mixtures of two maps over shared values: what a query's adjacent sub-heads make together.
+// Mixtures of two maps over shared values: combinations of a query's adjacent sub-heads.
 //
 //   cogwheel::subtract_sub_heads(output, coefficient) → o₁ − λ o₂
 //   cogwheel::subtract_sub_heads_backward(…) → (∂L/∂output, ∂L/∂coefficient), ∂L/∂λ = −Σ do·o₂

@@ -13,8 +13,8 @@
 
 namespace cogwheel::operators {
 
-// torch's semantics: is_causal aligns the first query with the first key; a mask of bool lets through what is true, one
-// of numbers is added to the scores; [B, N, D] stands for one head.
+// torch's semantics: is_causal aligns the first query with the first key; a bool mask keeps the keys where it is true,
+// a floating-point mask is added to the scores; [B, N, D] stands for one head.
 at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                         c10::string_view mechanism, const std::optional<at::Tensor>& attn_mask,
                                         double dropout_p, const std::optional<at::Tensor>& seed, bool is_causal,
@@ -23,7 +23,7 @@ at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tenso
 // The catalogue as JSON.
 std::string mechanisms();
 
-// A user's own mechanism (cogwheel/authoring); what is "" is not given. Each gives the name.
+// A user's own mechanism (cogwheel/authoring); "" means not given. Each returns the name.
 std::string define_mechanism(c10::string_view name, c10::string_view f, c10::string_view g, c10::string_view n,
                              c10::string_view energy, const std::vector<std::string>& parameter_names,
                              at::ArrayRef<double> parameter_values);

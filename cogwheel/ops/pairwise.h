@@ -3,14 +3,14 @@
 //   cogwheel::pairwise(query, key, value, parameters, mechanism, …options) → (output, shift, mass, statistics)
 //   cogwheel::pairwise_backward(…) → gradients of query, key, value, parameters, bias, energy_bias, centers,
 //   score_weight
-//   cogwheel::mixture_statistics(…) → statistics of the weights that a mixture makes of two sub-heads, or of one less
-//   the mean
+//   cogwheel::mixture_statistics(…) → statistics of the weights of a mixture: of two sub-heads, or of one minus the
+//   mean
 //
 // parameters [Hq, P] in float64: the map's P learnable scalars for each query head (P is 0 for most). query [B, Hq, N,
-// D], key [B, Hv·sub_heads, M, D], value [B, Hv, M, Dv]; shift and mass are the rows' totals [B, Hq, N], which backward
-// needs and which have no gradient of their own; statistics are [8, B, Hq, N] where they are wanted
-// (kernels/pairwise/row_statistics.h), else empty, and have no gradient either. H = Hq / sub_heads are the heads of the
-// output.
+// D], key [B, Hv·sub_heads, M, D], value [B, Hv, M, Dv]; shift and mass are m and G of each row [B, Hq, N] (the table
+// in mechanisms/contract.h names them), which backward needs and which have no gradient; statistics are [8, B, Hq, N]
+// where they are wanted (kernels/pairwise/row_statistics.h), else empty, and have no gradient either. H = Hq /
+// sub_heads are the heads of the output.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -24,7 +24,7 @@
 
 namespace cogwheel {
 
-// How `mask` names what a query sees.
+// The values of `mask`: which keys a query sees.
 namespace mask {
 inline constexpr std::string_view full = "full";
 inline constexpr std::string_view causal = "causal";  // the last query sees the last key
@@ -40,11 +40,11 @@ struct PairwiseOptions {
 #include "cogwheel/ops/pairwise_options.def"
 };
 
-// What forward is to give.
+// What forward returns.
 struct WantedOutputs {
-  bool wide = false;  // the output of 16-bit queries in float32, in which it is computed, for what is still made of it
-  bool statistics = false;  // what the weights of a row come to
-  bool argmax = false;      // and where the largest is
+  bool wide = false;        // the output of 16-bit queries in float32, the compute dtype, for further computation
+  bool statistics = false;  // of the weights of each row
+  bool argmax = false;      // and the index of the largest
 };
 
 // Which of the differentiable options need a gradient.
@@ -65,13 +65,13 @@ using PairwiseGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Ten
 #include "cogwheel/ops/pairwise_options.def"
                                      >;
 
-// What forward leaves to backward.
+// Results of forward that backward needs.
 struct PairwiseSaved {
   at::Tensor output, shift, mass;
 };
 
-// What the members of a mixture have left of their rows, and the factor c of the second: the weights are
-// a₁ + c a₂ of two sub-heads, or with one sub-head and no factor a − 1/n over the n keys that are seen.
+// The row totals of a mixture's members, and the factor c of the second: the weights are a₁ + c a₂ for two sub-heads,
+// or with one sub-head and no factor a − 1/n over the n visible keys.
 struct MixtureMembers {
   at::Tensor shift, mass;                 // [B, Hq, N]
   std::optional<at::Tensor> coefficient;  // broadcastable to [B, H, N]
@@ -88,7 +88,7 @@ PairwiseGradients pairwise_backward(const at::Tensor& gradient, const at::Tensor
                                     std::string_view mechanism, const WantedGradients& wanted,
                                     const PairwiseOptions& options);
 
-// Dispatches cogwheel::mixture_statistics: [8, B, H, N], without a derivative. Of the value only the heads matter.
+// Dispatches cogwheel::mixture_statistics: [8, B, H, N], without a derivative. Only the heads of `value` matter.
 at::Tensor mixture_statistics(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                               const at::Tensor& parameters, const MixtureMembers& members, std::string_view mechanism,
                               const PairwiseOptions& options, bool argmax);

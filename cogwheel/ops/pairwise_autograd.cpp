@@ -1,5 +1,5 @@
-// Derivatives of cogwheel::pairwise. The first has a kernel, cogwheel::pairwise_backward; what goes beyond, its own
-// derivatives and tangents, comes from a dense composition (dense_pairwise.h).
+// Derivatives of cogwheel::pairwise. Gradients have a kernel, cogwheel::pairwise_backward; its own derivatives, and
+// tangents, come from a dense composition (dense_pairwise.h).
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -17,8 +17,7 @@ namespace {
 
 namespace place = pairwise_input;
 
-// Options for what outlives the call: tensors are those that were saved, so that autograd notices where one was changed
-// in the meantime.
+// Options for use after the call: their tensors are the saved ones, so that autograd notices if one was changed since.
 struct KeptOptions {
   explicit KeptOptions(const PairwiseOptions& given) : options(given) {
     for (const auto tensor : place::option_tensors) options.*tensor = std::nullopt;
@@ -74,8 +73,8 @@ PairwiseOutputs forward_autograd(const at::Tensor& query, const at::Tensor& key,
   return {output, shift, mass, statistics};
 }
 
-// The gradients of `inputs` by the composition, in the sizes that the kernel's have; `inputs` then the gradient of the
-// output. Every one of them, whether or not an input asks for it: tangents reach them all.
+// The gradients of `inputs` by the composition, in the sizes of the kernel's; the last of `inputs` is the gradient of
+// the output. All of them, needed or not, because tangents reach them all.
 variable_list dense_backward(const variable_list& inputs, const at::Tensor& shift, std::string_view mechanism,
                              const WantedGradients& wanted, const PairwiseOptions& options) {
   const at::AutoGradMode recorded(needs_record(inputs));

@@ -35,7 +35,7 @@ void check_ranges(const at::Tensor& ranges, std::int64_t keys) {
              "[" + std::to_string(range[i].begin) + ", " + std::to_string(range[i].end) + ")");
 }
 
-// An engine clamps what they come to; it trusts that there is one for each batch entry.
+// An engine clamps their values, but assumes one for each batch entry.
 void check_positions(const at::Tensor& positions, std::int64_t batch) {
   if (positions.scalar_type() != at::kLong || positions.dim() != 1 || positions.size(0) != batch)
     refuse("first_positions", "int64 [" + std::to_string(batch) + "]",

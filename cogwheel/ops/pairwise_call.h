@@ -1,4 +1,4 @@
-// What every engine of cogwheel::pairwise has in common: the checks of a call, and what its results look like.
+// Shared by every engine of cogwheel::pairwise: the checks of a call, and the shapes of its results.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -6,7 +6,7 @@
 
 namespace cogwheel {
 
-// Once more, for who calls cogwheel::pairwise: an engine trusts them.
+// Checked again for callers of cogwheel::pairwise itself: engines do not check.
 void check_options(const at::Tensor& query, const at::Tensor& key, const PairwiseOptions& options);
 void check_members(const MixtureMembers& members, const at::Tensor& query, std::int64_t sub_heads);
 void check_saved(const at::Tensor& gradient, const at::Tensor& query, const PairwiseSaved& saved);
@@ -23,7 +23,7 @@ at::Tensor empty_totals(const at::Tensor& query);
 // [statistics, B, heads, N]; empty unless wanted.
 at::Tensor empty_statistics(const at::Tensor& query, const c10::SymInt& heads, bool wanted);
 
-// Of the sizes that the modifier has; empty where it is not wanted.
+// With the modifier's sizes; empty if not wanted.
 at::Tensor empty_modifier_gradient(bool wanted, const std::optional<at::Tensor>& modifier, const at::Tensor& query);
 
 }  // namespace cogwheel

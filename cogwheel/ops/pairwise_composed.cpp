@@ -1,8 +1,8 @@
 // cogwheel::pairwise on devices that have no kernels for it: the dense composition (dense_pairwise.h) in blocks of
-// queries, whose scores backward computes again, so that memory is O(block · keys). Right and slow: a row map is
-// computed on the host (row_map.h), so that each block has the device wait and its scores copied.
+// queries, whose scores backward recomputes, so that memory is O(block · keys). Correct but slow: a row map is computed
+// on the host (row_map.h), so that for each block the device waits and its scores are copied.
 //
-// Beside row maps the host reads the seed of dropout, and once a call whether all numbers are finite. Lengths and
+// Besides row maps the host reads the seed of dropout, and once per call whether all numbers are finite. Lengths and
 // positions stay on the device.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -34,8 +34,8 @@ namespace {
 
 namespace place = pairwise_input;
 
-// Numbers that a block may have of one kind, such as scores, and queries of a block at least and at most.
-constexpr std::int64_t most_numbers = std::int64_t{1} << 22, fewest_queries = 16, most_queries = 256;
+// The size limit of one tensor of a block, such as its scores, and the minimum and maximum of its queries.
+constexpr std::int64_t max_numbers = std::int64_t{1} << 22, min_queries = 16, max_queries = 256;
 
 bool all_finite(const at::Tensor& tensor) { return at::isfinite(tensor).all().item<bool>(); }
 
@@ -49,12 +49,12 @@ constexpr RowsOfOption rows_of_options[] = {{&PairwiseOptions::ranges, -2},
                                             {&PairwiseOptions::energy_bias, -2},
                                             {&PairwiseOptions::centers, -1}};
 
-// What is not finite taken as 0.
+// With 0 for values that are not finite.
 at::Tensor only_finite(const at::Tensor& tensor) {
   return at::where(at::isfinite(tensor), tensor, at::zeros({}, tensor.options()));
 }
 
-// Some queries of a call: all that is read of them.
+// Some queries of a call, with all their inputs.
 struct Block {
   std::int64_t first, count;
   DenseQueries queries;
@@ -84,11 +84,11 @@ struct Block {
   }
 };
 
-// One call, cut into blocks.
+// One call, split into blocks.
 //
-// Where 0 would meet what is not finite, 0·NaN, ordinary products reach rows that do not see it. So rows that meet
-// something of the kind are computed again, pair by pair, and count in that second block alone; the others count in the
-// first, which takes what is not finite as 0, and keep their bits.
+// Because 0·NaN is NaN, ordinary products would carry non-finite values to rows that do not see them. So the rows that
+// do see any are computed a second time, pair by pair, and count in that second block only; the others count in the
+// first, which reads 0 for non-finite values, and keep their bits.
 class Blocks {
  public:
   // `more` has a row [B, Hq, N, width] for each query, as the gradient of the output has, or is undefined.
@@ -141,7 +141,7 @@ class Blocks {
   }
 
  private:
-  // Keys or values that are all finite, or else with 0 for those that nobody sees, such as padding.
+  // Keys or values; unless all are finite, with 0 for those that no query sees, such as padding.
   void take_seen(at::Tensor& keys, std::int64_t sub_heads) {
     if (all_finite(keys)) return;
     PairwiseOptions options = options_;
@@ -150,10 +150,10 @@ class Blocks {
     finite_ = finite_ && all_finite(keys);
   }
 
-  // So that what has `of_pair` numbers for each query and key stays small.
+  // So that tensors of `of_pair` numbers for each query and key stay small.
   std::int64_t queries_at_once(std::int64_t of_pair) const {
     const std::int64_t of_query = std::max<std::int64_t>(query_.size(0) * query_.size(1) * key_.size(2) * of_pair, 1);
-    return std::clamp(most_numbers / of_query, of_pair == 1 ? fewest_queries : 1, most_queries);
+    return std::clamp(max_numbers / of_query, of_pair == 1 ? min_queries : 1, max_queries);
   }
 
   Block block_of(std::int64_t first, std::int64_t count) const {
@@ -164,7 +164,7 @@ class Blocks {
     return block;
   }
 
-  // [B, H, N]: whether the row, in any sub-head, has or sees anything that is not finite.
+  // [B, H, N]: whether the row, in any sub-head, has or sees a value that is not finite.
   at::Tensor meets_non_finite(const Block& block) const {
     const auto bad = [](const at::Tensor& tensor) { return at::isfinite(tensor).all(-1, true).logical_not(); };
     const std::int64_t heads = query_.size(1), sub_heads = options_.sub_heads;
@@ -175,7 +175,7 @@ class Blocks {
     return met.squeeze(-1).unflatten(1, {heads / sub_heads, sub_heads}).any(2);
   }
 
-  // Of a block, as few queries at a time as the pairs' widths ask for, and only such as meet what is not finite.
+  // Only the queries of a block that have or see non-finite values, few at a time because of the pairs' width.
   template <class Visit>
   void again_by_pairs(const Block& block, const at::Tensor& met, const Visit& visit) const {
     const std::int64_t at_once = queries_at_once(std::max(key_.size(3), value_.size(3)));
@@ -193,12 +193,12 @@ class Blocks {
   bool finite_;
 };
 
-// ATen's operators as a kernel of a device means them: autocast would compute some in another type.
+// Calls ATen's operators as within a device's kernel: autocast would compute some in another type.
 class WithoutAutocast {
   c10::impl::ExcludeDispatchKeyGuard guard_{c10::autocast_dispatch_keyset};
 };
 
-// Lets autograd record, within a kernel, which is called below it.
+// Lets autograd record within a kernel, which the dispatcher calls below autograd.
 class RecordingWithin {
   static c10::DispatchKeySet excluded() {
     return c10::impl::tls_local_dispatch_key_set().excluded_ - c10::autograd_dispatch_keyset_with_ADInplaceOrView;
@@ -207,7 +207,7 @@ class RecordingWithin {
   c10::InferenceMode ordinary_{false};
   c10::impl::ForceDispatchKeyGuard guard_{
       c10::impl::tls_local_dispatch_key_set().included_ - c10::autocast_dispatch_keyset, excluded()};
-  at::AutoGradMode not_recorded_itself_{false};  // of gradients, which have none of their own here
+  at::AutoGradMode not_recorded_itself_{false};  // gradients have no gradients here
 };
 
 PairwiseOutputs forward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
@@ -235,10 +235,10 @@ PairwiseOutputs forward(const at::Tensor& query, const at::Tensor& key, const at
   return {output, shift, mass, statistics};
 }
 
-// The gradient of one input, to which blocks add.
+// The gradient of one input, to which each block adds.
 struct Gathered {
   at::Tensor sum;
-  std::int64_t dimension = 0;  // where queries have rows of their own, else 0
+  std::int64_t dimension = 0;  // where each query has its own row, else 0
 
   void add(const Block& block, const at::Tensor& part) const {
     if (part.defined()) (dimension == 0 ? sum : block.of(sum, dimension)).add_(part);

@@ -24,7 +24,7 @@
 namespace cogwheel {
 namespace {
 
-// T is const for what is read.
+// T is const for inputs.
 template <class T>
 HeadsView<T> view(const at::Tensor& tensor) {
   const auto as = [&]<class Element>(std::type_identity<Element>) -> HeadsView<T> {
@@ -56,7 +56,7 @@ PairwiseShape shape_of(const at::Tensor& query, const at::Tensor& key, const at:
           .value_dim = value.size(3)};
 }
 
-// What the engine's pointers point to, alive for the length of a call.
+// Owns the memory behind the engine's pointers for the duration of a call.
 struct HeldOptions {
   at::Tensor key_lengths, first_positions, ranges, seen_by, bias, energy_bias, alibi, centers, score_weight;
 };
@@ -235,7 +235,7 @@ PairwiseGradients backward_cpu(const at::Tensor& gradient_, const at::Tensor& qu
   const at::Tensor whole_bias = whole(wanted.bias), whole_energy_bias = whole(wanted.energy_bias);
   const at::Tensor whole_centers =
       wanted.centers ? at::empty({query.size(0), query.size(1), query.size(2), 1}, parameters.options()) : at::Tensor();
-  // A by-product of the key's gradient, wanted or not.
+  // A by-product of the key's gradient, needed or not.
   const at::Tensor whole_score_weight =
       options.score_weight ? at::zeros(options.score_weight->sizes(), query.options().dtype(at::kDouble))
                            : at::Tensor();

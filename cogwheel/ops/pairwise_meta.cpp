@@ -1,4 +1,4 @@
-// What the outputs of cogwheel::pairwise look like without data.
+// The outputs of cogwheel::pairwise without data.
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 

@@ -40,15 +40,16 @@ std::vector<std::string> parameter_names(const Mechanism& mechanism) {
 }
 
 void check_parameter_names(const Mechanism& mechanism, const MechanismParameters& parameters) {
-  const auto own = parameter_names(mechanism);
+  const auto names = parameter_names(mechanism);
   const std::string of = "parameters of " + std::string(mechanism.description.name);
   for (const auto& [name, tensor] : parameters)
-    if (std::find(own.begin(), own.end(), name) == own.end()) refuse(of, own.empty() ? "none" : list(own), name);
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      refuse(of, names.empty() ? "none" : list(names), name);
   // The map's scalars come first in the list, and all have defaults or none.
-  for (std::size_t i = parameter_defaults(mechanism).size(); i < own.size(); ++i)
-    if (find(parameters, own[i]) == nullptr)
-      refuse(own[i],
-             own[i] == lam                ? "λ, [H] or broadcastable to [B, H, N]"
+  for (std::size_t i = parameter_defaults(mechanism).size(); i < names.size(); ++i)
+    if (find(parameters, names[i]) == nullptr)
+      refuse(names[i],
+             names[i] == lam              ? "λ, [H] or broadcastable to [B, H, N]"
              : mechanism.is_matrix()      ? "a tensor [H, terms]"
              : mechanism.sub_heads() == 1 ? "a tensor [H]"
                                           : "a tensor [2H], one for each sub-head",
@@ -61,7 +62,7 @@ at::Tensor row_map_parameters(const Mechanism& mechanism, const MechanismParamet
   const c10::SymInt heads = query.sym_size(1);
   std::vector<at::Tensor> columns;
   for (const auto& name : parameter_names(mechanism)) {
-    if (name == lam) continue;  // of the mixture, not of its row map
+    if (name == lam) continue;  // belongs to the mixture, not to its row map
     const at::Tensor* given = find(parameters, name);
     if (given == nullptr) {
       columns.push_back(at::full({}, parameter_defaults(mechanism)[columns.size()], in_widest).expand_symint({heads}));
@@ -93,7 +94,7 @@ at::Tensor mixture_coefficient(const MechanismParameters& parameters, const at::
   const auto check_size = [&](std::int64_t dimension, const c10::SymInt& wanted) {
     if (given.sym_size(dimension) != 1 && given.sym_size(dimension) != wanted) refuse_shape();
   };
-  if (given.dim() == 1) {  // of the heads, not of the queries
+  if (given.dim() == 1) {  // one for each head, not for each query
     check_size(0, heads);
     return given.unsqueeze(0).unsqueeze(-1);
   }

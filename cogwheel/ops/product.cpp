@@ -22,7 +22,7 @@ at::Tensor batched_product(const at::Tensor& a, const at::Tensor& b) {
   return handle.call(a, b);
 }
 
-// An operator, and no guard around at::bmm: torch.func and backward leave what guards a thread has set.
+// An operator rather than a guard around at::bmm: torch.func and backward run outside the guards that a thread has set.
 at::Tensor batched_product_as_given(const at::Tensor& a, const at::Tensor& b) {
   const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
   return at::bmm(a, b);
@@ -73,7 +73,8 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
   };
   std::vector<c10::SymInt> sizes(batch.begin(), batch.end());
   sizes.insert(sizes.end(), {a.sym_size(-2), b.sym_size(-1)});
-  const at::Tensor left = joined(a), right = joined(b);  // in the order of at::matmul, in which gradients add up
+  const at::Tensor left = joined(a),
+                   right = joined(b);  // in the order of at::matmul, so that gradients add up in its order
   return batched_product(left, right).view_symint(sizes);
 }
 
@@ -83,7 +84,7 @@ TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
   library.impl("batched_product", batched_product_as_given);
 }
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { library.impl("batched_product", batched_product_autograd); }
-// With a batch more, by ATen's own rule rather than in a loop.
+// vmap: one batch dimension more, by ATen's rule rather than in a loop.
 TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) { library.impl("batched_product", batched_product_batched); }
 
 }  // namespace cogwheel

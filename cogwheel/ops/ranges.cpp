@@ -22,7 +22,7 @@ at::Tensor packed_ranges_cpu(const at::Tensor& cu_seqlens_, c10::SymInt rows, bo
   if (ends[0] != 0) refuse("cu_seqlens", "0 first", std::to_string(ends[0]));
   for (std::int64_t s = 0; s < last; ++s)
     if (ends[s + 1] < ends[s])
-      refuse("cu_seqlens", "numbers that never fall",
+      refuse("cu_seqlens", "numbers that do not decrease",
              std::to_string(ends[s + 1]) + " after " + std::to_string(ends[s]));
   if (ends[last] != length)
     refuse("cu_seqlens", std::to_string(length) + " last (as queries)", std::to_string(ends[last]));
@@ -59,13 +59,13 @@ at::Tensor local_ranges_cpu(const at::Tensor& centers_, c10::SymInt key_count, d
   const auto* center = centers.const_data_ptr<double>();
   auto* range = ranges.mutable_data_ptr<std::int64_t>();
   for (std::int64_t row = 0; row < batch * heads * queries; ++row) {
-    std::int64_t most = key_lengths ? lengths.const_data_ptr<std::int64_t>()[row / (heads * queries)] : keys;
+    std::int64_t visible = key_lengths ? lengths.const_data_ptr<std::int64_t>()[row / (heads * queries)] : keys;
     const std::int64_t first =
         first_positions ? positions.const_data_ptr<std::int64_t>()[row / (heads * queries)] : diagonal;
-    if (causal) most = std::clamp<std::int64_t>(row % queries + first + 1, 0, most);
-    // Written so that NaN gives nothing. Bounded before the conversion: a far center is no integer.
+    if (causal) visible = std::clamp<std::int64_t>(row % queries + first + 1, 0, visible);
+    // Written so that a NaN sees nothing. Bounded before the conversion: a distant center does not fit an integer.
     const double begin = std::ceil(center[row] - radius), end = std::floor(center[row] + radius) + 1;
-    const auto limit = static_cast<double>(most);
+    const auto limit = static_cast<double>(visible);
     const bool any = begin < end && begin < limit && end > 0;
     range[2 * row] = any ? static_cast<std::int64_t>(std::max(begin, 0.0)) : 0;
     range[2 * row + 1] = any ? static_cast<std::int64_t>(std::min(end, limit)) : 0;
@@ -105,7 +105,7 @@ TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
   library.impl("local_ranges", local_ranges_cpu);
 }
 
-// What is refused depends on the numbers, so the host reads them.
+// The checks depend on the values, so the host reads them.
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
   implement_on_host(library, "packed_ranges");
   implement_on_host(library, "local_ranges");

@@ -1,4 +1,4 @@
-// Tables of what each query sees, where no rule says it: packed sequences and windows around a position.
+// Tables of the keys that each query sees, where no rule defines them: packed sequences and windows around a position.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -7,7 +7,7 @@
 namespace cogwheel {
 
 // Dispatches cogwheel::packed_ranges: sequences that lie one after another in `length` rows see only themselves.
-// cu_seqlens [sequences + 1], int32 or int64, from 0 to `length`, never falling; window 0: all of a sequence.
+// cu_seqlens [sequences + 1], int32 or int64, from 0 to `length`, not decreasing; window 0: all of a sequence.
 // → [1, 1, length, 2] int64, keys [begin, end). Throws ValueError for other values of cu_seqlens.
 at::Tensor packed_ranges(const at::Tensor& cu_seqlens, c10::SymInt length, bool causal, std::int64_t window);
 

@@ -85,7 +85,7 @@ variable_list gradients_through(const Composition& composition, const variable_l
                                 const variable_list& gradients) {
   const bool recorded = at::GradMode::is_enabled();
   const at::AutoGradMode on(true);
-  // Aliases, for two inputs may be the same tensor; those lead on to what the inputs depend on.
+  // Aliases, because two inputs may be the same tensor; gradients pass through them to what the inputs depend on.
   variable_list aliases = inputs, wanted;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < inputs.size(); ++i)

@@ -1,4 +1,4 @@
-// Autograd nodes as libtorch's own operators have them. torch::autograd::Function would do, but torch.func refuses it.
+// Autograd nodes like those of libtorch's own operators, because torch.func refuses torch::autograd::Function.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/variable.h>
@@ -9,12 +9,12 @@ namespace cogwheel {
 
 using torch::autograd::variable_list;
 
-// Gradients of the first inputs, undefined where there is none, from what was saved and the gradients of the outputs,
-// which are undefined where nothing reads an output.
+// Gradients of the first inputs, undefined where there is none, from the saved tensors and the gradients of the
+// outputs, which are undefined for unused outputs.
 using Backward = std::function<variable_list(const variable_list& inputs, const variable_list& outputs,
                                              const variable_list& gradients)>;
 
-// An operator in ATen's own operators, from its inputs to its outputs.
+// An operator composed of ATen's operators, from its inputs to its outputs.
 using Composition = std::function<variable_list(const variable_list& inputs)>;
 
 // Whether a gradient of these is to be recorded.
@@ -28,7 +28,7 @@ bool has_tangent(const variable_list& tensors);
 void record(const char* name, const variable_list& inputs, const variable_list& outputs,
             const variable_list& also_saved, Backward backward);
 
-// What a node keeps until its backward pass. Derivatives of that pass go on through all but `constants`.
+// The tensors that a node keeps until its backward pass. That pass is differentiable in all but `constants`.
 struct Saved {
   variable_list inputs, outputs, constants;
 };
@@ -37,13 +37,13 @@ struct Saved {
 void record_saving(const char* name, const variable_list& inputs, const variable_list& outputs, const Saved& saved,
                    Backward backward);
 
-// The gradients of the inputs that need one, by autograd through the composition. Where gradients are recorded, so is
-// this one, in everything that it depends on.
+// The gradients of the inputs that need one, by autograd through the composition. If gradients are being recorded,
+// these are too.
 variable_list gradients_through(const Composition& composition, const variable_list& inputs,
                                 const variable_list& gradients);
 
-// The outputs of `fused`, whose derivatives are those of a composition that computes the same. Nothing of it runs until
-// they are asked for: tangents at once, gradients in backward.
+// The outputs of `fused`, with the derivatives of a composition that computes the same. The composition runs only when
+// needed: for tangents at once, for gradients in backward.
 variable_list differentiated_by(const char* name, const variable_list& inputs,
                                 const std::function<variable_list()>& fused, const Composition& composition);
 

@@ -33,11 +33,11 @@ RowMapFunction function_of(std::string_view name) {
 
 at::Tensor empty_values(const at::Tensor& argument, const at::Tensor& parameters, std::string_view function,
                         std::int64_t order) {
-  TORCH_CHECK_NOT_IMPLEMENTED(order <= most_derivatives,
+  TORCH_CHECK_NOT_IMPLEMENTED(order <= max_derivative_order,
                               "attention: derivative: expected the first or the second, got a higher one");
   const RowMapFunction wanted = function_of(function);
   if (wanted == RowMapFunction::energy && order > 0)
-    refuse("order", "0 (an energy has no slopes)", std::to_string(order));
+    refuse("order", "0 (an energy has no derivatives)", std::to_string(order));
   std::vector<c10::SymInt> sizes{channels_of(wanted)};
   for (std::int64_t i = 0; i < order; ++i) sizes.push_back(parameters.sym_size(1) + 1);
   for (const c10::SymInt& size : argument.sym_sizes()) sizes.push_back(size);
@@ -96,14 +96,14 @@ struct Call {
 
   bool moves_with_shift() const { return function == terms && find_mechanism(mechanism).pairwise()->has_energy; }
 
-  // The values of these inputs, derived `more` times.
+  // The function of these inputs, differentiated `more` more times.
   at::Tensor of(const variable_list& inputs, std::int64_t more) const {
     return row_map(inputs[0], inputs[1], inputs[2], inputs[3], mechanism, function, order + more);
   }
 
   // The derivative of every value along one variable.
-  static at::Tensor along(const at::Tensor& slopes, std::int64_t order, std::int64_t variable) {
-    return slopes.select(1 + order, variable);
+  static at::Tensor along(const at::Tensor& derivatives, std::int64_t order, std::int64_t variable) {
+    return derivatives.select(1 + order, variable);
   }
 };
 
@@ -117,9 +117,9 @@ variable_list backward_of(const Call& call, const variable_list& inputs, const a
   for (std::int64_t i = 0; i <= call.order; ++i) channels.push_back(i);
   variable_list result(4);
   if (argument.requires_grad() || parameters.requires_grad()) {
-    const at::Tensor slopes = call.of(inputs, 1);
+    const at::Tensor derivatives = call.of(inputs, 1);
     const auto gradient_along = [&](std::int64_t variable) {
-      return (gradient * Call::along(slopes, call.order, variable)).sum(channels);
+      return (gradient * Call::along(derivatives, call.order, variable)).sum(channels);
     };
     result[0] = gradient_along(0);
     if (parameters.requires_grad()) {
@@ -142,11 +142,11 @@ at::Tensor tangent_of(const Call& call, const variable_list& inputs) {
   at::Tensor sum;
   const auto add = [&](const at::Tensor& part) { sum = sum.defined() ? sum + part : part; };
   if (tangent(0).defined() || tangent(3).defined()) {
-    const at::Tensor slopes = call.of(primals, 1);
-    if (tangent(0).defined()) add(Call::along(slopes, call.order, 0) * tangent(0));
+    const at::Tensor derivatives = call.of(primals, 1);
+    if (tangent(0).defined()) add(Call::along(derivatives, call.order, 0) * tangent(0));
     if (tangent(3).defined())
       for (std::int64_t p = 0; p < primals[3].size(1); ++p)
-        add(Call::along(slopes, call.order, 1 + p) * per_head(tangent(3), p, primals[0]));
+        add(Call::along(derivatives, call.order, 1 + p) * per_head(tangent(3), p, primals[0]));
   }
   if (tangent(1).defined() && call.moves_with_shift()) add(-(call.of(primals, 0) * tangent(1)));
   return sum.defined() ? sum : at::zeros_like(call.of(primals, 0));
@@ -162,7 +162,7 @@ at::Tensor values_autograd(const at::Tensor& argument, const at::Tensor& shift, 
     const at::AutoDispatchBelowADInplaceOrView below;
     values = row_map(argument, shift, visible, parameters, mechanism, function, order);
   }
-  // What is saved keeps its tangents, so that those of backward are right.
+  // Saved tensors keep their tangents, so that those of backward are right.
   if (needs_record(inputs))
     record("RowMapBackward", inputs, {values}, {},
            [call](const variable_list& saved, const variable_list&, const variable_list& gradients) {
@@ -188,7 +188,7 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { library.impl("row_map", values_cpu); }
-// Right for every map, also those of users, which are known to the host alone.
+// Correct for every map, including those of users, which only the host has.
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { implement_on_host(library, "row_map"); }
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { library.impl("row_map", values_meta); }
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { library.impl("row_map", values_autograd); }

@@ -26,7 +26,7 @@ std::string known_scores() {
   return known;
 }
 
-// One of the score's tensors: there where it has sizes, and not where it has none.
+// One of the score's tensors: required if it has sizes, refused if not.
 void check_weight(std::string_view name, const std::optional<at::Tensor>& given, std::string_view score,
                   std::initializer_list<c10::SymInt> sizes, const at::Tensor& query) {
   const auto refuse_shape = [&] {
@@ -78,11 +78,11 @@ bool needs_one_width(std::string_view score) { return score != general && score 
 
 ScoredHeads score_heads(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
                         const at::Tensor& value, const AttentionOptions& options, const PairwiseOptions& seen) {
-  // Only gradients meet what is hidden: they are 0 there, times what the key holds.
+  // Hidden keys matter to gradients only: these are 0 there, times the key's values.
   const auto as_seen = [&](const at::Tensor& keys) {
     return at::GradMode::is_enabled() ? without_unseen(keys, query.sym_size(2), seen) : keys;
   };
-  // A map that reads cosines means those between −1 and 1: no scale.
+  // A map that takes cosines expects them between −1 and 1: no scale.
   if (mechanism.takes_cosines()) return {directions(query), directions(as_seen(key)), value, 1, {}};
   const std::string_view score = options.score;
   const auto one_over_root = [](const at::Tensor& tensor) {

@@ -1,4 +1,4 @@
-// The scores of attention: what is made of a query and a key before a row map sees s.
+// The scores of attention: s of a query and a key, before the row map.
 //
 //   dot       s = scale · q·k                scale 1/√D unless given
 //   general   s = scale · q·W k              score_weight W [Hq, D, Dk]; scale 1/√Dk unless given
@@ -9,9 +9,9 @@
 //   general and concat; Bahdanau et al., "Neural Machine Translation by Jointly Learning to Align and Translate"
 //   (2014), for additive, whose W s and U h are q and k here.
 //
-// Hq are the query heads, sub-heads included: each has weights of its own. Any row map reads any score, but norm, whose
-// score is always the cosine. Kernels know two: the product of what is left of queries and keys, and the additive score
-// of them, to which a concatenated one comes down, W [q; k] = W₁ q + W₂ k.
+// Hq are the query heads, sub-heads included: each has its own weights. Any row map takes any score, except norm, whose
+// score is always the cosine. Kernels have two, the product and the additive score of transformed queries and keys; a
+// concatenated score is an additive one, since W [q; k] = W₁ q + W₂ k.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -24,10 +24,10 @@
 
 namespace cogwheel {
 
-// Queries, keys and values as a kernel takes them, and what is left of the score.
+// Queries, keys and values transformed for a kernel, and the remaining parts of the score.
 struct ScoredHeads {
   at::Tensor query, key, value;
-  double scale;                            // as given, or the score's own default
+  double scale;                            // as given, or the score's default
   std::optional<at::Tensor> score_weight;  // v [Hq, D], of an additive score; none of a product
 };
 
@@ -39,8 +39,8 @@ void check_score(const Mechanism& mechanism, const at::Tensor& query, const at::
 // Whether the score needs queries and keys of one width.
 bool needs_one_width(std::string_view score);
 
-// For what check_score let pass; throws ValueError for a scale that is not finite. `seen` says what is hidden: keys
-// that nobody sees reach no gradient, whatever they hold. Differentiable in everything.
+// After check_score. Throws ValueError for a scale that is not finite. `seen` says which keys are visible: keys that no
+// query sees get no gradient, whatever their values. Differentiable in everything.
 ScoredHeads score_heads(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
                         const at::Tensor& value, const AttentionOptions& options, const PairwiseOptions& seen);
 

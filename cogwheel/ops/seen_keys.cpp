@@ -62,7 +62,8 @@ bool differs_by_row(const std::optional<at::Tensor>& bias) {
 
 at::Tensor without_unseen(const at::Tensor& key, const c10::SymInt& queries, const PairwiseOptions& options) {
   const c10::SymInt keys = key.sym_size(2), heads = key.sym_size(1);
-  // A bias that has rows may hide a key from just those that see it otherwise, so pairs count, as many as it has.
+  // A bias with a row for each query may hide a key from exactly the queries that see it otherwise, so every pair
+  // counts.
   const bool by_pair = differs_by_row(options.bias) || differs_by_row(options.energy_bias);
   at::Tensor seen = by_pair          ? visible_pairs(queries, keys, key, options)
                     : options.ranges ? seen_in(*options.ranges, keys)

@@ -1,4 +1,4 @@
-// Grouped queries, for what needs a key or value head for each query head.
+// Grouped queries, for code that needs a key or value head for each query head.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -1,4 +1,4 @@
-// The statistics of rows whose weights are at hand.
+// The statistics of rows from their weights.
 #pragma once
 #include <ATen/core/Tensor.h>
 

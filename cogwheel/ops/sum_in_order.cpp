@@ -17,7 +17,7 @@ at::Tensor sum_in_order(const at::Tensor& full, std::int64_t sub_heads, at::IntA
   std::array<std::int64_t, 4> to{1, 1, 1, 1};
   std::copy(sizes.begin(), sizes.end(), to.end() - static_cast<std::ptrdiff_t>(sizes.size()));
   const at::Tensor sums = at::empty(sizes, full.options());
-  // A task owns a row of sums, and reads in order what goes into it: `steps` are 1 along what was broadcast.
+  // A task owns a row of sums and reads its terms in order: `steps` are 1 along broadcast dimensions.
   std::array<std::int64_t, 3> steps;
   for (std::size_t d = 0; d < 3; ++d) steps[d] = to[d] == 1 ? from[d] : 1;
   AT_DISPATCH_FLOATING_TYPES(full.scalar_type(), "cogwheel::sum_in_order", [&] {

@@ -19,9 +19,9 @@
 namespace cogwheel {
 namespace {
 
-// Pages of the system itself: at::zeros writes to all of them, and an allocator may hand out memory that was in use and
-// then has to be cleared. How large a page is stays with the system: where it makes huge ones of everything, a token
-// takes 2 MiB for each head at first, but decoding 16,384 tokens of 8 heads takes a sixth to a third less time.
+// Pages directly from the system: at::zeros writes to all of them, and an allocator may reuse memory that then has to
+// be cleared. The system chooses the page size: where it uses huge pages everywhere, a token takes 2 MiB for each head
+// at first, but decoding 16,384 tokens of 8 heads takes a sixth to a third less time.
 at::Tensor zeros_of_the_system(c10::SymIntArrayRef given, at::ScalarType type, std::optional<at::Device> device) {
   const auto options = at::TensorOptions(type).device(device);
   if (device && device->is_meta()) return at::empty_symint(given, options);
@@ -43,7 +43,7 @@ at::Tensor unwritten_zeros(c10::SymIntArrayRef sizes, at::ScalarType type, at::D
   return handle.call(sizes, type, device);
 }
 
-// In the form of PyTorch's own factories, whose fake tensors ask for it on the device meta.
+// The signature of PyTorch's own factories, which fake tensors call with the device meta.
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
   library.def("unwritten_zeros(SymInt[] size, *, ScalarType dtype, Device? device=None) -> Tensor");
 }

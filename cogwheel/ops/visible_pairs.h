@@ -1,4 +1,4 @@
-// Which queries see which keys, as tensors: the engine's rule and table, for what is composed of ATen's operators.
+// Which queries see which keys, as tensors: the engine's rule and table, for compositions of ATen's operators.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -9,7 +9,8 @@ namespace cogwheel {
 // 0, 1, … int64 on the device of `like`.
 at::Tensor positions(const c10::SymInt& count, const at::Tensor& like);
 
-// Some of the queries of a call: `count` of `all`, from `first`. Tensors of options that have rows have just these.
+// Some of the queries of a call: `count` of `all`, from `first`. Options with a row for each query have just these
+// rows.
 struct QueryRows {
   QueryRows(const c10::SymInt& queries) : count(queries), all(queries) {}
   QueryRows(const c10::SymInt& from, const c10::SymInt& queries, const c10::SymInt& of)
@@ -18,12 +19,12 @@ struct QueryRows {
   c10::SymInt first = 0, count, all;
 };
 
-// The key at which query i of all stands, [B or 1, 1, N, 1]: i + diagonal, or by the batch entry.
+// The key at the position of each query, [B or 1, 1, N, 1]: i + diagonal, or by the batch entry.
 at::Tensor standing(const QueryRows& queries, const c10::SymInt& diagonal, const at::Tensor& like,
                     const PairwiseOptions& options);
 
-// By the table or the rule, biases aside: [B or 1, H or 1, N or 1, M], true where the query sees the key. Undefined:
-// all do.
+// By the table or the rule, biases aside: [B or 1, H or 1, N or 1, M], true where the query sees the key. Undefined
+// if all do.
 at::Tensor visible_pairs(const QueryRows& queries, const c10::SymInt& keys, const at::Tensor& like,
                          const PairwiseOptions& options);
 

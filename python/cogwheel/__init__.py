@@ -9,7 +9,7 @@
 The operators themselves are in ``torch.ops.cogwheel``.
 """
 
-from cogwheel import _library  # noqa: F401  loads the operators first: what follows asks them for the catalogue
+from cogwheel import _library  # noqa: F401  first, because the other modules read the operators' catalogue
 from cogwheel.authoring import load_mechanism, mechanism, numerics_card
 from cogwheel.catalogue import mechanisms
 from cogwheel.functional import (

@@ -1,7 +1,7 @@
-"""Plain mistakes in the arguments of a public function, told in one line.
+"""Arguments of the wrong type for a public function, reported in one line.
 
-The operators check numbers and shapes themselves. What is of another type never reaches those checks: PyTorch's
-dispatcher refuses it in many lines. So a call goes ahead unchecked, and only one that failed is looked at.
+The operators check numbers and shapes themselves. An argument of another type never reaches those checks: PyTorch's
+dispatcher refuses it in many lines. So calls are made unchecked, and the types are checked only after one failed.
 """
 
 import functools
@@ -37,7 +37,7 @@ def _is_table_of_numbers(value: object) -> bool:
     return isinstance(value, Mapping) and all(isinstance(key, str) and _is_number(each) for key, each in value.items())
 
 
-# What a value may be where an annotation names a type, and how a message says it. None goes without saying.
+# For each type in annotations: the check of a value, and the type's name in messages. None is not mentioned.
 _KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
     Tensor: (lambda value: isinstance(value, Tensor), "a tensor"),
     bool: (lambda value: isinstance(value, bool), "True or False"),
@@ -59,7 +59,7 @@ def _shown(value: object) -> str:
 
 
 def _refusal(what: str, name: str, value: object, annotation: Any) -> TypeError | ValueError | None:
-    """Of a value that its annotation does not allow."""
+    """The error for a value that its annotation does not allow; None if it does."""
     union = typing.get_origin(annotation) in (types.UnionType, typing.Union)
     allowed = typing.get_args(annotation) if union else (annotation,)
     if any(_KINDS[each][0](value) for each in allowed):
@@ -76,7 +76,7 @@ def _first_refusal(
     options = inspect.signature(options_of).parameters
     try:
         bound = signature.bind(*args, **kwargs)
-    except TypeError:  # too many arguments, or too few: Python has said so
+    except TypeError:  # too many arguments, or too few: Python's message says so
         return None
     for name, value in bound.arguments.items():
         parameter = signature.parameters[name]

@@ -1,4 +1,4 @@
-"""Mechanisms of one's own: in one line, or from a header."""
+"""A user's own mechanisms: defined in one line, or loaded from a header."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from cogwheel.catalogue import entry, refresh
 
 @dataclass(frozen=True)
 class Mechanism:
-    """One that was brought. ``name`` is what :func:`cogwheel.attention` and its kin take as ``mechanism``."""
+    """A mechanism that a user defined. :func:`cogwheel.attention` and related functions take its ``name``."""
 
     name: str
     description: dict[str, Any]  # its entry of :func:`cogwheel.mechanisms`
@@ -41,47 +41,47 @@ def mechanism(
     a cache. From then on it is a mechanism like any other, and so are the forms over it (``differential_mine``).
 
     Args:
-        name: lower-case letters, digits and underscores, from a letter on.
+        name: lower-case letters, digits and underscores, beginning with a letter.
         f, g: formulas of the score ``s``, the parameters, and ``visible``, the number of keys that the query sees.
             Numbers, + - * /, ^ with a whole exponent, and exp, log, log1p, sqrt, tanh, sin, cos, abs, sign, square,
-            cube, sigmoid, softplus, max, min, where(a > b, x, y). Derivatives follow by themselves.
+            cube, sigmoid, softplus, max, min, where(a > b, x, y). Derivatives are made automatically.
         n: N, a formula of ``G``, ``visible`` and the parameters; G unless given.
-        energy: the exponent of f and g, a formula of ``s``. Its running maximum is taken off before exp is, so that
+        energy: the exponent of f and g, a formula of ``s``. Its row maximum is subtracted before exp is taken, so that
             nothing overflows. Derived where g is an exponential.
-        parameters: learnable scalars by name, with the values that they have unless given: ``attention(…, tau=tensor)``
-            with one for each query head. Layers learn them, from these values on.
+        parameters: learnable scalars by name, with their default values; ``attention(…, tau=tensor)`` takes others, one
+            for each query head. Layers learn them, starting at these values.
 
     Raises:
-        ValueError: a formula that does not read, with the column; a name that is taken by another definition.
+        ValueError: a formula that does not parse, with the column; a name that is taken by another definition.
         TypeError: an argument of another type.
         RuntimeError: no compiler on this machine; a cache that cannot be written.
     """
     given = dict(parameters or {})
     values = [float(value) for value in given.values()]
-    return _brought(torch.ops.cogwheel.define_mechanism(name, f, g, n or "", energy or "", list(given), values))
+    return _registered(torch.ops.cogwheel.define_mechanism(name, f, g, n or "", energy or "", list(given), values))
 
 
 def load_mechanism(path: str | os.PathLike[str]) -> Mechanism:
     """A mechanism from a header ``<name>.h``, as ``cogwheel mechanism new`` writes one to start from.
 
     This runs code: the header is C++ that is compiled and executed with the rights of this process. Load only what you
-    would run. Nothing is loaded that was not asked for.
+    would run. No header is loaded unless it was asked for.
 
     Raises:
-        ValueError: C++ that does not compile, with the line; a derivative that is not that of its function.
+        ValueError: C++ that does not compile, with the line; a derivative that does not match its function.
         RuntimeError: no such file; no compiler on this machine.
     """
-    return _brought(torch.ops.cogwheel.load_mechanism(os.fspath(path)))
+    return _registered(torch.ops.cogwheel.load_mechanism(os.fspath(path)))
 
 
 def numerics_card(mechanism: str | Mechanism) -> dict[str, Any]:
-    """What the weights of a row map are and how well they are computed: ``facts`` by name, and a list of ``problems``.
+    """The measured weights of a row map and the accuracy of their computation: ``facts`` by name, and a list of ``problems``.
 
     The same as ``cogwheel mechanism card NAME``. docs/mechanisms.md has those of the built-in ones.
     """
     return json.loads(torch.ops.cogwheel.mechanism_card(str(mechanism)))
 
 
-def _brought(name: str) -> Mechanism:
+def _registered(name: str) -> Mechanism:
     refresh()
     return Mechanism(name, entry(name))

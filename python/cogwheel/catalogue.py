@@ -1,4 +1,4 @@
-"""What mechanisms there are. The C++ catalogue is the one source; this module only reads it."""
+"""The catalogue of mechanisms. Its one source is the C++ catalogue; this module only reads it."""
 
 import copy
 import json
@@ -13,7 +13,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {}
 
 
 def refresh() -> None:
-    """Reads the catalogue: at import, and after a mechanism was brought."""
+    """Reads the catalogue: at import, and after a mechanism was added."""
     _CATALOGUE[:] = json.loads(torch.ops.cogwheel.mechanisms())
     PARAMETERS.update({entry["name"]: tuple(entry["parameters"]) for entry in _CATALOGUE})
 
@@ -28,7 +28,7 @@ refresh()
 
 def mechanisms() -> list[dict[str, Any]]:
     """Every mechanism, in the order of the catalogue: row maps, forms over softmax, forms over other row maps, then
-    those that users brought.
+    those that users defined.
 
     A form, such as ``differential``, combines with every row map that reads its scores; its own name means softmax,
     ``differential_cog`` the same form over Cog.
@@ -40,12 +40,12 @@ def mechanisms() -> list[dict[str, Any]]:
     - ``family``: ``"pairwise"``, or ``"matrix"`` for functions of the whole score matrix
     - ``level``: ``"operator"``; ``"dense"``, an operator by matrix products, without a fused kernel; or ``"layer"`` where
       the mechanism also decides how queries and keys are made
-    - ``form``: the form that it has, or None for a row map or a dense form
-    - ``member``: the row map that it is made of; its own name for a row map, None for a dense form
+    - ``form``: its form, or None for a row map or a dense mechanism
+    - ``member``: the row map that it is made of; its own name for a row map, None for a dense mechanism
     - ``parameters``: list of the names of its own keyword arguments
     - ``formula``: of the weights, with s the scaled score
     - ``range``: of one weight, and of a row's sum
     - ``citation``: the paper
-    - ``definition``: of what a user brought, the line or the file; None for what is built in
+    - ``definition``: for a user's mechanism, the line or the file; None for built-in ones
     """
     return copy.deepcopy(_CATALOGUE)

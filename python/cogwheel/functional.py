@@ -23,22 +23,22 @@ def _dropout_seed(seed: int | Tensor | None) -> Tensor:
     return seed if isinstance(seed, Tensor) else torch.tensor(index(seed))
 
 
-def own_parameters(operator: str, mechanism: str, given: dict[str, object]) -> dict[str, object]:
+def given_parameters(operator: str, mechanism: str, given: dict[str, object]) -> dict[str, object]:
     """A mechanism's own parameters without those that are None, which were not given.
 
     Refuses parameters that the mechanism does not have; an unknown mechanism is left to the operator to refuse.
     """
-    own = PARAMETERS.get(mechanism)
-    if own is not None:
+    allowed = PARAMETERS.get(mechanism)
+    if allowed is not None:
         for name in given:
-            if name not in own:
-                expected = ", ".join(own) if own else "no parameter of its own"
+            if name not in allowed:
+                expected = ", ".join(allowed) if allowed else "no parameter of its own"
                 raise TypeError(f"{operator}: parameters of {mechanism}: expected {expected}, got {name}")
     return {name: tensor for name, tensor in given.items() if tensor is not None}
 
 
 def keywords_for_operator(operator: str, mechanism: str, given: dict[str, object]) -> dict[str, object]:
-    """Keywords as :func:`attention` takes them, as the operators take them."""
+    """Converts keywords of :func:`attention` to those of the operators."""
     options, parameters = {}, {}
     for name, value in given.items():
         (options if name in _OPTIONS else parameters)[name] = value
@@ -47,7 +47,7 @@ def keywords_for_operator(operator: str, mechanism: str, given: dict[str, object
     else:
         options["seed"] = _dropout_seed(options.get("seed"))
     if parameters:
-        parameters = own_parameters(operator, mechanism, parameters)
+        parameters = given_parameters(operator, mechanism, parameters)
     return options | {"parameters": list(parameters.values()), "parameter_names": list(parameters)}
 
 
@@ -77,13 +77,13 @@ def attention(
 ) -> Tensor:
     r"""Attention of every query over the keys that it sees, in one fused pass that never holds the N×M weights.
 
-    With scores :math:`s_{ij} = \text{scale}\; q_i \cdot k_j`, the mechanism makes weights :math:`a_{ij}` of the scores
-    of row i, and the output is :math:`o_i = \sum_j a_{ij} v_j`. :func:`cogwheel.mechanisms` lists formulas and sources.
+    With scores :math:`s_{ij} = \text{scale}\; q_i \cdot k_j`, the mechanism turns the scores of row i into weights
+    :math:`a_{ij}`, and the output is :math:`o_i = \sum_j a_{ij} v_j`. :func:`cogwheel.mechanisms` lists formulas and sources.
 
     Args:
-        query: [B, H, N, D], float32, float64, bfloat16 or float16, any strides; 8 ≤ D ≤ 256. 16-bit numbers are
-            computed with in float32, and the output and each gradient rounded once. Where the machine multiplies
-            pairs of bfloat16, weights are rounded to it before they meet values, as in PyTorch.
+        query: [B, H, N, D], float32, float64, bfloat16 or float16, any strides; 8 ≤ D ≤ 256. 16-bit inputs are
+            computed in float32, and the output and each gradient rounded once. Where the machine multiplies pairs of
+            bfloat16, weights are rounded to it before they multiply values, as in PyTorch.
         key: [B, Hk, M, D]. Hk divides H: a key head serves H/Hk neighbouring query heads.
         value: [B, Hk, M, Dv]. Dv may differ from D.
         mechanism: a name from :func:`cogwheel.mechanisms` whose level is ``operator`` or ``dense``.
@@ -94,27 +94,27 @@ def attention(
         window: the last keys that a causal query sees, itself included.
         key_lengths: [B] int64. Keys at and beyond the length of their batch entry are hidden; the causal diagonal stays
             where N and M put it.
-        cu_seqlens: [S + 1] int32 or int64, from 0 to N, never falling, for a batch of one: sequence s is rows
+        cu_seqlens: [S + 1] int32 or int64, from 0 to N, not decreasing, for a batch of one: sequence s is rows
             cu_seqlens[s] to cu_seqlens[s + 1] and sees only itself.
-        bias: broadcasts to [B, H, N, M]; added to the scores. −∞ hides the key, for every mechanism. Its gradient takes
+        bias: broadcasts to [B, H, N, M]; added to the scores. −∞ hides the key, for every mechanism. Its gradient needs
             memory in proportion to N·M.
         energy_bias: broadcasts to [B, H, N, M]; added to the exponent of mechanisms that have one, for ``cog`` to |s|:
-            what decays with distance belongs here, because a negative ``bias`` is a large |s|.
-        alibi: [H] slopes, constants; less slope·distance, on the exponent of mechanisms that have one and on the score
-            of the others (Press et al., 2022). Nothing of size N·M is made.
+            a decay with distance belongs here, because a negative ``bias`` makes |s| large.
+        alibi: [H] slopes, constants; slope·distance is subtracted from the exponent of mechanisms that have one, and from
+            the score of the others (Press et al., 2022). Nothing of size N·M is allocated.
         local_radius: keys within this distance of a center (Luong et al., 2015). Without ``local_centers`` local-m,
             around the query's own position: key i + M − N of query i where causal, else key i.
         local_centers: [B, H, N], local-p: the position p of each query, from 0. Weights are also multiplied by
             exp(−(j − p)²/(2σ²)), σ = local_radius/2, after the mechanism. Differentiable.
         dropout: each weight is dropped with this probability, the others divided by 1 − dropout, after the sign and the
-            normaliser. The sub-heads of a mixture drop alike.
+            normaliser. The sub-heads of a mixture drop the same weights.
         seed: decides which weights are dropped; drawn from torch's generator unless given. A tensor may be on the CPU.
-        score: what a query and a key make before the mechanism. With query heads Hq (of ``differential`` 2H):
+        score: the score of a query and a key, before the mechanism. With query heads Hq (2H for ``differential``):
             ``dot``: q·k.
-            ``general``: q·Wk, ``score_weight`` W [Hq, D, Dk]; keys may have another width than queries.
+            ``general``: q·Wk, ``score_weight`` W [Hq, D, Dk]; keys may have a different width from queries.
             ``cosine``: q·k / (|q||k|).
             ``additive``: v·tanh(q + k), ``score_weight`` v [Hq, D] (Bahdanau et al., 2014; q and k are W s and U h
-            there). Nothing of size N·M·D is made.
+            there). Nothing of size N·M·D is allocated.
             ``concat``: v·tanh(W[q; k]), ``score_projection`` W [Hq, Da, D + Dk], ``score_weight`` v [Hq, Da] (Luong et
             al., 2015).
         score_weight, score_projection: in the dtype of query, differentiable.
@@ -131,23 +131,23 @@ def attention(
 
     Returns:
         [B, H, N, Dv], differentiable twice in query, key, value, weights of the score, biases, centers and parameters,
-        backward and forward; of mechanisms of level ``dense`` as often as asked.
+        backward and forward; any number of times for mechanisms of level ``dense``.
 
     Raises:
-        ValueError: shapes, dtypes, devices, names or values that do not fit, each in one line that says what was
-            expected and what came.
+        ValueError: shapes, dtypes, devices, names or values that are not valid, each in one line that says what was
+            expected and what was given.
         TypeError: a parameter that the mechanism does not have, or an argument of another type.
         NotImplementedError: a third derivative.
 
     On the CPU it is one fused pass. On any other device it is composed of ATen's operators in blocks of queries, slower;
     docs/python.md says what that means.
 
-    First gradients of fused passes are bit-identical from run to run and for any number of threads. A NaN or infinity in a key or value
-    reaches only the rows that see it; second derivatives and tangents keep it out where no query sees it.
-    ``torch.autocast`` changes nothing: all is computed in the dtype of the inputs.
+    First gradients of fused passes are bit-identical from run to run and for any number of threads. A NaN or infinity in
+    a key or value reaches only the rows that see it; in second derivatives and tangents it has no effect if no query
+    sees it. ``torch.autocast`` changes nothing: attention computes in the dtype of its inputs.
     """
     options = {"causal": causal}
-    # What is not given is not passed on: the dispatcher takes longer over each keyword than Python does.
+    # Only given options are passed on: each keyword costs the dispatcher more than this test costs Python.
     if not (
         scale
         is window
@@ -183,7 +183,7 @@ def attention(
     if dropout != 0.0:
         options["dropout"], options["seed"] = dropout, _dropout_seed(seed)
     if parameters:
-        parameters = own_parameters("attention", mechanism, parameters)
+        parameters = given_parameters("attention", mechanism, parameters)
     return _ATTENTION(
         query,
         key,
@@ -207,7 +207,7 @@ _OPTIONS = frozenset(
 def attention_weights(query: Tensor, key: Tensor, mechanism: str = "softmax", **options) -> Tensor:
     """The weights that :func:`attention` applies to the values, as a tensor; 0 where a key is hidden.
 
-    For pictures and analysis: unlike :func:`attention` it takes time and memory in proportion to N·M.
+    For pictures and analysis: unlike :func:`attention` it needs time and memory in proportion to N·M.
 
     Args:
         query: [B, H, N, D]; for ``differential``, over any map, [B, 2H, N, D].
@@ -226,11 +226,11 @@ def attention_weights(query: Tensor, key: Tensor, mechanism: str = "softmax", **
 
 
 class AttentionStatistics(NamedTuple):
-    """What the weights a of every query come to; each [B, H, N], in the dtype that the kernel computes in."""
+    """Statistics of the weights a of every query; each [B, H, N], in the compute dtype of the kernel."""
 
     log_mass: Tensor
-    """log Σ|f|, the total before the normaliser, with what multiplies after the map (dropout, a Gaussian window). Of a
-    mixture or a dense form, log Σ|a|. −∞ where nothing is weighed."""
+    """log Σ|f|, the sum before the normaliser, including factors after the map (dropout, a Gaussian window). For a
+    mixture or a dense mechanism, log Σ|a|. −∞ where all weights are 0."""
     sum: Tensor
     """Σ a"""
     abs_sum: Tensor
@@ -238,29 +238,29 @@ class AttentionStatistics(NamedTuple):
     negative_mass: Tensor
     """Σ |a| over the keys with a < 0"""
     entropy: Tensor
-    """−Σ p log p of p = |a| / Σ|a|, in nats; 0 where nothing is weighed"""
+    """−Σ p log p of p = |a| / Σ|a|, in nats; 0 where all weights are 0"""
     sink: Tensor
     """a of key 0; 0 where it is hidden"""
     largest: Tensor
     """max |a|"""
     argmax: Tensor | None
-    """int64: the first key with the largest |a|, −1 where nothing is weighed; None unless asked for"""
+    """int64: the first key with the largest |a|, −1 where all weights are 0; None unless asked for"""
 
 
 @checked("attention_statistics", options_of=attention)
 def attention_statistics(
     query: Tensor, key: Tensor, value: Tensor, mechanism: str = "softmax", *, argmax: bool = True, **options
 ) -> tuple[Tensor, AttentionStatistics]:
-    """:func:`attention` and, from the same pass, what the weights of each row come to, without the weights.
+    """:func:`attention` and, from the same pass, statistics of the weights of each row, without the weights.
 
     Args:
         query, key, value, mechanism, **options: as in :func:`attention`, by keyword.
-        argmax: also where the largest weight is.
+        argmax: also find the key of the largest weight.
 
     Returns:
         The output, differentiable as that of :func:`attention`, and the statistics, which have no gradient.
-        Mixtures (``differential``, ``centered``) sweep over the scores a second time, because their weights are made
-        of two; dense forms make their weights.
+        Mixtures (``differential``, ``centered``) sweep over the scores a second time, because each weight combines
+        two; dense mechanisms compute their weights.
 
     Raises:
         ValueError, TypeError: as :func:`attention`; ValueError for ``argmax`` over more than 2²⁴ keys.
@@ -296,9 +296,9 @@ def scaled_dot_product_attention(
     sees keys j ≤ i), grouped heads must be asked for, and [B, N, D] stands for one head.
 
     Args:
-        query: [B, H, N, D], float32, float64, bfloat16 or float16, any strides; 8 ≤ D ≤ 256. 16-bit numbers are
-            computed with in float32, and the output and each gradient rounded once. Where the machine multiplies
-            pairs of bfloat16, weights are rounded to it before they meet values, as in PyTorch.
+        query: [B, H, N, D], float32, float64, bfloat16 or float16, any strides; 8 ≤ D ≤ 256. 16-bit inputs are
+            computed in float32, and the output and each gradient rounded once. Where the machine multiplies pairs of
+            bfloat16, weights are rounded to it before they multiply values, as in PyTorch.
         key: [B, H, M, D], or [B, Hk, M, D] with ``enable_gqa``.
         value: [B, H, M, Dv], or [B, Hk, M, Dv] with ``enable_gqa``.
         attn_mask: broadcasts to [B, H, N, M]: bool, True where a key is seen, or numbers that are added to the scores.

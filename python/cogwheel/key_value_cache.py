@@ -12,7 +12,7 @@ _CACHE_ATTEND = torch.ops.cogwheel.cache_attend.default
 
 
 class KeyValueCache:
-    """Keys and values of the tokens so far, in memory that is taken as it is written to.
+    """Keys and values of the tokens so far, in memory that is used only as it is written to.
 
         cache = cogwheel.KeyValueCache(batch=1, key_heads=8, capacity=4096, head_dim=64)
         cache.append(prompt_key, prompt_value)  # [1, 8, N, 64]
@@ -20,26 +20,26 @@ class KeyValueCache:
         cache.append(key, value)  # of the next token, [1, 8, 1, 64]
         out = cache.attend(query, "cog")  # [1, 8, 1, 64]: that token over all that it sees
 
-    What ``attend`` gives equals the rows of :func:`cogwheel.attention` over the whole text with ``causal=True``, for
-    every mechanism but those of level ``dense`` or ``layer``. Entries of a batch may differ in length. Nothing that is
-    refused changes the cache. It holds numbers, no graph: derivatives reach the query, biases and parameters of
-    ``attend``, and not what was appended.
+    The results of ``attend`` equal the rows of :func:`cogwheel.attention` over the whole text with ``causal=True``, for
+    every mechanism except those of level ``dense`` or ``layer``. Entries of a batch may differ in length. A refused call
+    leaves the cache unchanged. It holds numbers, no graph: derivatives reach the query, biases and parameters of
+    ``attend``, but not the appended keys and values.
 
     Args:
-        batch: entries, each with a length of its own.
+        batch: entries, each with its own length.
         key_heads: heads of the keys; a divisor of the query heads. For ``differential``, over any map, 2Hk.
-        capacity: tokens that an entry can have, at most. Memory is taken page by page, as tokens are written.
+        capacity: maximum number of tokens of an entry. Memory is used page by page, as tokens are written.
         head_dim: width of a key.
         value_dim: width of a value; as ``head_dim`` unless given.
         value_heads: heads of the values; as ``key_heads`` unless given. For ``differential`` Hk.
         dtype: of queries, keys and values: float32, float64, bfloat16 or float16.
-        device: of queries, keys and values; the CPU unless given. On another device the memory is taken at once. Lengths
+        device: of queries, keys and values; the CPU unless given. On another device the memory is allocated at once. Lengths
             stay on the CPU, so that no call waits for a device to read them.
 
     Raises:
         ValueError: sizes below 1, or another dtype.
-        TypeError: sizes that are no integers.
-        RuntimeError: more than the machine can have.
+        TypeError: sizes that are not integers.
+        RuntimeError: more memory than the machine can provide.
     """
 
     @checked("cache")
@@ -76,7 +76,7 @@ class KeyValueCache:
 
     @property
     def key(self) -> Tensor:
-        """[B, Hk, longest length, D], a view; what lies beyond the length of an entry means nothing."""
+        """[B, Hk, longest length, D], a view; numbers beyond the length of an entry are unspecified."""
         key, _, lengths = self._used("key")
         return key[:, :, : int(lengths.max())]
 
@@ -97,7 +97,7 @@ class KeyValueCache:
 
         Raises:
             ValueError: an entry would outgrow the capacity, or shapes or dtypes do not fit.
-            TypeError: what is no tensor.
+            TypeError: an argument that is not a tensor.
         """
         torch.ops.cogwheel.cache_append.default(*self._used("append"), key, value, lengths)
 
@@ -116,16 +116,16 @@ class KeyValueCache:
             query: [B, H, N, D], of the last N tokens of each entry.
             mechanism: a name from :func:`cogwheel.mechanisms` whose level is ``operator``.
             query_lengths: [B] int64: entry b has just query_lengths[b] queries, for its last tokens, in the first rows;
-                what the other rows give means nothing. As ``lengths`` of the ``append`` before.
+                the other rows of the result are unspecified. Usually the ``lengths`` of the preceding ``append``.
             **options: ``bias`` and ``energy_bias`` broadcast to [B, H, N, longest length]; ``window``, ``alibi`` and the
-                others, and the mechanism's own parameters, as in :func:`cogwheel.attention`. There is no ``causal``,
-                which a cache always is.
+                others, and the mechanism's own parameters, as in :func:`cogwheel.attention`. There is no ``causal``:
+                a cache always is.
 
         Returns:
             [B, H, N, Dv].
 
         Raises:
-            ValueError: more queries than tokens; a mechanism of which no row can be had alone; and as
+            ValueError: more queries than tokens; a mechanism whose rows cannot be computed alone; and as
                 :func:`cogwheel.attention`.
             TypeError: a parameter that the mechanism does not have, an argument of another type, or ``causal``.
         """
@@ -158,12 +158,12 @@ class KeyValueCache:
 
     @checked("cache")
     def fork(self, entries: Tensor | list[int]) -> "KeyValueCache":
-        """A cache of its own with copies of the named entries, in that order: the beams that a search goes on with.
+        """An independent cache with copies of the given entries, in that order, as for the beams of a beam search.
 
-        It takes memory for the tokens that it copies, and has the same capacity.
+        It uses memory for the tokens that it copies, and has the same capacity.
 
         Args:
-            entries: [B'] int64, or a list; an entry may be named several times.
+            entries: [B'] int64, or a list; an entry may be given several times.
 
         Raises:
             ValueError: an entry that does not exist, or a cache that was freed.
@@ -175,5 +175,5 @@ class KeyValueCache:
         return forked
 
     def free(self) -> None:
-        """Gives the memory back. Every call but this one raises from then on."""
+        """Frees the memory. Every other call raises from then on."""
         self._tensors = None

@@ -1,4 +1,4 @@
-"""Inputs on which attention can be judged exactly, and the comparison with the judge.
+"""Inputs on which attention can be tested exactly, and the comparison with the reference.
 
 Signed maps jump at a score of 0: rounding that flips the sign of a score near 0 moves an output by far more than an ulp.
 So the inputs here lie on a grid on which every score is exact in fp32 and none is 0.
@@ -59,7 +59,7 @@ class Inputs:
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """What the output is differentiated by, by name."""
+        """The tensors with a gradient, by name."""
         return {"query": self.query, "key": self.key, "value": self.value, **self.parameters}
 
 
@@ -131,7 +131,7 @@ def operator_results(mechanism: str, inputs: Inputs, *, causal: bool) -> dict[st
 def reference_results(
     mechanism: str, inputs: Inputs, *, causal: bool, dtype: torch.dtype = torch.float64
 ) -> dict[str, Tensor]:
-    """The same from the judge, in float64 (the truth) or float32 (what eager PyTorch makes of the formula)."""
+    """The same from the reference, in float64 (the truth) or float32 (the formula in eager PyTorch)."""
     inputs = inputs.to(dtype)
     leaves = {name: tensor.detach().clone().requires_grad_() for name, tensor in inputs.tensors().items()}
     output = reference.attention(
@@ -157,15 +157,15 @@ def relative_norm(actual: Tensor, expected: Tensor, floor: float = 0.0) -> float
     """‖actual − expected‖ / ‖expected‖: sees a small error that is everywhere, as the largest one does not."""
     if expected.numel() == 0:
         return 0.0
-    least = max(floor, 1e-30) * math.sqrt(expected.numel())
-    return ((actual.double() - expected).norm() / expected.norm().clamp_min(least)).item()
+    minimum = max(floor, 1e-30) * math.sqrt(expected.numel())
+    return ((actual.double() - expected).norm() / expected.norm().clamp_min(minimum)).item()
 
 
 def cancellation_floors(mechanism: str, inputs: Inputs, visible: Tensor) -> dict[str, float]:
     """A thirtieth of the terms of which a gradient is made, by name.
 
     ∂L/∂s is a difference, (f′ do·v − g′ do·o)/N, which vanishes where one weight is ±1 (always, for a single key). What
-    is then left is the rounding of its terms, so such a gradient is held against them: 1e-5 of a thirtieth is three
+    is then left is the rounding of its terms, so such a gradient is compared with them: 1e-5 of a thirtieth is three
     ulps. The terms of a map that is steep at small scores, such as s/Σ|s|, grow with its steepness.
     The gradient of a key sums one such remainder for each of its queries. "score" is the term itself.
     """

@@ -1,4 +1,4 @@
-"""One call for each option of ``attention``, set to something that matters: for what must serve all of them."""
+"""One call for each option of ``attention``, with a value that has an effect: for tests that must cover all options."""
 
 import torch
 

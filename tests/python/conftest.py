@@ -1,4 +1,4 @@
-"""What the tests of this folder share: which build they run, and which of their cases."""
+"""Shared by the tests of this folder: the build they run, and the selection of cases."""
 
 import collections
 import itertools
@@ -37,7 +37,7 @@ def cogwheel_executable() -> pathlib.Path:
 
 @pytest.fixture
 def fast_mode(request) -> bool:
-    """Of gradcheck: products of the Jacobian with random vectors instead of its every element."""
+    """gradcheck's fast mode: products of the Jacobian with random vectors instead of its every element."""
     return not request.config.getoption("--all")
 
 

@@ -1,7 +1,7 @@
-"""A device that is not the CPU, on any machine: for what must serve every device.
+"""A device that is not the CPU, on any machine: for tests of code that must work on every device.
 
-Its tensors have no memory, so that whoever reads a pointer finds none; what the device is asked to do runs on a tensor
-of the CPU behind each. Importing this registers the device, once for the process.
+Its tensors have no memory, so that code that reads a pointer fails; operators run on a CPU tensor behind each tensor
+of the device. Importing this registers the device, once for the process.
 """
 
 import functools
@@ -36,12 +36,12 @@ def behind(tensor: Tensor) -> Tensor:
 
 
 def forget() -> None:
-    """Gives back what the tensors so far have behind them, all of which are then out of use."""
+    """Frees the CPU tensors behind all tensors so far, which must not be used any more."""
     _BEHIND.clear()
 
 
 def _host(value):
-    """What an operator of the CPU takes in place of an argument."""
+    """The argument of the CPU's operator for an argument on the device."""
     if is_there(value):
         return behind(value).contiguous()
     return torch.device("cpu") if isinstance(value, torch.device) and value.type == NAME else value

@@ -1,5 +1,5 @@
-"""What acts on scores and weights beside the mechanism (windows, lengths, packed sequences, biases, ALiBi, local
-attention, dropout), by formulas written out here: the judge of the tests of modifiers."""
+"""Modifiers of scores and weights (windows, lengths, packed sequences, biases, ALiBi, local attention, dropout), by
+formulas written out here: the reference of the tests of modifiers."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -109,7 +109,7 @@ def kept_weights(batch: int, heads: int, queries: int, keys: int, dropout: float
     return torch.from_numpy(kept / (1 - dropout)).view(batch, heads, queries, keys)
 
 
-def judged_weights(mechanism: str, case: Case, leaves: dict[str, Tensor]) -> Tensor:
+def reference_weights(mechanism: str, case: Case, leaves: dict[str, Tensor]) -> Tensor:
     row, options = reference.TABLE[mechanism], case.options
     queries, keys = case.sizes
     dtype = leaves["query"].dtype
@@ -157,11 +157,11 @@ def judged_weights(mechanism: str, case: Case, leaves: dict[str, Tensor]) -> Ten
     return weights
 
 
-def judged_results(mechanism: str, case: Case, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
+def reference_results(mechanism: str, case: Case, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
     inputs = case.inputs.to(dtype)
     tensors = {**inputs.tensors(), **{name: case.options[name].to(dtype) for name in case.differentiable}}
     leaves = {name: tensor.detach().clone().requires_grad_() for name, tensor in tensors.items()}
-    weights = judged_weights(mechanism, case, leaves)
+    weights = reference_weights(mechanism, case, leaves)
     heads, value_heads = weights.shape[1], leaves["value"].shape[1]
     output = torch.stack(
         [weights[:, head] @ leaves["value"][:, head * value_heads // heads] for head in range(heads)], dim=1
@@ -178,15 +178,15 @@ def actual_results(mechanism: str, case: Case) -> dict[str, Tensor]:
     return differentiate(output, case.inputs, leaves)
 
 
-def assert_as_judged(mechanism: str, case: Case) -> None:
+def assert_equal_to_formula(mechanism: str, case: Case) -> None:
     dtype = case.inputs.query.dtype
-    actual, expected = actual_results(mechanism, case), judged_results(mechanism, case)
+    actual, expected = actual_results(mechanism, case), reference_results(mechanism, case)
     floors = cancellation_floors(mechanism, case.inputs, visible_keys(case)[:, None])
     term = floors.get("score", 0.0)
     floors |= {"bias": term, "energy_bias": term, "local_centers": term}
-    # Cosines and decays with distance are no numbers of the grid: twice the error of eager PyTorch is allowed too.
+    # Cosines and decays with distance do not lie on the grid: twice the error of eager PyTorch is allowed too.
     rounded = reference.TABLE[mechanism].cosine or "alibi" in case.options
-    eager = judged_results(mechanism, case, torch.float32) if rounded and dtype == torch.float32 else {}
+    eager = reference_results(mechanism, case, torch.float32) if rounded and dtype == torch.float32 else {}
     for name, tensor in actual.items():
         tolerance = (OUTPUT_TOLERANCE if name == "output" else GRADIENT_TOLERANCE)[dtype]
         assert tensor.dtype == dtype and tensor.shape == expected[name].shape, name

@@ -1,4 +1,4 @@
-"""A place to compile mechanisms in: a cache and a compiler of the tests' own, which counts what it is asked for."""
+"""A folder to compile mechanisms in, with its own cache and a compiler that counts its calls."""
 
 import os
 import pathlib
@@ -48,5 +48,5 @@ def make_workshop(folder: pathlib.Path) -> Workshop:
 
 
 def in_environment(workshop: Workshop, repository: pathlib.Path) -> dict[str, str]:
-    """Of a process that compiles there and imports the package."""
+    """The environment of a process that compiles there and imports the package."""
     return {**os.environ, **workshop.environment, "PYTHONPATH": str(repository / "python")}

@@ -1,4 +1,4 @@
-"""The judge: every mechanism as a dense formula in plain PyTorch, written from its paper.
+"""The reference: every mechanism as a dense formula in plain PyTorch, written from its paper.
 
 Nothing here may be derived from the C++ headers: a formula that both shared would pass while wrong. The functions work
 in the dtype of their arguments, so that the same formula gives the truth (float64) and eager fp32 for comparison.
@@ -33,7 +33,7 @@ def cog_weights(scores: Tensor, visible: Tensor) -> Tensor:
     """a_ij = SignExp(p_ij) / Σ_k |SignExp(p_ik)|, SignExp(p) = s·exp(s·p − m̂_i), s = sign(p), m̂_i = max_k |p_ik|.
 
     Lv et al. (2024), eq. 3. The sign is a constant for the gradient. At p = 0 the numerator is 0 while exp(−m̂) stays in
-    the sum, as in the authors' efficient form; autograd says nothing true about the slope there.
+    the sum, as in the authors' efficient form; autograd's derivative there is not the convention of the kernels.
     """
     sign = torch.sign(scores).detach()
     exponents = torch.where(visible, sign * scores, -torch.inf)
@@ -225,7 +225,7 @@ COMPOSED: dict[str, Row] = {
     for name, row in TABLE.items()
     if row.reads_scores
 }
-# Forms use a map as it is, so a few stand for all where each costs seconds; one test runs every composition.
+# Forms treat every map alike, so a few stand for all where each costs seconds; one test runs every composition.
 TABLE |= {name: COMPOSED[name] for name in ("centered", "differential", "differential_cog", "differential_sigmoid")}
 
 
@@ -260,10 +260,10 @@ def sub_head_scores(mechanism: str, query: Tensor, key: Tensor, *, scale: float)
 
 def steepness(mechanism: str, query: Tensor, key: Tensor, *, scale: float, visible: Tensor) -> float:
     """The largest |f′(s)|/N of a visible score, at least 1."""
-    slope = row_of(mechanism).steepness
-    if slope is None or query.numel() == 0 or key.numel() == 0:
+    size_of_derivative = row_of(mechanism).steepness
+    if size_of_derivative is None or query.numel() == 0 or key.numel() == 0:
         return 1.0
-    return max(1.0, slope(sub_head_scores(mechanism, query, key, scale=scale), visible).max().item())
+    return max(1.0, size_of_derivative(sub_head_scores(mechanism, query, key, scale=scale), visible).max().item())
 
 
 def weights(

@@ -1,4 +1,4 @@
-"""The test table: mechanisms × shapes × visibility × dtype × strides, outputs and every gradient, against the judge."""
+"""The test table: mechanisms × shapes × visibility × dtype × strides, outputs and every gradient, against the reference."""
 
 import pytest
 import reference
@@ -142,7 +142,7 @@ def test_any_strides(mechanism, layout, dtype):
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_expanded_inputs(mechanism):
-    """Stride 0: one key and one value for the whole batch, and the gradient that a sum sends back."""
+    """Stride 0: one key and one value for the whole batch, and the gradient of a sum."""
     inputs = grid_inputs(mechanism, Shape(3, 4, 2, 65, 70, 16, 24))
     inputs.key = inputs.key[:1].expand(3, -1, -1, -1)
     inputs.value = inputs.value[:1].expand(3, -1, -1, -1)
@@ -163,17 +163,17 @@ def test_shapes_of_lam(lam_shape):
 
     broadcast = lam[:, None] if lam.dim() == 1 else lam
     full = broadcast.expand(2, 4, 65).double().requires_grad_()
-    judge = inputs.to(torch.float64)
+    exact = inputs.to(torch.float64)
     expected = reference.attention(
         "differential",
-        judge.query,
-        judge.key,
-        judge.value,
+        exact.query,
+        exact.key,
+        exact.value,
         scale=inputs.true_scale,
         visible=reference.visible_keys(65, 70, True),
         parameters={"lam": full},
     )
-    (full_gradient,) = torch.autograd.grad(expected, [full], judge.output_gradient)
+    (full_gradient,) = torch.autograd.grad(expected, [full], exact.output_gradient)
     torch.testing.assert_close(out.double(), expected, rtol=0, atol=2e-6 * expected.abs().max().item())
     assert gradient.shape == lam.shape
     expected_gradient = full_gradient.sum_to_size(broadcast.shape).reshape(lam.shape)

@@ -1,4 +1,4 @@
-"""What must not reach a result: NaN elsewhere, what memory held before, the number of threads."""
+"""What must not affect a result: NaN elsewhere, the previous contents of memory, the number of threads."""
 
 import math
 import os
@@ -146,7 +146,7 @@ def processor_time_by_thread() -> dict[str, int]:
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @each_mechanism
 def test_work_is_shared_by_threads(mechanism, direction, threads):
-    """A file compiled without -fopenmp would run at::parallel_for serially, and nothing else would tell."""
+    """A file compiled without -fopenmp would run at::parallel_for serially, and no other test would notice."""
     threads(2)
     inputs = random_inputs(mechanism, Shape(1, 4, 4, 512, 512, 64, 64))
     leaves = {name: tensor.requires_grad_() for name, tensor in inputs.tensors().items()}

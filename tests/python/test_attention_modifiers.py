@@ -1,12 +1,12 @@
-"""What acts on scores and weights beside the mechanism, each for every mechanism and as drawn by chance: outputs and
-every gradient against formulas (modified_attention.py)."""
+"""Modifiers of scores and weights, each for every mechanism and in random combinations: outputs and every gradient
+against formulas (modified_attention.py)."""
 
 import pytest
 import torch
 from attention_cases import Shape, grid_inputs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from modified_attention import MECHANISMS, SHAPE, SQUARE, Case, assert_as_judged, even_bias, takes
+from modified_attention import MECHANISMS, SHAPE, SQUARE, Case, assert_equal_to_formula, even_bias, takes
 from torch import Tensor
 
 
@@ -110,7 +110,7 @@ CASES = [
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
 @pytest.mark.parametrize("mechanism, name", CASES)
 def test_equals_the_formula(mechanism, name, dtype):
-    assert_as_judged(mechanism, modified_case(mechanism, name, dtype))
+    assert_equal_to_formula(mechanism, modified_case(mechanism, name, dtype))
 
 
 @st.composite
@@ -168,4 +168,4 @@ def drawn_cases(draw):
 @settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(drawn_cases())
 def test_drawn_options_equal_the_formula(drawn):
-    assert_as_judged(*drawn)
+    assert_equal_to_formula(*drawn)

@@ -1,4 +1,4 @@
-"""What must hold of attention beyond being near a reference: sums, causality, extreme scores, a score of zero."""
+"""Properties of attention beyond closeness to a reference: sums, causality, extreme scores, a score of zero."""
 
 import pytest
 import reference
@@ -36,10 +36,10 @@ def test_weights_equal_reference(mechanism, causal):
     weights = cogwheel.attention_weights(
         inputs.query, inputs.key, mechanism, causal=causal, scale=inputs.scale, **inputs.parameters
     )
-    judge = inputs.to(torch.float64)
+    exact = inputs.to(torch.float64)
     visible = reference.visible_keys(SHAPE.queries, SHAPE.keys, causal)
     expected = reference.weights(
-        mechanism, judge.query, judge.key, scale=inputs.true_scale, visible=visible, parameters=judge.parameters
+        mechanism, exact.query, exact.key, scale=inputs.true_scale, visible=visible, parameters=exact.parameters
     )
     assert weights.shape == expected.shape
     assert largest_error(weights, expected) <= 2e-6
@@ -108,7 +108,7 @@ def test_rows_that_see_no_key_are_zero(mechanism):
     assert results["query"][:, :, :70].count_nonzero() == 0
     assert results["output"][:, :, 70:].count_nonzero() > 0
     assert all(tensor.isfinite().all() for tensor in results.values())
-    # What stands in a row that sees nothing matters to nobody.
+    # The numbers in a row that sees nothing have no effect.
     inputs.output_gradient[:, :, :70] = torch.nan
     if not reference.TABLE[mechanism].cosine:  # whose queries are divided by their lengths before
         inputs.query[:, :, :70] = torch.nan
@@ -125,7 +125,7 @@ def test_rows_that_see_no_key_are_zero(mechanism):
 @each_mechanism
 @pytest.mark.parametrize("largest_score", [30.0, 300.0, 1e4])
 def test_extreme_scores_on_the_grid(mechanism, largest_score, causal):
-    """Finite, and no further from the truth than twice what eager PyTorch makes of the formula."""
+    """Finite, with at most twice the error of the formula in eager PyTorch."""
     if largest_score > reference.TABLE[mechanism].largest_score:
         pytest.skip(f"scores of {mechanism} end at {reference.TABLE[mechanism].largest_score}")
     inputs = grid_inputs(mechanism, SHAPE, largest_score=largest_score)
@@ -159,8 +159,8 @@ def test_two_scores_far_apart(mechanism, low, high):
 def zero_score_results(mechanism: str, inputs: Inputs, causal: bool) -> dict[str, torch.Tensor]:
     """Cog with its convention at a score of exactly 0, written out without autograd.
 
-    Weight 0 though its mass, exp(0), counts; slope of the weight exp(0) = 1, slope of the mass 0. With w the masses:
-    ds = (|slope| (do·v) − (do·o) sign(s) w) / Σw.
+    Weight 0, though g = exp(0) counts in the denominator; f′ = exp(0) = 1 and g′ = 0. With w the values of g:
+    ds = (|f′| (do·v) − (do·o) sign(s) w) / Σw.
     """
     assert mechanism == "cog"
     inputs = inputs.to(torch.float64)

@@ -1,4 +1,4 @@
-"""The benchmarks: what they time is what they say, and what they write can be read. No time is judged here."""
+"""The benchmarks: they time what they say, and their files can be read. No test here depends on a time."""
 
 import json
 import math
@@ -103,7 +103,7 @@ def test_training_takes_turns_with_the_peer(cogwheel_executable, tmp_path):
 
 
 def test_both_sides_train_the_same_model(cogwheel_executable):
-    """As many parameters, and at the start the loss of a guess among as many tokens."""
+    """Equal numbers of parameters, and at the start the loss of a guess among all tokens."""
     shape = Shape(layers=2, heads=2, width=32, context=32, batch=8, vocabulary=65)
     peer = EagerTraining(shape, "fp32")
     ours = CogwheelTraining(cogwheel_executable, shape, "softmax", "fp32")

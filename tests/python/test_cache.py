@@ -20,7 +20,7 @@ def ragged_cache() -> tuple[cogwheel.KeyValueCache, torch.Tensor, torch.Tensor]:
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
 def test_torch_func_sees_through_a_cache():
-    """The derivatives themselves have their judge in test_pairwise_options.py."""
+    """test_pairwise_options.py compares the derivatives themselves with a reference."""
     cache, query, counts = ragged_cache()
     sink = torch.tensor([0.5, -0.5, 0.0, 1.0], dtype=torch.float64)
 
@@ -91,7 +91,7 @@ def resident_bytes() -> int:
     return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-def test_memory_is_taken_by_what_is_written():
+def test_memory_is_used_only_where_written():
     """Of 1.6 GB that two heads may hold, and of each fork. A page may be as large as 2 MiB."""
     before = resident_bytes()
     cache = cogwheel.KeyValueCache(1, 2, 1_600_000, 64)

@@ -24,7 +24,7 @@ def results(folder):
 
 
 def numbers(folder):
-    """All that must be the same whenever the same comparison is made."""
+    """The numbers that must be equal whenever the same comparison is repeated."""
     return [
         (run["mechanism"], run["seed"], run["tokens"], run["held_out_loss"], run["curve"])
         for run in results(folder)["runs"]
@@ -82,7 +82,7 @@ def test_same_numbers_twice(compare, work, finished):
     assert numbers(work / "again") == numbers(work / "finished")
 
 
-def test_goes_on_after_ctrl_c_as_if_nothing_had_happened(compare, work):
+def test_resumes_after_ctrl_c_as_if_nothing_had_happened(compare, work):
     words = [*TINY, "--steps", 300]
     whole = compare(*words, "--out", "whole")
     assert whole.returncode == 0, whole.stderr
@@ -273,7 +273,7 @@ def test_refuses_in_one_line_and_loses_nothing(compare, work, finished, words, c
     assert (work / "finished/results.json").read_bytes() == before
 
 
-def test_a_folder_inside_its_text_goes_on_and_a_run_that_fails_is_said(compare, work):
+def test_a_folder_inside_its_text_resumes_and_a_run_that_fails_is_reported(compare, work):
     """One comparison for both: it is made, resumed, and resumed with a damaged checkpoint."""
     (work / "inside").mkdir()
     shutil.copy(work / "text.txt", work / "inside")

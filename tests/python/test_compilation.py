@@ -60,7 +60,7 @@ CASES = {
         "centered",
         {},
     ),
-    "dense form": (
+    "dense mechanism": (
         lambda query, key, value: cogwheel.attention(
             query, key[:, :, :17], value[:, :, :17], "polynomial", coefficients=torch.ones(4, 3), causal=True
         ),

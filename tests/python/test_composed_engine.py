@@ -1,5 +1,5 @@
-"""What serves a device without kernels of its own: compositions in blocks of queries, here on an emulated device, on the
-CPU where COGWHEEL_ENGINE says so, and without data on ``meta``."""
+"""The engine for devices without kernels: compositions in blocks of queries, here on an emulated device, on the CPU with
+COGWHEEL_ENGINE=composed, and without data on ``meta``."""
 
 import inspect
 import json
@@ -63,7 +63,7 @@ def test_every_option_has_a_case():
 @each_case
 @pytest.mark.parametrize("mechanism", ["cog", "centered"])
 def test_a_device_without_kernels_gives_what_the_cpu_gives(case, mechanism):
-    """Output and every gradient; a pointer that is read on the way is a pointer to nothing."""
+    """Output and every gradient; code that reads a pointer would find no memory."""
     leaves = leaves_of(case)
     options = {name: each for name, each in CASES[case].items() if name not in leaves}
 
@@ -243,7 +243,7 @@ print(json.dumps({"largest": max(sizes), "whole": N * N,
 def test_memory_grows_with_the_block_and_a_note_is_made_once():
     run = subprocess.run([sys.executable, "-c", FACTS], env=COMPOSED, capture_output=True, text=True, check=True)
     facts = json.loads(run.stdout)
-    block = 256 * 2100 * 6  # queries and keys, and slopes of f and g along a score and two scalars
+    block = 256 * 2100 * 6  # queries and keys, and derivatives of f and g along a score and two scalars
     assert 2100 * 16 < facts["largest"] <= block < facts["whole"]
     assert all(facts["same_bits"])
     notes = [line for line in run.stderr.splitlines() if line.startswith("cogwheel:")]

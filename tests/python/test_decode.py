@@ -41,7 +41,7 @@ def full(mechanism: str, inputs: Inputs, **options) -> torch.Tensor:
     )
 
 
-def judged(mechanism: str, inputs: Inputs) -> torch.Tensor:
+def expected_output(mechanism: str, inputs: Inputs) -> torch.Tensor:
     double = inputs.to(torch.float64)
     return reference.attention(
         mechanism,
@@ -75,10 +75,10 @@ def test_prefill_and_decode_equal_the_full_pass(mechanism):
     for shape in (GROUPED, LONG) if mechanism in reference.TABLE else (GROUPED,):
         inputs = grid_inputs(mechanism, shape)
         decoded = in_steps(mechanism, inputs, random_ends(generator, shape.keys))
-        # A cosine is rounded alike by both; the judge's is exact.
+        # Both sides round a cosine alike; the reference is exact.
         assert_close(decoded, full(mechanism, inputs))
         if not reference.row_of(mechanism).cosine:
-            assert_close(decoded, judged(mechanism, inputs))
+            assert_close(decoded, expected_output(mechanism, inputs))
 
 
 @settings(deadline=None, max_examples=25)
@@ -132,7 +132,7 @@ def test_16_bits(mechanism, dtype):
     inputs = grid_inputs(mechanism, Shape(1, 4, 2, 700, 700, 64, 64)).to(dtype)
     decoded, expected = in_steps(mechanism, inputs, [690, 691, 692]), full(mechanism, inputs)
     assert decoded.dtype == dtype
-    exact = judged(mechanism, inputs)
+    exact = expected_output(mechanism, inputs)
     assert (decoded.double() - exact).abs().max() <= 1.01 * (expected.double() - exact).abs().max()
 
 
@@ -166,11 +166,11 @@ def test_entries_of_different_lengths(mechanism, window):
 
 
 def test_gradients_of_a_few_queries_of_many_keys():
-    """Forward by decode, backward as ever; of the rule that a cache uses too."""
+    """Forward by the decode engine, backward by the usual one; the same rule chooses for a cache."""
     inputs = grid_inputs("softmax", Shape(1, 2, 1, 3, 1200, 16, 8))
     leaves = [x.double().requires_grad_() for x in (inputs.query, inputs.key, inputs.value)]
     output = cogwheel.attention(*leaves, causal=True, scale=inputs.scale)
-    expected = judged("softmax", inputs)
+    expected = expected_output("softmax", inputs)
     assert_close(output, expected, 1e-14)
     dense = torch.nn.functional.scaled_dot_product_attention(
         *leaves, reference.visible_keys(3, 1200, True), scale=inputs.true_scale, enable_gqa=True
@@ -226,7 +226,7 @@ def test_a_sink_counts_once():
     inputs = grid_inputs("softmax_off_by_one", Shape(1, 2, 2, 1, 3000, 16, 8))
     for sink in (-3.0, 9.0, 40.0):
         inputs.parameters = {"sink": torch.tensor([sink, 0.0])}
-        assert_close(full("softmax_off_by_one", inputs), judged("softmax_off_by_one", inputs))
+        assert_close(full("softmax_off_by_one", inputs), expected_output("softmax_off_by_one", inputs))
 
 
 def test_a_query_that_sees_nothing_gives_zero():
@@ -260,7 +260,7 @@ def test_crop_forgets_the_newest():
     assert cache.key.shape == (2, 1, 0, 16)
 
 
-def test_forks_go_their_own_ways():
+def test_forks_are_independent():
     cache = small_cache()
     beams = cache.fork([1, 1, 0])
     assert beams.lengths.tolist() == [5, 5, 3] and beams.capacity == 8

@@ -35,8 +35,8 @@ def test_cog_layer(repository):
     assert printed.startswith("output: 4 x 8")
     earlier, last = re.search(r"earlier rows by ([\d.]+), the last by ([\d.]+)", printed).groups()
     assert float(earlier) == 0 and float(last) > 0.1
-    negative, least, most = re.search(r"(\d+) of 10 weights.*: ([\d.]+) to ([\d.]+)", printed).groups()
-    assert 0 < int(negative) < 10 and float(least) == float(most) == 1
+    negative, smallest, largest = re.search(r"(\d+) of 10 weights.*: ([\d.]+) to ([\d.]+)", printed).groups()
+    assert 0 < int(negative) < 10 and float(smallest) == float(largest) == 1
     assert "largest difference from sign(p) softmax|p|: 0.0000" in printed
     # The einsum trap: a diagonal is no product.
     assert float(re.search(r"differs from x W by up to ([\d.]+)", printed)[1]) > 0.5

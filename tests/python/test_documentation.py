@@ -85,10 +85,10 @@ int main() {
   backward.query_gradient = {query_gradient, 0, 0, width}, backward.key_gradient = {key_gradient, 0, 0, width};
   backward.value_gradient = {value_gradient, 0, 0, width};
   kernel.backward(backward, cogwheel::SerialExecutor());
-  double slope = 0;  // of the output by the query: Σ (f′_j v_j − g′_j o) s_j / N
+  double derivative = 0;  // of the output by the query: Σ (f′_j v_j − g′_j o) s_j / N
   for (int j = 0; j < keys; ++j)
-    slope += std::exp(score[j]) * (score[j] > 0 ? j + 1 - expected / total : expected / total) * score[j] / total;
-  std::printf("%.1e %.1e\\n", std::abs(output[0] - expected / total), std::abs(query_gradient[0] - slope));
+    derivative += std::exp(score[j]) * (score[j] > 0 ? j + 1 - expected / total : expected / total) * score[j] / total;
+  std::printf("%.1e %.1e\\n", std::abs(output[0] - expected / total), std::abs(query_gradient[0] - derivative));
 }
 """
 

@@ -1,4 +1,4 @@
-"""Every mechanism on drawn shapes, scores, strides and broadcasts, against the judge."""
+"""Every mechanism on drawn shapes, scores, strides and broadcasts, against the reference."""
 
 import pytest
 import reference

@@ -53,7 +53,7 @@ def torch_softmax_results(inputs: Inputs, *, causal: bool) -> dict[str, torch.Te
 @each_mechanism
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_output_is_rounded_once(mechanism, shape, causal, dtype):
-    """Within half a place of the true output, and what fp32 itself is allowed; where weights are rounded, near it."""
+    """Within half a unit in the last place of the true output, plus the tolerance of fp32; close if weights are rounded."""
     inputs = half_inputs(mechanism, shape, dtype)
     output = operator_results(mechanism, inputs, causal=causal)["output"]
     truth = reference_results(mechanism, inputs, causal=causal)["output"]
@@ -179,7 +179,7 @@ def test_is_registered_as_pytorch_demands(dtype):
 
 
 @each_half
-def test_hidden_keys_reach_nobody_whatever_they_hold(dtype):
+def test_hidden_keys_have_no_effect_whatever_their_values(dtype):
     """NaN and infinity in keys and values that a causal query does not see, and in what no gradient may read."""
     inputs = half_inputs("cog", Shape(1, 2, 1, 70, 70, 64, 64), dtype)
     clean = operator_results("cog", inputs, causal=True)
@@ -192,7 +192,7 @@ def test_hidden_keys_reach_nobody_whatever_they_hold(dtype):
 
 
 @pytest.mark.parametrize("head_dim, offset", [(64, 0), (63, 0), (64, 1)], ids=["pairs", "odd width", "odd address"])
-def test_pairs_or_not_the_numbers_are_the_same(head_dim, offset):
+def test_products_of_pairs_give_the_same_numbers(head_dim, offset):
     """Products of bfloat16 in pairs where rows lie in them, else widened: on the grid both are exact."""
     inputs = half_inputs("cog", Shape(2, 2, 1, 65, 70, head_dim, 64), torch.bfloat16)
     storage = torch.empty(inputs.key.numel() + offset, dtype=torch.bfloat16)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-import cogwheel  # noqa: F401: brings the operators
+import cogwheel  # noqa: F401: loads the operators
 
 NORM, NORM_BACKWARD = torch.ops.cogwheel.norm_of_sum, torch.ops.cogwheel.norm_of_sum_backward
 ROTARY, DROPOUT, PRODUCT = torch.ops.cogwheel.rotary, torch.ops.cogwheel.dropout, torch.ops.cogwheel.matrix_product

@@ -96,7 +96,7 @@ def test_trains_beside_the_built_in_ones(compared, workshop):
 
 def test_what_was_recorded_is_asked_for_and_never_loaded(compared, cogwheel, workshop):
     run = "compared/trained/mine-seed-1"
-    option = f"expected mine, which --define '{MINE_LINE}' brings, got no such option: nothing is loaded unasked"
+    option = f"expected mine, which needs --define '{MINE_LINE}', got no such option: nothing is loaded unasked"
     for words in (["sample", run], ["resume", run], ["compare", "--resume", "compared"]):
         assert option in refusal(cogwheel(*words), 2)
     other = refusal(cogwheel("sample", run, "--define", "mine: f = exp(s; g = 1"), 2)

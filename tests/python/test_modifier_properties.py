@@ -1,5 +1,5 @@
-"""What must hold of modifiers whatever the formula: what changes nothing, what reaches nothing, bits for any number of
-threads, how dropout is drawn, and what PyTorch demands of an operator."""
+"""Properties of modifiers whatever the formula: modifiers without effect, hidden keys, equal bits for any number of
+threads, how dropout is drawn, and PyTorch's requirements of an operator."""
 
 import math
 
@@ -85,7 +85,7 @@ def test_dropout_is_drawn_from_the_generator_of_torch_and_drops_its_share():
     torch.testing.assert_close(first[first != 0], plain[first != 0] / 0.75)
     share = (first == 0).double().mean().item()
     assert abs(share - 0.25) < 5 * math.sqrt(0.25 * 0.75 / first.numel())
-    # Neighbours are independent: pairs are dropped as often as chance would have it.
+    # Neighbours are independent: both of a pair are dropped as often as expected by chance.
     dropped = (first == 0).double()
     for dimension in range(4):
         pairs = dropped.narrow(dimension, 1, dropped.shape[dimension] - 1) * dropped.narrow(

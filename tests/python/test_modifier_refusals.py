@@ -1,4 +1,4 @@
-"""Modifiers that cannot be get one line that says why."""
+"""Invalid modifiers raise one line that says why."""
 
 import pytest
 import torch
@@ -69,7 +69,7 @@ def test_bad_input_gets_one_line(name):
     "ends, message",
     [
         ([1, 83], "expected 0 first, got 1"),
-        ([0, 40, 30, 83], "expected numbers that never fall, got 30 after 40"),
+        ([0, 40, 30, 83], "expected numbers that do not decrease, got 30 after 40"),
         ([0, 40], r"expected 83 last \(as queries\), got 40"),
         ([0], r"expected \[sequences \+ 1\], at least 2 numbers, got \[1\]"),
     ],

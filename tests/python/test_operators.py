@@ -369,7 +369,7 @@ def test_refuses_parameters_that_the_mechanism_does_not_have():
 
 
 def test_refusals_change_nothing():
-    """After a refusal the next call is as good as ever."""
+    """After a refused call the next one works as before."""
     query, key, value = tensors()
     with pytest.raises(ValueError):
         cogwheel.attention(query, key, value[:, :, :3])

@@ -36,7 +36,7 @@ def workshop(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def mine(workshop, repository):
-    """Two processes want it at once, before anyone has it; then this one has it from their cache."""
+    """Two processes compile it at once, with an empty cache; then this one loads it from their cache."""
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", DEFINE_MINE], env=in_environment(workshop, repository), stdout=subprocess.PIPE, text=True
@@ -46,19 +46,19 @@ def mine(workshop, repository):
     printed = [process.communicate()[0].strip() for process in processes]
     assert printed == ["True", "True"]
     assert workshop.compilations() == 1
-    brought = cogwheel.mechanism(**MINE)
+    defined = cogwheel.mechanism(**MINE)
     assert workshop.compilations() == 1
-    return brought
+    return defined
 
 
 @pytest.fixture(scope="module")
 def sharp(workshop, repository):
     before = workshop.compilations()
-    brought = cogwheel.mechanism(**SHARP)
+    defined = cogwheel.mechanism(**SHARP)
     if workshop.compilations() == before:  # this process has it from an earlier workshop: these tests began before
         code = f"import cogwheel; cogwheel.mechanism(**{SHARP!r})"
         subprocess.run([sys.executable, "-c", code], env=in_environment(workshop, repository), check=True)
-    return brought
+    return defined
 
 
 def tensors(dtype=torch.float32, heads=4, length=130, width=32):
@@ -98,12 +98,12 @@ def test_has_statistics_and_second_derivatives(mine):
     for mechanism in ("mine", "cog"):
         query, key, value = tensors(torch.float64, heads=2, length=20, width=8)
         output, statistics = cogwheel.attention_statistics(query, key, value, mechanism, causal=True)
-        slope = torch.autograd.grad(output.square().sum(), query, create_graph=True)[0]
-        curvature = torch.autograd.grad(slope.square().sum(), [query, key, value])
+        first = torch.autograd.grad(output.square().sum(), query, create_graph=True)[0]
+        curvature = torch.autograd.grad(first.square().sum(), [query, key, value])
         tangent = torch.func.jvp(
             lambda x: cogwheel.attention(x, key, value, mechanism), (query.detach(),), (torch.ones_like(query),)  # noqa: B023
         )[1]
-        outcomes.append([output, *statistics, slope, *curvature, tangent])
+        outcomes.append([output, *statistics, first, *curvature, tangent])
     for ours, built_in in zip(*outcomes):
         torch.testing.assert_close(ours, built_in, rtol=1e-12, atol=1e-12)
 
@@ -157,10 +157,10 @@ def test_the_same_again_is_the_same_and_another_is_refused(mine, workshop):
     [
         ({"f": "exp(s", "g": "1"}, "bad: f: expected a ) for this (, got the end (column 4)\n  exp(s\n     ^"),
         ({"f": "s", "g": "abs(t)"}, "bad: g: expected s (the nearest of 2 names), got t (column 5)\n  abs(t)\n      ^"),
-        ({"f": "s", "g": ""}, "bad: g: expected a formula (g = 0 where nothing is summed, with an n of its own), got none"),
+        ({"f": "s", "g": ""}, "bad: g: expected a formula (or g = 0 together with an n, where no sum is needed), got none"),
         ({"f": "log(s)", "g": "1"}, "bad: f at s = -7.3: expected a number, got none"),
         ({"f": "s; system(0)", "g": "1"}, "bad: f: expected an operator or the end, got ; (column 2)"),
-        ({"f": "s", "g": "1", "parameters": {"scale": 1}}, "bad: parameter: expected a name of letters that nothing"),
+        ({"f": "s", "g": "1", "parameters": {"scale": 1}}, "bad: parameter: expected a name of up to 40 letters, digits and _ that nothing"),
         ({"f": "s", "g": "1", "parameters": {"tau": math.nan}}, "bad: tau: expected a finite number, got nan"),
     ],
     ids=lambda given: given if isinstance(given, str) else "",
@@ -174,7 +174,7 @@ def test_what_does_not_read_is_said_without_a_compiler(workshop, definition, mes
 
 
 def arguments_of_attention():
-    """Of every public function that computes, and of their operators."""
+    """The arguments of every public function that computes, and of their operators."""
     cache = cogwheel.KeyValueCache
     functions = [
         cogwheel.attention, cogwheel.attention_weights, cogwheel.attention_statistics,
@@ -196,7 +196,7 @@ def test_names_of_arguments_are_no_names_of_parameters(workshop):
     for name in arguments_of_attention():
         with pytest.raises(ValueError) as refused:
             cogwheel.mechanism("bad", "s", "abs(s)", parameters={name: 1.0})
-        assert str(refused.value) == f"bad: parameter: expected a name of letters that nothing else has, got {name}"
+        assert str(refused.value) == f"bad: parameter: expected a name of up to 40 letters, digits and _ that nothing else has, got {name}"
     assert workshop.compilations() == before
 
 
@@ -217,7 +217,7 @@ def test_no_compiler(workshop, monkeypatch):
     ],
 )
 def test_a_compiler_that_the_world_refuses(mine, workshop, output):
-    """Neither is said to be C++ that does not compile; nothing of it stays."""
+    """Neither is reported as C++ that does not compile, and no file is left behind."""
     broken = workshop.folder / "broken"
     broken.write_text(f"In file included from module.cpp:3:\n{output}\n")
     try:
@@ -225,7 +225,7 @@ def test_a_compiler_that_the_world_refuses(mine, workshop, output):
             cogwheel.mechanism("refused", "s", "abs(s)")
     finally:
         broken.unlink()
-    expected = f"refused: expected a compiler that works, with memory, and room in {workshop.folder}/cache/cogwheel/mechanisms"
+    expected = f"refused: expected a compiler that works, with enough memory and space in {workshop.folder}/cache/cogwheel/mechanisms"
     assert str(refused.value) == f"{expected}, got {output}"
     assert [path for path in (workshop.folder / "cache").rglob("compiling*")] == []
 
@@ -287,8 +287,8 @@ TERMS = """template <class V> static constexpr Terms<V> terms(V s, Row<V> row) {
     const V mass = lane::exp(s);
     return {.weight = mass, .mass = mass};
   }"""
-WRONG_SLOPES = """
-  template <class V> static constexpr Terms<V> slopes(V s, Row<V> row) {
+WRONG_DERIVATIVES = """
+  template <class V> static constexpr Terms<V> derivatives(V s, Row<V> row) {
     return {.weight = V(2) * lane::exp(s), .mass = lane::exp(s)};
   }"""
 
@@ -299,10 +299,12 @@ WRONG_SLOPES = """
         (TERMS.replace("lane::exp(s)", "lane::expp(s)"), "drafted.h:10: expected C++ that compiles, got 'expp' is not a "
          "member of 'cogwheel::lane'"),
         ("", "drafted.h: expected `terms(V s, Row<V> row)` for f and g, got none that can be called"),
-        (TERMS + WRONG_SLOPES, "drafted: derivative of f at s = -7.3: expected 0.000675539 (by finite differences), got "
+        (TERMS + WRONG_DERIVATIVES, "drafted: derivative of f at s = -7.3: expected 0.000675539 (by finite differences), got "
          "0.00135108"),
+        (TERMS + WRONG_DERIVATIVES.replace("derivatives", "slopes"), "drafted.h: expected f′ and g′ as a function "
+         "`derivatives`, got one named `slopes`"),
     ],
-    ids=["unknown name", "no terms", "wrong derivative"],
+    ids=["unknown name", "no terms", "wrong derivative", "slopes"],
 )  # fmt: skip
 def test_headers_that_are_wrong(workshop, tmp_path, body, message):
     header = tmp_path / "drafted.h"
@@ -320,7 +322,7 @@ def test_headers_that_are_none(workshop, tmp_path):
         cogwheel.load_mechanism(tmp_path / "missing.h")
     other = tmp_path / "other.h"
     other.write_text("struct Another {};\n")
-    with pytest.raises(ValueError, match="other.h: expected struct Other, named as the file is, got none"):
+    with pytest.raises(ValueError, match="other.h: expected struct Other, named after the file, got none"):
         cogwheel.load_mechanism(other)
     other.write_text('#include "mine.h"\nstruct Other {};\n')
     with pytest.raises(ValueError, match='other.h:1: expected a mechanism in one file, .* got #include "mine.h"'):
@@ -357,7 +359,7 @@ def test_the_tutorial_runs(sharp, workshop, repository):
 
 
 def test_as_fast_as_the_built_in_one(mine):
-    """Within a tenth, on one thread, forward and backward: the best of some rounds, since others use the machine too."""
+    """Within a tenth, on one thread, forward and backward: the best of several rounds, since the machine may be busy."""
     query, key, value = tensors(length=512, width=64)
     gradient = torch.randn_like(value)
 

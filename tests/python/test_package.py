@@ -1,4 +1,4 @@
-"""What `import cogwheel` says where the operators are missing or do not fit."""
+"""Errors of `import cogwheel` where the operators are missing or built for another torch."""
 
 import os
 import subprocess

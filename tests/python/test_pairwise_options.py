@@ -1,5 +1,5 @@
 """Every option of the kernels' operators, in every direction: forward, backward, twice backward, tangents, statistics
-and the cache, against one dense formula in float64. An option that a direction forgets is caught here."""
+and the cache, against one dense formula in float64. It fails if a direction forgets an option."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ import cogwheel
 
 BATCH, HEADS, KEY_HEADS, QUERIES, KEYS, WIDTH, VALUE_WIDTH = 2, 4, 2, 5, 7, 8, 3
 OPERATOR = torch.ops.cogwheel.pairwise.default
-# What an operator reads beside its options.
+# The inputs of an operator besides its options.
 TENSORS = {"query", "key", "value", "parameters", "mechanism"}
 UNMODIFIED = {
     "scale": 0.4, "mask": "full", "window": 0, "sub_heads": 1, "key_lengths": None, "ranges": None, "bias": None,
@@ -17,7 +17,7 @@ UNMODIFIED = {
     "wide_output": False, "first_positions": None, "statistics": False, "argmax": False,
 }  # fmt: skip
 DIFFERENTIABLE = ("bias", "energy_bias", "centers", "score_weight")
-# What forward alone has: of its output, and of what else it gives.
+# Options of forward only: for its output and for statistics.
 OF_FORWARD = {"wide_output", "statistics", "argmax"}
 
 
@@ -45,7 +45,7 @@ def table_of_ranges() -> Tensor:
     return torch.stack([begin, torch.tensor([3, 5, 7, 3, 6])], -1).expand(1, 1, QUERIES, 2).contiguous()
 
 
-# Each option set to something that matters, beside what it needs.
+# Each option with a value that has an effect, and the options it needs.
 CASES = {
     "scale": {"scale": 0.9},
     "mask": {"mask": "causal"},
@@ -200,7 +200,7 @@ def called(mechanism: str, names: list[str], options: dict[str, object]):
 
 
 def assert_same_derivatives(ours, dense, tensors: list[Tensor], weigh=lambda output: output) -> None:
-    """`weigh` says what of an output counts."""
+    """`weigh` selects the parts of an output that count."""
     directions = [random(*tensor.shape, seed=9).nan_to_num() for tensor in tensors]
     results = []
     for function in (ours, dense):
@@ -223,7 +223,7 @@ def test_derivatives_are_those_of_the_formula(case, mechanism):
         name: options[name] for name in DIFFERENTIABLE if options[name] is not None
     }
     ours, dense = called(mechanism, list(inputs), options)
-    # A bias of −∞ hides; it has no direction of its own.
+    # A bias of −∞ hides the key; it has no tangent.
     hidden = {name: torch.isinf(tensor) for name, tensor in inputs.items() if name.endswith("bias")}
 
     def hiding(function):
@@ -292,7 +292,7 @@ def test_statistics_are_those_of_the_formula(case, mechanism):
 
 
 def multiplier(options: dict[str, object]) -> Tensor:
-    """What multiplies weights after the map."""
+    """The factor of the weights after the map."""
     factor = torch.ones(BATCH, HEADS, QUERIES, KEYS, dtype=torch.float64)
     if options["centers"] is not None:
         distance = torch.arange(KEYS) - options["centers"].repeat_interleave(options["sub_heads"], 1)[..., None]

@@ -1,4 +1,4 @@
-"""What the repository promises of itself: format, folders that say what they are, the table of mechanisms."""
+"""Rules of the repository: format, a README in each folder, the table of mechanisms."""
 
 import re
 import shutil

@@ -37,7 +37,7 @@ def score_of_pairs(score: str, query: Tensor, key: Tensor, weight: Tensor | None
     return torch.tanh(torch.cat(pairs, -1) @ projection.T) @ weight
 
 
-def judged(
+def expected_output(
     mechanism: str,
     score: str,
     leaves: dict[str, Tensor],
@@ -122,7 +122,7 @@ def test_any_score_with_any_row_map(score, mechanism, shape, causal):
     actual = with_gradients(
         cogwheel.attention(mechanism=mechanism, score=score, scale=0.3, causal=causal, **leaves), leaves
     )
-    expected = with_gradients(judged(mechanism, score, leaves, scale=0.3, causal=causal), leaves)
+    expected = with_gradients(expected_output(mechanism, score, leaves, scale=0.3, causal=causal), leaves)
     for name, tensor in expected.items():
         assert actual[name].shape == tensor.shape and actual[name].dtype == tensor.dtype, name
         assert largest_error(actual[name], tensor) <= (1e-13 if name == "output" else 1e-12), name
@@ -130,7 +130,7 @@ def test_any_score_with_any_row_map(score, mechanism, shape, causal):
 
 @pytest.mark.parametrize("mechanism", ["softmax", "differential_cog"])
 @each_score
-def test_with_what_else_acts_on_scores(score, mechanism):
+def test_with_other_modifiers(score, mechanism):
     """A bias with a gradient, lengths of keys and a sliding window, together."""
     shape = Shape(2, 4, 2, 70, 133, 20, 33)
     leaves = drawn(mechanism, score, shape)
@@ -144,7 +144,7 @@ def test_with_what_else_acts_on_scores(score, mechanism):
     query, key = torch.arange(70)[:, None], torch.arange(133)[None, :]
     hidden = (key <= query + 63 - 40) | (key >= lengths[:, None, None])
     expected = with_gradients(
-        judged(mechanism, score, leaves, scale=0.3, causal=True, hidden=hidden[:, None]), leaves
+        expected_output(mechanism, score, leaves, scale=0.3, causal=True, hidden=hidden[:, None]), leaves
     )
     for name, tensor in expected.items():
         assert largest_error(actual[name], tensor) <= (1e-13 if name == "output" else 1e-12), name
@@ -155,15 +155,15 @@ def test_in_single_precision(score):
     """As near to float64 as the same sums in eager PyTorch, to a factor of two."""
     shape = Shape(1, 4, 2, 130, 140, 24, 40)
     exact = drawn("softmax", score, shape)
-    expected = with_gradients(judged("softmax", score, exact, scale=1.0, causal=True), exact)
+    expected = with_gradients(expected_output("softmax", score, exact, scale=1.0, causal=True), exact)
     leaves = {name: tensor.detach().float().requires_grad_() for name, tensor in exact.items()}
     rounded = {name: tensor.detach().double().requires_grad_() for name, tensor in leaves.items()}
-    expected = with_gradients(judged("softmax", score, rounded, scale=1.0, causal=True), rounded)
-    eager = with_gradients(judged("softmax", score, leaves, scale=1.0, causal=True), leaves)
+    expected = with_gradients(expected_output("softmax", score, rounded, scale=1.0, causal=True), rounded)
+    eager = with_gradients(expected_output("softmax", score, leaves, scale=1.0, causal=True), leaves)
     actual = with_gradients(cogwheel.attention(score=score, scale=1.0, causal=True, **leaves), leaves)
     for name, tensor in expected.items():
-        least = 2e-6 if name == "output" else 1e-5
-        assert largest_error(actual[name], tensor) <= max(least, 2 * largest_error(eager[name], tensor)), name
+        tolerance = 2e-6 if name == "output" else 1e-5
+        assert largest_error(actual[name], tensor) <= max(tolerance, 2 * largest_error(eager[name], tensor)), name
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
@@ -283,8 +283,8 @@ HIDING = {
 @pytest.mark.parametrize("hiding", HIDING)
 @pytest.mark.parametrize("mechanism", ["cog", "norm", "differential"])
 @each_score
-def test_what_a_hidden_key_holds_reaches_no_gradient(score, mechanism, hiding):
-    """Keys that no query sees: padding at the end, what lies before a window, what is around no query."""
+def test_values_of_a_hidden_key_reach_no_gradient(score, mechanism, hiding):
+    """Keys that no query sees: padding at the end, keys before a window, keys near no query."""
     if mechanism == "norm" and (score != "cosine" or hiding == "a bias"):
         pytest.skip("norm reads cosines, and takes no bias")
     leaves = drawn(mechanism, score, Shape(2, 4, 2, 3, 9, 8, 4))

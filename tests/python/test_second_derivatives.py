@@ -1,4 +1,4 @@
-"""Beyond first gradients: double backward, forward mode and torch.func, against finite differences and the judge."""
+"""Beyond first gradients: double backward, forward mode and torch.func, against finite differences and the reference."""
 
 import math
 
@@ -28,7 +28,7 @@ def called(mechanism, names, **options):
     return lambda *tensors: cogwheel.attention(mechanism=mechanism, **options, **dict(zip(names, tensors)))
 
 
-def judged(mechanism, names, scale, causal):
+def reference_function(mechanism, names, scale, causal):
     def attention(*tensors):
         by_name = dict(zip(names, tensors))
         query, key, value = (by_name.pop(name) for name in ("query", "key", "value"))
@@ -55,10 +55,10 @@ def test_tangents_and_hessian_products_are_those_of_the_formula(mechanism):
     tensors = [leaf.detach() for leaf in leaves.values()]
     generator = torch.Generator().manual_seed(1)
     directions = [torch.randn(x.shape, generator=generator, dtype=x.dtype) for x in tensors]
-    ours, judge = called(mechanism, leaves, causal=True, scale=scale), judged(mechanism, leaves, scale, True)
+    ours, formula = called(mechanism, leaves, causal=True, scale=scale), reference_function(mechanism, leaves, scale, True)
 
     value, tangent = torch.func.jvp(ours, tuple(tensors), tuple(directions))
-    expected_value, expected = torch.func.jvp(judge, tuple(tensors), tuple(directions))
+    expected_value, expected = torch.func.jvp(formula, tuple(tensors), tuple(directions))
     torch.testing.assert_close(value, expected_value, rtol=1e-12, atol=1e-13)
     torch.testing.assert_close(tangent, expected, rtol=1e-10, atol=1e-12)
 
@@ -67,7 +67,7 @@ def test_tangents_and_hessian_products_are_those_of_the_formula(mechanism):
     def gradient_of(function):
         return torch.func.grad(lambda *x: function(*x).square().sum(), argnums=every)
 
-    products = [torch.func.jvp(gradient_of(f), tuple(tensors), tuple(directions))[1] for f in (ours, judge)]
+    products = [torch.func.jvp(gradient_of(f), tuple(tensors), tuple(directions))[1] for f in (ours, formula)]
     for actual, wanted in zip(*products):
         torch.testing.assert_close(actual, wanted, rtol=1e-9, atol=1e-10 * (1 + wanted.abs().max().item()))
 
@@ -76,7 +76,7 @@ def test_tangents_and_hessian_products_are_those_of_the_formula(mechanism):
             lambda *x: sum((g * d).sum() for g, d in zip(gradient_of(function)(*x), directions)), argnums=every
         )
 
-    for actual, wanted in zip(twice(ours)(*tensors), twice(judge)(*tensors)):
+    for actual, wanted in zip(twice(ours)(*tensors), twice(formula)(*tensors)):
         torch.testing.assert_close(actual, wanted, rtol=1e-9, atol=1e-10 * (1 + wanted.abs().max().item()))
 
 
@@ -127,13 +127,13 @@ def test_what_modifies_attention_has_second_derivatives_too(case, mechanism):
 def test_torch_func_composes(mechanism):
     leaves, scale = leaves_of(mechanism, Shape(1, 1, 1, 2, 3, 8, 1))
     tensors = tuple(leaf.detach() for leaf in leaves.values())
-    ours, judge = called(mechanism, leaves, scale=scale), judged(mechanism, leaves, scale, False)
+    ours, formula = called(mechanism, leaves, scale=scale), reference_function(mechanism, leaves, scale, False)
     output, pull = torch.func.vjp(ours, *tensors)
-    expected, expected_pull = torch.func.vjp(judge, *tensors)
+    expected, expected_pull = torch.func.vjp(formula, *tensors)
     for actual, wanted in zip(pull(torch.ones_like(output)), expected_pull(torch.ones_like(expected))):
         torch.testing.assert_close(actual, wanted, rtol=1e-10, atol=1e-12)
     hessians = [
-        torch.func.hessian(lambda query: f(query, *tensors[1:]).square().sum())(tensors[0]) for f in (ours, judge)
+        torch.func.hessian(lambda query: f(query, *tensors[1:]).square().sum())(tensors[0]) for f in (ours, formula)
     ]
     torch.testing.assert_close(*hessians, rtol=1e-9, atol=1e-10)
 
@@ -155,13 +155,13 @@ def test_a_row_that_sees_nothing_and_a_score_of_zero_have_finite_derivatives():
     key, value = (torch.randn(1, 1, 2, width, dtype=torch.float64) for width in (8, 2))
     out = cogwheel.attention(query, key, value, "cog", causal=True)  # the first query sees no key
     (first,) = torch.autograd.grad(out.sum(), query, create_graph=True)
-    assert first[0, 0, 0].count_nonzero() == 0 and first[0, 0, 1].count_nonzero() == 8  # the slope of f is 1 there
+    assert first[0, 0, 0].count_nonzero() == 0 and first[0, 0, 1].count_nonzero() == 8  # f′ = 1 there
     (second,) = torch.autograd.grad(first.square().sum(), query)
     assert second.isfinite().all() and second[0, 0, 0].count_nonzero() == 0
 
 
 @pytest.mark.parametrize("mechanism", ["cog", "differential"])
-def test_what_nobody_sees_reaches_no_derivative(mechanism):
+def test_keys_that_no_query_sees_reach_no_derivative(mechanism):
     """NaN in padded keys and values, beyond first gradients too."""
     leaves, scale = leaves_of(mechanism)
     attend = called(mechanism, leaves, scale=scale, key_lengths=torch.tensor([3]))

@@ -1,4 +1,4 @@
-"""A guard against regressions of speed: ratios of least times in one process, taking turns, never times.
+"""A guard against regressions of speed: ratios of minimum times in one process, taking turns, never times.
 
 The limits leave a noisy machine up to twice what kernels take on a quiet one (docs/performance.md); a kernel that lost
 its vectors, its threads or its blocking does not pass.
@@ -19,7 +19,7 @@ pytestmark = [
 LESS = 1.0 if "avx512f" in FLAGS else 1.5
 
 
-def least_times(mechanisms: list[str], case: Case) -> dict[str, float]:
+def min_times(mechanisms: list[str], case: Case) -> dict[str, float]:
     timings = measure(mechanisms, case, seconds=1.0, with_eager=False, with_flex=False)
     times = {name: timing.min for name, timing in timings.items()}
     print(f"{case}: " + ", ".join(f"{name} {time / times[BASELINE]:.2f}" for name, time in times.items()))
@@ -42,20 +42,20 @@ def least_times(mechanisms: list[str], case: Case) -> dict[str, float]:
     ids=str,
 )
 def test_no_slower_than_fused_softmax(case, limit):
-    times = least_times(["softmax", "cog"], case)
+    times = min_times(["softmax", "cog"], case)
     assert max(times["softmax"], times["cog"]) <= LESS * limit * times[BASELINE], times
 
 
 @pytest.mark.skipif("avx512_bf16" not in FLAGS, reason="this machine does not multiply pairs of bfloat16")
 def test_pairs_of_bfloat16_make_it_faster_than_float32():
-    narrow, wide = (least_times(["softmax"], Case(length=1024, dtype=dtype))["softmax"] for dtype in ("bf16", "fp32"))
+    narrow, wide = (min_times(["softmax"], Case(length=1024, dtype=dtype))["softmax"] for dtype in ("bf16", "fp32"))
     assert narrow <= 0.95 * wide  # 0.80 on a quiet machine
 
 
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "forward and backward"])
 def test_other_maps_cost_what_softmax_does(backward):
     maps = ["cog", "softmax_off_by_one", "sigmoid", "linear_abs", "cubic", "relu", "squared_relu", "consmax"]
-    times = least_times(["softmax", *maps], Case(length=512, backward=backward))
+    times = min_times(["softmax", *maps], Case(length=512, backward=backward))
     assert max(times[name] for name in maps) <= 1.6 * times["softmax"], times
 
 

@@ -1,4 +1,4 @@
-"""Statistics of rows, against sums over the judge's weights in float64."""
+"""Statistics of rows, against sums over the reference's weights in float64."""
 
 import math
 
@@ -33,7 +33,7 @@ MAGNITUDES = {
 }
 
 
-def judged(weights):
+def statistics_of(weights):
     """The statistics of weights [B, H, N, M], by name; log_mass is log Σ|a|."""
     sizes = weights.abs()
     total = sizes.sum(-1)
@@ -66,7 +66,7 @@ def assert_statistics(statistics, expected, weights, tolerance):
         assert error <= bound, f"{name}: off by {error:.2e}, more than {bound:.2e}"
     at = statistics.argmax
     assert torch.equal(at < 0, expected["abs_sum"] == 0)
-    # Rounding may let another key win that is as good.
+    # Rounding may choose another of several equal keys.
     found = weights.abs().gather(-1, at.clamp_min(0)[..., None])[..., 0]
     assert (found >= expected["largest"] - tolerance * expected["largest"].abs().max()).all()
 
@@ -90,7 +90,7 @@ def test_statistics_of_every_mechanism(mechanism, dtype, causal, shape):
     weights = reference.weights(
         mechanism, exact.query, exact.key, scale=exact.true_scale, visible=visible, parameters=exact.parameters
     )
-    expected = judged(weights)
+    expected = statistics_of(weights)
     if mechanism in MAGNITUDES:
         expected["log_mass"] = log_mass_of(mechanism, exact, visible)
     _, statistics = attention_statistics(mechanism, inputs.to(dtype), causal=causal)
@@ -125,7 +125,7 @@ def options_of(name):
     "option", ["window", "key_lengths", "bias", "energy_bias", "alibi", "local", "dropout", "cosine", "additive"]
 )
 def test_statistics_are_of_the_weights_that_are_applied(mechanism, option):
-    """Whatever hides keys and modifies weights: the sums of what attention_weights makes, itself held by its judge."""
+    """With every modifier: sums over the result of attention_weights, which other tests compare with a reference."""
     options = options_of(option)
     if option == "energy_bias" and mechanism == "sigmoid":
         pytest.skip("sigmoid has no exponent")
@@ -134,7 +134,7 @@ def test_statistics_are_of_the_weights_that_are_applied(mechanism, option):
     inputs = grid_inputs(mechanism, SMALL).to(torch.float64)
     options.setdefault("scale", None if option in ("cosine", "additive") else inputs.scale)
     weights = cogwheel.attention_weights(inputs.query, inputs.key, mechanism, **options, **inputs.parameters)
-    expected = judged(weights)
+    expected = statistics_of(weights)
     _, statistics = attention_statistics(mechanism, inputs, **options)
     if mechanism in MAGNITUDES:  # before the normaliser; the table above has it
         expected["log_mass"] = statistics.log_mass
@@ -142,12 +142,12 @@ def test_statistics_are_of_the_weights_that_are_applied(mechanism, option):
 
 
 @pytest.mark.parametrize("mechanism", ["matrix_exponential", "simple_norm_by_row"])
-def test_dense_forms_have_statistics_too(mechanism):
+def test_dense_mechanisms_have_statistics_too(mechanism):
     query, value = torch.randn(2, 3, 20, 8, dtype=torch.float64) / 4, torch.randn(2, 3, 20, 8, dtype=torch.float64)
     weights = cogwheel.attention_weights(query, query, mechanism, causal=True)
     output, statistics = cogwheel.attention_statistics(query, query, value, mechanism, causal=True)
     assert torch.equal(output, cogwheel.attention(query, query, value, mechanism, causal=True))
-    assert_statistics(statistics, judged(weights), weights, 1e-12)
+    assert_statistics(statistics, statistics_of(weights), weights, 1e-12)
 
 
 @pytest.mark.parametrize("mechanism", ["softmax", "cog", "softmax_off_by_one", "cubic", "centered", "differential"])
@@ -181,7 +181,7 @@ def test_extreme_scores(mechanism):
         visible=torch.ones(70, 90, dtype=torch.bool),
         parameters=exact.parameters,
     )
-    expected = judged(weights)
+    expected = statistics_of(weights)
     _, statistics = attention_statistics(mechanism, inputs)
     if mechanism in MAGNITUDES:
         expected["log_mass"] = statistics.log_mass.double()

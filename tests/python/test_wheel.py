@@ -1,4 +1,4 @@
-"""The wheel that `pip wheel .` makes works in an environment of its own, away from the source tree."""
+"""The wheel that `pip wheel .` makes works in a separate environment, away from the source tree."""
 
 import os
 import pathlib
@@ -37,7 +37,7 @@ def cached(build_folder, name):
 
 @pytest.fixture(scope="module")
 def wheel(repository, build_folder, tmp_path_factory):
-    """Of what the build folder holds: as ./quickstart installs it."""
+    """A wheel made from the build folder, as ./quickstart installs it."""
     folder = tmp_path_factory.mktemp("wheel")
     kept = [
         f"-Ccmake.define.{name}={cached(build_folder, name)}" for name in ("COGWHEEL_ALL_ISAS", "COGWHEEL_TESTS")

@@ -7,7 +7,7 @@
 // Order of additions, by the instruction's definition: 16 pairs at a time, from 0, one chain over their lower elements
 // and one over their upper ones, in the order of the pairs; then lower plus upper, and that to the element of C.
 // Nothing depends on where in a tile an element is, so that a score is the same bit for bit in forward and backward; it
-// is not the score that pair_product() makes. Products are exact in float, sums rounded to nearest, subnormal numbers
+// differs from that of pair_product(). Products are exact in float, sums rounded to nearest, subnormal numbers
 // count as 0.
 #pragma once
 #include <cstdint>
@@ -25,8 +25,8 @@ bool machine_has_amx();
 void amx_product(std::int64_t rows, std::int64_t vectors, std::int64_t pairs, const PairOperands& operands);
 void release_amx();
 
-// Of the tiles that one pass uses: rows of the upper and of the lower ones of A and C, and pairs of A's rows, which are
-// rows of B.
+// The sizes of the tiles of one pass: rows of the upper and of the lower tiles of A and C, and pairs in a row of A,
+// which are the rows of B.
 struct TileShape {
   std::int64_t upper = 0, lower = 0, pairs = 0;  // each ≤ 16; lower = 0: no such tiles
 

@@ -29,7 +29,7 @@ struct BFloat16Rows {
 };
 
 #if HWY_TARGET == HWY_EMU128
-// Highway's portable conversion cuts off, and knows no infinity and no NaN.
+// Highway's portable conversion truncates, and does not handle infinity and NaN.
 struct Float16Rows {
   static float widen_one(std::uint16_t half) {
     const std::uint32_t sign = std::uint32_t{half & 0x8000u} << 16, exponent = (half >> 10) & 31,

@@ -3,8 +3,8 @@
 // A pair is two neighbouring elements of a row, held as the bits of a float. Products of bfloat16 are exact in float;
 // sums are rounded to nearest at every term, and subnormal numbers count as 0. The order of additions to an element of
 // C is that of one product (here one chain in the order of the pairs; amx_product.h has another), whatever the tile. So
-// whoever makes a score, forward, backward or decode, takes the one product that chosen_pair_product() names: two
-// products could disagree on the sign of a score, and signed maps jump there.
+// forward, backward and decode all compute scores with the one product that chosen_pair_product() names: two products
+// could disagree on the sign of a score, and signed maps jump there.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -27,20 +27,20 @@ void pair_product(std::int64_t rows, std::int64_t vectors, std::int64_t pairs, c
 bool machine_has_avx512_bf16();
 
 struct PairProduct {
-  static constexpr std::int64_t most_group_rows = 30;
+  static constexpr std::int64_t max_group_rows = 30;
   std::string_view instructions;
   void (*multiply)(std::int64_t rows, std::int64_t vectors, std::int64_t pairs, const PairOperands& operands);
   void (*release)();        // what `multiply` leaves behind on a thread, or null
   std::int64_t group_rows;  // best multiplied at once; a multiple of 6, the height of the tiles of other products
 };
 
-// The best of this machine; null where it has none, or an instruction set is forced, all of which are without.
+// The best of this machine; null if it has none, or if an instruction set is forced, since none of those includes it.
 const PairProduct* pair_product_beside(std::string_view forced_isa);
 
-// That of this process, beside its forced_isa().
+// The pair product of this process, given its forced_isa().
 const PairProduct* chosen_pair_product();
 
-// Releases at its end what products left behind on this thread: around what a task of an engine does.
+// Its destructor releases the state that products leave on this thread; for the scope of an engine's task.
 class PairProductUse {
  public:
   explicit PairProductUse(const PairProduct* product) : product_(product) {}

@@ -16,7 +16,7 @@ bool machine_has_avx512_bf16() {
 
 const PairProduct* pair_product_beside(std::string_view forced_isa) {
   if (!forced_isa.empty()) return nullptr;
-  static constexpr PairProduct by_amx{"AMX-BF16", amx_product, release_amx, PairProduct::most_group_rows},
+  static constexpr PairProduct by_amx{"AMX-BF16", amx_product, release_amx, PairProduct::max_group_rows},
       by_avx512{"AVX512-BF16", pair_product, nullptr, 6};
   static const PairProduct* const best = machine_has_amx() && machine_has_avx512_bf16() ? &by_amx
                                          : machine_has_avx512_bf16()                    ? &by_avx512

@@ -1,7 +1,7 @@
 // The one product behind every step of the pairwise engine: C = A·B, C += A·B or C = diag(α)·C + A·B, in register
 // tiles.
 //
-// A is read one scalar at a time, so that its transpose is a matter of strides; B and C are read and written in whole
+// A is read one scalar at a time, so that its transpose needs only other strides; B and C are read and written in whole
 // vectors. Each element of C is one chain of fused multiply-adds in the order of `inner`, whatever the tile: a score
 // is the same bit for bit in forward, backward and decode.
 // Compiled once per instruction set and type in tile_product.cpp.in.

@@ -83,8 +83,8 @@ struct Vector {
 
   // log(1 + x) within 3 ulp, also near 0; −∞ at −1, NaN below, NaN and infinity kept.
   //
-  // With u = 1 + x rounded, log(u) is right but for what u lost of x: x/(u − 1) undoes it, as u − 1 is exact near 0
-  // (Kahan). u = 1 leaves x itself.
+  // With u = 1 + x rounded, log(u) is right except for the part of x lost in u: x/(u − 1) corrects it, as u − 1 is
+  // exact near 0 (Kahan). u = 1 gives x itself.
   static HWY_INLINE Vector log1p(Vector x) {
     const Vector u = Vector(T(1)) + x, taken = u - Vector(T(1));
     const Vector corrected = select(taken == Vector(T(0)), x, log(u) * (x / taken));
@@ -149,13 +149,13 @@ struct Vector {
     return zero_where(x < lowest, result);
   }
 
-  // Unbounded: what comes of an x below the lowest is overwritten.
+  // Unbounded: the result of an x below the lowest is overwritten.
   static HWY_INLINE Vector exp_float_nonpositive(Vector x) {
     return zero_where(x < Vector(lowest_exponent), scaled(reduced(x)));
   }
 
-  // (e − 1)/(e + 1) with e = exp(2|x|). e − 1 is made of the rest, which is accurate near 0 where e itself has lost x.
-  // At |x| = 10 the quotient rounds to 1.
+  // (e − 1)/(e + 1) with e = exp(2|x|). e − 1 is computed from the rest, which is accurate near 0 where e itself has
+  // lost x. At |x| = 10 the quotient rounds to 1.
   static HWY_INLINE Vector tanh_float(Vector x) {
     const hn::RebindToSigned<Tag> integers;
     const Vector magnitude = min(Vector(10.0f), abs(x));
@@ -174,10 +174,10 @@ struct Vector {
     return select(abs(x) <= Vector(largest_reducible), result, nan());
   }
 
-  // Highway's functions of doubles make integers of their argument, which has no meaning for a NaN.
+  // Highway's functions of doubles convert their argument to integers, which is undefined for a NaN.
   static HWY_INLINE Vector zero_for_nan(Vector x) { return select_or_zero(x == x, x); }
 
-  // Highway's exp has no NaN and no infinity of its own.
+  // Highway's exp handles neither NaN nor infinity.
   static HWY_INLINE Vector exp_double(Vector x) {
     const Vector highest(T(709.782712893384));
     const Vector exponential = hn::Exp(Tag(), min(highest, zero_for_nan(x)).raw);

@@ -11,7 +11,7 @@ enum class Scratch {
 };
 
 // At least `bytes`, aligned to 64, the same block for every call of a thread and purpose; its contents are left over
-// from the last use. A block of more than 64 MiB is given back when a smaller one is asked for.
+// from the last use. A block of more than 64 MiB is freed when a smaller one is asked for.
 void* thread_workspace(Scratch purpose, std::size_t bytes);
 
 // Hands out consecutive aligned pieces of one block. With a null base it only measures.

@@ -1,5 +1,4 @@
-// A problem that owns its numbers, for whoever has no tensors: rows of a head and heads follow each other without gaps,
-// [batch, heads, rows, width].
+// A problem that owns its numbers, for callers without tensors: contiguous, [batch, heads, rows, width].
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +28,7 @@ class ContiguousProblem {
 
   const PairwiseShape& shape() const { return rest.shape; }
 
-  // Pointers into the vectors, good until one of them changes its size.
+  // Pointers into the vectors, valid until one of them is resized.
   PairwiseForward<T> forward() {
     PairwiseForward<T> problem;
     describe(problem);

@@ -1,5 +1,5 @@
-// Which weights dropout keeps, said once for every engine: key j of a row reads one 32-bit word, drawn from a counter
-// by (seed, head, query, key), and its weight is kept where the word lies below a bound.
+// Which weights dropout keeps, the same for every engine: key j of a row reads one 32-bit word, drawn from a counter
+// by (seed, head, query, key), and its weight is kept if the word lies below a bound.
 //
 // The words of 64 keys, a panel, come from 16 counters: key 16·w + c of the panel reads word w of counter c.
 #pragma once
@@ -17,7 +17,7 @@ constexpr std::uint64_t kept_below(double probability) {
   return static_cast<std::uint64_t>((1 - probability) * 4294967296.0);
 }
 
-// What a kept weight is multiplied by.
+// The factor of a kept weight.
 template <class T>
 constexpr T kept_factor(double probability) {
   return static_cast<T>(1 / (1 - probability));
@@ -27,7 +27,7 @@ constexpr PhiloxWords counter(std::int64_t index, std::int64_t query, std::int64
   return {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(query), static_cast<std::uint32_t>(head), 0};
 }
 
-// What the weights of one row are multiplied by, `factors` [keys]. head counts through the batch: batch entry · heads +
+// The factors of the weights of one row, `factors` [keys]. head counts through the batch: batch entry · heads +
 // head of the output.
 template <class T>
 void factors_of_row(double probability, std::uint64_t seed, std::int64_t head, std::int64_t query, std::int64_t keys,

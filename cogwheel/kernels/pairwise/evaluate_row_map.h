@@ -8,7 +8,7 @@
 
 namespace cogwheel {
 
-// What the map says of one element, as numbers of type V: [channels][1, or K with slopes].
+// The map at one element, as numbers of type V: [channels][1, or K with derivatives].
 template <class Map, class V>
 class ElementOfRowMap {
   static constexpr std::size_t scalars = parameter_count<Map>;
@@ -22,29 +22,29 @@ class ElementOfRowMap {
 
   // Writes each derivative by put(channel, variable, value).
   template <class Put>
-  void slopes(RowMapFunction function, const Put& put) const {
+  void derivatives(RowMapFunction function, const Put& put) const {
     if (function == RowMapFunction::normalizer) {
-      const auto at = Differentiated<Map>::normalizer_with_slopes(argument, row, theta);
-      put(0, 0, at.slope);
-      for (std::size_t p = 0; p < scalars; ++p) put(0, 1 + p, at.parameter_slopes[p]);
+      const auto at = Differentiated<Map>::normalizer_with_derivatives(argument, row, theta);
+      put(0, 0, at.derivative);
+      for (std::size_t p = 0; p < scalars; ++p) put(0, 1 + p, at.parameter_derivatives[p]);
       return;
     }
-    const auto at = Differentiated<Map>::terms_with_slopes(argument, row, theta);
-    put(0, 0, at.slopes.weight);
-    put(1, 0, at.slopes.mass);
+    const auto at = Differentiated<Map>::terms_with_derivatives(argument, row, theta);
+    put(0, 0, at.derivatives.weight);
+    put(1, 0, at.derivatives.mass);
     for (std::size_t p = 0; p < scalars; ++p) {
-      put(0, 1 + p, at.parameter_slopes[p].weight);
-      put(1, 1 + p, at.parameter_slopes[p].mass);
+      put(0, 1 + p, at.parameter_derivatives[p].weight);
+      put(1, 1 + p, at.parameter_derivatives[p].mass);
     }
   }
 
   template <class Put>
   void values(RowMapFunction function, const Put& put) const {
     if (function == RowMapFunction::normalizer) {
-      put(0, Differentiated<Map>::normalizer_with_slopes(argument, row, theta).value);
+      put(0, Differentiated<Map>::normalizer_with_derivatives(argument, row, theta).value);
       return;
     }
-    const auto at = Differentiated<Map>::terms_with_slopes(argument, row, theta);
+    const auto at = Differentiated<Map>::terms_with_derivatives(argument, row, theta);
     put(0, at.terms.weight);
     put(1, at.terms.mass);
   }
@@ -88,12 +88,13 @@ void evaluate_row_map(const RowMapElements<T>& elements) {
     if (elements.order == 0) {
       element.values(elements.function, put);
     } else if (elements.order == 1) {
-      element.slopes(elements.function, [&](std::size_t c, std::size_t i, T slope) { put(c * variables + i, slope); });
+      element.derivatives(elements.function,
+                          [&](std::size_t c, std::size_t i, T derivative) { put(c * variables + i, derivative); });
     } else {
       dual.argument = D::variable(element.argument, 0);
       dual.row = {.visible = D(element.row.visible), .shift = D(element.row.shift)};
-      dual.slopes(elements.function, [&](std::size_t c, std::size_t i, const D& slope) {
-        for (std::size_t j = 0; j < variables; ++j) put((c * variables + i) * variables + j, slope.slope[j]);
+      dual.derivatives(elements.function, [&](std::size_t c, std::size_t i, const D& derivative) {
+        for (std::size_t j = 0; j < variables; ++j) put((c * variables + i) * variables + j, derivative.derivative[j]);
       });
     }
   }

@@ -1,5 +1,5 @@
-// What acts on scores and weights beside the row map: biases, a decay with distance, a Gaussian window, dropout. All of
-// it optional.
+// Modifiers of scores and weights besides the row map: biases, a decay with distance, a Gaussian window, dropout. All
+// are optional.
 #pragma once
 #include <cstdint>
 
@@ -16,7 +16,7 @@ struct ScoresView {
   }
 };
 
-// "Heads" are those of the output: the sub-heads of a mixture share what modifies them.
+// "Heads" are those of the output: the sub-heads of a mixture share their modifiers.
 template <class T>
 struct Modifiers {
   // Added to the scores. −∞ hides the key from the query.
@@ -25,8 +25,8 @@ struct Modifiers {
   // Added to the exponent of an energy map, for Cog to |s|: f and g are multiplied by its exp. −∞ hides the key.
   ScoresView<const T> energy_bias = {};
 
-  // [heads], ALiBi: less slope·|i + alibi_diagonal − j|, on the exponent of an energy map and on the score of any
-  // other.
+  // [heads], ALiBi slopes: slope·|i + alibi_diagonal − j| is subtracted from the exponent of an energy map, and from
+  // the score of any other.
   const double* alibi = nullptr;
   std::int64_t alibi_diagonal = 0;
 

@@ -26,7 +26,7 @@ void add(Table& table, std::string_view mechanism, std::string_view isa, const P
   table.add({mechanism, cpu, isa, name_of_type<T>}, kernel);
 }
 
-// Those that were built, and those that are compiled while the program runs.
+// The kernels that were built, and those that are compiled while the program runs.
 struct Kernels {
   Table table;
 
@@ -47,7 +47,7 @@ bool is_supported(std::string_view isa) {
   return false;
 }
 
-// The kernels of a type, which serve `dtype`; `how` they do where they are chosen.
+// Lists the kernels of a type, which serve `dtype`; `how` describes the chosen ones.
 void list_rows(std::string_view type, std::string_view dtype, std::string_view chosen, std::string_view how,
                std::vector<KernelEntry>& entries) {
   kernels().each([&](const Table::Entry& entry) {

@@ -1,6 +1,6 @@
 // Pairwise attention on the CPU: every row map of the catalogue, forward and backward, in O(queries + keys) memory.
 //
-// Pointers, sizes and strides; no libtorch. The caller brings the threads (core/parallel.h) and the memory. Sizes and
+// Pointers, sizes and strides; no libtorch. The caller provides the threads (core/parallel.h) and the memory. Sizes and
 // pointers are asserted, not checked: `ops/` checks what users pass.
 #pragma once
 #include <cstdint>
@@ -36,7 +36,7 @@ struct PairwiseShape {
   }
 };
 
-// What the queries of each head see: one rule for all, the length of each batch entry, or tables of ranges.
+// Which keys the queries of each head see: one rule for all, the length of each batch entry, or tables of ranges.
 struct PairwiseVisibility {
   Visibility rule = {};
   const std::int64_t* key_lengths = nullptr;  // [batch]: keys at and beyond are hidden, the diagonal stays
@@ -61,7 +61,7 @@ struct PairwiseVisibility {
   }
 };
 
-// What both directions share.
+// The part that forward and backward share.
 template <class T>
 struct PairwiseProblem {
   PairwiseShape shape = {};
@@ -73,7 +73,8 @@ struct PairwiseProblem {
   HeadsView<const T> query = {}, key = {}, value = {};
 };
 
-// output and row totals; shift m and mass G, both [batch, query_heads, queries], are what backward needs of a row.
+// Output and row totals. Backward needs the shift m and the mass G of each row, both [batch, query_heads, queries]; the
+// table in mechanisms/contract.h names them.
 template <class T>
 struct PairwiseForward : PairwiseProblem<T> {
   HeadsView<T> output;  // 0 for a query that sees no key
@@ -82,8 +83,8 @@ struct PairwiseForward : PairwiseProblem<T> {
   RowStatistics<T> statistics = {};  // of the rows of shift and mass
 };
 
-// What forward has left of a mixture's members: a = w (f₁/N₁ + c f₂/N₂) with two sub-heads, a = w (f/N − 1/n) with one,
-// n the number of keys that the query sees. Values are not read.
+// The results of forward for a mixture's members: a = w (f₁/N₁ + c f₂/N₂) with two sub-heads, a = w (f/N − 1/n) with
+// one, n the number of keys that the query sees. Values are not read.
 template <class T>
 struct MixtureStatistics : PairwiseProblem<T> {
   const T* shift = nullptr;  // [batch, query_heads, queries]

@@ -1,19 +1,20 @@
-// A row map element by element: f, g and N with their derivatives of up to second order, on plain numbers. What second
-// derivatives of attention are composed of; the fused kernels do not use it.
+// A row map element by element: f, g and N with their derivatives of up to second order, on plain numbers. Second
+// derivatives of attention are composed of these; the fused kernels do not use them.
 #pragma once
 #include <cstdint>
 #include <string_view>
 
 namespace cogwheel {
 
-// f and g of a score; N of a mass; or of a score the energy, whose running maximum is the shift, and where that maximum
-// starts. Of a map without an energy both are 0. The energy has no derivatives: a shift is a constant.
+// terms: f and g of a score. normalizer: N of a row total. energy: of a score, its exponent, whose row maximum is the
+// shift, and the value at which that maximum starts; both 0 for a map without an energy. The energy has no derivatives,
+// as the shift is a constant to them.
 enum class RowMapFunction { terms, normalizer, energy };
 
 // terms and energy have two values, normalizer one.
 constexpr int channels_of(RowMapFunction function) { return function == RowMapFunction::normalizer ? 1 : 2; }
 
-inline constexpr int most_derivatives = 2;
+inline constexpr int max_derivative_order = 2;
 
 // `count` elements of one head. The variables are the argument and then the map's P scalars, K = 1 + P of them; the
 // channels are the values of the function. The derivative of channel c along variables i, j of element x is written to
@@ -21,7 +22,7 @@ inline constexpr int most_derivatives = 2;
 template <class T>
 struct RowMapElements {
   RowMapFunction function = RowMapFunction::terms;
-  int order = 0;  // 0 to most_derivatives; of the energy 0
+  int order = 0;  // 0 to max_derivative_order; of the energy 0
   std::int64_t count = 0;
   const T *argument = nullptr, *shift = nullptr, *visible = nullptr;
   std::int64_t shift_stride = 0, visible_stride = 0;  // from element to element
@@ -41,7 +42,7 @@ struct RowMapValues {
 template <class T>
 const RowMapValues<T>& row_map_values(std::string_view mechanism);
 
-// Of a row map that a user brings, in both types. Any thread may call; the first of a name stays.
+// Adds a user's row map, in both types. Any thread may call; if the name has values already, they stay.
 void add_row_map_values(std::string_view mechanism, const RowMapValues<float>& of_float,
                         const RowMapValues<double>& of_double);
 

@@ -1,24 +1,24 @@
-// What the weights a of a query come to, without the weights: eight numbers a row.
+// Statistics of the weights a of a query: eight numbers a row.
 #pragma once
 #include <cstdint>
 
 namespace cogwheel {
 
-// Statistics of every row, one after the other in one array: [count][rows]. Null: not wanted.
+// The statistics of every row in one array, [count][rows]. Null if not wanted.
 //
-//   log_mass       log Σ|w f|, before the normaliser: w multiplies after the map (dropout, a Gaussian window). Of a
-//                  mixture, whose weights are made of normalised ones, log Σ|a|. −∞ where nothing is weighed.
+//   log_mass       log Σ|w f|, before the normaliser: w multiplies after the map (dropout, a Gaussian window). For a
+//                  mixture, which combines normalised weights, log Σ|a|. −∞ where all are 0.
 //   sum            Σ a
 //   abs_sum        Σ |a|
 //   negative_mass  Σ |a| over a < 0
-//   entropy        −Σ p log p of p = |a| / Σ|a|, in nats; 0 where nothing is weighed
+//   entropy        −Σ p log p of p = |a| / Σ|a|, in nats; 0 where all are 0
 //   sink           a of key 0; 0 where it is hidden
 //   largest        max |a|
-//   argmax         the first key with the largest |a|, −1 where nothing is weighed. A number like the others, exact up
-//                  to 2^24 keys in float; written only if wanted.
+//   argmax         the first key with the largest |a|, −1 where all are 0. A number like the others, exact up to 2^24
+//                  keys in float; written only if wanted.
 template <class T>
 struct RowStatistics {
-  // Places in the array.
+  // Indices into the array.
   enum Place { log_mass_at, sum_at, abs_sum_at, negative_mass_at, entropy_at, sink_at, largest_at, argmax_at, count };
 
   T* data = nullptr;

@@ -1,5 +1,5 @@
 // A row map as one head runs it: with that head's scalars θ, and with its derivatives, by dual numbers over the map's
-// own code. All that engines, operators and tests ask of a map goes through here.
+// own code. Engines, operators and tests call maps through this class only.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -11,16 +11,16 @@ namespace cogwheel {
 
 // f and g with f′, g′, and f_θ, g_θ for each of P scalars.
 template <class V, std::size_t P>
-struct TermsWithSlopes {
-  Terms<V> terms, slopes;
-  std::array<Terms<V>, P> parameter_slopes;
+struct TermsWithDerivatives {
+  Terms<V> terms, derivatives;
+  std::array<Terms<V>, P> parameter_derivatives;
 };
 
 // N with dN/dG, and N_θ for each of P scalars.
 template <class V, std::size_t P>
-struct NormalizerWithSlopes {
-  V value, slope;
-  std::array<V, P> parameter_slopes;
+struct NormalizerWithDerivatives {
+  V value, derivative;
+  std::array<V, P> parameter_derivatives;
 };
 
 template <class Map>
@@ -45,8 +45,8 @@ struct Differentiated {
   }
 
   template <class V>
-  constexpr TermsWithSlopes<V, parameters> terms_with_slopes(V s, Row<V> row) const {
-    return terms_with_slopes(s, row, constant_theta<V>());
+  constexpr TermsWithDerivatives<V, parameters> terms_with_derivatives(V s, Row<V> row) const {
+    return terms_with_derivatives(s, row, constant_theta<V>());
   }
 
   template <class V>
@@ -55,34 +55,35 @@ struct Differentiated {
   }
 
   template <class V>
-  constexpr NormalizerWithSlopes<V, parameters> normalizer_with_slopes(V mass, Row<V> row) const {
-    return normalizer_with_slopes(mass, row, constant_theta<V>());
+  constexpr NormalizerWithDerivatives<V, parameters> normalizer_with_derivatives(V mass, Row<V> row) const {
+    return normalizer_with_derivatives(mass, row, constant_theta<V>());
   }
 
-  // The same at scalars that have slopes themselves, for second derivatives.
+  // The same at scalars that are dual numbers themselves, for second derivatives.
   template <class V>
-  static constexpr TermsWithSlopes<V, parameters> terms_with_slopes(V s, Row<V> row, const Theta<Map, V>& theta) {
-    if constexpr (!MapWithSlopes<Map, V>) {
+  static constexpr TermsWithDerivatives<V, parameters> terms_with_derivatives(V s, Row<V> row,
+                                                                              const Theta<Map, V>& theta) {
+    if constexpr (!MapWithDerivatives<Map, V>) {
       using D = Dual<V, 1 + parameters>;
       const Terms<D> at = terms_of(D::variable(s, 0), constant_row<D>(row), variable_theta<D>(theta, 1));
-      return {{at.weight.value, at.mass.value}, slopes_along<V>(at, 0), parameter_slopes_along<V>(at, 1)};
+      return {{at.weight.value, at.mass.value}, derivatives_along<V>(at, 0), parameter_derivatives_along<V>(at, 1)};
     } else if constexpr (parameters == 0) {
-      return {terms_of(s, row, theta), own_slopes(s, row, theta), {}};
+      return {terms_of(s, row, theta), derivatives_of(s, row, theta), {}};
     } else {
       using D = Dual<V, parameters>;
       const Terms<D> at = terms_of(D(s), constant_row<D>(row), variable_theta<D>(theta, 0));
-      return {{at.weight.value, at.mass.value}, own_slopes(s, row, theta), parameter_slopes_along<V>(at, 0)};
+      return {{at.weight.value, at.mass.value}, derivatives_of(s, row, theta), parameter_derivatives_along<V>(at, 0)};
     }
   }
 
   template <class V>
-  static constexpr NormalizerWithSlopes<V, parameters> normalizer_with_slopes(V mass, Row<V> row,
-                                                                              const Theta<Map, V>& theta) {
+  static constexpr NormalizerWithDerivatives<V, parameters> normalizer_with_derivatives(V mass, Row<V> row,
+                                                                                        const Theta<Map, V>& theta) {
     using D = Dual<V, 1 + parameters>;
     const D at = normalizer_of(D::variable(mass, 0), constant_row<D>(row), variable_theta<D>(theta, 1));
-    NormalizerWithSlopes<V, parameters> result{at.value, at.slope[0], {}};
+    NormalizerWithDerivatives<V, parameters> result{at.value, at.derivative[0], {}};
     if constexpr (parameters > 0)
-      for (std::size_t p = 0; p < parameters; ++p) result.parameter_slopes[p] = at.slope[1 + p];
+      for (std::size_t p = 0; p < parameters; ++p) result.parameter_derivatives[p] = at.derivative[1 + p];
     return result;
   }
 
@@ -103,7 +104,7 @@ struct Differentiated {
     return constants;
   }
 
-  // θ as variables of the directions from `first`.
+  // θ as the variables of consecutive directions from `first`.
   template <class D, class V>
   static constexpr Theta<Map, D> variable_theta(const std::array<V, parameters>& theta, std::size_t first) {
     Theta<Map, D> variables{};
@@ -118,16 +119,16 @@ struct Differentiated {
   }
 
   template <class V, class D>
-  static constexpr Terms<V> slopes_along(const Terms<D>& at, std::size_t direction) {
-    return {at.weight.slope[direction], at.mass.slope[direction]};
+  static constexpr Terms<V> derivatives_along(const Terms<D>& at, std::size_t direction) {
+    return {at.weight.derivative[direction], at.mass.derivative[direction]};
   }
 
   template <class V, class D>
-  static constexpr std::array<Terms<V>, parameters> parameter_slopes_along(const Terms<D>& at, std::size_t first) {
-    std::array<Terms<V>, parameters> slopes{};
+  static constexpr std::array<Terms<V>, parameters> parameter_derivatives_along(const Terms<D>& at, std::size_t first) {
+    std::array<Terms<V>, parameters> derivatives{};
     if constexpr (parameters > 0)
-      for (std::size_t p = 0; p < parameters; ++p) slopes[p] = slopes_along<V>(at, first + p);
-    return slopes;
+      for (std::size_t p = 0; p < parameters; ++p) derivatives[p] = derivatives_along<V>(at, first + p);
+    return derivatives;
   }
 
   template <class V>
@@ -139,11 +140,11 @@ struct Differentiated {
   }
 
   template <class V>
-  static constexpr Terms<V> own_slopes(V s, Row<V> row, const Theta<Map, V>& theta) {
-    if constexpr (requires { Map{}.slopes(s, row, theta); })
-      return Map{}.slopes(s, row, theta);
+  static constexpr Terms<V> derivatives_of(V s, Row<V> row, const Theta<Map, V>& theta) {
+    if constexpr (requires { Map{}.derivatives(s, row, theta); })
+      return Map{}.derivatives(s, row, theta);
     else
-      return Map{}.slopes(s, row);
+      return Map{}.derivatives(s, row);
   }
 
   template <class V>

@@ -1,16 +1,16 @@
-// Dual numbers: a value with its slopes along N directions, by forward-mode automatic differentiation. A row map that
-// is evaluated at a dual score gives its derivatives from the same code as its values, which stay the same bit for bit.
+// Dual numbers: a value with its derivatives along N directions, for forward-mode automatic differentiation. A row map
+// evaluated at a dual score gives its derivatives from the same code as its values; the values keep their bits.
 //
 // V is any lane type of lane.h, or a dual number again: Dual<Dual<double>> carries second derivatives.
 //
-// At kinks the slope is that of the branch that the value takes:
-//   select(condition, a, b)   of a or of b; the condition has no slope, so a jump has none
+// At a kink the derivative is that of the branch that the value takes:
+//   select(condition, a, b)   that of a or of b; the condition adds nothing, so a jump has no derivative
 //   abs(x)                    sign(x), 0 at 0
-//   max(a, b), min(a, b)      of the one that is taken, of b where both are equal: of max(s, 0) at 0 it is 0
+//   max(a, b), min(a, b)      that of the argument taken, of b where both are equal: that of max(s, 0) at 0 is 0
 //   sign(x)                   0
-//   copysign(m, s)            of |m| on the side of s; at s = ±0 the sign of the zero counts
+//   copysign(m, s)            that of |m| on the side of s; at s = ±0 the sign of the zero counts
 //   sqrt(x) at 0, log(x) at 0 infinite, as it is
-// A map whose slope at a kink should be another brings its own `slopes` (contract.h), as Cog does.
+// A map that needs another derivative at a kink defines its own `derivatives` (contract.h), as Cog does.
 #pragma once
 #include <array>
 #include <concepts>
@@ -21,19 +21,19 @@
 
 namespace cogwheel {
 
-// What comparisons of V give: bool, or a mask of lanes.
+// The type of a comparison of V: bool, or a mask of lanes.
 template <class V>
 using Condition = decltype(std::declval<V>() == std::declval<V>());
 
 template <class V, std::size_t N = 1>
 struct Dual {
   V value;
-  std::array<V, N> slope;
+  std::array<V, N> derivative;
 
   Dual() = default;
-  constexpr Dual(V of, std::array<V, N> along) : value(of), slope(along) {}
+  constexpr Dual(V of, std::array<V, N> along) : value(of), derivative(along) {}
   // A constant.
-  constexpr explicit Dual(V x) : Dual(map_slopes(x, [](std::size_t) { return V(0); })) {}
+  constexpr explicit Dual(V x) : Dual(map_derivatives(x, [](std::size_t) { return V(0); })) {}
   template <class Number>
   requires std::integral<Number> || std::floating_point<Number>
   constexpr explicit Dual(Number x) : Dual(lane::constant<V>(static_cast<double>(x))) {}
@@ -41,13 +41,13 @@ struct Dual {
 
   // The variable of one direction.
   static constexpr Dual variable(V x, std::size_t direction) {
-    return map_slopes(x, [direction](std::size_t i) { return i == direction ? V(1) : V(0); });
+    return map_derivatives(x, [direction](std::size_t i) { return i == direction ? V(1) : V(0); });
   }
 
-  // A value and, for each direction i, slope_of(i): written out, so that slopes stay in registers.
-  template <class SlopeOf>
-  static constexpr Dual map_slopes(V value, const SlopeOf& slope_of) {
-    return map_slopes(value, slope_of, std::make_index_sequence<N>());
+  // A value and, for each direction i, derivative_of(i). Unrolled, so that derivatives stay in registers.
+  template <class DerivativeOf>
+  static constexpr Dual map_derivatives(V value, const DerivativeOf& derivative_of) {
+    return map_derivatives(value, derivative_of, std::make_index_sequence<N>());
   }
 
   static constexpr Dual exp(const Dual& x) {
@@ -77,50 +77,54 @@ struct Dual {
                  lane::copysign(V(1), magnitude.value) * lane::copysign(V(1), sign.value));
   }
   static constexpr Dual select(Condition<V> condition, const Dual& yes, const Dual& no) {
-    return map_slopes(lane::select(condition, yes.value, no.value),
-                      [&](std::size_t i) { return lane::select(condition, yes.slope[i], no.slope[i]); });
+    return map_derivatives(lane::select(condition, yes.value, no.value),
+                           [&](std::size_t i) { return lane::select(condition, yes.derivative[i], no.derivative[i]); });
   }
   static constexpr Dual sigmoid(const Dual& x, const Dual& odds) {
-    const V value = lane::sigmoid(x.value, odds.value), slope = value * (V(1) - value);
-    return map_slopes(value, [&](std::size_t i) { return slope * (x.slope[i] - odds.slope[i] / odds.value); });
+    const V value = lane::sigmoid(x.value, odds.value), derivative = value * (V(1) - value);
+    return map_derivatives(
+        value, [&](std::size_t i) { return derivative * (x.derivative[i] - odds.derivative[i] / odds.value); });
   }
   static constexpr Dual softplus(const Dual& x) { return chain(x, lane::softplus(x.value), lane::sigmoid(x.value)); }
 
  private:
-  template <class SlopeOf, std::size_t... i>
-  static constexpr Dual map_slopes(V value, const SlopeOf& slope_of, std::index_sequence<i...>) {
-    return Dual(value, std::array<V, N>{slope_of(i)...});
+  template <class DerivativeOf, std::size_t... i>
+  static constexpr Dual map_derivatives(V value, const DerivativeOf& derivative_of, std::index_sequence<i...>) {
+    return Dual(value, std::array<V, N>{derivative_of(i)...});
   }
 
-  // f(x), with the slope of f at x.
-  static constexpr Dual chain(const Dual& x, V value, V slope) {
-    return map_slopes(value, [&](std::size_t i) { return slope * x.slope[i]; });
+  // f(x), with the derivative of f at x.
+  static constexpr Dual chain(const Dual& x, V value, V derivative) {
+    return map_derivatives(value, [&](std::size_t i) { return derivative * x.derivative[i]; });
   }
 };
 
-// Operators stand outside of the class: an instruction set's pragma (kernels/cpu/isa_begin.h) does not reach friends.
+// Operators are defined outside the class: an instruction set's pragma (kernels/cpu/isa_begin.h) does not apply to
+// friends.
 template <class V, std::size_t N>
 constexpr Dual<V, N> operator+(const Dual<V, N>& a, const Dual<V, N>& b) {
-  return Dual<V, N>::map_slopes(a.value + b.value, [&](std::size_t i) { return a.slope[i] + b.slope[i]; });
+  return Dual<V, N>::map_derivatives(a.value + b.value,
+                                     [&](std::size_t i) { return a.derivative[i] + b.derivative[i]; });
 }
 template <class V, std::size_t N>
 constexpr Dual<V, N> operator-(const Dual<V, N>& a, const Dual<V, N>& b) {
-  return Dual<V, N>::map_slopes(a.value - b.value, [&](std::size_t i) { return a.slope[i] - b.slope[i]; });
+  return Dual<V, N>::map_derivatives(a.value - b.value,
+                                     [&](std::size_t i) { return a.derivative[i] - b.derivative[i]; });
 }
 template <class V, std::size_t N>
 constexpr Dual<V, N> operator-(const Dual<V, N>& a) {
-  return Dual<V, N>::map_slopes(-a.value, [&](std::size_t i) { return -a.slope[i]; });
+  return Dual<V, N>::map_derivatives(-a.value, [&](std::size_t i) { return -a.derivative[i]; });
 }
 template <class V, std::size_t N>
 constexpr Dual<V, N> operator*(const Dual<V, N>& a, const Dual<V, N>& b) {
-  return Dual<V, N>::map_slopes(a.value * b.value,
-                                [&](std::size_t i) { return a.slope[i] * b.value + a.value * b.slope[i]; });
+  return Dual<V, N>::map_derivatives(
+      a.value * b.value, [&](std::size_t i) { return a.derivative[i] * b.value + a.value * b.derivative[i]; });
 }
 template <class V, std::size_t N>
 constexpr Dual<V, N> operator/(const Dual<V, N>& a, const Dual<V, N>& b) {
   const V quotient = a.value / b.value;
-  return Dual<V, N>::map_slopes(quotient,
-                                [&](std::size_t i) { return (a.slope[i] - quotient * b.slope[i]) / b.value; });
+  return Dual<V, N>::map_derivatives(
+      quotient, [&](std::size_t i) { return (a.derivative[i] - quotient * b.derivative[i]) / b.value; });
 }
 template <class V, std::size_t N>
 constexpr Condition<V> operator==(const Dual<V, N>& a, const Dual<V, N>& b) {

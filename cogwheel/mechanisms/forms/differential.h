@@ -1,4 +1,4 @@
-// Differential attention: the difference of two maps over one value, so that what both attend to cancels.
+// Differential attention: the difference of two maps over shared values, so that what both attend to cancels.
 //
 //   A = a(Q₁K₁ᵀ) − λ a(Q₂K₂ᵀ), with a = softmax in the paper
 //   Ye et al., "Differential Transformer" (2024), eq. 1 and 2.

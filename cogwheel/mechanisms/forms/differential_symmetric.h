@@ -1,7 +1,7 @@
 // Differential attention with tied keys: K = Q within each of the two sub-heads.
 //
 //   A = a(Q₁Q₁ᵀ) − λ a(Q₂Q₂ᵀ), with a = softmax in the source
-//   Notes on the symmetric transformer (S4-9), which find that the difference makes up for what tying loses.
+//   Notes on the symmetric transformer (S4-9), which find that the difference makes up for the loss from tying.
 //
 // A layer: that of differential.h (λ from four vectors, a norm per head, 1 − λ_init), whose projection makes Q₁, Q₂ and
 // V alone. It saves the width² weights of the keys, and their biases.

@@ -4,8 +4,8 @@
 // symmetric. Described as symmetric attention in notes on the differential transformer; related to the shared
 // query-key projections of Kitaev et al., "Reformer" (2020), section 2.
 //
-// Every score of a query with itself is |q|² ≥ 0, the largest there can be for its length: the diagonal is strong.
-// With K = Q the gradient that reaches Q is the sum of both, dQ + dK.
+// The score of a query with itself is |q|² ≥ 0, the largest possible for its length: the diagonal is strong.
+// With K = Q the gradient of Q is the sum dQ + dK.
 #pragma once
 #include "cogwheel/mechanisms/forms/form.h"
 

@@ -4,7 +4,7 @@
 //   Notes on the symmetric transformer, "l2 norm", which report that it does not work (S4-13).
 //
 // A row of equal weights is 1/√n each, not 1/n: the mean of independent values keeps its length. A row of zeros stays
-// one. Otherwise as matrix_exponential.h says, but that the [N, N] matrix is made whole.
+// zero. Otherwise as in matrix_exponential.h, except that the whole [N, N] matrix is computed.
 #pragma once
 #include "cogwheel/mechanisms/description.h"
 

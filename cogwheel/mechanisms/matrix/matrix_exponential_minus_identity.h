@@ -1,9 +1,9 @@
 // Matrix-exponential attention without the identity: exp(A) − I, the part of low rank.
 //
 //   exp(A) − I = scale · Q φ(M) Kᵀ,  M = scale · KᵀQ,  φ(x) = (exp(x) − 1)/x;  in a layer K = Q
-//   Notes on the symmetric transformer (S4-3): a function f(A) has the rank of A, at most D, once f(0) I is taken away.
+//   Notes on the symmetric transformer (S4-3): a function f(A) has the rank of A, at most D, once f(0) I is subtracted.
 //
-// A token's own value passes only as far as its score with itself lets it. Otherwise as matrix_exponential.h says.
+// A token's own value contributes only through its score with itself. Otherwise as in matrix_exponential.h.
 #pragma once
 #include "cogwheel/mechanisms/description.h"
 

@@ -4,8 +4,8 @@
 //   Notes on the symmetric transformer (S4-2, S4-14, S4-19): Aᵖ = scale · Q Mᵖ⁻¹ Kᵀ with M = scale · KᵀQ, [D, D], so
 //   that every term but c₀ I has a rank of at most D and costs no N×N matrix.
 //
-// Dense: an entry of A² sums over every token between its two ends, so no row map can say it. It runs by matrix
-// products, needs as many keys as queries, and knows no window, mask, bias or dropout. Nothing normalises a row.
+// Dense: an entry of A² sums over every token between its two ends, so no row map can express it. It runs by matrix
+// products, needs as many keys as queries, and has no window, mask, bias or dropout. Rows are not normalised.
 //
 // Causal. Masking f(A) afterwards leaks: A²_ij sums over tokens k > i too. Row i is therefore that of f of the leading
 // block A_≤i, the scores among the tokens up to i: M_i = scale · Σ_{k ≤ i} k_k q_kᵀ in place of M. Those rows come from

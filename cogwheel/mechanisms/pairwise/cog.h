@@ -6,13 +6,13 @@
 // A query adds some values and subtracts others, so that the value projection need not learn to delete.
 // Σ|a_j| = 1 unless a score is exactly 0; Σ a_j lies in [−1, 1].
 //
-// Slopes. On either side of 0, f = ±exp(±s) gives f′ = exp|s|, and g = exp|s| gives g′ = sign(s) exp|s|.
+// Derivatives. On either side of 0, f = ±exp(±s) gives f′ = exp|s|, and g = exp|s| gives g′ = sign(s) exp|s|.
 // At exactly 0, f jumps from −1 to 1. There f = 0 and g = 1, as in the authors' release, g′ = 0, and f′ = 1: dual
-// numbers, as autograd through sign(), would say 0, and a projection that starts at zero would never learn. So this map
-// brings its slopes.
+// numbers, as autograd through sign(), would give 0, and a projection that starts at zero would never learn. So this
+// map defines its derivatives.
 //
-// Energy |s|, not s: under the plain maximum of s, a score of −100 beside one of 1 overflows.
-// Never mask this map by s = −∞: |−∞| is the largest energy there is.
+// The exponent is |s|, not s: with the plain maximum of s subtracted, a score of −100 beside one of 1 overflows.
+// Never mask this map by s = −∞: |−∞| is the largest possible exponent.
 #pragma once
 #include "cogwheel/mechanisms/contract.h"
 #include "cogwheel/mechanisms/description.h"
@@ -44,7 +44,7 @@ struct Cog : NormalizedByMass {
   }
 
   template <class V>
-  static constexpr Terms<V> slopes(V s, Row<V> row) {
+  static constexpr Terms<V> derivatives(V s, Row<V> row) {
     const V mass = lane::exp_nonpositive(lane::abs(s) - row.shift);
     return {.weight = mass, .mass = lane::times_sign(mass, s)};
   }

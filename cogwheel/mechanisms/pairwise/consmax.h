@@ -3,8 +3,8 @@
 //   a_j = exp(s_j − β) / γ
 //   Liu et al., "ConSmax: Hardware-Friendly Alternative Softmax with Learnable Parameters" (2024).
 //
-// No key knows of another: g = 0, N = γ. Not an energy map, since no row total could undo a shift: exp overflows
-// fp32 beyond s − β = 88, to infinity.
+// Keys do not compete: g = 0, N = γ. Not an energy map, since no row total could cancel a row maximum: exp overflows
+// fp32 to infinity beyond s − β = 88.
 #pragma once
 #include "cogwheel/mechanisms/contract.h"
 #include "cogwheel/mechanisms/description.h"

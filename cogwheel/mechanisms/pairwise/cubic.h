@@ -1,10 +1,10 @@
-// Cubic attention weights: sharper than linear ones, and signed without recovering a sign.
+// Cubic attention weights: sharper than linear ones, and signed without an extra factor sign(s).
 //
 //   a_j = s_j³ / Σ_k |s_k|³
 //   Lv et al., "More Expressive Attention with Negative Weights" (2024), among its design principles: kurtosis enough,
 //   set aside only because the gradient of an exponential is more convenient.
 //
-// Σ|a_j| = 1. No energy: finite for |s| below 1e12 in fp32. N is at least 1e-30.
+// Σ|a_j| = 1. No exponent: finite for |s| below 1e12 in fp32. N is at least 1e-30.
 #pragma once
 #include "cogwheel/mechanisms/contract.h"
 #include "cogwheel/mechanisms/description.h"

@@ -4,7 +4,7 @@
 //   Lv et al., "More Expressive Attention with Negative Weights" (2024), among its design principles, where it is the
 //   ablation that drops the exponential: too flat a pattern, which hinders convergence.
 //
-// Σ|a_j| = 1. At s = 0, g′ = 0. No energy: finite for |s| up to the largest number over the number of keys. N is at
+// Σ|a_j| = 1. At s = 0, g′ = 0. No exponent: finite for |s| up to the largest number over the number of keys. N is at
 // least 1e-30, so that a row of exact zeros gives 0.
 #pragma once
 #include "cogwheel/mechanisms/contract.h"

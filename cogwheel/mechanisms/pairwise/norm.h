@@ -1,4 +1,4 @@
-// Norm attention: one plus the cosine of query and key, so that opposite directions weigh nothing.
+// Norm attention: one plus the cosine of query and key, so that opposite directions have weight 0.
 //
 //   a_j = (1 + cos(q, k_j)) / Σ_k (1 + cos(q, k_k))
 //   Notes on the symmetric transformer (S4-7), with the row normalised over the keys that it sees.

@@ -4,7 +4,7 @@
 //   The positive part as in Shen et al., "A Study on ReLU and Softmax in Transformer" (2023).
 //
 // Weights lie in [0, 1] and sum to 1, or are all 0 where no score is positive: N is at least 1e-30. f′ = g′ = 0
-// at s = 0. No energy: finite for |s| up to the largest number over the number of keys.
+// at s = 0. No exponent: finite for |s| up to the largest number over the number of keys.
 #pragma once
 #include "cogwheel/mechanisms/contract.h"
 #include "cogwheel/mechanisms/description.h"

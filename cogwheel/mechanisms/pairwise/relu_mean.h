@@ -3,7 +3,7 @@
 //   a_j = max(s_j, 0) / n
 //   Wortsman et al., "Replacing softmax with ReLU in Vision Transformers" (2023), where n is the sequence length.
 //
-// Nothing is normalised by what was weighed: g = 0 and N = n, the row's own constant. f′ = 0 at s = 0.
+// The denominator does not depend on scores: g = 0 and N = n, a constant of the row. f′ = 0 at s = 0.
 #pragma once
 #include "cogwheel/mechanisms/contract.h"
 #include "cogwheel/mechanisms/description.h"

@@ -3,7 +3,8 @@
 //   a_j = 1 / (1 + exp(−(s_j + shift))),  shift = −log(number of visible keys) unless it is given
 //   Ramapuram et al., "Theory, Analysis, and Best Practices for Sigmoid Self-Attention" (2024).
 //
-// Nothing is normalised: N = 1 and g = 0. Bounded at any score, so it needs no energy.
+// Nothing is normalised: N = 1 and g = 0. Bounded at any score, so it needs no exponent. `shift` is the name of its
+// scalar, a bias of the score, as users pass it; it is not the row maximum of contract.h.
 #pragma once
 #include <limits>
 

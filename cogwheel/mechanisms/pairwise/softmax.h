@@ -1,9 +1,9 @@
-// Softmax: the mechanism that all others are held against.
+// Softmax: the mechanism that all others are compared with.
 //
 //   a_j = exp(s_j) / Σ_k exp(s_k)
 //   Vaswani et al., "Attention Is All You Need" (2017), eq. 1; Bahdanau et al. (2014), eq. 6.
 //
-// Weights lie in [0, 1] and sum to 1. f = g = exp(s), energy s.
+// Weights lie in [0, 1] and sum to 1. f = g = exp(s), exponent s.
 #pragma once
 #include "cogwheel/mechanisms/contract.h"
 #include "cogwheel/mechanisms/description.h"

@@ -6,8 +6,8 @@
 //
 // Weights lie in [0, 1) and sum to less than 1.
 //
-// Energy s, whose running maximum starts at the sink: the silent key takes part in the shift and N rescales with f and
-// g, or a row of very negative scores would keep weights of 0.4 where the truth is 0.
+// The exponent is s, and its row maximum starts at the sink: the silent key counts in the maximum, and N is rescaled
+// with f and g. Otherwise a row of very negative scores would have weights of 0.4 that should be 0.
 #pragma once
 #include "cogwheel/mechanisms/contract.h"
 #include "cogwheel/mechanisms/description.h"

@@ -3,7 +3,7 @@
 //   a_j = max(s_j, 0)² / n
 //   Hua et al., "Transformer Quality in Linear Time" (2022), whose n is the sequence length.
 //
-// g = 0, N = n. No energy: finite for |s| up to 1e19 in fp32.
+// g = 0, N = n. No exponent: finite for |s| up to 1e19 in fp32.
 #pragma once
 #include "cogwheel/mechanisms/contract.h"
 #include "cogwheel/mechanisms/description.h"

@@ -3,7 +3,7 @@
 //   a_j = 1 / n
 //   The part that centred attention subtracts: Ali et al., "Centered Self-Attention Layers" (2023).
 //
-// f = g = 1, so no gradient reaches queries and keys, and forms of it say nothing new (form.h).
+// f = g = 1, so no gradient reaches queries and keys, and forms over it add nothing (form.h).
 #pragma once
 #include "cogwheel/mechanisms/contract.h"
 #include "cogwheel/mechanisms/description.h"

@@ -23,8 +23,8 @@
 namespace cogwheel {
 namespace {
 
-// Of a word that keeps its element.
-std::int64_t least_kept(double rate) { return std::llround(rate * 0x1p32); }
+// The smallest random word that keeps its element.
+std::int64_t min_kept_word(double rate) { return std::llround(rate * 0x1p32); }
 
 void check_dropout(const at::Tensor& x, double rate) {
   if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kDouble)
@@ -37,13 +37,13 @@ at::Tensor empty_kept(const at::Tensor& x) { return at::empty_like(x, {}, {}, {}
 // Elements 4n to 4n + 3 take the words of draw n.
 template <class T>
 void drop(const T* x, T* kept, std::int64_t count, double rate, std::uint64_t seed) {
-  const auto least = static_cast<std::uint64_t>(least_kept(rate));
+  const auto threshold = static_cast<std::uint64_t>(min_kept_word(rate));
   const T factor = static_cast<T>(1 / (1 - rate));
   at::parallel_for(0, (count + 3) / 4, 2048, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t n = begin; n < end; ++n) {
       const PhiloxWords words = draw(seed, static_cast<std::uint64_t>(n), DrawPurpose::masks);
       for (std::int64_t i = 4 * n; i < std::min(count, 4 * n + 4); ++i)
-        kept[i] = words[static_cast<std::size_t>(i - 4 * n)] >= least ? x[i] * factor : T(0);
+        kept[i] = words[static_cast<std::size_t>(i - 4 * n)] >= threshold ? x[i] * factor : T(0);
     }
   });
 }
@@ -63,7 +63,8 @@ at::Tensor dropout_meta(const at::Tensor& x, double rate, std::int64_t) {
   return empty_kept(x);
 }
 
-// The generator of core/philox.h on tensors of int64 that hold words of 32 bits, as few devices multiply others.
+// The generator of core/philox.h on int64 tensors that hold words of 32 bits, because few devices multiply other
+// integers.
 using WordTensors = std::array<at::Tensor, 4>;
 constexpr std::int64_t lowest_word = 0xffffffff;
 
@@ -96,7 +97,7 @@ at::Tensor dropout_composed(const at::Tensor& x, double rate, std::int64_t seed)
   const WordTensors words = philox_of_tensors({draws.__and__(lowest_word), draws.__rshift__(32), zeros,
                                                at::full_like(draws, static_cast<std::int64_t>(DrawPurpose::masks))},
                                               philox_key(static_cast<std::uint64_t>(seed)));
-  const at::Tensor kept = at::stack(words, 1).flatten().slice(0, 0, x.numel()).view(x.sizes()).ge(least_kept(rate));
+  const at::Tensor kept = at::stack(words, 1).flatten().slice(0, 0, x.numel()).view(x.sizes()).ge(min_kept_word(rate));
   return at::where(kept, x * (1 / (1 - rate)), at::zeros_like(x)).contiguous();
 }
 

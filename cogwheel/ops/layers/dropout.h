@@ -1,4 +1,4 @@
-// Dropout by a mask that is a function of a seed and an element's index, so that backward makes it again instead of
+// Dropout by a mask that is a function of a seed and an element's index, so that backward recomputes it instead of
 // keeping it.
 #pragma once
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 
 namespace cogwheel {
 
-// The last word of a counter says what its draws are for, so that a seed of masks serves to derive seeds too.
+// The purpose of draws is the last word of the counter, so that one seed serves for masks and to derive other seeds.
 enum class DrawPurpose : std::uint32_t { masks, seeds };
 
 inline PhiloxWords draw(std::uint64_t seed, std::uint64_t counter, DrawPurpose purpose) {

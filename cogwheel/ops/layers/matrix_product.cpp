@@ -41,7 +41,7 @@ constexpr std::string_view onednn = "oneDNN";
 
 std::string_view blas() { return at::hasMKL() ? "MKL" : "BLAS"; }
 
-// MKL takes AVX-512 on Intel's CPUs alone.
+// MKL uses AVX-512 on Intel's CPUs only.
 bool mkl_leaves_avx512_unused() {
 #if defined(__x86_64__)
   return !__builtin_cpu_is("intel") && __builtin_cpu_supports("avx512f");
@@ -63,7 +63,7 @@ std::string_view choose_library() {
   throw UsageError(expected_got("COGWHEEL_MATRIX_PRODUCTS", here, wanted));
 }
 
-// [..., width] as [rows, width]; by reshape, which vmap knows.
+// [..., width] as [rows, width]; by reshape, which vmap supports.
 at::Tensor rows(const at::Tensor& x) {
   if (x.dim() == 2) return x;
   c10::SymInt count = 1;
@@ -104,7 +104,7 @@ at::Tensor product_meta(const at::Tensor& x, const at::Tensor& weight, const Opt
   return at::empty_symint(sizes_of_product(x, weight), x.options());
 }
 
-// Products again, so that derivatives of any order are right.
+// Composed of products, so that derivatives of any order are right.
 variable_list product_backward(const at::Tensor& x, const at::Tensor& weight, bool biased, const at::Tensor& gradient) {
   variable_list result(3);
   if (x.requires_grad()) result[0] = operators::matrix_product(gradient, weight.t(), {});

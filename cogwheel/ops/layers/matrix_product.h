@@ -6,8 +6,8 @@
 
 namespace cogwheel::operators {
 
-// x [..., inputs], weight [outputs, inputs], bias [outputs] → [..., outputs], all of one type, which autocast leaves
-// alone. float32 on the CPU goes through matrix_product_library(), all else through at::linear. Differentiable any
+// x [..., inputs], weight [outputs, inputs], bias [outputs] → [..., outputs], all of one type, which autocast does
+// not change. float32 on the CPU goes through matrix_product_library(), all else through at::linear. Differentiable any
 // number of times.
 at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias);
 

@@ -21,7 +21,7 @@ namespace {
 using Normed = std::tuple<at::Tensor, at::Tensor, at::Tensor>;  // normed, sum, moments
 using NormGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-// Like x in shape and type, or bfloat16 beside float32.
+// Of x's shape and type, or bfloat16 if x is float32.
 void check_rows(const char* name, const at::Tensor& tensor, const at::Tensor& x) {
   const std::string what = std::string("norm_of_sum: ") + name;
   check_device_of_x(what, tensor, x);
@@ -74,7 +74,7 @@ Normed forward_meta(const at::Tensor& x, const OptionalTensor& delta, const at::
 }
 
 struct MomentsOfRows {
-  at::Tensor mean, inverse;  // [..., 1]; the mean is undefined where it is not taken away
+  at::Tensor mean, inverse;  // [..., 1]; the mean is undefined where it is not subtracted
   at::Tensor normalised(const at::Tensor& sum) const { return (mean.defined() ? sum - mean : sum) * inverse; }
 };
 
@@ -95,7 +95,7 @@ Normed forward_composed(const at::Tensor& x, const OptionalTensor& delta, const 
           at::cat({mean, moments.inverse}, -1).detach()};
 }
 
-// The gradients of x, of delta (empty where that of x serves both), of weight and of bias.
+// The gradients of x, of delta (empty where it is that of x), of weight and of bias.
 NormGradients empty_gradients(const at::Tensor& sum, const at::Tensor& weight, bool delta_in_bfloat16) {
   const at::Tensor of_x = at::empty_symint(sum.sym_sizes(), sum.options());
   return {of_x, delta_in_bfloat16 ? at::empty_like(of_x, of_x.options().dtype(at::kBFloat16)) : nothing(sum),
@@ -130,7 +130,7 @@ NormGradients backward_meta(const at::Tensor& normed_gradient, const OptionalTen
   return empty_gradients(sum, weight, delta_in_bfloat16);
 }
 
-// As differentiate() has it, of the moments of `sum`, so that derivatives go through them.
+// As differentiate(), but recomputing the moments of `sum`, so that derivatives go through them.
 NormGradients backward_formula(const at::Tensor& normed_gradient, const OptionalTensor& sum_gradient,
                                const at::Tensor& sum, const at::Tensor& weight, bool centered, double epsilon,
                                bool delta_in_bfloat16) {
@@ -181,7 +181,7 @@ NormGradients backward_autograd(const at::Tensor& normed_gradient, const Optiona
   return {gradients[0], gradients[1], gradients[2], gradients[3]};
 }
 
-// What backward must know of a call.
+// The state of a call that backward needs.
 struct NormCall {
   bool has_delta, delta_in_bfloat16, centered;
   double epsilon;
@@ -210,7 +210,7 @@ Normed forward_autograd(const at::Tensor& x, const OptionalTensor& delta, const 
   if (!needs_record(inputs)) return outputs;
   const auto& [normed, sum, moments] = outputs;
   const NormCall call{delta.has_value(), delta && delta->scalar_type() != x.scalar_type(), centered, epsilon};
-  // Neither x nor delta is kept where there is their sum, which is read anyway.
+  // Neither x nor delta is kept if there is their sum, which backward reads anyway.
   if (delta)
     record_saving("NormOfSumBackward", inputs, {normed, sum},
                   {.inputs = {weight}, .outputs = {sum}, .constants = {moments}},

@@ -1,4 +1,4 @@
-// What is added to a residual stream, and the norm that is read of it, in one pass over memory.
+// The sum of a residual stream and what is added to it, and the norm of that sum, in one pass over memory.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -12,7 +12,7 @@ namespace cogwheel::operators {
 // the last dimension; the mean counts as 0 unless `centered`.
 //
 // x [..., width], float32 or float64; delta [..., width] of the same type, or bfloat16 beside float32; weight and bias
-// [width] in the type of x. Without delta the sum is x, and the one that is given is empty. `normed` is bfloat16 where
+// [width] in the type of x. Without delta the sum is x, and the returned sum is empty. `normed` is bfloat16 where
 // `in_bfloat16`, which float32 alone allows, rounded once. moments [..., 2]: mean and inverse, without derivatives.
 // Differentiable twice, the second time by a composition; gradients are the same bits for any number of threads.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_of_sum(const at::Tensor& x, const OptionalTensor& delta,

@@ -18,7 +18,7 @@ namespace {
 // Rows whose contributions to the gradients of weight and bias are added before those of other blocks are.
 constexpr std::int64_t block_rows = 64;
 
-// What a row is normalised by: (x − mean) · inverse. The mean counts as 0 where it is not taken away.
+// A row is normalised as (x − mean) · inverse. The mean counts as 0 where it is not subtracted.
 template <class T>
 struct Moments {
   T mean, inverse;
@@ -38,8 +38,8 @@ template <class T>
   return {mean, inverse};
 }
 
-// With n the normalised row and g = dy∘gain:  dx += (g − mean(g) − n mean(g∘n)) · inverse, the second term where the
-// mean is taken away;  gains += dy∘n,  biases += dy.
+// With n the normalised row and g = dy∘gain:  dx += (g − mean(g) − n mean(g∘n)) · inverse, the second term only if the
+// mean is subtracted;  gains += dy∘n,  biases += dy.
 template <class T>
 [[gnu::always_inline]] inline void differentiate(const T* x, const T* gain, const T* dy, Moments<T> moments,
                                                  std::int64_t width, bool centered, T* dx, T* gains, T* biases) {
@@ -55,7 +55,7 @@ template <class T>
   }
 }
 
-// The same by type, for the best instructions.
+// The same for each type, with the best instructions.
 COGWHEEL_FOR_EACH_X86 Moments<float> normalise_row(const float* x, const float* gain, const float* bias,
                                                    std::int64_t width, bool centered, double epsilon, float* y) {
   return normalise(x, gain, bias, width, centered, epsilon, y);
@@ -95,7 +95,7 @@ class RowsOf {
         in_bfloat16_(tensor.defined() && tensor.scalar_type() == at::kBFloat16) {}
   bool exist() const { return data_ != nullptr; }
 
-  // Where the row lies, or a widened copy.
+  // The row in place, or a widened copy.
   const T* read(std::int64_t row, T* copy) const {
     if constexpr (std::is_same_v<T, float>)
       if (in_bfloat16_) {

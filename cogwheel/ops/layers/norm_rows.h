@@ -1,5 +1,5 @@
-// The kernels of norm_of_sum on the CPU: one pass over the rows in each direction, on tensors that were checked and are
-// contiguous.
+// The kernels of norm_of_sum on the CPU: one pass over the rows in each direction, on checked, contiguous
+// tensors.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -16,7 +16,7 @@ struct NormBackward {
   at::Tensor sum, weight, moments;           // of forward
   at::Tensor sum_gradient, normed_gradient;  // the first may be undefined
   bool centered;
-  at::Tensor x_gradient, delta_gradient;  // the second undefined where the first serves both
+  at::Tensor x_gradient, delta_gradient;  // the second undefined if both are the same
   at::Tensor weight_gradient, bias_gradient;
 };
 

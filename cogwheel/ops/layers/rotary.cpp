@@ -21,7 +21,7 @@
 namespace cogwheel {
 namespace {
 
-// Which position each token has, and how pairs lie and turn.
+// The position of each token, the layout of pairs and the direction of rotation.
 struct Turn {
   OptionalTensor positions;
   std::int64_t first;
@@ -59,7 +59,7 @@ void check_rotary(const at::Tensor& x, const at::Tensor& table, const Turn& turn
                     shape_text(positions));
 }
 
-// Element p of the pairs is x[p·step] and x[p·step + apart]. T is what is computed in.
+// Element p of the pairs is x[p·step] and x[p·step + apart]. T is the compute dtype.
 template <bool back, class T, class Element>
 void turn_row(const Element* x, Element* turned, const T* cosine, const T* sine, std::int64_t pairs, bool halves) {
   const std::int64_t step = halves ? 1 : 2, apart = halves ? pairs : 1;

@@ -1,4 +1,4 @@
-// What a card says of maps that are broken, odd or built in: the part that runs no kernel.
+// The cards of broken, unusual and built-in maps: the part that runs no kernel.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -51,7 +51,7 @@ struct WrongFarOut {
     return {.weight = lane::square(s), .mass = V(0)};
   }
   template <class V>
-  static constexpr Terms<V> slopes(V s, Row<V>) {
+  static constexpr Terms<V> derivatives(V s, Row<V>) {
     return {.weight = V(2) * lane::select(s > V(20), V(20), s), .mass = V(0)};
   }
   template <class V>
@@ -110,7 +110,7 @@ TEST(Card, NamesTheScoreAtWhichAMapIsNoNumber) {
 
 TEST(Card, NamesAWrongDerivativeHoweverFarOut) {
   const NumericsCard card = card_of_functions<WrongFarOut>();
-  EXPECT_EQ(fact(card, "derivatives"), "not those of finite differences");
+  EXPECT_EQ(fact(card, "derivatives"), "disagree with finite differences");
   ASSERT_EQ(card.problems.size(), 1u);
   EXPECT_EQ(card.problems[0].find("it: derivative of f at s = 2"), 0u) << card.problems[0];
 }
@@ -148,11 +148,11 @@ TEST(Card, RaisesNoFalseAlarmOverBuiltInMaps) {
   const NumericsCard cog = card_of_functions<Cog>(), relu = card_of_functions<Relu>();
   EXPECT_TRUE(cog.problems.empty());
   EXPECT_EQ(fact(cog, "derivatives"),
-            "those of finite differences for |s| up to 1e4; at 0, where there is none, f′ = 1, g′ = 0");
+            "agree with finite differences for |s| up to 1e4; at 0, where there are none, f′ = 1, g′ = 0");
   EXPECT_EQ(fact(cog, "jumps"), "f jumps at s = 0, from -1 to 1");
   EXPECT_TRUE(relu.problems.empty());
   EXPECT_EQ(fact(relu, "derivatives"),
-            "those of finite differences for |s| up to 1e4; at 0, where there is none, f′ = 0, g′ = 0");
+            "agree with finite differences for |s| up to 1e4; at 0, where there are none, f′ = 0, g′ = 0");
 }
 
 TEST(Card, DocumentsTheRangeOfAMapWithoutAnEnergy) {
@@ -161,9 +161,9 @@ TEST(Card, DocumentsTheRangeOfAMapWithoutAnEnergy) {
   EXPECT_EQ(fact(card, "overflow"), "fp32 above s = 88.7: there is no energy");
 }
 
-TEST(JudgeDerivative, SettlesNothingWhereDifferencesCannot) {
+TEST(CompareDerivative, SettlesNothingWhereDifferencesCannot) {
   const auto agreement = [](auto function, auto derivative, double at) {
-    return judge_derivative(function, derivative, at).agreement;
+    return compare_derivative(function, derivative, at).agreement;
   };
   const auto exp = [](double x) { return std::exp(x); };
   EXPECT_EQ(agreement(exp, exp, 3.0), Agreement::same);
@@ -176,7 +176,7 @@ TEST(JudgeDerivative, SettlesNothingWhereDifferencesCannot) {
     EXPECT_NE(agreement([](double x) { return x + 1e-9 * std::sin(1e9 * x); },
                         [](double x) { return 1 + std::cos(1e9 * x); }, at),
               Agreement::other);
-  // Numbers that lose digits.
+  // Numbers so small that they lose digits.
   EXPECT_NE(agreement([](double x) { return std::exp(2 * x); }, [](double x) { return 2 * std::exp(2 * x); }, -370.177),
             Agreement::other);
 }

@@ -1,4 +1,4 @@
-// Definitions in one line: what they mean, what energy they have, and where each mistake is shown.
+// Definitions in one line: their meaning, their energy, and where each mistake is shown.
 #include "cogwheel/authoring/definition.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ TEST(Definition, EnergyIsDerivedWhereItCanBe) {
   EXPECT_EQ(energy_of("x: f = max(exp(s) - 1, 0); g = abs(exp(s) - 1)"), "max(s, 0)");
   EXPECT_EQ(energy_of("x: f = exp(s); g = exp(s); n = 1 + G"), "s");
   EXPECT_EQ(energy_of("x: f = exp(s); g = exp(s); energy = abs(s)"), "abs(s)");
-  // None: no exponential, one that outgrows the mass, nothing that is summed, an N that no shift passes.
+  // None: no exponential, one that outgrows g, g = 0, an N that cannot be rescaled.
   EXPECT_EQ(energy_of("x: f = s; g = abs(s)"), "none");
   EXPECT_EQ(energy_of("x: f = exp(2*s); g = exp(s)"), "none");
   EXPECT_EQ(energy_of("x: f = exp(s); g = 0; n = 64"), "none");
@@ -105,28 +105,29 @@ TEST(Definition, MistakesAreShownAtTheirColumn) {
 
 TEST(Definition, WhatIsNoDefinitionIsOneLine) {
   const std::pair<const char*, const char*> cases[] = {
-      {"x: f = exp(s)", "x: g: expected a formula (g = 0 where nothing is summed, with an n of its own), got none"},
+      {"x: f = exp(s)", "x: g: expected a formula (or g = 0 together with an n, where no sum is needed), got none"},
       {"x: g = exp(s)", "x: f: expected a formula, got none"},
       {"f = s", "definition: expected NAME: f = FORMULA; g = FORMULA, got f = s"},
       {"x: f = s; g = 1; f = 2", "x: expected each part once, got f twice"},
       {"x: f = s; g = 1; tau = s",
-       "x: tau: expected a number, at which the parameter starts (formulas are f, g, n and energy), got s"},
-      {"x: f = s; g = 1; window = 1", "x: parameter: expected a name of letters that nothing else has, got window"},
+       "x: tau: expected a number, the parameter's initial value (formulas are f, g, n and energy), got s"},
+      {"x: f = s; g = 1; window = 1",
+       "x: parameter: expected a name of up to 40 letters, digits and _ that nothing else has, got window"},
       {"x: f = s; g = 0", "x: n: expected a formula without G where g is 0, got G"},
       {"x: f = log(s); g = 1",
        "x: f at s = -7.3: expected a number, got none (the logarithm or root of a negative number, or 0/0)"},
       {"x: f = s; g = exp(s); n = sqrt(G); energy = s",
        "x: n: expected a·G + b, which the energy can rescale, got sqrt(G)"},
       {"Mine: f = s; g = 1",
-       "mechanism: expected a name of lower-case letters, digits and _, from a letter on, up to 40, got Mine"},
+       "mechanism: expected a name of up to 40 lower-case letters, digits and _, beginning with a letter, got Mine"},
       {"x; int main(){}: f = s; g = 1",
-       "mechanism: expected a name of lower-case letters, digits and _, from a letter on, up to 40, got x; int "
+       "mechanism: expected a name of up to 40 lower-case letters, digits and _, beginning with a letter, got x; int "
        "main(){}"}};
   for (const auto& [line, message] : cases) EXPECT_EQ(refusal(line), message);
   EXPECT_NE(refusal("x: f = " + std::string(100000, '(') + "s; g = 1").find("fewer parentheses"), std::string::npos);
 }
 
-// The lines of a refusal that show a long formula are short too.
+// The lines of an error that show a long formula are short too.
 TEST(Definition, DepthAndLengthAreRefused) {
   const auto repeated = [](std::string_view part, int times) {
     std::string text;
@@ -134,11 +135,11 @@ TEST(Definition, DepthAndLengthAreRefused) {
     return text;
   };
   const std::pair<std::string, const char*> cases[] = {
-      {repeated("s+", 40000) + "s", "at most 200 operations one in another, got more (column 404)"},
+      {repeated("s+", 40000) + "s", "at most 200 nested operations, got more (column 404)"},
       {repeated("(", 40000) + "s" + repeated(")", 40000),
        "fewer parentheses and signs, got more than 200 (column 201)"},
       {repeated("-", 40000) + "s", "fewer parentheses and signs, got more than 200 (column 201)"},
-      {"s" + repeated("^2", 40000), "at most 200 operations one in another, got more"},
+      {"s" + repeated("^2", 40000), "at most 200 nested operations, got more"},
       {repeated("max(s*s*s*s, ", 190) + "s" + repeated(")", 190) + "+" + repeated("max(s*s*s*s, ", 190) + "s" +
            repeated(")", 190),
        "at most 1000 operations, got more"},
@@ -152,16 +153,17 @@ TEST(Definition, DepthAndLengthAreRefused) {
             "x: f: expected s (the nearest of 2 names), got t (column 205)\n  …" + repeated(")", 57) + " + t\n  " +
                 repeated(" ", 61) + "^");
   EXPECT_EQ(refusal("x: f = s; g = 1; " + repeated("a", 41) + " = 1"),
-            "x: parameter: expected a name of letters that nothing else has, got " + repeated("a", 41));
+            "x: parameter: expected a name of up to 40 letters, digits and _ that nothing else has, got " +
+                repeated("a", 41));
   std::string many = "x: f = s; g = 1";
   for (int i = 0; i < 17; ++i) many += "; a" + std::to_string(i) + " = 1";
   EXPECT_EQ(refusal(many), "x: parameters: expected at most 16, got 17");
-  EXPECT_EQ(refusal(repeated("x", 50000) + ": f = s; g = 1").size(), 179u);
+  EXPECT_EQ(refusal(repeated("x", 50000) + ": f = s; g = 1").size(), 185u);
   EXPECT_EQ(refusal(" \n "), "definition: expected NAME: f = FORMULA; g = FORMULA, got nothing");
   EXPECT_NE(refusal("x: f = s; g = 1; tau = 0x10"), "");
 }
 
-// Whatever comes is read, and reads the same again, or is refused in one line beside the formula.
+// Any text is parsed, and its canonical text parses to the same, or it is refused in one line besides the formula.
 TEST(Definition, AnyTextIsReadOrRefused) {
   const std::vector<std::string> pieces = {
       "s",    "tau", "visible", "G",      "1",      "0.5", "64", "1e-3",     "+",
@@ -196,7 +198,8 @@ TEST(Definition, ParametersOfHeadersHaveNoNamesOfArgumentsEither) {
     check_parameter_names("x", "tau, argmax");
     FAIL() << "nothing was refused";
   } catch (const UsageError& error) {
-    EXPECT_STREQ(error.what(), "x: parameter: expected a name of letters that nothing else has, got argmax");
+    EXPECT_STREQ(error.what(),
+                 "x: parameter: expected a name of up to 40 letters, digits and _ that nothing else has, got argmax");
   }
 }
 

@@ -22,7 +22,7 @@ TEST(Jumps, AreFoundWhereverTheyLie) {
   EXPECT_NEAR(jumps[1].at, 2.34567, 1e-9);
 }
 
-TEST(Jumps, KinksAndSteepSlopesAreNone) {
+TEST(Jumps, KinksAndSteepDerivativesAreNone) {
   EXPECT_TRUE(find_jumps([](double x) { return std::abs(x) + std::max(x, 1.0); }, -8, 8).empty());
   EXPECT_TRUE(find_jumps([](double x) { return std::exp(x) + std::tanh(1e3 * x); }, -8, 8).empty());
 }

@@ -1,4 +1,4 @@
-// A struct as a row map in no catalogue: what a card says of its functions, without a compiler and without kernels.
+// A struct as a row map outside the catalogue: its card, without a compiler and without kernels.
 #pragma once
 #include <span>
 #include <string>

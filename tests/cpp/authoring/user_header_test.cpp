@@ -15,7 +15,7 @@ namespace {
 
 class UserHeaderTest : public testing::Test {
  protected:
-  // What reading a header of that text refuses, without the folder.
+  // The error from reading a header of that text, without the folder.
   std::string refusal(const std::string& name, const std::string& text) const {
     write_file(folder_.path() / name, text);
     return refusal(name);
@@ -40,14 +40,14 @@ TEST_F(UserHeaderTest, LinesOfAnyLengthAreRead) {
   EXPECT_EQ(refusal("mine.h", "#" + space + "include" + space + "\"other.h\"\nstruct Mine {};").substr(0, 90),
             "mine.h:1: expected a mechanism in one file, with headers of cogwheel/ or in <>, got #     ");
   EXPECT_EQ(refusal("mine.h", std::string(400000, '\n')),
-            "mine.h: expected struct Mine, named as the file is, got none");
-  EXPECT_EQ(refusal("mine.h", ""), "mine.h: expected struct Mine, named as the file is, got none");
+            "mine.h: expected struct Mine, named after the file, got none");
+  EXPECT_EQ(refusal("mine.h", ""), "mine.h: expected struct Mine, named after the file, got none");
   EXPECT_EQ(refusal("mine.h", std::string(1 << 20, ' ') + "struct Mine {};"),
             "mine.h: expected a header of at most 1 MiB, got 1048591 bytes");
 }
 
 TEST_F(UserHeaderTest, WhatIsNoHeaderIsRefused) {
-  EXPECT_EQ(refusal("mine.h", "struct MineToo {};"), "mine.h: expected struct Mine, named as the file is, got none");
+  EXPECT_EQ(refusal("mine.h", "struct MineToo {};"), "mine.h: expected struct Mine, named after the file, got none");
   EXPECT_EQ(refusal("mine.h", "#include \"cogwheel/mechanisms/lane.h\"\n#include <cmath>\nstruct Mine {};"), "");
   std::filesystem::create_directory(folder_.path() / "folder.h");
   EXPECT_EQ(refusal("folder.h"), "folder.h: expected a file, got a folder");

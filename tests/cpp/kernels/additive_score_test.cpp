@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t panel = 64;
 
-// Stands in keys that no row sees.
+// In keys that no row sees.
 constexpr double nan_key = std::numeric_limits<double>::quiet_NaN();
 
 template <class T>
@@ -90,7 +90,7 @@ void expect_right(const AdditiveScoreUnderTest<T>& pieces, double tolerance) {
         }
       }
 
-    // Gradients are added to what is there.
+    // Gradients are added to existing values.
     std::vector<T> query(tile.query.size(), T(1)), key(tile.key_panel.size(), T(2));
     std::vector<double> weight(tile.weight.size(), 3);
     pieces.add_gradients(rows, keys, inner, tile.query.data(), tile.key_panel.data(), tile.weight.data(),

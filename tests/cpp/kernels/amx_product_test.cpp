@@ -29,7 +29,7 @@ struct Tile {
   float at[16][16] = {};
 };
 
-// Eight tiles, and what the instructions do to them by their definition.
+// Eight tiles, and the instructions by their definition.
 struct EmulatedTiles {
   static inline Tile tiles[8];
 
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(By, AmxProduct,
                                          Instructions{"Instructions", amx_product, machine_has_amx}),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
-// Strided operands of the exact size, and C with room that nothing may write.
+// Strided operands of the exact size, and C with a margin that nothing may write to.
 struct Operands {
   std::int64_t rows, vectors, pairs, a_row = pairs + 3, b_row = 16 * vectors + 5, c_row = 16 * vectors + 2;
   std::vector<float> a = floats((rows - 1) * a_row + pairs), b = floats((pairs - 1) * b_row + 16 * vectors),
@@ -190,7 +190,7 @@ TEST_P(AmxProduct, AddsToWhatThereIs) {
   }
 }
 
-// Forward and backward cut their rows and columns at other places.
+// Forward and backward split their rows and columns at different places.
 TEST_P(AmxProduct, RoundsAnElementAlikeWhereverItLiesInATile) {
   std::mt19937 generator(3);
   std::normal_distribution<float> normal;

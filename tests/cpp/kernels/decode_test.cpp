@@ -1,4 +1,4 @@
-// Few queries over many keys, which the engine cuts into chunks, against dense double formulas written here.
+// Few queries over many keys, which the engine splits into chunks, against dense double formulas written here.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace cogwheel {
 namespace {
 
-// Two entries of different lengths, each value head with three query heads or, of a mixture, with four over two key
+// Two entries of different lengths, each value head with three query heads or, for a mixture, with four over two key
 // heads. 1,111 keys are three chunks, the last of them with a tail.
 struct Call {
   PairwiseShape shape;
@@ -160,7 +160,7 @@ TEST_P(DecodeEngine, GivesZeroWhereNothingIsSeen) {
 TEST_P(DecodeEngine, KeepsNaNsToTheRowsThatSeeThem) {
   Call call;
   const Result clean = run(call, GetParam()->softmax);
-  call.value_row(0, 0, 1110)[0] = std::numeric_limits<double>::quiet_NaN();  // the last query alone sees it
+  call.value_row(0, 0, 1110)[0] = std::numeric_limits<double>::quiet_NaN();  // only the last query sees it
   call.value_row(1, 0, 900)[0] = std::numeric_limits<double>::infinity();    // beyond the second entry's length
   const Result result = run(call, GetParam()->softmax);
   const std::int64_t width = call.shape.value_dim;

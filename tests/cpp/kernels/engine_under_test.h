@@ -19,13 +19,13 @@ struct AdditiveScoreUnderTest {
                         double* weight_gradient);
 };
 
-// Functions of the lane type, of `count` numbers, a multiple of 16, and the slope of a formula by dual numbers.
+// Functions of the lane type, of `count` numbers, a multiple of 16, and the derivative of a formula by dual numbers.
 template <class T>
 struct LaneFunctionsUnderTest {
   using Function = void (*)(const T* from, std::size_t count, T* to);
   Function log, log1p, sqrt, sin, cos, sigmoid, softplus, maximum_with_one, sign;
-  // exp(tanh(x) x) / (1 + x²) − softplus(x), then its slope, then its second derivative.
-  void (*formula)(const T* from, std::size_t count, T* value, T* slope, T* second);
+  // exp(tanh(x) x) / (1 + x²) − softplus(x), then its derivative, then its second derivative.
+  void (*formula)(const T* from, std::size_t count, T* value, T* derivative, T* second);
 };
 
 struct EngineUnderTest {

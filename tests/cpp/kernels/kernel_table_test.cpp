@@ -52,7 +52,7 @@ TEST(KernelTable, ALowerInstructionSetCanBeForced) {
   EXPECT_EQ(supported_isa(), instruction_sets().front().name);
 }
 
-// The environment is that of the process: what changes while it runs must not mix instruction sets.
+// The environment is read once: a change while the process runs must not mix instruction sets.
 TEST(KernelTable, ReadsTheEnvironmentOnce) {
   const std::string_view chosen = chosen_isa();
   ASSERT_NE(setenv("COGWHEEL_ISA", chosen == "portable" ? "avx1024" : "portable", 1), -1);

@@ -1,4 +1,4 @@
-// The vocabulary of lane.h in SIMD lanes: errors in units of the last place, limits, and duals over lanes.
+// The functions of lane.h in SIMD lanes: errors in units of the last place, limits, and duals over lanes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -121,16 +121,16 @@ class LaneFunctions : public ::testing::TestWithParam<const EngineUnderTest*> {
   void expect_derivatives(double tolerance) {
     std::vector<T> x;
     for (int i = 0; i < 64; ++i) x.push_back(static_cast<T>(-3 + 6 * (i + 0.4) / 64));
-    std::vector<T> value(x.size()), slope(x.size()), second(x.size());
-    functions<T>().formula(x.data(), x.size(), value.data(), slope.data(), second.data());
+    std::vector<T> value(x.size()), derivative(x.size()), second(x.size());
+    functions<T>().formula(x.data(), x.size(), value.data(), derivative.data(), second.data());
     for (std::size_t i = 0; i < x.size(); ++i) {
       // y = exp(u)/w − softplus, u = x tanh x, w = 1 + x²
       const double s = x[i], t = std::tanh(s), dt = 1 - t * t, du = t + s * dt, ddu = 2 * dt - 2 * s * t * dt;
       const double w = 1 + s * s, e = std::exp(s * t) / w, gain = du - 2 * s / w;
-      const double gain_slope = ddu - 2 / w + 4 * s * s / (w * w), a = 1 / (1 + std::exp(-s));
+      const double gain_derivative = ddu - 2 / w + 4 * s * s / (w * w), a = 1 / (1 + std::exp(-s));
       EXPECT_NEAR(value[i], e - std::log1p(std::exp(s)), tolerance * (1 + e)) << s;
-      EXPECT_NEAR(slope[i], e * gain - a, tolerance * (1 + 4 * e)) << s;
-      EXPECT_NEAR(second[i], e * (gain * gain + gain_slope) - a * (1 - a), tolerance * (1 + 8 * e)) << s;
+      EXPECT_NEAR(derivative[i], e * gain - a, tolerance * (1 + 4 * e)) << s;
+      EXPECT_NEAR(second[i], e * (gain * gain + gain_derivative) - a * (1 - a), tolerance * (1 + 8 * e)) << s;
     }
   }
 };

@@ -33,7 +33,7 @@ std::vector<double> values(const RowMapValues<double>& map, RowMapFunction funct
   return out;
 }
 
-TEST(RowMapValues, EachOrderIsTheSlopeOfTheOneBelow) {
+TEST(RowMapValues, EachOrderIsTheDerivativeOfTheOneBelow) {
   const double h = 1e-5;
   int maps = 0;
   for (const Mechanism& mechanism : mechanisms()) {
@@ -46,8 +46,8 @@ TEST(RowMapValues, EachOrderIsTheSlopeOfTheOneBelow) {
     for (const RowMapFunction function : {RowMapFunction::terms, RowMapFunction::normalizer})
       for (const double argument : {0.7, 1.9, -0.8}) {
         if (function == RowMapFunction::normalizer && argument < 0) continue;
-        for (int order = 1; order <= most_derivatives; ++order) {
-          const auto slopes = values(map, function, order, argument, theta);
+        for (int order = 1; order <= max_derivative_order; ++order) {
+          const auto derivatives = values(map, function, order, argument, theta);
           for (std::size_t variable = 0; variable < variables; ++variable) {
             const auto moved = [&](double step) {
               auto scalars = theta;
@@ -56,8 +56,8 @@ TEST(RowMapValues, EachOrderIsTheSlopeOfTheOneBelow) {
             };
             const auto up = moved(h), down = moved(-h);
             for (std::size_t i = 0; i < up.size(); ++i)
-              EXPECT_NEAR(slopes[i * variables + variable], (up[i] - down[i]) / (2 * h),
-                          1e-8 * (1 + std::abs(slopes[i * variables + variable])))
+              EXPECT_NEAR(derivatives[i * variables + variable], (up[i] - down[i]) / (2 * h),
+                          1e-8 * (1 + std::abs(derivatives[i * variables + variable])))
                   << mechanism.pairwise()->member << " order " << order << " variable " << variable << " at "
                   << argument;
           }
@@ -67,7 +67,7 @@ TEST(RowMapValues, EachOrderIsTheSlopeOfTheOneBelow) {
   EXPECT_GE(maps, 12);
 }
 
-// As the scalar functions of the catalogue have it: the running maximum starts at a sink, or below everything.
+// As in the scalar functions of the catalogue: the running maximum starts at a sink, or at −∞.
 TEST(RowMapValues, EnergiesAreThoseOfTheMap) {
   const std::vector<double> theta{0.9, 1.4};
   for (const Mechanism& mechanism : mechanisms()) {

@@ -1,5 +1,5 @@
 // The kernels on real threads: the same bits as on one, and, in the build for ThreadSanitizer, no race. The threads are
-// the standard library's, whose locks a sanitizer knows.
+// the standard library's, whose locks the sanitizer understands.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ constexpr PairwiseShape shape{.batch = 4,
                               .keys = 119,
                               .head_dim = 17,
                               .value_dim = 9};
-constexpr std::int64_t most_parameters = 4;
+constexpr std::int64_t max_parameters = 4;
 
 template <class T>
 std::vector<T> wave(std::int64_t size, double step) {
@@ -47,7 +47,7 @@ struct Results {
 
 template <class T>
 Results<T> run(std::string_view mechanism, std::string_view isa, Variant variant, const Executor& executor) {
-  ContiguousProblem<T> problem(shape, most_parameters);
+  ContiguousProblem<T> problem(shape, max_parameters);
   const auto fill = [](std::vector<T>& numbers, double step) {
     numbers = wave<T>(static_cast<std::int64_t>(numbers.size()), step);
   };

@@ -89,7 +89,7 @@ TEST(Catalogue, UnknownNamesGetTheNearest) {
   }
 }
 
-// A map of a user, as far as the catalogue sees it.
+// A user's map, as the catalogue sees it.
 AddedMap added_map(std::string_view name, std::string_view definition) {
   static constexpr double defaults[] = {0.5};
   return {.description = {.name = name,
@@ -154,7 +154,7 @@ TEST(Catalogue, ThreadsMayAddAndReadAtOnce) {
   for (int thread = 0; thread < 4; ++thread)
     threads.emplace_back([thread] {
       for (int i = 0; i < 50; ++i) {
-        // Every name comes from two threads.
+        // Two threads add each name.
         const std::string name = "thread_" + std::to_string(thread / 2) + "_" + std::to_string(i);
         const Mechanism& added = add_mechanism(added_map(name, name));
         EXPECT_EQ(&find_mechanism(name), &added);

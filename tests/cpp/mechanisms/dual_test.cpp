@@ -9,7 +9,7 @@
 namespace cogwheel {
 namespace {
 
-// A function of the vocabulary with its derivatives, written by hand.
+// A function of lane.h with its derivatives, written by hand.
 struct Closed {
   const char* name;
   Dual<Dual<double>> (*function)(Dual<Dual<double>>);
@@ -76,9 +76,9 @@ TEST_P(ClosedForm, HasTheValueAndBothDerivatives) {
     const Dual<Inner> y = closed.function(Dual<Inner>::variable(Inner::variable(x, 0), 0));
     const auto near = [](double expected) { return 1e-13 * (1 + std::abs(expected)); };
     EXPECT_NEAR(y.value.value, closed.value(x), near(closed.value(x))) << x;
-    EXPECT_NEAR(y.value.slope[0], closed.first(x), near(closed.first(x))) << x;
-    EXPECT_NEAR(y.slope[0].value, closed.first(x), near(closed.first(x))) << x;
-    EXPECT_NEAR(y.slope[0].slope[0], closed.second(x), near(closed.second(x))) << x;
+    EXPECT_NEAR(y.value.derivative[0], closed.first(x), near(closed.first(x))) << x;
+    EXPECT_NEAR(y.derivative[0].value, closed.first(x), near(closed.first(x))) << x;
+    EXPECT_NEAR(y.derivative[0].derivative[0], closed.second(x), near(closed.second(x))) << x;
   }
 }
 
@@ -91,22 +91,25 @@ INSTANTIATE_TEST_SUITE_P(Vocabulary, ClosedForm, ::testing::ValuesIn(closed_form
 
 using DualNumber = Dual<double>;
 
-double slope_at(DualNumber (*function)(DualNumber), double x) { return function(DualNumber::variable(x, 0)).slope[0]; }
+double derivative_at(DualNumber (*function)(DualNumber), double x) {
+  return function(DualNumber::variable(x, 0)).derivative[0];
+}
 
-TEST(Dual, TakesTheSlopeOfTheBranchAtAKink) {
-  EXPECT_EQ(slope_at([](DualNumber x) { return lane::abs(x); }, 0.0), 0);
-  EXPECT_EQ(slope_at([](DualNumber x) { return lane::abs(x); }, -0.0), 0);
-  EXPECT_EQ(slope_at([](DualNumber x) { return lane::max(x, DualNumber(0)); }, 0.0), 0);
-  EXPECT_EQ(slope_at([](DualNumber x) { return lane::max(DualNumber(0), x); }, 0.0),
+TEST(Dual, TakesTheDerivativeOfTheBranchAtAKink) {
+  EXPECT_EQ(derivative_at([](DualNumber x) { return lane::abs(x); }, 0.0), 0);
+  EXPECT_EQ(derivative_at([](DualNumber x) { return lane::abs(x); }, -0.0), 0);
+  EXPECT_EQ(derivative_at([](DualNumber x) { return lane::max(x, DualNumber(0)); }, 0.0), 0);
+  EXPECT_EQ(derivative_at([](DualNumber x) { return lane::max(DualNumber(0), x); }, 0.0),
             1);  // the second of two equal ones
-  EXPECT_EQ(slope_at([](DualNumber x) { return lane::min(x, DualNumber(0)); }, 0.0), 0);
-  EXPECT_EQ(slope_at([](DualNumber x) { return lane::sign(x); }, 2.0), 0);
+  EXPECT_EQ(derivative_at([](DualNumber x) { return lane::min(x, DualNumber(0)); }, 0.0), 0);
+  EXPECT_EQ(derivative_at([](DualNumber x) { return lane::sign(x); }, 2.0), 0);
   EXPECT_EQ(
-      slope_at([](DualNumber x) { return lane::select(x < DualNumber(0), DualNumber(2) * x, DualNumber(3) * x); }, 0.0),
+      derivative_at([](DualNumber x) { return lane::select(x < DualNumber(0), DualNumber(2) * x, DualNumber(3) * x); },
+                    0.0),
       3);
-  EXPECT_EQ(slope_at([](DualNumber x) { return lane::copysign(DualNumber(1) + x, x); }, 0.0), 1);
-  EXPECT_EQ(slope_at([](DualNumber x) { return lane::copysign(DualNumber(1) + x, x); }, -0.0), -1);
-  EXPECT_EQ(slope_at([](DualNumber x) { return lane::sqrt(x); }, 0.0), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(derivative_at([](DualNumber x) { return lane::copysign(DualNumber(1) + x, x); }, 0.0), 1);
+  EXPECT_EQ(derivative_at([](DualNumber x) { return lane::copysign(DualNumber(1) + x, x); }, -0.0), -1);
+  EXPECT_EQ(derivative_at([](DualNumber x) { return lane::sqrt(x); }, 0.0), std::numeric_limits<double>::infinity());
 }
 
 TEST(Dual, KeepsDirectionsApart) {
@@ -114,9 +117,9 @@ TEST(Dual, KeepsDirectionsApart) {
   const D3 a = D3::variable(2, 0), b = D3::variable(3, 1), c = D3::variable(0.5, 2);
   const D3 y = a * b / c - lane::exp(c) + D3(7);
   EXPECT_DOUBLE_EQ(y.value, 12 - std::exp(0.5) + 7);
-  EXPECT_DOUBLE_EQ(y.slope[0], 6);
-  EXPECT_DOUBLE_EQ(y.slope[1], 4);
-  EXPECT_DOUBLE_EQ(y.slope[2], -24 - std::exp(0.5));
+  EXPECT_DOUBLE_EQ(y.derivative[0], 6);
+  EXPECT_DOUBLE_EQ(y.derivative[1], 4);
+  EXPECT_DOUBLE_EQ(y.derivative[2], -24 - std::exp(0.5));
 }
 
 TEST(Dual, SigmoidMovesWithItsOddsAndStaysFiniteWhereExpOverflows) {
@@ -124,10 +127,10 @@ TEST(Dual, SigmoidMovesWithItsOddsAndStaysFiniteWhereExpOverflows) {
   const D2 y = lane::sigmoid(D2::variable(0.3, 0), D2::variable(4, 1));
   const double e = std::exp(-0.3), a = 1 / (1 + 4 * e);
   EXPECT_NEAR(y.value, a, 1e-15);
-  EXPECT_NEAR(y.slope[0], a * a * 4 * e, 1e-15);
-  EXPECT_NEAR(y.slope[1], -a * a * e, 1e-15);
-  EXPECT_EQ(slope_at([](DualNumber x) { return lane::sigmoid(x); }, -1e4), 0);
-  EXPECT_EQ(slope_at([](DualNumber x) { return lane::softplus(x); }, 1e4), 1);
+  EXPECT_NEAR(y.derivative[0], a * a * 4 * e, 1e-15);
+  EXPECT_NEAR(y.derivative[1], -a * a * e, 1e-15);
+  EXPECT_EQ(derivative_at([](DualNumber x) { return lane::sigmoid(x); }, -1e4), 0);
+  EXPECT_EQ(derivative_at([](DualNumber x) { return lane::softplus(x); }, 1e4), 1);
   EXPECT_EQ(lane::softplus(DualNumber(1e4)).value, 1e4);
 }
 

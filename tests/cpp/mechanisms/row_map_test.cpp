@@ -1,5 +1,5 @@
-// What the header of a row map claims of itself: slopes against finite differences, the energy against overflow. The
-// formulas are judged elsewhere, by dense formulas that share nothing with the headers.
+// What the header of a row map claims: derivatives against finite differences, the energy against overflow. The
+// formulas are tested elsewhere, against dense formulas that share nothing with the headers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 template <class Map>
 class RowMapTest : public ::testing::Test {};
 
-// At scalars that are nothing special.
+// At scalars without special values.
 template <class Map>
 constexpr Differentiated<Map> at_some_scalars() {
   Differentiated<Map> map;
@@ -33,7 +33,7 @@ using RowMaps = ::testing::Types<
     None>;
 TYPED_TEST_SUITE(RowMapTest, RowMaps);
 
-TYPED_TEST(RowMapTest, SlopesAreThoseOfTheTerms) {
+TYPED_TEST(RowMapTest, DerivativesAreThoseOfTheTerms) {
   if constexpr (!std::is_same_v<TypeParam, None>) {
     static_assert(RowMap<TypeParam, double>);
     const Differentiated<TypeParam> map = at_some_scalars<TypeParam>();
@@ -41,26 +41,27 @@ TYPED_TEST(RowMapTest, SlopesAreThoseOfTheTerms) {
     for (double s : {-5.0, -1.25, -0.01, 0.02, 0.5, 4.0}) {
       const double h = 1e-6;
       const Terms<double> up = map.terms(s + h, row), down = map.terms(s - h, row),
-                          slopes = map.terms_with_slopes(s, row).slopes;
-      EXPECT_NEAR(slopes.weight, (up.weight - down.weight) / (2 * h), 1e-8 * (1 + std::abs(slopes.weight))) << s;
-      EXPECT_NEAR(slopes.mass, (up.mass - down.mass) / (2 * h), 1e-8 * (1 + std::abs(slopes.mass))) << s;
+                          derivatives = map.terms_with_derivatives(s, row).derivatives;
+      EXPECT_NEAR(derivatives.weight, (up.weight - down.weight) / (2 * h), 1e-8 * (1 + std::abs(derivatives.weight)))
+          << s;
+      EXPECT_NEAR(derivatives.mass, (up.mass - down.mass) / (2 * h), 1e-8 * (1 + std::abs(derivatives.mass))) << s;
     }
   }
 }
 
-TYPED_TEST(RowMapTest, NormalizerSlopeIsThatOfItsValue) {
+TYPED_TEST(RowMapTest, NormalizerDerivativeIsThatOfItsValue) {
   if constexpr (!std::is_same_v<TypeParam, None>) {
     const Differentiated<TypeParam> map = at_some_scalars<TypeParam>();
     const Row<double> row{.visible = 7, .shift = 1.5};
     for (double mass : {0.5, 1.0, 30.0}) {
       const double h = 1e-6;
       const double difference = (map.normalizer(mass + h, row) - map.normalizer(mass - h, row)) / (2 * h);
-      EXPECT_NEAR(map.normalizer_with_slopes(mass, row).slope, difference, 1e-8);
+      EXPECT_NEAR(map.normalizer_with_derivatives(mass, row).derivative, difference, 1e-8);
     }
   }
 }
 
-TYPED_TEST(RowMapTest, SlopesOfLearnableScalarsAreThoseOfTheTermsAndTheNormalizer) {
+TYPED_TEST(RowMapTest, DerivativesOfLearnableScalarsAreThoseOfTheTermsAndTheNormalizer) {
   if constexpr (!std::is_same_v<TypeParam, None> && LearnableMap<TypeParam>) {
     const Row<double> row{.visible = 7, .shift = 1.5};
     const double h = 1e-6;
@@ -70,11 +71,12 @@ TYPED_TEST(RowMapTest, SlopesOfLearnableScalarsAreThoseOfTheTermsAndTheNormalize
         Differentiated<TypeParam> above = map, below = map;
         above.theta[p] += h;
         below.theta[p] -= h;
-        const Terms<double> slopes = map.terms_with_slopes(x, row).parameter_slopes[p];
+        const Terms<double> derivatives = map.terms_with_derivatives(x, row).parameter_derivatives[p];
         const Terms<double> up = above.terms(x, row), down = below.terms(x, row);
-        EXPECT_NEAR(slopes.weight, (up.weight - down.weight) / (2 * h), 1e-8 * (1 + std::abs(slopes.weight))) << x;
-        EXPECT_NEAR(slopes.mass, (up.mass - down.mass) / (2 * h), 1e-8) << x;
-        EXPECT_NEAR(map.normalizer_with_slopes(x, row).parameter_slopes[p],
+        EXPECT_NEAR(derivatives.weight, (up.weight - down.weight) / (2 * h), 1e-8 * (1 + std::abs(derivatives.weight)))
+            << x;
+        EXPECT_NEAR(derivatives.mass, (up.mass - down.mass) / (2 * h), 1e-8) << x;
+        EXPECT_NEAR(map.normalizer_with_derivatives(x, row).parameter_derivatives[p],
                     (above.normalizer(x, row) - below.normalizer(x, row)) / (2 * h), 1e-8)
             << x;
       }
@@ -95,7 +97,7 @@ TYPED_TEST(RowMapTest, EnergyBoundsTheTerms) {
   }
 }
 
-// Second derivatives and biases of the exponent rest on it.
+// Second derivatives and biases of the exponent rely on it.
 TYPED_TEST(RowMapTest, TermsOfAnEnergyMapFallWithTheShift) {
   if constexpr (!std::is_same_v<TypeParam, None> && EnergyMap<TypeParam, double>) {
     const Differentiated<TypeParam> map = at_some_scalars<TypeParam>();
@@ -108,18 +110,18 @@ TYPED_TEST(RowMapTest, TermsOfAnEnergyMapFallWithTheShift) {
   }
 }
 
-TEST(Cog, AtAScoreOfZeroKeepsItsMassAndItsSlope) {
+TEST(Cog, AtAScoreOfZeroKeepsItsMassAndItsDerivative) {
   const Row<double> row{.visible = 3, .shift = 0};
   for (double zero : {0.0, -0.0}) {
     EXPECT_EQ(Cog::terms(zero, row).weight, 0);
     EXPECT_EQ(Cog::terms(zero, row).mass, 1);
-    const Terms<double> slopes = Differentiated<Cog>().terms_with_slopes(zero, row).slopes;
-    EXPECT_EQ(slopes.weight, 1);
-    EXPECT_EQ(slopes.mass, 0);
+    const Terms<double> derivatives = Differentiated<Cog>().terms_with_derivatives(zero, row).derivatives;
+    EXPECT_EQ(derivatives.weight, 1);
+    EXPECT_EQ(derivatives.mass, 0);
   }
 }
 
-// A map of θ in every place: energy, terms and their own slopes, normaliser.
+// A map with θ in every function: energy, terms, its own derivatives, normaliser.
 struct Tempered {
   static constexpr std::array<std::string_view, 2> parameter_names{"temperature", "floor"};
 
@@ -133,7 +135,7 @@ struct Tempered {
     return {.weight = mass * s, .mass = mass};
   }
   template <class V>
-  static constexpr Terms<V> slopes(V s, Row<V> row, std::array<V, 2> theta) {
+  static constexpr Terms<V> derivatives(V s, Row<V> row, std::array<V, 2> theta) {
     const V mass = lane::exp(s * theta[0] - row.shift);
     return {.weight = mass * (V(1) + s * theta[0]), .mass = mass * theta[0]};
   }
@@ -143,25 +145,25 @@ struct Tempered {
   }
 };
 
-TEST(Differentiated, TakesAMapsOwnSlopesAndThoseOfDualsForItsScalars) {
-  static_assert(EnergyMap<Tempered, double> && MapWithSlopes<Tempered, double> && LearnableMap<Tempered>);
+TEST(Differentiated, TakesAMapsOwnDerivativesAndThoseOfDualsForItsScalars) {
+  static_assert(EnergyMap<Tempered, double> && MapWithDerivatives<Tempered, double> && LearnableMap<Tempered>);
   const Differentiated<Tempered> map{.theta = {0.5, 3}};
   const Row<double> row{.visible = 4, .shift = 0.25};
   const double s = 1.5, mass = std::exp(s * 0.5 - 0.25);
   EXPECT_EQ(map.energy(s), 0.75);
-  const auto [terms, slopes, by_parameter] = map.terms_with_slopes(s, row);
+  const auto [terms, derivatives, by_parameter] = map.terms_with_derivatives(s, row);
   EXPECT_DOUBLE_EQ(terms.weight, mass * s);
-  EXPECT_DOUBLE_EQ(slopes.weight, mass * 1.75);
-  EXPECT_DOUBLE_EQ(slopes.mass, mass * 0.5);
+  EXPECT_DOUBLE_EQ(derivatives.weight, mass * 1.75);
+  EXPECT_DOUBLE_EQ(derivatives.mass, mass * 0.5);
   EXPECT_DOUBLE_EQ(by_parameter[0].weight, mass * s * s);
   EXPECT_DOUBLE_EQ(by_parameter[0].mass, mass * s);
   EXPECT_EQ(by_parameter[1].weight, 0);
   EXPECT_EQ(by_parameter[1].mass, 0);
-  const auto normalizer = map.normalizer_with_slopes(2.0, row);
+  const auto normalizer = map.normalizer_with_derivatives(2.0, row);
   EXPECT_EQ(normalizer.value, 11);
-  EXPECT_EQ(normalizer.slope, 1);
-  EXPECT_EQ(normalizer.parameter_slopes[0], 0);
-  EXPECT_EQ(normalizer.parameter_slopes[1], 6);
+  EXPECT_EQ(normalizer.derivative, 1);
+  EXPECT_EQ(normalizer.parameter_derivatives[0], 0);
+  EXPECT_EQ(normalizer.parameter_derivatives[1], 6);
 }
 
 struct WithoutNormalizer {

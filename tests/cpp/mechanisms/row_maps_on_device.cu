@@ -1,6 +1,6 @@
-// Every row map as device code: one kernel for each map and type, which calls all that the contract names. Compiled
-// where nvcc is installed (tests/python/test_device_headers.py), never run: what this guards is that a header stays
-// free of what only a host has.
+// Every row map as device code: one kernel for each map and type, which calls everything in the contract. Compiled
+// where nvcc is installed (tests/python/test_device_headers.py), never run: it checks that headers use nothing that only
+// a host has.
 #include <array>
 #include <cstddef>
 
@@ -9,7 +9,7 @@
 
 namespace cogwheel {
 
-// Thread t takes score t and adds up everything that the map says of it.
+// Thread t takes score t and adds up all values of the map there.
 template <class Map, class V>
 __global__ void exercise(const double* theta, const V* score, const V* mass, Row<V> row, V* sum) {
   static_assert(RowMap<Map, V>);
@@ -19,12 +19,12 @@ __global__ void exercise(const double* theta, const V* score, const V* mass, Row
   const V s = score[threadIdx.x];
   if constexpr (EnergyMap<Map, V>) row.shift += map.energy(s);
   if constexpr (SinkMap<Map, V>) row.shift += map.template initial_energy<V>();
-  const TermsWithSlopes<V, parameter_count<Map>> at = map.terms_with_slopes(s, row);
-  const NormalizerWithSlopes<V, parameter_count<Map>> normalizer = map.normalizer_with_slopes(mass[threadIdx.x], row);
-  V total = at.terms.weight + at.terms.mass + at.slopes.weight + at.slopes.mass + normalizer.value + normalizer.slope;
+  const TermsWithDerivatives<V, parameter_count<Map>> at = map.terms_with_derivatives(s, row);
+  const NormalizerWithDerivatives<V, parameter_count<Map>> normalizer = map.normalizer_with_derivatives(mass[threadIdx.x], row);
+  V total = at.terms.weight + at.terms.mass + at.derivatives.weight + at.derivatives.mass + normalizer.value + normalizer.derivative;
   if constexpr (LearnableMap<Map>)
     for (std::size_t p = 0; p < map.theta.size(); ++p)
-      total += at.parameter_slopes[p].weight + at.parameter_slopes[p].mass + normalizer.parameter_slopes[p];
+      total += at.parameter_derivatives[p].weight + at.parameter_derivatives[p].mass + normalizer.parameter_derivatives[p];
   sum[threadIdx.x] = total;
 }
 

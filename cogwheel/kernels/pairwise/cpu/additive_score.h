@@ -3,10 +3,10 @@
 //   Bahdanau, Cho, Bengio, "Neural Machine Translation by Jointly Learning to Align and Translate" (2014), whose
 //   W s and U h are q and k here: projected by the caller.
 //
-// It takes the place of the product of queries and keys and is laid out as that is: rows of queries, a panel of 64
+// It replaces the product of queries and keys and has the same layout: rows of queries, a panel of 64
 // transposed keys. With t_ijd = tanh(q_id + k_jd) and ds the gradient of the scores:
 //   dq_id = v_d Σ_j ds_ij (1 − t_ijd²),   dk_jd = v_d Σ_i ds_ij (1 − t_ijd²),   dv_d = Σ_ij ds_ij t_ijd
-// t is computed again in backward, so that nothing of size queries × keys × head_dim is ever held.
+// t is recomputed in backward, so that nothing of size queries × keys × head_dim is ever held.
 // A tile costs rows · keys · head_dim hyperbolic tangents in either direction, each about twenty instructions and a
 // division where a product has one instruction.
 // Compiled once per instruction set and type in additive_score.cpp.in.
@@ -38,8 +38,8 @@ struct AdditiveGradientOperands {
 };
 
 // Adds the gradients of rows × (vectors · lanes) scores to those of queries, keys and v. A key that is hidden from a
-// row, where ds is 0, adds nothing, also where it is a NaN or infinite. Sums run in an order that rows, vectors and
-// inner alone decide.
+// row, where ds is 0, adds nothing, even if it is NaN or infinite. The order of sums follows from rows, vectors and
+// inner alone.
 template <class T>
 void add_additive_gradients(std::int64_t rows, std::int64_t vectors, std::int64_t inner,
                             const AdditiveGradientOperands<T>& operands);

@@ -45,9 +45,9 @@ HWY_NOINLINE void add_gradients_of_rows(std::int64_t rows, std::int64_t vectors,
         const V tangent = V::tanh(V(x.query[r * x.query_row + d]) + key);
         const V gradient = V::load(x.score_gradients + r * x.panel_row + v * V::lanes);
         const auto none = gradient == V(T(0));  // 0·NaN is NaN
-        const V slope = V::select(none, V(T(0)), gradient * (V(T(1)) - tangent * tangent));
-        of_query[r] = of_query[r] + slope;
-        of_key = of_key + slope;
+        const V derivative = V::select(none, V(T(0)), gradient * (V(T(1)) - tangent * tangent));
+        of_query[r] = of_query[r] + derivative;
+        of_key = of_key + derivative;
         of_weight = of_weight + V::select(none, V(T(0)), gradient * tangent);
       }
       V::fma(weight, of_key, V::load(x.key_gradient_panel + at)).store(x.key_gradient_panel + at);

@@ -1,5 +1,5 @@
-// Statistics of a mixture's weights: a second sweep over the scores, because each weight is made of members whose
-// normalisers are known only when the first is over. No values, hence half the products.
+// Statistics of a mixture's weights: a second sweep over the scores, because each weight combines members whose
+// normalisers are known only after the first. Without values, hence half the products.
 #pragma once
 #include "cogwheel/kernels/cpu/tile_product.h"
 #include "cogwheel/kernels/pairwise/cpu/pairwise_rows.h"
@@ -12,7 +12,7 @@ class MixtureStatisticsEngine {
   using V = Vector<T>;
   static constexpr bool has_energy = EnergyMap<Map, V>;
   static constexpr std::int64_t block_queries = 192, block_keys = 256, group_rows = 6;
-  static constexpr int most_members = 2;
+  static constexpr int max_members = 2;
 
   // A member of the mixture for the queries of a block.
   struct Member {
@@ -31,7 +31,7 @@ class MixtureStatisticsEngine {
         panel_width_(by_pairs_ ? shape_.head_dim / 2 : shape_.head_dim),
         panels_(panels_of(shape_.keys)) {}
 
-  // Packed keys of so many heads at a time that the workers have enough to do and memory stays in proportion to theirs.
+  // Packs the keys of as many heads at a time as keep the workers busy, so that memory grows with their number only.
   void run(const Executor& executor) const {
     const std::int64_t groups = shape_.batch * shape_.value_heads, at_once = 4 * executor.workers();
     for (std::int64_t first = 0; first < groups; first += at_once)
@@ -60,7 +60,7 @@ class MixtureStatisticsEngine {
   }
 
   void pack(std::int64_t batch, std::int64_t key_head, T* packed) const {
-    const bool widened = !problem_.key.is_own() && !by_pairs_;
+    const bool widened = !problem_.key.is_compute_dtype() && !by_pairs_;
     T* const copy = static_cast<T*>(thread_workspace(
         Scratch::task, widened ? static_cast<std::size_t>(panel_keys * shape_.head_dim) * sizeof(T) : 0));
     for (std::int64_t first = 0; first < shape_.keys; first += panel_keys) {
@@ -72,15 +72,15 @@ class MixtureStatisticsEngine {
   }
 
   struct Buffers {
-    std::array<T*, most_members> shift, factor, scores, queries;
+    std::array<T*, max_members> shift, factor, scores, queries;
     T *visible, *energy_bias, *multipliers, *statistics, *ones;
   };
 
   Buffers take_buffers(WorkspaceLayout& layout) const {
     const auto rows = static_cast<std::size_t>(block_queries + V::lanes);
-    const bool widened = !problem_.query.is_own() && !by_pairs_;
+    const bool widened = !problem_.query.is_compute_dtype() && !by_pairs_;
     Buffers buffers;
-    for (std::size_t m = 0; m < most_members; ++m) {
+    for (std::size_t m = 0; m < max_members; ++m) {
       buffers.shift[m] = layout.take<T>(rows);
       buffers.factor[m] = layout.take<T>(rows);
       buffers.scores[m] = layout.take<T>(group_rows * block_keys);
@@ -103,7 +103,7 @@ class MixtureStatisticsEngine {
     const Buffers buffers = take_buffers(layout);
     const std::int64_t rows = std::min(block_queries, shape_.queries - first_query);
     const std::int64_t row = (batch * shape_.query_heads / shape_.sub_heads + head) * shape_.queries + first_query;
-    std::array<Member, most_members> members;
+    std::array<Member, max_members> members;
     for (std::int64_t c = 0; c < shape_.sub_heads; ++c)
       members[static_cast<std::size_t>(c)] =
           member(batch, head * shape_.sub_heads + c, first_query, rows, row, packed + c * panels_size, buffers);
@@ -143,7 +143,7 @@ class MixtureStatisticsEngine {
   }
 
   // Rows [r, r + rows) of the block against up to 256 keys.
-  void sweep_group(const std::array<Member, most_members>& members, std::int64_t first_query, std::int64_t r,
+  void sweep_group(const std::array<Member, max_members>& members, std::int64_t first_query, std::int64_t r,
                    std::int64_t rows, std::int64_t first_key, const Buffers& buffers) const {
     const Visibility& visibility = members[0].head.visibility;
     const KeyRange by_any = visibility.seen_by_any(first_query + r, rows);
@@ -180,9 +180,9 @@ class MixtureStatisticsEngine {
                    problem_.statistics.argmax_wanted, buffers.statistics + r * statistics_scratch<T>());
   }
 
-  // Scores of one row, at `at` in each member's tile, to the mixture's weights in the tile of the first.
+  // Turns the scores of one row, at `at` in each member's tile, into the mixture's weights in the tile of the first.
   template <bool modified>
-  void mix(const std::array<Member, most_members>& members, std::int64_t row, std::int64_t at, const RowSpan& span,
+  void mix(const std::array<Member, max_members>& members, std::int64_t row, std::int64_t at, const RowSpan& span,
            const Buffers& buffers) const {
     const V visible_keys(buffers.visible[row]);
     const bool by_mean = shape_.sub_heads == 1;
@@ -207,7 +207,7 @@ class MixtureStatisticsEngine {
   const MixtureStatistics<T>& problem_;
   const PairwiseShape& shape_;
   bool modified_;
-  const PairProduct* by_pairs_;  // scores are products of bfloat16 pairs, by this
+  const PairProduct* by_pairs_;  // multiplies bfloat16 pairs for the scores; null where not used
   std::int64_t panel_width_, panels_;
 };
 

@@ -1,7 +1,7 @@
 // Biases, distances, Gaussian windows and dropout, applied to a tile before and after the row map sees it.
 //
-// Tiles without any of these never come here. What acts on a tile is written into three arrays of its shape, so that
-// the map's loops read it as numbers and do not ask what it is.
+// Tiles without any of these skip this code. Modifiers are written into three arrays of the tile's shape, so that the
+// map's loops read numbers, whatever the modifier.
 // Compiled once per instruction set and type in modified_tile.cpp.in.
 #pragma once
 #include <cstdint>
@@ -44,7 +44,7 @@ std::int64_t visible_keys(const Modifiers<T>& modifiers, const Visibility& visib
 // Σ_j c_j ∂ log w_j/∂center over columns [first, last) of one row, c_j the part of the loss that goes through the
 // weight.
 template <class T>
-double center_slope(const Modifiers<T>& modifiers, T center, const T* contributions, std::int64_t first_key,
-                    std::int64_t first, std::int64_t last);
+double center_derivative(const Modifiers<T>& modifiers, T center, const T* contributions, std::int64_t first_key,
+                         std::int64_t first, std::int64_t last);
 
 }  // namespace cogwheel::HWY_NAMESPACE

@@ -49,7 +49,7 @@ void drop(const Modifiers<T>& modifiers, std::int64_t heads, const TilePlace& pl
   }
 }
 
-// to[x] += bias of the key; −∞ in `scores` where the bias is −∞, whatever stood there.
+// to[x] += bias of the key; −∞ in `scores` where the bias is −∞, whatever the score was.
 template <class T>
 void add_bias(const ScoresView<const T>& bias, const TilePlace& place, std::int64_t row, std::int64_t end, T* to,
               T* scores) {
@@ -132,8 +132,8 @@ std::int64_t visible_keys(const Modifiers<T>& modifiers, const Visibility& visib
 }
 
 template <class T>
-double center_slope(const Modifiers<T>& modifiers, T center, const T* contributions, std::int64_t first_key,
-                    std::int64_t first, std::int64_t last) {
+double center_derivative(const Modifiers<T>& modifiers, T center, const T* contributions, std::int64_t first_key,
+                         std::int64_t first, std::int64_t last) {
   double sum = 0;
   for (std::int64_t x = first; x < last; ++x)
     sum += static_cast<double>(contributions[x]) * (static_cast<double>(first_key + x) - static_cast<double>(center));
@@ -145,7 +145,7 @@ double center_slope(const Modifiers<T>& modifiers, T center, const T* contributi
   template bool hides<T>(const Modifiers<T>&, std::int64_t, std::int64_t, std::int64_t, std::int64_t);      \
   template std::int64_t visible_keys<T>(const Modifiers<T>&, const Visibility&, std::int64_t, std::int64_t, \
                                         std::int64_t);                                                      \
-  template double center_slope<T>(const Modifiers<T>&, T, const T*, std::int64_t, std::int64_t, std::int64_t);
+  template double center_derivative<T>(const Modifiers<T>&, T, const T*, std::int64_t, std::int64_t, std::int64_t);
 COGWHEEL_MODIFIED_TILES(float)
 COGWHEEL_MODIFIED_TILES(double)
 #undef COGWHEEL_MODIFIED_TILES

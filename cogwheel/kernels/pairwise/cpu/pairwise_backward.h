@@ -1,8 +1,8 @@
-// Pairwise attention backward: scores are computed again tile by tile, so that nothing of size queries × keys is kept.
+// Pairwise attention backward: scores are recomputed tile by tile, so that nothing of size queries × keys is kept.
 //
-// A task owns a chunk of the keys of one value head: it alone writes their gradients, summed over the query heads that
-// share them in order. The gradient of a query is summed over the chunks; their number follows from the shape alone and
-// their parts are added in index order, so that gradients are the same bit for bit for any number of workers.
+// A task owns a chunk of the keys of one value head: only it writes their gradients, summed in order over the query
+// heads that share them. The gradient of a query is summed over the chunks; their number follows from the shape alone
+// and their parts are added in index order, so that gradients are the same bit for bit for any number of workers.
 #pragma once
 #include "cogwheel/kernels/cpu/tile_product.h"
 #include "cogwheel/kernels/pairwise/cpu/pairwise_rows.h"
@@ -25,18 +25,18 @@ class BackwardEngine {
     T *weights, *score_gradients;  // [block_queries][64]
     T *gradients, *deltas;         // do/N [queries][value_dim], (do·o) N′/N [queries]
     T* visible;                    // number of keys that a query sees [queries]
-    T* inverses;                   // 1/N [queries], where products of do and values are of pairs
-    T* queries;                    // copy in whole vectors, where they do not lie in such
+    T* inverses;                   // 1/N [queries], where do and values are multiplied as bfloat16 pairs
+    T* queries;                    // copy in whole vectors, unless they can be read in place
     // Widened copies of other rows, where their elements are of another type: [64][value_dim], [lanes][value_dim]
     T *value_rows, *gradient_rows, *output_rows;
     T* query_gradient;                 // [queries][head_dim]
     T *key_gradient, *value_gradient;  // [chunk][width]
     bool* query_has_non_finite;        // [blocks of 64 queries]
-    // Of a modified group [group_rows_][64]: what acts on it, the part of the loss that goes through each weight, and
+    // For a modified group [group_rows_][64]: its modifiers, the part of the loss that goes through each weight, and
     // the gradient of each exponent.
     T *energy_bias, *multipliers, *contributions, *exponent_gradients;
     double* center_gradient;  // [queries]
-    // Of an additive score: the gradients of one panel of keys [head_dim][64], and of v [head_dim].
+    // For an additive score: the gradients of one panel of keys [head_dim][64], and of v [head_dim].
     T* key_gradient_panel;
     double* score_weight_gradient;
   };
@@ -99,9 +99,9 @@ class BackwardEngine {
     buffers.visible = take(shape_.queries);
     buffers.inverses = take(values_by_pairs_ ? shape_.queries : 0);
     buffers.queries = take(lies_in_whole_vectors(problem_.query, shape_.head_dim) ? 0 : shape_.queries * key_width_);
-    buffers.value_rows = take(problem_.value.is_own() ? 0 : panel_keys * shape_.value_dim);
-    buffers.gradient_rows = take(problem_.output_gradient.is_own() ? 0 : V::lanes * shape_.value_dim);
-    buffers.output_rows = take(problem_.output.is_own() ? 0 : V::lanes * shape_.value_dim);
+    buffers.value_rows = take(problem_.value.is_compute_dtype() ? 0 : panel_keys * shape_.value_dim);
+    buffers.gradient_rows = take(problem_.output_gradient.is_compute_dtype() ? 0 : V::lanes * shape_.value_dim);
+    buffers.output_rows = take(problem_.output.is_compute_dtype() ? 0 : V::lanes * shape_.value_dim);
     buffers.query_gradient = take(shape_.queries * key_width_);
     buffers.key_gradient = take(chunk_keys_ * key_width_);
     buffers.value_gradient = take(chunk_keys_ * value_width_);
@@ -200,13 +200,14 @@ class BackwardEngine {
       for (std::int64_t r = 0; r < count; ++r) {
         const T *gradient = gradients.row(r), *output = outputs.row(r);
         const T delta = dot(gradient, output, shape_.value_dim) / totals.value[r];
-        buffers.deltas[i + r] = delta * totals.slope[r];
+        buffers.deltas[i + r] = delta * totals.derivative[r];
         if (values_by_pairs_) buffers.inverses[i + r] = T(1) / totals.value[r];
         copy_scaled(gradient, shape_.value_dim, V(T(1) / totals.value[r]), buffers.gradients + (i + r) * value_width_);
         if constexpr (parameters > 0)
           if (chunk.index == 0 && buffers.visible[i + r] > T(0))  // 0·NaN is NaN
             for (std::size_t p = 0; p < parameters; ++p)
-              parameter_gradient[p] -= static_cast<double>(delta) * static_cast<double>(totals.parameter_slope[p][r]);
+              parameter_gradient[p] -=
+                  static_cast<double>(delta) * static_cast<double>(totals.parameter_derivative[p][r]);
       }
     }
     for (std::int64_t block = 0; block < panels_of(shape_.queries); ++block) {
@@ -264,7 +265,7 @@ class BackwardEngine {
     if (is_additive()) add_panel(buffers.key_gradient_panel, count, first_key - chunk.begin, buffers);
   }
 
-  // The gradients of a panel [head_dim][64] of keys to those of the chunk's keys.
+  // Adds the gradients of a panel of keys [head_dim][64] to those of the chunk's keys.
   void add_panel(const T* panel, std::int64_t keys, std::int64_t key_in_chunk, const Buffers& buffers) const {
     for (std::int64_t j = 0; j < keys; ++j)
       for (std::int64_t d = 0; d < shape_.head_dim; ++d)
@@ -287,7 +288,7 @@ class BackwardEngine {
                        last = padded<T>(std::max<std::int64_t>(end, 0));
     const bool some_hidden = modified_ || by_all.begin - first_key > first || by_all.end - first_key < last;
     if (some_hidden || first > 0 || last < keys) {
-      // Where keys gather over rows they also read what no product below writes: a weight of 0.
+      // Sums over rows for the keys also read lanes that no product below writes: set their weights to 0.
       std::fill_n(weights, rows * panel_keys, T(0));
       std::fill_n(score_gradients, rows * panel_keys, T(0));
     }
@@ -358,7 +359,7 @@ class BackwardEngine {
     }
   }
 
-  // Scores of a group to weights, and do·v/N to the gradients of the scores.
+  // Turns the scores of a group into weights, and do·v/N into the gradients of the scores.
   template <bool modified, class SpanOf>
   void differentiate_rows(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows,
                           const SpanOf& span_of, const Buffers& buffers, T* weights, T* score_gradients,
@@ -380,20 +381,20 @@ class BackwardEngine {
           of_key.shift = of_row.shift - V::load(buffers.energy_bias + row * panel_keys + x);
         else
           score = V(problem_.scale) * score;
-        const auto [terms, slopes, by_parameter] = map.terms_with_slopes(score, of_key);
+        const auto [terms, derivatives, by_parameter] = map.terms_with_derivatives(score, of_key);
         V weight = terms.weight;
         if constexpr (modified) {
           const V multiplier = V::load(buffers.multipliers + row * panel_keys + x);
           const V contribution = weight * multiplier * gradient;
           visible(contribution).store(buffers.contributions + row * panel_keys + x);
-          // The exponents of a map without any do not exist.
+          // A map without an energy has no exponents.
           visible(has_energy ? contribution - delta * terms.mass : V(T(0)))
               .store(buffers.exponent_gradients + row * panel_keys + x);
           weight = weight * multiplier;
           gradient = gradient * multiplier;
         }
         visible(weight).store(a + x);
-        visible(slopes.weight * gradient - delta * slopes.mass).store(ds + x);
+        visible(derivatives.weight * gradient - delta * derivatives.mass).store(ds + x);
         for (std::size_t p = 0; p < parameters; ++p)
           parameter_sums[p] =
               parameter_sums[p] + visible(by_parameter[p].weight * gradient - delta * by_parameter[p].mass);
@@ -404,7 +405,7 @@ class BackwardEngine {
     }
   }
 
-  // What a modified group says of its biases and centers.
+  // The gradients of a modified group's biases and centers.
   void store_modifier_gradients(const QueryHead<Map>& query_head, const TilePlace& place, std::int64_t keys,
                                 const Buffers& buffers, const T* score_gradients) const {
     const std::int64_t end = std::min(place.last, keys);
@@ -418,7 +419,7 @@ class BackwardEngine {
       store(score_gradients, problem_.bias_gradient);
       store(buffers.exponent_gradients, problem_.energy_bias_gradient);
       if (problem_.center_gradient)
-        buffers.center_gradient[place.query + row] += center_slope(
+        buffers.center_gradient[place.query + row] += center_derivative(
             problem_.modifiers,
             problem_.modifiers
                 .centers[(place.batch * (shape_.query_heads / shape_.sub_heads) + place.output_head) * shape_.queries +
@@ -427,7 +428,7 @@ class BackwardEngine {
     }
   }
 
-  // Gathers the tile over its rows: dV += Aᵀ (do/N), and dK += dSᵀ Q where the score is a product.
+  // Sums the tile over its rows: dV += Aᵀ (do/N), and dK += dSᵀ Q where the score is a product.
   void add_key_gradients(const QueryHead<Map>& query_head, std::int64_t first_query, std::int64_t rows,
                          std::int64_t first_key, std::int64_t keys, const Rows<T>& queries, std::int64_t key_in_chunk,
                          const Buffers& buffers) const {
@@ -472,9 +473,9 @@ class BackwardEngine {
   const PairwiseBackward<T>& problem_;
   const PairwiseShape& shape_;
   bool modified_;
-  // What multiplies pairs of bfloat16, where they are such: queries and keys, do and values.
+  // Multiply bfloat16 pairs of queries and keys, and of do and values; null where elements are not such.
   const PairProduct *scores_by_pairs_, *values_by_pairs_;
-  std::int64_t group_rows_;  // that are differentiated together: a register tile, or what scores_by_pairs_ wants
+  std::int64_t group_rows_;  // rows differentiated together: a register tile, or as many as scores_by_pairs_ prefers
   std::int64_t key_width_, value_width_, chunks_, chunk_keys_;
 };
 

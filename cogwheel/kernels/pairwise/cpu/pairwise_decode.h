@@ -1,9 +1,9 @@
-// Pairwise attention of few queries over many keys: the forward engine's arithmetic, cut over the keys.
+// Pairwise attention of few queries over many keys: the forward engine's arithmetic, split over the keys.
 //
 // A task takes the rows of every query head that reads one value head, against one chunk of the keys. It transposes 64
-// keys at a time into scratch that stays in the first-level cache, scores all rows, weighs 256 keys at a time and adds
-// their values, so that each key and value is read from memory once. What it leaves is a partial result, the shift m_c,
-// the mass G_c and the sums of each row; these are merged exactly, in the order of the chunks:
+// keys at a time into scratch that stays in the first-level cache, scores all rows, computes the weights of 256 keys at
+// a time and adds their values, so that each key and value is read from memory once. Its partial result is the shift
+// m_c, the mass G_c and the sums of each row; these are merged exactly, in the order of the chunks:
 //   m = max_c m_c,   G = Σ_c exp(m_c − m) G_c,   Σ_j f(s_j) v_j = Σ_c exp(m_c − m) sums_c
 // A sink is a lower bound of every m_c and no part of any G_c, so that it counts once, in N.
 // Chunks follow from the number of keys alone: the result is the same for any number of threads, and whatever the
@@ -23,17 +23,17 @@ class DecodeEngine : ForwardEngine<Map, T> {
   using Forward::problem_, Forward::shape_, Forward::modified_, Forward::by_pairs_, Forward::group_rows_,
       Forward::panel_width_, Forward::value_width_;
   using typename Forward::Buffers;
-  // A task is long beside what it costs to start it, and few enough partial results are merged.
-  static constexpr std::int64_t least_chunk_keys = 512, most_chunks = 64;
-  static constexpr std::int64_t most_queries = 16, most_rows = 128;
+  // So that a task is long compared with the cost of starting it, and few partial results are merged.
+  static constexpr std::int64_t min_chunk_keys = 512, max_chunks = 64;
+  static constexpr std::int64_t max_queries = 16, max_rows = 128;
 
-  // Beside the rows' buffers, one panel of keys and, where they do not lie in whole vectors, a block of values.
+  // Besides the rows' buffers, one panel of keys and, unless they can be read in place, a block of values.
   struct Memory {
     Buffers rows;
     T *panel, *key_rows, *values;
   };
 
-  // What chunk c leaves of row r of a value head: sums at [c][r][value_width], mass and shift at [r][c].
+  // Partial results of chunk c for row r of a value head: sums at [c][r][value_width], mass and shift at [r][c].
   struct Partial {
     T *sums, *mass, *shift;
   };
@@ -43,16 +43,16 @@ class DecodeEngine : ForwardEngine<Map, T> {
       : Forward(problem),
         heads_(shape_.query_heads_per_value_head()),
         rows_(heads_ * shape_.queries),
-        chunk_keys_(std::max(least_chunk_keys, whole_blocks((shape_.keys + most_chunks - 1) / most_chunks))),
+        chunk_keys_(std::max(min_chunk_keys, whole_blocks((shape_.keys + max_chunks - 1) / max_chunks))),
         chunks_(std::max<std::int64_t>((shape_.keys + chunk_keys_ - 1) / chunk_keys_, 1)) {}
 
-  // Few rows against the keys that they share: more find keys that are packed once for all of them cheaper, from 16
-  // queries on, or from 8 where keys are few. Statistics are summed by the other engine alone.
+  // For few rows per shared key. With more, from 16 queries on, or from 8 where keys are few, packing keys once for all
+  // rows is cheaper. Statistics are summed by the other engine only.
   static bool serves(const PairwiseForward<T>& problem) {
     const PairwiseShape& shape = problem.shape;
     return !problem.statistics.wanted() &&
-           shape.queries <= (shape.keys < least_chunk_keys ? most_queries / 2 : most_queries) &&
-           shape.queries * shape.query_heads_per_value_head() <= most_rows;
+           shape.queries <= (shape.keys < min_chunk_keys ? max_queries / 2 : max_queries) &&
+           shape.queries * shape.query_heads_per_value_head() <= max_rows;
   }
 
   void run(const Executor& executor) const {
@@ -90,7 +90,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
             layout.take<T>(count(padded<T>(chunks_)))};
   }
 
-  // Of rows alone, as merging needs them, or with scores and keys.
+  // For rows alone, as merging needs them, or with scores and keys.
   Buffers take_rows(WorkspaceLayout& layout, bool with_scores) const {
     const auto rows = static_cast<std::size_t>(rows_ + V::lanes);
     const auto scored = [&](std::int64_t each) { return static_cast<std::size_t>(with_scores ? each : 0); };
@@ -111,14 +111,14 @@ class DecodeEngine : ForwardEngine<Map, T> {
     Memory memory;
     memory.rows = take_rows(layout, true);
     memory.panel = layout.take<T>(static_cast<std::size_t>(panel_keys * panel_width_));
-    memory.key_rows =
-        layout.take<T>(problem_.key.is_own() || by_pairs_ ? 0 : static_cast<std::size_t>(panel_keys * shape_.head_dim));
+    memory.key_rows = layout.take<T>(
+        problem_.key.is_compute_dtype() || by_pairs_ ? 0 : static_cast<std::size_t>(panel_keys * shape_.head_dim));
     const bool copied = !lies_in_whole_vectors(problem_.value, shape_.value_dim);
     memory.values = layout.take<T>(copied ? static_cast<std::size_t>(block_keys * value_width_) : 0);
     return memory;
   }
 
-  // The buffers as they are from row `row` on.
+  // The buffers from row `row` on.
   Buffers from_row(Buffers buffers, std::int64_t row) const {
     if (buffers.scores) buffers.scores += row * block_keys;
     buffers.sums += row * value_width_;
@@ -206,7 +206,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
     const std::int64_t first = begin / V::lanes * V::lanes, last = padded<T>(end);
     score(heads, first_key, first, end, memory);
     bool some_hidden = modified_;
-    // In the order of the rows: α is written in whole vectors, which reach into the rows that follow.
+    // In the order of the rows: α is written in whole vectors, which extend into the following rows.
     for (std::int64_t c = 0; c < shape_.sub_heads; ++c)
       for (std::int64_t k = c; k < heads_; k += shape_.sub_heads)
         for (std::int64_t r = 0; r < shape_.queries; r += group_rows_)
@@ -237,7 +237,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
         };
         if (!problem_.score_weight)
           tile(c * rows_of_sub_head, rows_of_sub_head, 0);
-        else  // each query head has weights of its own
+        else  // each query head has its own score weights
           for (std::int64_t k = c; k < heads_; k += shape_.sub_heads)
             tile(first_row(k), shape_.queries, heads[static_cast<std::size_t>(k)].index);
         x = to;
@@ -245,7 +245,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
     }
   }
 
-  // Scores of up to 6 queries from r to weights; whether any key is hidden from any of them.
+  // Turns scores of up to 6 queries from r into weights; returns whether any key is hidden from any of them.
   bool weigh(const QueryHead<Map>& head, std::int64_t r, std::int64_t rows, std::int64_t first_key, std::int64_t first,
              std::int64_t last, const Buffers& buffers) const {
     const SpanOfRow span_of{head.visibility, r, first_key, first, last};
@@ -320,7 +320,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
     const T* shift = partial.shift + row * padded<T>(chunks_);
     const T* mass = partial.mass + row * padded<T>(chunks_);
     *merged.shift = std::max(*merged.shift, *std::max_element(shift, shift + chunks_));
-    T factors[most_chunks];
+    T factors[max_chunks];
     const V now(*merged.shift);
     for (std::int64_t c = 0; c < chunks_; c += V::lanes) {
       const V before = V::load(shift + c);

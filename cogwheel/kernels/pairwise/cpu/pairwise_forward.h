@@ -8,7 +8,7 @@ namespace cogwheel::HWY_NAMESPACE {
 
 template <class Map, class T>
 class ForwardEngine {
- protected:  // the decode engine cuts the same arithmetic over the keys
+ protected:  // the decode engine splits the same arithmetic over the keys
   using V = Vector<T>;
   static constexpr bool has_energy = EnergyMap<Map, V>;
   // 32 register tiles of rows share 256 keys and values from the second-level cache.
@@ -49,8 +49,8 @@ class ForwardEngine {
   void run(const Executor& executor) const {
     const std::int64_t blocks = (shape_.queries + block_queries - 1) / block_queries;
     const std::int64_t value_heads = shape_.batch * shape_.value_heads;
-    // Enough heads fill the workers, and each packs for itself into memory that stays in its cache; few heads share
-    // what is packed once, so that their blocks of queries can spread.
+    // With enough heads for the workers, each packs keys for itself into memory that stays in its cache; with few
+    // heads, keys are packed once and shared, so that blocks of queries can be spread over the workers.
     if (blocks == 1 || value_heads >= 4 * executor.workers())
       run_by_head(executor, blocks);
     else
@@ -112,8 +112,8 @@ class ForwardEngine {
     const bool copied = !lies_in_whole_vectors(problem_.value, shape_.value_dim);
     const std::int64_t value_rows = weights_by_pairs_ ? panels_ * panel_keys / 2 : shape_.keys;
     memory.values = layout.take<T>(copied ? static_cast<std::size_t>(value_rows * value_width_) : 0);
-    memory.key_rows =
-        layout.take<T>(problem_.key.is_own() || by_pairs_ ? 0 : static_cast<std::size_t>(panel_keys * shape_.head_dim));
+    memory.key_rows = layout.take<T>(
+        problem_.key.is_compute_dtype() || by_pairs_ ? 0 : static_cast<std::size_t>(panel_keys * shape_.head_dim));
     memory.flags = layout.take<bool>(static_cast<std::size_t>(panels_));
     return memory;
   }
@@ -132,8 +132,8 @@ class ForwardEngine {
     buffers.multipliers = layout.take<T>(modified_ ? group * block_keys : 0);
     buffers.selected_values =
         layout.take<T>(weights_by_pairs_ ? static_cast<std::size_t>(block_keys / 2 * value_width_) : 0);
-    buffers.queries =
-        layout.take<T>(problem_.query.is_own() || by_pairs_ ? 0 : rows * static_cast<std::size_t>(shape_.head_dim));
+    buffers.queries = layout.take<T>(
+        problem_.query.is_compute_dtype() || by_pairs_ ? 0 : rows * static_cast<std::size_t>(shape_.head_dim));
     buffers.statistics =
         layout.take<T>(problem_.statistics.wanted() ? rows * static_cast<std::size_t>(statistics_scratch<T>()) : 0);
     return buffers;
@@ -235,7 +235,7 @@ class ForwardEngine {
                span_of, head, buffers, buffers.sums + r * value_width_);
   }
 
-  // Scores of a group to weights, and their masses to the rows' totals.
+  // Turns the scores of a group into weights, and adds their masses g to the rows' totals G.
   template <bool modified, class SpanOf>
   void weigh_group(const Differentiated<Map>& map, std::int64_t rows, const SpanOf& span_of, const Buffers& buffers,
                    std::int64_t r, T* shift) const {
@@ -249,7 +249,7 @@ class ForwardEngine {
       for_each_vector<modified>(span, scores, [&](std::int64_t x, const auto& visible) {
         Terms<V> terms;
         if constexpr (modified) {
-          // f, g and the shift grow together: a larger exponent is a lower shift.
+          // Adding to the exponent is the same as lowering the shift.
           const Row<V> of_key{of_row.visible, of_row.shift - V::load(buffers.energy_bias + row * block_keys + x)};
           terms = map.terms(V::load(scores + x), of_key);
           terms.weight = terms.weight * V::load(buffers.multipliers + row * block_keys + x);
@@ -265,11 +265,11 @@ class ForwardEngine {
 
   V score(const T* product) const { return V(problem_.scale) * V::load(product); }
 
-  // Raises the running maximum of the energy, and leaves in alpha by what the old sums shrink.
+  // Raises the running maximum of the exponents, and writes to alpha the factor by which the old sums shrink.
   template <bool modified, class SpanOf>
   void raise_shift(const Differentiated<Map>& map, std::int64_t rows, const SpanOf& span_of, const Buffers& buffers,
                    T* shift) const {
-    T highest[PairProduct::most_group_rows + V::lanes] = {};
+    T highest[PairProduct::max_group_rows + V::lanes] = {};
     for (std::int64_t row = 0; row < rows; ++row) {
       const T* scores = buffers.scores + row * block_keys;
       V energy(shift[row]);
@@ -313,7 +313,7 @@ class ForwardEngine {
         add_product<T>(count, vectors_of<T>(value_width_), to - from, operands);
     };
     if (!careful) return add(0, rows, first, end);
-    // 0·NaN is NaN: each row takes just the values that it sees. Every row adds once first, which rescales its sums.
+    // 0·NaN is NaN: each row takes just the values that it sees. The first addition of every row rescales its sums.
     for (std::int64_t row = 0; row < rows; ++row) {
       const RowSpan span = span_of(row);
       const std::int64_t from = std::max(span.begin, first), to = std::max(from, std::min(span.end, end));
@@ -349,7 +349,7 @@ class ForwardEngine {
       };
       const T* values = head.value.row((first_key + first) / 2);
       if (!careful) return add(0, rows, values);
-      // 0·NaN is NaN: what a row does not see becomes 0. All pairs are added all the same: their order stays.
+      // 0·NaN is NaN: values that a row does not see become 0. All pairs are still added, so that the order stays.
       for (std::int64_t row = 0; row < rows; ++row) {
         const RowSpan span = span_of(row);
         const auto sees = [&](std::int64_t x) {
@@ -389,9 +389,9 @@ class ForwardEngine {
   const PairwiseForward<T>& problem_;
   const PairwiseShape& shape_;
   bool modified_;
-  // By what scores, and weights with values, are products of bfloat16 pairs, where they are.
+  // Multiply bfloat16 pairs for the scores, and for weights with values; null where not used.
   const PairProduct *by_pairs_, *weights_by_pairs_;
-  std::int64_t group_rows_;   // that are weighed together: a register tile, or what by_pairs_ wants
+  std::int64_t group_rows_;   // rows processed together: a register tile, or as many as by_pairs_ prefers
   std::int64_t panel_width_;  // of a key: head_dim, in elements or pairs
   std::int64_t panels_, value_width_;
 };

@@ -1,4 +1,4 @@
-// What both directions of the pairwise engine share: packing, and row maps applied to rows of a tile.
+// Shared by both directions of the pairwise engine: packing, and row maps applied to rows of a tile.
 #pragma once
 #include "cogwheel/kernels/cpu/half_rows.h"
 #include "cogwheel/kernels/cpu/tile_product.h"
@@ -19,7 +19,7 @@ constexpr std::int64_t padded(std::int64_t width) {
 }
 constexpr std::int64_t panels_of(std::int64_t keys) { return (keys + panel_keys - 1) / panel_keys; }
 
-// One query head of one batch entry: its map, and what its queries see.
+// One query head of one batch entry: its map, and which keys its queries see.
 template <class Map>
 struct QueryHead {
   std::int64_t batch, index, output_head;
@@ -78,8 +78,8 @@ HWY_INLINE void transpose_four_columns(const float* from, std::int64_t row_strid
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_high, ce_high)), d, to + 3 * to_stride);
 }
 
-// `count` ≤ 64 rows of `width` → panel [width][64], zero beyond count. With `fetch_next` the 64 rows that follow are
-// asked for meanwhile, a line for every block of columns: all at once they would hold up the loads of this panel.
+// `count` ≤ 64 rows of `width` → panel [width][64], zero beyond count. With `fetch_next` the following 64 rows are
+// prefetched, one cache line for every block of columns: all at once they would delay the loads of this panel.
 template <bool fetch_next = false, class T>
 void pack_transposed(const Rows<T>& rows, std::int64_t count, std::int64_t width, T* panel) {
   if (count < panel_keys) std::fill_n(panel, width * panel_keys, T(0));
@@ -127,12 +127,12 @@ HWY_INLINE void store_scaled(const T* from, std::int64_t width, Vector<T> factor
   }
 }
 
-// `count` rows of a view as T: where they lie if they are of that type, else widened into `copy` [count][width].
+// `count` rows of a view as T: in place if they are of that type, else widened into `copy` [count][width].
 template <class T>
 Rows<T> rows_of(const HeadsView<const T>& view, std::int64_t batch, std::int64_t head, std::int64_t first,
                 std::int64_t count, std::int64_t width, T* copy) {
   if constexpr (std::is_same_v<T, float>)
-    if (!view.is_own()) {
+    if (!view.is_compute_dtype()) {
       widen_rows(view.half_row(batch, head, first), view.elements(), view.row_stride(), count, width, copy, width);
       return {copy, width};
     }
@@ -142,8 +142,8 @@ Rows<T> rows_of(const HeadsView<const T>& view, std::int64_t batch, std::int64_t
 template <class T>
 constexpr bool may_have_pairs = HWY_TARGET == HWY_AVX3&& std::is_same_v<T, float>;
 
-// What multiplies two views by pairs of bfloat16 (pair_product.h), null where nothing does: for any width of an even
-// number of elements, and rows that begin at one.
+// The product that multiplies two views as bfloat16 pairs (pair_product.h), or null: it needs an even width, and rows
+// aligned to pairs.
 template <class T>
 const PairProduct* pair_product_for(const HeadsView<const T>& a, const HeadsView<const T>& b, std::int64_t width) {
   if constexpr (may_have_pairs<T>)
@@ -151,13 +151,14 @@ const PairProduct* pair_product_for(const HeadsView<const T>& a, const HeadsView
   return nullptr;
 }
 
-// What multiplies weights, rounded, by values in pairs of two keys: of any width and address.
+// The product that multiplies weights, rounded, by values in pairs of two keys, or null; any width and address will do.
 template <class T>
 const PairProduct* pair_product_for_weights(const HeadsView<const T>& values) {
   return may_have_pairs<T> && values.elements() == Elements::bfloat16 ? chosen_pair_product() : nullptr;
 }
 
-// Up to 64 rows to pairs of two rows [32][width, in whole vectors], 0 beyond. Whether any element is infinite or NaN.
+// Packs up to 64 rows as pairs of two rows [32][width, in whole vectors], 0 beyond. Returns whether any element is
+// infinite or NaN.
 template <class T>
 bool pack_row_pairs(const HeadsView<const T>& view, std::int64_t batch, std::int64_t head, std::int64_t first,
                     std::int64_t count, std::int64_t width, T* pairs) {
@@ -195,19 +196,19 @@ void score_tile(const PairwiseProblem<T>& problem, const PairProduct* by_pairs, 
     product<T>(rows, vectors, inner, operands);
 }
 
-// Whether rows can be read in whole vectors where they lie.
+// Whether rows can be read in whole vectors in place.
 template <class T>
 bool lies_in_whole_vectors(const HeadsView<const T>& view, std::int64_t width) {
-  return view.is_own() && width % Vector<T>::lanes == 0;
+  return view.is_compute_dtype() && width % Vector<T>::lanes == 0;
 }
 
-// Rows of whole vectors, 0 beyond width: where they lie if they do so in whole vectors, else in `copy`.
+// Rows of whole vectors, 0 beyond width: in place if possible, else in `copy`.
 template <class T>
 Rows<T> in_whole_vectors(const HeadsView<const T>& view, std::int64_t batch, std::int64_t head, std::int64_t first,
                          std::int64_t count, std::int64_t width, T* copy) {
   if (lies_in_whole_vectors(view, width)) return {view.row(batch, head, first), view.row_stride()};
   if constexpr (std::is_same_v<T, float>)
-    if (!view.is_own()) {
+    if (!view.is_compute_dtype()) {
       widen_rows(view.half_row(batch, head, first), view.elements(), view.row_stride(), count, width, copy,
                  padded<T>(width));
       return {copy, padded<T>(width)};
@@ -222,7 +223,7 @@ template <class T>
 HWY_INLINE void store_row(T* from, std::int64_t width, Vector<T> factor, const HeadsView<T>& view, std::int64_t batch,
                           std::int64_t head, std::int64_t index) {
   if constexpr (std::is_same_v<T, float>)
-    if (!view.is_own()) {
+    if (!view.is_compute_dtype()) {
       store_scaled(from, width, factor, from);
       round_row(from, width, view.elements(), view.half_row(batch, head, index));
       return;
@@ -262,7 +263,7 @@ struct SpanOfRow {
   }
 };
 
-// What of a vector is visible: all of it, or the lanes of a mask.
+// The visible lanes of a vector: all of them, or those of a mask.
 template <class T>
 struct AllLanes {
   HWY_INLINE Vector<T> operator()(Vector<T> value) const { return value; }
@@ -310,11 +311,11 @@ HWY_INLINE Vector<T> load_first(const T* from, std::int64_t count) {
   return Vector<T>::load(padded);
 }
 
-// N and N′ of `count` ≤ lanes rows whose totals are given; rows without a visible key get N = 1, N′ = 0.
+// N and N′ of `count` ≤ lanes rows from their totals; rows without a visible key get N = 1, N′ = 0.
 template <class Map, class T>
 struct RowTotals {
-  T value[Vector<T>::lanes], slope[Vector<T>::lanes];
-  std::array<std::array<T, Vector<T>::lanes>, parameter_count<Map>> parameter_slope;
+  T value[Vector<T>::lanes], derivative[Vector<T>::lanes];
+  std::array<std::array<T, Vector<T>::lanes>, parameter_count<Map>> parameter_derivative;
 };
 
 template <class Map, class T>
@@ -323,12 +324,13 @@ HWY_INLINE RowTotals<Map, T> row_totals(const Differentiated<Map>& map, const T*
   using V = Vector<T>;
   const V keys = load_first(visible, count);
   const Row<V> row{.visible = keys, .shift = load_first(shift, count)};
-  const auto normalizer = map.normalizer_with_slopes(load_first(mass, count), row);
+  const auto normalizer = map.normalizer_with_derivatives(load_first(mass, count), row);
   RowTotals<Map, T> totals;
   V::select(keys > V(T(0)), normalizer.value, V(T(1))).store(totals.value);
-  V::select(keys > V(T(0)), normalizer.slope, V(T(0))).store(totals.slope);
+  V::select(keys > V(T(0)), normalizer.derivative, V(T(0))).store(totals.derivative);
   for (std::size_t p = 0; p < parameter_count<Map>; ++p)
-    V::select(keys > V(T(0)), normalizer.parameter_slopes[p], V(T(0))).store(totals.parameter_slope[p].data());
+    V::select(keys > V(T(0)), normalizer.parameter_derivatives[p], V(T(0)))
+        .store(totals.parameter_derivative[p].data());
   return totals;
 }
 

@@ -1,5 +1,4 @@
-// Gradients that several chunks of keys have a part in, and their sums in index order: the same bits for any number of
-// workers.
+// Gradients to which several chunks of keys contribute, summed in index order: the same bits for any number of workers.
 #pragma once
 #include "cogwheel/kernels/pairwise/cpu/pairwise_rows.h"
 
@@ -7,13 +6,13 @@ namespace cogwheel::HWY_NAMESPACE {
 
 template <class T>
 class PartialGradients {
-  static constexpr std::int64_t most_head_dim = 256;
+  static constexpr std::int64_t max_head_dim = 256;
 
  public:
   PartialGradients(const PairwiseBackward<T>& problem, std::int64_t chunks, std::int64_t parameters)
       : problem_(problem), shape_(problem.shape), chunks_(chunks), parameters_(parameters) {}
 
-  // In consecutive pieces of memory, or, of a layout that only measures, nowhere yet.
+  // In consecutive pieces of memory; a layout that only measures allocates none.
   void lie_in(WorkspaceLayout& layout) {
     const std::int64_t all = chunks_ * heads();
     const auto count = [all](bool wanted, std::int64_t each) {
@@ -25,8 +24,8 @@ class PartialGradients {
     score_weight_ = layout.take<double>(count(problem_.score_weight, shape_.head_dim));
   }
 
-  // The part of one chunk in one head, a batch entry's query head. Queries have parts where there are more chunks than
-  // one, and then rows of head_dim.
+  // The contribution of one chunk to one head, a batch entry's query head. Queries have such parts only if there is
+  // more than one chunk; their rows then have width head_dim.
   T* query(std::int64_t chunk, std::int64_t head) const {
     return query_ + (chunk * heads() + head) * shape_.queries * shape_.head_dim;
   }
@@ -53,7 +52,7 @@ class PartialGradients {
 
   void add_up_queries(std::int64_t head) const {
     for (std::int64_t i = 0; i < shape_.queries; ++i) {
-      T sums[most_head_dim];
+      T sums[max_head_dim];
       std::copy_n(query(0, head) + i * shape_.head_dim, shape_.head_dim, sums);
       for (std::int64_t chunk = 1; chunk < chunks_; ++chunk) {
         const T* part = query(chunk, head) + i * shape_.head_dim;

@@ -1,7 +1,7 @@
-// What the weights of a row come to, accumulated tile by tile beside the products: Σ|f|, Σ of the negative part, Σ|f|
+// Statistics of a row's weights, accumulated tile by tile beside the products: Σ|f|, Σ of the negative part, Σ|f|
 // log|f|, the largest |f| and where it is, and f of key 0. Like the sums of the values, all are relative to the row's
-// shift and shrink when it rises.
-// Compiled once per instruction set and type in row_statistics.cpp.in; knows no map.
+// shift and are rescaled when it rises.
+// Compiled once per instruction set and type in row_statistics.cpp.in; does not depend on a map.
 #pragma once
 #include <cstdint>
 
@@ -23,7 +23,7 @@ struct WeightTile {
   std::int64_t stride, rows, first_key, first, last;
 };
 
-// Adds a tile's weights to the rows' sums, after these have shrunk by alpha [rows] (by nothing where null).
+// Adds a tile's weights to the rows' sums, after multiplying these by alpha [rows] (unless null).
 template <class T>
 void add_weights(const WeightTile<T>& tile, const T* alpha, bool argmax, T* sums);
 

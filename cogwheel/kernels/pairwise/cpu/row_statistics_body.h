@@ -82,11 +82,11 @@ void add_row(const T* weights, std::int64_t first_key, std::int64_t first, std::
 
 // The first key whose |weight| is the largest of all lanes; −1 where all are 0.
 template <class T>
-T first_of_largest(const T* largest_of, const T* index_of, T most) {
+T first_of_largest(const T* largest_of, const T* index_of, T maximum) {
   T key = -1;
-  if (!(most > 0)) return key;
+  if (!(maximum > 0)) return key;
   for (int lane = 0; lane < Vector<T>::lanes; ++lane)
-    if (largest_of[lane] == most && (key < 0 || index_of[lane] < key)) key = index_of[lane];
+    if (largest_of[lane] == maximum && (key < 0 || index_of[lane] < key)) key = index_of[lane];
   return key;
 }
 
@@ -125,7 +125,7 @@ void store_statistics(std::int64_t rows, const T* sums_of_rows, const T* normali
     const T* row = sums_of_rows + r * scratch<T>;
     const auto sum_of = [&](Sum which) { return V::load(row + which * V::lanes).sum(); };
     const T a = sum_of(absolute), n = sum_of(negative), e = sum_of(entropy);
-    const T most = V::load(row + largest * V::lanes).maximum();
+    const T maximum = V::load(row + largest * V::lanes).maximum();
     const T scale = T(1) / normalizer[r], size = std::abs(scale);
     const std::int64_t row_index = place + r;
     to.at(To::log_mass_at, row_index) =
@@ -135,9 +135,9 @@ void store_statistics(std::int64_t rows, const T* sums_of_rows, const T* normali
     to.at(To::negative_mass_at, row_index) = (scale < T(0) ? a - n : n) * size;
     to.at(To::entropy_at, row_index) = a == T(0) ? T(0) : std::log(a) - e / a;
     to.at(To::sink_at, row_index) = row[sink * V::lanes] * scale;
-    to.at(To::largest_at, row_index) = most * size;
+    to.at(To::largest_at, row_index) = maximum * size;
     if (to.argmax_wanted)
-      to.at(To::argmax_at, row_index) = first_of_largest(row + largest * V::lanes, row + index * V::lanes, most);
+      to.at(To::argmax_at, row_index) = first_of_largest(row + largest * V::lanes, row + index * V::lanes, maximum);
   }
 }
 

@@ -208,7 +208,7 @@ def test_the_causal_form_does_not_leak_unless_it_says_so(form):
 
 @pytest.mark.parametrize("form", MATRIX_FUNCTIONS)
 def test_the_first_causal_rows_are_those_of_a_shorter_text(form):
-    """So a decoder may append tokens and keep what it has said."""
+    """So a decoder may append tokens and keep its earlier outputs."""
     query, key, value = inputs()
     whole = cogwheel.attention(query, key, value, form, causal=True, **parameters_of(form))
     start = [tensor[:, :, :5] for tensor in (query, key, value)]

@@ -1,4 +1,4 @@
-#include "cogwheel/ops/dense_forms.h"
+#include "cogwheel/ops/dense_mechanisms.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -51,9 +51,10 @@ void check_options(const Mechanism& mechanism, const at::Tensor& query, const at
   for (const auto& [name, is_given] : given)
     if (is_given)
       refuse(name,
-             "none for " + std::string(mechanism.description.name) + ", a dense form by matrix products of dot scores",
+             "none for " + std::string(mechanism.description.name) +
+                 ", a dense mechanism by matrix products of dot scores",
              "one");
-  if (options.causal && causal_mask != mask::causal) check_square(query, key);  // only then are both alignments one
+  if (options.causal && causal_mask != mask::causal) check_square(query, key);  // only then do both alignments agree
 }
 
 // Σ_j scale (x_i·k_j) v_j over the keys that row i sees.
@@ -108,12 +109,12 @@ at::Tensor exponential_minus_identity(const Call& call) { return linear(call, qu
 
 // Rows of exp(A) divided by their norm of order 1 or 2.
 at::Tensor normalised_exponential(const Call& call, int order) {
-  if (call.value.sym_size(2) == 0) return call.value.clone();  // no tokens have no largest entry
+  if (call.value.sym_size(2) == 0) return call.value.clone();  // without tokens there is no largest entry
   const at::Tensor queries = queries_through_phi(call) * call.scale;
   const at::Tensor scores = product(queries, call.key.mT());
   const at::Tensor low_rank = call.causal ? scores.tril() : scores;
   const at::Tensor unscaled = low_rank + at::eye_symint(call.query.sym_size(2), call.query.options());
-  // Of the order of 1 before they are squared: exp(A) may be beyond the root of the largest number.
+  // Scaled to the order of 1 before squaring: exp(A) may exceed the root of the largest number.
   const at::Tensor largest = unscaled.detach().abs().amax(-1, true);
   const at::Tensor rows = unscaled / at::where(largest > 0, largest, 1);
   const at::Tensor total = (order == 1 ? rows.abs() : rows * rows).sum(-1, true);
