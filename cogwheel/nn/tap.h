@@ -47,8 +47,8 @@ class Tap {
 
   // At most one function for each place; a later one takes the place of an earlier one.
   void read(TapPlace place, Reader reader);
-  // What it returns takes the place of the value: of its shape, or the pass throws UsageError. Throws UsageError for a
-  // place that can only be read.
+  // What it returns takes the place of the value: of its shape, type and device, or the pass throws UsageError. Throws
+  // UsageError for a place that can only be read.
   void replace(TapPlace place, Replacer replacer);
 
   bool wants(TapPlace place) const { return static_cast<bool>(at_place(place)); }
