@@ -40,8 +40,8 @@ struct CompareRequest {
 Comparison plan_comparison(const CompareRequest& request);
 
 // The task of the comparison, which evaluates the items that are the same for every run. `comparison.data` is filled in
-// where it was empty and must agree where it was not; mechanisms that have no size yet are matched. `folder`: of a
-// comparison that is gone on with, whose records say what has changed.
+// where it was empty and must agree where it was not; mechanisms that have no size yet are matched. Throws where this
+// machine cannot train one of them. `folder`: of a comparison that is gone on with, whose records say what has changed.
 std::shared_ptr<const Task> load_task(Comparison& comparison, const std::filesystem::path& folder = {});
 
 // Adds mechanisms, matched to the baseline; their steps are not decided yet.

@@ -33,6 +33,10 @@ struct TrainingHooks {
   const std::atomic<bool>* stop = nullptr;        // looked at between steps
 };
 
+// Throws UsageError where this machine has no such device, Error where it has too little memory: what making the run
+// would say, before anything is made. Of a completed configuration.
+void expect_trainable(const Task& task, const RunConfig& config);
+
 class TrainingRun {
  public:
   // What the task decides of the model is filled in. The weights are initialised from training.seed.
