@@ -89,7 +89,7 @@ std::string samples_html(const Comparison& comparison, const std::vector<const I
   std::string figures;
   const std::int64_t seed = inspections.front()->seed;
   for (const Inspection* inspection : inspections) {
-    if (inspection->seed != seed) continue;
+    if (inspection->seed != seed || inspection->sample.empty()) continue;
     // A line break right after <pre> would be swallowed; the one before <b> is.
     figures +=
         fill_template(embedded::sample_html, {{"series", series_property(comparison, inspection->mechanism)},
@@ -97,6 +97,7 @@ std::string samples_html(const Comparison& comparison, const std::vector<const I
                                               {"prompt", escape_html(inspection->prompt)},
                                               {"sample", escape_html(inspection->sample)}});
   }
+  if (figures.empty()) return "";
   return fill_template(
       embedded::samples_html,
       {{"seed", std::to_string(seed)}, {"sampling", escape_html(comparison.task.sampling)}, {"figures", figures}});
@@ -148,19 +149,26 @@ std::string curves_lead(const Comparison& comparison) {
                      escape_html(data.tokenizer), grouped(data.evaluated_tokens));
 }
 
-// Those of mechanisms in the comparison, with one passage, ordered by seed and then as the mechanisms are.
-std::vector<const Inspection*> usable(const Comparison& comparison, const std::vector<Inspection>& inspections) {
+// Those of mechanisms in the comparison, ordered by seed and then as the mechanisms are.
+std::vector<const Inspection*> ordered(const Comparison& comparison, const std::vector<Inspection>& inspections) {
   std::vector<const Inspection*> found;
   for (const std::int64_t seed : comparison.settings.seeds)
     for (const MechanismPlan& plan : comparison.mechanisms)
       for (const Inspection& inspection : inspections)
-        if (inspection.seed == seed && inspection.mechanism == plan.name && !inspection.maps.empty() &&
-            (found.empty() || inspection.tokens == found.front()->tokens))
-          found.push_back(&inspection);
+        if (inspection.seed == seed && inspection.mechanism == plan.name) found.push_back(&inspection);
   return found;
 }
 
-std::string contents_html(bool tuning, bool curves, bool dynamics, bool heads) {
+// Those with maps, of one passage.
+std::vector<const Inspection*> with_maps(std::vector<const Inspection*> inspections) {
+  std::erase_if(inspections, [](const Inspection* each) { return each->maps.empty(); });
+  if (!inspections.empty())
+    std::erase_if(inspections,
+                  [tokens = inspections.front()->tokens](const Inspection* each) { return each->tokens != tokens; });
+  return inspections;
+}
+
+std::string contents_html(bool tuning, bool curves, bool dynamics, bool heads, bool samples) {
   std::string html;
   const auto add = [&](std::string_view id, std::string_view name) {
     html += fmt::format("    <li><a href=\"#{}\">{}</a></li>\n", id, name);
@@ -170,7 +178,7 @@ std::string contents_html(bool tuning, bool curves, bool dynamics, bool heads) {
   if (curves) add("curves", "Curves");
   if (dynamics) add("dynamics", "Heads over training");
   if (heads) add("heads", "Heads");
-  if (heads) add("samples", "Samples");
+  if (samples) add("samples", "Samples");
   add("limits", "What this cannot tell");
   add("reproduce", "Reproduce");
   return html;
@@ -196,7 +204,8 @@ std::string chart_js_version() {
 }
 
 std::string report_page(const Comparison& comparison, const std::vector<Inspection>& inspections) {
-  const std::vector<const Inspection*> shown = usable(comparison, inspections);
+  const std::vector<const Inspection*> made = ordered(comparison, inspections), shown = with_maps(made);
+  const std::string samples = samples_html(comparison, made);
   const bool curves = std::any_of(comparison.runs.begin(), comparison.runs.end(),
                                   [](const RunResult& run) { return run.curve.size() > 1; });
   const bool dynamics = std::any_of(comparison.runs.begin(), comparison.runs.end(), [](const RunResult& run) {
@@ -206,6 +215,7 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
   const Measure& measure = comparison.task.decisive();
   const auto section = [&](std::string_view text) {
     return fill_template(text, [&](std::string_view name) -> std::string {
+      if (name == "item") return escape_html(comparison.data.tokenizer);
       if (name == "unit") return escape_html(measure.unit);
       if (name == "measure") return escape_html(capitalised(measure.title));
       if (name == "label") return escape_html(capitalised(measure.label));
@@ -222,7 +232,7 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"verdict_text", escape_html(verdict(comparison))},
       {"css", std::string(embedded::report_css)},
       {"facts", facts_html(comparison)},
-      {"contents", contents_html(!comparison.tuning.empty(), curves, dynamics, !shown.empty())},
+      {"contents", contents_html(!comparison.tuning.empty(), curves, dynamics, !shown.empty(), !samples.empty())},
       {"result_lead", escape_html(fmt::format("{}{}; {} is better.", capitalised(measure.title),
                                               measure.unit.empty() ? "" : " in " + measure.unit,
                                               measure.lower_is_better ? "lower" : "higher"))},
@@ -232,7 +242,7 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"curves", curves ? section(embedded::curves_html) : ""},
       {"dynamics", dynamics ? std::string(embedded::dynamics_html) : ""},
       {"heads", shown.empty() ? "" : section(embedded::heads_html)},
-      {"samples", tables_of_tasks_html(comparison, shown) + samples_html(comparison, shown)},
+      {"samples", tables_of_tasks_html(comparison, made) + samples},
       {"limits", limits_html(comparison)},
       {"reproduce_lead", comparison.match == "time"
                              ? "The steps follow from rates measured on this machine, so elsewhere they differ."
