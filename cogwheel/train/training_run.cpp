@@ -14,6 +14,7 @@
 #include "cogwheel/nn/dropout.h"
 #include "cogwheel/nn/matrix_product.h"
 #include "cogwheel/nn/new_parameter.h"
+#include "cogwheel/ops/engine.h"
 #include "cogwheel/train/adamw.h"
 #include "cogwheel/train/batch.h"
 
@@ -82,6 +83,7 @@ void expect_finite(double value, std::string_view what, std::int64_t step) {
 }  // namespace
 
 void expect_trainable(const Task& task, const RunConfig& config) {
+  check_engine_choice();
   if (device_of(config.training).is_cpu()) expect_memory(parameter_count(task, config.model));
 }
 

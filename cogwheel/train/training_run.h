@@ -33,8 +33,8 @@ struct TrainingHooks {
   const std::atomic<bool>* stop = nullptr;        // looked at between steps
 };
 
-// Throws UsageError where this machine has no such device, Error where it has too little memory: what making the run
-// would say, before anything is made. Of a completed configuration.
+// Throws UsageError where this machine has no such device or the environment names no engine, Error where there is too
+// little memory: what the run would say, before anything is made. Of a completed configuration.
 void expect_trainable(const Task& task, const RunConfig& config);
 
 class TrainingRun {
