@@ -184,6 +184,15 @@ std::string contents_html(bool tuning, bool curves, bool dynamics, bool heads, b
   return html;
 }
 
+std::string reproduce_lead(const Comparison& comparison) {
+  if (comparison.match == "time")
+    return "The steps follow from rates measured on this machine, so elsewhere they differ.";
+  if (comparison.machine.device != "cpu")
+    return escape_html("The same numbers but for rounding: " + comparison.machine.device +
+                       " may add in another order each time.");
+  return "The same numbers, bit for bit, on the same CPU type with the same number of threads.";
+}
+
 // One option a line, so that a long command can be read.
 std::string command_html(const std::string& command) {
   std::string text = command;
@@ -244,9 +253,7 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"heads", shown.empty() ? "" : section(embedded::heads_html)},
       {"samples", tables_of_tasks_html(comparison, made) + samples},
       {"limits", limits_html(comparison)},
-      {"reproduce_lead", comparison.match == "time"
-                             ? "The steps follow from rates measured on this machine, so elsewhere they differ."
-                             : "The same numbers, bit for bit, on the same CPU type with the same number of threads."},
+      {"reproduce_lead", reproduce_lead(comparison)},
       {"command", command_html(comparison.command)},
       {"versions", versions_html(comparison)},
       {"chart_js_version", escape_html(chart_js_version())},

@@ -98,6 +98,7 @@ static constexpr auto fields(const Comparison::Machine&) {
       field("instructions", &Comparison::Machine::instructions),
       later("matrix_products", &Comparison::Machine::matrix_products),
       field("memory_bytes", &Comparison::Machine::memory_bytes),
+      later("device", &Comparison::Machine::device),
       field("system", &Comparison::Machine::system),
   };
 }

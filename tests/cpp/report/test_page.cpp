@@ -116,6 +116,16 @@ TEST(Page, LimitsAreThoseOfThisRun) {
   EXPECT_FALSE(holds(page, "<section id=\"tuning\""));
 }
 
+TEST(Page, SaysWhereModelsLearned) {
+  Comparison comparison = example_comparison();
+  EXPECT_TRUE(holds(report_page(comparison, {}), "The same numbers, bit for bit"));
+  comparison.machine.device = "cuda:1";
+  const std::string page = report_page(comparison, {});
+  EXPECT_TRUE(holds(page, "<dd>cuda:1, 2 CPU threads"));
+  EXPECT_TRUE(holds(page, "hold for cuda:1 of this machine"));
+  EXPECT_FALSE(holds(page, "bit for bit"));
+}
+
 TEST(Page, OneSeedShowsNoInterval) {
   Comparison comparison = example_comparison();
   comparison.settings.seeds = {1};
