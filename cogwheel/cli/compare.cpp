@@ -16,6 +16,7 @@
 #include "cogwheel/experiment/comparison_job.h"
 #include "cogwheel/experiment/plan.h"
 #include "cogwheel/experiment/presets.h"
+#include "cogwheel/experiment/shared_configuration.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/report/page.h"
 #include "cogwheel/storage/run_folder.h"
@@ -77,6 +78,7 @@ void compare_in(const ComparisonFolder& folder, Comparison comparison, const std
   const bool decides = (steps == 0 && comparison.settings.steps == 0) || comparison.match == "time";
   const double estimate = decide_steps(comparison, steps, measure_for(task, decides));
   comparison.machine = this_machine();
+  comparison.machine.device = shared_configuration(comparison).training.device;
   comparison.versions = {
       .cogwheel = COGWHEEL_VERSION, .torch = TORCH_VERSION, .compiler = compiler(), .chart_js = chart_js_version()};
   comparison.created = utc_now();

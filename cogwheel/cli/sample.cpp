@@ -29,8 +29,8 @@ void print(const std::string& text) {
 void sample_text(const SampleArguments& arguments) {
   register_definitions(arguments.definitions);
   const RunFolder folder = RunFolder::open(arguments.run);
+  const auto model = load_language_model(folder);  // first: a run of another task has no tokenizer
   const auto tokenizer = load_tokenizer(folder.tokenizer_path());
-  const auto model = load_language_model(folder);
   if (const std::int64_t vocabulary = options_of(*model).vocabulary; vocabulary != tokenizer->vocabulary())
     throw Error(expected_got(folder.tokenizer_path().string(), fmt::format("{} tokens, as the model", vocabulary),
                              std::to_string(tokenizer->vocabulary())));

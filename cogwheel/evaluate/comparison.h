@@ -94,6 +94,7 @@ struct Comparison {
   struct Machine {
     std::string cpu, instructions, matrix_products, system;  // matrix_products: the library; "" in older results
     std::int64_t cores = 0, threads = 0, memory_bytes = 0;
+    std::string device = "cpu";  // where models learned
   } machine;
   TaskDescription task;
   DataFacts data;

@@ -15,6 +15,7 @@
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/models/language_model_form.h"
 #include "cogwheel/tasks/tasks.h"
+#include "cogwheel/train/training_run.h"
 
 namespace cogwheel {
 namespace {
@@ -23,7 +24,7 @@ namespace {
 constexpr std::int64_t min_steps = 300;
 constexpr std::int64_t evaluations = 10;      // of a run; see with_steps
 constexpr double seconds_around_a_run = 1.5;  // for maps, sample and files
-// A forward pass is a third of a training step's work; statistics of heads compute attention a second time.
+// A forward pass is a third of a training step's work; with statistics of heads it is more.
 constexpr double forward_share = 1.0 / 3, observed_share = 0.45;
 
 void expect_known(std::string_view option, const std::string& value, const std::vector<std::string>& known) {
@@ -178,6 +179,8 @@ std::shared_ptr<const Task> load_task(Comparison& comparison, const std::filesys
   const std::shared_ptr<const Task> limited = task->limited(data.evaluated_tokens);
   data.curve_tokens = limited->data(config.model, config.training).curve_tokens;
   match_models(comparison, *limited);
+  for (const MechanismPlan& plan : comparison.mechanisms)
+    expect_trainable(*limited, run_config(comparison, plan, comparison.settings.seeds.front()));
   return limited;
 }
 

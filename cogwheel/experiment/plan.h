@@ -40,8 +40,8 @@ struct CompareRequest {
 Comparison plan_comparison(const CompareRequest& request);
 
 // The task of the comparison, which evaluates the same items for every run. `comparison.data` is filled in if it is
-// empty and must agree otherwise; mechanisms without a size are matched. `folder`: of a resumed comparison, whose
-// records tell what has changed.
+// empty and must agree otherwise; mechanisms without a size are matched. Throws where this machine cannot train one of
+// them. `folder`: of a resumed comparison, whose records tell what has changed.
 std::shared_ptr<const Task> load_task(Comparison& comparison, const std::filesystem::path& folder = {});
 
 // Adds mechanisms, matched to the baseline; their steps are not decided yet.

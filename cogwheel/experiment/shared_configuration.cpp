@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cogwheel/configuration/config_record.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/tokenizer.h"
 #include "cogwheel/experiment/presets.h"
 #include "cogwheel/models/language_model_form.h"
 
@@ -83,10 +81,9 @@ RunConfig shared_configuration(const Comparison& comparison) {
   }
   config.data = {
       .text = comparison.data.text, .byte_limit = comparison.data.byte_limit, .sha256 = comparison.data.sha256};
-  // The configuration does not say what the items of a task without a text are.
-  const auto tokenizers = tokenizer_names();
-  if (std::find(tokenizers.begin(), tokenizers.end(), comparison.data.tokenizer) != tokenizers.end())
-    config.data.tokenizer = comparison.data.tokenizer;
+  // The configuration does not say what the items of a task without a text are; before the data is known, it says what
+  // was asked for.
+  if (comparison.data.bytes > 0 || comparison.data.vocabulary == 0) config.data.tokenizer = comparison.data.tokenizer;
   config.model.vocabulary = comparison.data.vocabulary;
   return config;
 }

@@ -86,9 +86,7 @@ ForwardContext LanguageModelImpl::resolved(const at::Tensor& tokens, const Forwa
   if (context.positions.defined()) {
     check_positions(context.positions, tokens, options_.context);
   } else if (context.state != nullptr && tokens.dim() == 2) {
-    const at::Tensor lengths = context.state->lengths();
-    if (!(lengths == context.state->longest()).all().item<bool>())
-      context.positions = lengths.unsqueeze(1) + at::arange(tokens.size(1), lengths.options());
+    context.positions = ragged_positions((*context.state)[0], tokens.size(1));
   }
   return context;
 }
@@ -101,9 +99,17 @@ at::Tensor LanguageModelImpl::logits(const ResidualStream& stream) {
 
 at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens, const ForwardContext& given) {
   const ForwardContext context = resolved(tokens, given);
-  ResidualStream stream{context.tapped(TapPlace::embedding, context.dropout.part(0)(embed(tokens, context)))};
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer) stream = layers_[layer](stream, context.at_layer(layer));
-  return context.tapped(TapPlace::logits, logits(stream));
+  const at::Tensor before = context.state != nullptr ? context.state->lengths().clone() : at::Tensor();
+  try {
+    ResidualStream stream{context.tapped(TapPlace::embedding, context.dropout.part(0)(embed(tokens, context)))};
+    for (std::size_t layer = 0; layer < layers_.size(); ++layer)
+      stream = layers_[layer](stream, context.at_layer(layer));
+    return context.tapped(TapPlace::logits, logits(stream));
+  } catch (...) {
+    // Some layers remember the tokens and others do not.
+    if (before.defined()) context.state->crop(before);
+    throw;
+  }
 }
 
 bool LanguageModelImpl::can_decode() const {

@@ -130,7 +130,10 @@ AttentionOptions AttentionLayerImpl::operator_options(const Dropout& dropout) co
 at::Tensor AttentionLayerImpl::placed(const at::Tensor& part, std::int64_t heads, const ForwardContext& context) const {
   const at::Tensor split = split_heads(part, heads);
   if (!rotary_) return split.transpose(1, 2);
-  if (context.positions.defined()) return (*rotary_)(split, context.positions).transpose(1, 2);
+  const at::Tensor positions = context.positions.defined() || context.layer_state == nullptr
+                                   ? context.positions
+                                   : ragged_positions(*context.layer_state, part.size(1));
+  if (positions.defined()) return (*rotary_)(split, positions).transpose(1, 2);
   return (*rotary_)(split, context.layer_state != nullptr ? context.layer_state->longest() : 0).transpose(1, 2);
 }
 
@@ -154,16 +157,21 @@ AttentionLayerImpl::Heads AttentionLayerImpl::project_memory(const at::Tensor& x
   const auto parts = memory_projection_(context.memory).chunk(2, -1);
   const at::Tensor key = split_heads(parts[0], shared).transpose(1, 2),
                    value = split_heads(parts[1], shared / mechanism_.sub_heads()).transpose(1, 2);
-  if (state != nullptr) state->keep(key, value, context.memory_lengths);
   return {query, key, value};
 }
 
 at::Tensor AttentionLayerImpl::forward(const at::Tensor& x, const ForwardContext& context) {
-  Heads heads = options_.memory ? project_memory(x, context) : project(x, context);
+  const Heads projected = options_.memory ? project_memory(x, context) : project(x, context);
+  Heads heads = projected;
   if (context.tap != nullptr)
     heads = {context.tapped(TapPlace::query, heads.query), context.tapped(TapPlace::key, heads.key),
              context.tapped(TapPlace::value, heads.value)};
-  return combine(context.tapped(TapPlace::heads, attend(heads, context)));
+  const at::Tensor attended = attend(heads, context);
+  // A memory that attention refused is not kept.
+  if (auto* const state = options_.memory ? static_cast<MemoryState*>(context.layer_state) : nullptr;
+      state != nullptr && !state->key.defined())
+    state->keep(projected.key, projected.value, context.memory_lengths);
+  return combine(context.tapped(TapPlace::heads, attended));
 }
 
 at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context) {
@@ -172,7 +180,8 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
   const bool observed = context.taps(TapPlace::weights) || context.taps(TapPlace::row_statistics);
   if (options_.memory) {
     const auto* state = static_cast<const MemoryState*>(context.layer_state);
-    options.key_lengths = state != nullptr ? state->memory_lengths : context.memory_lengths;
+    const bool kept = state != nullptr && state->key.defined();
+    options.key_lengths = kept ? state->memory_lengths : context.memory_lengths;
   } else if (context.layer_state != nullptr) {
     KeyValueCache& cache = static_cast<KeyValueState*>(context.layer_state)->cache();
     cache.append(heads.key, heads.value);

@@ -1,8 +1,18 @@
 #include "cogwheel/nn/layer_state.h"
 
+#include <torch/types.h>
+
+#include <algorithm>
 #include <utility>
 
 namespace cogwheel {
+
+at::Tensor ragged_positions(const LayerState& state, std::int64_t tokens) {
+  const at::Tensor lengths = state.lengths().cpu().contiguous();
+  const auto* const first = lengths.const_data_ptr<std::int64_t>();
+  if (std::count(first, first + lengths.numel(), *first) == lengths.numel()) return {};
+  return lengths.unsqueeze(1) + at::arange(tokens, lengths.options());
+}
 
 void ModelState::crop(const at::Tensor& kept) {
   // All have the same lengths: what the first accepts, the others accept.

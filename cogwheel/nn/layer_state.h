@@ -27,6 +27,10 @@ class LayerState {
   virtual std::int64_t bytes() const = 0;
 };
 
+// [B, tokens] int64: where the next tokens of each entry stand. Undefined where all entries have as many: a pass then
+// needs no table.
+at::Tensor ragged_positions(const LayerState& state, std::int64_t tokens);
+
 // The states of all layers of a model, in order: each call is passed on to every layer.
 class ModelState {
  public:

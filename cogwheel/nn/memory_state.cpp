@@ -2,6 +2,8 @@
 
 #include <torch/types.h>
 
+#include "cogwheel/ops/cache_checks.h"
+
 namespace cogwheel {
 
 void MemoryState::keep(const at::Tensor& keys, const at::Tensor& values, const std::optional<at::Tensor>& lengths) {
@@ -18,9 +20,10 @@ at::Tensor MemoryState::lengths() const {
 std::unique_ptr<LayerState> MemoryState::fork(const at::Tensor& entries) const {
   auto copy = std::make_unique<MemoryState>();
   if (!key.defined()) return copy;
-  copy->key = key.index_select(0, entries);
-  copy->value = value.index_select(0, entries);
-  if (memory_lengths) copy->memory_lengths = memory_lengths->index_select(0, entries);
+  const at::Tensor chosen = checked_entries(entries, key.size(0));
+  copy->key = key.index_select(0, chosen.to(key.device()));
+  copy->value = value.index_select(0, chosen.to(key.device()));
+  if (memory_lengths) copy->memory_lengths = memory_lengths->index_select(0, chosen.to(memory_lengths->device()));
   return copy;
 }
 

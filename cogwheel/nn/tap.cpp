@@ -51,6 +51,11 @@ at::Tensor Tap::operator()(TapPlace place, TapSite site, const at::Tensor& value
   if (!replaced.defined() || replaced.sizes() != value.sizes())
     throw UsageError(expected_got("tap: " + name_of(place), "a tensor of shape " + shape_text(value),
                                   replaced.defined() ? shape_text(replaced) : "none"));
+  const auto kind = [](const at::Tensor& of) {
+    return std::string(c10::toString(of.scalar_type())) + " on " + of.device().str();
+  };
+  if (kind(replaced) != kind(value))
+    throw UsageError(expected_got("tap: " + name_of(place), kind(value), kind(replaced)));
   return replaced;
 }
 

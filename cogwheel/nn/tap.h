@@ -47,8 +47,8 @@ class Tap {
 
   // At most one function for each place; a later one replaces an earlier one.
   void read(TapPlace place, Reader reader);
-  // The returned tensor replaces the value; the pass throws UsageError if its shape differs. Throws UsageError for a
-  // place that can only be read.
+  // The returned tensor replaces the value; the pass throws UsageError if its shape, type or device differs. Throws
+  // UsageError for a place that can only be read.
   void replace(TapPlace place, Replacer replacer);
 
   bool wants(TapPlace place) const { return static_cast<bool>(at_place(place)); }

@@ -30,4 +30,13 @@ inline at::Tensor checked_integers(const std::string& what, const at::Tensor& te
 
 inline const std::int64_t* numbers(const at::Tensor& tensor) { return tensor.const_data_ptr<std::int64_t>(); }
 
+// Which of `count` entries a fork copies.
+inline at::Tensor checked_entries(const at::Tensor& entries, std::int64_t count) {
+  const at::Tensor chosen = checked_integers("fork", entries, -1);
+  for (std::int64_t i = 0; i < chosen.numel(); ++i)
+    if (const std::int64_t entry = numbers(chosen)[i]; entry < 0 || entry >= count)
+      refuse_cache("fork", "entries 0 to " + std::to_string(count - 1), std::to_string(entry));
+  return chosen;
+}
+
 }  // namespace cogwheel

@@ -124,10 +124,7 @@ void KeyValueCache::crop(const at::Tensor& kept) {
 
 KeyValueCache KeyValueCache::fork(const at::Tensor& entries) const {
   check_used("fork");
-  const at::Tensor chosen = checked_integers("fork", entries, -1);
-  for (std::int64_t i = 0; i < chosen.numel(); ++i)
-    if (const std::int64_t entry = numbers(chosen)[i]; entry < 0 || entry >= lengths_.numel())
-      refuse_cache("fork", "entries 0 to " + std::to_string(lengths_.numel() - 1), std::to_string(entry));
+  const at::Tensor chosen = checked_entries(entries, lengths_.numel());
   KeyValueCache copy({.batch = chosen.numel(),
                       .key_heads = key_.size(1),
                       .value_heads = value_.size(1),

@@ -129,8 +129,8 @@ std::string facts_html(const Comparison& comparison) {
               fmt::format("{}width {}, context of {} {}s", model_traits(settings), settings.width, settings.context,
                           data.tokenizer)) +
          fact("Machine",
-              fmt::format("{}, {}", counted(comparison.machine.threads, "CPU thread"),
-                          unbroken(comparison.machine.instructions)),
+              fmt::format("{}{}, {}", comparison.machine.device == "cpu" ? "" : comparison.machine.device + ", ",
+                          counted(comparison.machine.threads, "CPU thread"), unbroken(comparison.machine.instructions)),
               fmt::format("{} in {}", counted(static_cast<std::int64_t>(comparison.runs.size()), "run"),
                           duration_text(settings.wall_seconds)));
 }
@@ -143,6 +143,7 @@ std::string versions_html(const Comparison& comparison) {
          version_row("Compiler", comparison.versions.compiler) + version_row("System", machine.system) +
          version_row("CPU", fmt::format("{}, {}, {}, {}", machine.cpu, counted(machine.cores, "core"),
                                         counted(machine.threads, "thread"), machine.instructions)) +
+         (machine.device == "cpu" ? "" : version_row("Device", machine.device)) +
          (machine.matrix_products.empty() ? "" : version_row("Matrix products", machine.matrix_products)) +
          version_row("Memory", byte_size(machine.memory_bytes)) +
          version_row("Data", comparison.data.bytes == 0

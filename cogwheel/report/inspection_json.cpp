@@ -43,6 +43,8 @@ Inspection parse_inspection(std::string_view text, std::string_view what) {
     if (json.contains("tables"))
       for (const Json& table : json.at("tables")) {
         inspection.tables.push_back({table.at("title"), table.at("columns"), table.at("rows")});
+        if (inspection.tables.back().columns.empty())
+          throw Error(expected_got(what, "a column at least in a table", "none"));
         for (const auto& row : inspection.tables.back().rows)
           if (row.size() != inspection.tables.back().columns.size())
             throw Error(expected_got(what, std::to_string(inspection.tables.back().columns.size()) + " cells in a row",

@@ -151,17 +151,19 @@ void read_json(const Json& json, const char* key, std::optional<Value>& value) {
 template <class Value>
 void read_json(const Json& json, const char* key, std::vector<Value>& values);
 
+template <HasFields Struct>
+bool is_field(const std::string& name, const Struct& value) {
+  return std::apply([&](const auto&... field) { return ((name == field.key) || ...); }, fields(value));
+}
+
 // Unknown keys are skipped, unless the struct accepts them all.
 template <HasFields Struct>
 void read_json(const Json& json, const char* key, Struct& value) {
   expect_kind(key, json.is_object(), "an object", json);
-  const auto is_field = [&](const std::string& name) {
-    return std::apply([&](const auto&... field) { return ((name == field.key) || ...); }, fields(value));
-  };
   const auto read = [&]<FieldKind Kind, class Member>(const Field<Kind, Member>& field) {
     if constexpr (Kind == FieldKind::inlined) {
       for (const auto& [name, element] : json.items())
-        if (!is_field(name)) read_key(element, name, value.*field.value);
+        if (!is_field(name, value)) read_key(element, name, value.*field.value);
     } else if constexpr (Kind != FieldKind::written) {
       const auto found = json.find(field.key);
       if (found != json.end())

@@ -94,7 +94,7 @@ std::string unmatched(const Comparison& comparison) {
                  "Tokens were matched, not parameters: a larger model may win by its size alone.");
   if (comparison.match == "time")
     return limit("Mechanisms at equal data.",
-                 "Training time was matched at the rates measured on this machine: a faster mechanism saw more text.");
+                 "Training time was matched at the rates measured on this machine: a faster mechanism saw more data.");
   return "";
 }
 
@@ -133,9 +133,11 @@ std::string limits_html(const Comparison& comparison) {
     html += limit("Long contexts.", fmt::format("{} {}s are visible. Nothing here shows recall, length or sinks "
                                                 "beyond that.",
                                                 settings.context, unit));
-  html += limit("Speed elsewhere.", fmt::format("Tokens per second hold for this CPU with {} and this size, and for "
-                                                "the other load on the machine.",
-                                                counted(comparison.machine.threads, "thread")));
+  html += limit(
+      "Speed elsewhere.",
+      fmt::format("Tokens per second hold for {} with {} and this size, and for the other load on the machine.",
+                  comparison.machine.device == "cpu" ? "this CPU" : comparison.machine.device + " of this machine",
+                  counted(comparison.machine.threads, "thread")));
   return html;
 }
 

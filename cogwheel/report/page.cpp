@@ -97,6 +97,7 @@ std::string samples_html(const Comparison& comparison, const std::vector<const I
                                               {"prompt", escape_html(inspection->prompt)},
                                               {"sample", escape_html(inspection->sample)}});
   }
+  if (figures.empty()) return "";
   return fill_template(
       embedded::samples_html,
       {{"seed", std::to_string(seed)}, {"sampling", escape_html(comparison.task.sampling)}, {"figures", figures}});
@@ -191,6 +192,15 @@ std::string contents_html(bool tuning, bool curves, bool dynamics, bool heads, b
   return html;
 }
 
+std::string reproduce_lead(const Comparison& comparison) {
+  if (comparison.match == "time")
+    return "The steps follow from rates measured on this machine, so elsewhere they differ.";
+  if (comparison.machine.device != "cpu")
+    return escape_html("The same numbers but for rounding: " + comparison.machine.device +
+                       " may add in another order each time.");
+  return "The same numbers, bit for bit, on the same CPU type with the same number of threads.";
+}
+
 // One option per line, so that a long command is readable.
 std::string command_html(const std::string& command) {
   std::string text = command;
@@ -226,6 +236,7 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
   const Measure& measure = comparison.task.decisive();
   const auto section = [&](std::string_view text) {
     return fill_template(text, [&](std::string_view name) -> std::string {
+      if (name == "item") return escape_html(comparison.data.tokenizer);
       if (name == "unit") return escape_html(measure.unit);
       if (name == "measure") return escape_html(capitalised(measure.title));
       if (name == "label") return escape_html(capitalised(measure.label));
@@ -256,9 +267,7 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"heads", with_maps.empty() ? "" : section(embedded::heads_html)},
       {"samples", tables_of_tasks_html(comparison, with_tables) + samples_html(comparison, with_samples)},
       {"limits", limits_html(comparison)},
-      {"reproduce_lead", comparison.match == "time"
-                             ? "The steps follow from rates measured on this machine, so elsewhere they differ."
-                             : "The same numbers, bit for bit, on the same CPU type with the same number of threads."},
+      {"reproduce_lead", reproduce_lead(comparison)},
       {"command", command_html(comparison.command)},
       {"versions", versions_html(comparison)},
       {"chart_js_version", escape_html(chart_js_version())},

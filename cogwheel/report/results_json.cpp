@@ -1,6 +1,7 @@
 #include "cogwheel/report/results_json.h"
 
 #include <cmath>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -97,6 +98,7 @@ static constexpr auto fields(const Comparison::Machine&) {
       field("instructions", &Comparison::Machine::instructions),
       later("matrix_products", &Comparison::Machine::matrix_products),
       field("memory_bytes", &Comparison::Machine::memory_bytes),
+      later("device", &Comparison::Machine::device),
       field("system", &Comparison::Machine::system),
   };
 }
@@ -244,11 +246,21 @@ void for_all_measured(Comparison& comparison, Change change) {
   }
 }
 
+// Measures stand beside other keys.
+void expect_names_of_their_own(const TaskDescription& task) {
+  std::set<std::string> names;
+  for (const Measure& measure : task.measures)
+    if (is_field(measure.name, RunResult{}) || is_field(measure.name, CurvePoint{}) ||
+        is_field(measure.name, SummaryRow{}) || !names.insert(measure.name).second)
+      throw Error(expected_got("task.measures", "names that no other key has", measure.name));
+}
+
 Comparison comparison_from(const Json& json) {
   Comparison comparison;
   read_json(json, "results", comparison);
   // From a version without tasks.
-  if (comparison.task.measures.empty()) comparison.task = describe_language_modelling(comparison.data.tokenizer);
+  if (!json.contains("task")) comparison.task = describe_language_modelling(comparison.data.tokenizer);
+  expect_names_of_their_own(comparison.task);
   // Keys of a later version are not measures.
   for_all_measured(comparison, [&](MeasuredValues& values, bool) {
     std::erase_if(values, [&](const MeasuredValue& each) { return !comparison.task.has(each.measure); });
@@ -256,9 +268,9 @@ Comparison comparison_from(const Json& json) {
   // If it is missing, curves use everything that is evaluated.
   if (!json.at("data").contains("curve_tokens")) comparison.data.curve_tokens = comparison.data.evaluated_tokens;
   if (json.contains("configuration")) comparison.configuration = json.at("configuration").dump();
+  expect_sound(comparison);
   // Computed from the runs, not read from the file.
   comparison.summary = summarize(comparison);
-  expect_sound(comparison);
   return comparison;
 }
 
@@ -268,6 +280,7 @@ std::string dump(const Json& json) { return json.dump(1, ' ', false, Json::error
 }  // namespace
 
 Json results_as_json(const Comparison& given) {
+  expect_names_of_their_own(given.task);
   Comparison comparison = given;
   for_all_measured(comparison, [&](MeasuredValues& values, bool of_run) {
     for (const Measure& measure : comparison.task.measures)

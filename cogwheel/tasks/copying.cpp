@@ -69,17 +69,28 @@ class Copying : public DrawnTask {
     inspection.prompt = letters(text);
     inspection.sample = letters(answer);
 
-    const Batch strings = evaluated(512, 2 * half);
-    const at::Tensor counted = strings.targets != ignored, lengths = counted.sum(1);
-    const at::Tensor right = (model(strings.inputs).cpu().argmax(-1) == strings.targets) & counted;
+    constexpr std::int64_t ranges = 4;
+    const auto first = [&](std::int64_t range) { return half * range / ranges + 1; };
+    // Of each range of lengths, the symbols that were counted and those of them that were right.
+    const auto counts = mean_in_parts(
+        evaluated(512, 2 * half), nullptr, [&](const Batch& some, const ForwardContext& given) -> PartialMeans {
+          const at::Tensor counted = some.targets != ignored, lengths = counted.sum(1);
+          const at::Tensor right = (model->forward(some.inputs, given).cpu().argmax(-1) == some.targets) & counted;
+          PartialMeans sums{{}, 1};
+          for (std::int64_t range = 0; range < ranges; ++range) {
+            const at::Tensor within = ((lengths >= first(range)) & (lengths < first(range + 1))).unsqueeze(1);
+            sums.means.push_back((counted & within).sum().item<double>());
+            sums.means.push_back((right & within).sum().item<double>());
+          }
+          return sums;
+        });
     inspection.tables = {{.title = "Accuracy by length", .columns = {"symbols", "accuracy"}, .rows = {}}};
-    for (std::int64_t range = 0; range < 4; ++range) {
-      const std::int64_t first = half * range / 4 + 1, last = half * (range + 1) / 4;
-      const at::Tensor within = ((lengths >= first) & (lengths <= last)).unsqueeze(1);
-      const auto total = (counted & within).sum().item<double>(), hits = (right & within).sum().item<double>();
+    for (std::int64_t range = 0; range < ranges; ++range) {
+      const double total = counts[static_cast<std::size_t>(2 * range)],
+                   hits = counts[static_cast<std::size_t>(2 * range + 1)];
       if (total > 0)
         inspection.tables[0].rows.push_back(
-            {fmt::format("{} to {}", first, last), fmt::format("{:.3f}", hits / total)});
+            {fmt::format("{} to {}", first(range), first(range + 1) - 1), fmt::format("{:.3f}", hits / total)});
     }
     return inspection;
   }

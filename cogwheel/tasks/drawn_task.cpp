@@ -22,6 +22,8 @@ RunConfig DrawnTask::completed(RunConfig config) const {
   const std::string& name = description().name;
   if (!config.data.text.empty())
     throw UsageError(expected_got("data.text", "none for the task " + name, config.data.text.front()));
+  if (config.data.tokenizer != DataOptions{}.tokenizer)
+    throw UsageError(expected_got("data.tokenizer", "none for the task " + name, config.data.tokenizer));
   expect_within("model.context", config.model.context, Range<std::int64_t>{2, evaluated_tokens_});
   complete_model(config, vocabulary(), "the task " + name);
   config.task = options_;

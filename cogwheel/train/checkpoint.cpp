@@ -12,6 +12,7 @@
 #include "cogwheel/configuration/config_record.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
+#include "cogwheel/ops/engine.h"
 #include "cogwheel/ops/layers/matrix_product_library.h"
 #include "cogwheel/storage/weights.h"
 #include "cogwheel/train/adamw.h"
@@ -26,6 +27,7 @@ const std::string first_moment_prefix = "first_moment.", second_moment_prefix = 
 // Properties of the machine that the bits of a run depend on.
 nlohmann::json machine(const TrainingOptions& training) {
   return {{"device", training.device},
+          {"engine", cpu_is_composed() ? "composed" : "fused"},
           {"instruction_set", at::get_cpu_capability()},
           {"matrix_products", matrix_product_library()},
           {"threads", std::to_string(at::get_num_threads())},

@@ -9,10 +9,12 @@
 #include <chrono>
 #include <cmath>
 #include <optional>
+#include <stdexcept>
 
 #include "cogwheel/nn/dropout.h"
 #include "cogwheel/nn/matrix_product.h"
 #include "cogwheel/nn/new_parameter.h"
+#include "cogwheel/ops/engine.h"
 #include "cogwheel/train/adamw.h"
 #include "cogwheel/train/batch.h"
 
@@ -55,9 +57,8 @@ at::Device device_of(const TrainingOptions& options) {
 }
 
 std::shared_ptr<torch::nn::Module> make_model(const Task& task, const RunConfig& config) {
-  const at::Device device = device_of(config.training);
-  if (device.is_cpu()) expect_memory(parameter_count(task, config.model));
-  const PlaceParameters here(device);
+  expect_trainable(task, config);
+  const PlaceParameters here(device_of(config.training));
   return task.make_model(config.model);
 }
 
@@ -80,6 +81,11 @@ void expect_finite(double value, std::string_view what, std::int64_t step) {
 }
 
 }  // namespace
+
+void expect_trainable(const Task& task, const RunConfig& config) {
+  check_engine_choice();
+  if (device_of(config.training).is_cpu()) expect_memory(parameter_count(task, config.model));
+}
 
 TrainingRun::TrainingRun(const LanguageModelOptions& model, const TrainingOptions& training,
                          std::shared_ptr<const Task> task)
@@ -122,8 +128,12 @@ MeasuredValues TrainingRun::measured(EvaluationPart part, StatisticsOfHeads* hea
   const torch::NoGradGuard no_grad;
   MeasuredValues values = task_->evaluate(*model_, config_.training, part, heads);
   evaluation_seconds_ += seconds_since(start);
-  for (const Measure& measure : task_->description().measures)
-    if (const double* value = find_value(values, measure.name)) expect_finite(*value, measure.title, steps_done_);
+  for (const Measure& measure : task_->description().measures) {
+    if (const double* value = find_value(values, measure.name))
+      expect_finite(*value, measure.title, steps_done_);
+    else if (part == EvaluationPart::whole || !measure.at_end_only)
+      throw std::logic_error(expected_got("task " + task_->description().name, "a value of " + measure.name, "none"));
+  }
   return values;
 }
 

@@ -33,6 +33,10 @@ struct TrainingHooks {
   const std::atomic<bool>* stop = nullptr;        // checked between steps
 };
 
+// Throws UsageError where this machine has no such device or the environment names no engine, Error where there is too
+// little memory: what the run would say, before anything is made. Of a completed configuration.
+void expect_trainable(const Task& task, const RunConfig& config);
+
 class TrainingRun {
  public:
   // The task completes the configuration. The weights are initialised from training.seed.

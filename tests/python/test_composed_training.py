@@ -32,4 +32,19 @@ def test_training_on_the_composed_engine_gives_the_losses_of_the_kernels(cogwhee
     )
     assert composed[0] == pytest.approx(fused[0], rel=2e-3)  # dropout draws the same elements
     assert composed[1] == pytest.approx(fused[1], rel=2e-3)
+    resumed = subprocess.run([cogwheel_executable, "resume", "composed"], cwd=tmp_path, capture_output=True, text=True)
+    assert resumed.stderr == (
+        "warning: the checkpoint was written with engine composed, this is fused: the bits may differ from here on\n"
+    )
     assert composed[2][-1]["entropy"][0] == pytest.approx(fused[2][-1]["entropy"][0], rel=2e-2)
+
+
+def test_an_engine_that_is_none_is_refused_before_a_folder_is_made(cogwheel_executable, tmp_path):
+    done = subprocess.run(
+        [cogwheel_executable, "compare", "--task", "copying", "--preset", "tiny", "--steps", "2", "--out", "folder"],
+        cwd=tmp_path, env={**os.environ, "COGWHEEL_ENGINE": "bogus"}, capture_output=True, text=True,
+    )
+    assert (done.returncode, done.stderr) == (
+        2, "cogwheel: COGWHEEL_ENGINE: expected composed or nothing, got bogus\n"
+    )
+    assert not list(tmp_path.iterdir())

@@ -78,6 +78,14 @@ TEST_F(TrainCommand, TrainsAndSamples) {
   EXPECT_NE(run({"resume", "runs/latest"}).output.find("has made all of its 30 steps"), std::string::npos);
 }
 
+TEST_F(TrainCommand, SamplesNoRunOfATaskWithoutText) {
+  ASSERT_EQ(
+      run({"train", "config.toml", "--out", "copies", "--set", "task.name=copying", "data.text=[]", "training.steps=2"})
+          .exit_code,
+      0);
+  expect_refused({"sample", "copies"}, 1, "copies: expected a run of the task language_modelling, got copying");
+}
+
 TEST_F(TrainCommand, GivesTheSameRunAgain) {
   ASSERT_EQ(run({"train", "config.toml", "--out", "first"}).exit_code, 0);
   // The config.toml that a run writes is a configuration like any other.

@@ -71,6 +71,22 @@ TEST(ComparePlan, RecordsWhatAnOlderVersionDidNot) {
   EXPECT_EQ(comparison.configuration, expected.dump());
 }
 
+// Before a folder is made, or replaced.
+TEST(ComparePlan, RefusesADeviceThatIsNotThere) {
+  CompareRequest request = tiny_request("");
+  request.text.clear();
+  request.task = "copying";
+  request.device = "mps";
+  Comparison comparison = plan_comparison(request);
+  try {
+    load_task(comparison);
+    ADD_FAILURE() << "accepted";
+  } catch (const UsageError& error) {
+    EXPECT_EQ(std::string(error.what()).find("training.device: expected a device that this machine"), 0u)
+        << error.what();
+  }
+}
+
 TEST(ComparePlan, RefusesARecordThatContradictsItself) {
   Comparison comparison = plan_comparison(tiny_request("text"));
   comparison.settings.width = 64;

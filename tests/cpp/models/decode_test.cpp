@@ -142,6 +142,23 @@ TEST(Decode, IsObservedAsTheFullPassIs) {
     }
 }
 
+// What ends a pass in the middle leaves no layer ahead of the others.
+TEST(Decode, GoesOnAfterAPassThatFailed) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor tokens = tokens_to_decode(1, 12);
+  LanguageModel model = make("softmax");
+  model->to(at::kDouble);
+  const at::Tensor expected = model(tokens);
+  ModelState state = model->make_state(1);
+  model->forward(tokens.slice(1, 0, 5), {.state = &state});
+  Tap tap;
+  tap.replace(TapPlace::heads,
+              [](TapSite site, const at::Tensor& value) { return site.layer == 1 ? value.narrow(1, 0, 1) : value; });
+  EXPECT_THROW(model->forward(tokens.slice(1, 5, 9), {.state = &state, .tap = &tap}), UsageError);
+  for (std::size_t layer = 0; layer < state.size(); ++layer) EXPECT_EQ(state[layer].longest(), 5);
+  EXPECT_TRUE(at::allclose(model->forward(tokens.slice(1, 5), {.state = &state}), expected.slice(1, 5), 1e-9, 1e-11));
+}
+
 TEST(Decode, RefusesWhatDoesNotFit) {
   const torch::NoGradGuard no_grad;
   LanguageModel model = make("softmax");

@@ -260,6 +260,41 @@ TEST(AttentionLayer, AttendsToAMemory) {
   EXPECT_THROW(layer(x), UsageError);
 }
 
+TEST(AttentionLayer, KeepsNoMemoryThatItRefused) {
+  const at::Tensor x = input();
+  AttentionLayer layer(AttentionLayerOptions{.width = width, .heads = heads, .memory = true});
+  layer->initialize(WeightInitializer(7), "attention", 0.5, 0.5);
+  layer->to(at::kDouble);
+  const std::unique_ptr<LayerState> state = layer->make_state(batch, 1);
+  ForwardContext context{.memory = x, .memory_lengths = at::tensor({5, 99}, at::kLong)};
+  context.layer_state = state.get();
+  EXPECT_ANY_THROW(layer(x, context));
+  EXPECT_EQ(state->bytes(), 0);
+  context.memory_lengths = at::tensor({5, 3}, at::kLong);
+  const at::Tensor expected = layer(x, ForwardContext{.memory = x, .memory_lengths = context.memory_lengths});
+  EXPECT_TRUE(layer(x, context).equal(expected));
+  EXPECT_THROW(state->fork(at::tensor({2}, at::kLong)), c10::ValueError);
+  EXPECT_THROW(state->fork(at::tensor({0.5})), c10::ValueError);
+}
+
+// A bare layer, without a model that says where tokens stand.
+TEST(AttentionLayer, PlacesTokensAfterThoseOfTheirOwnEntry) {
+  const at::Tensor x = input();
+  AttentionLayer layer(AttentionLayerOptions{.width = width, .heads = heads},
+                       std::make_shared<Rotary>(head_dim, tokens, RotaryPairs::interleaved, 10000));
+  layer->initialize(WeightInitializer(7), "attention", 0.5, 0.5);
+  layer->to(at::kDouble);
+  const at::Tensor expected = layer(x);
+  const std::unique_ptr<LayerState> state = layer->make_state(batch, tokens);
+  ForwardContext context;
+  context.layer_state = state.get();
+  layer(x.narrow(1, 0, 5), context);
+  state->crop(at::tensor({2, 4}, at::kLong));
+  const at::Tensor next = layer(at::stack({x[0].narrow(0, 2, 2), x[1].narrow(0, 4, 2)}), context);
+  EXPECT_TRUE(at::allclose(next[0], expected[0].narrow(0, 2, 2), 1e-9, 1e-11));
+  EXPECT_TRUE(at::allclose(next[1], expected[1].narrow(0, 4, 2), 1e-9, 1e-11));
+}
+
 // An observed pass gives the same output as another; a replaced value changes it.
 TEST(Tap, ReadsAndReplaces) {
   const at::Tensor x = input();
@@ -300,6 +335,9 @@ TEST(Tap, RefusesWhatCannotBe) {
   AttentionLayer layer = make_layer("softmax");
   EXPECT_EQ(message([&] { layer(input(), ForwardContext{.tap = &tap}); }),
             "tap: value: expected a tensor of shape [2, 4, 7, 8], got [1, 4, 7, 8]");
+  tap.replace(TapPlace::value, [](TapSite, const at::Tensor& value) { return value.to(at::kFloat); });
+  EXPECT_EQ(message([&] { layer(input(), ForwardContext{.tap = &tap}); }),
+            "tap: value: expected Double on cpu, got Float on cpu");
   EXPECT_EQ(find_tap_place("weights"), TapPlace::weights);
   EXPECT_EQ(message([&] { find_tap_place("wieghts"); }),
             "tap: place: expected weights (the nearest of 13 names), got wieghts");

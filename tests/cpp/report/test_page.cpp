@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "cogwheel/core/error.h"
+#include "cogwheel/report/inspection_json.h"
 #include "cogwheel/report/sections.h"
 #include "example_comparison.h"
 
@@ -34,6 +36,45 @@ TEST(Page, HoldsItsSectionsAndNoPlaceholder) {
   EXPECT_TRUE(holds(page, "<time datetime=\"2026-03-12T10:20:30Z\">12 March 2026</time>"));
   EXPECT_FALSE(holds(page, "src=\"http"));
   EXPECT_FALSE(holds(page, "href=\"http"));
+}
+
+// Words of items are not those of what is measured of them.
+TEST(Page, NamesTheItemsOfMapsAndTheUnitOfCurves) {
+  const std::string page = report_page(example_comparison(), example_inspections());
+  EXPECT_TRUE(holds(page, "later characters, not visible"));
+  EXPECT_TRUE(holds(page, "rows: the character that looks"));
+  EXPECT_TRUE(holds(page, "<small>nats per character</small>"));
+}
+
+// A task shows what it has.
+TEST(Page, ShowsTablesAndSamplesWithoutMaps) {
+  const InspectionTable table{.title = "Accuracy by length", .columns = {"length", "accuracy"}, .rows = {{"1", "0.5"}}};
+  std::vector<Inspection> inspections = example_inspections();
+  for (Inspection& inspection : inspections) {
+    inspection.tokens.clear();
+    inspection.maps.clear();
+    inspection.tables = {table};
+  }
+  std::string page = report_page(example_comparison(), inspections);
+  EXPECT_TRUE(holds(page, "Accuracy by length"));
+  EXPECT_TRUE(holds(page, "<section id=\"samples\""));
+  EXPECT_TRUE(holds(page, "href=\"#samples\""));
+  EXPECT_FALSE(holds(page, "<section id=\"heads\""));
+  for (Inspection& inspection : inspections) inspection.sample.clear();
+  page = report_page(example_comparison(), inspections);
+  EXPECT_TRUE(holds(page, "Accuracy by length"));
+  EXPECT_FALSE(holds(page, "#samples"));
+}
+
+TEST(Inspection, HasTablesWithColumns) {
+  std::vector<Inspection> inspections = example_inspections();
+  inspections[0].tables = {{.title = "empty", .columns = {}, .rows = {{}}}};
+  try {
+    parse_inspection(inspection_to_json(inspections[0]), "inspection.json");
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "inspection.json: expected a column at least in a table, got none");
+  }
 }
 
 TEST(Page, EscapesEveryTextFromData) {
@@ -73,6 +114,16 @@ TEST(Page, LimitsAreThoseOfThisRun) {
   EXPECT_TRUE(holds(page, "Mechanisms at equal size."));
   EXPECT_FALSE(holds(page, "Long contexts."));
   EXPECT_FALSE(holds(page, "<section id=\"tuning\""));
+}
+
+TEST(Page, SaysWhereModelsLearned) {
+  Comparison comparison = example_comparison();
+  EXPECT_TRUE(holds(report_page(comparison, {}), "The same numbers, bit for bit"));
+  comparison.machine.device = "cuda:1";
+  const std::string page = report_page(comparison, {});
+  EXPECT_TRUE(holds(page, "<dd>cuda:1, 2 CPU threads"));
+  EXPECT_TRUE(holds(page, "hold for cuda:1 of this machine"));
+  EXPECT_FALSE(holds(page, "bit for bit"));
 }
 
 TEST(Page, OneSeedShowsNoInterval) {

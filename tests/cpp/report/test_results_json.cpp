@@ -104,6 +104,11 @@ TEST(ResultsJson, RefusesWhatCannotBe) {
             "r: run status: expected done, diverged, interrupted or failed, got fine");
   EXPECT_EQ(refusal("/data/evaluated_tokens", 501),
             "r: data.evaluated_tokens: expected a number from 1 to 500, got 501");
+  EXPECT_EQ(refusal("/task/measures", Json::array()), "r: task.measures: expected one at least, got none");
+  EXPECT_EQ(refusal("/task/measures/0/name", "seed"),
+            "r: task.measures: expected names that no other key has, got seed");
+  EXPECT_EQ(refusal("/task/measures/1", good["/task/measures/0"_json_pointer]),
+            "r: task.measures: expected names that no other key has, got held_out_loss");
   EXPECT_EQ(refusal("/tuning/0/mechanism", "kog"), "r: tuning: expected trials of its mechanisms, got kog");
   // Every value in turn replaced by one of another type: an error of one line or none, never a crash.
   const Json flat = good.flatten();

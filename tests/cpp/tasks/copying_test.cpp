@@ -117,6 +117,9 @@ TEST(Copying, RefusesWhatCannotBe) {
   config.data.text = {"a.txt"};
   EXPECT_EQ(refusal(config), "data.text: expected none for the task copying, got a.txt");
   config = config_of();
+  config.data.tokenizer = "byte";
+  EXPECT_EQ(refusal(config), "data.tokenizer: expected none for the task copying, got byte");
+  config = config_of();
   config.model.context = 1;
   EXPECT_EQ(refusal(config).substr(0, 14), "model.context:");
 }
