@@ -12,10 +12,6 @@ inline constexpr int results_schema = 1;
 // With a final newline. Numbers that are not finite become null.
 std::string results_to_json(const Comparison& comparison);
 
-// One element of "runs".
-std::string run_to_json(const RunResult& run);
-RunResult parse_run(std::string_view json, std::string_view what = "run");
-
 // Keys it does not know are skipped, so that later additions to schema 1 can be read; the summary is made again from
 // the runs. Throws Error naming `what` where the text is not JSON, of another schema, lacks a key, or says what cannot
 // be.
