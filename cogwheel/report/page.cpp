@@ -143,7 +143,7 @@ std::string curves_lead(const Comparison& comparison) {
                                        : fmt::format("Line: mean of {} seeds; band: lowest to highest seed.", seeds);
   if (data.curve_tokens >= data.evaluated_tokens) return lines;
   return lines + fmt::format(
-                     " {} is here that of {} {}s spread over the {} of the table, the same for every run, "
+                     " {} is here that of {} {}s among the {} of the table, the same for every run, "
                      "so that ends differ a little from it.",
                      escape_html(capitalised(comparison.task.decisive().title)), grouped(data.curve_tokens),
                      escape_html(data.tokenizer), grouped(data.evaluated_tokens));

@@ -294,15 +294,6 @@ Json results_as_json(const Comparison& given) {
 
 std::string results_to_json(const Comparison& comparison) { return dump(results_as_json(comparison)); }
 
-std::string run_to_json(const RunResult& run) { return dump(write_json(run)); }
-
-RunResult parse_run(std::string_view json, std::string_view what) {
-  const Json object = parse_object(json, what, "the JSON of a run");
-  RunResult run;
-  naming(what, [&] { read_json(object, "run", run); });
-  return run;
-}
-
 Comparison parse_results(std::string_view json, std::string_view what) {
   const Json object = parse_object(json, what, "the results of a comparison as JSON");
   Schema schema;

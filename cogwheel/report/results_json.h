@@ -15,10 +15,6 @@ nlohmann::ordered_json results_as_json(const Comparison& comparison);
 // The same as text, with a final newline.
 std::string results_to_json(const Comparison& comparison);
 
-// One element of "runs".
-std::string run_to_json(const RunResult& run);
-RunResult parse_run(std::string_view json, std::string_view what = "run");
-
 // Unknown keys are skipped, so that files with later additions to schema 1 can be read; the summary is computed again
 // from the runs. Throws Error that names `what` where the text is not JSON, has another schema, lacks a key, or holds
 // an invalid value.

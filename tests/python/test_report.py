@@ -100,6 +100,23 @@ def test_charts_and_maps_are_drawn(page):
     assert all(count >= 3 for _, count in colours), colours
 
 
+def test_a_measure_that_rises_stays_within_its_chart(browser, folder):
+    html = (folder / "report.html").read_text()
+    begin, text, end = re.search(r"(<script[^>]*application/json[^>]*>)(.*?)(</script>)", html, re.DOTALL).groups()
+    data = json.loads(text)
+    data["results"]["task"]["measures"][0]["lower_is_better"] = False
+    for run in data["results"]["runs"]:
+        for place, point in enumerate(run["curve"]):
+            point["held_out_loss"] = (place + 1) / 10
+    (folder / "rising.html").write_text(html.replace(begin + text + end, begin + json.dumps(data).replace("<", "\\u003c") + end))
+    open_page(browser, folder / "rising.html", 1280)
+    charts = browser.execute_script("""
+      return ["held_out", "train"].map(name => Chart.getChart(document.querySelector(`[data-panel=${name}]`))).map(
+        chart => [chart.scales.y.max, Math.max(...chart.data.datasets.flatMap(set => set.data.map(point => point.y)))]);""")
+    for top, largest in charts:
+        assert top >= largest > 0
+
+
 def test_says_what_the_results_say(page, folder):
     results = json.loads((folder / "results.json").read_text())
     text = page.find_element("css selector", ".verdict").text

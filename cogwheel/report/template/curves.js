@@ -45,6 +45,7 @@ function collectCurves() {
 }
 
 function startCurves() {
+  const lowerIsBetter = results.task.measures[0].lower_is_better;
   const { shared, x: steps, drawn, lines } = collectCurves();
   const stepText = value => shared ? `step ${value.toLocaleString("en")}` : `${Math.round(value)} % of the run`;
   // The first quarter falls so steeply that it would flatten the rest.
@@ -54,8 +55,9 @@ function startCurves() {
 
   const state = { index: steps.length - 1, shown: new Set(drawn) };
   if (drawn.length > 4) {
-    const loss = Object.fromEntries(results.summary.map(row => [row.mechanism, row.mean ?? Infinity]));
-    const best = drawn.filter(name => name !== results.baseline).sort((a, b) => loss[a] - loss[b]);
+    const direction = lowerIsBetter ? 1 : -1;
+    const rank = Object.fromEntries(results.summary.map(row => [row.mechanism, Number.isFinite(row.mean) ? direction * row.mean : Infinity]));
+    const best = drawn.filter(name => name !== results.baseline).sort((a, b) => rank[a] - rank[b]);
     state.shown = new Set([results.baseline, ...best.slice(0, 3)]);
     $("shown").hidden = false;
     $("shown").append(...switchOf("checkbox", "shown", drawn, name => state.shown.has(name), (name, on) => {
@@ -163,7 +165,8 @@ function startCurves() {
     }));
     // A diverging loss may leave the chart at the top.
     const points = shown.flatMap(line => line.points.slice(first).filter(Boolean));
-    const start = chart.panel === "difference" ? Infinity : 1.25 * Math.max(...lines.held_out.map(line => line.points.find(Boolean)?.mean ?? 0));
+    const falls = chart.panel === "train" || (chart.panel === "held_out" && lowerIsBetter);
+    const start = falls ? 1.25 * Math.max(...lines[chart.panel].map(line => line.points.find(Boolean)?.mean ?? 0)) : Infinity;
     const { y, x } = chart.options.scales;
     y.suggestedMin = Math.min(...points.map(point => point.low), ...(chart.panel === "difference" ? [0] : []));
     y.suggestedMax = Math.min(start, Math.max(...points.map(point => point.high), ...(chart.panel === "difference" ? [0] : [])));

@@ -8,6 +8,7 @@
 #include "cogwheel/authoring/argument_names.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/kernels/pairwise/row_statistics.h"
+#include "cogwheel/nn/matrix_product.h"
 #include "cogwheel/nn/new_parameter.h"
 #include "tapped.h"
 
@@ -317,6 +318,32 @@ TEST(Tap, ReadsAndReplaces) {
         at::allclose(layer(x, ForwardContext{.tap = &zeros}), linear(layer, "output", at::zeros_like(x)), 1e-9, 1e-11))
         << mechanism;
   }
+}
+
+// Weights that are made apart are those of the pass: with dropout, in bfloat16, of grouped heads, of a memory.
+TEST(Tap, WeightsAreThoseOfThePass) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor x = input();
+  for (const std::string mechanism : {"softmax", "cog", "differential", "centered"})
+    for (const bool memory : {false, true}) {
+      AttentionLayer layer(AttentionLayerOptions{
+          .width = width, .heads = heads, .key_value_heads = 2, .mechanism = mechanism, .memory = memory});
+      layer->initialize(WeightInitializer(7), "attention", 0.5, 0.5);
+      layer->to(at::kDouble);
+      ForwardContext plain{.memory = memory ? x : at::Tensor(), .dropout = Dropout(0.4, 3)}, tapped = plain;
+      Tap tap;
+      std::int64_t seen = 0;
+      tap.read(TapPlace::weights, [&](TapSite, const at::Tensor&) { ++seen; });
+      tapped.tap = &tap;
+      EXPECT_TRUE(at::allclose(layer(x, tapped), layer(x, plain), 1e-9, 1e-11)) << mechanism << memory;
+      layer->to(at::kFloat);
+      const BFloat16Products products(true);
+      plain.memory = tapped.memory = memory ? x.to(at::kFloat) : at::Tensor();
+      const at::Tensor expected = layer(x.to(at::kFloat), plain).to(at::kFloat);
+      EXPECT_TRUE(at::allclose(layer(x.to(at::kFloat), tapped).to(at::kFloat), expected, 0.05, 0.1))
+          << mechanism << memory;
+      EXPECT_EQ(seen, 2);
+    }
 }
 
 TEST(Tap, RefusesWhatCannotBe) {
