@@ -4,8 +4,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -27,7 +25,7 @@ struct FeatureMap {
 const FeatureMap feature_maps[] = {
     {"identity", [](const at::Tensor& x) { return x; }},
     // exp(x) below 0, where elu + 1 would lose it beside 1.
-    {"elu_plus_one", [](const at::Tensor& x) { return at::where(x.gt(0), x + 1, x.clamp_max(0).exp()); }},
+    {"elu_plus_one", [](const at::Tensor& x) { return x.clamp_max(0).exp() + x.relu(); }},
     {"relu", [](const at::Tensor& x) { return x.relu(); }},
     {"squared_relu", [](const at::Tensor& x) { return x.relu().square(); }},
     {"exp", [](const at::Tensor& x) { return x.exp(); }},
@@ -137,5 +135,8 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       "normalize=False) -> (Tensor output, Tensor[] state)",
       recurrent_operator);
 }
+
+// As in library.cpp: vmap makes a fallback for the walk alone.
+TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) { library.impl("recurrent", recurrent_operator); }
 
 }  // namespace cogwheel

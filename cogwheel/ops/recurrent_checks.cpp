@@ -46,9 +46,8 @@ void refuse_recurrent(std::string_view argument, const std::string& expected, co
 
 const RecurrentLaw& checked_recurrent_law(std::string_view mechanism) {
   if (const RecurrentLaw* law = find_recurrent_law(mechanism)) return *law;
-  for (const Mechanism& other : all_mechanisms())
-    if (other.description.name == mechanism)
-      refuse_recurrent("mechanism", "a recurrent one (this one is for attention)", std::string(mechanism));
+  if (mechanism_or_null(mechanism))
+    refuse_recurrent("mechanism", "a recurrent one (cogwheel.attention takes this one)", std::string(mechanism));
   std::vector<std::string> known;
   for (const RecurrentLaw& law : recurrent_laws) known.emplace_back(law.name);
   refuse_recurrent("mechanism", expected_names(mechanism, known), std::string(mechanism));

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import emulated_device
 import pytest
 import torch
 
@@ -292,6 +293,44 @@ def test_gradients_by_differences(case, fast_mode):
     assert torch.autograd.gradcheck(outputs, [each.requires_grad_() for each in problem.inputs.values()], fast_mode=fast_mode)
 
 
+@pytest.mark.parametrize("case", ["linear_elu_normalized", "gla"])
+def test_compiled(case):
+    problem = Problem(case, 5, batch=1, heads=2, width=4, value_width=3)
+    compiled = torch.compile(fused, fullgraph=True, backend="aot_eager")
+    found, expected = problem.results(compiled, torch.float64), problem.results(fused, torch.float64)
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_vmap_and_grad_of_torch_func():
+    problem = Problem("gla", 5, batch=3)
+    query, key, value, log_decay = (problem.inputs[name] for name in ("query", "key", "value", "log_decay"))
+
+    def output(*given):
+        return cogwheel.recurrent(*(each[None] for each in given[:3]), "gla", log_decay=given[3][None])[0]
+
+    expected = cogwheel.recurrent(query, key, value, "gla", log_decay=log_decay)
+    assert torch.equal(torch.vmap(output)(query, key, value, log_decay), expected)
+    found = torch.func.grad(lambda given: output(given, key[0], value[0], log_decay[0]).sum())(query[0])
+    given = query.clone().requires_grad_()
+    cogwheel.recurrent(given, key, value, "gla", log_decay=log_decay).sum().backward()
+    torch.testing.assert_close(found, given.grad[0])
+
+
+@pytest.mark.parametrize("case", ["retnet", "hgrn2"])
+def test_a_device_without_kernels(case):
+    problem = Problem(case, 5, batch=1, heads=2, width=4, value_width=3, with_state=True)
+    here = {name: each.clone().requires_grad_() for name, each in problem.inputs.items()}
+    there = {name: emulated_device.on_device(each).requires_grad_() for name, each in problem.inputs.items()}
+    (output, state), (found, last) = problem.call(fused, here), problem.call(fused, there)
+    (output.sum() + state.sum()).backward()
+    (found.sum() + last.sum()).backward()
+    pairs = [(found.detach(), output), (last.detach(), state), *((there[name].grad, here[name].grad) for name in here)]
+    for ours, right in pairs:
+        torch.testing.assert_close(emulated_device.behind(ours), right.detach())
+    emulated_device.forget()
+
+
 def test_a_gradient_of_the_state_alone():
     problem = Problem("gla", 5, with_state=True)
     inputs = {name: tensor.requires_grad_() for name, tensor in problem.inputs.items()}
@@ -318,7 +357,9 @@ def call(mechanism="gla", *, query=(1, 2, 5, 4), key=(1, 2, 5, 4), value=(1, 2, 
 
 
 REFUSALS = {
-    "recurrent: mechanism: expected a recurrent one (this one is for attention), got softmax": lambda: call("softmax"),
+    "attention: mechanism: expected a mechanism of attention (cogwheel.recurrent takes this one), got gla":
+        lambda: cogwheel.attention(*(torch.ones(1, 1, 4, 8) for _ in range(3)), "gla"),
+    "recurrent: mechanism: expected a recurrent one (cogwheel.attention takes this one), got softmax": lambda: call("softmax"),
     "recurrent: mechanism: expected gla (the nearest of 6 names), got glla": lambda: call("glla"),
     "recurrent: log_decay: expected a tensor (gla requires it), got nothing": lambda: call(),
     "recurrent: parameters of gla: expected log_decay, got beta": lambda: call(beta=torch.ones(1)),
