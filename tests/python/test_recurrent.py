@@ -128,21 +128,25 @@ def fused(query, key, value, law, state, **given):
     return cogwheel.recurrent(query, key, value, law, initial_state=state, return_state=True, **given)
 
 
-def expect_close(found, expected, forward, backward):
+def expect_close(found, expected, forward, backward, terms=1e-3):
+    """To a share of the largest element, or of the terms of a sum that cancels."""
     assert found.keys() == expected.keys()
     for name, right in expected.items():
         bound = backward if name.startswith("d") else forward
         assert torch.isfinite(found[name]).all(), name
         error = (found[name].double() - right).abs().max().item() if right.numel() else 0
-        scale = max(right.abs().max().item(), 1e-3) if right.numel() else 1
+        scale = max(right.abs().max().item(), terms) if right.numel() else 1
         assert error <= bound * scale, f"{name}: {error / scale:.2e} of the largest element"
 
 
 def expect_as_the_loop(problem):
     expected = problem.results(token_loop, torch.float64)
+    # The first token's output is its value where it is normalised: query and key change nothing.
+    alone = problem.inputs["query"].shape[2] == 1 and not problem.with_state
+    terms = 1 if problem.normalized and alone else 1e-3
     expect_close(problem.results(fused, torch.float64), expected, 1e-9, 1e-9)
     bounds = (5e-5, 3e-4) if problem.normalized else (2e-5, 1e-4)
-    expect_close(problem.results(fused, torch.float32), expected, *bounds)
+    expect_close(problem.results(fused, torch.float32), expected, *bounds, terms)
 
 
 @pytest.mark.diagonal("case")
