@@ -11,6 +11,7 @@
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/mechanisms/all_mechanisms.h"  // generated from mechanisms.def
 #include "cogwheel/mechanisms/forms/form.h"
+#include "cogwheel/mechanisms/recurrent_laws.h"
 #include "cogwheel/mechanisms/scalar_map.h"
 
 namespace cogwheel {
@@ -269,6 +270,8 @@ const Mechanism* mechanism_or_null(std::string_view name) { return catalogue().f
 
 const Mechanism& find_mechanism(std::string_view name, std::string_view what) {
   if (const Mechanism* mechanism = mechanism_or_null(name)) return *mechanism;
+  if (find_recurrent_law(name))
+    throw UsageError(expected_got(what, "a mechanism of attention (cogwheel.recurrent takes this one)", name));
   const auto all = names_of(all_mechanisms());
   // Where no name is near, the base entries are the list that is short enough to read.
   throw UsageError(expected_got(what, expected_names(name, nearest_names(name, all).empty() ? mechanism_names() : all),

@@ -20,6 +20,7 @@ from cogwheel.functional import (
     scaled_dot_product_attention,
 )
 from cogwheel.key_value_cache import KeyValueCache
+from cogwheel.recurrent import recurrent
 
 __all__ = [
     "AttentionStatistics",
@@ -31,6 +32,7 @@ __all__ = [
     "mechanism",
     "mechanisms",
     "numerics_card",
+    "recurrent",
     "scaled_dot_product_attention",
 ]
 __version__ = "0.1.0"

@@ -40,6 +40,9 @@ def _is_table_of_numbers(value: object) -> bool:
 # For each type in annotations: the check of a value, and the type's name in messages. None is not mentioned.
 _KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
     Tensor: (lambda value: isinstance(value, Tensor), "a tensor"),
+    tuple[Tensor, ...]: (
+        lambda value: isinstance(value, tuple) and all(isinstance(each, Tensor) for each in value), "a tuple of tensors"
+    ),
     bool: (lambda value: isinstance(value, bool), "True or False"),
     int: (_is_integer, "an integer of 64 bits"),
     float: (_is_number, "a number"),

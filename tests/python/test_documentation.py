@@ -1,4 +1,4 @@
-"""Every code block of the README and of docs/python.md does what it claims."""
+"""Every code block of the README, of docs/python.md and of docs/recurrent.md does what it claims."""
 
 import os
 import pathlib
@@ -24,7 +24,9 @@ def test_no_block_is_left_out():
 
 
 @pytest.mark.parametrize(
-    "code", [*blocks("README.md", "python"), *blocks("docs/python.md", "python")], ids=lambda code: str(len(code))
+    "code",
+    [*blocks("README.md", "python"), *blocks("docs/python.md", "python"), *blocks("docs/recurrent.md", "python")],
+    ids=lambda code: str(len(code)),
 )
 def test_python_blocks(code, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}

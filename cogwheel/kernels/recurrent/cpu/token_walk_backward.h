@@ -1,0 +1,227 @@
+// Gradients. With G_t that of S_t, q scaled:
+//   G_t = q_t do_tᵀ + A_{t+1} ∘ G_{t+1},   dq_t = S_t do_t,   dk_t = G_t v_t,   dv_t = G_tᵀ k_t,   dA_t = G_t ∘ S_{t−1}
+// dA is the product as it stands and no difference of running sums, which would cancel.
+//
+// Rows of the state are independent of each other until dv adds them up, so a block of rows, transposed, passes the
+// tokens by itself: forward, leaving a checkpoint every `backward_chunk` tokens; then back, chunk by chunk, each of
+// whose states are made again from its checkpoint. Forward keeps nothing. Without a decay no state is needed twice.
+// Included inside the region of a target.
+#pragma once
+#include "cogwheel/kernels/recurrent/cpu/token_walk.h"
+
+namespace cogwheel::HWY_NAMESPACE {
+namespace {
+
+constexpr std::int64_t backward_chunk = 32;
+// Rows of a block, in vectors: five arrays of them are held in registers, of 16 or of 32.
+constexpr int row_vectors = HWY_MAX_BYTES == 64 || HWY_ARCH_ARM_A64 ? 4 : 2;
+
+template <class T, Decay decay, int vectors>
+class BackwardRows {
+  using V = Vector<T>;
+  static constexpr std::int64_t padded = vectors * V::lanes;
+  static constexpr bool decays = decay != Decay::none;
+
+ public:
+  BackwardRows(const RecurrentBackward<T>& problem, std::int64_t batch, std::int64_t head, std::int64_t first_row)
+      : problem_(problem),
+        shape_(problem.shape),
+        batch_(batch),
+        head_(head),
+        first_row_(first_row),
+        rows_(std::min(padded, shape_.key_width - first_row)),
+        columns_(shape_.value_width),
+        chunks_((shape_.tokens + backward_chunk - 1) / backward_chunk) {
+    lay_out(thread_workspace(Scratch::task, lay_out(nullptr)));
+  }
+
+  // Adds the gradient of a constant to `of_constant`.
+  void run(T& of_constant) {
+    load_transposed(problem_.initial_state, state_);
+    for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
+      if constexpr (decays) {
+        std::copy_n(state_, columns_ * padded, checkpoints_ + chunk * columns_ * padded);
+        if (chunk + 1 == chunks_) break;
+      }
+      pack(chunk);
+      for (std::int64_t t = 0; t < count_; ++t) walk<!decays>(t, nullptr);
+    }
+    load_transposed(problem_.state_gradient, gradient_);
+    for (std::int64_t chunk = chunks_; chunk-- > 0;) {
+      pack(chunk);
+      if constexpr (decays) {
+        std::copy_n(checkpoints_ + chunk * columns_ * padded, columns_ * padded, state_);
+        for (std::int64_t t = 0; t < count_; ++t) walk<true>(t, history_ + t * columns_ * padded);
+      }
+      for (std::int64_t t = count_; t-- > 0;) walk_back(t, of_constant);
+    }
+    if (problem_.initial_state_gradient) store_transposed();
+  }
+
+ private:
+  std::size_t lay_out(void* base) {
+    WorkspaceLayout layout(base);
+    const auto take = [&](std::int64_t count) { return layout.take<T>(static_cast<std::size_t>(count)); };
+    const std::int64_t block = columns_ * padded;
+    state_ = take(block);
+    gradient_ = take(block);
+    queries_ = take(backward_chunk * padded);
+    keys_ = take(backward_chunk * padded);
+    multipliers_ = take(backward_chunk * padded);
+    if constexpr (decays) {
+      history_ = take(backward_chunk * block);
+      checkpoints_ = take(chunks_ * block);
+    }
+    return layout.bytes();
+  }
+
+  std::int64_t first_element() const {
+    return ((batch_ * shape_.heads + head_) * shape_.key_width + first_row_) * columns_;
+  }
+  void load_transposed(const T* from, T* to) const {
+    std::fill_n(to, columns_ * padded, T(0));
+    if (!from) return;
+    for (std::int64_t row = 0; row < rows_; ++row)
+      for (std::int64_t column = 0; column < columns_; ++column)
+        to[column * padded + row] = from[first_element() + row * columns_ + column];
+  }
+  void store_transposed() const {
+    T* to = problem_.initial_state_gradient + first_element();
+    for (std::int64_t row = 0; row < rows_; ++row)
+      for (std::int64_t column = 0; column < columns_; ++column)
+        to[row * columns_ + column] = gradient_[column * padded + row];
+  }
+
+  void pack(std::int64_t chunk) {
+    begin_ = chunk * backward_chunk;
+    count_ = std::min(backward_chunk, shape_.tokens - begin_);
+    for (std::int64_t t = 0; t < count_; ++t) {
+      copy_padded(problem_.query.row(batch_, head_, begin_ + t) + first_row_, rows_, padded, queries_ + t * padded);
+      copy_padded(problem_.key.row(batch_, head_, begin_ + t) + first_row_, rows_, padded, keys_ + t * padded);
+      for (std::int64_t i = 0; i < rows_; ++i) queries_[t * padded + i] *= problem_.scale;
+    }
+    decays_of<T, decay>(problem_, batch_, head_, begin_, count_, first_row_, rows_, padded, multipliers_);
+  }
+  HWY_INLINE V multiplier(std::int64_t t, int v) const {
+    return decay == Decay::rows ? V::load(multipliers_ + t * padded + v * V::lanes) : V(multipliers_[t]);
+  }
+
+  // One token forward; the states before it go to `before` unless that is null. With `reads`, also dq.
+  template <bool reads>
+  HWY_NOINLINE void walk(std::int64_t t, T* before) {
+    const T *values = problem_.value.row(batch_, head_, begin_ + t),
+            *output_gradients = reads ? problem_.output_gradient.row(batch_, head_, begin_ + t) : nullptr;
+    V key[vectors], multiplier_of[vectors], of_query[vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      key[v] = V::load(keys_ + t * padded + v * V::lanes);
+      if constexpr (decays) multiplier_of[v] = multiplier(t, v);
+      of_query[v] = V(T(0));
+    }
+    for (std::int64_t column = 0; column < columns_; ++column) {
+      T* state = state_ + column * padded;
+      const V value(values[column]);
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) {
+        V s = V::load(state + v * V::lanes);
+        if constexpr (decays) {
+          if constexpr (reads) s.store(before + column * padded + v * V::lanes);
+          s = multiplier_of[v] * s;
+        }
+        s = V::fma(key[v], value, s);
+        s.store(state + v * V::lanes);
+        if constexpr (reads) of_query[v] = V::fma(s, V(output_gradients[column]), of_query[v]);
+      }
+    }
+    if constexpr (reads)
+      store_rows(of_query, V(problem_.scale), problem_.query_gradient.row(batch_, head_, begin_ + t));
+  }
+
+  // One token back.
+  HWY_NOINLINE void walk_back(std::int64_t t, T& of_constant) {
+    const T *values = problem_.value.row(batch_, head_, begin_ + t),
+            *output_gradients = problem_.output_gradient.row(batch_, head_, begin_ + t);
+    T* value_gradients = problem_.value_gradient.row(batch_, head_, begin_ + t);
+    V query[vectors], key[vectors], multiplier_of[vectors], of_key[vectors], of_multiplier[vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      query[v] = V::load(queries_ + t * padded + v * V::lanes);
+      key[v] = V::load(keys_ + t * padded + v * V::lanes);
+      if constexpr (decays) multiplier_of[v] = multiplier(t, v);
+      of_key[v] = of_multiplier[v] = V(T(0));
+    }
+    for (std::int64_t column = 0; column < columns_; ++column) {
+      T* gradient = gradient_ + column * padded;
+      const V value(values[column]), output_gradient(output_gradients[column]);
+      V of_value(T(0));
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) {
+        V g = V::fma(query[v], output_gradient, V::load(gradient + v * V::lanes));
+        of_key[v] = V::fma(g, value, of_key[v]);
+        of_value = V::fma(g, key[v], of_value);
+        if constexpr (decays) {
+          const V before = V::load(history_ + (t * columns_ + column) * padded + v * V::lanes);
+          of_multiplier[v] = V::fma(g, before, of_multiplier[v]);
+          g = multiplier_of[v] * g;
+        }
+        g.store(gradient + v * V::lanes);
+      }
+      const T sum = of_value.sum();
+      value_gradients[column] = first_row_ == 0 ? sum : value_gradients[column] + sum;
+    }
+    store_rows(of_key, V(T(1)), problem_.key_gradient.row(batch_, head_, begin_ + t));
+    if constexpr (decay == Decay::rows) {
+      // Of log α: α·dA.
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) of_multiplier[v] = multiplier_of[v] * of_multiplier[v];
+      store_rows(of_multiplier, V(T(1)), problem_.gate_gradient.row(batch_, head_, begin_ + t));
+    }
+    if constexpr (decay == Decay::scalar) {
+      V total(T(0));
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) total = total + of_multiplier[v];
+      if (problem_.transition == Transition::constant) {
+        of_constant += total.sum();
+      } else {
+        T& to = *problem_.gate_gradient.row(batch_, head_, begin_ + t);
+        const T sum = multipliers_[t] * total.sum();
+        to = first_row_ == 0 ? sum : to + sum;
+      }
+    }
+  }
+
+  HWY_INLINE void store_rows(const V (&numbers)[vectors], V factor, T* row) const {
+    T stored[padded];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) (factor * numbers[v]).store(stored + v * V::lanes);
+    std::copy_n(stored, rows_, row + first_row_);
+  }
+
+  const RecurrentBackward<T>& problem_;
+  const RecurrentShape& shape_;
+  std::int64_t batch_, head_, first_row_, rows_, columns_, chunks_;
+  T *state_ = nullptr, *gradient_ = nullptr, *queries_ = nullptr, *keys_ = nullptr, *multipliers_ = nullptr,
+    *history_ = nullptr, *checkpoints_ = nullptr;
+  std::int64_t begin_ = 0, count_ = 0;
+};
+
+template <class T>
+void walk_backward(const RecurrentBackward<T>& problem, const Executor& executor) {
+  const RecurrentShape& shape = problem.shape;
+  constexpr std::int64_t lanes = Vector<T>::lanes;
+  for_decay(problem.transition, [&](auto decay) {
+    executor.run(shape.batch * shape.heads, [&](std::int64_t task, int) {
+      const std::int64_t batch = task / shape.heads, head = task % shape.heads;
+      T of_constant = 0;
+      for (std::int64_t row = 0; row < shape.key_width; row += row_vectors * lanes)
+        if (shape.key_width - row > lanes)
+          BackwardRows<T, decay(), row_vectors>(problem, batch, head, row).run(of_constant);
+        else
+          BackwardRows<T, decay(), 1>(problem, batch, head, row).run(of_constant);
+      if (problem.transition == Transition::constant) *problem.gate_gradient.row(batch, head, 0) = of_constant;
+    });
+  });
+}
+
+}  // namespace
+}  // namespace cogwheel::HWY_NAMESPACE

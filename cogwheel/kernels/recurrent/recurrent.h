@@ -1,0 +1,57 @@
+// The engine of mechanisms with a state (mechanisms/recurrent_contract.h): one walk over the tokens per direction.
+//
+// The caller has applied feature maps and what is written; the walk meets q, k, v and the transition:
+//   S_t = A_t ∘ S_{t−1} + k_t v_tᵀ,   o_t = scale · S_tᵀ q_t
+#pragma once
+#include <cstdint>
+
+#include "cogwheel/core/parallel.h"
+#include "cogwheel/kernels/heads_view.h"
+#include "cogwheel/kernels/isa.h"
+#include "cogwheel/mechanisms/recurrent_contract.h"
+
+namespace cogwheel {
+
+struct RecurrentShape {
+  std::int64_t batch, heads, tokens, key_width, value_width;
+};
+
+// What both directions share. Views are of elements of type T.
+template <class T>
+struct RecurrentProblem {
+  RecurrentShape shape = {};
+  Transition transition = Transition::none;
+  T scale = 1;
+  HeadsView<const T> query = {}, key = {}, value = {};
+  HeadsView<const T> gate = {};      // rows of γ or of log α, by the transition; only there does log α become α
+  const T* initial_state = nullptr;  // [batch, heads, key_width, value_width]; null: 0
+};
+
+template <class T>
+struct RecurrentForward : RecurrentProblem<T> {
+  HeadsView<T> output = {};
+  T* state = nullptr;  // after the last token
+};
+
+// Gradients are the same bit for bit, whatever the number of workers.
+template <class T>
+struct RecurrentBackward : RecurrentProblem<T> {
+  HeadsView<const T> output_gradient = {};
+  const T* state_gradient = nullptr;  // null: 0
+  HeadsView<T> query_gradient = {}, key_gradient = {}, value_gradient = {};
+  HeadsView<T> gate_gradient = {};      // of `gate`; of a constant one row for each batch entry and head
+  T* initial_state_gradient = nullptr;  // null: not asked for
+};
+
+template <class T>
+struct RecurrentKernel {
+  void (*forward)(const RecurrentForward<T>&, const Executor&);
+  void (*backward)(const RecurrentBackward<T>&, const Executor&);
+};
+
+// The kernel for an instruction set, by default the one that this process runs. T is float or double. Throws
+// UsageError: "no kernel for …".
+template <class T>
+RecurrentKernel<T> recurrent_kernel(std::string_view isa = chosen_isa());
+
+}  // namespace cogwheel
