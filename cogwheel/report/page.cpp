@@ -224,9 +224,8 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
   const std::vector<const Inspection*> with_maps = those_with_maps(comparison, inspections);
   const auto with_tables =
       those_with(comparison, inspections, [](const Inspection& inspection) { return !inspection.tables.empty(); });
-  const auto with_samples = those_with(comparison, inspections, [](const Inspection& inspection) {
-    return !inspection.prompt.empty() || !inspection.sample.empty();
-  });
+  const auto with_samples =
+      those_with(comparison, inspections, [](const Inspection& inspection) { return !inspection.sample.empty(); });
   const bool curves = std::any_of(comparison.runs.begin(), comparison.runs.end(),
                                   [](const RunResult& run) { return run.curve.size() > 1; });
   const bool dynamics = std::any_of(comparison.runs.begin(), comparison.runs.end(), [](const RunResult& run) {

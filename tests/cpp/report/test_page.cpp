@@ -42,7 +42,7 @@ TEST(Page, HoldsItsSectionsAndNoPlaceholder) {
 TEST(Page, NamesTheItemsOfMapsAndTheUnitOfCurves) {
   const std::string page = report_page(example_comparison(), example_inspections());
   EXPECT_TRUE(holds(page, "later characters, not visible"));
-  EXPECT_TRUE(holds(page, "rows: the character that looks"));
+  EXPECT_TRUE(holds(page, "rows: the attending character"));
   EXPECT_TRUE(holds(page, "<small>nats per character</small>"));
 }
 
@@ -162,6 +162,7 @@ TEST(Page, SpeaksOfTheTaskAsItDoesItself) {
           {.name = "held_out_loss", .title = "recall", .label = "recall", .unit = "", .lower_is_better = false},
           {.name = "pace", .title = "pace", .label = "pace", .unit = "m/s"}}};
   comparison.data.bytes = 0;
+  comparison.data.sha256.clear();
   for (RunResult& run : comparison.runs) run.measured.push_back({"pace", 0.125});
   comparison.summary = summarize(comparison);
   const std::vector<Inspection> tables{
