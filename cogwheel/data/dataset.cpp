@@ -38,9 +38,12 @@ Dataset make_dataset(const Corpus& corpus, std::string_view tokenizer_kind, std:
   return make_dataset(corpus, make_tokenizer(tokenizer_kind, corpus.text, corpus.name), context);
 }
 
-std::int64_t held_out_window_count(const Dataset& data, std::int64_t context, std::int64_t tokens) {
-  const std::int64_t all = (static_cast<std::int64_t>(data.held_out.size()) - 1) / context;
+std::int64_t limited_window_count(std::int64_t all, std::int64_t context, std::int64_t tokens) {
   return tokens == 0 ? all : std::clamp<std::int64_t>(tokens / context, 1, all);
+}
+
+std::int64_t held_out_window_count(const Dataset& data, std::int64_t context, std::int64_t tokens) {
+  return limited_window_count((std::ssize(data.held_out) - 1) / context, context, tokens);
 }
 
 }  // namespace cogwheel

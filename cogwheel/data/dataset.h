@@ -28,6 +28,9 @@ Dataset make_dataset(const Corpus& corpus, std::string_view tokenizer_kind, std:
 // The same with the tokenizer of an earlier run.
 Dataset make_dataset(const Corpus& corpus, std::shared_ptr<const Tokenizer> tokenizer, std::int64_t context);
 
+// How many of `all` windows, one context long each, hold at most that many tokens: at least one, and all of them for 0.
+std::int64_t limited_window_count(std::int64_t all, std::int64_t context, std::int64_t tokens);
+
 // The number of non-overlapping windows of the held-out part; unless `tokens` is 0, only as many as hold that many
 // tokens, and at least one.
 std::int64_t held_out_window_count(const Dataset& data, std::int64_t context, std::int64_t tokens = 0);

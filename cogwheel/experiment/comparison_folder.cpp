@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::string_view comparison_kind = "comparison";
 
-const std::vector<std::string> comparison_files{"results.json", "results.csv", "report.html", "text.json"};
+const std::vector<std::string> comparison_files{"results.json", "results.csv", "report.html", text_file};
 
 fs::path trained_path(const fs::path& comparison) { return comparison / "trained"; }
 

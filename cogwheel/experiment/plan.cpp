@@ -88,7 +88,6 @@ Comparison plan_comparison(const CompareRequest& request) {
   expect_known("--form", request.form, form_names());
   expect_known("--precision", request.precision, {"fp32", "bf16"});
   expect_known("--tokenizer", request.tokenizer, tokenizer_names());
-
   expect_known("--task", request.task, task_names());
 
   Comparison comparison;
@@ -275,8 +274,7 @@ std::string reproduce_command(const Comparison& comparison) {
   const CompareRequest defaults;
   if (settings.form != defaults.form) command += " --form " + settings.form;
   if (settings.dropout != defaults.dropout) command += fmt::format(" --dropout {}", settings.dropout);
-  if (const std::string device = shared_configuration(comparison).training.device; device != defaults.device)
-    command += " --device " + device;
+  if (comparison.machine.device != defaults.device) command += " --device " + comparison.machine.device;
   if (settings.precision != defaults.precision) command += " --precision " + settings.precision;
   // The preset may no longer exist.
   const auto preset = std::find_if(presets().begin(), presets().end(),

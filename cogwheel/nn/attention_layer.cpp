@@ -127,23 +127,24 @@ AttentionOptions AttentionLayerImpl::operator_options(const Dropout& dropout) co
   return options;
 }
 
-at::Tensor AttentionLayerImpl::placed(const at::Tensor& part, std::int64_t heads, const ForwardContext& context) const {
-  const at::Tensor split = split_heads(part, heads);
-  if (!rotary_) return split.transpose(1, 2);
-  const at::Tensor positions = context.positions.defined() || context.layer_state == nullptr
-                                   ? context.positions
-                                   : ragged_positions(*context.layer_state, part.size(1));
-  if (positions.defined()) return (*rotary_)(split, positions).transpose(1, 2);
-  return (*rotary_)(split, context.layer_state != nullptr ? context.layer_state->longest() : 0).transpose(1, 2);
-}
-
 AttentionLayerImpl::Heads AttentionLayerImpl::project(const at::Tensor& x, const ForwardContext& context) {
+  const LayerState* const state = rotary_ ? context.layer_state : nullptr;
+  const at::Tensor positions =
+      context.positions.defined() || state == nullptr ? context.positions : ragged_positions(*state, x.size(1));
+  const std::int64_t first = positions.defined() || state == nullptr ? 0 : state->longest();
+  const auto placed = [&](const at::Tensor& part, std::int64_t heads) {
+    const at::Tensor split = split_heads(part, heads);
+    const at::Tensor turned = !rotary_              ? split
+                              : positions.defined() ? (*rotary_)(split, positions)
+                                                    : (*rotary_)(split, first);
+    return turned.transpose(1, 2);
+  };
   // One split, so that the backward pass gathers the gradients of all parts with one copy.
   const auto parts = projection_(x).split_with_sizes(projected_widths(options_, mechanism_), -1);
   const std::int64_t shared = options_.used_key_value_heads();
-  const at::Tensor query = placed(parts.front(), options_.heads, context);
+  const at::Tensor query = placed(parts.front(), options_.heads);
   const at::Tensor value = split_heads(parts.back(), shared / mechanism_.sub_heads()).transpose(1, 2);
-  return {query, mechanism_.ties_keys ? query : placed(parts[1], shared, context), value};
+  return {query, mechanism_.ties_keys ? query : placed(parts[1], shared), value};
 }
 
 AttentionLayerImpl::Heads AttentionLayerImpl::project_memory(const at::Tensor& x, const ForwardContext& context) {

@@ -68,7 +68,6 @@ class AttentionLayerImpl : public TokenMixer {
   };
   Heads project(const at::Tensor& x, const ForwardContext& context);
   Heads project_memory(const at::Tensor& x, const ForwardContext& context);
-  at::Tensor placed(const at::Tensor& part, std::int64_t heads, const ForwardContext& context) const;
   at::Tensor attend(Heads heads, const ForwardContext& context);  // → [B, output heads, N, width of a value]
   at::Tensor combine(const at::Tensor& attended);                 // → [B, N, width]
   AttentionOptions operator_options(const Dropout& dropout) const;

@@ -1,7 +1,5 @@
 #include "cogwheel/nn/residual_norm.h"
 
-#include <optional>
-
 #include "cogwheel/ops/layers/norm_of_sum.h"
 
 namespace cogwheel {
@@ -10,11 +8,8 @@ double default_epsilon(NormKind kind) { return kind == NormKind::layer ? 1e-5 : 
 
 NormOfSum norm_of_sum(const at::Tensor& x, const at::Tensor& delta, const at::Tensor& weight, const at::Tensor& bias,
                       NormKind kind, double epsilon, bool in_bfloat16) {
-  const auto if_defined = [](const at::Tensor& tensor) {
-    return tensor.defined() ? std::optional(tensor) : std::nullopt;
-  };
-  const auto [normed, sum, moments] = operators::norm_of_sum(x, if_defined(delta), weight, if_defined(bias),
-                                                             kind == NormKind::layer, epsilon, in_bfloat16);
+  const auto [normed, sum, moments] =
+      operators::norm_of_sum(x, or_none(delta), weight, or_none(bias), kind == NormKind::layer, epsilon, in_bfloat16);
   return {delta.defined() ? sum : x, normed};
 }
 

@@ -54,7 +54,7 @@ ResidualStream TransformerBlockImpl::forward(const ResidualStream& given, const 
       const NormOfSum read = norm->of_sum(stream.x, stream.delta);
       return ResidualStream{read.sum, dropout(part(read.normed))};
     }
-    const at::Tensor x = stream.delta.defined() ? stream.x + stream.delta : stream.x;
+    const at::Tensor x = stream.total();
     return ResidualStream{norm->of_sum(x, dropout(part(x))).normed};
   };
   auto* const both = memory_attention_ ? static_cast<BlockState*>(context.layer_state) : nullptr;
@@ -74,7 +74,7 @@ ResidualStream TransformerBlockImpl::forward(const ResidualStream& given, const 
                           feed_forward_(context.tapped(TapPlace::feed_forward_input, x)));
   });
   if (!context.taps(TapPlace::stream)) return stream;
-  return {context.tapped(TapPlace::stream, stream.delta.defined() ? stream.x + stream.delta : stream.x)};
+  return {context.tapped(TapPlace::stream, stream.total())};
 }
 
 bool TransformerBlockImpl::can_decode() const { return attention_->can_decode(); }

@@ -34,6 +34,7 @@ struct TransformerBlockOptions {
 // The stream is x + delta. The next reader adds delta, in the same pass that computes the norm of the sum.
 struct ResidualStream {
   at::Tensor x, delta = {};  // delta may be undefined
+  at::Tensor total() const { return delta.defined() ? x + delta : x; }
 };
 
 class TransformerBlockImpl : public torch::nn::Module {

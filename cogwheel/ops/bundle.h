@@ -13,7 +13,12 @@
 
 namespace cogwheel {
 
+// As the dispatcher passes a tensor that may be missing; autograd and ATen have an undefined one in its place.
 using OptionalTensor = std::optional<at::Tensor>;
+inline at::Tensor or_undefined(const OptionalTensor& tensor) { return tensor.value_or(at::Tensor()); }
+inline OptionalTensor or_none(const at::Tensor& tensor) {
+  return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
+}
 
 template <class Struct, class T>
 struct Member {

@@ -16,24 +16,18 @@ constexpr std::int64_t min_head_dim = 8, max_head_dim = 256;
 
 void check_tensor(std::string_view argument, const at::Tensor& tensor) {
   if (!tensor.defined()) refuse(argument, "a tensor", "nothing");
-  if (tensor.layout() != at::kStrided) refuse(argument, "a dense tensor", c10::str(tensor.layout()));
   if (tensor.dim() != 4)
     refuse(argument, "4 dimensions [batch, heads, length, width]",
            std::to_string(tensor.dim()) + " " + shape_text(tensor));
-  const at::ScalarType type = tensor.scalar_type();
-  if (type != at::kFloat && type != at::kDouble && type != at::kBFloat16 && type != at::kHalf)
-    refuse(std::string(argument) + " dtype", "float32, float64, bfloat16 or float16", c10::toString(type));
+  check_numbers("attention", argument, tensor);
 }
 
-[[noreturn]] void refuse_dtype(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
-  refuse(std::string(argument) + " dtype", std::string(c10::toString(query.scalar_type())) + " (as query)",
-         c10::toString(tensor.scalar_type()));
-}
+std::string of_attention(std::string_view argument) { return "attention: " + std::string(argument); }
 
 void check_heads(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
   check_tensor(argument, tensor);
   check_device(argument, tensor, query);
-  if (tensor.scalar_type() != query.scalar_type()) refuse_dtype(argument, tensor, query);
+  if (tensor.scalar_type() != query.scalar_type()) refuse_dtype(of_attention(argument), tensor, query, "query");
   if (tensor.sym_size(0) != query.sym_size(0))
     refuse(std::string(argument) + " batch", size_text(query.sym_size(0)) + " (as query)",
            size_text(tensor.sym_size(0)));
@@ -47,7 +41,26 @@ void refuse_argument(std::string_view what, const std::string& expected, const s
 }
 
 void refuse(std::string_view argument, const std::string& expected, const std::string& got) {
-  refuse_argument("attention: " + std::string(argument), expected, got);
+  refuse_argument(of_attention(argument), expected, got);
+}
+
+void refuse_device(std::string_view what, const at::Tensor& tensor, const at::Tensor& other, std::string_view name) {
+  refuse_argument(std::string(what) + " device", other.device().str() + " (as " + std::string(name) + ")",
+                  tensor.device().str());
+}
+
+void refuse_dtype(std::string_view what, const at::Tensor& tensor, const at::Tensor& other, std::string_view name) {
+  refuse_argument(std::string(what) + " dtype",
+                  std::string(c10::toString(other.scalar_type())) + " (as " + std::string(name) + ")",
+                  c10::toString(tensor.scalar_type()));
+}
+
+void check_numbers(std::string_view operation, std::string_view argument, const at::Tensor& tensor) {
+  const auto what = [&] { return std::string(operation) + ": " + std::string(argument); };
+  if (tensor.layout() != at::kStrided) refuse_argument(what(), "a dense tensor", c10::str(tensor.layout()));
+  const at::ScalarType type = tensor.scalar_type();
+  if (type != at::kFloat && type != at::kDouble && type != at::kBFloat16 && type != at::kHalf)
+    refuse_argument(what() + " dtype", "float32, float64, bfloat16 or float16", c10::toString(type));
 }
 
 at::ScalarType computed_type(const at::Tensor& tensor) {
@@ -58,26 +71,23 @@ at::ScalarType computed_type(const at::Tensor& tensor) {
 at::ScalarType widest_type(const at::Tensor& tensor) { return tensor.is_mps() ? at::kFloat : at::kDouble; }
 
 void check_device(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
-  if (tensor.device() != query.device())
-    refuse(std::string(argument) + " device", query.device().str() + " (as query)", tensor.device().str());
+  if (tensor.device() != query.device()) refuse_device(of_attention(argument), tensor, query, "query");
 }
 
 void check_device_of_x(std::string_view what, const at::Tensor& tensor, const at::Tensor& x) {
-  if (tensor.device() != x.device())
-    refuse_argument(std::string(what) + " device", x.device().str() + " (as x)", tensor.device().str());
+  if (tensor.device() != x.device()) refuse_device(what, tensor, x, "x");
 }
 
 void check_like(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
   const at::ScalarType type = tensor.scalar_type();
-  if (type != query.scalar_type() && type != computed_type(query)) refuse_dtype(argument, tensor, query);
+  if (type != query.scalar_type() && type != computed_type(query))
+    refuse_dtype(of_attention(argument), tensor, query, "query");
   check_device(argument, tensor, query);
 }
 
 void check_beside_x(const std::string& what, const at::Tensor& tensor, const at::Tensor& x, c10::SymIntArrayRef sizes) {
   check_device_of_x(what, tensor, x);
-  if (tensor.scalar_type() != x.scalar_type())
-    refuse_argument(what + " dtype", std::string(c10::toString(x.scalar_type())) + " (as x)",
-                    c10::toString(tensor.scalar_type()));
+  if (tensor.scalar_type() != x.scalar_type()) refuse_dtype(what, tensor, x, "x");
   if (tensor.sym_sizes() != sizes) refuse_argument(what, shape_text(sizes), shape_text(tensor));
 }
 

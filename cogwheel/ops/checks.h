@@ -11,7 +11,16 @@ namespace cogwheel {
 // Throws c10::ValueError with the message "<what>: expected …, got …", where `what` names the operator.
 [[noreturn]] void refuse_argument(std::string_view what, const std::string& expected, const std::string& got);
 
-// The same for an argument of attention.
+// For a tensor on another device, or of another dtype, than `other`, an argument that the message calls `name`.
+[[noreturn]] void refuse_device(std::string_view what, const at::Tensor& tensor, const at::Tensor& other,
+                                std::string_view name);
+[[noreturn]] void refuse_dtype(std::string_view what, const at::Tensor& tensor, const at::Tensor& other,
+                               std::string_view name);
+
+// Throws unless the tensor is dense and of float32, float64, bfloat16 or float16.
+void check_numbers(std::string_view operation, std::string_view argument, const at::Tensor& tensor);
+
+// refuse_argument for an argument of attention.
 [[noreturn]] void refuse(std::string_view argument, const std::string& expected, const std::string& got);
 
 // Ranks, dtypes, devices and sizes of an attention call with `sub_heads` query and key heads to a head, whose queries

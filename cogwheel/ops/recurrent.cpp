@@ -15,8 +15,6 @@
 namespace cogwheel {
 namespace {
 
-using Parameters = std::vector<std::pair<std::string, at::Tensor>>;
-
 struct FeatureMap {
   std::string_view name;
   at::Tensor (*of)(const at::Tensor&);
@@ -42,7 +40,7 @@ const FeatureMap& checked_feature_map(const RecurrentLaw& law, std::string_view 
   refuse_recurrent("feature_map", expected_names(name, known), std::string(name));
 }
 
-std::optional<at::Tensor> checked_gate(const RecurrentLaw& law, const Parameters& parameters) {
+std::optional<at::Tensor> checked_gate(const RecurrentLaw& law, const MechanismParameters& parameters) {
   const std::string wanted(law.gate());
   for (const auto& [name, tensor] : parameters)
     if (name != wanted)

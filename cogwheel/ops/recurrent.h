@@ -11,14 +11,15 @@
 #include <vector>
 
 #include "cogwheel/mechanisms/recurrent_contract.h"
+#include "cogwheel/ops/attention.h"
 
 namespace cogwheel {
 
 // What a call takes beside query, key and value.
 struct RecurrentOptions {
-  std::optional<double> scale = std::nullopt;                       // 1/√D unless given
-  std::vector<at::Tensor> initial_state = {};                       // none, S, or S and z where normalised
-  std::vector<std::pair<std::string, at::Tensor>> parameters = {};  // the law's own tensors by name
+  std::optional<double> scale = std::nullopt;  // 1/√D unless given
+  std::vector<at::Tensor> initial_state = {};  // none, S, or S and z where normalised
+  MechanismParameters parameters = {};         // the law's own tensors by name
   std::string_view feature_map = "identity";
   bool normalize = false;
 };

@@ -14,24 +14,20 @@
 namespace cogwheel {
 namespace {
 
-constexpr std::int64_t most_key_width = 256;
+constexpr std::int64_t max_key_width = 256;
+
+std::string of_recurrent(std::string_view argument) { return "recurrent: " + std::string(argument); }
 
 void check_rank_and_type(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
   if (tensor.dim() != 4)
     refuse_recurrent(argument, "4 dimensions [batch, heads, tokens, width]",
                      std::to_string(tensor.dim()) + " " + shape_text(tensor));
-  if (tensor.layout() != at::kStrided) refuse_recurrent(argument, "a dense tensor", c10::str(tensor.layout()));
-  const at::ScalarType type = tensor.scalar_type();
-  if (type != at::kFloat && type != at::kDouble && type != at::kBFloat16 && type != at::kHalf)
-    refuse_recurrent(std::string(argument) + " dtype", "float32, float64, bfloat16 or float16", c10::toString(type));
-  if (type != query.scalar_type())
-    refuse_recurrent(std::string(argument) + " dtype", std::string(c10::toString(query.scalar_type())) + " (as query)",
-                     c10::toString(type));
+  check_numbers("recurrent", argument, tensor);
+  if (tensor.scalar_type() != query.scalar_type()) refuse_dtype(of_recurrent(argument), tensor, query, "query");
 }
 
 void check_device_of_query(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {
-  if (tensor.device() != query.device())
-    refuse_recurrent(std::string(argument) + " device", query.device().str() + " (as query)", tensor.device().str());
+  if (tensor.device() != query.device()) refuse_device(of_recurrent(argument), tensor, query, "query");
 }
 
 void check_recurrent_sizes(std::string_view argument, const at::Tensor& tensor, c10::SymIntArrayRef sizes) {
@@ -41,7 +37,7 @@ void check_recurrent_sizes(std::string_view argument, const at::Tensor& tensor, 
 }  // namespace
 
 void refuse_recurrent(std::string_view argument, const std::string& expected, const std::string& got) {
-  refuse_argument("recurrent: " + std::string(argument), expected, got);
+  refuse_argument(of_recurrent(argument), expected, got);
 }
 
 const RecurrentLaw& checked_recurrent_law(std::string_view mechanism) {
@@ -56,8 +52,8 @@ const RecurrentLaw& checked_recurrent_law(std::string_view mechanism) {
 void check_recurrent(const RecurrentLaw& law, const at::Tensor& query, const std::optional<at::Tensor>& key,
                      const at::Tensor& value, const std::optional<at::Tensor>& gate) {
   check_rank_and_type("query", query, query);
-  if (query.sym_size(3) < 1 || query.sym_size(3) > most_key_width)
-    refuse_recurrent("query head_dim", "1 to " + std::to_string(most_key_width), size_text(query.sym_size(3)));
+  if (query.sym_size(3) < 1 || query.sym_size(3) > max_key_width)
+    refuse_recurrent("query head_dim", "1 to " + std::to_string(max_key_width), size_text(query.sym_size(3)));
   if (key) {
     check_rank_and_type("key", *key, query);
     check_device_of_query("key", *key, query);
@@ -70,8 +66,7 @@ void check_recurrent(const RecurrentLaw& law, const at::Tensor& query, const std
   if (!gate) return;
   const at::ScalarType type = gate->scalar_type();
   if (type != query.scalar_type() && type != computed_type(query))
-    refuse_recurrent(std::string(law.gate()) + " dtype",
-                     std::string(c10::toString(query.scalar_type())) + " (as query)", c10::toString(type));
+    refuse_dtype(of_recurrent(law.gate()), *gate, query, "query");
   check_device_of_query(law.gate(), *gate, query);
   const c10::SymInt heads = query.sym_size(1);
   if (law.transition == Transition::constant)

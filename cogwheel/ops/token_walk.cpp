@@ -10,6 +10,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/kernels/recurrent/recurrent.h"
+#include "cogwheel/ops/bundle.h"
 #include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/contiguous_width.h"
 #include "cogwheel/ops/engine_registration.h"
@@ -22,13 +23,13 @@
 namespace cogwheel {
 namespace {
 
-using MaybeTensor = std::optional<at::Tensor>;
 using Walked = std::tuple<at::Tensor, at::Tensor>;
 // Of query, key, value, gate and initial state; empty where there is none of the last two.
 using WalkGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 const RecurrentLaw& check_walk(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                               const MaybeTensor& gate, const MaybeTensor& initial_state, c10::string_view mechanism) {
+                               const OptionalTensor& gate, const OptionalTensor& initial_state,
+                               c10::string_view mechanism) {
   const RecurrentLaw& law = checked_recurrent_law({mechanism.data(), mechanism.size()});
   if (gate.has_value() != !law.gate().empty())
     refuse_recurrent("gate", law.gate().empty() ? "nothing" : "a tensor", gate ? "a tensor" : "nothing");
@@ -47,12 +48,12 @@ Walked empty_walked(const at::Tensor& query, const at::Tensor& value) {
       at::empty_symint({query.sym_size(0), query.sym_size(1), query.sym_size(3), value.sym_size(3)}, value.options())};
 }
 
-at::Tensor empty_beside(const at::Tensor& query, const MaybeTensor& tensor) {
+at::Tensor empty_beside(const at::Tensor& query, const OptionalTensor& tensor) {
   return tensor ? at::empty_symint(tensor->sym_sizes(), query.options()) : at::empty({0}, query.options());
 }
 
 WalkGradients empty_walk_gradients(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                   const MaybeTensor& gate, const MaybeTensor& initial_state) {
+                                   const OptionalTensor& gate, const OptionalTensor& initial_state) {
   return {empty_beside(query, query), empty_beside(query, key), empty_beside(query, value), empty_beside(query, gate),
           empty_beside(query, initial_state)};
 }
@@ -85,8 +86,8 @@ struct HeldWalk {
 
 template <class T>
 RecurrentProblem<T> describe_walk(const RecurrentLaw& law, const at::Tensor& query, const at::Tensor& key,
-                                  const at::Tensor& value, const MaybeTensor& gate, const MaybeTensor& initial_state,
-                                  double scale, HeldWalk& held) {
+                                  const at::Tensor& value, const OptionalTensor& gate,
+                                  const OptionalTensor& initial_state, double scale, HeldWalk& held) {
   held = {with_contiguous_width(query), with_contiguous_width(key), with_contiguous_width(value),
           gate ? gate_rows(law, *gate) : at::Tensor(), initial_state ? initial_state->contiguous() : at::Tensor()};
   RecurrentProblem<T> problem;
@@ -105,8 +106,8 @@ RecurrentProblem<T> describe_walk(const RecurrentLaw& law, const at::Tensor& que
   return problem;
 }
 
-Walked walk_cpu(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const MaybeTensor& gate,
-                const MaybeTensor& initial_state, c10::string_view mechanism, double scale) {
+Walked walk_cpu(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const OptionalTensor& gate,
+                const OptionalTensor& initial_state, c10::string_view mechanism, double scale) {
   const RecurrentLaw& law = check_walk(query, key, value, gate, initial_state, mechanism);
   if (gate) check_gate_values(law, *gate);
   const Walked walked = empty_walked(query, value);
@@ -121,15 +122,15 @@ Walked walk_cpu(const at::Tensor& query, const at::Tensor& key, const at::Tensor
   return walked;
 }
 
-Walked walk_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const MaybeTensor& gate,
-                 const MaybeTensor& initial_state, c10::string_view mechanism, double) {
+Walked walk_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const OptionalTensor& gate,
+                 const OptionalTensor& initial_state, c10::string_view mechanism, double) {
   check_walk(query, key, value, gate, initial_state, mechanism);
   return empty_walked(query, value);
 }
 
-WalkGradients walk_back_cpu(const at::Tensor& output_gradient, const MaybeTensor& state_gradient,
+WalkGradients walk_back_cpu(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
                             const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                            const MaybeTensor& gate, const MaybeTensor& initial_state, c10::string_view mechanism,
+                            const OptionalTensor& gate, const OptionalTensor& initial_state, c10::string_view mechanism,
                             double scale) {
   const RecurrentLaw& law = check_walk(query, key, value, gate, initial_state, mechanism);
   WalkGradients gradients = empty_walk_gradients(query, key, value, gate, initial_state);
@@ -163,8 +164,8 @@ WalkGradients walk_back_cpu(const at::Tensor& output_gradient, const MaybeTensor
   return gradients;
 }
 
-WalkGradients walk_back_meta(const at::Tensor&, const MaybeTensor&, const at::Tensor& query, const at::Tensor& key,
-                             const at::Tensor& value, const MaybeTensor& gate, const MaybeTensor& initial_state,
+WalkGradients walk_back_meta(const at::Tensor&, const OptionalTensor&, const at::Tensor& query, const at::Tensor& key,
+                             const at::Tensor& value, const OptionalTensor& gate, const OptionalTensor& initial_state,
                              c10::string_view mechanism, double) {
   check_walk(query, key, value, gate, initial_state, mechanism);
   return empty_walk_gradients(query, key, value, gate, initial_state);
@@ -175,19 +176,18 @@ WalkGradients walk_back_meta(const at::Tensor&, const MaybeTensor&, const at::Te
   C10_THROW_ERROR(NotImplementedError, message);
 }
 
-at::Tensor or_undefined_tensor(const MaybeTensor& tensor) { return tensor.value_or(at::Tensor()); }
-MaybeTensor or_no_tensor(const at::Tensor& tensor) { return tensor.defined() ? MaybeTensor(tensor) : std::nullopt; }
-
-WalkGradients walk_back(const at::Tensor& output_gradient, const MaybeTensor& state_gradient, const at::Tensor& query,
-                        const at::Tensor& key, const at::Tensor& value, const MaybeTensor& gate,
-                        const MaybeTensor& initial_state, c10::string_view mechanism, double scale) {
+WalkGradients walk_back(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
+                        const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                        const OptionalTensor& gate, const OptionalTensor& initial_state, c10::string_view mechanism,
+                        double scale) {
   static const auto handle = find_operator<decltype(walk_back)>("cogwheel::token_walk_backward");
   return handle.call(output_gradient, state_gradient, query, key, value, gate, initial_state, mechanism, scale);
 }
 
-Walked walk_autograd(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const MaybeTensor& gate,
-                     const MaybeTensor& initial_state, c10::string_view mechanism, double scale) {
-  const variable_list inputs{query, key, value, or_undefined_tensor(gate), or_undefined_tensor(initial_state)};
+Walked walk_autograd(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                     const OptionalTensor& gate, const OptionalTensor& initial_state, c10::string_view mechanism,
+                     double scale) {
+  const variable_list inputs{query, key, value, or_undefined(gate), or_undefined(initial_state)};
   if (has_tangent(inputs)) refuse_derivative("a tangent");
   Walked walked;
   {
@@ -203,20 +203,20 @@ Walked walk_autograd(const at::Tensor& query, const at::Tensor& key, const at::T
                   const at::Tensor of_output =
                       gradients[0].defined() ? gradients[0] : at::zeros_symint(values.sym_sizes(), values.options());
                   const auto [of_query, of_key, of_value, of_gate, of_state] =
-                      walk_back(of_output, or_no_tensor(gradients[1]), given[0], given[1], values,
-                                or_no_tensor(given[3]), or_no_tensor(given[4]), name, scale);
+                      walk_back(of_output, or_none(gradients[1]), given[0], given[1], values, or_none(given[3]),
+                                or_none(given[4]), name, scale);
                   return {of_query, of_key, of_value, given[3].defined() ? of_gate : at::Tensor(),
                           given[4].defined() ? of_state : at::Tensor()};
                 });
   return walked;
 }
 
-WalkGradients walk_back_autograd(const at::Tensor& output_gradient, const MaybeTensor& state_gradient,
+WalkGradients walk_back_autograd(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
                                  const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                 const MaybeTensor& gate, const MaybeTensor& initial_state, c10::string_view mechanism,
-                                 double scale) {
-  const variable_list inputs{output_gradient,           or_undefined_tensor(state_gradient), query, key, value,
-                             or_undefined_tensor(gate), or_undefined_tensor(initial_state)};
+                                 const OptionalTensor& gate, const OptionalTensor& initial_state,
+                                 c10::string_view mechanism, double scale) {
+  const variable_list inputs{output_gradient,    or_undefined(state_gradient), query, key, value,
+                             or_undefined(gate), or_undefined(initial_state)};
   if (has_tangent(inputs)) refuse_derivative("a tangent");
   WalkGradients gradients;
   {
@@ -236,8 +236,8 @@ WalkGradients walk_back_autograd(const at::Tensor& output_gradient, const MaybeT
 }  // namespace
 
 Walked operators::token_walk(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                             const MaybeTensor& gate, const MaybeTensor& initial_state, c10::string_view mechanism,
-                             double scale) {
+                             const OptionalTensor& gate, const OptionalTensor& initial_state,
+                             c10::string_view mechanism, double scale) {
   static const auto handle = find_operator<decltype(operators::token_walk)>("cogwheel::token_walk");
   return handle.call(query, key, value, gate, initial_state, mechanism, scale);
 }

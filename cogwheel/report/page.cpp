@@ -77,7 +77,7 @@ std::string data_json(const Comparison& comparison, const std::vector<const Insp
   Json data{{"results", results_as_json(comparison)},
             {"labels", labels},
             {"series", series},
-            {"unit", comparison.data.tokenizer},
+            {"item", comparison.data.tokenizer},
             {"measure", comparison.task.decisive().name},
             {"downloads", {{"csv", results_to_csv(comparison)}, {"tex", results_to_latex(comparison)}}}};
   if (!inspections.empty()) data["maps"] = maps_json(comparison, inspections);

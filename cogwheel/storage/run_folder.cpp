@@ -30,7 +30,7 @@ fs::path new_run_path(std::string_view name) {
 }
 
 const std::vector<std::string>& run_files() {
-  static const std::vector<std::string> names{"config.toml",   "tokenizer.json",         "text.json",
+  static const std::vector<std::string> names{"config.toml",   tokenizer_file,           text_file,
                                               "metrics.jsonl", "checkpoint.safetensors", "inspection.json"};
   return names;
 }

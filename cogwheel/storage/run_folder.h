@@ -20,6 +20,9 @@ std::filesystem::path new_run_path(std::string_view name);
 // The kind of folder in the marker.
 inline constexpr std::string_view run_kind = "run";
 
+// Files of tasks that learn from a text: its tokenizer, and which text it was (data/text_record.h).
+inline constexpr const char *tokenizer_file = "tokenizer.json", *text_file = "text.json";
+
 // The names of all files that this program may write into the folder of a run.
 const std::vector<std::string>& run_files();
 
@@ -44,7 +47,7 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path config_path() const { return path_ / "config.toml"; }
-  std::filesystem::path tokenizer_path() const { return path_ / "tokenizer.json"; }
+  std::filesystem::path tokenizer_path() const { return path_ / tokenizer_file; }
   std::filesystem::path metrics_path() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path checkpoint_path() const { return path_ / "checkpoint.safetensors"; }
 

@@ -2,10 +2,10 @@
 
 #include <torch/types.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/data/dataset.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/models/attention_maps.h"
 
@@ -54,8 +54,7 @@ void LanguageModelTask::complete_model(RunConfig& config, std::int64_t vocabular
 
 std::int64_t LanguageModelTask::evaluated_sequences(const TrainingOptions& training, EvaluationPart part,
                                                     std::int64_t context, std::int64_t all) {
-  if (part == EvaluationPart::whole || training.curve_tokens == 0) return all;
-  return std::clamp<std::int64_t>(training.curve_tokens / context, 1, all);
+  return limited_window_count(all, context, part == EvaluationPart::curve ? training.curve_tokens : 0);
 }
 
 Inspection LanguageModelTask::maps_of(LanguageModel& model, std::span<const Token> tokens,

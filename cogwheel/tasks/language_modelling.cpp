@@ -21,8 +21,6 @@
 namespace cogwheel {
 namespace {
 
-constexpr const char *tokenizer_file = "tokenizer.json", *text_file = "text.json";
-
 class LanguageModelling : public LanguageModelTask {
  public:
   LanguageModelling(std::shared_ptr<const Dataset> data, std::vector<std::string> text, std::int64_t byte_limit)

@@ -21,22 +21,6 @@ std::int64_t TaskOptionReader::whole(const std::string& name, std::int64_t other
   return value;
 }
 
-double TaskOptionReader::number(const std::string& name, double otherwise, const Range<double>& range) {
-  const auto given = given_.values.find(name);
-  double value = otherwise;
-  if (given != given_.values.end()) {
-    if (const auto* const whole = std::get_if<std::int64_t>(&given->second))
-      value = static_cast<double>(*whole);
-    else if (const auto* const held = std::get_if<double>(&given->second))
-      value = *held;
-    else
-      throw UsageError(expected_got("task." + name, "a number", "a value of another type"));
-  }
-  expect_within("task." + name, value, range);
-  read_.values[name] = value;
-  return value;
-}
-
 TaskOptions TaskOptionReader::finish() const {
   std::vector<std::string> names;
   for (const auto& [name, value] : read_.values) names.push_back(name);

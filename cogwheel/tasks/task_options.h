@@ -15,7 +15,6 @@ class TaskOptionReader {
 
   // The given value, else the default. Throws UsageError for another type or a number out of range.
   std::int64_t whole(const std::string& name, std::int64_t otherwise, const Range<std::int64_t>& range);
-  double number(const std::string& name, double otherwise, const Range<double>& range);
 
   // Every option with its value. Throws UsageError, with the nearest names, for one that was given and never read.
   TaskOptions finish() const;

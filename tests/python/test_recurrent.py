@@ -77,7 +77,7 @@ LAWS = {
 class Problem:
     """Numbers of a call in float64, which a cast to float32 leaves as they are."""
 
-    def __init__(self, case, tokens, *, batch=2, heads=3, width=12, value_width=37, with_state=False, seed=0, most_decay=2.0):
+    def __init__(self, case, tokens, *, batch=2, heads=3, width=12, value_width=37, with_state=False, seed=0, max_decay=2.0):
         generator = torch.Generator().manual_seed(seed)
 
         def drawn(*shape, uniform=False):
@@ -96,9 +96,9 @@ class Problem:
         if self.law == "retnet":
             self.inputs["decay"] = (0.5 + 0.5 * drawn(heads, uniform=True)).float().double()
         elif self.law in ("mamba2", "gated_rfa"):
-            self.inputs["log_decay"] = (-most_decay * drawn(batch, heads, tokens, uniform=True)).float().double()
+            self.inputs["log_decay"] = (-max_decay * drawn(batch, heads, tokens, uniform=True)).float().double()
         elif self.law in ("gla", "hgrn2"):
-            self.inputs["log_decay"] = (-most_decay * drawn(batch, heads, tokens, width, uniform=True)).float().double()
+            self.inputs["log_decay"] = (-max_decay * drawn(batch, heads, tokens, width, uniform=True)).float().double()
         self.with_state, self.normalized = with_state, normalized
         if with_state:
             self.inputs["S"] = drawn(batch, heads, width, value_width)

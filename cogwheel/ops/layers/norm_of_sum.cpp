@@ -158,9 +158,6 @@ NormGradients norm_of_sum_backward(const at::Tensor& normed_gradient, const Opti
   return handle.call(normed_gradient, sum_gradient, sum, weight, moments, centered, epsilon, delta_in_bfloat16);
 }
 
-at::Tensor or_undefined(const OptionalTensor& tensor) { return tensor.value_or(at::Tensor()); }
-OptionalTensor or_none(const at::Tensor& tensor) { return tensor.defined() ? OptionalTensor(tensor) : std::nullopt; }
-
 NormGradients backward_autograd(const at::Tensor& normed_gradient, const OptionalTensor& sum_gradient,
                                 const at::Tensor& sum, const at::Tensor& weight, const at::Tensor& moments,
                                 bool centered, double epsilon, bool delta_in_bfloat16) {

@@ -76,7 +76,7 @@ function startHeads() {
     const rows = weights(layer, head);
     const negative = mean(rows.map(row => row.reduce((sum, a) => sum + Math.max(0, -a), 0)));
     $("map-title").textContent = `${labels[state.mechanism]}: ${ordinal(layer, head).toLowerCase()}`;
-    $("map-facts").textContent = `first ${unit} ${mean(rows.map(row => Math.abs(row[0]))).toFixed(2)} · negative ${negative.toFixed(2)} per row`;
+    $("map-facts").textContent = `first ${item} ${mean(rows.map(row => Math.abs(row[0]))).toFixed(2)} · negative ${negative.toFixed(2)} per row`;
     paint($("cells").firstElementChild, rows);
     showCell(state.query, state.key);
   }

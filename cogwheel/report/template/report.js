@@ -1,6 +1,6 @@
 /* Data: everything below only reads it. */
 const data = JSON.parse(document.getElementById("data").textContent);
-const { results, labels, series, unit, measure } = data;
+const { results, labels, series, item, measure } = data;
 const mechanisms = results.mechanisms.map(plan => plan.name);
 
 const $ = id => document.getElementById(id);

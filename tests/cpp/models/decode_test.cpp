@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/core/error.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/models/sampling.h"
+#include "tests/cpp/core/usage_error_of.h"
 #include "tests/cpp/nn/tapped.h"
 
 namespace cogwheel {
@@ -164,26 +164,18 @@ TEST(Decode, RefusesWhatDoesNotFit) {
   LanguageModel model = make("softmax");
   ModelState state = model->make_state(1);
   model->forward(tokens_to_decode(1, 20), {.state = &state});
-  const auto message = [](auto&& call) -> std::string {
-    try {
-      call();
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "nothing thrown";
-  };
-  EXPECT_EQ(message([&] { model->forward(tokens_to_decode(1, 5), {.state = &state}); }),
+  EXPECT_EQ(usage_error_of([&] { model->forward(tokens_to_decode(1, 5), {.state = &state}); }),
             "language model: tokens: expected [batch, up to 4], got [1, 5]");
   EXPECT_EQ(state.longest(), 20);  // unchanged
   ModelState other = make("softmax", variants.front(), 3)->make_state(1);
-  EXPECT_EQ(message([&] { model->forward(tokens_to_decode(1, 1), {.state = &other}); }),
+  EXPECT_EQ(usage_error_of([&] { model->forward(tokens_to_decode(1, 1), {.state = &other}); }),
             "language model: state: expected 2 layers, got 3");
-  EXPECT_EQ(message([&] {
+  EXPECT_EQ(usage_error_of([&] {
               model->forward(tokens_to_decode(1, 3), {.positions = at::tensor({0, 1, 24}, at::kLong).unsqueeze(0)});
             }),
             "language model: positions: expected 0 to 23, got 24");
   LanguageModel dense = make("polynomial");
-  EXPECT_EQ(message([&] { dense->make_state(1); }),
+  EXPECT_EQ(usage_error_of([&] { dense->make_state(1); }),
             "cache: expected a mechanism whose rows stand alone, got polynomial");
 }
 

@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "cogwheel/authoring/argument_names.h"
-#include "cogwheel/core/error.h"
 #include "cogwheel/kernels/pairwise/row_statistics.h"
 #include "cogwheel/nn/matrix_product.h"
 #include "cogwheel/nn/new_parameter.h"
 #include "tapped.h"
+#include "tests/cpp/core/usage_error_of.h"
 
 namespace cogwheel::attention_layer_test {
 namespace {
@@ -347,26 +347,18 @@ TEST(Tap, WeightsAreThoseOfThePass) {
 }
 
 TEST(Tap, RefusesWhatCannotBe) {
-  const auto message = [](auto&& call) -> std::string {
-    try {
-      call();
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "nothing thrown";
-  };
   Tap tap;
-  EXPECT_EQ(message([&] { tap.replace(TapPlace::row_statistics, {}); }),
+  EXPECT_EQ(usage_error_of([&] { tap.replace(TapPlace::row_statistics, {}); }),
             "tap: replace: expected a place whose value can be replaced, got row_statistics");
   tap.replace(TapPlace::value, [](TapSite, const at::Tensor& value) { return value.narrow(0, 0, 1); });
   AttentionLayer layer = make_layer("softmax");
-  EXPECT_EQ(message([&] { layer(input(), ForwardContext{.tap = &tap}); }),
+  EXPECT_EQ(usage_error_of([&] { layer(input(), ForwardContext{.tap = &tap}); }),
             "tap: value: expected a tensor of shape [2, 4, 7, 8], got [1, 4, 7, 8]");
   tap.replace(TapPlace::value, [](TapSite, const at::Tensor& value) { return value.to(at::kFloat); });
-  EXPECT_EQ(message([&] { layer(input(), ForwardContext{.tap = &tap}); }),
+  EXPECT_EQ(usage_error_of([&] { layer(input(), ForwardContext{.tap = &tap}); }),
             "tap: value: expected Double on cpu, got Float on cpu");
   EXPECT_EQ(find_tap_place("weights"), TapPlace::weights);
-  EXPECT_EQ(message([&] { find_tap_place("wieghts"); }),
+  EXPECT_EQ(usage_error_of([&] { find_tap_place("wieghts"); }),
             "tap: place: expected weights (the nearest of 13 names), got wieghts");
   for (std::size_t i = 0; i < tap_places().size(); ++i)
     EXPECT_EQ(static_cast<std::size_t>(find_tap_place(tap_places()[i].name)), i);

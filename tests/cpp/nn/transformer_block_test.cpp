@@ -39,8 +39,6 @@ at::Tensor input(std::int64_t length = tokens, std::uint64_t seed = 5) {
   return torch::randn({batch, length, width}, at::make_generator<at::CPUGeneratorImpl>(seed), at::kDouble);
 }
 
-at::Tensor total(const ResidualStream& stream) { return stream.delta.defined() ? stream.x + stream.delta : stream.x; }
-
 // Dense formulas with the block's weights.
 struct Formula {
   torch::OrderedDict<std::string, at::Tensor> weights;
@@ -92,7 +90,7 @@ TEST(TransformerBlock, IsItsFormula) {
         TransformerBlock block = make(place, causal, with_memory);
         const ForwardContext context{.memory = with_memory ? memory : at::Tensor()};
         const at::Tensor expected = Formula{block->named_parameters()}(x + other, place, causal, context.memory);
-        EXPECT_TRUE(at::allclose(total(block->forward({x, other}, context)), expected, 1e-9, 1e-11))
+        EXPECT_TRUE(at::allclose(block->forward({x, other}, context).total(), expected, 1e-9, 1e-11))
             << static_cast<int>(place) << causal << with_memory;
         const auto stream = tapped(TapPlace::stream, block, ResidualStream{x, other}, context);
         EXPECT_TRUE(at::allclose(stream.at(0), expected, 1e-9, 1e-11));
@@ -115,11 +113,11 @@ TEST(TransformerBlock, DecodesWithAMemory) {
   const ForwardContext context{.memory = memory, .memory_lengths = lengths};
   for (const NormPlace place : {NormPlace::before, NormPlace::after}) {
     TransformerBlock block = make(place, true, true);
-    const at::Tensor expected = total(block->forward({x}, context));
+    const at::Tensor expected = block->forward({x}, context).total();
     std::unique_ptr<LayerState> state = block->make_state(batch, tokens);
     const auto step = [&](LayerState& of, const at::Tensor& next, ForwardContext given) {
       given.layer_state = &of;
-      return total(block->forward({next}, given));
+      return block->forward({next}, given).total();
     };
     EXPECT_TRUE(at::allclose(step(*state, x.narrow(1, 0, 3), context), expected.narrow(1, 0, 3), 1e-9, 1e-11));
     const auto copy = state->fork(at::tensor({1, 0}, at::kLong));
@@ -138,9 +136,9 @@ TEST(TransformerBlock, DecodesWithAMemory) {
 TEST(TransformerBlock, SeesNoPadding) {
   const at::Tensor x = input();
   TransformerBlock block = make(NormPlace::before, false);
-  const at::Tensor padded = total(block->forward({x}, {.lengths = at::tensor({6, 4}, at::kLong)}));
-  EXPECT_TRUE(at::allclose(padded[0], total(block->forward({x}))[0], 1e-9, 1e-11));
-  EXPECT_TRUE(at::allclose(padded[1].narrow(0, 0, 4), total(block->forward({x.narrow(1, 0, 4)}))[1], 1e-9, 1e-11));
+  const at::Tensor padded = block->forward({x}, {.lengths = at::tensor({6, 4}, at::kLong)}).total();
+  EXPECT_TRUE(at::allclose(padded[0], block->forward({x}).total()[0], 1e-9, 1e-11));
+  EXPECT_TRUE(at::allclose(padded[1].narrow(0, 0, 4), block->forward({x.narrow(1, 0, 4)}).total()[1], 1e-9, 1e-11));
 }
 
 }  // namespace
