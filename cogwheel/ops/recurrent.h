@@ -39,5 +39,11 @@ std::tuple<at::Tensor, at::Tensor> token_walk(const at::Tensor& query, const at:
                                               const std::optional<at::Tensor>& initial_state,
                                               c10::string_view mechanism, double scale);
 
+// S'_t = α_t ∘ S_{t−1}, S_t = S'_t + β_t k_t (v_t − S'_tᵀ k_t)ᵀ, o_t = scale · S_tᵀ q_t with log α [B, H, N] or
+// [B, H, N, D], or α = 1, and β [B, H, N] in 0…2: the output and the last state. float32 or float64 alike.
+std::tuple<at::Tensor, at::Tensor> delta_walk(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                              const at::Tensor& beta, const std::optional<at::Tensor>& log_decay,
+                                              const std::optional<at::Tensor>& initial_state, double scale);
+
 }  // namespace operators
 }  // namespace cogwheel

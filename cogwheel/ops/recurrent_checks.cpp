@@ -86,6 +86,19 @@ void check_recurrent_state(std::string_view name, const at::Tensor& state, const
   check_recurrent_sizes(name, state, sizes);
 }
 
+void check_values_within(std::string_view name, const at::Tensor& tensor, double least, double most,
+                         const std::string& expected) {
+  AT_DISPATCH_FLOATING_TYPES(tensor.scalar_type(), "cogwheel::delta_walk", [&] {
+    const at::Tensor numbers = tensor.contiguous();
+    const scalar_t *begin = numbers.const_data_ptr<scalar_t>(), *end = begin + numbers.numel();
+    const scalar_t* refused = std::find_if_not(begin, end, [=](scalar_t x) { return least <= x && x <= most; });
+    if (refused == end) return;
+    std::ostringstream got;
+    got << *refused;
+    refuse_recurrent(name, expected, got.str());
+  });
+}
+
 void check_gate_values(const RecurrentLaw& law, const at::Tensor& gate) {
   const bool constant = law.transition == Transition::constant;
   AT_DISPATCH_FLOATING_TYPES(gate.scalar_type(), "cogwheel::token_walk", [&] {

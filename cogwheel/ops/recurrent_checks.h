@@ -21,6 +21,10 @@ void check_recurrent(const RecurrentLaw& law, const at::Tensor& query, const std
 void check_recurrent_state(std::string_view name, const at::Tensor& state, const at::Tensor& query,
                            c10::SymIntArrayRef sizes);
 
+// That every value of a tensor on the host is from `least` to `most`, and none a NaN.
+void check_values_within(std::string_view name, const at::Tensor& tensor, double least, double most,
+                         const std::string& expected);
+
 // The values of a gate that lies on the host.
 void check_gate_values(const RecurrentLaw& law, const at::Tensor& gate);
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <string>
 
-#include "cogwheel/core/error.h"
 #include "cogwheel/kernels/recurrent/recurrent.h"
 #include "cogwheel/ops/bundle.h"
 #include "cogwheel/ops/checks.h"
@@ -19,6 +18,7 @@
 #include "cogwheel/ops/recorded_node.h"
 #include "cogwheel/ops/recurrent.h"
 #include "cogwheel/ops/recurrent_checks.h"
+#include "cogwheel/ops/walk_operator.h"
 
 namespace cogwheel {
 namespace {
@@ -48,23 +48,10 @@ Walked empty_walked(const at::Tensor& query, const at::Tensor& value) {
       at::empty_symint({query.sym_size(0), query.sym_size(1), query.sym_size(3), value.sym_size(3)}, value.options())};
 }
 
-at::Tensor empty_beside(const at::Tensor& query, const OptionalTensor& tensor) {
-  return tensor ? at::empty_symint(tensor->sym_sizes(), query.options()) : at::empty({0}, query.options());
-}
-
 WalkGradients empty_walk_gradients(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                    const OptionalTensor& gate, const OptionalTensor& initial_state) {
   return {empty_beside(query, query), empty_beside(query, key), empty_beside(query, value), empty_beside(query, gate),
           empty_beside(query, initial_state)};
-}
-
-template <class T>
-HeadsView<const T> view_to_read(const at::Tensor& tensor) {
-  return {tensor.const_data_ptr<T>(), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
-}
-template <class T>
-HeadsView<T> view_to_write(const at::Tensor& tensor) {
-  return {tensor.mutable_data_ptr<T>(), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
 }
 
 // A gate as rows of width 1, or of its own.
@@ -169,11 +156,6 @@ WalkGradients walk_back_meta(const at::Tensor&, const OptionalTensor&, const at:
                              c10::string_view mechanism, double) {
   check_walk(query, key, value, gate, initial_state, mechanism);
   return empty_walk_gradients(query, key, value, gate, initial_state);
-}
-
-[[noreturn]] void refuse_derivative(const char* got) {
-  const std::string message = expected_got("recurrent: derivatives", "first ones, by a backward pass", got);
-  C10_THROW_ERROR(NotImplementedError, message);
 }
 
 WalkGradients walk_back(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
