@@ -35,9 +35,11 @@ HWY_NOINLINE void sums_of_rows(const T* from, std::int64_t rows, T* to) {
 
 template <class T>
 struct BackwardCrossing {
-  // Of the token that is left: k, u, −β du, α by Decay and S'.
+  // Of the token that is left: k, u, −β du, α by Decay, and S' or (`derives`) that of the token before and what it
+  // wrote.
   const T *left_key = nullptr, *left_update = nullptr, *left_recalled = nullptr, *left_decay = nullptr,
           *left_state = nullptr;
+  const T *key_before = nullptr, *update_before = nullptr;
   // Before their sum over lanes, dk [rows][lanes] and d log α: for Decay::rows alike, for Decay::scalar [lanes].
   T *key_gradients = nullptr, *decay_gradients = nullptr;
   // Of the token that is met: k, q, do and Gᵀk.
@@ -46,10 +48,11 @@ struct BackwardCrossing {
 };
 
 // From G of the token that is left to G of the one that is met.
-template <class T, Decay decay, int vectors, bool leaves, bool meets>
+template <class T, Decay decay, int vectors, bool leaves, bool derives, bool meets>
 HWY_NOINLINE void cross_backward(std::int64_t rows, const BackwardCrossing<T>& x, T* gradient) {
   using V = Vector<T>;
-  V update[vectors], recalled[vectors], of_output[vectors], of_update[vectors], multiplier, of_multiplier(T(0));
+  V update[vectors], before[vectors], recalled[vectors], of_output[vectors], of_update[vectors];
+  V multiplier, of_multiplier(T(0));
   if constexpr (leaves && decay == Decay::scalar) multiplier = V(*x.left_decay);
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; ++v) {
@@ -57,6 +60,7 @@ HWY_NOINLINE void cross_backward(std::int64_t rows, const BackwardCrossing<T>& x
       update[v] = V::load(x.left_update + v * V::lanes);
       recalled[v] = V::load(x.left_recalled + v * V::lanes);
     }
+    if constexpr (derives) before[v] = V::load(x.update_before + v * V::lanes);
     if constexpr (meets) {
       of_output[v] = V::load(x.met_output + v * V::lanes);
       of_update[v] = V(T(0));
@@ -64,7 +68,8 @@ HWY_NOINLINE void cross_backward(std::int64_t rows, const BackwardCrossing<T>& x
   }
   for (std::int64_t row = 0; row < rows; ++row, gradient += vectors * V::lanes) {
     const T* state = leaves ? x.left_state + row * vectors * V::lanes : nullptr;
-    V of_key(T(0)), of_decay(T(0)), left_key, met_query, met_key;
+    V of_key(T(0)), of_decay(T(0)), left_key, key_before, met_query, met_key;
+    if constexpr (derives) key_before = V(x.key_before[row]);
     if constexpr (leaves) left_key = V(x.left_key[row]);
     if constexpr (leaves && decay == Decay::rows) multiplier = V(x.left_decay[row]);
     if constexpr (meets) {
@@ -75,7 +80,11 @@ HWY_NOINLINE void cross_backward(std::int64_t rows, const BackwardCrossing<T>& x
     for (int v = 0; v < vectors; ++v) {
       V g = V::load(gradient + v * V::lanes);
       if constexpr (leaves) {
-        const V s = V::load(state + v * V::lanes);
+        V s = V::load(state + v * V::lanes);
+        if constexpr (derives) {
+          s = V::fma(key_before, before[v], s);
+          if constexpr (decay != Decay::none) s = multiplier * s;
+        }
         of_key = V::fma(g, update[v], of_key);
         of_key = V::fma(s, recalled[v], of_key);
         g = V::fma(left_key, recalled[v], g);
@@ -102,32 +111,50 @@ HWY_NOINLINE void cross_backward(std::int64_t rows, const BackwardCrossing<T>& x
     for (int v = 0; v < vectors; ++v) of_update[v].store(x.update_gradient + v * V::lanes);
 }
 
-// S' of a token to S, and with `meets` to S' of the next; dq before its sum over lanes [rows][lanes].
-template <class T, Decay decay, int vectors, bool meets>
-HWY_NOINLINE void replay_token(std::int64_t rows, const T* key, const T* update, const T* output_gradient,
-                               const T* met_decay, const T* from, T* to, T* query_gradients) {
+// From S' of a token to S of the last of `tokens`, and with `meets` to S' of the next one. Arrays for each token, α by
+// Decay of the one after it; dq of each before its sum over lanes [rows][lanes].
+template <class T>
+struct Replay {
+  const T *key, *update, *output_gradient, *next_decay;
+  T* query_gradients;
+};
+
+template <class T, Decay decay, int vectors, int tokens, bool meets>
+HWY_NOINLINE void replay_tokens(std::int64_t rows, const Replay<T> (&x)[2], const T* from, T* to) {
   using V = Vector<T>;
-  V updates[vectors], of_output[vectors], multiplier;
-  if constexpr (meets && decay == Decay::scalar) multiplier = V(*met_decay);
-#pragma GCC unroll 4
-  for (int v = 0; v < vectors; ++v) {
-    updates[v] = V::load(update + v * V::lanes);
-    of_output[v] = V::load(output_gradient + v * V::lanes);
-  }
-  for (std::int64_t row = 0; row < rows; ++row, from += vectors * V::lanes) {
-    V of_query(T(0));
-    const V key_of_row(key[row]);
-    if constexpr (meets && decay == Decay::rows) multiplier = V(met_decay[row]);
+  V update[tokens][vectors], of_output[tokens][vectors], multiplier[tokens];
+#pragma GCC unroll 2
+  for (int t = 0; t < tokens; ++t) {
+    if constexpr (decay == Decay::scalar)
+      if (meets || t + 1 < tokens) multiplier[t] = V(*x[t].next_decay);
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
-      V s = V::fma(key_of_row, updates[v], V::load(from + v * V::lanes));
-      of_query = V::fma(s, of_output[v], of_query);
-      if constexpr (meets) {
-        if constexpr (decay != Decay::none) s = multiplier * s;
-        s.store(to + (row * vectors + v) * V::lanes);
-      }
+      update[t][v] = V::load(x[t].update + v * V::lanes);
+      of_output[t][v] = V::load(x[t].output_gradient + v * V::lanes);
     }
-    of_query.store(query_gradients + row * V::lanes);
+  }
+  for (std::int64_t row = 0; row < rows; ++row, from += vectors * V::lanes) {
+    V s[vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) s[v] = V::load(from + v * V::lanes);
+#pragma GCC unroll 2
+    for (int t = 0; t < tokens; ++t) {
+      const V key(x[t].key[row]);
+      V of_query(T(0));
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) {
+        s[v] = V::fma(key, update[t][v], s[v]);
+        of_query = V::fma(s[v], of_output[t][v], of_query);
+      }
+      of_query.store(x[t].query_gradients + row * V::lanes);
+      if (decay == Decay::none || !(meets || t + 1 < tokens)) continue;
+      if constexpr (decay == Decay::rows) multiplier[t] = V(x[t].next_decay[row]);
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) s[v] = multiplier[t] * s[v];
+    }
+    if constexpr (meets)
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) s[v].store(to + (row * vectors + v) * V::lanes);
   }
 }
 
@@ -153,7 +180,7 @@ class DeltaBackwardColumns {
     const std::int64_t width = problem_.shape.value_width,
                        matrix = (span_.index * problem_.shape.heads + head_) * rows_ * width;
     std::fill_n(recalled_, padded, T(0));
-    std::fill_n(lane_sums_, padded_rows_ * lanes, T(0));
+    std::fill_n(lane_sums_, 2 * padded_rows_ * lanes, T(0));
     std::fill_n(decay_sums_, padded_rows_ * lanes, T(0));
     load_columns(problem_.initial_state ? problem_.initial_state + matrix : nullptr, rows_, width, column_, columns_,
                  padded, state_);
@@ -173,8 +200,8 @@ class DeltaBackwardColumns {
     WorkspaceLayout layout(base);
     const auto take = [&](std::int64_t count) { return layout.take<T>(static_cast<std::size_t>(count)); };
     state_ = take(rows_ * padded);
-    history_ = take((delta_chunk - 1) * rows_ * padded);
-    lane_sums_ = take(padded_rows_ * lanes);
+    history_ = take((delta_chunk / 2 - 1) * rows_ * padded);
+    lane_sums_ = take(2 * padded_rows_ * lanes);
     decay_sums_ = take(padded_rows_ * lanes);
     sums_ = take(padded_rows_);
     decays_ = take(delta_chunk * padded_rows_);
@@ -188,8 +215,8 @@ class DeltaBackwardColumns {
   }
 
   T* checkpoint(std::int64_t chunk) const { return checkpoints_ + chunk * rows_ * padded; }
-  // S' of a token of the chunk.
-  T* state_at(std::int64_t t) const { return t == 0 ? checkpoint(chunk_) : history_ + (t - 1) * rows_ * padded; }
+  // S' of a token or the one before it: writing all takes longer than making half of them again.
+  T* state_at(std::int64_t t) const { return t < 2 ? checkpoint(chunk_) : history_ + (t / 2 - 1) * rows_ * padded; }
   const T* decay_at(std::int64_t t) const { return decays_ + t * (decay == Decay::rows ? padded_rows_ : 1); }
   std::int64_t token(std::int64_t t) const { return span_.first + begin_ + t; }
   T* error_at(std::int64_t t) const { return errors_ + (begin_ + t) * padded; }
@@ -243,25 +270,43 @@ class DeltaBackwardColumns {
       copy_padded(problem_.output_gradient.row(span_.batch, head_, token(t)) + column_, columns_, padded,
                   output_gradient);
       for (std::int64_t c = 0; c < padded; ++c) output_gradient[c] *= problem_.scale;
-      if (t + 1 < count_)
-        replay_token<T, decay, vectors, true>(rows_, key_at(t), update, output_gradient, decay_at(t + 1), state_at(t),
-                                              state_at(t + 1), lane_sums_);
-      else
-        replay_token<T, decay, vectors, false>(rows_, key_at(t), update, output_gradient, nullptr, state_at(t), nullptr,
-                                               lane_sums_);
-      sums_of_rows(lane_sums_, rows_, sums_);
-      put(sums_, rows_, problem_.query_gradient.row(span_.batch, head_, token(t)));
+    }
+    std::int64_t t = 0;
+    for (; t + 2 < count_; t += 2) replay_from<2, true>(t);
+    if (t + 2 == count_)
+      replay_from<2, false>(t);
+    else
+      replay_from<1, false>(t);
+  }
+
+  template <int tokens, bool meets>
+  void replay_from(std::int64_t t) {
+    Replay<T> x[2] = {};
+    for (int i = 0; i < tokens; ++i)
+      x[i] = {.key = key_at(t + i),
+              .update = updates_ + (t + i) * padded,
+              .output_gradient = output_gradients_ + (t + i) * padded,
+              .next_decay = t + i + 1 < count_ ? decay_at(t + i + 1) : nullptr,
+              .query_gradients = lane_sums_ + i * padded_rows_ * lanes};
+    replay_tokens<T, decay, vectors, tokens, meets>(rows_, x, state_at(t), meets ? state_at(t + 2) : nullptr);
+    for (int i = 0; i < tokens; ++i) {
+      sums_of_rows(x[i].query_gradients, rows_, sums_);
+      put(sums_, rows_, problem_.query_gradient.row(span_.batch, head_, token(t + i)));
     }
   }
 
   void walk_back() {
-    cross_back<false, true>(count_ - 1);
-    for (std::int64_t t = count_ - 1; t-- > 0;) cross_back<true, true>(t);
-    cross_back<true, false>(-1);
+    cross_back<false, false, true>(count_ - 1);
+    for (std::int64_t t = count_ - 1; t-- > 0;)
+      if (t % 2 == 0)
+        cross_back<true, true, true>(t);
+      else
+        cross_back<true, false, true>(t);
+    cross_back<true, false, false>(-1);
   }
 
-  // From the chunk's token after `met` to it.
-  template <bool leaves, bool meets>
+  // From the chunk's token after `met` to it; `derives`: that token's S' is made from the one before it.
+  template <bool leaves, bool derives, bool meets>
   void cross_back(std::int64_t met) {
     const std::int64_t left = met + 1;
     BackwardCrossing<T> x{.left_recalled = recalled_,
@@ -274,12 +319,16 @@ class DeltaBackwardColumns {
       x.left_decay = decay_at(left);
       x.left_state = state_at(left);
     }
+    if constexpr (derives) {
+      x.key_before = key_at(left - 1);
+      x.update_before = updates_ + (left - 1) * padded;
+    }
     if constexpr (meets) {
       x.met_key = key_at(met);
       x.met_query = problem_.query.row(span_.batch, head_, token(met));
       x.met_output = output_gradients_ + met * padded;
     }
-    cross_backward<T, decay, vectors, leaves, meets>(rows_, x, state_);
+    cross_backward<T, decay, vectors, leaves, derives, meets>(rows_, x, state_);
     if constexpr (leaves) {
       sums_of_rows(lane_sums_, rows_, sums_);
       put(sums_, rows_, problem_.key_gradient.row(span_.batch, head_, token(left)));
