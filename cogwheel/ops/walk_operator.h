@@ -3,9 +3,9 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
-#include <string>
+#include <array>
+#include <tuple>
 
-#include "cogwheel/core/error.h"
 #include "cogwheel/kernels/heads_view.h"
 #include "cogwheel/ops/bundle.h"
 
@@ -20,14 +20,28 @@ HeadsView<T> view_to_write(const at::Tensor& tensor) {
   return {tensor.mutable_data_ptr<T>(), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
 }
 
-// Memory for the gradient of a tensor, as contiguous as that of `query`; empty where there is no tensor.
-inline at::Tensor empty_beside(const at::Tensor& query, const OptionalTensor& tensor) {
-  return tensor ? at::empty_symint(tensor->sym_sizes(), query.options()) : at::empty({0}, query.options());
+// `walk` is a TokenWalk or a DeltaWalk.
+template <class Walk>
+c10::SymInt sequences_of(const Walk& walk) {
+  return walk.cu_seqlens ? walk.cu_seqlens->sym_size(0) - 1 : walk.query.sym_size(0);
+}
+template <class Walk>
+std::array<c10::SymInt, 4> sizes_of_states(const Walk& walk) {
+  return {sequences_of(walk), walk.query.sym_size(1), walk.query.sym_size(3), walk.value.sym_size(3)};
 }
 
-[[noreturn]] inline void refuse_derivative(const char* got) {
-  const std::string message = expected_got("recurrent: derivatives", "first ones, by a backward pass", got);
-  C10_THROW_ERROR(NotImplementedError, message);
+// Memory for the output and the last states.
+template <class Walk>
+std::tuple<at::Tensor, at::Tensor> empty_walked(const Walk& walk) {
+  const at::TensorOptions options = walk.value.options();
+  return {at::empty_symint(walk.value.sym_sizes(), options), at::empty_symint(sizes_of_states(walk), options)};
+}
+
+// Memory for the gradient of one of its tensors; empty where that is missing.
+template <class Walk>
+at::Tensor empty_gradient(const Walk& walk, const OptionalTensor& tensor) {
+  const at::TensorOptions options = walk.query.options();
+  return tensor ? at::empty_symint(tensor->sym_sizes(), options) : at::empty({0}, options);
 }
 
 }  // namespace cogwheel

@@ -28,10 +28,10 @@ def token_loop(query, key, value, beta, log_decay=None, state=None, scale=None):
     return torch.stack(outputs, 2) if outputs else value.new_zeros(value.shape), S
 
 
-def fused(query, key, value, beta, log_decay=None, state=None, scale=None):
+def fused(query, key, value, beta, log_decay=None, state=None, **options):
     gates = {"beta": beta} if log_decay is None else {"beta": beta, "log_decay": log_decay}
     law = "deltanet" if log_decay is None else "gated_deltanet"
-    return cogwheel.recurrent(query, key, value, law, initial_state=state, return_state=True, scale=scale, **gates)
+    return cogwheel.recurrent(query, key, value, law, initial_state=state, return_state=True, **options, **gates)
 
 
 CASES = ["deltanet", "gated_per_token", "gated_per_channel"]
@@ -224,6 +224,44 @@ def test_equal_decays_of_the_channels_are_one_of_the_token():
         assert torch.equal(found, expected)
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_packed_sequences_are_as_each_alone(case):
+    """Of 1, 40, 0 and 33 tokens, each with a state of its own."""
+    ends = torch.tensor([0, 1, 41, 41, 74])
+    inputs = inputs_of(case, 74, batch=1) | {"state": torch.randn(4, 3, 12, 37).double()}
+
+    def packed(**given):
+        return fused(**given, cu_seqlens=ends)
+
+    def alone(state, **given):
+        parts = [
+            fused(**{name: each[:, :, begin:end] for name, each in given.items()}, state=state[i : i + 1])
+            for i, (begin, end) in enumerate(zip(ends[:-1], ends[1:]))
+        ]
+        outputs, states = zip(*parts)
+        return torch.cat(outputs, 2), torch.cat(states)
+
+    found, expected = results(packed, inputs, torch.float32), results(alone, inputs, torch.float32)
+    assert all(torch.equal(found[name], each) for name, each in expected.items())
+
+
+def test_weights_times_the_values_are_the_output():
+    inputs = inputs_of("gated_per_token", 20)
+    query, key, value, gates = inputs["query"], inputs["key"], inputs["value"], {name: inputs[name] for name in ("beta", "log_decay")}
+    weights = cogwheel.recurrent_weights(query, key, "gated_deltanet", **gates)
+    torch.testing.assert_close(weights @ value, fused(**inputs)[0])
+    assert torch.equal(weights, weights.tril())
+
+
+def test_decoding_by_a_cache_is_the_whole():
+    inputs = inputs_of("gated_per_token", 9, batch=2)
+    whole, _ = fused(**inputs)
+    cache = cogwheel.RecurrentCache("gated_deltanet", 2, 3, 12, 37, dtype=torch.float64)
+    for begin, end in ((0, 5), (5, 6), (6, 9)):
+        part = {name: each[:, :, begin:end] for name, each in inputs.items()}
+        assert torch.equal(cache.attend(**part), whole[:, :, begin:end])
+
+
 def test_orthonormal_keys_store_and_overwrite():
     keys = torch.linalg.qr(torch.randn(8, 8, dtype=torch.float64))[0]
     stored, last = (torch.randn(8, 5, dtype=torch.float64) for _ in range(2))
@@ -244,11 +282,12 @@ def test_a_key_that_is_stored_twice_with_beta_2_is_reflected():
 
 @pytest.mark.parametrize("case", CASES)
 def test_registration(case):
-    given = {name: each.requires_grad_() for name, each in inputs_of(case, 3, batch=1, heads=2, width=4, value_width=3, with_state=True).items()}
+    inputs = inputs_of(case, 3, batch=1, heads=2, width=4, value_width=3, with_state=True)
+    given = {name: each.requires_grad_() for name, each in inputs.items()}
     tensors = [given.get(name) for name in ("query", "key", "value", "beta", "log_decay", "state")]
-    torch.library.opcheck(torch.ops.cogwheel.delta_walk.default, (*tensors, 0.5))
+    torch.library.opcheck(torch.ops.cogwheel.delta_walk.default, (*tensors, None, 0.5))
     walk = [torch.randn(1, 2, 3, 3, dtype=torch.float64), None, *(each if each is None else each.detach() for each in tensors)]
-    torch.library.opcheck(torch.ops.cogwheel.delta_walk_backward.default, (*walk, 0.5))
+    torch.library.opcheck(torch.ops.cogwheel.delta_walk_backward.default, (*walk, None, 0.5))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -320,9 +359,10 @@ REFUSALS = {
     "recurrent: beta: expected [1, 2, 5], got [1, 2, 5, 1]": lambda: call(beta=BETA[..., None]),
     "recurrent: beta dtype: expected Float (as query), got Double": lambda: call(beta=BETA.double()),
     "recurrent: parameters of deltanet: expected beta, got log_decay": lambda: call(beta=BETA, log_decay=-BETA),
+    "recurrent: causal: expected True for deltanet, got False": lambda: call(beta=BETA, causal=False),
     "recurrent: log_decay: expected a tensor (gated_deltanet requires it), got nothing":
         lambda: call("gated_deltanet", beta=BETA),
-    "recurrent: log_decay: expected [1, 2, 5] or [1, 2, 5, 4], got [1, 2, 4]":
+    "recurrent: log_decay: expected [1, 2, 5], got [1, 2, 4]":
         lambda: call("gated_deltanet", beta=BETA, log_decay=-BETA[..., :4]),
     "recurrent: log_decay: expected values of at most 0, got 1": lambda: call("gated_deltanet", beta=BETA, log_decay=BETA),
     "recurrent: log_decay: expected values of at most 0, got nan":

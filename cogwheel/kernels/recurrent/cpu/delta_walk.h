@@ -15,14 +15,12 @@ constexpr int delta_vectors = HWY_MAX_BYTES == 64 || HWY_ARCH_ARM_A64 ? 4 : 2;
 // Tokens whose decays are made together, and between the checkpoints of backward.
 constexpr std::int64_t delta_chunk = 32;
 
-// The tokens of one sequence, in one batch entry; states and their gradients lie by `index`.
-struct TokenSpan {
-  std::int64_t index, batch, first, count;
-};
-
-template <class T>
-TokenSpan span_of(const RecurrentProblem<T>& problem, std::int64_t sequence) {
-  return {.index = sequence, .batch = sequence, .first = 0, .count = problem.shape.tokens};
+// run(decay) with the kind of decay as a constant.
+template <class Run>
+void for_decay(Transition transition, const Run& run) {
+  if (transition == Transition::none) return run(std::integral_constant<Decay, Decay::none>());
+  if (transition == Transition::per_channel) return run(std::integral_constant<Decay, Decay::rows>());
+  run(std::integral_constant<Decay, Decay::scalar>());
 }
 
 template <class T>

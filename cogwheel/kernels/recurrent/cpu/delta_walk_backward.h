@@ -164,21 +164,22 @@ class DeltaBackwardColumns {
   static constexpr std::int64_t lanes = V::lanes, padded = vectors * lanes;
 
  public:
-  DeltaBackwardColumns(const DeltaBackward<T>& problem, const TokenSpan& span, std::int64_t head, std::int64_t column)
+  DeltaBackwardColumns(const DeltaBackward<T>& problem, std::int64_t sequence, std::int64_t head, std::int64_t column)
       : problem_(problem),
-        span_(span),
+        span_(problem.shape.span(sequence)),
+        sequence_(sequence),
         head_(head),
         column_(column),
         rows_(problem.shape.key_width),
         padded_rows_(vectors_of(rows_, lanes) * lanes),
         columns_(std::min(padded, problem.shape.value_width - column)),
-        chunks_((span.count + delta_chunk - 1) / delta_chunk) {
+        chunks_((span_.count + delta_chunk - 1) / delta_chunk) {
     lay_out(thread_workspace(Scratch::task, lay_out(nullptr)));
   }
 
   void run() {
     const std::int64_t width = problem_.shape.value_width,
-                       matrix = (span_.index * problem_.shape.heads + head_) * rows_ * width;
+                       matrix = (sequence_ * problem_.shape.heads + head_) * rows_ * width;
     std::fill_n(recalled_, padded, T(0));
     std::fill_n(lane_sums_, 2 * padded_rows_ * lanes, T(0));
     std::fill_n(decay_sums_, padded_rows_ * lanes, T(0));
@@ -218,7 +219,7 @@ class DeltaBackwardColumns {
   // S' of a token or the one before it: writing all takes longer than making half of them again.
   T* state_at(std::int64_t t) const { return t < 2 ? checkpoint(chunk_) : history_ + (t / 2 - 1) * rows_ * padded; }
   const T* decay_at(std::int64_t t) const { return decays_ + t * (decay == Decay::rows ? padded_rows_ : 1); }
-  std::int64_t token(std::int64_t t) const { return span_.first + begin_ + t; }
+  std::int64_t token(std::int64_t t) const { return span_.begin + begin_ + t; }
   T* error_at(std::int64_t t) const { return errors_ + (begin_ + t) * padded; }
   const T* key_at(std::int64_t t) const { return problem_.key.row(span_.batch, head_, token(t)); }
   T beta_at(std::int64_t t) const { return *problem_.beta.row(span_.batch, head_, token(t)); }
@@ -227,7 +228,7 @@ class DeltaBackwardColumns {
     chunk_ = chunk;
     begin_ = chunk * delta_chunk;
     count_ = std::min(delta_chunk, span_.count - begin_);
-    decays_of<T, decay>(problem_, span_.batch, head_, span_.first + begin_, count_, 0, rows_, padded_rows_, decays_);
+    decays_of<T, decay>(problem_, span_.batch, head_, span_.begin + begin_, count_, 0, rows_, padded_rows_, decays_);
   }
 
   // To a gradient's row of the head, or its sum with the blocks of columns before this one.
@@ -358,7 +359,7 @@ class DeltaBackwardColumns {
 
   const DeltaBackward<T>& problem_;
   const TokenSpan span_;
-  std::int64_t head_, column_, rows_, padded_rows_, columns_, chunks_;
+  std::int64_t sequence_, head_, column_, rows_, padded_rows_, columns_, chunks_;
   T *state_ = nullptr, *history_ = nullptr, *lane_sums_ = nullptr, *decay_sums_ = nullptr, *sums_ = nullptr,
     *decays_ = nullptr, *updates_ = nullptr, *output_gradients_ = nullptr, *recalled_ = nullptr,
     *update_gradient_ = nullptr, *checkpoints_ = nullptr, *errors_ = nullptr;
@@ -370,12 +371,10 @@ void delta_backward(const DeltaBackward<T>& problem, const Executor& executor) {
   const RecurrentShape& shape = problem.shape;
   constexpr std::int64_t lanes = Vector<T>::lanes;
   for_decay(problem.transition, [&](auto decay) {
-    executor.run(shape.batch * shape.heads, [&](std::int64_t task, int) {
+    executor.run(shape.sequences * shape.heads, [&](std::int64_t task, int) {
       for (std::int64_t column = 0; column < shape.value_width; column += delta_vectors * lanes)
         for_block(shape.value_width - column, lanes, [&](auto vectors) {
-          DeltaBackwardColumns<T, decay(), vectors()>(problem, span_of(problem, task / shape.heads), task % shape.heads,
-                                                      column)
-              .run();
+          DeltaBackwardColumns<T, decay(), vectors()>(problem, task / shape.heads, task % shape.heads, column).run();
         });
     });
   });

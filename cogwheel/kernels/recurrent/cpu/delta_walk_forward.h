@@ -11,9 +11,10 @@ class DeltaForwardColumns {
   static constexpr std::int64_t lanes = Vector<T>::lanes, padded = vectors * lanes;
 
  public:
-  DeltaForwardColumns(const DeltaForward<T>& problem, const TokenSpan& span, std::int64_t head, std::int64_t column)
+  DeltaForwardColumns(const DeltaForward<T>& problem, std::int64_t sequence, std::int64_t head, std::int64_t column)
       : problem_(problem),
-        span_(span),
+        span_(problem.shape.span(sequence)),
+        sequence_(sequence),
         head_(head),
         column_(column),
         rows_(problem.shape.key_width),
@@ -24,22 +25,22 @@ class DeltaForwardColumns {
 
   void run() {
     const std::int64_t width = problem_.shape.value_width,
-                       matrix = (span_.index * problem_.shape.heads + head_) * rows_ * width;
+                       matrix = (sequence_ * problem_.shape.heads + head_) * rows_ * width;
     load_columns(problem_.initial_state ? problem_.initial_state + matrix : nullptr, rows_, width, column_, columns_,
                  padded, state_);
     std::fill_n(update_, padded, T(0));
     for (std::int64_t begin = 0; begin < span_.count; begin += delta_chunk) {
       const std::int64_t count = std::min(delta_chunk, span_.count - begin);
-      decays_of<T, decay>(problem_, span_.batch, head_, span_.first + begin, count, 0, rows_, padded_rows_, decays_);
+      decays_of<T, decay>(problem_, span_.batch, head_, span_.begin + begin, count, 0, rows_, padded_rows_, decays_);
       for (std::int64_t t = 0; t < count; ++t) {
         const T* met_decay = decays_ + t * (decay == Decay::rows ? padded_rows_ : 1);
         if (begin + t == 0)
-          cross<false, true>(span_.first, met_decay);
+          cross<false, true>(span_.begin, met_decay);
         else
-          cross<true, true>(span_.first + begin + t, met_decay);
+          cross<true, true>(span_.begin + begin + t, met_decay);
       }
     }
-    if (span_.count > 0) cross<true, false>(span_.first + span_.count, nullptr);
+    if (span_.count > 0) cross<true, false>(span_.begin + span_.count, nullptr);
     store_columns(state_, rows_, padded, width, column_, columns_, problem_.state + matrix);
   }
 
@@ -78,7 +79,7 @@ class DeltaForwardColumns {
 
   const DeltaForward<T>& problem_;
   const TokenSpan span_;
-  std::int64_t head_, column_, rows_, padded_rows_, columns_;
+  std::int64_t sequence_, head_, column_, rows_, padded_rows_, columns_;
   T *state_ = nullptr, *decays_ = nullptr, *update_ = nullptr, *recalled_ = nullptr, *output_ = nullptr;
 };
 
@@ -88,11 +89,10 @@ void delta_forward(const DeltaForward<T>& problem, const Executor& executor) {
   constexpr std::int64_t lanes = Vector<T>::lanes;
   const std::int64_t blocks = delta_blocks(shape.value_width, lanes);
   for_decay(problem.transition, [&](auto decay) {
-    executor.run(shape.batch * shape.heads * blocks, [&](std::int64_t task, int) {
+    executor.run(shape.sequences * shape.heads * blocks, [&](std::int64_t task, int) {
       const std::int64_t column = task % blocks * delta_vectors * lanes, head = task / blocks % shape.heads;
       for_block(shape.value_width - column, lanes, [&](auto vectors) {
-        DeltaForwardColumns<T, decay(), vectors()>(problem, span_of(problem, task / blocks / shape.heads), head, column)
-            .run();
+        DeltaForwardColumns<T, decay(), vectors()>(problem, task / blocks / shape.heads, head, column).run();
       });
     });
   });
