@@ -82,10 +82,6 @@ void store_columns(const T* from, std::int64_t rows, std::int64_t padded, std::i
   for (std::int64_t row = 0; row < rows; ++row) std::copy_n(from + row * padded, columns, matrix + row * width + first);
 }
 
-inline std::int64_t delta_blocks(std::int64_t width, std::int64_t lanes) {
-  return vectors_of(width, delta_vectors * lanes);
-}
-
 // run(vectors) with the width of a block of columns as a constant, the least that holds it.
 template <class Run>
 void for_block(std::int64_t columns, std::int64_t lanes, const Run& run) {

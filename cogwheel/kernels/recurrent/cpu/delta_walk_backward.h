@@ -49,7 +49,8 @@ struct BackwardCrossing {
 
 // From G of the token that is left to G of the one that is met.
 template <class T, Decay decay, int vectors, bool leaves, bool derives, bool meets>
-HWY_NOINLINE void cross_backward(std::int64_t rows, const BackwardCrossing<T>& x, T* gradient) {
+HWY_NOINLINE void cross_backward(std::int64_t rows, const BackwardCrossing<T>& given, T* gradient) {
+  const BackwardCrossing<T> x = given;  // not memory that a store through a T* might change
   using V = Vector<T>;
   V update[vectors], before[vectors], recalled[vectors], of_output[vectors], of_update[vectors];
   V multiplier, of_multiplier(T(0));

@@ -87,11 +87,17 @@ template <class T>
 void delta_forward(const DeltaForward<T>& problem, const Executor& executor) {
   const RecurrentShape& shape = problem.shape;
   constexpr std::int64_t lanes = Vector<T>::lanes;
-  const std::int64_t blocks = delta_blocks(shape.value_width, lanes);
+  const std::int64_t heads = shape.sequences * shape.heads;
+  // Blocks may be narrower where that keeps more workers busy: a column is the same bits in any.
+  std::int64_t block = delta_vectors * lanes;
+  while (shape.tokens >= delta_chunk && block > lanes &&
+         heads * vectors_of(shape.value_width, block) < executor.workers())
+    block /= 2;
+  const std::int64_t blocks = vectors_of(shape.value_width, block);
   for_decay(problem.transition, [&](auto decay) {
-    executor.run(shape.sequences * shape.heads * blocks, [&](std::int64_t task, int) {
-      const std::int64_t column = task % blocks * delta_vectors * lanes, head = task / blocks % shape.heads;
-      for_block(shape.value_width - column, lanes, [&](auto vectors) {
+    executor.run(heads * blocks, [&](std::int64_t task, int) {
+      const std::int64_t column = task % blocks * block, head = task / blocks % shape.heads;
+      for_block(std::min(block, shape.value_width - column), lanes, [&](auto vectors) {
         DeltaForwardColumns<T, decay(), vectors()>(problem, task / blocks / shape.heads, head, column).run();
       });
     });
