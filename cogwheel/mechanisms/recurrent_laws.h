@@ -4,7 +4,9 @@
 
 #include "cogwheel/mechanisms/recurrent/abc.h"
 #include "cogwheel/mechanisms/recurrent/cosformer.h"
+#include "cogwheel/mechanisms/recurrent/deltanet.h"
 #include "cogwheel/mechanisms/recurrent/dfw.h"
+#include "cogwheel/mechanisms/recurrent/gated_deltanet.h"
 #include "cogwheel/mechanisms/recurrent/gated_rfa.h"
 #include "cogwheel/mechanisms/recurrent/gla.h"
 #include "cogwheel/mechanisms/recurrent/hgrn2.h"
@@ -17,8 +19,8 @@
 namespace cogwheel {
 
 inline constexpr std::array recurrent_laws{
-    LinearAttention::law, Cosformer::law, RetNet::law,   Mamba2::law, Gla::law, Dfw::law,
-    Rwkv6::law,           Hgrn2::law,     GatedRfa::law, Mlstm::law,  Abc::law};
+    LinearAttention::law, Cosformer::law, RetNet::law, Mamba2::law, Gla::law,      Dfw::law,          Rwkv6::law,
+    Hgrn2::law,           GatedRfa::law,  Mlstm::law,  Abc::law,    DeltaNet::law, GatedDeltaNet::law};
 
 // Null where there is none of that name.
 constexpr const RecurrentLaw* find_recurrent_law(std::string_view name) {

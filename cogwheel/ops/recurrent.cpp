@@ -19,6 +19,7 @@
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/ops/bundle.h"
 #include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/delta_walk.h"
 #include "cogwheel/ops/feature_maps.h"
 #include "cogwheel/ops/normalized_sums.h"
 #include "cogwheel/ops/recurrent_checks.h"
@@ -197,7 +198,17 @@ Outcome slots(const Call& call, TokenWalk walk) {
   return {output, {keys, values}};
 }
 
+Outcome delta_rule(const Call& call) {
+  DeltaWalk walk;
+  walk.query = call.query, walk.key = *call.key, walk.value = call.value;
+  walk.beta = *call.parameter("beta"), walk.log_decay = call.parameter("log_decay");
+  walk.initial_state = call.state(0), walk.cu_seqlens = call.cu_seqlens, walk.scale = call.scale;
+  const auto [output, last] = delta_walk(walk);
+  return {output, {last}};
+}
+
 Outcome run(const Call& call) {
+  if (call.law.walks == Walks::delta) return delta_rule(call);
   TokenWalk walk;
   walk.value = call.value;
   walk.scale = call.scale;
