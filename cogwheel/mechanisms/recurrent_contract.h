@@ -8,6 +8,7 @@
 // Engines are made per transition and not per law: what is written and read differs before and after the walk over the
 // tokens (ops/recurrent.cpp), which itself meets q, k, v and A alone.
 #pragma once
+#include <span>
 #include <string_view>
 
 namespace cogwheel {
@@ -30,12 +31,26 @@ enum class Write {
 // φ of keys and queries, and z: of the law, or as the caller asks.
 enum class Choice { never, asked, always };
 
+// What values a parameter may have.
+enum class Values { any, number, at_most_0, above_0, above_0_to_1 };
+
+// A tensor that users give by name.
+struct RecurrentParameter {
+  std::string_view name;
+  // Its dimensions, a letter each: Batch, Heads, tokens (N), key width (D), value width (V), Slots. Alternatives stand
+  // between bars; nothing is a number.
+  std::string_view axes;
+  Values values = Values::any;
+  bool required = true;
+};
+
 struct RecurrentLaw {
   std::string_view name;   // as users type it
   std::string_view title;  // as a heading or a table shows it
   Transition transition = Transition::none;
   Write write = Write::key;
   Choice feature_map = Choice::never, normalized = Choice::never;
+  std::span<const RecurrentParameter> parameters = {};
   std::string_view formula;
   std::string_view citation;
 

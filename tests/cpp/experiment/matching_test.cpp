@@ -60,6 +60,7 @@ TEST(Matching, RefusesWhatNoWidthReaches) {
 TEST(Matching, MapsOfAMixtureAreThoseOfItsOutputHeads) {
   EXPECT_EQ(output_heads(model(find_preset("small"), "differential", 65)), 2);
   EXPECT_EQ(output_heads(model(find_preset("small"), "cog", 65)), 4);
+  EXPECT_EQ(output_heads(model(find_preset("small"), "gla+differential", 65)), 4);
 }
 
 TEST(Presets, StepsDecideTheSchedule) {
