@@ -163,7 +163,7 @@ class Catalogue {
   }
 
   Mechanism recurrent_mechanism(const RecurrentLaw& law) {
-    const bool one = law.normalized == Choice::always;
+    const bool one = law.normalizer == Normalizer::always;
     return {.description = {.name = law.name,
                             .title = law.title,
                             .family = "recurrent",
@@ -180,8 +180,8 @@ class Catalogue {
   std::string_view parameters_of(const RecurrentLaw& law) {
     std::string_view names;
     for (const RecurrentParameter& parameter : law.parameters) names = join(names, ", ", parameter.name);
-    if (law.feature_map == Choice::asked) names = join(names, ", ", "feature_map");
-    if (law.normalized == Choice::asked) names = join(names, ", ", "normalize");
+    if (law.features == Features::asked) names = join(names, ", ", "feature_map");
+    if (law.normalizer == Normalizer::asked) names = join(names, ", ", "normalize");
     return names;
   }
 

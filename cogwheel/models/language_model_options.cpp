@@ -104,7 +104,9 @@ TransformerBlockOptions layer_options(const LanguageModelOptions& options, std::
                  .layer = layer,
                  .layers = options.layers,
                  .bias = options.bias,
-                 .plain = options.recurrent_layer == "plain"};
+                 .plain = options.recurrent_layer == "plain",
+                 .negative_eigenvalues = options.negative_eigenvalues,
+                 .context = options.context};
   return {.attention = {.width = options.width,
                         .heads = options.heads,
                         .key_value_heads = options.key_value_heads,

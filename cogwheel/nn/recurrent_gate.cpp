@@ -58,14 +58,20 @@ RecurrentGateImpl::RecurrentGateImpl(const RecurrentGateOptions& options) : opti
 
 RecurrentGateImpl::Value RecurrentGateImpl::forward(const at::Tensor& x) {
   at::Tensor y = bias_;
-  if (reads_tokens_) y = projection_(into_rank_ ? into_rank_(x) : x).to(bias_.scalar_type()) + bias_;
+  if (reads_tokens_) {
+    at::Tensor read = into_rank_ ? into_rank_(x) : x;
+    if (into_rank_ && options_.recipe.tanh) read = read.tanh();
+    y = projection_(read).to(bias_.scalar_type()) + bias_;
+  }
   y = y.unflatten(-1, sizes_);
   if (reads_tokens_) y = y.transpose(1, 2);  // [B, H, N, …]
   switch (options_.recipe.map) {
     case GateMap::linear:
-      return {y * options_.factor};
+      return {y};
     case GateMap::sigmoid:
-      return {y.sigmoid() * options_.factor};
+      return {y.sigmoid()};
+    case GateMap::share:
+      return {y.sigmoid() * options_.reach};
     case GateMap::log_sigmoid:
       return {at::log_sigmoid(y)};
     case GateMap::log_sigmoid_16:
@@ -78,7 +84,8 @@ RecurrentGateImpl::Value RecurrentGateImpl::forward(const at::Tensor& x) {
       return {-y.exp()};
     case GateMap::step_times_constant: {
       const at::Tensor step = at::softplus(y);
-      return {-step * constant_.exp().unsqueeze(-1), step.unsqueeze(-1)};
+      return {-step * constant_.exp().unsqueeze(-1),
+              options_.recipe.multiplies_value ? step.unsqueeze(-1) : at::Tensor()};
     }
   }
   return {};

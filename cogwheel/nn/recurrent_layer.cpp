@@ -12,6 +12,7 @@
 #include "cogwheel/kernels/pairwise/row_statistics.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/nn/new_parameter.h"
+#include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/statistics_of_weights.h"
 
 namespace cogwheel {
@@ -32,6 +33,8 @@ at::Tensor of_length_one(const at::Tensor& x) { return x * (x.square().sum(-1, t
 double depth_of(const RecurrentLayerOptions& options) {
   return static_cast<double>(options.layer) / static_cast<double>(std::max<std::int64_t>(1, options.layers));
 }
+
+std::optional<at::Tensor> given(const at::Tensor& key) { return key.defined() ? std::optional(key) : std::nullopt; }
 
 bool any_is_nan(const MechanismParameters& parameters) {
   return std::any_of(parameters.begin(), parameters.end(),
@@ -70,7 +73,7 @@ RecurrentLayerImpl::RecurrentLayerImpl(const RecurrentLayerOptions& options)
   if (recipe_.convolution || recipe_.inner)
     convolution_ = register_module(
         "convolution", CausalConvolution(recipe_.inner ? values : values + (law_.has_key() ? 2 : 1) * options.width));
-  for (const GateRecipe& gate : gates_of(law_, recipe_)) {
+  for (const GateRecipe& gate : gates_of(law_, recipe_, options.plain)) {
     const auto parameter = std::find_if(law_.parameters.begin(), law_.parameters.end(),
                                         [&](const auto& each) { return each.name == gate.parameter; });
     gate_names_.emplace_back(gate.parameter);
@@ -81,7 +84,8 @@ RecurrentLayerImpl::RecurrentLayerImpl(const RecurrentLayerOptions& options)
                                                                                .heads = options.heads,
                                                                                .key_width = head_dim_,
                                                                                .value_width = value_dim_,
-                                                                               .depth = depth_of(options)})));
+                                                                               .depth = depth_of(options),
+.reach = options.negative_eigenvalues ? 2.0 : 1.0})));
   }
   if (recipe_.token_shift)
     shift_ = register_module(
@@ -128,6 +132,22 @@ RecurrentLayerImpl::Heads RecurrentLayerImpl::project(const Inputs& inputs, cons
     heads.parameters.emplace_back(gate_names_[i], gate.tensor);
     if (gate.step.defined()) heads.value = (heads.value * gate.step).to(type);
   }
+  if (recipe_.running_means) {
+    // The first token of a text has no sum before it to decay.
+    at::Tensor& phi = heads.parameters.front().second;
+    const bool begun = before.total.defined();
+    const at::Tensor total = at::logcumsumexp(begun ? at::cat({before.total, phi}, 2) : phi, 2);
+    const at::Tensor now = begun ? total.narrow(2, 1, phi.size(2)) : total;
+    const at::Tensor past =
+        begun ? total.narrow(2, 0, phi.size(2)) : at::cat({total.narrow(2, 0, 1), total.narrow(2, 0, phi.size(2) - 1)}, 2);
+    phi = (phi - now).exp();
+    heads.parameters.emplace_back("log_decay", (past - now).clamp_max(0));
+    after.total = now.narrow(2, now.size(2) - 1, 1).clone();
+  }
+  for (const RecurrentParameter& parameter : law_.parameters)
+    if (parameter.required && parameter.axes.empty())
+      heads.parameters.emplace_back(std::string(parameter.name),
+                                    at::scalar_tensor(static_cast<double>(options_.context), at::kDouble));
   return heads;
 }
 
@@ -158,17 +178,22 @@ void RecurrentLayerImpl::apply_features(at::Tensor& query, at::Tensor& key) cons
   }
 }
 
-at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const std::vector<at::Tensor>& before,
-                                    std::vector<at::Tensor>& after) const {
-  RecurrentOptions options{.initial_state = before, .parameters = heads.parameters};
+RecurrentOptions RecurrentLayerImpl::operator_options(const Heads& heads) const {
+  RecurrentOptions options{.parameters = heads.parameters};
   if (recipe_.features == LayerFeatures::elu_plus_one) {
     options.feature_map = "elu_plus_one";
     options.normalize = true;
   }
+  return options;
+}
+
+at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const std::vector<at::Tensor>& before,
+                                    std::vector<at::Tensor>& after) const {
+  RecurrentOptions options = operator_options(heads);
+  options.initial_state = before;
   try {
     at::Tensor output;
-    std::tie(output, after) = recurrent(heads.query, heads.key.defined() ? std::optional(heads.key) : std::nullopt,
-                                        heads.value, law_.name, options);
+    std::tie(output, after) = recurrent(heads.query, given(heads.key), heads.value, law_.name, options);
     return output;
   } catch (const c10::ValueError& error) {
     // A run whose weights have become NaN has a loss to record, NaN too; the operator refuses gates that are.
@@ -178,8 +203,24 @@ at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const std::vector<at::Te
   }
 }
 
-// The output where only weights or their statistics are wanted: the weights are the output for the unit vectors as
-// values, and what replaces them meets the values.
+// Of a law whose columns decay apart, which have weights of their own, their mean; entry by entry, for they are many.
+at::Tensor RecurrentLayerImpl::weights(const Heads& heads) const {
+  const RecurrentOptions options = operator_options(heads);
+  if (!law_.has_parameter("log_value_decay"))
+    return recurrent_weights(heads.query, given(heads.key), law_.name, options);
+  std::vector<at::Tensor> entries;
+  for (std::int64_t entry = 0; entry < heads.query.size(0); ++entry) {
+    RecurrentOptions of_entry = options;
+    for (auto& [name, tensor] : of_entry.parameters) tensor = tensor.narrow(0, entry, 1);
+    entries.push_back(recurrent_weights(heads.query.narrow(0, entry, 1), given(heads.key.narrow(0, entry, 1)),
+                                        law_.name, of_entry)
+                          .mean(2));
+  }
+  return at::cat(entries);
+}
+
+// The output, where it and not only the weights or their statistics are wanted: weights that were replaced meet the
+// values.
 at::Tensor RecurrentLayerImpl::observed(const Heads& heads, const at::Tensor& output,
                                         const ForwardContext& context) const {
   const bool weights_wanted = context.taps(TapPlace::weights), rows_wanted = context.taps(TapPlace::row_statistics);
@@ -187,16 +228,13 @@ at::Tensor RecurrentLayerImpl::observed(const Heads& heads, const at::Tensor& ou
   if (context.layer_state != nullptr && context.layer_state->longest() > heads.value.size(2))
     throw UsageError(expected_got("tap: weights of " + options_.mechanism, "a pass from the first token",
                                   "a state, which has not kept the keys"));
-  const std::int64_t tokens = heads.value.size(2);
-  Heads of_units = heads;
-  of_units.value = at::eye(tokens, heads.value.options()).expand({heads.value.size(0), options_.heads, tokens, tokens});
-  std::vector<at::Tensor> ignored;
-  at::Tensor weights = walk(of_units, {}, ignored);
+  const at::Tensor made = weights(heads);
   if (rows_wanted)
     context.tapped(TapPlace::row_statistics,
-                   statistics_of_weights(weights).narrow(0, 0, RowStatistics<double>::argmax_at));
+                   statistics_of_weights(made.to(computed_type(made))).narrow(0, 0, RowStatistics<double>::argmax_at));
   if (!weights_wanted) return output;
-  return context.tapped(TapPlace::weights, weights).matmul(heads.value);
+  const at::Tensor tapped = context.tapped(TapPlace::weights, made);
+  return tapped.is_same(made) ? output : tapped.matmul(heads.value);
 }
 
 at::Tensor RecurrentLayerImpl::combine(const at::Tensor& attended, const Heads& heads, const Inputs& inputs) {

@@ -30,6 +30,8 @@ struct RecurrentLayerOptions {
   std::int64_t layer = 0, layers = 1;  // lower bounds of gates and some initial values depend on the depth
   bool bias = true;                    // of the projections; gates have biases in any case
   bool plain = false;                  // projections and gates alone, instead of the paper's layer
+  bool negative_eigenvalues = false;   // β of a delta rule up to 2 instead of 1
+  std::int64_t context = 1;            // of the model: the horizon of a law that has one
 };
 
 // Throws UsageError that names the first invalid option.
@@ -44,7 +46,8 @@ class RecurrentLayerImpl : public TokenMixer {
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context = {}) override;
 
   bool can_decode() const override { return true; }
-  bool keeps_tokens() const override { return false; }
+  // A law with a horizon has no meaning beyond it.
+  bool keeps_tokens() const override { return law_.walks == Walks::phases; }
   std::unique_ptr<LayerState> make_state(std::int64_t batch, std::int64_t capacity) const override;
 
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,
@@ -63,8 +66,10 @@ class RecurrentLayerImpl : public TokenMixer {
   Inputs read(const at::Tensor& x, const Carried& before, Carried& after);
   Heads project(const Inputs& inputs, const Carried& before, Carried& after);
   void apply_features(at::Tensor& query, at::Tensor& key) const;
+  RecurrentOptions operator_options(const Heads& heads) const;
   // → [B, H, N, Dv], and the state of the law.
   at::Tensor walk(const Heads& heads, const std::vector<at::Tensor>& before, std::vector<at::Tensor>& after) const;
+  at::Tensor weights(const Heads& heads) const;  // → [B, H, N, N]
   at::Tensor observed(const Heads& heads, const at::Tensor& output, const ForwardContext& context) const;
   at::Tensor combine(const at::Tensor& attended, const Heads& heads, const Inputs& inputs);
 

@@ -1,5 +1,6 @@
 #include "cogwheel/nn/recurrent_recipe.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace cogwheel {
@@ -20,15 +21,39 @@ double initial_step(std::int64_t index, std::int64_t count) {
 
 double step_of_head(GatePlace place) { return initial_step(place.head, place.heads); }
 
+// Of RWKV-6: log α = −exp(y), with y from −6 to −1 over the channels, in deeper layers later.
+double rwkv6_decay(GatePlace place) {
+  const std::int64_t all = place.heads * place.channels;
+  const double share = between(0, 1, place.head * place.channels + place.channel, all);
+  return -6 + 5 * std::pow(share, 0.7 + 1.3 * place.depth);
+}
+
+double rwkv6_bonus(GatePlace place) {
+  const std::int64_t all = place.heads * place.channels, index = place.head * place.channels + place.channel;
+  return place.depth * (1 - between(0, 1, index, all)) + 0.1 * static_cast<double>((index + 1) % 3 - 1);
+}
+
 // γ = 1 − 2^(−5 − h) = σ(y).
 double decay_of_head(GatePlace place) { return std::log(std::exp2(5.0 + static_cast<double>(place.head)) - 1); }
 
 constexpr GateRecipe retnet_gates[]{{.parameter = "decay", .map = GateMap::sigmoid, .initial = decay_of_head}};
-constexpr GateRecipe mamba2_gates[]{
-    {.parameter = "log_decay", .map = GateMap::step_times_constant, .initial = step_of_head}};
+constexpr GateRecipe mamba2_gates[]{{.parameter = "log_decay",
+                                     .map = GateMap::step_times_constant,
+                                     .multiplies_value = true,
+                                     .initial = step_of_head}};
 constexpr GateRecipe gla_gates[]{{.parameter = "log_decay", .map = GateMap::log_sigmoid_16, .rank = 16}};
 constexpr GateRecipe hgrn2_gates[]{{.parameter = "log_decay", .map = GateMap::above_bound}};
 constexpr GateRecipe gated_rfa_gates[]{{.parameter = "log_decay", .map = GateMap::log_sigmoid}};
+
+constexpr GateRecipe rwkv6_gates[]{
+    {.parameter = "log_decay", .map = GateMap::minus_exponential, .rank = 64, .tanh = true, .initial = rwkv6_decay},
+    {.parameter = "bonus", .initial = rwkv6_bonus},
+};
+constexpr GateRecipe mlstm_gates[]{
+    {.parameter = "input_gate"},
+    {.parameter = "forget_gate", .initial = [](GatePlace place) { return between(3, 6, place.head, place.heads); }},
+};
+constexpr GateRecipe abc_gates[]{{.parameter = "phi"}};
 
 constexpr RecurrentRecipe papers[]{
     // Katharopoulos et al. (2020)
@@ -45,11 +70,30 @@ constexpr RecurrentRecipe papers[]{
      .gates = mamba2_gates},
     // Yang et al. (2024)
     {.law = "gla", .head_norm = true, .output_gate = true, .gates = gla_gates},
+    // Peng et al. (2024)
+    {.law = "rwkv6", .token_shift = true, .head_norm = true, .output_gate = true, .gates = rwkv6_gates},
     // Qin et al. (2024), with bounds that are not learned
     {.law = "hgrn2", .features = LayerFeatures::silu_of_query, .head_norm = true, .gates = hgrn2_gates},
     // Peng et al. (2021), the arc-cosine variant
     {.law = "gated_rfa", .features = LayerFeatures::random_of_units, .gates = gated_rfa_gates},
+    // Beck et al. (2024), the block of the mLSTM
+    {.law = "mlstm",
+     .expansion = 2,
+     .inner = true,
+     .values_before_convolution = true,
+     .head_norm = true,
+     .output_gate = true,
+     .skip = true,
+     .gates = mlstm_gates},
+    // Peng et al. (2022)
+    {.law = "abc", .running_means = true, .gates = abc_gates},
 };
+
+const RecurrentRecipe* paper_of(const RecurrentLaw& law) {
+  for (const RecurrentRecipe& recipe : papers)
+    if (recipe.law == law.name) return &recipe;
+  return nullptr;
+}
 
 GateRecipe suggested(const RecurrentParameter& parameter) {
   switch (parameter.values) {
@@ -67,20 +111,28 @@ GateRecipe suggested(const RecurrentParameter& parameter) {
 }  // namespace
 
 RecurrentRecipe recipe_of(const RecurrentLaw& law, bool plain) {
-  if (!plain)
-    for (const RecurrentRecipe& recipe : papers)
-      if (recipe.law == law.name) return recipe;
-  const bool divides = law.normalized == Choice::always && law.feature_map == Choice::never;
-  return {.law = law.name, .features = divides ? LayerFeatures::positive : LayerFeatures::as_they_are};
+  const RecurrentRecipe* paper = paper_of(law);
+  if (paper != nullptr && !plain) return *paper;
+  RecurrentRecipe recipe{.law = law.name};
+  if (paper != nullptr) recipe.gates = paper->gates;
+  if (paper != nullptr && paper->features == LayerFeatures::unit) recipe.features = LayerFeatures::unit;
+  if (law.normalizer == Normalizer::always && law.features == Features::identity)
+    recipe.features = LayerFeatures::positive;
+  return recipe;
 }
 
-std::vector<GateRecipe> gates_of(const RecurrentLaw& law, const RecurrentRecipe& recipe) {
+std::vector<GateRecipe> gates_of(const RecurrentLaw& law, const RecurrentRecipe& recipe, bool plain) {
   std::vector<GateRecipe> gates;
   for (const RecurrentParameter& parameter : law.parameters) {
-    bool described = false;
-    for (const GateRecipe& gate : recipe.gates)
-      if (gate.parameter == parameter.name) gates.push_back(gate), described = true;
-    if (!described && parameter.required) gates.push_back(suggested(parameter));
+    const auto row = std::find_if(recipe.gates.begin(), recipe.gates.end(),
+                                  [&](const GateRecipe& gate) { return gate.parameter == parameter.name; });
+    if (row != recipe.gates.end())
+      gates.push_back(*row);
+    else if (parameter.required && !parameter.axes.empty())
+      gates.push_back(suggested(parameter));
+    else
+      continue;
+    if (plain) gates.back().rank = 0;
   }
   return gates;
 }

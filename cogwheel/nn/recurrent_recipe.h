@@ -16,12 +16,13 @@ namespace cogwheel {
 enum class GateMap {
   linear,              // y
   sigmoid,             // σ(y)
+  share,               // σ(y), or 2σ(y) where the model allows negative eigenvalues: β of delta rules
   log_sigmoid,         // log σ(y)
   log_sigmoid_16,      // log σ(y) / 16, so that a gate forgets slowly at first: GLA
   above_bound,         // log(l + (1 − l) σ(y)), with l rising with depth from 0: HGRN2
   softplus,            // log(1 + exp(y))
   minus_exponential,   // −exp(y)
-  step_times_constant  // −Δ exp(a), Δ = softplus(y), a learned for each head; values are multiplied by Δ: Mamba-2
+  step_times_constant  // −Δ exp(a), Δ = softplus(y), a learned for each head: Mamba-2
 };
 
 // A number among those of a tensor, for its initial value.
@@ -33,7 +34,9 @@ struct GatePlace {
 struct GateRecipe {
   std::string_view parameter;  // of the law
   GateMap map = GateMap::linear;
-  std::int64_t rank = 0;                                                 // of W; 0: full
+  std::int64_t rank = 0;         // of W; 0: full
+  bool tanh = false;             // between the two factors of W
+  bool multiplies_value = false;  // by Δ
   double (*initial)(GatePlace) = [](GatePlace) -> double { return 0; };  // b
 };
 
@@ -60,13 +63,17 @@ struct RecurrentRecipe {
   bool head_norm = false;    // an RMSNorm of each head's output
   bool output_gate = false;  // the output times SiLU of a projection of x
   bool skip = false;         // the values, each channel times a learned number, added to the output
+  // With y for `phi`: exp(y − z), z the log-sum-exp of y over the tokens so far, and `log_decay` the change of −z, so
+  // that slots hold means of what was written, not sums. ABC
+  bool running_means = false;
   std::span<const GateRecipe> gates = {};
 };
 
-// The recipe of a paper's layer, or of a plain one.
+// The recipe of a paper's layer, or of a plain one: projections and the paper's gates with full W, and what keeps a law
+// that divides or subtracts within bounds.
 RecurrentRecipe recipe_of(const RecurrentLaw& law, bool plain);
 
 // One for each tensor that the law requires: the recipe's own, or what its allowed values suggest.
-std::vector<GateRecipe> gates_of(const RecurrentLaw& law, const RecurrentRecipe& recipe);
+std::vector<GateRecipe> gates_of(const RecurrentLaw& law, const RecurrentRecipe& recipe, bool plain);
 
 }  // namespace cogwheel

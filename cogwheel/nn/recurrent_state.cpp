@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,7 @@ Carried of_each(const Carried& given, Function&& function) {
   for (const at::Tensor& tensor : given.law) result.law.push_back(function(tensor));
   if (given.inputs.defined()) result.inputs = function(given.inputs);
   if (given.last.defined()) result.last = function(given.last);
+  if (given.total.defined()) result.total = function(given.total);
   return result;
 }
 
@@ -54,6 +56,8 @@ void RecurrentState::crop(const at::Tensor& kept) {
   present_ = {kept.clone(), of_each(present_.carried, [&](const at::Tensor& tensor) {
                 return tensor.index_fill(0, emptied.to(tensor.device()), 0);
               })};
+  if (at::Tensor& total = present_.carried.total; total.defined())  // the log of nothing
+    total.index_fill_(0, emptied.to(total.device()), -std::numeric_limits<double>::infinity());
   before_ = present_;
 }
 

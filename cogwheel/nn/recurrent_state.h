@@ -13,6 +13,7 @@ struct Carried {
   std::vector<at::Tensor> law;  // of the law: S, and z where there is one
   at::Tensor inputs;            // [B, up to 3, channels], what the causal convolution still reads
   at::Tensor last;              // [B, 1, width], the last token's input, where a layer shifts tokens
+  at::Tensor total;             // [B, H, 1, slots], the log of what all tokens have written, where slots hold means
 };
 
 class RecurrentState : public LayerState {

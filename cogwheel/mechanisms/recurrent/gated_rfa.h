@@ -16,7 +16,7 @@ struct GatedRfa {
       .title = "Gated RFA",
       .transition = Transition::per_token,
       .write = Write::key_by_complement,
-      .normalized = Choice::always,
+      .normalizer = Normalizer::always,
       .parameters = parameters,
       .formula = "S_t = α_t S_{t-1} + (1 - α_t) k_t v_tᵀ, o_t = S_tᵀ q_t / (z_t·q_t)",
       .citation = "Peng et al., Random Feature Attention (2021)",
