@@ -77,15 +77,15 @@ RecurrentLayerImpl::RecurrentLayerImpl(const RecurrentLayerOptions& options)
     const auto parameter = std::find_if(law_.parameters.begin(), law_.parameters.end(),
                                         [&](const auto& each) { return each.name == gate.parameter; });
     gate_names_.emplace_back(gate.parameter);
-    gates_.push_back(
-        register_module(gate_names_.back(), RecurrentGate(RecurrentGateOptions{.recipe = gate,
-                                                                               .parameter = *parameter,
-                                                                               .inputs = read,
-                                                                               .heads = options.heads,
-                                                                               .key_width = head_dim_,
-                                                                               .value_width = value_dim_,
-                                                                               .depth = depth_of(options),
-.reach = options.negative_eigenvalues ? 2.0 : 1.0})));
+    gates_.push_back(register_module(
+        gate_names_.back(), RecurrentGate(RecurrentGateOptions{.recipe = gate,
+                                                               .parameter = *parameter,
+                                                               .inputs = read,
+                                                               .heads = options.heads,
+                                                               .key_width = head_dim_,
+                                                               .value_width = value_dim_,
+                                                               .depth = depth_of(options),
+                                                               .reach = options.negative_eigenvalues ? 2.0 : 1.0})));
   }
   if (recipe_.token_shift)
     shift_ = register_module(
@@ -138,8 +138,8 @@ RecurrentLayerImpl::Heads RecurrentLayerImpl::project(const Inputs& inputs, cons
     const bool begun = before.total.defined();
     const at::Tensor total = at::logcumsumexp(begun ? at::cat({before.total, phi}, 2) : phi, 2);
     const at::Tensor now = begun ? total.narrow(2, 1, phi.size(2)) : total;
-    const at::Tensor past =
-        begun ? total.narrow(2, 0, phi.size(2)) : at::cat({total.narrow(2, 0, 1), total.narrow(2, 0, phi.size(2) - 1)}, 2);
+    const at::Tensor past = begun ? total.narrow(2, 0, phi.size(2))
+                                  : at::cat({total.narrow(2, 0, 1), total.narrow(2, 0, phi.size(2) - 1)}, 2);
     phi = (phi - now).exp();
     heads.parameters.emplace_back("log_decay", (past - now).clamp_max(0));
     after.total = now.narrow(2, now.size(2) - 1, 1).clone();
@@ -212,9 +212,9 @@ at::Tensor RecurrentLayerImpl::weights(const Heads& heads) const {
   for (std::int64_t entry = 0; entry < heads.query.size(0); ++entry) {
     RecurrentOptions of_entry = options;
     for (auto& [name, tensor] : of_entry.parameters) tensor = tensor.narrow(0, entry, 1);
-    entries.push_back(recurrent_weights(heads.query.narrow(0, entry, 1), given(heads.key.narrow(0, entry, 1)),
-                                        law_.name, of_entry)
-                          .mean(2));
+    entries.push_back(
+        recurrent_weights(heads.query.narrow(0, entry, 1), given(heads.key.narrow(0, entry, 1)), law_.name, of_entry)
+            .mean(2));
   }
   return at::cat(entries);
 }
@@ -280,7 +280,7 @@ void RecurrentLayerImpl::initialize(const WeightInitializer& initializer, const 
   if (convolution_) convolution_->initialize(initializer, name + ".convolution");
   for (std::size_t i = 0; i < gates_.size(); ++i)
     gates_[i]->initialize(initializer, name + "." + gate_names_[i], standard_deviation);
-  if (shift_) shift_->initialize(initializer, name + ".shift", standard_deviation);
+  if (shift_) shift_->initialize(initializer, name + ".shift");
   if (head_norm_) head_norm_->initialize();
   if (features_.defined()) initializer.normal(features_, name + ".features", 1);
   const torch::NoGradGuard no_grad;

@@ -37,10 +37,8 @@ double rwkv6_bonus(GatePlace place) {
 double decay_of_head(GatePlace place) { return std::log(std::exp2(5.0 + static_cast<double>(place.head)) - 1); }
 
 constexpr GateRecipe retnet_gates[]{{.parameter = "decay", .map = GateMap::sigmoid, .initial = decay_of_head}};
-constexpr GateRecipe mamba2_gates[]{{.parameter = "log_decay",
-                                     .map = GateMap::step_times_constant,
-                                     .multiplies_value = true,
-                                     .initial = step_of_head}};
+constexpr GateRecipe mamba2_gates[]{
+    {.parameter = "log_decay", .map = GateMap::step_times_constant, .multiplies_value = true, .initial = step_of_head}};
 constexpr GateRecipe gla_gates[]{{.parameter = "log_decay", .map = GateMap::log_sigmoid_16, .rank = 16}};
 constexpr GateRecipe hgrn2_gates[]{{.parameter = "log_decay", .map = GateMap::above_bound}};
 constexpr GateRecipe gated_rfa_gates[]{{.parameter = "log_decay", .map = GateMap::log_sigmoid}};

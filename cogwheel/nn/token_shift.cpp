@@ -32,8 +32,7 @@ std::vector<at::Tensor> TokenShiftImpl::forward(const at::Tensor& given, const a
   return readers;
 }
 
-void TokenShiftImpl::initialize(const WeightInitializer& initializer, const std::string& name,
-                                double standard_deviation) {
+void TokenShiftImpl::initialize(const WeightInitializer& initializer, const std::string& name) {
   const torch::NoGradGuard no_grad;
   // Between all of the token before, in the first channel of the first layer, and none of it.
   const std::int64_t width = shared_.size(0);
@@ -41,8 +40,8 @@ void TokenShiftImpl::initialize(const WeightInitializer& initializer, const std:
       1 - (at::arange(width, at::kDouble) / static_cast<double>(width)).pow(1 - depth_).to(at::kFloat);
   shared_.copy_(share);
   shares_.copy_(share.expand_as(shares_));
-  initializer.normal(into_rank_, name + ".into_rank", standard_deviation);
-  from_rank_.zero_();
+  into_rank_.zero_();
+  initializer.normal(from_rank_, name + ".from_rank", 0.01);
 }
 
 }  // namespace cogwheel

@@ -23,7 +23,7 @@ class TokenShiftImpl : public torch::nn::Module {
   // x [B, N, width] → one [B, N, width] for each reader. `last` is the token before x, [B, 1, width]; undefined: 0.
   std::vector<at::Tensor> forward(const at::Tensor& x, const at::Tensor& last = {});
 
-  void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation);
+  void initialize(const WeightInitializer& initializer, const std::string& name);
 
  private:
   double depth_;

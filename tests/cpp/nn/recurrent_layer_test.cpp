@@ -9,6 +9,7 @@
 
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/nn/head_observer.h"
+#include "cogwheel/nn/new_parameter.h"
 #include "tests/cpp/core/usage_error_of.h"
 #include "tests/cpp/nn/tapped.h"
 
@@ -216,8 +217,16 @@ TEST(RecurrentLayer, HasWeights) {
     EXPECT_EQ(observer.statistics()[0].size(), static_cast<std::size_t>(heads));
     const at::Tensor weights = tapped(TapPlace::weights, layer, x).at(0);
     EXPECT_TRUE(weights.triu(1).eq(0).all().item<bool>());
-    EXPECT_TRUE(
-        close(weights.matmul(tapped(TapPlace::value, layer, x).at(0)), tapped(TapPlace::heads, layer, x).at(0)));
+    // Equal columns of values, since some laws have weights of their own for each, of which the mean is shown.
+    at::Tensor values, outputs;
+    Tap equal;
+    equal.replace(TapPlace::value, [&](TapSite, const at::Tensor& value) {
+      return values = value.narrow(-1, 0, 1).expand_as(value).contiguous();
+    });
+    equal.read(TapPlace::heads, [&](TapSite, const at::Tensor& output) { outputs = output; });
+    context.tap = &equal;
+    layer->forward(x, context);
+    EXPECT_TRUE(close(weights.matmul(values).mean(-1), outputs.mean(-1)));
     EXPECT_NEAR(observer.statistics()[0][1].sum, weights.select(1, 1).sum(-1).mean().item<double>(), 1e-9);
   });
   RecurrentLayer layer = make_layer("gla", true);
@@ -227,6 +236,31 @@ TEST(RecurrentLayer, HasWeights) {
   context.layer_state = state.get();
   EXPECT_EQ(usage_error_of([&] { tapped(TapPlace::weights, layer, x, context); }),
             "tap: weights of gla: expected a pass from the first token, got a state, which has not kept the keys");
+}
+
+TEST(RecurrentLayer, EveryParameterLearns) {
+  for_each_layer([](RecurrentLayer& layer) {
+    {  // away from the zeros that some start from
+      const torch::NoGradGuard no_grad;
+      for (at::Tensor& parameter : layer->parameters()) parameter.add_(0.01);
+    }
+    layer(input()).square().sum().backward();
+    for (const auto& parameter : layer->named_parameters()) {
+      ASSERT_TRUE(parameter.value().grad().defined()) << parameter.key();
+      EXPECT_GT(parameter.value().grad().abs().max().item<double>(), 0) << parameter.key();
+      EXPECT_TRUE(parameter.value().grad().isfinite().all().item<bool>()) << parameter.key();
+    }
+  });
+}
+
+TEST(RecurrentLayer, TakesNoMemoryOnMeta) {
+  for (const Mechanism& mechanism : mechanisms()) {
+    if (mechanism.recurrent() == nullptr) continue;
+    const PlaceParameters nowhere(at::kMeta);
+    const RecurrentLayer layer(
+        RecurrentLayerOptions{.width = width, .heads = heads, .mechanism = std::string(mechanism.description.name)});
+    for (const auto& parameter : layer->parameters()) EXPECT_TRUE(parameter.is_meta()) << mechanism.description.name;
+  }
 }
 
 TEST(RecurrentLayer, OfWeightsThatAreNanIsNan) {
