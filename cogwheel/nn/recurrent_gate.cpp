@@ -3,6 +3,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -47,7 +48,8 @@ RecurrentGateImpl::RecurrentGateImpl(const RecurrentGateOptions& options) : opti
   reads_tokens_ = axes.find('N') != std::string_view::npos;
   const std::int64_t outputs =
       std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{1}, std::multiplies<std::int64_t>());
-  const std::int64_t rank = options.recipe.rank;
+  // Papers give the ranks of wide models.
+  const std::int64_t rank = std::min(options.recipe.rank, std::max<std::int64_t>(1, options.inputs / 8));
   if (reads_tokens_ && rank > 0) into_rank_ = register_module("into_rank", Linear(options.inputs, rank, false));
   if (reads_tokens_)
     projection_ = register_module("projection", Linear(rank > 0 ? rank : options.inputs, outputs, false));

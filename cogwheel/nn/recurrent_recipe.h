@@ -34,9 +34,9 @@ struct GatePlace {
 struct GateRecipe {
   std::string_view parameter;  // of the law
   GateMap map = GateMap::linear;
-  std::int64_t rank = 0;                                                 // of W; 0: full
-  bool tanh = false;                                                     // between the two factors of W
-  bool multiplies_value = false;                                         // by Δ
+  std::int64_t rank = 0;          // of W, at most an eighth of its inputs; 0: full
+  bool tanh = false;              // between the two factors of W
+  bool multiplies_value = false;  // by Δ
   double (*initial)(GatePlace) = [](GatePlace) -> double { return 0; };  // b
 };
 

@@ -3,20 +3,23 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
+
 #include "cogwheel/nn/new_parameter.h"
 
 namespace cogwheel {
 namespace {
 
-constexpr std::int64_t rank = 32;
+// 32 in the paper, whose models are wide.
+std::int64_t rank_of(std::int64_t width) { return std::clamp<std::int64_t>(width / 16, 1, 32); }
 
 }  // namespace
 
 TokenShiftImpl::TokenShiftImpl(std::int64_t width, std::int64_t readers, double depth) : depth_(depth) {
   shared_ = register_parameter("shared", new_parameter({width}));
   shares_ = register_parameter("shares", new_parameter({readers, width}));
-  into_rank_ = register_parameter("into_rank", new_parameter({readers, width, rank}));
-  from_rank_ = register_parameter("from_rank", new_parameter({readers, rank, width}));
+  into_rank_ = register_parameter("into_rank", new_parameter({readers, width, rank_of(width)}));
+  from_rank_ = register_parameter("from_rank", new_parameter({readers, rank_of(width), width}));
 }
 
 std::vector<at::Tensor> TokenShiftImpl::forward(const at::Tensor& given, const at::Tensor& last) {

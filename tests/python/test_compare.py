@@ -210,7 +210,7 @@ def test_compares_states_and_hybrids_without_positions(compare, work):
     assert found["mechanisms"][1]["title"] == "Gated linear attention + Softmax"
     assert (found["settings"]["position"], found["settings"]["recurrent_layer"]) == ("none", "plain")
     heads = found["runs"][1]["curve"][-1]["heads"]
-    assert [len(layer) for layer in heads] == [found["settings"]["heads"]] * found["settings"]["layers"]
+    assert [len(layer) for layer in heads["sink"]] == [found["settings"]["heads"]] * found["settings"]["layers"]
     # Folders have names without the pattern's special characters, and the command that repeats it is safe in a shell.
     assert {path.name for path in (work / "hybrid/trained").iterdir()} == {
         f"{name}-seed-1" for name in ("softmax", "gla-softmax", "retnet.2")
