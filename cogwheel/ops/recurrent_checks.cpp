@@ -9,7 +9,6 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/mechanisms/catalogue.h"
-#include "cogwheel/mechanisms/recurrent_laws.h"
 #include "cogwheel/ops/checks.h"
 
 namespace cogwheel {
@@ -133,7 +132,8 @@ const RecurrentLaw& checked_recurrent_law(std::string_view mechanism) {
   if (mechanism_or_null(mechanism))
     refuse_recurrent("mechanism", "a recurrent one (cogwheel.attention takes this one)", std::string(mechanism));
   std::vector<std::string> known;
-  for (const RecurrentLaw& law : recurrent_laws) known.emplace_back(law.name);
+  for (const Mechanism& each : mechanisms())
+    if (each.recurrent() != nullptr) known.emplace_back(each.description.name);
   refuse_recurrent("mechanism", expected_names(mechanism, known), std::string(mechanism));
 }
 
