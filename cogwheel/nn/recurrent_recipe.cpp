@@ -53,6 +53,12 @@ constexpr GateRecipe mlstm_gates[]{
 };
 constexpr GateRecipe abc_gates[]{{.parameter = "phi"}};
 
+constexpr GateRecipe deltanet_gates[]{{.parameter = "beta", .map = GateMap::share}};
+constexpr GateRecipe gated_deltanet_gates[]{
+    {.parameter = "beta", .map = GateMap::share},
+    {.parameter = "log_decay", .map = GateMap::step_times_constant, .initial = step_of_head},
+};
+
 constexpr RecurrentRecipe papers[]{
     // Katharopoulos et al. (2020)
     {.law = "linear_attention", .features = LayerFeatures::elu_plus_one},
@@ -60,6 +66,7 @@ constexpr RecurrentRecipe papers[]{
     {.law = "retnet", .head_norm = true, .output_gate = true, .gates = retnet_gates},
     // Dao, Gu (2024), with a key and a query for each head
     {.law = "mamba2",
+     .scaled = false,
      .expansion = 2,
      .convolution = true,
      .head_norm = true,
@@ -83,6 +90,19 @@ constexpr RecurrentRecipe papers[]{
      .output_gate = true,
      .skip = true,
      .gates = mlstm_gates},
+    // Yang et al. (2024, "Parallelizing …"), with the SiLU of the convolution before keys and queries become units
+    {.law = "deltanet",
+     .features = LayerFeatures::unit,
+     .convolution = true,
+     .head_norm = true,
+     .gates = deltanet_gates},
+    // Yang, Kautz, Hatamizadeh (2024)
+    {.law = "gated_deltanet",
+     .features = LayerFeatures::unit,
+     .convolution = true,
+     .head_norm = true,
+     .output_gate = true,
+     .gates = gated_deltanet_gates},
     // Peng et al. (2022)
     {.law = "abc", .running_means = true, .gates = abc_gates},
 };
