@@ -77,6 +77,8 @@ const char* expected_of(Values values) {
       return "values above 0";
     case Values::above_0_to_1:
       return "values above 0, up to 1";
+    case Values::from_0_to_2:
+      return "values in 0…2";
     default:
       return "any";
   }
@@ -101,6 +103,8 @@ const T* first_refused(const T* begin, const T* end, Values values) {
       return first_refused(begin, end, [](T x) { return x > T(0); });
     case Values::above_0_to_1:
       return first_refused(begin, end, [](T x) { return (x > T(0)) & (x <= T(1)); });
+    case Values::from_0_to_2:
+      return first_refused(begin, end, [](T x) { return (x >= T(0)) & (x <= T(2)); });
     default:
       return end;
   }
