@@ -188,7 +188,7 @@ TEST(RecurrentLayer, AveragesWhereThePaperDoes) {
   tap.read(TapPlace::heads, [&](TapSite, const at::Tensor& output) { outputs = output; });
   ForwardContext context;
   context.tap = &tap;
-  for (const char* mechanism : {"linear_attention", "gated_rfa", "abc"}) {
+  for (const char* mechanism : {"linear_attention", "abc"}) {
     RecurrentLayer layer = make_layer(mechanism, false);
     const auto state = layer->make_state(batch, 0);
     for (const auto& [begin, end] : {std::pair{0, 6}, {6, 7}, {7, 13}}) {
