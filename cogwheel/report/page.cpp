@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cogwheel/evaluate/verdict.h"
-#include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/mechanisms/layer_pattern.h"
 #include "cogwheel/report/attention_map_code.h"
 #include "cogwheel/report/embedded.h"
 #include "cogwheel/report/html.h"
@@ -40,9 +40,12 @@ std::string verdict_html(const Comparison& comparison) {
 // A note for readers of a mechanism's maps.
 std::string map_note(const Comparison& comparison, const MechanismPlan& plan) {
   std::string note;
-  for (const Mechanism& mechanism : all_mechanisms())
-    if (mechanism.description.name == plan.name && mechanism.ties_keys)
-      note = "Keys are tied to queries, so the diagonal is strong.";
+  for (const std::string& name : names_of_pattern(plan.name)) {
+    const Mechanism* mechanism = mechanism_or_null(name);
+    if (mechanism != nullptr && mechanism->ties_keys) note = "Keys are tied to queries, so the diagonal is strong.";
+    if (mechanism != nullptr && mechanism->recurrent() != nullptr)
+      note = "What a state makes of values, as if it were weights of them.";
+  }
   const MechanismPlan* base = comparison.plan(comparison.baseline);
   if (plan.heads * 2 == base->heads && comparison.match == "parameters")
     note = "Half as many heads of double width, so that parameters match.";

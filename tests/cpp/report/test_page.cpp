@@ -46,6 +46,17 @@ TEST(Page, NamesTheItemsOfMapsAndTheUnitOfCurves) {
   EXPECT_TRUE(holds(page, "<small>nats per character</small>"));
 }
 
+TEST(Page, SaysWhatTheMapsOfAHybridAre) {
+  Comparison comparison = example_comparison();
+  std::vector<Inspection> inspections = example_inspections();
+  inspections[1].mechanism = comparison.mechanisms[1].name = "gla*3+softmax";
+  for (RunResult& run : comparison.runs)
+    if (run.mechanism == "cog") run.mechanism = "gla*3+softmax";
+  comparison.summary = summarize(comparison);
+  EXPECT_TRUE(holds(report_page(comparison, inspections), "What a state makes of values"));
+  EXPECT_FALSE(holds(report_page(example_comparison(), example_inspections()), "What a state makes of values"));
+}
+
 // A task shows what it has.
 TEST(Page, ShowsTablesAndSamplesWithoutMaps) {
   const InspectionTable table{.title = "Accuracy by length", .columns = {"length", "accuracy"}, .rows = {{"1", "0.5"}}};
