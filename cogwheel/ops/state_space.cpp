@@ -47,13 +47,16 @@ void check_recurrent_values(std::string_view name, const at::Tensor& tensor, Val
     const scalar_t *begin = numbers.const_data_ptr<scalar_t>(), *end = begin + numbers.numel();
     constexpr scalar_t largest = std::numeric_limits<scalar_t>::max();
     // Written so that a NaN is none of them.
-    const auto allowed = [=](scalar_t x) {
-      return values == Values::below_0 ? (x < 0) & (x >= -largest) : (x >= 0) & (x <= largest);
+    const auto negative = [](scalar_t x) { return (x < 0) & (x >= -largest); };
+    const auto positive = [](scalar_t x) { return (x >= 0) & (x <= largest); };
+    const auto first_refused = [&](const auto& allowed) {
+      bool all = true;
+      for (const scalar_t* x = begin; x != end; ++x) all &= allowed(*x);
+      return all ? end : std::find_if_not(begin, end, allowed);
     };
-    bool all = true;
-    for (const scalar_t* x = begin; x != end; ++x) all &= allowed(*x);
-    if (all) return;
-    const scalar_t refused = *std::find_if_not(begin, end, allowed);
+    const scalar_t* found = values == Values::below_0 ? first_refused(negative) : first_refused(positive);
+    if (found == end) return;
+    const scalar_t refused = *found;
     std::ostringstream got;
     got << refused;
     const bool infinite = std::isinf(refused) && (refused < 0) == (values == Values::below_0);

@@ -95,9 +95,8 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
   void begin_back() {
     for (std::int64_t t = 0; t < count_; ++t) {
       T* to = output_gradients_ + t * padded;
-      load_padded(problem_.output_gradient.row(this->span_.batch, this->head_, first_ + t) + this->column_,
-                  this->columns_, padded, to);
-      for (std::int64_t c = 0; c < padded; ++c) to[c] *= problem_.scale;
+      this->load(problem_.output_gradient.row(this->span_.batch, this->head_, first_ + t), to);
+      for (int v = 0; v < vectors; ++v) (V(problem_.scale) * this->at(to, v)).store(to + v * V::lanes);
     }
     std::fill_n(of_written_, count_ * padded, T(0));
     if constexpr (selective) std::fill_n(of_deltas_, count_ * padded, T(0));
@@ -136,25 +135,26 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
     V gradient[vectors], of_rate[vectors], of_write[vectors], of_read[vectors];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
-      const std::int64_t at = row * padded + v * V::lanes;
-      gradient[v] = V::load(gradient_ + at);
-      of_rate[v] = V::load(of_rate_ + at);
+      const std::int64_t place = row * padded + v * V::lanes;
+      gradient[v] = V::load(gradient_ + place);
+      of_rate[v] = V::load(of_rate_ + place);
       if constexpr (!selective) {
-        of_write[v] = V::load(of_write_ + at);
-        of_read[v] = V::load(of_read_ + at);
+        of_write[v] = V::load(of_write_ + place);
+        of_read[v] = V::load(of_read_ + place);
       }
     }
     for (std::int64_t t = 0; t < count_; ++t) {
-      const std::int64_t at = t * padded;
+      const std::int64_t place = t * padded;
       if constexpr (selective) of.write[0] = V(key[t * key_row]);
       V sum(T(0));
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) {
-        const V multiplier = this->multiplier(of, v, deltas_ + at), output_gradient = load(output_gradients_, at, v);
-        of.state[v].store(before_ + at + v * V::lanes);
-        of.state[v] = V::fma(multiplier, of.state[v], of.write[selective ? 0 : v] * load(written_, at, v));
+        const V multiplier = this->multiplier(of, v, deltas_ + place),
+                output_gradient = this->at(output_gradients_ + place, v);
+        of.state[v].store(before_ + place + v * V::lanes);
+        of.state[v] = V::fma(multiplier, of.state[v], of.write[selective ? 0 : v] * this->at(written_ + place, v));
         if constexpr (selective) {
-          multiplier.store(multipliers_ + at + v * V::lanes);
+          multiplier.store(multipliers_ + place + v * V::lanes);
           sum = V::fma(of.state[v], output_gradient, sum);
         } else {
           of_read[v] = V::fma(of.state[v], output_gradient, of_read[v]);
@@ -163,7 +163,7 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
       if constexpr (selective) give(sum.sum(), of_query[t * of_query_row]);
     }
     for (std::int64_t t = count_; t-- > 0;) {
-      const std::int64_t at = t * padded;
+      const std::int64_t place = t * padded;
       if constexpr (selective) {
         of.read[0] = V(query[t * query_row]);
         of.write[0] = V(key[t * key_row]);
@@ -172,78 +172,81 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) {
         const int own = selective ? 0 : v;
-        const V written = load(written_, at, v);
-        const V g = V::fma(of.read[own], load(output_gradients_, at, v), gradient[v]);
-        V::fma(g, of.write[own], load(of_written_, at, v)).store(of_written_ + at + v * V::lanes);
+        const V written = this->at(written_ + place, v);
+        const V g = V::fma(of.read[own], this->at(output_gradients_ + place, v), gradient[v]);
+        V::fma(g, of.write[own], this->at(of_written_ + place, v)).store(of_written_ + place + v * V::lanes);
         if constexpr (selective) {
           sum = V::fma(g, written, sum);
-          gradient[v] = load(multipliers_, at, v) * g;
-          const V of_exponent = gradient[v] * load(before_, at, v);
-          of_rate[v] = V::fma(of_exponent, load(deltas_, at, v), of_rate[v]);
-          V::fma(of_exponent, of.rate[v], load(of_deltas_, at, v)).store(of_deltas_ + at + v * V::lanes);
+          gradient[v] = this->at(multipliers_ + place, v) * g;
+          const V of_exponent = gradient[v] * this->at(before_ + place, v);
+          of_rate[v] = V::fma(of_exponent, this->at(deltas_ + place, v), of_rate[v]);
+          V::fma(of_exponent, of.rate[v], this->at(of_deltas_ + place, v)).store(of_deltas_ + place + v * V::lanes);
         } else {
           of_write[v] = V::fma(g, written, of_write[v]);
           gradient[v] = of.rate[v] * g;
-          of_rate[v] = V::fma(gradient[v], load(before_, at, v), of_rate[v]);  // E: Δ and a come last
+          of_rate[v] = V::fma(gradient[v], this->at(before_ + place, v), of_rate[v]);  // E: Δ and a come last
         }
       }
       if constexpr (selective) give(sum.sum(), of_key[t * of_key_row]);
     }
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
-      const std::int64_t at = row * padded + v * V::lanes;
-      gradient[v].store(gradient_ + at);
-      of_rate[v].store(of_rate_ + at);
+      const std::int64_t place = row * padded + v * V::lanes;
+      gradient[v].store(gradient_ + place);
+      of_rate[v].store(of_rate_ + place);
       if constexpr (!selective) {
-        of_write[v].store(of_write_ + at);
-        of_read[v].store(of_read_ + at);
+        of_write[v].store(of_write_ + place);
+        of_read[v].store(of_read_ + place);
       }
     }
   }
-  static HWY_INLINE V load(const T* from, std::int64_t at, int v) { return V::load(from + at + v * V::lanes); }
   HWY_INLINE void give(T sum, T& to) const { to = adds_ ? to + sum : sum; }
 
   // From the gradient of what the token wrote to those of v, Δ and skip.
   void finish_token(std::int64_t t) {
-    const auto row = [&](const auto& view) {
-      return view.row(this->span_.batch, this->head_, first_ + t) + this->column_;
-    };
-    const T *value = row(problem_.value), *of_output = row(problem_.output_gradient),
-            *of_written = of_written_ + t * padded;
-    T* of_value = row(problem_.value_gradient);
+    const auto row = [&](const auto& view) { return view.row(this->span_.batch, this->head_, first_ + t); };
+    T* of_value = of_written_ + t * padded;
+    T value[padded];
+    this->load(row(problem_.value), value);
     if constexpr (selective) {
-      T* of_delta = row(problem_.delta_gradient);
-      const T *delta = deltas_ + t * padded, *of_exponents = of_deltas_ + t * padded;
-      for (std::int64_t c = 0; c < this->columns_; ++c) of_delta[c] = of_exponents[c] + of_written[c] * value[c];
-      for (std::int64_t c = 0; c < this->columns_; ++c) of_value[c] = of_written[c] * delta[c];
-    } else {
-      std::copy_n(of_written, this->columns_, of_value);
+      T* of_delta = of_deltas_ + t * padded;
+      const V ln2 = V::constant(0.693147180559945309);
+      for (int v = 0; v < vectors; ++v) {
+        const V of_written = this->at(of_value, v);
+        V::fma(ln2, this->at(of_delta, v), of_written * this->at(value, v)).store(of_delta + v * V::lanes);
+        (of_written * this->at(deltas_ + t * padded, v)).store(of_value + v * V::lanes);
+      }
+      this->store(of_delta, row(problem_.delta_gradient));
     }
-    if (!problem_.skip) return;
-    const T* skip = problem_.skip.of(this->head_) + this->column_;
-    for (std::int64_t c = 0; c < this->columns_; ++c) {
-      of_value[c] += skip[c] * of_output[c];
-      of_skip_[c] += value[c] * of_output[c];
+    if (problem_.skip) {
+      T skip[padded], of_output[padded];
+      this->load(problem_.skip.of(this->head_), skip);
+      this->load(row(problem_.output_gradient), of_output);
+      for (int v = 0; v < vectors; ++v) {
+        const V given = this->at(of_output, v);
+        V::fma(this->at(skip, v), given, this->at(of_value, v)).store(of_value + v * V::lanes);
+        V::fma(this->at(value, v), given, this->at(of_skip_, v)).store(of_skip_ + v * V::lanes);
+      }
     }
+    this->store(of_value, row(problem_.value_gradient));
   }
 
   void store_constants() {
-    if (problem_.skip)
-      std::copy_n(of_skip_, this->columns_,
-                  problem_.skip_gradient + this->of_head_ * problem_.shape.value_width + this->column_);
+    if (problem_.skip) this->store(of_skip_, problem_.skip_gradient + this->of_head_ * problem_.shape.value_width);
     if constexpr (!selective) {
       this->store_state(of_write_, problem_.write_gradient);
       this->store_state(of_read_, problem_.read_gradient);
-      const T *rate = problem_.rate.of(this->head_) + this->column_,
-              *delta = problem_.delta.row(this->span_.batch, this->head_, 0) + this->column_;
-      T* of_delta = problem_.delta_gradient.row(this->of_head_ / problem_.shape.heads, this->head_, 0) + this->column_;
-      std::fill_n(of_delta, this->columns_, T(0));
+      T delta[padded], of_delta[padded] = {}, rate[padded];
+      this->load(problem_.delta.row(this->span_.batch, this->head_, 0), delta);
       for (std::int64_t row = 0; row < this->rows_; ++row) {
         T* of_exponents = of_rate_ + row * padded;
-        for (std::int64_t c = 0; c < this->columns_; ++c)
-          of_delta[c] += rate[row * problem_.shape.value_width + c] * of_exponents[c];
-        for (std::int64_t c = 0; c < this->columns_; ++c) of_exponents[c] *= delta[c];
+        this->load(problem_.rate.of(this->head_) + row * problem_.shape.value_width, rate);
+        for (std::int64_t c = 0; c < padded; ++c) {
+          of_delta[c] += rate[c] * of_exponents[c];
+          of_exponents[c] *= delta[c];
+        }
       }
+      this->store(of_delta, problem_.delta_gradient.row(this->of_head_ / problem_.shape.heads, this->head_, 0));
     }
     this->store_state(of_rate_, problem_.rate_gradient);
   }

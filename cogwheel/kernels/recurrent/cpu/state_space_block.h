@@ -33,23 +33,24 @@ void for_vectors(std::int64_t columns, const Run& run) {
     run(std::integral_constant<int, 4>());
 }
 
-template <class T>
-HWY_INLINE void load_padded(const T* from, std::int64_t columns, std::int64_t padded, T* to) {
+// One row of a block, `columns` of its vectors' lanes, and of numbers that pad it with zeros.
+template <class T, int vectors>
+HWY_INLINE void load_row(const T* from, std::int64_t columns, T* to) {
+  constexpr std::int64_t lanes = Vector<T>::lanes, padded = vectors * lanes;
+  if (columns == padded) {
+    for (std::int64_t c = 0; c < padded; c += lanes) Vector<T>::load(from + c).store(to + c);
+    return;
+  }
   for (std::int64_t c = 0; c < columns; ++c) to[c] = from[c];
   for (std::int64_t c = columns; c < padded; ++c) to[c] = T(0);
 }
-
-// Rows [key_width] of a block; `from` null: 0.
-template <class T>
-void load_rows(const T* from, std::int64_t rows, std::int64_t stride, std::int64_t columns, std::int64_t padded,
-               T* to) {
-  for (std::int64_t row = 0; row < rows; ++row)
-    load_padded(from ? from + row * stride : to, from ? columns : 0, padded, to + row * padded);
-}
-template <class T>
-void store_rows(const T* from, std::int64_t rows, std::int64_t padded, std::int64_t columns, std::int64_t stride,
-                T* to) {
-  for (std::int64_t row = 0; row < rows; ++row) std::copy_n(from + row * padded, columns, to + row * stride);
+template <class T, int vectors>
+HWY_INLINE void store_row(const T* from, std::int64_t columns, T* to) {
+  constexpr std::int64_t lanes = Vector<T>::lanes, padded = vectors * lanes;
+  if (columns == padded)
+    for (std::int64_t c = 0; c < padded; c += lanes) Vector<T>::load(from + c).store(to + c);
+  else
+    for (std::int64_t c = 0; c < columns; ++c) to[c] = from[c];
 }
 
 // A block of columns of one sequence and head.
@@ -68,13 +69,24 @@ class StateSpaceBlock {
         columns_(std::min(padded, problem.shape.value_width - column)),
         of_head_(sequence * problem.shape.heads + head) {}
 
+  HWY_INLINE void load(const T* from, T* to) const { load_row<T, vectors>(from + column_, columns_, to); }
+  HWY_INLINE void store(const T* from, T* to) const { store_row<T, vectors>(from, columns_, to + column_); }
+  static HWY_INLINE V at(const T* row, int v) { return V::load(row + v * V::lanes); }
+
   // Where the block begins in numbers of every sequence and head, [sequences, heads, key_width, value_width].
-  std::int64_t first_element() const { return of_head_ * rows_ * given_.shape.value_width + column_; }
+  std::int64_t first_row() const { return of_head_ * rows_ * given_.shape.value_width; }
   void load_state(const T* from, T* to) const {
-    load_rows(from ? from + first_element() : nullptr, rows_, given_.shape.value_width, columns_, padded, to);
+    if (from)
+      load_rows(from + first_row(), to);
+    else
+      std::fill_n(to, rows_ * padded, T(0));
   }
   void store_state(const T* from, T* to) const {
-    store_rows(from, rows_, padded, columns_, given_.shape.value_width, to + first_element());
+    for (std::int64_t row = 0; row < rows_; ++row)
+      store(from + row * padded, to + first_row() + row * given_.shape.value_width);
+  }
+  void load_rows(const T* from, T* to) const {
+    for (std::int64_t row = 0; row < rows_; ++row) load(from + row * given_.shape.value_width, to + row * padded);
   }
 
   void take_constants(WorkspaceLayout& layout) {
@@ -85,30 +97,29 @@ class StateSpaceBlock {
       read_ = take();
     }
   }
-  // `rate_` is a, or fixed the multiplier of every token.
+  // `rate_` is a / ln 2, or fixed the multiplier of every token.
   void load_constants() {
-    const auto load = [this](const HeadTable<const T>& table, T* to) {
-      load_rows(table.of(head_) + column_, rows_, given_.shape.value_width, columns_, padded, to);
-    };
-    load(given_.rate, rate_);
+    load_rows(given_.rate.of(head_), rate_);
+    const V to_exponent = V::constant(1.44269504088896341);
+    for (std::int64_t i = 0; i < rows_ * padded; i += V::lanes) (to_exponent * V::load(rate_ + i)).store(rate_ + i);
     if constexpr (!selective) {
-      load(given_.write, write_);
-      load(given_.read, read_);
+      load_rows(given_.write.of(head_), write_);
+      load_rows(given_.read.of(head_), read_);
       T delta[padded];
-      load_padded(given_.delta.row(span_.batch, head_, 0) + column_, columns_, padded, delta);
+      load(given_.delta.row(span_.batch, head_, 0), delta);
       for (std::int64_t i = 0; i < rows_ * padded; i += V::lanes)
-        V::exp_nonpositive(V::load(delta + i % padded) * V::load(rate_ + i)).store(rate_ + i);
+        V::exp2_nonpositive(V::load(delta + i % padded), V::load(rate_ + i)).store(rate_ + i);
     }
   }
 
   // Of tokens [first, first + count): what they write, v or Δ ∘ v, and Δ.
   void load_tokens(std::int64_t first, std::int64_t count, T* written, T* deltas) const {
-    for (std::int64_t t = 0; t < count; ++t) {
-      load_padded(given_.value.row(span_.batch, head_, first + t) + column_, columns_, padded, written + t * padded);
+    for (std::int64_t t = 0; t < count; ++t, written += padded) {
+      load(given_.value.row(span_.batch, head_, first + t), written);
       if constexpr (selective) {
-        T* delta = deltas + t * padded;
-        load_padded(given_.delta.row(span_.batch, head_, first + t) + column_, columns_, padded, delta);
-        for (std::int64_t c = 0; c < padded; ++c) written[t * padded + c] *= delta[c];
+        load(given_.delta.row(span_.batch, head_, first + t), deltas);
+        for (int v = 0; v < vectors; ++v) (at(written, v) * at(deltas, v)).store(written + v * V::lanes);
+        deltas += padded;
       }
     }
   }
@@ -121,19 +132,18 @@ class StateSpaceBlock {
     Row of;
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
-      const std::int64_t at = row * padded + v * V::lanes;
-      of.state[v] = V::load(state + at);
-      of.rate[v] = V::load(rate_ + at);
+      of.state[v] = at(state + row * padded, v);
+      of.rate[v] = at(rate_ + row * padded, v);
       if constexpr (!selective) {
-        of.write[v] = V::load(write_ + at);
-        of.read[v] = V::load(read_ + at);
+        of.write[v] = at(write_ + row * padded, v);
+        of.read[v] = at(read_ + row * padded, v);
       }
     }
     return of;
   }
   static HWY_INLINE V multiplier(const Row& of, int v, const T* deltas) {
     if constexpr (selective)
-      return V::exp_nonpositive(V::load(deltas + v * V::lanes) * of.rate[v]);
+      return V::exp2_nonpositive(at(deltas, v), of.rate[v]);
     else
       return of.rate[v];
   }

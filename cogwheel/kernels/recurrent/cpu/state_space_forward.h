@@ -74,13 +74,16 @@ class StateSpaceForwardBlock : StateSpaceBlock<T, selective, vectors> {
     for (int v = 0; v < vectors; ++v) of.state[v].store(state_ + row * padded + v * V::lanes);
   }
 
-  void store_output(std::int64_t token, const T* sums) const {
-    T* output = problem_.output.row(this->span_.batch, this->head_, token) + this->column_;
-    for (std::int64_t c = 0; c < this->columns_; ++c) output[c] = problem_.scale * sums[c];
-    if (!problem_.skip) return;
-    const T *skip = problem_.skip.of(this->head_) + this->column_,
-            *value = problem_.value.row(this->span_.batch, this->head_, token) + this->column_;
-    for (std::int64_t c = 0; c < this->columns_; ++c) output[c] += skip[c] * value[c];
+  void store_output(std::int64_t token, T* sums) const {
+    for (int v = 0; v < vectors; ++v) (V(problem_.scale) * this->at(sums, v)).store(sums + v * V::lanes);
+    if (problem_.skip) {
+      T skip[padded], value[padded];
+      this->load(problem_.skip.of(this->head_), skip);
+      this->load(problem_.value.row(this->span_.batch, this->head_, token), value);
+      for (int v = 0; v < vectors; ++v)
+        V::fma(this->at(skip, v), this->at(value, v), this->at(sums, v)).store(sums + v * V::lanes);
+    }
+    this->store(sums, problem_.output.row(this->span_.batch, this->head_, token));
   }
 
   const StateSpaceForward<T>& problem_;
