@@ -7,17 +7,10 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <sstream>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "cogwheel/core/error.h"
 #include "cogwheel/kernels/recurrent/state_space.h"
-#include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/contiguous_width.h"
 #include "cogwheel/ops/engine_registration.h"
 #include "cogwheel/ops/executor.h"
@@ -25,6 +18,7 @@
 #include "cogwheel/ops/recorded_node.h"
 #include "cogwheel/ops/recurrent_checks.h"
 #include "cogwheel/ops/sum_in_order.h"
+#include "cogwheel/ops/walk_operator.h"
 
 namespace cogwheel {
 namespace {
@@ -34,40 +28,6 @@ using Outputs = std::tuple<at::Tensor, at::Tensor>;
 using SpaceGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor,
                                   at::Tensor, at::Tensor>;
 
-enum class Values { at_least_0, below_0 };
-
-[[noreturn]] void refuse_recurrent_derivative(const char* got) {
-  const std::string message = expected_got("recurrent: derivatives", "first ones, by a backward pass", got);
-  C10_THROW_ERROR(NotImplementedError, message);
-}
-
-void check_recurrent_values(std::string_view name, const at::Tensor& tensor, Values values) {
-  AT_DISPATCH_FLOATING_TYPES(tensor.scalar_type(), "cogwheel::state_space", [&] {
-    const at::Tensor numbers = tensor.contiguous();
-    const scalar_t *begin = numbers.const_data_ptr<scalar_t>(), *end = begin + numbers.numel();
-    constexpr scalar_t largest = std::numeric_limits<scalar_t>::max();
-    // Written so that a NaN is none of them.
-    const auto negative = [](scalar_t x) { return (x < 0) & (x >= -largest); };
-    const auto positive = [](scalar_t x) { return (x >= 0) & (x <= largest); };
-    const auto first_refused = [&](const auto& allowed) {
-      bool all = true;
-      for (const scalar_t* x = begin; x != end; ++x) all &= allowed(*x);
-      return all ? end : std::find_if_not(begin, end, allowed);
-    };
-    const scalar_t* found = values == Values::below_0 ? first_refused(negative) : first_refused(positive);
-    if (found == end) return;
-    const scalar_t refused = *found;
-    std::ostringstream got;
-    got << refused;
-    const bool infinite = std::isinf(refused) && (refused < 0) == (values == Values::below_0);
-    refuse_recurrent(name,
-                     infinite                    ? "finite values"
-                     : values == Values::below_0 ? "values below 0"
-                                                 : "values of at least 0",
-                     got.str());
-  });
-}
-
 bool is_selective(const StateSpace& space) { return space.query.has_value(); }
 
 c10::SymInt sequences_of(const StateSpace& space) {
@@ -76,47 +36,29 @@ c10::SymInt sequences_of(const StateSpace& space) {
 
 void check_state_space(const StateSpace& space) {
   const at::Tensor& value = space.value;
-  if (value.dim() != 4)
-    refuse_recurrent("value", "4 dimensions [batch, heads, tokens, width]",
-                     std::to_string(value.dim()) + " " + shape_text(value));
-  check_numbers("recurrent", "value", value);
-  if (computed_type(value) != value.scalar_type())
-    refuse_recurrent("value dtype", "float32 or float64", c10::toString(value.scalar_type()));
-  if (space.a.dim() < 2) refuse_recurrent("a", "[heads, key width, value width]", shape_text(space.a));
-  const c10::SymInt batch = value.sym_size(0), heads = value.sym_size(1), tokens = value.sym_size(2),
-                    width = space.a.sym_size(-2), columns = value.sym_size(3);
-  const auto check = [&](const char* name, const at::Tensor& tensor, const std::vector<c10::SymInt>& sizes) {
-    if (tensor.scalar_type() != value.scalar_type())
-      refuse_dtype("recurrent: " + std::string(name), tensor, value, "value");
-    if (tensor.device() != value.device()) refuse_device("recurrent: " + std::string(name), tensor, value, "value");
-    if (tensor.sym_sizes() != c10::SymIntArrayRef(sizes))
-      refuse_recurrent(name, shape_text(c10::SymIntArrayRef(sizes)), shape_text(tensor));
-  };
-  const auto check_optional = [&](const char* name, const OptionalTensor& tensor, bool wanted,
-                                  const std::vector<c10::SymInt>& sizes) {
+  const bool selective = is_selective(space);
+  const auto check_presence = [](const char* name, const OptionalTensor& tensor, bool wanted) {
     if (tensor.has_value() != wanted)
       refuse_recurrent(name, wanted ? "a tensor" : "nothing", tensor ? "a tensor" : "nothing");
-    if (tensor) check(name, *tensor, sizes);
   };
-  const bool selective = is_selective(space);
-  if (selective && space.a.dim() == 2)
-    check("a", space.a, {width, columns});
-  else
-    check("a", space.a, {heads, width, columns});
-  check_optional("query", space.query, selective, {batch, heads, tokens, width});
-  check_optional("key", space.key, selective, {batch, heads, tokens, width});
-  check_optional("b", space.b, !selective, {heads, width, columns});
-  check_optional("c", space.c, !selective, {heads, width, columns});
-  if (selective)
-    check("delta", space.delta, {batch, heads, tokens, columns});
-  else
-    check("delta", space.delta, {heads, columns});
-  if (space.skip && selective && space.skip->dim() == 1)
-    check("skip", *space.skip, {columns});
-  else if (space.skip)
-    check("skip", *space.skip, {heads, columns});
+  check_presence("key", space.key, selective);
+  check_presence("b", space.b, !selective);
+  check_presence("c", space.c, !selective);
+  check_recurrent(space.query, space.key, value);
+  check_computed("value", value);
+  const at::Tensor query = selective ? *space.query : like_a_query(value, space.a);
+  const auto check = [&](const char* name, const OptionalTensor& tensor, std::string_view axes) {
+    if (tensor) check_recurrent_axes(name, *tensor, query, value, axes, std::nullopt, selective ? "query" : "value");
+  };
+  check("delta", space.delta, selective ? "BHNV" : "HV");
+  check("a", space.a, selective ? "HDV|DV" : "HDV");
+  check("b", space.b, "HDV");
+  check("c", space.c, "HDV");
+  check("skip", space.skip, selective ? "HV|V" : "HV");
+  if (space.cu_seqlens) check_sequences(*space.cu_seqlens, query);
   if (space.initial_state)
-    check_recurrent_state("initial_state", *space.initial_state, value, {sequences_of(space), heads, width, columns});
+    check_recurrent_state("initial_state", *space.initial_state, query,
+                          {sequences_of(space), value.sym_size(1), query.sym_size(3), value.sym_size(3)});
 }
 
 Outputs empty_outputs(const StateSpace& space) {
@@ -135,15 +77,6 @@ SpaceGradients empty_space_gradients(const StateSpace& space) {
           beside(space.b),     beside(space.c),     beside(space.skip), beside(space.initial_state)};
 }
 
-template <class T>
-HeadsView<const T> rows_to_read(const at::Tensor& tensor) {
-  return {tensor.const_data_ptr<T>(), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
-}
-template <class T>
-HeadsView<T> rows_to_write(const at::Tensor& tensor) {
-  return {tensor.mutable_data_ptr<T>(), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
-}
-
 // The engine's problem, and the tensors that its pointers point into.
 template <class T>
 struct HeldSpace {
@@ -152,7 +85,7 @@ struct HeldSpace {
 
   explicit HeldSpace(const StateSpace& space) {
     const auto rows = [this](const at::Tensor& tensor) {
-      return rows_to_read<T>(held.emplace_back(with_contiguous_width(tensor)));
+      return view_to_read<T>(held.emplace_back(with_contiguous_width(tensor)));
     };
     // Of `rank` dimensions, and one more where it differs by head.
     const auto table = [this](const OptionalTensor& tensor, std::int64_t rank) -> HeadTable<const T> {
@@ -189,6 +122,7 @@ void check_state_space_values(const StateSpace& space) {
   check_state_space(space);
   check_recurrent_values("delta", space.delta, Values::at_least_0);
   check_recurrent_values("a", space.a, Values::below_0);
+  if (space.cu_seqlens) check_sequence_bounds(*space.cu_seqlens, space.value.size(2));
 }
 
 Outputs space_cpu(const StateSpace& space) {
@@ -197,7 +131,7 @@ Outputs space_cpu(const StateSpace& space) {
   AT_DISPATCH_FLOATING_TYPES(space.value.scalar_type(), "cogwheel::state_space", [&] {
     const HeldSpace<scalar_t> held(space);
     StateSpaceForward<scalar_t> problem{held.problem};
-    problem.output = rows_to_write<scalar_t>(std::get<0>(outputs));
+    problem.output = view_to_write<scalar_t>(std::get<0>(outputs));
     problem.state = std::get<1>(outputs).mutable_data_ptr<scalar_t>();
     state_space_kernel<scalar_t>().forward(problem, TorchExecutor());
   });
@@ -228,12 +162,12 @@ SpaceGradients space_back_cpu(const at::Tensor& output_gradient, const OptionalT
   AT_DISPATCH_FLOATING_TYPES(space.value.scalar_type(), "cogwheel::state_space_backward", [&] {
     const HeldSpace<scalar_t> held(space);
     StateSpaceBackward<scalar_t> problem{held.problem};
-    const StateSpaceShape& shape = problem.shape;
+    const RecurrentShape& shape = problem.shape;
     const at::Tensor of_output = with_contiguous_width(output_gradient),
                      of_last = state_gradient ? state_gradient->contiguous() : at::Tensor();
-    problem.output_gradient = rows_to_read<scalar_t>(of_output);
+    problem.output_gradient = view_to_read<scalar_t>(of_output);
     if (state_gradient) problem.state_gradient = of_last.const_data_ptr<scalar_t>();
-    problem.value_gradient = rows_to_write<scalar_t>(of_value);
+    problem.value_gradient = view_to_write<scalar_t>(of_value);
     if (space.initial_state) problem.initial_state_gradient = of_state.mutable_data_ptr<scalar_t>();
     const auto each = [&](bool wanted, bool rows) {
       std::vector<std::int64_t> sizes{shape.sequences, shape.heads};
@@ -246,9 +180,9 @@ SpaceGradients space_back_cpu(const at::Tensor& output_gradient, const OptionalT
     problem.rate_gradient = each_a.mutable_data_ptr<scalar_t>();
     if (space.skip) problem.skip_gradient = each_skip.mutable_data_ptr<scalar_t>();
     if (selective) {
-      problem.query_gradient = rows_to_write<scalar_t>(of_query);
-      problem.key_gradient = rows_to_write<scalar_t>(of_key);
-      problem.delta_gradient = rows_to_write<scalar_t>(of_delta);
+      problem.query_gradient = view_to_write<scalar_t>(of_query);
+      problem.key_gradient = view_to_write<scalar_t>(of_key);
+      problem.delta_gradient = view_to_write<scalar_t>(of_delta);
     } else {
       problem.write_gradient = each_b.mutable_data_ptr<scalar_t>();
       problem.read_gradient = each_c.mutable_data_ptr<scalar_t>();
@@ -272,9 +206,9 @@ SpaceGradients space_back_meta(const at::Tensor&, const OptionalTensor&, const S
 
 SpaceGradients space_back(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
                           const StateSpace& space) {
-  using Call = Unbundled<space_back>;
-  static const auto handle = find_operator<Call::Signature>("cogwheel::state_space_backward");
-  return Call::dispatch(handle, output_gradient, state_gradient, space);
+  using UnbundledCall = Unbundled<space_back>;
+  static const auto handle = find_operator<UnbundledCall::Signature>("cogwheel::state_space_backward");
+  return UnbundledCall::dispatch(handle, output_gradient, state_gradient, space);
 }
 
 variable_list tensors_of(const StateSpace& space) {
@@ -349,10 +283,15 @@ SpaceGradients space_back_autograd(const at::Tensor& output_gradient, const Opti
 
 }  // namespace
 
+at::Tensor like_a_query(const at::Tensor& value, const at::Tensor& a) {
+  const c10::SymInt width = a.dim() < 2 ? c10::SymInt(1) : a.sym_size(-2);
+  return value.narrow_symint(-1, 0, 1).expand_symint({value.sym_size(0), value.sym_size(1), value.sym_size(2), width});
+}
+
 Outputs state_space(const StateSpace& space) {
-  using Call = Unbundled<state_space>;
-  static const auto handle = find_operator<Call::Signature>("cogwheel::state_space");
-  return Call::dispatch(handle, space);
+  using UnbundledCall = Unbundled<state_space>;
+  static const auto handle = find_operator<UnbundledCall::Signature>("cogwheel::state_space");
+  return UnbundledCall::dispatch(handle, space);
 }
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {

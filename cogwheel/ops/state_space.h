@@ -40,6 +40,9 @@ struct Bundle<StateSpace> {
   };
 };
 
+// A view with the sizes, dtype and device of the queries that there are none of beside b and c, for checks alone.
+at::Tensor like_a_query(const at::Tensor& value, const at::Tensor& a);
+
 // The output [B, H, N, Dv] and the last states [sequences, H, D, Dv].
 std::tuple<at::Tensor, at::Tensor> state_space(const StateSpace& space);
 

@@ -278,6 +278,65 @@ def test_any_strides():
     assert torch.equal(cogwheel.recurrent(*widths_apart, "mamba", delta=delta.mT.contiguous().mT, a=a), expected)
 
 
+@pytest.mark.parametrize("case", ["mamba_shared", "s4"])
+def test_packed_sequences_are_those_alone(case):
+    """Lengths of several chunks, one token and none."""
+    problem, lengths = Problem(case, 70, batch=1), [33, 0, 1, 36]
+    inputs = {name: each.clone().requires_grad_() for name, each in problem.inputs.items()}
+    states = torch.randn(4, 3, 5, 37, dtype=torch.float64, requires_grad=True)
+    ends = torch.tensor([0, *lengths]).cumsum(0)
+    found = problem.call(lambda *args, **given: fused(*args, **given, cu_seqlens=ends), inputs | {"S": states})
+    of_tokens = [name for name, each in inputs.items() if each.dim() == 4]
+    outputs, last = [], []
+    for i, length in enumerate(lengths):
+        part = {name: inputs[name][:, :, ends[i] : ends[i] + length] for name in of_tokens}
+        output, state = problem.call(fused, inputs | part | {"S": states[i : i + 1]})
+        outputs.append(output)
+        last.append(state)
+    expected = (torch.cat(outputs, 2), torch.cat(last))
+    assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1])
+    tensors = [*inputs.values(), states]
+    sums = [(output.square().sum() + state.square().sum()) for output, state in (found, expected)]
+    for ours, right in zip(torch.autograd.grad(sums[0], tensors), torch.autograd.grad(sums[1], tensors)):
+        torch.testing.assert_close(ours, right)
+
+
+@pytest.mark.parametrize("case", ["mamba", "mamba_shared"])
+def test_weights_times_values(case):
+    problem = Problem(case, 9)
+    inputs = dict(problem.inputs)
+    query, key, value = (inputs.pop(name) for name in ("query", "key", "value"))
+    weights = cogwheel.recurrent_weights(query, key, "mamba", **inputs)
+    assert weights.shape == (2, 3, 37, 9, 9) and weights.triu(1).abs().max() == 0
+    output, statistics = cogwheel.recurrent_statistics(query, key, value, "mamba", **inputs)
+    torch.testing.assert_close(torch.einsum("bhvnm,bhmv->bhnv", weights, value), output)
+    assert statistics.entropy.shape == (2, 3, 37, 9)
+
+
+@pytest.mark.parametrize("case, heads", [("mamba", 2), ("s4", 2)])
+def test_a_cache_continues(case, heads):
+    """With as many heads as entries, and as many tokens as columns: what is of a head is not taken for a token's."""
+    problem = Problem(case, 10, batch=heads, heads=heads, width=heads, value_width=4)
+    inputs = {name: each.float() for name, each in problem.inputs.items()}
+    expected, _ = problem.call(fused, inputs)
+    cache = cogwheel.RecurrentCache(problem.law, heads, heads, heads, 4)
+    of_tokens = [name for name, each in inputs.items() if each.dim() == 4]
+    lengths = torch.tensor([4, 2])
+    for begin, many in ((0, lengths), (4, None), (5, None)):
+        count = 4 if begin == 0 else 1
+        part = {name: inputs[name][:, :, begin : begin + count] for name in of_tokens}
+        if begin:
+            part = {name: torch.stack([inputs[name][i, :, begin - 4 + lengths[i]][:, None] for i in range(2)]) for name in of_tokens}
+        given = inputs | part
+        query, key, value = (given.pop(name, None) for name in ("query", "key", "value"))
+        output = cache.attend(query, key, value, lengths=many, **given)
+        for i in range(2):
+            first = 0 if begin == 0 else begin - 4 + int(lengths[i])
+            rows = int(lengths[i]) if begin == 0 else 1
+            assert torch.equal(output[i, :, :rows], expected[i, :, first : first + rows])
+    assert cache.lengths.tolist() == [6, 4]
+
+
 def of_operator(problem, given):
     """The arguments of the operator, by name."""
     return {name: given.get(name) for name in ("value", "delta", "a", "query", "key", "b", "c", "skip")} | {
@@ -379,8 +438,16 @@ REFUSALS = {
     "recurrent: c: expected a tensor (s4 requires it), got nothing": lambda: s4(c=None),
     "recurrent: query: expected a tensor, got nothing": lambda: mamba(query=None),
     "recurrent: query: expected nothing (s4 has none), got a tensor": lambda: s4(query=torch.ones(1, 2, 5, 4)),
+    "recurrent: key: expected nothing (s4 has none), got a tensor": lambda: s4(key=torch.ones(1, 2, 5, 4)),
+    "recurrent: causal: expected True for mamba, got False": lambda: mamba(causal=False),
+    "recurrent: parameters of s4: expected delta (the nearest of 5 names), got detla": lambda: s4(detla=torch.ones(2, 3)),
     "recurrent: initial_state: expected [1, 2, 4, 3], got [1, 2, 3, 4]":
         lambda: s4(initial_state=torch.zeros(1, 2, 3, 4)),
+    "recurrent: mechanism: expected one with queries, for weights, got s4":
+        lambda: cogwheel.recurrent_weights(torch.ones(1, 2, 5, 4), None, "s4", a=torch.ones(1)),
+    "recurrent: a: expected [2, 4, 3], got [3]":
+        lambda: cogwheel.recurrent_weights(
+            torch.ones(1, 2, 5, 4), torch.ones(1, 2, 5, 4), "mamba", delta=torch.ones(1, 2, 5, 3), a=-torch.ones(3)),
     "recurrent: a dtype: expected Float (as value), got Double": lambda: s4(a=-torch.ones(2, 4, 3).double()),
 }  # fmt: skip
 

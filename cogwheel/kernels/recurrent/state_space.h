@@ -6,26 +6,9 @@
 #pragma once
 #include <cstdint>
 
-#include "cogwheel/core/parallel.h"
-#include "cogwheel/kernels/heads_view.h"
-#include "cogwheel/kernels/isa.h"
+#include "cogwheel/kernels/recurrent/recurrent.h"
 
 namespace cogwheel {
-
-struct StateSpaceShape {
-  std::int64_t sequences, heads, tokens, key_width, value_width;
-  // Of packed sequences: sequence i is the tokens from first_tokens[i] up to first_tokens[i + 1] of batch entry 0.
-  // Null: each batch entry is a sequence.
-  const std::int64_t* first_tokens = nullptr;
-
-  struct Span {
-    std::int64_t batch, begin, count;
-  };
-  Span span(std::int64_t sequence) const {
-    if (!first_tokens) return {sequence, 0, tokens};
-    return {0, first_tokens[sequence], first_tokens[sequence + 1] - first_tokens[sequence]};
-  }
-};
 
 // Numbers of every head, or of all of them alike.
 template <class T>
@@ -40,7 +23,7 @@ struct HeadTable {
 // What both directions share. Views are of elements of type T; a sequence's state is [heads, key_width, value_width].
 template <class T>
 struct StateSpaceProblem {
-  StateSpaceShape shape = {};
+  RecurrentShape shape = {};
   bool selective = false;
   T scale = 1;
   HeadsView<const T> query = {}, key = {};  // selective

@@ -149,7 +149,7 @@ class StateSpaceBlock {
   }
 
   const StateSpaceProblem<T>& given_;
-  const StateSpaceShape::Span span_;
+  const TokenSpan span_;
   std::int64_t head_, column_, rows_, columns_, of_head_;
   T *rate_ = nullptr, *write_ = nullptr, *read_ = nullptr;
 };
