@@ -19,6 +19,7 @@ template <class T, bool selective, int vectors>
 class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
   using Block = StateSpaceBlock<T, selective, vectors>;
   using Block::padded;
+  using Block::refined;
   using typename Block::Row;
   using typename Block::V;
   // Seven arrays of as many tokens stay in the first-level cache.
@@ -42,6 +43,7 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
     this->load_state(problem_.initial_state, checkpoints_);
     for (std::int64_t i = 0; i + 1 < chunks_; ++i) {
       begin(i);
+      this->fetch_tokens((i + 1) * chunk, chunk);
       for (std::int64_t row = 0; row < this->rows_; ++row) pass_row(row, checkpoint(i), checkpoint(i + 1));
     }
     this->load_state(problem_.state_gradient, gradient_);
@@ -55,6 +57,10 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
     for (std::int64_t i = chunks_; i-- > 0;) {
       begin(i);
       begin_back();
+      this->fetch_tokens((i - 1) * chunk, chunk);
+      if (i > 0) this->fetch(problem_.output_gradient, this->span_.begin + (i - 1) * chunk, chunk);
+      this->fetch(problem_.value_gradient, first_, count_);
+      if constexpr (selective) this->fetch(problem_.delta_gradient, first_, count_);
       for (std::int64_t row = 0; row < this->rows_; ++row) pass_row_back(row, checkpoint(i));
       for (std::int64_t t = 0; t < count_; ++t) finish_token(t);
     }
@@ -78,6 +84,7 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
       deltas_ = take(chunk);
       of_deltas_ = take(chunk);
       multipliers_ = take(chunk);
+      token_sums_ = layout.take<T>(static_cast<std::size_t>(chunk * V::lanes));
     } else {
       of_write_ = take(this->rows_);
       of_read_ = take(this->rows_);
@@ -106,14 +113,15 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
     const std::int64_t key_row = problem_.key.row_stride();
     const T* key = nullptr;
     if constexpr (selective) key = problem_.key.row(this->span_.batch, this->head_, first_) + row;
+    // Copies, because stores of numbers may be of pointers too as far as the compiler knows.
+    const T *written = written_, *deltas = deltas_;
     Row of = this->row_of(row, from);
-    for (std::int64_t t = 0; t < count_; ++t) {
-      const T *written = written_ + t * padded, *deltas = deltas_ + t * padded;
+    for (std::int64_t t = 0, count = count_; t < count; ++t, written += padded, deltas += selective ? padded : 0) {
       if constexpr (selective) of.write[0] = V(key[t * key_row]);
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v)
-        of.state[v] = V::fma(this->multiplier(of, v, deltas), of.state[v],
-                             of.write[selective ? 0 : v] * V::load(written + v * V::lanes));
+        of.state[v] = this->decayed(of, v, this->multiplier(of, v, deltas), of.state[v],
+                                    of.write[selective ? 0 : v] * this->at(written, v));
     }
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) of.state[v].store(to + row * padded + v * V::lanes);
@@ -131,6 +139,11 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
       of_query = of_queries_.row(this->span_.batch, this->head_, first_) + row;
       of_key = of_keys_.row(this->span_.batch, this->head_, first_) + row;
     }
+    // Copies, because stores of numbers may be of pointers too as far as the compiler knows.
+    const T *const written_of = written_, *const deltas = deltas_, *const output_gradients = output_gradients_;
+    T *const before = before_, *const multipliers = multipliers_, *const sums = token_sums_;
+    T *const of_written = of_written_, *const of_deltas = of_deltas_;
+    const std::int64_t count = count_;
     Row of = this->row_of(row, from);
     V gradient[vectors], of_rate[vectors], of_write[vectors], of_read[vectors];
 #pragma GCC unroll 4
@@ -143,26 +156,28 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
         of_read[v] = V::load(of_read_ + place);
       }
     }
-    for (std::int64_t t = 0; t < count_; ++t) {
+    for (std::int64_t t = 0; t < count; ++t) {
       const std::int64_t place = t * padded;
       if constexpr (selective) of.write[0] = V(key[t * key_row]);
       V sum(T(0));
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) {
-        const V multiplier = this->multiplier(of, v, deltas_ + place),
-                output_gradient = this->at(output_gradients_ + place, v);
-        of.state[v].store(before_ + place + v * V::lanes);
-        of.state[v] = V::fma(multiplier, of.state[v], of.write[selective ? 0 : v] * this->at(written_ + place, v));
+        const V multiplier = this->multiplier(of, v, deltas + place),
+                output_gradient = this->at(output_gradients + place, v);
+        of.state[v].store(before + place + v * V::lanes);
+        of.state[v] = this->decayed(of, v, multiplier, of.state[v],
+                                    of.write[selective ? 0 : v] * this->at(written_of + place, v));
         if constexpr (selective) {
-          multiplier.store(multipliers_ + place + v * V::lanes);
+          multiplier.store(multipliers + place + v * V::lanes);
           sum = V::fma(of.state[v], output_gradient, sum);
         } else {
           of_read[v] = V::fma(of.state[v], output_gradient, of_read[v]);
         }
       }
-      if constexpr (selective) give(sum.sum(), of_query[t * of_query_row]);
+      if constexpr (selective) sum.store(sums + t * V::lanes);
     }
-    for (std::int64_t t = count_; t-- > 0;) {
+    if constexpr (selective) give_sums(of_query, of_query_row);
+    for (std::int64_t t = count; t-- > 0;) {
       const std::int64_t place = t * padded;
       if constexpr (selective) {
         of.read[0] = V(query[t * query_row]);
@@ -172,23 +187,24 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) {
         const int own = selective ? 0 : v;
-        const V written = this->at(written_ + place, v);
-        const V g = V::fma(of.read[own], this->at(output_gradients_ + place, v), gradient[v]);
-        V::fma(g, of.write[own], this->at(of_written_ + place, v)).store(of_written_ + place + v * V::lanes);
+        const V written = this->at(written_of + place, v);
+        const V g = V::fma(of.read[own], this->at(output_gradients + place, v), gradient[v]);
+        V::fma(g, of.write[own], this->at(of_written + place, v)).store(of_written + place + v * V::lanes);
         if constexpr (selective) {
           sum = V::fma(g, written, sum);
-          gradient[v] = this->at(multipliers_ + place, v) * g;
-          const V of_exponent = gradient[v] * this->at(before_ + place, v);
-          of_rate[v] = V::fma(of_exponent, this->at(deltas_ + place, v), of_rate[v]);
-          V::fma(of_exponent, of.rate[v], this->at(of_deltas_ + place, v)).store(of_deltas_ + place + v * V::lanes);
+          gradient[v] = this->at(multipliers + place, v) * g;
+          const V of_exponent = gradient[v] * this->at(before + place, v);
+          of_rate[v] = V::fma(of_exponent, this->at(deltas + place, v), of_rate[v]);
+          V::fma(of_exponent, of.rate[v], this->at(of_deltas + place, v)).store(of_deltas + place + v * V::lanes);
         } else {
           of_write[v] = V::fma(g, written, of_write[v]);
-          gradient[v] = of.rate[v] * g;
-          of_rate[v] = V::fma(gradient[v], this->at(before_ + place, v), of_rate[v]);  // E: Δ and a come last
+          gradient[v] = refined ? this->decayed(of, v, of.rate[v], g, V(T(0))) : of.rate[v] * g;
+          of_rate[v] = V::fma(gradient[v], this->at(before + place, v), of_rate[v]);  // E: Δ and a come last
         }
       }
-      if constexpr (selective) give(sum.sum(), of_key[t * of_key_row]);
+      if constexpr (selective) sum.store(sums + t * V::lanes);
     }
+    if constexpr (selective) give_sums(of_key, of_key_row);
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
       const std::int64_t place = row * padded + v * V::lanes;
@@ -200,7 +216,11 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
       }
     }
   }
-  HWY_INLINE void give(T sum, T& to) const { to = adds_ ? to + sum : sum; }
+  // The sum of each token's vector to the gradient of what it has of this row.
+  HWY_INLINE void give_sums(T* to, std::int64_t stride) const {
+    sum_vectors(token_sums_, count_);
+    for (std::int64_t t = 0; t < count_; ++t) to[t * stride] = adds_ ? to[t * stride] + token_sums_[t] : token_sums_[t];
+  }
 
   // From the gradient of what the token wrote to those of v, Δ and skip.
   void finish_token(std::int64_t t) {
@@ -258,7 +278,7 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
   T *checkpoints_ = nullptr, *gradient_ = nullptr;  // of the state
   T *of_rate_ = nullptr, *of_write_ = nullptr, *of_read_ = nullptr, *of_skip_ = nullptr;
   T *written_ = nullptr, *deltas_ = nullptr, *output_gradients_ = nullptr;  // of a chunk
-  T *of_written_ = nullptr, *of_deltas_ = nullptr, *before_ = nullptr, *multipliers_ = nullptr;
+  T *of_written_ = nullptr, *of_deltas_ = nullptr, *before_ = nullptr, *multipliers_ = nullptr, *token_sums_ = nullptr;
 };
 
 // Tasks of a head, each with columns of its own. Those after the first write dq and dk into numbers [parts − 1, 2,

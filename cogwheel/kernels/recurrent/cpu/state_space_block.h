@@ -53,12 +53,34 @@ HWY_INLINE void store_row(const T* from, std::int64_t columns, T* to) {
     for (std::int64_t c = 0; c < columns; ++c) to[c] = from[c];
 }
 
+// Of `count` vectors one after another, the sums of each: lanes / count terms of the first, then of the second, …
+template <int count, class T>
+HWY_INLINE Vector<T> folded(const T* from) {
+  using V = Vector<T>;
+  if constexpr (count == 1) {
+    return V::load(from);
+  } else {
+    const V low = folded<count / 2>(from), high = folded<count / 2>(from + count / 2 * V::lanes);
+    const typename V::Tag tag;
+    return hn::Add(hn::ConcatEven(tag, high.raw, low.raw), hn::ConcatOdd(tag, high.raw, low.raw));
+  }
+}
+// The sums of `count` vectors, over the first of them; memory is for a multiple of as many as there are lanes.
+template <class T>
+HWY_INLINE void sum_vectors(T* vectors, std::int64_t count) {
+  constexpr int lanes = Vector<T>::lanes;
+  for (std::int64_t i = 0; i < count; i += lanes) folded<lanes>(vectors + i * lanes).store(vectors + i);
+}
+
 // A block of columns of one sequence and head.
 template <class T, bool selective, int vectors>
 class StateSpaceBlock {
  protected:
   using V = Vector<T>;
   static constexpr std::int64_t padded = vectors * V::lanes;
+  // A multiplier that is the same for every token is off in the same direction for every token: after a thousand of
+  // them a float's rounding would be seen.
+  static constexpr bool refined = !selective && sizeof(T) == 4;
 
   StateSpaceBlock(const StateSpaceProblem<T>& problem, std::int64_t sequence, std::int64_t head, std::int64_t column)
       : given_(problem),
@@ -95,20 +117,30 @@ class StateSpaceBlock {
     if constexpr (!selective) {
       write_ = take();
       read_ = take();
+      if constexpr (refined) rest_ = take();
     }
   }
-  // `rate_` is a / ln 2, or fixed the multiplier of every token.
+  // `rate_` is a / ln 2, or fixed the multiplier of every token and `rest_` what its rounding has left out.
   void load_constants() {
     load_rows(given_.rate.of(head_), rate_);
     const V to_exponent = V::constant(1.44269504088896341);
-    for (std::int64_t i = 0; i < rows_ * padded; i += V::lanes) (to_exponent * V::load(rate_ + i)).store(rate_ + i);
-    if constexpr (!selective) {
+    if constexpr (selective) {
+      for (std::int64_t i = 0; i < rows_ * padded; i += V::lanes) (to_exponent * V::load(rate_ + i)).store(rate_ + i);
+    } else {
       load_rows(given_.write.of(head_), write_);
       load_rows(given_.read.of(head_), read_);
-      T delta[padded];
-      load(given_.delta.row(span_.batch, head_, 0), delta);
-      for (std::int64_t i = 0; i < rows_ * padded; i += V::lanes)
-        V::exp2_nonpositive(V::load(delta + i % padded), V::load(rate_ + i)).store(rate_ + i);
+      T deltas[padded];
+      load(given_.delta.row(span_.batch, head_, 0), deltas);
+      for (std::int64_t i = 0; i < rows_ * padded; i += V::lanes) {
+        const V delta = V::load(deltas + i % padded), rate = V::load(rate_ + i);
+        const V multiplier = V::exp2_nonpositive(delta, to_exponent * rate);
+        multiplier.store(rate_ + i);
+        if constexpr (refined) {
+          const V exponent = delta * rate, slow(T(-0.25)), one(T(1));
+          const V less_one(hn::Expm1(typename V::Tag(), V::max(slow, exponent).raw));
+          V::select_or_zero(exponent > slow, less_one - (multiplier - one)).store(rest_ + i);
+        }
+      }
     }
   }
 
@@ -124,9 +156,26 @@ class StateSpaceBlock {
     }
   }
 
+  // Rows of the block lie apart in memory, where hardware does not see what comes next.
+  template <class Element>
+  void fetch(const HeadsView<Element>& view, std::int64_t first, std::int64_t count) const {
+    constexpr std::int64_t of_line = 64 / sizeof(T);
+    for (std::int64_t t = 0; t < count; ++t) {
+      const Element* row = view.row(span_.batch, head_, first + t) + column_;
+      for (std::int64_t c = 0; c < columns_; c += of_line) __builtin_prefetch(row + c, !std::is_const_v<Element>, 2);
+    }
+  }
+  // Of as many tokens of the sequence from `begin` on as there are.
+  void fetch_tokens(std::int64_t begin, std::int64_t count) const {
+    if (begin < 0) return;
+    count = std::min(count, span_.count - begin);
+    fetch(given_.value, span_.begin + begin, count);
+    if constexpr (selective) fetch(given_.delta, span_.begin + begin, count);
+  }
+
   // One row of the state with its exponents in registers.
   struct Row {
-    V state[vectors], rate[vectors], write[vectors], read[vectors];
+    V state[vectors], rate[vectors], rest[vectors], write[vectors], read[vectors];
   };
   HWY_INLINE Row row_of(std::int64_t row, const T* state) const {
     Row of;
@@ -137,6 +186,7 @@ class StateSpaceBlock {
       if constexpr (!selective) {
         of.write[v] = at(write_ + row * padded, v);
         of.read[v] = at(read_ + row * padded, v);
+        if constexpr (refined) of.rest[v] = at(rest_ + row * padded, v);
       }
     }
     return of;
@@ -148,10 +198,16 @@ class StateSpaceBlock {
       return of.rate[v];
   }
 
+  // multiplier · x + y.
+  static HWY_INLINE V decayed(const Row& of, int v, V multiplier, V x, V y) {
+    if constexpr (refined) y = V::fma(of.rest[v], x, y);
+    return V::fma(multiplier, x, y);
+  }
+
   const StateSpaceProblem<T>& given_;
   const TokenSpan span_;
   std::int64_t head_, column_, rows_, columns_, of_head_;
-  T *rate_ = nullptr, *write_ = nullptr, *read_ = nullptr;
+  T *rate_ = nullptr, *rest_ = nullptr, *write_ = nullptr, *read_ = nullptr;
 };
 
 }  // namespace

@@ -28,6 +28,8 @@ class StateSpaceForwardBlock : StateSpaceBlock<T, selective, vectors> {
     for (std::int64_t begin = 0; begin < this->span_.count; begin += chunk) {
       const std::int64_t first = this->span_.begin + begin, count = std::min(chunk, this->span_.count - begin);
       this->load_tokens(first, count, written_, deltas_);
+      this->fetch_tokens(begin + chunk, chunk);
+      this->fetch(problem_.output, first, count);
       std::fill_n(sums_, count * padded, T(0));
       for (std::int64_t row = 0; row < this->rows_; ++row) pass_row(row, first, count);
       for (std::int64_t t = 0; t < count; ++t) store_output(first + t, sums_ + t * padded);
@@ -54,10 +56,11 @@ class StateSpaceForwardBlock : StateSpaceBlock<T, selective, vectors> {
       key = problem_.key.row(this->span_.batch, this->head_, first) + row;
     }
     const std::int64_t query_row = problem_.query.row_stride(), key_row = problem_.key.row_stride();
+    // Copies, because stores of numbers may be of pointers too as far as the compiler knows.
+    const T *written = written_, *deltas = deltas_;
+    T* sums = sums_;
     Row of = this->row_of(row, state_);
-    for (std::int64_t t = 0; t < count; ++t) {
-      const T *written = written_ + t * padded, *deltas = deltas_ + t * padded;
-      T* sums = sums_ + t * padded;
+    for (std::int64_t t = 0; t < count; ++t, written += padded, sums += padded, deltas += selective ? padded : 0) {
       if constexpr (selective) {
         of.write[0] = V(key[t * key_row]);
         of.read[0] = V(query[t * query_row]);
@@ -66,8 +69,8 @@ class StateSpaceForwardBlock : StateSpaceBlock<T, selective, vectors> {
       for (int v = 0; v < vectors; ++v) {
         const int own = selective ? 0 : v;
         of.state[v] =
-            V::fma(this->multiplier(of, v, deltas), of.state[v], of.write[own] * V::load(written + v * V::lanes));
-        V::fma(of.read[own], of.state[v], V::load(sums + v * V::lanes)).store(sums + v * V::lanes);
+            this->decayed(of, v, this->multiplier(of, v, deltas), of.state[v], of.write[own] * this->at(written, v));
+        V::fma(of.read[own], of.state[v], this->at(sums, v)).store(sums + v * V::lanes);
       }
     }
 #pragma GCC unroll 4
