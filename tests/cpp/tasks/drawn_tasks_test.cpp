@@ -218,7 +218,8 @@ TEST(DrawnTasks, AccuracyIsTheSumOfThatByDifficulty) {
     const Made made(config_of(name, name == std::string("parity") ? Values{} : Values{{"group", "S3"}}, 4));
     made.task->initialize(*made.model, 1);
     double right = 0, answers = 0;
-    for (const auto& point : made.task->inspect(*made.model, 1).by_difficulty.front().points) {
+    const Inspection seen = made.task->inspect(*made.model, 1);
+    for (const auto& point : seen.by_difficulty.front().points) {
       right += point.measured.at(0).value * static_cast<double>(point.answers);
       answers += static_cast<double>(point.answers);
     }
@@ -252,7 +253,7 @@ TEST(DrawnTasks, RefuseWhatCannotBe) {
             "task.group: expected S5, S4, S3 (the nearest of 5 names), got S6");
   EXPECT_EQ(refused("permutations", {{"group", std::int64_t{5}}}),
             "task.group: expected a name, got a value of another type");
-  EXPECT_EQ(refused("parity", {{"group", "S5"}}), "task: key: expected length (the nearest of 1 names), got group");
+  EXPECT_EQ(refused("parity", {{"group", "S5"}}), "task: key: expected one of length, got group");
   EXPECT_EQ(refused("copying", {{"length", std::int64_t{33}}}),
             "model.context: expected at least 66 for the task copying with length up to 33, got 64");
 }
