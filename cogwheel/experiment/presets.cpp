@@ -32,6 +32,7 @@ Preset task_preset(std::string_view name, std::string_view summary, std::map<std
   made.task = {std::string(name), std::move(options)};
   made.form = "llama";
   made.steps = steps;
+  made.evaluated_tokens = 32768;
   made.training.learning_rate = 3e-3;
   made.training.final_learning_rate = 3e-4;
   return made;

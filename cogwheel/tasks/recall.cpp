@@ -64,6 +64,14 @@ class Recall : public DrawnTask {
   }
   std::int64_t tokens(std::int64_t pairs) const override { return 2 * (pairs + overwritten(pairs)) + 1 + pairs; }
 
+  // Each octave is as probable: a model learns to look up from few pairs, long before it can from many.
+  std::int64_t drawn_difficulty(const Draws& draws, std::int64_t trained) const override {
+    std::int64_t octaves = 1;
+    while (trained >> octaves > 0) ++octaves;
+    const std::int64_t most = trained >> draws.at(-1) % octaves, fewer = most / 2;
+    return fewer + 1 + draws.at(-2) % (most - fewer);
+  }
+
   void write(const Draws& draws, std::int64_t pairs, const Sequence& sequence) const override {
     std::int64_t drawn = 0;
     const auto below = [&](std::int64_t limit) { return static_cast<std::int64_t>(draws.at(drawn++)) % limit; };
@@ -90,10 +98,14 @@ class Recall : public DrawnTask {
       sequence.inputs[place++] = options_.keys + value;
     }
     ++place;  // the separator is there
-    shuffle(keys, pairs);
-    for (const std::int64_t key : keys) {
+    // Every key once and, in a sequence that could hold more pairs, again: few pairs are not few answers.
+    const std::size_t end =
+        std::max(place + keys.size(), std::min(place + sequence.inputs.size() / 3, sequence.inputs.size()));
+    for (std::size_t asked = 0; place < end; ++asked, ++place) {
+      if (asked % keys.size() == 0) shuffle(keys, pairs);
+      const std::int64_t key = keys[asked % keys.size()];
       sequence.inputs[place] = key;
-      sequence.targets[place++] = options_.keys + values[static_cast<std::size_t>(key)];
+      sequence.targets[place] = options_.keys + values[static_cast<std::size_t>(key)];
     }
   }
 

@@ -112,7 +112,7 @@ def test_resumes_after_ctrl_c_as_if_nothing_had_happened(compare, work):
 
 
 def test_a_preset_of_a_task_measures_beyond_what_it_trains_on(compare, work):
-    done = compare("--preset", "parity", "--steps", 4, "--seeds", 1, "--attention", "sigmoid,softmax", "--out", "parity")
+    done = compare("--preset", "parity", "--steps", 4, "--seeds", 1, "--attention", "sigmoid", "--out", "parity")
     assert done.returncode == 0, done.stderr
     written = results(work / "parity")
     assert written["task"]["name"] == "parity" and written["data"]["window"] == 32 < written["settings"]["context"]
@@ -124,14 +124,12 @@ def test_a_preset_of_a_task_measures_beyond_what_it_trains_on(compare, work):
         assert all(0.3 < point["accuracy"] < 0.7 and point["answers"] > 0 for point in table["points"])
     report = (work / "parity/report.html").read_text()
     assert report.count("Accuracy by length</h2>") == 1 and "128<small>beyond training</small>" in report
-    # A run that is made again is the same to the last bit.
-    before = [(*each, run["by_difficulty"]) for each, run in zip(numbers(work / "parity"), written["runs"])]
+    # Made again, it is the same to the last bit.
+    before = numbers(work / "parity"), written["runs"][0]["by_difficulty"]
     shutil.rmtree(work / "parity/trained/sigmoid-seed-1")
-    written["runs"] = [run for run in written["runs"] if run["mechanism"] == "softmax"]
-    (work / "parity/results.json").write_text(json.dumps(written))
+    (work / "parity/results.json").write_text(json.dumps({**written, "runs": []}))
     assert compare("--resume", "parity").returncode == 0
-    again = results(work / "parity")["runs"]
-    assert before == [(*each, run["by_difficulty"]) for each, run in zip(numbers(work / "parity"), again)]
+    assert before == (numbers(work / "parity"), results(work / "parity")["runs"][0]["by_difficulty"])
 
 
 def test_resuming_what_is_finished_changes_nothing(compare, work, finished):

@@ -78,12 +78,15 @@ TEST(Recall, AsksForTheValueThatWasWrittenLast) {
     }
     for (std::size_t before = 0; before <= place; ++before) EXPECT_EQ(targets[before], ignored);
     EXPECT_EQ(overwritten, last.size() / 2);
+    // Round by round, each key once in a round.
     std::set<std::int64_t> asked;
-    for (++place; place < inputs.size() && inputs[place] != separator; ++place) {
+    std::size_t answers = 0;
+    for (++place; place < inputs.size() && inputs[place] != separator; ++place, ++answers) {
       EXPECT_TRUE(asked.insert(inputs[place]).second);
       EXPECT_EQ(targets[place], last.at(inputs[place]));
+      if (asked.size() == last.size()) asked.clear();
     }
-    EXPECT_EQ(asked.size(), last.size());
+    EXPECT_GE(answers, last.size());
     for (; place < inputs.size(); ++place) {
       EXPECT_EQ(inputs[place], separator);
       EXPECT_EQ(targets[place], ignored);
