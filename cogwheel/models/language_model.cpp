@@ -18,7 +18,7 @@ namespace {
 std::shared_ptr<const Rotary> make_rotary(const LanguageModelOptions& options) {
   if (options.position == "learned") return nullptr;
   return std::make_shared<Rotary>(options.width / options.heads, options.context,
-                                  options.position == "rotary" ? RotaryPairs::interleaved : RotaryPairs::halves,
+                                  options.position == "rotary" ? RotaryLayout::interleaved : RotaryLayout::halves,
                                   options.rotary_base);
 }
 

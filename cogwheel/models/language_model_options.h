@@ -19,7 +19,7 @@ struct LanguageModelOptions {
   std::int64_t feed_forward = 0;     // hidden units; 0: 4·width, or for swiglu 8/3·width, up to a multiple of 32
   std::string activation = "gelu";   // or "swiglu"
   std::string norm = "layer";        // or "rms"
-  std::string position = "learned";  // or "rotary" (interleaved pairs), "rotary_halves"
+  std::string position = "learned";  // or "rotary" (interleaved components), "rotary_halves"
   double rotary_base = 10000;        // θ of rotary positions
   bool bias = false;                 // in every linear layer, every LayerNorm and the untied head
   bool tied_head = true;             // the head reads the token embedding

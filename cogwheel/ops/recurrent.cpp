@@ -2,68 +2,62 @@
 #include "cogwheel/ops/recurrent.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/log_sigmoid.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/ones.h>
-#include <torch/library.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "cogwheel/core/nearest_names.h"
+#include "cogwheel/ops/bundle.h"
 #include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/feature_maps.h"
 #include "cogwheel/ops/recurrent_checks.h"
+#include "cogwheel/ops/running_maximum.h"
+#include "cogwheel/ops/token_walk.h"
 
 namespace cogwheel {
 namespace {
 
-struct FeatureMap {
-  std::string_view name;
-  at::Tensor (*of)(const at::Tensor&);
-};
+// A call whose arguments have been checked. Tensors are in the dtype that is computed in.
+struct Call {
+  const RecurrentLaw& law;
+  at::Tensor query, value;
+  OptionalTensor key;
+  std::string_view features;
+  bool causal, normalized;
+  double scale;
+  OptionalTensor cu_seqlens;
+  std::vector<at::Tensor> initial_state;
+  MechanismParameters parameters;
 
-const FeatureMap feature_maps[] = {
-    {"identity", [](const at::Tensor& x) { return x; }},
-    // exp(x) below 0, where elu + 1 would lose it beside 1.
-    {"elu_plus_one", [](const at::Tensor& x) { return x.clamp_max(0).exp() + x.relu(); }},
-    {"relu", [](const at::Tensor& x) { return x.relu(); }},
-    {"squared_relu", [](const at::Tensor& x) { return x.relu().square(); }},
-    {"exp", [](const at::Tensor& x) { return x.exp(); }},
-};
-
-const FeatureMap& checked_feature_map(const RecurrentLaw& law, std::string_view name) {
-  if (law.feature_map == Choice::never && name != feature_maps[0].name)
-    refuse_recurrent("feature_map", "identity for " + std::string(law.name), std::string(name));
-  std::vector<std::string> known;
-  for (const FeatureMap& map : feature_maps) {
-    if (map.name == name) return map;
-    known.emplace_back(map.name);
+  OptionalTensor parameter(std::string_view name) const {
+    for (const auto& [given, tensor] : parameters)
+      if (given == name) return tensor;
+    return std::nullopt;
   }
-  refuse_recurrent("feature_map", expected_names(name, known), std::string(name));
-}
+  OptionalTensor state(std::size_t index) const {
+    return initial_state.empty() ? OptionalTensor() : initial_state[index];
+  }
+  at::Tensor mapped(const at::Tensor& x) const { return feature_map(features, x, parameter("projection")); }
+};
 
-std::optional<at::Tensor> checked_gate(const RecurrentLaw& law, const MechanismParameters& parameters) {
-  const std::string wanted(law.gate());
-  for (const auto& [name, tensor] : parameters)
-    if (name != wanted)
-      refuse_recurrent("parameters of " + std::string(law.name), wanted.empty() ? "no parameter of its own" : wanted,
-                       name);
-  if (wanted.empty()) return std::nullopt;
-  if (parameters.empty()) refuse_recurrent(wanted, "a tensor (" + std::string(law.name) + " requires it)", "nothing");
-  return parameters.front().second;
-}
+struct Outcome {
+  at::Tensor output;
+  std::vector<at::Tensor> state;
+};
 
-// S and z as one state, whose last column z is.
-std::optional<at::Tensor> checked_initial_state(const std::vector<at::Tensor>& given, bool normalized,
-                                                const at::Tensor& query, const at::Tensor& value) {
-  if (given.empty()) return std::nullopt;
-  if (given.size() != (normalized ? 2 : 1))
-    refuse_recurrent("initial_state", normalized ? "2 tensors, S and z" : "1 tensor, S", std::to_string(given.size()));
-  const std::vector<c10::SymInt> of_z{query.sym_size(0), query.sym_size(1), query.sym_size(3)};
-  std::vector<c10::SymInt> of_s = of_z;
-  of_s.push_back(value.sym_size(3));
-  check_recurrent_state("initial_state", given[0], query, of_s);
-  if (!normalized) return given[0];
-  check_recurrent_state("initial_state z", given[1], query, of_z);
-  return at::cat({given[0], given[1].unsqueeze(-1)}, -1);
+at::Tensor with_ones(const at::Tensor& value) {
+  return at::cat(
+      {value, at::ones_symint({value.sym_size(0), value.sym_size(1), value.sym_size(2), 1}, value.options())}, -1);
 }
 
 // numerator / denominator, and 0 where the latter is 0.
@@ -72,69 +66,283 @@ at::Tensor quotient_or_zero(const at::Tensor& numerator, const at::Tensor& denom
   return (numerator / denominator.masked_fill(none, 1)).masked_fill(none, 0);
 }
 
-std::tuple<at::Tensor, std::vector<at::Tensor>> recurrent_operator(
-    const at::Tensor& query, const std::optional<at::Tensor>& key, const at::Tensor& value, c10::string_view mechanism,
-    std::optional<double> scale, at::TensorList initial_state, at::TensorList parameters,
-    const std::vector<std::string>& parameter_names, c10::string_view feature_map, bool normalize) {
-  if (parameters.size() != parameter_names.size())
-    refuse_recurrent("parameter_names", std::to_string(parameters.size()) + " names",
-                     std::to_string(parameter_names.size()));
-  RecurrentOptions options{.scale = scale,
-                           .initial_state = initial_state.vec(),
-                           .feature_map = {feature_map.data(), feature_map.size()},
-                           .normalize = normalize};
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    options.parameters.emplace_back(parameter_names[i], parameters[i]);
-  return recurrent(query, key, value, {mechanism.data(), mechanism.size()}, options);
+// Of every token over all tokens, which no state can be cut from but the sum over all of them.
+std::tuple<at::Tensor, at::Tensor> walk_over_all(const TokenWalk& walk) {
+  at::Tensor state = walk.key.mT().matmul(walk.value);
+  if (walk.initial_state) state = state + *walk.initial_state;
+  return {(walk.scale * walk.query).matmul(state), state};
+}
+
+// z obeys the law of S for v = 1, so it is one more column of the state, and o·z one more of the output.
+struct NormalizedWalk {
+  at::Tensor sums, total, state, z;
+};
+
+NormalizedWalk walk_with_z(const Call& call, TokenWalk walk) {
+  walk.value = with_ones(walk.value);
+  if (call.initial_state.size() >= 2)
+    walk.initial_state = at::cat({call.initial_state[0], call.initial_state[1].unsqueeze(-1)}, -1);
+  const auto [sums, last] = call.causal ? token_walk(walk) : walk_over_all(walk);
+  const c10::SymInt width = walk.value.sym_size(3) - 1;
+  return {sums.narrow_symint(-1, 0, width), sums.narrow_symint(-1, width, 1),
+          last.narrow_symint(-1, 0, width).contiguous(), last.select_symint(-1, width).contiguous()};
+}
+
+// Where the tokens of packed sequences belong, all int64.
+struct PackedTokens {
+  at::Tensor begins, ends;         // of each sequence
+  at::Tensor positions, sequence;  // of each token
+
+  PackedTokens(const at::Tensor& cu_seqlens, const c10::SymInt& tokens)
+      : begins(cu_seqlens.slice_symint(0, 0, cu_seqlens.sym_size(0) - 1)),
+        ends(cu_seqlens.slice_symint(0, 1)),
+        positions(at::arange(tokens, cu_seqlens.options())),
+        sequence(at::searchsorted(ends, positions, false, true)) {}
+  at::Tensor is_first() const { return begins.index_select(0, sequence).eq(positions); }
+};
+
+Outcome one_walk(const Call& call, TokenWalk walk) {
+  if (!call.normalized) {
+    const auto [sums, last] = call.causal ? token_walk(walk) : walk_over_all(walk);
+    return {sums, {last}};
+  }
+  const NormalizedWalk made = walk_with_z(call, walk);
+  return {quotient_or_zero(made.sums, made.total), {made.state, made.z}};
+}
+
+Outcome linear(const Call& call, TokenWalk walk) {
+  walk.query = call.mapped(call.query);
+  const auto complement = [&] { return walk.gate->expm1().neg(); };  // 1 − α
+  walk.key = call.law.has_key() ? call.mapped(*call.key) : complement();
+  if (call.law.write == Write::key_by_complement) walk.key = walk.key * complement().unsqueeze(-1);
+  Outcome outcome = one_walk(call, walk);
+  if (call.law.read == Read::before_with_bonus) {
+    const at::Tensor bonus = call.parameter("bonus")->unsqueeze(1) * walk.key;  // u ∘ k
+    outcome.output = outcome.output + (call.scale * walk.query * bonus).sum(-1, true) * call.value;
+  }
+  return outcome;
+}
+
+// Sums are kept times exp(−m), with m the running maximum of the exponents.
+Outcome exponential_gates(const Call& call, TokenWalk walk) {
+  const at::Tensor input = *call.parameter("input_gate"), forget = at::log_sigmoid(*call.parameter("forget_gate"));
+  const at::Tensor maximum = running_maximum(forget, input, call.state(2), call.cu_seqlens);
+  const c10::SymInt tokens = input.sym_size(2);
+  // Of the token before, or of the initial state; and of each sequence's last token.
+  const at::Tensor none = at::zeros_symint({maximum.sym_size(0), maximum.sym_size(1), 1}, maximum.options());
+  at::Tensor before = at::cat({none, maximum}, 2).narrow_symint(2, 0, tokens), last;
+  if (call.cu_seqlens) {
+    const PackedTokens packed(*call.cu_seqlens, tokens);
+    const at::Tensor first =
+        call.state(2).value_or(at::zeros_symint({packed.begins.sym_size(0), maximum.sym_size(1)}, maximum.options()));
+    before = at::where(packed.is_first(), first.index_select(0, packed.sequence).t(), before);
+    const at::Tensor ends = at::cat({none, maximum}, 2).select(0, 0).index_select(1, packed.ends).t();
+    last = at::where(packed.begins.eq(packed.ends).unsqueeze(-1), first, ends);
+  } else {
+    const at::Tensor first = call.state(2).value_or(none.squeeze(2));
+    const at::Tensor all = at::cat({first.unsqueeze(-1), maximum}, 2);
+    before = all.narrow_symint(2, 0, tokens);
+    last = all.select_symint(2, tokens);
+  }
+  walk.query = call.query;
+  walk.key = *call.key * (input - maximum).exp().unsqueeze(-1);
+  const at::Tensor decay = forget + (before - maximum);
+  walk.gate = decay - decay.detach().clamp_min(0);  // rounding may leave it just above 0
+  const NormalizedWalk made = walk_with_z(call, walk);
+  const at::Tensor total = at::maximum(made.total.abs(), maximum.neg().exp().unsqueeze(-1));
+  return {made.sums / total, {made.state, made.z, last.detach().contiguous()}};
+}
+
+// Keys and queries of twice the width, whose products are those of φ times the cosine of the distance in phase. The
+// state that is given and returned has the phase of the last token, so that positions count from the call's first
+// token.
+Outcome phases(const Call& call, TokenWalk walk) {
+  const at::Tensor horizon = call.parameter("horizon")->to(at::kDouble);
+  const at::TensorOptions options = horizon.options().device(call.query.device());
+  const at::ScalarType computed = call.query.scalar_type();
+  const at::Tensor per_token = (std::numbers::pi / 2) / horizon.to(call.query.device());
+  const c10::SymInt tokens = call.query.sym_size(2);
+  at::Tensor positions = at::arange(tokens, options) + 1, lengths;
+  if (call.cu_seqlens) {
+    const PackedTokens packed(*call.cu_seqlens, tokens);
+    positions = positions - packed.begins.index_select(0, packed.sequence).to(at::kDouble);
+    lengths = (packed.ends - packed.begins).to(at::kDouble);
+  } else {
+    lengths = at::zeros({1}, options) + c10::SymInt(tokens);
+  }
+  const auto turned = [&](const at::Tensor& x) {
+    const at::Tensor angle = (per_token * positions).unsqueeze(-1);
+    return at::cat({x * angle.cos().to(computed), x * angle.sin().to(computed)}, -1);
+  };
+  walk.query = turned(call.mapped(call.query));
+  walk.key = turned(call.mapped(*call.key));
+  Outcome outcome = one_walk(call, walk);
+  const c10::SymInt width = call.query.sym_size(3);
+  for (at::Tensor& state : outcome.state) {
+    at::Tensor angle = (per_token * lengths).view({-1, 1, 1});
+    if (state.dim() == 4) angle = angle.unsqueeze(-1);
+    const at::Tensor cosine = angle.cos().to(computed), sine = angle.sin().to(computed);
+    const at::Tensor even = state.narrow_symint(2, 0, width), odd = state.narrow_symint(2, width, width);
+    state = at::cat({cosine * even + sine * odd, cosine * odd - sine * even}, 2);
+  }
+  return outcome;
+}
+
+Outcome slots(const Call& call, TokenWalk walk) {
+  const at::Tensor phi = *call.parameter("phi");
+  const OptionalTensor decay = call.parameter("log_decay");
+  walk.gate = std::nullopt;
+  walk.query = call.query, walk.key = *call.key, walk.value = phi, walk.value_gate = decay;
+  walk.initial_state = call.state(0);
+  const auto [scores, keys] = token_walk(walk);
+  walk.query = at::softmax(scores, -1), walk.key = phi, walk.value = call.value, walk.value_gate = std::nullopt;
+  walk.gate = decay, walk.transition = decay ? "per_channel" : "none";
+  walk.initial_state = call.state(1), walk.scale = 1;
+  const auto [output, values] = token_walk(walk);
+  return {output, {keys, values}};
+}
+
+Outcome run(const Call& call) {
+  TokenWalk walk;
+  walk.value = call.value;
+  walk.scale = call.scale;
+  walk.cu_seqlens = call.cu_seqlens;
+  walk.transition = transition_names[static_cast<int>(call.law.transition)];
+  walk.gate = call.parameter(call.law.transition == Transition::constant ? "decay" : "log_decay");
+  walk.value_gate = call.parameter("log_value_decay");
+  walk.reads_before = call.law.read == Read::before_with_bonus;
+  walk.initial_state = call.state(0);
+  if (call.law.walks == Walks::phases) return phases(call, walk);
+  if (call.law.walks == Walks::slots) return slots(call, walk);
+  if (call.law.write == Write::key_by_input_gate) return exponential_gates(call, walk);
+  return linear(call, walk);
+}
+
+std::string_view checked_features(const RecurrentLaw& law, std::string_view name) {
+  const std::vector<std::string> known = feature_map_names();
+  if (law.features != Features::asked) {
+    if (name != "identity") refuse_recurrent("feature_map", "identity for " + std::string(law.name), std::string(name));
+    return law.features == Features::relu ? "relu" : "identity";
+  }
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    refuse_recurrent("feature_map", expected_names(name, known), std::string(name));
+  return name;
+}
+
+// Each parameter in the dtype that is computed in; a number as it is.
+MechanismParameters checked_parameters(const RecurrentLaw& law, const at::Tensor& query, const at::Tensor& value,
+                                       std::string_view features, const MechanismParameters& given) {
+  const auto wanted_now = [&](const RecurrentParameter& parameter) {
+    return parameter.name == "projection" ? features == "random_fourier" : parameter.required;
+  };
+  std::vector<std::string> names;
+  for (const RecurrentParameter& parameter : law.parameters)
+    if (parameter.name != "projection" || wanted_now(parameter)) names.emplace_back(parameter.name);
+  for (const auto& [name, tensor] : given)
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      refuse_recurrent("parameters of " + std::string(law.name),
+                       names.empty()       ? "no parameter of its own"
+                       : names.size() == 1 ? names.front()
+                                           : expected_names(name, names),
+                       name);
+  MechanismParameters checked;
+  std::optional<c10::SymInt> slots;
+  for (const RecurrentParameter& parameter : law.parameters) {
+    const auto found =
+        std::find_if(given.begin(), given.end(), [&](const auto& each) { return each.first == parameter.name; });
+    if (found == given.end()) {
+      if (wanted_now(parameter))
+        refuse_recurrent(parameter.name, "a tensor (" + std::string(law.name) + " requires it)", "nothing");
+      continue;
+    }
+    const at::Tensor& tensor = found->second;
+    if (parameter.axes.empty()) {
+      if (tensor.dim() != 0) refuse_recurrent(parameter.name, "a number", shape_text(tensor));
+      check_recurrent_values(parameter.name, tensor, parameter.values);
+      checked.emplace_back(found->first, tensor);
+      continue;
+    }
+    check_recurrent_axes(parameter.name, tensor, query, value, parameter.axes, slots);
+    if (parameter.axes.back() == 'S') slots = tensor.sym_size(3);
+    // Those of the walk, where values are looked at, need no second look.
+    if (law.write == Write::key_by_input_gate) check_recurrent_values(parameter.name, tensor, parameter.values);
+    checked.emplace_back(found->first, tensor.to(computed_type(query)));
+  }
+  return checked;
+}
+
+void check_initial_state(const Call& call, const std::vector<at::Tensor>& given) {
+  if (given.empty()) return;
+  struct Part {
+    const char* name;
+    std::vector<c10::SymInt> sizes;
+  };
+  const c10::SymInt sequences = call.cu_seqlens ? call.cu_seqlens->sym_size(0) - 1 : call.query.sym_size(0);
+  const c10::SymInt heads = call.query.sym_size(1), value_width = call.value.sym_size(3);
+  c10::SymInt width = call.query.sym_size(3);
+  if (call.features == "unit") width = width + 1;
+  if (call.features == "random_fourier") width = call.parameter("projection")->sym_size(2) * 2;
+  if (call.law.walks == Walks::phases) width = width * 2;
+  std::vector<Part> parts;
+  if (call.law.walks == Walks::slots) {
+    const c10::SymInt slots = call.parameter("phi")->sym_size(3);
+    parts = {{"K", {sequences, heads, width, slots}}, {"V", {sequences, heads, slots, value_width}}};
+  } else {
+    parts = {{"S", {sequences, heads, width, value_width}}};
+    if (call.normalized) parts.push_back({"z", {sequences, heads, width}});
+    if (call.law.normalizer == Normalizer::at_least_one) parts.push_back({"m", {sequences, heads}});
+  }
+  std::string names;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    names += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + std::string(parts[i].name);
+  if (given.size() != parts.size())
+    refuse_recurrent("initial_state",
+                     std::to_string(parts.size()) + (parts.size() == 1 ? " tensor, " : " tensors, ") + names,
+                     std::to_string(given.size()));
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    check_recurrent_state(std::string("initial_state") + (i == 0 ? "" : " " + std::string(parts[i].name)), given[i],
+                          call.query, parts[i].sizes);
 }
 
 }  // namespace
 
-std::tuple<at::Tensor, std::vector<at::Tensor>> recurrent(const at::Tensor& query, const std::optional<at::Tensor>& key,
+std::tuple<at::Tensor, std::vector<at::Tensor>> recurrent(const at::Tensor& query, const OptionalTensor& key,
                                                           const at::Tensor& value, std::string_view mechanism,
                                                           const RecurrentOptions& options) {
   const RecurrentLaw& law = checked_recurrent_law(mechanism);
+  const std::string name(law.name);
   if (key.has_value() != law.has_key())
-    refuse_recurrent("key", law.has_key() ? "a tensor" : "nothing (" + std::string(law.name) + " makes its own)",
+    refuse_recurrent("key", law.has_key() ? "a tensor" : "nothing (" + name + " makes its own)",
                      key ? "a tensor" : "nothing");
-  const FeatureMap& map = checked_feature_map(law, options.feature_map);
-  if (options.normalize && law.normalized == Choice::never)
-    refuse_recurrent("normalize", "False for " + std::string(law.name), "True");
+  const std::string_view features = checked_features(law, options.feature_map);
+  if (options.normalize && law.normalizer != Normalizer::asked)
+    refuse_recurrent("normalize", "False for " + name, "True");
+  if (!options.causal && !law.may_see_all()) refuse_recurrent("causal", "True for " + name, "False");
+  if (!options.causal && options.cu_seqlens)
+    refuse_recurrent("cu_seqlens", "nothing beside causal=False", shape_text(*options.cu_seqlens));
   if (options.scale && !std::isfinite(*options.scale))
     refuse_recurrent("scale", "a finite number", std::to_string(*options.scale));
-  const bool normalized = law.normalized == Choice::always || options.normalize;
-  std::optional<at::Tensor> gate = checked_gate(law, options.parameters);
-  check_recurrent(law, query, key, value, gate);
-  std::optional<at::Tensor> state = checked_initial_state(options.initial_state, normalized, query, value);
+  check_recurrent(query, key, value);
+  check_head_dim(query);
+  if (options.cu_seqlens) check_sequences(*options.cu_seqlens, query);
 
   const at::ScalarType computed = computed_type(query);
-  if (gate) gate = gate->to(computed);
-  const auto complement = [&] { return gate->expm1().neg(); };  // 1 − α
-  at::Tensor q = map.of(query.to(computed)), k = law.has_key() ? map.of(key->to(computed)) : complement();
-  if (law.write == Write::key_by_complement) k = k * complement().unsqueeze(-1);
-  at::Tensor v = value.to(computed);
-  // z obeys the law of S for v = 1: one more column.
-  if (normalized) v = at::cat({v, at::ones_symint({v.sym_size(0), v.sym_size(1), v.sym_size(2), 1}, v.options())}, -1);
-  const double scale = options.scale
-                           ? *options.scale
-                           : 1 / std::sqrt(static_cast<double>(query.sym_size(3).guard_int(__FILE__, __LINE__)));
-  const auto [sums, last] = operators::token_walk(q, k, v, gate, state, {mechanism.data(), mechanism.size()}, scale);
-  if (!normalized) return {sums.to(query.scalar_type()), {last}};
-  const c10::SymInt width = value.sym_size(3);
-  const at::Tensor output = quotient_or_zero(sums.narrow_symint(-1, 0, width), sums.narrow_symint(-1, width, 1));
-  return {output.to(query.scalar_type()),
-          {last.narrow_symint(-1, 0, width).contiguous(), last.select_symint(-1, width).contiguous()}};
+  const Call call{
+      .law = law,
+      .query = query.to(computed),
+      .value = value.to(computed),
+      .key = key ? OptionalTensor(key->to(computed)) : std::nullopt,
+      .features = features,
+      .causal = options.causal,
+      .normalized = options.normalize || (law.normalizer != Normalizer::never && law.normalizer != Normalizer::asked),
+      .scale = options.scale ? *options.scale
+                             : 1 / std::sqrt(static_cast<double>(query.sym_size(3).guard_int(__FILE__, __LINE__))),
+      .cu_seqlens = options.cu_seqlens ? OptionalTensor(options.cu_seqlens->to(at::kLong)) : std::nullopt,
+      .initial_state = options.initial_state,
+      .parameters = checked_parameters(law, query, value, features, options.parameters)};
+  check_initial_state(call, options.initial_state);
+  Outcome outcome = run(call);
+  return {outcome.output.to(query.scalar_type()), std::move(outcome.state)};
 }
-
-TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
-  library.def(
-      "recurrent(Tensor query, Tensor? key, Tensor value, str mechanism, *, float? scale=None, Tensor[] "
-      "initial_state, Tensor[] parameters, str[] parameter_names, str feature_map='identity', bool "
-      "normalize=False) -> (Tensor output, Tensor[] state)",
-      recurrent_operator);
-}
-
-// As in library.cpp: vmap makes a fallback for the walk alone.
-TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) { library.impl("recurrent", recurrent_operator); }
 
 }  // namespace cogwheel

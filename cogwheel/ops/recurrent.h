@@ -1,7 +1,6 @@
-// Mechanisms with a state, and the walk over tokens that they are made of.
+// Mechanisms with a state.
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <c10/util/string_view.h>
 
 #include <optional>
 #include <string>
@@ -17,27 +16,32 @@ namespace cogwheel {
 
 // What a call takes beside query, key and value.
 struct RecurrentOptions {
-  std::optional<double> scale = std::nullopt;  // 1/√D unless given
-  std::vector<at::Tensor> initial_state = {};  // none, S, or S and z where normalised
+  bool causal = true;
+  std::optional<double> scale = {};            // 1/√D unless given
+  std::optional<at::Tensor> cu_seqlens = {};   // [sequences + 1], of a batch of one; a state per sequence
+  std::vector<at::Tensor> initial_state = {};  // none, or all tensors of a state
   MechanismParameters parameters = {};         // the law's own tensors by name
-  std::string_view feature_map = "identity";
+  std::string feature_map = "identity";
   bool normalize = false;
 };
 
-// The output [B, H, N, Dv], and S [B, H, D, Dv] after the last token, with z [B, H, D] where normalised. Without a key
-// for a law that makes its own.
+// The output [B, H, N, Dv], and the state after the last token: S [B, H, D, Dv], with z [B, H, D] where normalised, and
+// m [B, H] for mlstm; K [B, H, D, slots] and V [B, H, slots, Dv] for abc. float32 for 16-bit numbers. Without a key for
+// a law that makes its own.
 std::tuple<at::Tensor, std::vector<at::Tensor>> recurrent(const at::Tensor& query, const std::optional<at::Tensor>& key,
                                                           const at::Tensor& value, std::string_view mechanism,
                                                           const RecurrentOptions& options);
 
-namespace operators {
+// What `recurrent` multiplies values by, [B, H, N, N]; [B, H, Dv, N, N] where columns of the state decay apart, whose
+// Dv their parameter gives. Computed by the same walk, with the identity as values: time and memory grow with N².
+// Refuses initial states and packed sequences.
+at::Tensor recurrent_weights(const at::Tensor& query, const std::optional<at::Tensor>& key, std::string_view mechanism,
+                             const RecurrentOptions& options);
 
-// S_t = A_t ∘ S_{t−1} + k_t v_tᵀ, o_t = scale · S_tᵀ q_t with the transition of `mechanism`, whose gate is given unless
-// it has none: the output and the last state. float32 or float64 alike.
-std::tuple<at::Tensor, at::Tensor> token_walk(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                              const std::optional<at::Tensor>& gate,
-                                              const std::optional<at::Tensor>& initial_state,
-                                              c10::string_view mechanism, double scale);
+// The output of `recurrent`, and statistics [8, B, H, N] of the weights of each row, without a derivative, as
+// attention_statistics has them; of [B, H, Dv, N] where columns decay apart.
+std::tuple<at::Tensor, at::Tensor> recurrent_statistics(const at::Tensor& query, const std::optional<at::Tensor>& key,
+                                                        const at::Tensor& value, std::string_view mechanism,
+                                                        const RecurrentOptions& options);
 
-}  // namespace operators
 }  // namespace cogwheel

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/mechanisms/recurrent_laws.h"
@@ -34,10 +35,93 @@ void check_recurrent_sizes(std::string_view argument, const at::Tensor& tensor, 
   if (tensor.sym_sizes() != sizes) refuse_recurrent(argument, shape_text(sizes), shape_text(tensor));
 }
 
+// The sizes of axes; S and R are as large as they come.
+std::vector<c10::SymInt> sizes_of(std::string_view axes, const at::Tensor& query, const at::Tensor& value,
+                                  const at::Tensor& tensor, const std::optional<c10::SymInt>& slots) {
+  std::vector<c10::SymInt> sizes;
+  for (const char axis : axes) {
+    const auto place = static_cast<std::int64_t>(sizes.size());
+    const c10::SymInt as_given = place < tensor.dim() ? tensor.sym_size(place) : c10::SymInt(1);
+    switch (axis) {
+      case 'B':
+        sizes.push_back(query.sym_size(0));
+        break;
+      case 'H':
+        sizes.push_back(query.sym_size(1));
+        break;
+      case 'N':
+        sizes.push_back(query.sym_size(2));
+        break;
+      case 'D':
+        sizes.push_back(query.sym_size(3));
+        break;
+      case 'V':
+        sizes.push_back(value.sym_size(3));
+        break;
+      case 'S':
+        sizes.push_back(slots.value_or(as_given));
+        break;
+      default:
+        sizes.push_back(as_given);
+    }
+  }
+  return sizes;
+}
+
+const char* expected_of(Values values) {
+  switch (values) {
+    case Values::number:
+      return "numbers";
+    case Values::at_most_0:
+      return "values of at most 0";
+    case Values::above_0:
+      return "values above 0";
+    case Values::above_0_to_1:
+      return "values above 0, up to 1";
+    default:
+      return "any";
+  }
+}
+
+// The first number that is not allowed, or `end`. A NaN must not be.
+template <class T, class Allowed>
+const T* first_refused(const T* begin, const T* end, const Allowed& allowed) {
+  bool all = true;
+  for (const T* x = begin; x != end; ++x) all &= allowed(*x);
+  return all ? end : std::find_if_not(begin, end, allowed);
+}
+
+template <class T>
+const T* first_refused(const T* begin, const T* end, Values values) {
+  switch (values) {
+    case Values::number:
+      return first_refused(begin, end, [](T x) { return x == x; });
+    case Values::at_most_0:
+      return first_refused(begin, end, [](T x) { return x <= T(0); });
+    case Values::above_0:
+      return first_refused(begin, end, [](T x) { return x > T(0); });
+    case Values::above_0_to_1:
+      return first_refused(begin, end, [](T x) { return (x > T(0)) & (x <= T(1)); });
+    default:
+      return end;
+  }
+}
+
+bool has_data(const at::Tensor& tensor) {
+  return tensor.is_cpu() && !tensor.key_set().has_any(c10::DispatchKeySet(
+                                {c10::DispatchKey::Python, c10::DispatchKey::FuncTorchBatched,
+                                 c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::Functionalize}));
+}
+
 }  // namespace
 
 void refuse_recurrent(std::string_view argument, const std::string& expected, const std::string& got) {
   refuse_argument(of_recurrent(argument), expected, got);
+}
+
+void refuse_recurrent_derivative(const char* got) {
+  const std::string message = expected_got(of_recurrent("derivatives"), "first ones, by a backward pass", got);
+  C10_THROW_ERROR(NotImplementedError, message);
 }
 
 const RecurrentLaw& checked_recurrent_law(std::string_view mechanism) {
@@ -49,11 +133,9 @@ const RecurrentLaw& checked_recurrent_law(std::string_view mechanism) {
   refuse_recurrent("mechanism", expected_names(mechanism, known), std::string(mechanism));
 }
 
-void check_recurrent(const RecurrentLaw& law, const at::Tensor& query, const std::optional<at::Tensor>& key,
-                     const at::Tensor& value, const std::optional<at::Tensor>& gate) {
+void check_recurrent(const at::Tensor& query, const std::optional<at::Tensor>& key, const at::Tensor& value) {
   check_rank_and_type("query", query, query);
-  if (query.sym_size(3) < 1 || query.sym_size(3) > max_key_width)
-    refuse_recurrent("query head_dim", "1 to " + std::to_string(max_key_width), size_text(query.sym_size(3)));
+  if (query.sym_size(3) < 1) refuse_recurrent("query head_dim", "1 or more", size_text(query.sym_size(3)));
   if (key) {
     check_rank_and_type("key", *key, query);
     check_device_of_query("key", *key, query);
@@ -63,18 +145,32 @@ void check_recurrent(const RecurrentLaw& law, const at::Tensor& query, const std
   check_device_of_query("value", value, query);
   if (value.sym_size(3) < 1) refuse_recurrent("value width", "1 or more", size_text(value.sym_size(3)));
   check_recurrent_sizes("value", value, {query.sym_size(0), query.sym_size(1), query.sym_size(2), value.sym_size(3)});
-  if (!gate) return;
-  const at::ScalarType type = gate->scalar_type();
+}
+
+void check_head_dim(const at::Tensor& query) {
+  if (query.dim() == 4 && query.sym_size(3) > max_key_width)
+    refuse_recurrent("query head_dim", "1 to " + std::to_string(max_key_width), size_text(query.sym_size(3)));
+}
+
+void check_recurrent_axes(std::string_view name, const at::Tensor& tensor, const at::Tensor& query,
+                          const at::Tensor& value, std::string_view axes, std::optional<c10::SymInt> slots) {
+  const at::ScalarType type = tensor.scalar_type();
   if (type != query.scalar_type() && type != computed_type(query))
-    refuse_dtype(of_recurrent(law.gate()), *gate, query, "query");
-  check_device_of_query(law.gate(), *gate, query);
-  const c10::SymInt heads = query.sym_size(1);
-  if (law.transition == Transition::constant)
-    check_recurrent_sizes(law.gate(), *gate, {heads});
-  else if (law.transition == Transition::per_token)
-    check_recurrent_sizes(law.gate(), *gate, {query.sym_size(0), heads, query.sym_size(2)});
-  else
-    check_recurrent_sizes(law.gate(), *gate, query.sym_sizes());
+    refuse_dtype(of_recurrent(name), tensor, query, "query");
+  check_device_of_query(name, tensor, query);
+  // The alternative of this rank; the message names the first where there is none.
+  std::string_view chosen = axes.substr(0, axes.find('|'));
+  for (std::string_view rest = axes; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('|'), rest.size());
+    if (static_cast<std::int64_t>(end) == tensor.dim()) chosen = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  check_recurrent_sizes(name, tensor, sizes_of(chosen, query, value, tensor, slots));
+}
+
+void check_computed(std::string_view name, const at::Tensor& tensor) {
+  if (computed_type(tensor) != tensor.scalar_type())
+    refuse_recurrent(std::string(name) + " dtype", "float32 or float64", c10::toString(tensor.scalar_type()));
 }
 
 void check_recurrent_state(std::string_view name, const at::Tensor& state, const at::Tensor& query,
@@ -86,18 +182,38 @@ void check_recurrent_state(std::string_view name, const at::Tensor& state, const
   check_recurrent_sizes(name, state, sizes);
 }
 
-void check_gate_values(const RecurrentLaw& law, const at::Tensor& gate) {
-  const bool constant = law.transition == Transition::constant;
-  AT_DISPATCH_FLOATING_TYPES(gate.scalar_type(), "cogwheel::token_walk", [&] {
-    const at::Tensor numbers = gate.contiguous();
+void check_sequence_bounds(const at::Tensor& cu_seqlens_, std::int64_t tokens) {
+  const at::Tensor cu_seqlens = cu_seqlens_.to(at::kLong).contiguous();
+  const auto* ends = cu_seqlens.const_data_ptr<std::int64_t>();
+  const std::int64_t last = cu_seqlens.numel() - 1;
+  if (ends[0] != 0) refuse_recurrent("cu_seqlens", "0 first", std::to_string(ends[0]));
+  for (std::int64_t i = 0; i < last; ++i)
+    if (ends[i + 1] < ends[i])
+      refuse_recurrent("cu_seqlens", "numbers that do not decrease",
+                       std::to_string(ends[i + 1]) + " after " + std::to_string(ends[i]));
+  if (ends[last] != tokens)
+    refuse_recurrent("cu_seqlens", std::to_string(tokens) + " last (as query)", std::to_string(ends[last]));
+}
+
+void check_sequences(const at::Tensor& cu_seqlens, const at::Tensor& query) {
+  if (cu_seqlens.scalar_type() != at::kInt && cu_seqlens.scalar_type() != at::kLong)
+    refuse_recurrent("cu_seqlens dtype", "int32 or int64", c10::toString(cu_seqlens.scalar_type()));
+  if (cu_seqlens.dim() != 1 || cu_seqlens.sym_size(0) < 2)
+    refuse_recurrent("cu_seqlens", "[sequences + 1], at least 2 numbers", shape_text(cu_seqlens));
+  if (query.sym_size(0) != 1) refuse_recurrent("query batch", "1 beside cu_seqlens", size_text(query.sym_size(0)));
+  if (has_data(cu_seqlens)) check_sequence_bounds(cu_seqlens, query.size(2));
+}
+
+void check_recurrent_values(std::string_view name, const at::Tensor& tensor, Values values) {
+  if (values == Values::any || !has_data(tensor)) return;
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, tensor.scalar_type(), "cogwheel::recurrent", [&] {
+    const at::Tensor numbers = tensor.contiguous();
     const scalar_t *begin = numbers.const_data_ptr<scalar_t>(), *end = begin + numbers.numel();
-    // Written so that a NaN is none of them.
-    const auto allowed = [constant](scalar_t x) { return constant ? x > 0 && x <= 1 : x <= 0; };
-    const scalar_t* refused = std::find_if_not(begin, end, allowed);
+    const scalar_t* refused = first_refused(begin, end, values);
     if (refused == end) return;
     std::ostringstream got;
     got << *refused;
-    refuse_recurrent(law.gate(), constant ? "values above 0, up to 1" : "values of at most 0", got.str());
+    refuse_recurrent(name, expected_of(values), got.str());
   });
 }
 

@@ -1,4 +1,6 @@
 // cogwheel::token_walk: the engine's walk on the CPU, shapes without data, and its place in autograd.
+#include "cogwheel/ops/token_walk.h"
+
 #include <ATen/Dispatch.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
@@ -6,56 +8,69 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <string>
 
-#include "cogwheel/core/error.h"
 #include "cogwheel/kernels/recurrent/recurrent.h"
-#include "cogwheel/ops/bundle.h"
-#include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/contiguous_width.h"
 #include "cogwheel/ops/engine_registration.h"
 #include "cogwheel/ops/executor.h"
 #include "cogwheel/ops/find_operator.h"
 #include "cogwheel/ops/recorded_node.h"
-#include "cogwheel/ops/recurrent.h"
 #include "cogwheel/ops/recurrent_checks.h"
 
 namespace cogwheel {
 namespace {
 
 using Walked = std::tuple<at::Tensor, at::Tensor>;
-// Of query, key, value, gate and initial state; empty where there is none of the last two.
-using WalkGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+// Of query, key, value, gate, value gate and initial state; empty where there is none of the last three.
+using WalkGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-const RecurrentLaw& check_walk(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                               const OptionalTensor& gate, const OptionalTensor& initial_state,
-                               c10::string_view mechanism) {
-  const RecurrentLaw& law = checked_recurrent_law({mechanism.data(), mechanism.size()});
-  if (gate.has_value() != !law.gate().empty())
-    refuse_recurrent("gate", law.gate().empty() ? "nothing" : "a tensor", gate ? "a tensor" : "nothing");
-  check_recurrent(law, query, key, value, gate);
-  if (computed_type(query) != query.scalar_type() || (gate && gate->scalar_type() != query.scalar_type()))
-    refuse_recurrent("query dtype", "float32 or float64, for the gate too", c10::toString(query.scalar_type()));
-  if (initial_state)
-    check_recurrent_state("initial_state", *initial_state, query,
-                          {query.sym_size(0), query.sym_size(1), query.sym_size(3), value.sym_size(3)});
-  return law;
+Transition transition_of(const TokenWalk& walk) {
+  const auto* const found = std::find(std::begin(transition_names), std::end(transition_names), walk.transition);
+  if (found == std::end(transition_names))
+    refuse_recurrent("transition", "none, constant, per_token or per_channel", walk.transition);
+  return static_cast<Transition>(found - std::begin(transition_names));
 }
 
-Walked empty_walked(const at::Tensor& query, const at::Tensor& value) {
-  return {
-      at::empty_symint(value.sym_sizes(), value.options()),
-      at::empty_symint({query.sym_size(0), query.sym_size(1), query.sym_size(3), value.sym_size(3)}, value.options())};
+c10::SymInt sequences_of(const TokenWalk& walk) {
+  return walk.cu_seqlens ? walk.cu_seqlens->sym_size(0) - 1 : walk.query.sym_size(0);
 }
 
-at::Tensor empty_beside(const at::Tensor& query, const OptionalTensor& tensor) {
-  return tensor ? at::empty_symint(tensor->sym_sizes(), query.options()) : at::empty({0}, query.options());
+void check_walk(const TokenWalk& walk) {
+  const Transition transition = transition_of(walk);
+  const at::Tensor& query = walk.query;
+  check_recurrent(query, walk.key, walk.value);
+  const auto check = [&](const char* name, const OptionalTensor& tensor, bool wanted, std::string_view axes) {
+    if (tensor.has_value() != wanted)
+      refuse_recurrent(name, wanted ? "a tensor" : "nothing", tensor ? "a tensor" : "nothing");
+    if (tensor) check_recurrent_axes(name, *tensor, query, walk.value, axes);
+  };
+  constexpr std::string_view axes_of_gate[]{"", "H", "BHN", "BHND"};
+  check("gate", walk.gate, transition != Transition::none, axes_of_gate[static_cast<int>(transition)]);
+  check("value_gate", walk.value_gate, walk.value_gate.has_value(), "BHNV");
+  if (walk.value_gate && transition != Transition::none && transition != Transition::per_channel)
+    refuse_recurrent("value_gate", "nothing, or the transition none or per_channel", walk.transition);
+  if (walk.reads_before && (transition != Transition::per_channel || walk.value_gate))
+    refuse_recurrent("reads_before", "the transition per_channel, without a value gate", walk.transition);
+  check_computed("query", query);
+  if (walk.cu_seqlens) check_sequences(*walk.cu_seqlens, query);
+  if (walk.initial_state)
+    check_recurrent_state("initial_state", *walk.initial_state, query,
+                          {sequences_of(walk), query.sym_size(1), query.sym_size(3), walk.value.sym_size(3)});
 }
 
-WalkGradients empty_walk_gradients(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                   const OptionalTensor& gate, const OptionalTensor& initial_state) {
-  return {empty_beside(query, query), empty_beside(query, key), empty_beside(query, value), empty_beside(query, gate),
-          empty_beside(query, initial_state)};
+Walked empty_walked(const TokenWalk& walk) {
+  const at::TensorOptions options = walk.value.options();
+  return {at::empty_symint(walk.value.sym_sizes(), options),
+          at::empty_symint({sequences_of(walk), walk.query.sym_size(1), walk.query.sym_size(3), walk.value.sym_size(3)},
+                           options)};
+}
+
+WalkGradients empty_walk_gradients(const TokenWalk& walk) {
+  const auto beside = [&](const OptionalTensor& tensor) {
+    return tensor ? at::empty_symint(tensor->sym_sizes(), walk.query.options()) : at::empty({0}, walk.query.options());
+  };
+  return {beside(walk.query), beside(walk.key),        beside(walk.value),
+          beside(walk.gate),  beside(walk.value_gate), beside(walk.initial_state)};
 }
 
 template <class T>
@@ -68,8 +83,8 @@ HeadsView<T> view_to_write(const at::Tensor& tensor) {
 }
 
 // A gate as rows of width 1, or of its own.
-at::Tensor gate_rows(const RecurrentLaw& law, const at::Tensor& gate) {
-  switch (law.transition) {
+at::Tensor gate_rows(Transition transition, const at::Tensor& gate) {
+  switch (transition) {
     case Transition::constant:
       return gate.view({1, -1, 1, 1}).expand({1, gate.size(0), 1, 1});
     case Transition::per_token:
@@ -79,70 +94,88 @@ at::Tensor gate_rows(const RecurrentLaw& law, const at::Tensor& gate) {
   }
 }
 
-// What a problem's pointers point to, alive for the length of a call.
-struct HeldWalk {
-  at::Tensor query, key, value, gate, initial_state;
+// The engine's problem, and the tensors that its pointers point into.
+template <class T>
+struct HeldProblem {
+  at::Tensor query, key, value, gate, value_gate, initial_state, cu_seqlens;
+  RecurrentProblem<T> problem;
+
+  explicit HeldProblem(const TokenWalk& walk)
+      : query(with_contiguous_width(walk.query)),
+        key(with_contiguous_width(walk.key)),
+        value(with_contiguous_width(walk.value)) {
+    problem.shape = {sequences_of(walk).expect_int(), query.size(1), query.size(2), query.size(3), value.size(3)};
+    problem.transition = transition_of(walk);
+    problem.scale = static_cast<T>(walk.scale);
+    problem.decays_columns = walk.value_gate.has_value();
+    problem.reads_before = walk.reads_before;
+    problem.query = view_to_read<T>(query);
+    problem.key = view_to_read<T>(key);
+    problem.value = view_to_read<T>(value);
+    if (walk.gate) {
+      gate = gate_rows(problem.transition, *walk.gate);
+      const bool constant = problem.transition == Transition::constant;  // one row for the head, whichever the token
+      problem.gate = {gate.const_data_ptr<T>(), constant ? 0 : gate.stride(0), gate.stride(1),
+                      constant ? 0 : gate.stride(2)};
+    }
+    if (walk.value_gate) {
+      value_gate = with_contiguous_width(*walk.value_gate);
+      problem.value_gate = view_to_read<T>(value_gate);
+    }
+    if (walk.initial_state) {
+      initial_state = walk.initial_state->contiguous();
+      problem.initial_state = initial_state.const_data_ptr<T>();
+    }
+    if (walk.cu_seqlens) {
+      cu_seqlens = walk.cu_seqlens->contiguous();
+      problem.shape.first_tokens = cu_seqlens.const_data_ptr<std::int64_t>();
+    }
+  }
 };
 
-template <class T>
-RecurrentProblem<T> describe_walk(const RecurrentLaw& law, const at::Tensor& query, const at::Tensor& key,
-                                  const at::Tensor& value, const OptionalTensor& gate,
-                                  const OptionalTensor& initial_state, double scale, HeldWalk& held) {
-  held = {with_contiguous_width(query), with_contiguous_width(key), with_contiguous_width(value),
-          gate ? gate_rows(law, *gate) : at::Tensor(), initial_state ? initial_state->contiguous() : at::Tensor()};
-  RecurrentProblem<T> problem;
-  problem.shape = {query.size(0), query.size(1), query.size(2), query.size(3), value.size(3)};
-  problem.transition = law.transition;
-  problem.scale = static_cast<T>(scale);
-  problem.query = view_to_read<T>(held.query);
-  problem.key = view_to_read<T>(held.key);
-  problem.value = view_to_read<T>(held.value);
-  if (gate) {
-    const bool constant = law.transition == Transition::constant;  // one row for the head, whichever the token
-    problem.gate = {held.gate.const_data_ptr<T>(), constant ? 0 : held.gate.stride(0), held.gate.stride(1),
-                    constant ? 0 : held.gate.stride(2)};
+// The values that a walk on the host can see.
+void check_walk_values(const TokenWalk& walk) {
+  check_walk(walk);
+  if (walk.gate) {
+    if (transition_of(walk) == Transition::constant)
+      check_recurrent_values("decay", *walk.gate, Values::above_0_to_1);
+    else
+      check_recurrent_values("log_decay", *walk.gate, Values::at_most_0);
   }
-  if (initial_state) problem.initial_state = held.initial_state.const_data_ptr<T>();
-  return problem;
+  if (walk.value_gate) check_recurrent_values("log_value_decay", *walk.value_gate, Values::at_most_0);
 }
 
-Walked walk_cpu(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const OptionalTensor& gate,
-                const OptionalTensor& initial_state, c10::string_view mechanism, double scale) {
-  const RecurrentLaw& law = check_walk(query, key, value, gate, initial_state, mechanism);
-  if (gate) check_gate_values(law, *gate);
-  const Walked walked = empty_walked(query, value);
-  AT_DISPATCH_FLOATING_TYPES(query.scalar_type(), "cogwheel::token_walk", [&] {
-    HeldWalk held;
-    RecurrentForward<scalar_t> problem{
-        describe_walk<scalar_t>(law, query, key, value, gate, initial_state, scale, held)};
+Walked walk_cpu(const TokenWalk& walk) {
+  check_walk_values(walk);
+  const Walked walked = empty_walked(walk);
+  AT_DISPATCH_FLOATING_TYPES(walk.query.scalar_type(), "cogwheel::token_walk", [&] {
+    const HeldProblem<scalar_t> held(walk);
+    RecurrentForward<scalar_t> problem{held.problem};
     problem.output = view_to_write<scalar_t>(std::get<0>(walked));
-    problem.state = std::get<1>(walked).mutable_data_ptr<scalar_t>();
+    problem.state = std::get<1>(walked).template mutable_data_ptr<scalar_t>();
     recurrent_kernel<scalar_t>().forward(problem, TorchExecutor());
   });
   return walked;
 }
 
-Walked walk_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const OptionalTensor& gate,
-                 const OptionalTensor& initial_state, c10::string_view mechanism, double) {
-  check_walk(query, key, value, gate, initial_state, mechanism);
-  return empty_walked(query, value);
+Walked walk_meta(const TokenWalk& walk) {
+  check_walk(walk);
+  return empty_walked(walk);
 }
 
 WalkGradients walk_back_cpu(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
-                            const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                            const OptionalTensor& gate, const OptionalTensor& initial_state, c10::string_view mechanism,
-                            double scale) {
-  const RecurrentLaw& law = check_walk(query, key, value, gate, initial_state, mechanism);
-  WalkGradients gradients = empty_walk_gradients(query, key, value, gate, initial_state);
-  auto& [of_query, of_key, of_value, of_gate, of_state] = gradients;
-  const bool constant = law.transition == Transition::constant;
-  const at::Tensor of_gate_rows = constant
-                                      ? at::empty({query.size(0), query.size(1), 1, 1}, query.options())
-                                      : (law.transition == Transition::per_token ? of_gate.unsqueeze(-1) : of_gate);
-  AT_DISPATCH_FLOATING_TYPES(query.scalar_type(), "cogwheel::token_walk_backward", [&] {
-    HeldWalk held;
-    RecurrentBackward<scalar_t> problem{
-        describe_walk<scalar_t>(law, query, key, value, gate, initial_state, scale, held)};
+                            const TokenWalk& walk) {
+  check_walk(walk);
+  WalkGradients gradients = empty_walk_gradients(walk);
+  auto& [of_query, of_key, of_value, of_gate, of_value_gate, of_state] = gradients;
+  const Transition transition = transition_of(walk);
+  const bool constant = transition == Transition::constant;
+  const std::int64_t sequences = sequences_of(walk).expect_int(), heads = walk.query.size(1);
+  const at::Tensor of_gate_rows = constant ? at::empty({sequences, heads, 1, 1}, walk.query.options())
+                                           : (transition == Transition::per_token ? of_gate.unsqueeze(-1) : of_gate);
+  AT_DISPATCH_FLOATING_TYPES(walk.query.scalar_type(), "cogwheel::token_walk_backward", [&] {
+    const HeldProblem<scalar_t> held(walk);
+    RecurrentBackward<scalar_t> problem{held.problem};
     const at::Tensor of_output = with_contiguous_width(output_gradient),
                      of_last = state_gradient ? state_gradient->contiguous() : at::Tensor();
     problem.output_gradient = view_to_read<scalar_t>(of_output);
@@ -150,115 +183,121 @@ WalkGradients walk_back_cpu(const at::Tensor& output_gradient, const OptionalTen
     problem.query_gradient = view_to_write<scalar_t>(of_query);
     problem.key_gradient = view_to_write<scalar_t>(of_key);
     problem.value_gradient = view_to_write<scalar_t>(of_value);
-    if (gate) problem.gate_gradient = view_to_write<scalar_t>(of_gate_rows);
-    if (initial_state) problem.initial_state_gradient = of_state.mutable_data_ptr<scalar_t>();
+    if (walk.gate) problem.gate_gradient = view_to_write<scalar_t>(of_gate_rows);
+    if (walk.value_gate) problem.value_gate_gradient = view_to_write<scalar_t>(of_value_gate);
+    if (walk.initial_state) problem.initial_state_gradient = of_state.mutable_data_ptr<scalar_t>();
     recurrent_kernel<scalar_t>().backward(problem, TorchExecutor());
-    if (constant) {  // summed in the order of the batch, whatever the number of threads
-      const std::int64_t heads = query.size(1);
+    if (constant) {  // summed in the order of the sequences, whatever the number of threads
       const scalar_t* each = of_gate_rows.const_data_ptr<scalar_t>();
       scalar_t* sums = of_gate.mutable_data_ptr<scalar_t>();
       std::fill_n(sums, heads, scalar_t(0));
-      for (std::int64_t i = 0; i < query.size(0) * heads; ++i) sums[i % heads] += each[i];
+      for (std::int64_t i = 0; i < sequences * heads; ++i) sums[i % heads] += each[i];
     }
   });
   return gradients;
 }
 
-WalkGradients walk_back_meta(const at::Tensor&, const OptionalTensor&, const at::Tensor& query, const at::Tensor& key,
-                             const at::Tensor& value, const OptionalTensor& gate, const OptionalTensor& initial_state,
-                             c10::string_view mechanism, double) {
-  check_walk(query, key, value, gate, initial_state, mechanism);
-  return empty_walk_gradients(query, key, value, gate, initial_state);
-}
-
-[[noreturn]] void refuse_derivative(const char* got) {
-  const std::string message = expected_got("recurrent: derivatives", "first ones, by a backward pass", got);
-  C10_THROW_ERROR(NotImplementedError, message);
+WalkGradients walk_back_meta(const at::Tensor&, const OptionalTensor&, const TokenWalk& walk) {
+  check_walk(walk);
+  return empty_walk_gradients(walk);
 }
 
 WalkGradients walk_back(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
-                        const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                        const OptionalTensor& gate, const OptionalTensor& initial_state, c10::string_view mechanism,
-                        double scale) {
-  static const auto handle = find_operator<decltype(walk_back)>("cogwheel::token_walk_backward");
-  return handle.call(output_gradient, state_gradient, query, key, value, gate, initial_state, mechanism, scale);
+                        const TokenWalk& walk) {
+  using Operator = Unbundled<walk_back>;
+  static const auto handle = find_operator<Operator::Signature>("cogwheel::token_walk_backward");
+  return Operator::dispatch(handle, output_gradient, state_gradient, walk);
 }
 
-Walked walk_autograd(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                     const OptionalTensor& gate, const OptionalTensor& initial_state, c10::string_view mechanism,
-                     double scale) {
-  const variable_list inputs{query, key, value, or_undefined(gate), or_undefined(initial_state)};
-  if (has_tangent(inputs)) refuse_derivative("a tangent");
+// The tensors that have gradients, undefined where there is none.
+variable_list inputs_of(const TokenWalk& walk) {
+  return {walk.query,
+          walk.key,
+          walk.value,
+          or_undefined(walk.gate),
+          or_undefined(walk.value_gate),
+          or_undefined(walk.initial_state)};
+}
+
+Walked walk_autograd(const TokenWalk& walk) {
+  const variable_list inputs = inputs_of(walk);
+  if (has_tangent(inputs)) refuse_recurrent_derivative("a tangent");
   Walked walked;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    walked = operators::token_walk(query, key, value, gate, initial_state, mechanism, scale);
+    walked = token_walk(walk);
   }
   if (!needs_record(inputs)) return walked;
-  record_saving("TokenWalkBackward", inputs, {std::get<0>(walked), std::get<1>(walked)},
-                {.inputs = inputs, .outputs = {}, .constants = {}},
-                [name = std::string(mechanism.data(), mechanism.size()), scale](
-                    const variable_list& given, const variable_list&, const variable_list& gradients) -> variable_list {
-                  const at::Tensor& values = given[2];
-                  const at::Tensor of_output =
-                      gradients[0].defined() ? gradients[0] : at::zeros_symint(values.sym_sizes(), values.options());
-                  const auto [of_query, of_key, of_value, of_gate, of_state] =
-                      walk_back(of_output, or_none(gradients[1]), given[0], given[1], values, or_none(given[3]),
-                                or_none(given[4]), name, scale);
-                  return {of_query, of_key, of_value, given[3].defined() ? of_gate : at::Tensor(),
-                          given[4].defined() ? of_state : at::Tensor()};
-                });
+  TokenWalk settings;
+  settings.transition = walk.transition, settings.reads_before = walk.reads_before, settings.scale = walk.scale;
+  record_saving(
+      "TokenWalkBackward", inputs, {std::get<0>(walked), std::get<1>(walked)},
+      {.inputs = inputs, .outputs = {}, .constants = {or_undefined(walk.cu_seqlens)}},
+      [settings](const variable_list& given, const variable_list& constants,
+                 const variable_list& gradients) -> variable_list {
+        TokenWalk of = settings;
+        of.query = given[0], of.key = given[1], of.value = given[2], of.gate = or_none(given[3]);
+        of.value_gate = or_none(given[4]), of.initial_state = or_none(given[5]), of.cu_seqlens = or_none(constants[0]);
+        const at::Tensor of_output =
+            gradients[0].defined() ? gradients[0] : at::zeros_symint(of.value.sym_sizes(), of.value.options());
+        const auto [of_query, of_key, of_value, of_gate, of_value_gate, of_state] =
+            walk_back(of_output, or_none(gradients[1]), of);
+        const auto if_given = [](const OptionalTensor& input, const at::Tensor& gradient) {
+          return input ? gradient : at::Tensor();
+        };
+        return {of_query,
+                of_key,
+                of_value,
+                if_given(of.gate, of_gate),
+                if_given(of.value_gate, of_value_gate),
+                if_given(of.initial_state, of_state)};
+      });
   return walked;
 }
 
 WalkGradients walk_back_autograd(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
-                                 const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                 const OptionalTensor& gate, const OptionalTensor& initial_state,
-                                 c10::string_view mechanism, double scale) {
-  const variable_list inputs{output_gradient,    or_undefined(state_gradient), query, key, value,
-                             or_undefined(gate), or_undefined(initial_state)};
-  if (has_tangent(inputs)) refuse_derivative("a tangent");
+                                 const TokenWalk& walk) {
+  variable_list inputs = inputs_of(walk);
+  inputs.insert(inputs.begin(), {output_gradient, or_undefined(state_gradient)});
+  if (has_tangent(inputs)) refuse_recurrent_derivative("a tangent");
   WalkGradients gradients;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    gradients = walk_back(output_gradient, state_gradient, query, key, value, gate, initial_state, mechanism, scale);
+    gradients = walk_back(output_gradient, state_gradient, walk);
   }
   if (!needs_record(inputs)) return gradients;
-  const auto& [of_query, of_key, of_value, of_gate, of_state] = gradients;
-  record_saving("TokenWalkBackwardBackward", inputs, {of_query, of_key, of_value, of_gate, of_state},
+  const auto& [of_query, of_key, of_value, of_gate, of_value_gate, of_state] = gradients;
+  record_saving("TokenWalkBackwardBackward", inputs, {of_query, of_key, of_value, of_gate, of_value_gate, of_state},
                 {.inputs = {}, .outputs = {}, .constants = {}},
                 [](const variable_list&, const variable_list&, const variable_list&) -> variable_list {
-                  refuse_derivative("second ones");
+                  refuse_recurrent_derivative("second ones");
                 });
   return gradients;
 }
 
 }  // namespace
 
-Walked operators::token_walk(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                             const OptionalTensor& gate, const OptionalTensor& initial_state,
-                             c10::string_view mechanism, double scale) {
-  static const auto handle = find_operator<decltype(operators::token_walk)>("cogwheel::token_walk");
-  return handle.call(query, key, value, gate, initial_state, mechanism, scale);
+Walked token_walk(const TokenWalk& walk) {
+  using Operator = Unbundled<token_walk>;
+  static const auto handle = find_operator<Operator::Signature>("cogwheel::token_walk");
+  return Operator::dispatch(handle, walk);
 }
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
-  library.def(
-      "token_walk(Tensor query, Tensor key, Tensor value, Tensor? gate, Tensor? initial_state, str mechanism, float "
-      "scale) -> (Tensor output, Tensor state)");
-  library.def(
-      "token_walk_backward(Tensor output_gradient, Tensor? state_gradient, Tensor query, Tensor key, Tensor value, "
-      "Tensor? gate, Tensor? initial_state, str mechanism, float scale) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
+  library.def(("token_walk(" + schema_of<TokenWalk>() + ") -> (Tensor output, Tensor state)").c_str());
+  library.def(("token_walk_backward(Tensor output_gradient, Tensor? state_gradient, " + schema_of<TokenWalk>() +
+               ") -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
+                  .c_str());
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
-  library.impl("token_walk", walk_cpu);
-  library.impl("token_walk_backward", walk_back_cpu);
+  library.impl("token_walk", Unbundled<walk_cpu>::call);
+  library.impl("token_walk_backward", Unbundled<walk_back_cpu>::call);
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
-  library.impl("token_walk", walk_meta);
-  library.impl("token_walk_backward", walk_back_meta);
+  library.impl("token_walk", Unbundled<walk_meta>::call);
+  library.impl("token_walk_backward", Unbundled<walk_back_meta>::call);
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
@@ -267,8 +306,8 @@ TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
-  library.impl("token_walk", walk_autograd);
-  library.impl("token_walk_backward", walk_back_autograd);
+  library.impl("token_walk", Unbundled<walk_autograd>::call);
+  library.impl("token_walk_backward", Unbundled<walk_back_autograd>::call);
 }
 
 }  // namespace cogwheel

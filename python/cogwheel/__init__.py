@@ -20,11 +20,12 @@ from cogwheel.functional import (
     scaled_dot_product_attention,
 )
 from cogwheel.key_value_cache import KeyValueCache
-from cogwheel.recurrent import recurrent
+from cogwheel.recurrent import RecurrentCache, recurrent, recurrent_statistics, recurrent_weights
 
 __all__ = [
     "AttentionStatistics",
     "KeyValueCache",
+    "RecurrentCache",
     "attention",
     "attention_statistics",
     "attention_weights",
@@ -33,6 +34,8 @@ __all__ = [
     "mechanisms",
     "numerics_card",
     "recurrent",
+    "recurrent_statistics",
+    "recurrent_weights",
     "scaled_dot_product_attention",
 ]
 __version__ = "0.1.0"

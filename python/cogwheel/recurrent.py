@@ -1,11 +1,26 @@
 """Attention with a state: linear-time training, and decoding whose memory does not grow."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from cogwheel._arguments import checked
+from cogwheel.functional import AttentionStatistics
 
 _RECURRENT = torch.ops.cogwheel.recurrent.default
+_RECURRENT_WEIGHTS = torch.ops.cogwheel.recurrent_weights.default
+_RECURRENT_STATISTICS = torch.ops.cogwheel.recurrent_statistics.default
+
+State = Tensor | tuple[Tensor, ...]
+
+
+def _named(parameters: dict[str, Tensor | float | None]) -> dict[str, list]:
+    given = {name: value for name, value in parameters.items() if value is not None}
+    tensors = [
+        value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64) for value in given.values()
+    ]
+    return {"parameters": tensors, "parameter_names": list(given)}
 
 
 @checked("recurrent")
@@ -15,13 +30,15 @@ def recurrent(
     value: Tensor,
     mechanism: str,
     *,
+    causal: bool = True,
     scale: float | None = None,
+    cu_seqlens: Tensor | None = None,
     initial_state: Tensor | tuple[Tensor, ...] | None = None,
     return_state: bool = False,
     feature_map: str = "identity",
     normalize: bool = False,
-    **parameters: Tensor,
-) -> Tensor | tuple[Tensor, Tensor | tuple[Tensor, ...]]:
+    **parameters: Tensor | float,
+) -> Tensor | tuple[Tensor, State]:
     r"""Attention of every token over those up to it, by a state that is updated token by token.
 
     Per head, with S [D, Dv] the state:
@@ -36,41 +53,318 @@ def recurrent(
             with in float32, and the output and each gradient rounded once.
         key: as query; None for ``hgrn2``, whose keys are 1 − α.
         value: [B, H, N, Dv].
-        mechanism: ``linear_attention``, ``retnet``, ``mamba2``, ``gla``, ``hgrn2`` or ``gated_rfa``.
+        mechanism: ``linear_attention``, ``cosformer``, ``retnet``, ``mamba2``, ``gla``, ``dfw``, ``rwkv6``, ``hgrn2``,
+            ``gated_rfa``, ``mlstm`` or ``abc``.
+        causal: whether a token sees only those up to it. Without, every token sees all: ``linear_attention`` and
+            ``cosformer``.
         scale: multiplies the query after its feature map; 1/√D unless given. It cancels where the output is normalised.
+        cu_seqlens: [S + 1] int32 or int64, from 0 to N, not decreasing, for a batch of one: sequence s is tokens
+            cu_seqlens[s] to cu_seqlens[s + 1], and has a state of its own, so states have S in the place of B.
         initial_state: the state before the first token, as ``return_state`` gives it; 0 unless given.
         return_state: also gives the state after the last token, so that a text may be cut anywhere.
         feature_map: of ``linear_attention``, on query and key: ``identity``, ``elu_plus_one``, ``relu``,
-            ``squared_relu`` or ``exp``.
+            ``squared_relu``, ``exp``, ``unit`` ([1, x/|x|]) or ``random_fourier`` ([sin, cos] of x times ``projection``
+            [H, D, R], over √R).
         normalize: of ``linear_attention``.
-        **parameters: ``retnet``: ``decay``, γ [H], in (0, 1]. ``mamba2``, ``gated_rfa``: ``log_decay`` [B, H, N].
-            ``gla``, ``hgrn2``: ``log_decay`` [B, H, N, D]. A log_decay is at most 0; −∞ forgets everything. They have
-            the dtype of query, or the one that it is computed in.
+        **parameters: of the mechanism, by name.
+
+            - ``retnet``: ``decay``, γ [H], in (0, 1].
+            - ``mamba2``, ``gated_rfa``: ``log_decay`` [B, H, N].
+            - ``gla``, ``hgrn2``: ``log_decay`` [B, H, N, D].
+            - ``dfw``: ``log_decay`` [B, H, N, D] and ``log_value_decay`` [B, H, N, Dv].
+            - ``rwkv6``: ``log_decay`` [B, H, N, D] and ``bonus`` [H, D].
+            - ``mlstm``: ``input_gate`` and ``forget_gate`` [B, H, N], before exp and the sigmoid.
+            - ``abc``: ``phi`` [B, H, N, slots], and ``log_decay`` of the same shape if wanted.
+            - ``cosformer``: ``horizon``, a number.
+
+            A log decay is at most 0; −∞ forgets everything. Tensors have the dtype of query, or the one that it is
+            computed in.
 
     Returns:
-        [B, H, N, Dv], or with ``return_state`` this and the state: S [B, H, D, Dv], or (S, z) with z [B, H, D] where the
-        output is normalised, float32 for 16-bit numbers. Differentiable once in every tensor that is given, the states
-        too; same bits for any number of threads.
+        [B, H, N, Dv], or with ``return_state`` this and the state: S [B, H, D, Dv], or a tuple: (S, z) with z [B, H, D]
+        where the output is normalised; (S, z, m) for ``mlstm``, whose S and z are kept times exp(−m), m [B, H]; (K, V),
+        [B, H, D, slots] and [B, H, slots, Dv], for ``abc``. For ``cosformer`` 2 D stands in place of D. float32 for
+        16-bit numbers. Differentiable once in every tensor that is given, the states too; same bits for any number of
+        threads. m has no gradient: it is a choice of units.
 
     Raises:
         ValueError: names, shapes, dtypes, devices or values that do not fit, each in one line that says what was
             expected and what came.
         NotImplementedError: on second derivatives and tangents.
     """
-    given = {name: tensor for name, tensor in parameters.items() if tensor is not None}
     states = () if initial_state is None else (initial_state,) if isinstance(initial_state, Tensor) else initial_state
     output, state = _RECURRENT(
         query,
         key,
         value,
         mechanism,
+        causal=causal,
         scale=scale,
+        cu_seqlens=cu_seqlens,
         initial_state=list(states),
-        parameters=list(given.values()),
-        parameter_names=list(given),
+        **_named(parameters),
         feature_map=feature_map,
         normalize=normalize,
     )
     if not return_state:
         return output
     return output, state[0] if len(state) == 1 else tuple(state)
+
+
+@checked("recurrent_weights")
+def recurrent_weights(
+    query: Tensor,
+    key: Tensor | None,
+    mechanism: str,
+    *,
+    causal: bool = True,
+    scale: float | None = None,
+    feature_map: str = "identity",
+    normalize: bool = False,
+    **parameters: Tensor | float,
+) -> Tensor:
+    """What :func:`recurrent` multiplies the values by: its output for the identity as values.
+
+    Args:
+        query, key, mechanism, causal, scale, feature_map, normalize, **parameters: as in :func:`recurrent`.
+
+    Returns:
+        [B, H, N, N], in the dtype of query, 0 above the diagonal where causal; [B, H, Dv, N, N] for ``dfw``, whose values
+        decay each at its own rate. Time and memory grow with N².
+
+    Raises:
+        ValueError: as :func:`recurrent`.
+    """
+    return _RECURRENT_WEIGHTS(
+        query,
+        key,
+        mechanism,
+        causal=causal,
+        scale=scale,
+        initial_state=[],
+        **_named(parameters),
+        feature_map=feature_map,
+        normalize=normalize,
+    )
+
+
+@checked("recurrent_statistics")
+def recurrent_statistics(
+    query: Tensor,
+    key: Tensor | None,
+    value: Tensor,
+    mechanism: str,
+    *,
+    causal: bool = True,
+    scale: float | None = None,
+    feature_map: str = "identity",
+    normalize: bool = False,
+    **parameters: Tensor | float,
+) -> tuple[Tensor, AttentionStatistics]:
+    """:func:`recurrent` and statistics of its weights, those of :func:`recurrent_weights`, row by row.
+
+    Args:
+        query, key, value, mechanism, causal, scale, feature_map, normalize, **parameters: as in :func:`recurrent`.
+
+    Returns:
+        The output, differentiable as that of :func:`recurrent`, and the statistics, which have no gradient: [B, H, N] each,
+        [B, H, Dv, N] for ``dfw``. Time and memory grow with N².
+
+    Raises:
+        ValueError: as :func:`recurrent`.
+    """
+    output, rows = _RECURRENT_STATISTICS(
+        query,
+        key,
+        value,
+        mechanism,
+        causal=causal,
+        scale=scale,
+        initial_state=[],
+        **_named(parameters),
+        feature_map=feature_map,
+        normalize=normalize,
+    )
+    *numbers, largest_at = rows.unbind(0)
+    return output, AttentionStatistics(*numbers, largest_at.long())
+
+
+class RecurrentCache:
+    """The state of a mechanism for decoding: a step costs the same after any number of tokens.
+
+        cache = cogwheel.RecurrentCache("gla", batch=1, heads=8, head_dim=64)
+        out = cache.attend(prompt_query, prompt_key, prompt_value, log_decay=decays)  # [1, 8, N, 64]
+        out = cache.attend(query, key, value, log_decay=decay)  # of the next token, [1, 8, 1, 64]
+
+    The results equal the rows of :func:`recurrent` over the whole text. A refused call leaves the cache unchanged. It
+    holds numbers, no graph: gradients reach what a call is given, but not earlier calls.
+
+    Args:
+        mechanism: a name that :func:`recurrent` takes.
+        batch: entries, each with its own length.
+        heads: of query, key and value.
+        head_dim: width of queries and keys.
+        value_dim: width of a value; as ``head_dim`` unless given.
+        dtype: of queries, keys and values.
+        device: of queries, keys and values; the CPU unless given.
+
+    Raises:
+        ValueError: sizes below 1, or an unknown mechanism.
+    """
+
+    @checked("recurrent cache")
+    def __init__(
+        self,
+        mechanism: str,
+        batch: int,
+        heads: int,
+        head_dim: int,
+        value_dim: int | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> None:
+        value_dim = head_dim if value_dim is None else value_dim
+        for name, size in {"batch": batch, "heads": heads, "head_dim": head_dim, "value_dim": value_dim}.items():
+            if size < 1:
+                raise ValueError(f"recurrent cache: {name}: expected 1 or more, got {size}")
+        self._mechanism, self._dtype = mechanism, dtype
+        self._sizes = {"query": (batch, heads, head_dim), "value": (batch, heads, value_dim)}
+        self._device = torch.device("cpu" if device is None else device)
+        self._state: tuple[Tensor, ...] | None = None
+        self._lengths: Tensor | None = torch.zeros(batch, dtype=torch.int64)
+
+    def _used(self, call: str) -> Tensor:
+        if self._lengths is None:
+            raise ValueError(f"recurrent cache: {call}: expected a cache in use, got one that was freed")
+        return self._lengths
+
+    @property
+    def lengths(self) -> Tensor:
+        """[B] int64, the tokens of each entry: a copy."""
+        return self._used("lengths").clone()
+
+    @property
+    def state(self) -> State | None:
+        """The state after the last token, as :func:`recurrent` returns it; None before the first call."""
+        self._used("state")
+        return self._state if self._state is None or len(self._state) > 1 else self._state[0]
+
+    @checked("recurrent cache")
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor | None,
+        value: Tensor,
+        *,
+        lengths: Tensor | None = None,
+        scale: float | None = None,
+        feature_map: str = "identity",
+        normalize: bool = False,
+        **parameters: Tensor | float,
+    ) -> Tensor:
+        """The outputs of the next tokens, [B, H, N, Dv], which the state then contains.
+
+        Args:
+            query, key, value, scale, feature_map, normalize, **parameters: as in :func:`recurrent`.
+            lengths: [B] int64, how many of the N tokens each entry has; all of them unless given. Outputs of the others
+                are 0.
+
+        Raises:
+            ValueError: as :func:`recurrent`, and tensors that are not those of this cache.
+        """
+        known = self._used("attend")
+        for name, tensor in {"query": query, "value": value}.items():
+            batch, heads, width = self._sizes[name]
+            if tensor.dim() != 4 or (tensor.shape[0], tensor.shape[1], tensor.shape[3]) != (batch, heads, width):
+                raise ValueError(
+                    f"recurrent cache: {name}: expected [{batch}, {heads}, tokens, {width}], got {list(tensor.shape)}"
+                )
+            if tensor.dtype != self._dtype:
+                raise ValueError(f"recurrent cache: {name} dtype: expected {self._dtype}, got {tensor.dtype}")
+            if tensor.device != self._device:
+                raise ValueError(f"recurrent cache: {name} device: expected {self._device}, got {tensor.device}")
+        options = {"scale": scale, "feature_map": feature_map, "normalize": normalize}
+        tokens = query.shape[2]
+        if lengths is None:
+            output, state = self._call(query, key, value, None, parameters, options)
+            added = torch.full_like(known, tokens)
+        else:
+            added = self._checked_lengths(lengths, tokens)
+            output, state = self._packed(query, key, value, added, parameters, options)
+        self._state, self._lengths = tuple(each.detach() for each in state), known + added
+        return output
+
+    def _call(self, query, key, value, cu_seqlens, parameters, options) -> tuple[Tensor, list[Tensor]]:
+        return _RECURRENT(
+            query,
+            key,
+            value,
+            self._mechanism,
+            causal=True,
+            cu_seqlens=cu_seqlens,
+            initial_state=list(self._state or ()),
+            **_named(parameters),
+            **options,
+        )
+
+    def _checked_lengths(self, lengths: Tensor, tokens: int) -> Tensor:
+        batch = self._sizes["query"][0]
+        if lengths.dtype != torch.int64 or lengths.shape != (batch,):
+            raise ValueError(
+                f"recurrent cache: lengths: expected [{batch}] of int64, got {list(lengths.shape)} of {lengths.dtype}"
+            )
+        lengths = lengths.cpu()
+        for length in lengths.tolist():
+            if not 0 <= length <= tokens:
+                raise ValueError(f"recurrent cache: lengths: expected 0 to {tokens}, got {length}")
+        return lengths
+
+    def _packed(self, query, key, value, lengths, parameters, options) -> tuple[Tensor, list[Tensor]]:
+        """The entries' tokens one after the other, as sequences of one entry."""
+        batch, tokens = self._sizes["query"][0], query.shape[2]
+        present = (torch.arange(tokens) < lengths[:, None]).flatten().nonzero()[:, 0].to(query.device)
+
+        def packed(x: Tensor | float | None) -> Tensor | float | None:
+            if not isinstance(x, Tensor) or x.dim() < 3 or (x.shape[0], x.shape[2]) != (batch, tokens):
+                return x
+            return x.transpose(1, 2).flatten(0, 1)[present].transpose(0, 1)[None]
+
+        ends = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
+        gates = {name: packed(each) for name, each in parameters.items()}
+        output, state = self._call(packed(query), packed(key), packed(value), ends, gates, options)
+        rows = output.new_zeros(batch * tokens, output.shape[1], output.shape[3]).index_copy(
+            0, present, output[0].transpose(0, 1)
+        )
+        return rows.unflatten(0, (batch, tokens)).transpose(1, 2), state
+
+    @checked("recurrent cache")
+    def fork(self, entries: Sequence[int] | Tensor) -> "RecurrentCache":
+        """A cache of its own whose entry i continues from entry ``entries[i]`` of this one.
+
+        Raises:
+            ValueError: an entry that there is not.
+        """
+        known = self._used("fork")
+        chosen = torch.as_tensor(entries, dtype=torch.int64).cpu()
+        batch, heads, head_dim = self._sizes["query"]
+        for entry in chosen.tolist():
+            if not 0 <= entry < batch:
+                raise ValueError(f"recurrent cache: entries: expected 0 to {batch - 1}, got {entry}")
+        made = RecurrentCache(
+            self._mechanism,
+            len(chosen),
+            heads,
+            head_dim,
+            self._sizes["value"][2],
+            dtype=self._dtype,
+            device=self._device,
+        )
+        made._lengths = known[chosen]
+        if self._state is not None:
+            made._state = tuple(each[chosen.to(each.device)] for each in self._state)
+        return made
+
+    def free(self) -> None:
+        """Gives the memory back; later calls are refused."""
+        self._state, self._lengths = None, None

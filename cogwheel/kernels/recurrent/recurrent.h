@@ -1,7 +1,7 @@
 // The engine of mechanisms with a state (mechanisms/recurrent_contract.h): one walk over the tokens per direction.
 //
 // The caller has applied feature maps and what is written; the walk meets q, k, v and the transition:
-//   S_t = A_t ∘ S_{t−1} + k_t v_tᵀ,   o_t = scale · S_tᵀ q_t
+//   S_t = A_t ∘ S_{t−1} + k_t v_tᵀ,   o_t = scale · S_tᵀ q_t, or scale · S_{t−1}ᵀ q_t
 #pragma once
 #include <cstdint>
 
@@ -12,8 +12,21 @@
 
 namespace cogwheel {
 
+// The tokens of one sequence: those of a batch entry, or some of them where sequences are packed into one entry.
+struct TokenSpan {
+  std::int64_t batch, begin, count;
+};
+
 struct RecurrentShape {
-  std::int64_t batch, heads, tokens, key_width, value_width;
+  std::int64_t sequences, heads, tokens, key_width, value_width;
+  // Of packed sequences: sequence i is the tokens from first_tokens[i] up to first_tokens[i + 1] of batch entry 0.
+  // Null: each batch entry is a sequence.
+  const std::int64_t* first_tokens = nullptr;
+
+  TokenSpan span(std::int64_t sequence) const {
+    if (!first_tokens) return {sequence, 0, tokens};
+    return {0, first_tokens[sequence], first_tokens[sequence + 1] - first_tokens[sequence]};
+  }
 };
 
 // What both directions share. Views are of elements of type T.
@@ -21,10 +34,13 @@ template <class T>
 struct RecurrentProblem {
   RecurrentShape shape = {};
   Transition transition = Transition::none;
+  bool decays_columns = false;  // A is also multiplied by exp(value_gate), a number for each column
+  bool reads_before = false;    // a token reads the state that those before it have left
   T scale = 1;
   HeadsView<const T> query = {}, key = {}, value = {};
-  HeadsView<const T> gate = {};      // rows of γ or of log α, by the transition; only there does log α become α
-  const T* initial_state = nullptr;  // [batch, heads, key_width, value_width]; null: 0
+  HeadsView<const T> gate = {};        // rows of γ or of log α, by the transition; only there does log α become α
+  HeadsView<const T> value_gate = {};  // rows of value_width
+  const T* initial_state = nullptr;    // [sequences, heads, key_width, value_width]; null: 0
 };
 
 template <class T>
@@ -39,7 +55,8 @@ struct RecurrentBackward : RecurrentProblem<T> {
   HeadsView<const T> output_gradient = {};
   const T* state_gradient = nullptr;  // null: 0
   HeadsView<T> query_gradient = {}, key_gradient = {}, value_gradient = {};
-  HeadsView<T> gate_gradient = {};      // of `gate`; of a constant one row for each batch entry and head
+  HeadsView<T> gate_gradient = {};  // of `gate`; of a constant one row for each sequence and head
+  HeadsView<T> value_gate_gradient = {};
   T* initial_state_gradient = nullptr;  // null: not asked for
 };
 

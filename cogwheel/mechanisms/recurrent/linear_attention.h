@@ -9,11 +9,15 @@
 namespace cogwheel {
 
 struct LinearAttention {
+  static constexpr RecurrentParameter parameters[]{
+      {"projection", "HDR", Values::any, false},
+  };
   static constexpr RecurrentLaw law{
       .name = "linear_attention",
       .title = "Linear attention",
-      .feature_map = Choice::asked,
-      .normalized = Choice::asked,
+      .features = Features::asked,
+      .normalizer = Normalizer::asked,
+      .parameters = parameters,
       .formula = "S_t = S_{t-1} + φ(k_t) v_tᵀ, o_t = S_tᵀ φ(q_t)",
       .citation = "Katharopoulos et al., Transformers are RNNs (2020)",
   };

@@ -9,10 +9,14 @@
 namespace cogwheel {
 
 struct Mamba2 {
+  static constexpr RecurrentParameter parameters[]{
+      {"log_decay", "BHN", Values::at_most_0},
+  };
   static constexpr RecurrentLaw law{
       .name = "mamba2",
       .title = "Mamba-2",
       .transition = Transition::per_token,
+      .parameters = parameters,
       .formula = "S_t = α_t S_{t-1} + k_t v_tᵀ",
       .citation = "Dao, Gu, Transformers are SSMs (2024)",
   };

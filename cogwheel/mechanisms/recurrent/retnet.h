@@ -10,10 +10,14 @@
 namespace cogwheel {
 
 struct RetNet {
+  static constexpr RecurrentParameter parameters[]{
+      {"decay", "H", Values::above_0_to_1},
+  };
   static constexpr RecurrentLaw law{
       .name = "retnet",
       .title = "RetNet",
       .transition = Transition::constant,
+      .parameters = parameters,
       .formula = "S_t = γ S_{t-1} + k_t v_tᵀ",
       .citation = "Sun et al., Retentive Network (2023)",
   };

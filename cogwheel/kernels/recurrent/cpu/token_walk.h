@@ -9,6 +9,12 @@ namespace {
 // of the state, the other has one for each.
 enum class Decay { none, scalar, rows };
 
+// Each of these that for_walk names is compiled.
+struct Walk {
+  Decay decay = Decay::none;
+  bool decays_columns = false, reads_before = false;
+};
+
 constexpr std::int64_t vectors_of(std::int64_t width, std::int64_t lanes) { return (width + lanes - 1) / lanes; }
 
 // `width` numbers and zeros up to `padded`.
@@ -43,17 +49,27 @@ void decays_of(const RecurrentProblem<T>& problem, std::int64_t batch, std::int6
   }
 }
 
-// run(decay) with the kind of decay as a constant.
-template <class Run>
-void for_decay(Transition transition, const Run& run) {
-  switch (transition) {
-    case Transition::none:
-      return run(std::integral_constant<Decay, Decay::none>());
-    case Transition::per_channel:
-      return run(std::integral_constant<Decay, Decay::rows>());
-    default:
-      return run(std::integral_constant<Decay, Decay::scalar>());
+// The multipliers of `columns` columns of the state for `count` tokens, [count][padded].
+template <class T>
+void column_decays_of(const RecurrentProblem<T>& problem, std::int64_t batch, std::int64_t head, std::int64_t token,
+                      std::int64_t count, std::int64_t first_column, std::int64_t columns, std::int64_t padded, T* to) {
+  for (std::int64_t t = 0; t < count; ++t)
+    copy_padded(problem.value_gate.row(batch, head, token + t) + first_column, columns, padded, to + t * padded);
+  exp_in_place(to, count * padded);
+}
+
+// run(std::integral_constant<Walk, walk>) with the walk of a problem.
+template <class T, class Run>
+void for_walk(const RecurrentProblem<T>& problem, const Run& run) {
+  const bool rows = problem.transition == Transition::per_channel;
+  if (problem.decays_columns) {
+    if (rows) return run(std::integral_constant<Walk, Walk{Decay::rows, true}>());
+    return run(std::integral_constant<Walk, Walk{Decay::none, true}>());
   }
+  if (problem.reads_before) return run(std::integral_constant<Walk, Walk{Decay::rows, false, true}>());
+  if (rows) return run(std::integral_constant<Walk, Walk{Decay::rows}>());
+  if (problem.transition == Transition::none) return run(std::integral_constant<Walk, Walk{Decay::none}>());
+  run(std::integral_constant<Walk, Walk{Decay::scalar}>());
 }
 
 }  // namespace

@@ -19,12 +19,13 @@ struct PassingTokens {
   std::int64_t query_row, key_row;
   const T* decay;  // by Decay
   std::int64_t decay_row;
-  const T* values;  // [tokens][vectors · lanes]
-  T* sums;          // alike
+  const T* values;         // [tokens][vectors · lanes]
+  const T* column_decays;  // alike, where columns decay
+  T* sums;                 // alike
 };
 
 // S ← A ∘ S + k vᵀ and Sᵀq for `tokens` tokens in turn. Each column is one chain of additions over the rows.
-template <class T, Decay decay, int tokens, int vectors>
+template <class T, Walk walk, int tokens, int vectors>
 HWY_NOINLINE void pass_tokens(std::int64_t rows, const PassingTokens<T>& x, T* state) {
   using V = Vector<T>;
   V value[tokens][vectors], sum[tokens][vectors];
@@ -43,13 +44,15 @@ HWY_NOINLINE void pass_tokens(std::int64_t rows, const PassingTokens<T>& x, T* s
     for (int t = 0; t < tokens; ++t) {
       const V key(x.key[t * x.key_row + row]), query(x.query[t * x.query_row + row]);
       V multiplier;
-      if constexpr (decay == Decay::scalar) multiplier = V(x.decay[t]);
-      if constexpr (decay == Decay::rows) multiplier = V(x.decay[t * x.decay_row + row]);
+      if constexpr (walk.decay == Decay::scalar) multiplier = V(x.decay[t]);
+      if constexpr (walk.decay == Decay::rows) multiplier = V(x.decay[t * x.decay_row + row]);
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) {
-        if constexpr (decay != Decay::none) s[v] = multiplier * s[v];
+        if constexpr (walk.reads_before) sum[t][v] = V::fma(query, s[v], sum[t][v]);
+        if constexpr (walk.decays_columns) s[v] = V::load(x.column_decays + (t * vectors + v) * V::lanes) * s[v];
+        if constexpr (walk.decay != Decay::none) s[v] = multiplier * s[v];
         s[v] = V::fma(key, value[t][v], s[v]);
-        sum[t][v] = V::fma(query, s[v], sum[t][v]);
+        if constexpr (!walk.reads_before) sum[t][v] = V::fma(query, s[v], sum[t][v]);
       }
     }
 #pragma GCC unroll 4
@@ -61,49 +64,54 @@ HWY_NOINLINE void pass_tokens(std::int64_t rows, const PassingTokens<T>& x, T* s
     for (int v = 0; v < vectors; ++v) sum[t][v].store(x.sums + (t * vectors + v) * V::lanes);
 }
 
-template <class T, Decay decay, int vectors>
-void walk_columns(const RecurrentForward<T>& problem, std::int64_t batch, std::int64_t head, std::int64_t column) {
+template <class T, Walk walk, int vectors>
+void walk_columns(const RecurrentForward<T>& problem, std::int64_t sequence, std::int64_t head, std::int64_t column) {
   const RecurrentShape& shape = problem.shape;
+  const auto [batch, first_token, tokens] = shape.span(sequence);
   constexpr std::int64_t lanes = Vector<T>::lanes, padded = vectors * lanes;
   const std::int64_t rows = shape.key_width, columns = std::min(padded, shape.value_width - column);
   const std::int64_t padded_rows = vectors_of(rows, lanes) * lanes;
-  T *state = nullptr, *decays = nullptr, *values = nullptr, *sums = nullptr;
+  T *state = nullptr, *decays = nullptr, *column_decays = nullptr, *values = nullptr, *sums = nullptr;
   const auto lay_out = [&](void* base) {
     WorkspaceLayout layout(base);
     state = layout.take<T>(static_cast<std::size_t>(rows * padded));
     decays = layout.take<T>(static_cast<std::size_t>(forward_chunk * std::max(padded_rows, lanes)));
+    if constexpr (walk.decays_columns) column_decays = layout.take<T>(static_cast<std::size_t>(forward_chunk * padded));
     values = layout.take<T>(static_cast<std::size_t>(tokens_at_once * padded));
     sums = layout.take<T>(static_cast<std::size_t>(tokens_at_once * padded));
     return layout.bytes();
   };
   lay_out(thread_workspace(Scratch::task, lay_out(nullptr)));
 
-  const std::int64_t first = (batch * shape.heads + head) * rows * shape.value_width + column;
+  const std::int64_t first = (sequence * shape.heads + head) * rows * shape.value_width + column;
   for (std::int64_t row = 0; row < rows; ++row) {
     T* to = state + row * padded;
     const std::int64_t given = problem.initial_state ? columns : 0;
     copy_padded(problem.initial_state ? problem.initial_state + first + row * shape.value_width : to, given, padded,
                 to);
   }
-  for (std::int64_t begin = 0; begin < shape.tokens; begin += forward_chunk) {
-    const std::int64_t count = std::min(forward_chunk, shape.tokens - begin);
-    decays_of<T, decay>(problem, batch, head, begin, count, 0, rows, padded_rows, decays);
+  for (std::int64_t begin = 0; begin < tokens; begin += forward_chunk) {
+    const std::int64_t count = std::min(forward_chunk, tokens - begin);
+    decays_of<T, walk.decay>(problem, batch, head, first_token + begin, count, 0, rows, padded_rows, decays);
+    if constexpr (walk.decays_columns)
+      column_decays_of(problem, batch, head, first_token + begin, count, column, columns, padded, column_decays);
     for (std::int64_t t = 0; t < count;) {
-      const std::int64_t token = begin + t, passing = count - t >= tokens_at_once ? tokens_at_once : 1;
+      const std::int64_t token = first_token + begin + t, passing = count - t >= tokens_at_once ? tokens_at_once : 1;
       for (std::int64_t i = 0; i < passing; ++i)
         copy_padded(problem.value.row(batch, head, token + i) + column, columns, padded, values + i * padded);
       const PassingTokens<T> x{.query = problem.query.row(batch, head, token),
                                .key = problem.key.row(batch, head, token),
                                .query_row = problem.query.row_stride(),
                                .key_row = problem.key.row_stride(),
-                               .decay = decays + t * (decay == Decay::rows ? padded_rows : 1),
+                               .decay = decays + t * (walk.decay == Decay::rows ? padded_rows : 1),
                                .decay_row = padded_rows,
                                .values = values,
+                               .column_decays = walk.decays_columns ? column_decays + t * padded : nullptr,
                                .sums = sums};
       if (passing == tokens_at_once)
-        pass_tokens<T, decay, tokens_at_once, vectors>(rows, x, state);
+        pass_tokens<T, walk, tokens_at_once, vectors>(rows, x, state);
       else
-        pass_tokens<T, decay, 1, vectors>(rows, x, state);
+        pass_tokens<T, walk, 1, vectors>(rows, x, state);
       for (std::int64_t i = 0; i < passing; ++i) {
         T* output = problem.output.row(batch, head, token + i) + column;
         for (std::int64_t c = 0; c < columns; ++c) output[c] = problem.scale * sums[i * padded + c];
@@ -120,14 +128,15 @@ void walk_forward(const RecurrentForward<T>& problem, const Executor& executor) 
   const RecurrentShape& shape = problem.shape;
   constexpr std::int64_t lanes = Vector<T>::lanes;
   const std::int64_t vectors = vectors_of(shape.value_width, lanes), blocks = vectors_of(vectors, column_vectors);
-  for_decay(problem.transition, [&](auto decay) {
-    executor.run(shape.batch * shape.heads * blocks, [&](std::int64_t task, int) {
-      const std::int64_t block = task % blocks, head = task / blocks % shape.heads, batch = task / blocks / shape.heads;
+  for_walk(problem, [&](auto walk) {
+    executor.run(shape.sequences * shape.heads * blocks, [&](std::int64_t task, int) {
+      const std::int64_t block = task % blocks, head = task / blocks % shape.heads;
+      const std::int64_t sequence = task / blocks / shape.heads;
       const std::int64_t column = block * column_vectors * lanes;
       if (vectors - block * column_vectors >= column_vectors)
-        walk_columns<T, decay(), column_vectors>(problem, batch, head, column);
+        walk_columns<T, walk(), column_vectors>(problem, sequence, head, column);
       else
-        walk_columns<T, decay(), 1>(problem, batch, head, column);
+        walk_columns<T, walk(), 1>(problem, sequence, head, column);
     });
   });
 }
