@@ -33,8 +33,8 @@ Preset task_preset(std::string_view name, std::string_view summary, std::map<std
   made.form = "llama";
   made.steps = steps;
   made.evaluated_tokens = 32768;
-  made.training.learning_rate = 3e-3;
-  made.training.final_learning_rate = 3e-4;
+  made.training.learning_rate = 1e-3;
+  made.training.final_learning_rate = 1e-4;
   return made;
 }
 
@@ -58,8 +58,8 @@ std::array<Preset, 7> make_presets() {
   return {small,
           tiny,
           medium,
-          task_preset("recall", "4 to 16 pairs, tested up to 64; 2 layers, 2 heads, width 64", {{"pairs", whole(16)}},
-                      256, 32, 3000),
+          task_preset("recall", "4 to 16 pairs, tested up to 64; 2 layers, 2 heads, width 64",
+                      {{"pairs", whole(16)}, {"doubled_after", whole(400)}}, 256, 32, 2000),
           task_preset("parity", "up to 32 bits, tested up to 128; 2 layers, 2 heads, width 64", {{"length", whole(32)}},
                       128, 32, 3000),
           task_preset("permutations", "S5, up to 16 permutations, tested up to 64; 2 layers, 2 heads, width 64",

@@ -70,7 +70,9 @@ RunConfig DrawnTask::completed(RunConfig config) const {
 }
 
 Batch DrawnTask::batch(const torch::nn::Module& model, const TrainingOptions& training, std::int64_t step) const {
-  return draw(training.seed, Part::training, step * training.batch, training.batch, context_of(model));
+  const std::int64_t context = context_of(model);
+  return draw(training.seed, Part::training, step * training.batch, training.batch, context,
+              trained_at(step, difficulty(context).trained));
 }
 
 MeasuredValues DrawnTask::evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
@@ -78,7 +80,7 @@ MeasuredValues DrawnTask::evaluate(torch::nn::Module& model, const TrainingOptio
   const std::int64_t context = context_of(model), tokens = window(context);
   const std::int64_t count = evaluated_sequences(training, part, tokens, evaluated_tokens_ / tokens);
   const auto means = mean_in_parts(
-      draw(0, evaluated_, 0, count, context), heads,
+      draw(0, evaluated_, 0, count, context, difficulty(context).trained), heads,
       [&](const Batch& some, const ForwardContext& given) { return at_answers(model_of(model), some, given); });
   return {{"held_out_loss", means[0]}, {"accuracy", means[1]}};
 }
@@ -168,9 +170,8 @@ Batch DrawnTask::padded(std::int64_t count, std::int64_t tokens) const {
           count * tokens};
 }
 
-Batch DrawnTask::draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count,
-                      std::int64_t context) const {
-  const std::int64_t trained = difficulty(context).trained;
+Batch DrawnTask::draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count, std::int64_t context,
+                      std::int64_t trained) const {
   const Batch batch = padded(count, window(context));
   for (std::int64_t row = 0; row < count; ++row) {
     const Draws draws(seed, part, first + row);

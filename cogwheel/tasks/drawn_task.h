@@ -70,6 +70,8 @@ class DrawnTask : public LanguageModelTask {
   // The tokens of a sequence of a difficulty, and of a window of training.
   virtual std::int64_t tokens(std::int64_t difficulty) const = 0;
   virtual std::int64_t window(std::int64_t context) const { return tokens(difficulty(context).trained); }
+  // The largest difficulty of a training step, for a task that begins with easier ones.
+  virtual std::int64_t trained_at(std::int64_t /*step*/, std::int64_t trained) const { return trained; }
   // The difficulty of a training sequence; by default each from 1 on is as probable.
   virtual std::int64_t drawn_difficulty(const Draws& draws, std::int64_t trained) const {
     return 1 + draws.at(-1) % trained;
@@ -86,7 +88,8 @@ class DrawnTask : public LanguageModelTask {
 
  private:
   static PartialMeans at_answers(LanguageModelImpl& model, const Batch& batch, const ForwardContext& given);
-  Batch draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count, std::int64_t context) const;
+  Batch draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count, std::int64_t context,
+             std::int64_t trained) const;
   Batch draw_at(std::int64_t difficulty, std::int64_t count) const;
   Batch padded(std::int64_t count, std::int64_t tokens) const;
   static Sequence row_of(const Batch& batch, std::int64_t row);

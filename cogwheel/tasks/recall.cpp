@@ -15,7 +15,7 @@
 namespace cogwheel::recall {
 namespace {
 
-constexpr std::int64_t most_pairs = 64;
+constexpr std::int64_t most_pairs = 64, first_pairs = 4;
 
 const TaskDescription& describe() {
   static const TaskDescription description{
@@ -23,9 +23,8 @@ const TaskDescription& describe() {
       .summary = "give the value that was last written for each of several keys",
       .item = "token",
       .data =
-          "Random keys with random values, some overwritten later, then a query for every key; every number of pairs "
-          "up "
-          "to the largest is as probable.",
+          "Random keys with random values, some overwritten later, then queries for every key; few pairs come as often "
+          "as many.",
       .does_better = "recalls better",
       .do_better = "recall better",
       .measures = {
@@ -37,7 +36,8 @@ const TaskDescription& describe() {
 struct Options {
   std::int64_t pairs = 0;     // the most in training; 0: as many as fit into the context, up to most_pairs
   double overwritten = 0.25;  // the share of keys that are written twice
-  std::int64_t keys = 128, values = 64;
+  std::int64_t keys = 64, values = 16;
+  std::int64_t doubled_after = 0;  // steps in which training shows first_pairs at most, and each time twice as many
 };
 
 // Keys come first in the vocabulary, then values, then the separator.
@@ -64,6 +64,11 @@ class Recall : public DrawnTask {
   }
   std::int64_t tokens(std::int64_t pairs) const override { return 2 * (pairs + overwritten(pairs)) + 1 + pairs; }
 
+  std::int64_t trained_at(std::int64_t step, std::int64_t trained) const override {
+    if (options_.doubled_after == 0) return trained;
+    const std::int64_t doublings = std::min<std::int64_t>(step / options_.doubled_after, 16);
+    return std::min(trained, first_pairs << doublings);
+  }
   // Each octave is as probable: a model learns to look up from few pairs, long before it can from many.
   std::int64_t drawn_difficulty(const Draws& draws, std::int64_t trained) const override {
     std::int64_t octaves = 1;
@@ -129,6 +134,7 @@ TaskEntry recall_task() {
             options.overwritten = reader.number("overwritten", options.overwritten, {0, 1});
             options.keys = reader.whole("keys", options.keys, {std::max<std::int64_t>(2, options.pairs), 1 << 16});
             options.values = reader.whole("values", options.values, {2, 1 << 16});
+            options.doubled_after = reader.whole("doubled_after", options.doubled_after, {0, 1'000'000});
             return std::make_shared<recall::Recall>(options, reader.finish());
           }};
 }

@@ -100,6 +100,25 @@ TEST(Recall, AsksForTheValueThatWasWrittenLast) {
   EXPECT_GT(overwritten_in_all, 0u);
 }
 
+// So that a run that is resumed goes on where it was: the pairs follow from the step.
+TEST(Recall, BeginsWithFewPairs) {
+  const Made made(config_of("recall", {{"pairs", std::int64_t{16}}, {"doubled_after", std::int64_t{10}}}));
+  const auto most_pairs = [&](std::int64_t step) {
+    const Batch batch = made.batch(step);
+    std::int64_t most = 0;
+    for (std::int64_t row = 0; row < batch.inputs.size(0); ++row) {
+      const Numbers inputs = row_of(batch.inputs, row);
+      const std::set<std::int64_t> keys(inputs.begin(), inputs.end());
+      most = std::max<std::int64_t>(most, std::distance(keys.begin(), keys.lower_bound(64)));
+    }
+    return most;
+  };
+  EXPECT_EQ(most_pairs(9), 4);
+  EXPECT_EQ(most_pairs(19), 8);
+  EXPECT_GT(most_pairs(20), 8);
+  EXPECT_GT(most_pairs(1000), 8);
+}
+
 TEST(Parity, CountsTheOnesSoFar) {
   const Made made(config_of("parity", {{"length", std::int64_t{20}}}));
   const Batch batch = made.batch();
