@@ -23,7 +23,9 @@ struct CompareRequest {
   std::string tokenizer = "character";
   std::vector<std::string> attention{"softmax", "cog", "differential", "symmetric"};
   std::string preset = "small";
-  std::string form;  // empty: the preset's
+  std::string form;      // empty: the preset's
+  std::string position;  // empty: the form's
+  std::string recurrent_layer = "paper";
   std::string device = "cpu";
   std::string precision = "fp32";
   double dropout = 0;

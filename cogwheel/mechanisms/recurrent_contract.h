@@ -41,6 +41,7 @@ enum class Read {
 enum class Walks {
   one,     // as above
   phases,  // keys and queries turn with their positions, by π/2 in `horizon` tokens: S is [2 D, Dv]
+  delta,   // as above with e = w = `beta`, and A by the dimensions of `log_decay` where the law has that
   slots,  // K += k φᵀ and V += φ vᵀ with φ = `phi`, o = Vᵀ softmax(Kᵀq): S is K [D, slots] and V [slots, Dv]
 };
 
@@ -55,7 +56,7 @@ enum class Normalizer {
 };
 
 // What values a parameter may have.
-enum class Values { any, number, at_most_0, above_0, above_0_to_1 };
+enum class Values { any, number, at_most_0, above_0, above_0_to_1, from_0_to_2 };
 
 // A tensor that users give by name.
 struct RecurrentParameter {
@@ -88,7 +89,7 @@ struct RecurrentLaw {
   }
   // Whether every token may see all tokens, those after it too, which takes a sum that no token changes.
   constexpr bool may_see_all() const {
-    return transition == Transition::none && read == Read::after && walks != Walks::slots;
+    return transition == Transition::none && read == Read::after && walks != Walks::delta && walks != Walks::slots;
   }
 };
 

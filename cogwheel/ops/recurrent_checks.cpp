@@ -9,7 +9,6 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/mechanisms/catalogue.h"
-#include "cogwheel/mechanisms/recurrent_laws.h"
 #include "cogwheel/ops/checks.h"
 
 namespace cogwheel {
@@ -78,6 +77,8 @@ const char* expected_of(Values values) {
       return "values above 0";
     case Values::above_0_to_1:
       return "values above 0, up to 1";
+    case Values::from_0_to_2:
+      return "values in 0…2";
     default:
       return "any";
   }
@@ -102,6 +103,8 @@ const T* first_refused(const T* begin, const T* end, Values values) {
       return first_refused(begin, end, [](T x) { return x > T(0); });
     case Values::above_0_to_1:
       return first_refused(begin, end, [](T x) { return (x > T(0)) & (x <= T(1)); });
+    case Values::from_0_to_2:
+      return first_refused(begin, end, [](T x) { return (x >= T(0)) & (x <= T(2)); });
     default:
       return end;
   }
@@ -129,7 +132,8 @@ const RecurrentLaw& checked_recurrent_law(std::string_view mechanism) {
   if (mechanism_or_null(mechanism))
     refuse_recurrent("mechanism", "a recurrent one (cogwheel.attention takes this one)", std::string(mechanism));
   std::vector<std::string> known;
-  for (const RecurrentLaw& law : recurrent_laws) known.emplace_back(law.name);
+  for (const Mechanism& each : mechanisms())
+    if (each.recurrent() != nullptr) known.emplace_back(each.description.name);
   refuse_recurrent("mechanism", expected_names(mechanism, known), std::string(mechanism));
 }
 

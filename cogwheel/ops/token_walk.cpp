@@ -16,6 +16,7 @@
 #include "cogwheel/ops/find_operator.h"
 #include "cogwheel/ops/recorded_node.h"
 #include "cogwheel/ops/recurrent_checks.h"
+#include "cogwheel/ops/walk_operator.h"
 
 namespace cogwheel {
 namespace {
@@ -29,10 +30,6 @@ Transition transition_of(const TokenWalk& walk) {
   if (found == std::end(transition_names))
     refuse_recurrent("transition", "none, constant, per_token or per_channel", walk.transition);
   return static_cast<Transition>(found - std::begin(transition_names));
-}
-
-c10::SymInt sequences_of(const TokenWalk& walk) {
-  return walk.cu_seqlens ? walk.cu_seqlens->sym_size(0) - 1 : walk.query.sym_size(0);
 }
 
 void check_walk(const TokenWalk& walk) {
@@ -53,33 +50,13 @@ void check_walk(const TokenWalk& walk) {
     refuse_recurrent("reads_before", "the transition per_channel, without a value gate", walk.transition);
   check_computed("query", query);
   if (walk.cu_seqlens) check_sequences(*walk.cu_seqlens, query);
-  if (walk.initial_state)
-    check_recurrent_state("initial_state", *walk.initial_state, query,
-                          {sequences_of(walk), query.sym_size(1), query.sym_size(3), walk.value.sym_size(3)});
-}
-
-Walked empty_walked(const TokenWalk& walk) {
-  const at::TensorOptions options = walk.value.options();
-  return {at::empty_symint(walk.value.sym_sizes(), options),
-          at::empty_symint({sequences_of(walk), walk.query.sym_size(1), walk.query.sym_size(3), walk.value.sym_size(3)},
-                           options)};
+  if (walk.initial_state) check_recurrent_state("initial_state", *walk.initial_state, query, sizes_of_states(walk));
 }
 
 WalkGradients empty_walk_gradients(const TokenWalk& walk) {
-  const auto beside = [&](const OptionalTensor& tensor) {
-    return tensor ? at::empty_symint(tensor->sym_sizes(), walk.query.options()) : at::empty({0}, walk.query.options());
-  };
+  const auto beside = [&](const OptionalTensor& tensor) { return empty_gradient(walk, tensor); };
   return {beside(walk.query), beside(walk.key),        beside(walk.value),
           beside(walk.gate),  beside(walk.value_gate), beside(walk.initial_state)};
-}
-
-template <class T>
-HeadsView<const T> view_to_read(const at::Tensor& tensor) {
-  return {tensor.const_data_ptr<T>(), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
-}
-template <class T>
-HeadsView<T> view_to_write(const at::Tensor& tensor) {
-  return {tensor.mutable_data_ptr<T>(), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
 }
 
 // A gate as rows of width 1, or of its own.
