@@ -23,6 +23,7 @@
 #include "cogwheel/core/sha256.h"
 #include "cogwheel/kernels/isa.h"
 #include "cogwheel/kernels/pairwise/added_kernels.h"
+#include "cogwheel/mechanisms/layer_pattern.h"
 
 namespace cogwheel {
 namespace fs = std::filesystem;
@@ -205,14 +206,18 @@ std::string option_for(std::string_view definition) {
 
 void require_mechanism(std::string_view name, std::string_view definition, std::string_view what) {
   if (definition.empty()) return;
-  for (const Mechanism& mechanism : all_mechanisms()) {
-    if (mechanism.description.name != name) continue;
-    if (mechanism.definition == definition) return;
-    throw UsageError(expected_got(
-        what, definition, mechanism.definition.empty() ? "the built-in one of that name" : mechanism.definition));
+  const std::vector<std::string> names = names_of_pattern(name, what);
+  const Mechanism* other = nullptr;
+  for (const std::string& each : names) {
+    const Mechanism* mechanism = mechanism_or_null(each);
+    if (mechanism == nullptr)
+      throw UsageError(expected_got(what, each + ", which needs " + option_for(definition),
+                                    "no such option: nothing is loaded unasked"));
+    if (mechanism->definition == definition) return;
+    if (other == nullptr || !mechanism->definition.empty()) other = mechanism;
   }
-  throw UsageError(expected_got(what, std::string(name) + ", which needs " + option_for(definition),
-                                "no such option: nothing is loaded unasked"));
+  throw UsageError(
+      expected_got(what, definition, other->definition.empty() ? "the built-in one of that name" : other->definition));
 }
 
 }  // namespace cogwheel

@@ -145,21 +145,21 @@ void measure_flips(bool moves_at_zero, NumericsCard& card) {
     card.facts.emplace_back("flipped signs", "harmless: nothing jumps at a score of 0");
     return;
   }
-  constexpr std::size_t width = 64, pairs = 4096;
-  const std::vector<double> q = drawn_numbers(width * pairs, 5), k = drawn_numbers(width * pairs, 6);
+  constexpr std::size_t width = 64, products = 4096;
+  const std::vector<double> q = drawn_numbers(width * products, 5), k = drawn_numbers(width * products, 6);
   double single_error = 0, half_error = 0, near = 0;
-  for (std::size_t pair = 0; pair < pairs; ++pair) {
+  for (std::size_t product = 0; product < products; ++product) {
     float single = 0;
     double exact = 0, half = 0;
-    for (std::size_t d = pair * width; d < (pair + 1) * width; ++d) {
+    for (std::size_t d = product * width; d < (product + 1) * width; ++d) {
       const auto x = static_cast<float>(q[d]), y = static_cast<float>(k[d]);
       single = std::fma(x, y, single);
       exact += double(x) * double(y);
       half += double(in_bfloat16(x)) * double(in_bfloat16(y));
     }
-    single_error += std::abs(double(single) - exact) / pairs;
-    half_error += std::abs(half - exact) / pairs;
-    near += std::abs(exact) < 2 ? 1.0 / (4 * pairs) : 0;  // a quarter of the deviation, 8
+    single_error += std::abs(double(single) - exact) / products;
+    half_error += std::abs(half - exact) / products;
+    near += std::abs(exact) < 2 ? 1.0 / (4 * products) : 0;  // a quarter of the deviation, 8
   }
   card.facts.emplace_back("flipped signs", error_text(single_error * near) + " of fp32 scores, " +
                                                error_text(half_error * near) + " where q and k are bf16 (64 wide)");

@@ -147,7 +147,8 @@ void add_compare(CLI::App& app) {
     return option;
   };
   add("--task", request.task, "what is learned; cogwheel list tasks shows them (default: language_modelling)", "NAME");
-  add("--attention", request.attention, "mechanisms, separated by commas (default: softmax,cog,differential,symmetric)",
+  add("--attention", request.attention,
+      "mechanisms or hybrids such as gla*3+softmax, separated by commas (default: softmax,cog,differential,symmetric)",
       "NAMES")
       ->delimiter(',');
   add("--preset", request.preset, preset_help(), "NAME");
@@ -155,6 +156,9 @@ void add_compare(CLI::App& app) {
       "of the models: gpt (learned positions, LayerNorm, GELU) or llama (rotary positions, RMSNorm, SwiGLU) (default: "
       "gpt)",
       "NAME");
+  add("--position", request.position, "none, learned, rotary or rotary_halves, instead of the form's", "NAME");
+  add("--recurrent-layer", request.recurrent_layer,
+      "of mechanisms with a state: paper, or plain, projections and gates alone (default: paper)", "KIND");
   const auto add_count = [&](const std::string& name, auto& value, const auto& range, const std::string& help,
                              const std::string& type) {
     settings.push_back(add_number(*command, name, value, range, help)->type_name(type));

@@ -23,6 +23,8 @@ std::vector<ConfigField> config_fields(RunConfig& config) {
       {"model.form", &model},
       {"model.mechanism", &model.mechanism},
       {"model.definition", &definition},
+      {"model.recurrent_layer", &model.recurrent_layer},
+      {"model.negative_eigenvalues", &model.negative_eigenvalues},
       {"model.first_softmax_layers", &model.first_softmax_layers},
       {"model.last_softmax_layers", &model.last_softmax_layers},
       {"model.first_lambda_depth", &model.first_lambda_depth},

@@ -143,7 +143,7 @@ void say_differences(Sentence& sentence, const Comparison& comparison, const Row
   }
 }
 
-// Differences from one pair each: their significance is unknown.
+// Differences of two runs each: their significance is unknown.
 void say_single_seed(Sentence& sentence, const Comparison& comparison, const Rows& rows) {
   const SummaryRow* best = *std::min_element(rows.begin(), rows.end(), [&](const SummaryRow* a, const SummaryRow* b) {
     return comparison.better(*a->difference, *b->difference);

@@ -13,6 +13,7 @@
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/experiment/plan.h"
+#include "cogwheel/mechanisms/layer_pattern.h"
 #include "cogwheel/report/inspection_json.h"
 #include "cogwheel/report/page.h"
 #include "cogwheel/report/results_csv.h"
@@ -30,7 +31,7 @@ const std::vector<std::string> comparison_files{"results.json", "results.csv", "
 fs::path trained_path(const fs::path& comparison) { return comparison / "trained"; }
 
 std::string run_name(std::string_view mechanism, std::int64_t seed) {
-  return fmt::format("{}-seed-{}", mechanism, seed);
+  return fmt::format("{}-seed-{}", name_in_path(mechanism), seed);
 }
 
 // Folders below trained/ that are named like runs, not other files that someone may have put there. Whether they are

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/mechanisms/layer_pattern.h"
 
 namespace cogwheel {
 namespace {
@@ -37,7 +38,10 @@ LanguageModelOptions match_parameters(const LanguageModelOptions& options, std::
 }
 
 std::int64_t output_heads(const LanguageModelOptions& options) {
-  return options.heads / find_mechanism(options.mechanism).sub_heads();
+  int sub_heads = std::numeric_limits<int>::max();
+  for (const Mechanism* mechanism : LayerPattern(options.mechanism).mechanisms())
+    sub_heads = std::min(sub_heads, mechanism->sub_heads());
+  return options.heads / sub_heads;
 }
 
 }  // namespace cogwheel

@@ -17,7 +17,7 @@ inline constexpr double parameter_tolerance = 0.01;
 LanguageModelOptions match_parameters(const LanguageModelOptions& options, std::int64_t parameters,
                                       const std::function<std::int64_t(const LanguageModelOptions&)>& count);
 
-// The number of heads in attention maps: those of a mixture are its output heads.
+// The number of heads in attention maps: those of a mixture are its output heads; of a hybrid, the layer with most.
 std::int64_t output_heads(const LanguageModelOptions& options);
 
 }  // namespace cogwheel

@@ -12,7 +12,7 @@
 #include "cogwheel/experiment/matching.h"
 #include "cogwheel/experiment/presets.h"
 #include "cogwheel/experiment/shared_configuration.h"
-#include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/mechanisms/layer_pattern.h"
 #include "cogwheel/models/language_model_form.h"
 #include "cogwheel/tasks/tasks.h"
 #include "cogwheel/train/training_run.h"
@@ -40,12 +40,12 @@ LanguageModelOptions model_options(const Comparison& comparison, const Mechanism
 }
 
 MechanismPlan plan_of(const std::string& name) {
-  const Mechanism& mechanism = find_mechanism(name, "--attention");
+  const LayerPattern pattern(name, "--attention");
   MechanismPlan plan;
   plan.name = name;
-  plan.title = mechanism.description.title;
-  plan.formula = mechanism.description.formula;
-  plan.definition = mechanism.definition;
+  plan.title = pattern.title();
+  plan.formula = pattern.formula();
+  plan.definition = pattern.definition();
   return plan;
 }
 
@@ -86,6 +86,8 @@ std::string shell_word(const std::string& word) {
 Comparison plan_comparison(const CompareRequest& request) {
   expect_known("--match", request.match, {"parameters", "time", "tokens"});
   expect_known("--form", request.form, form_names());
+  if (!request.position.empty()) expect_known("--position", request.position, position_names());
+  expect_known("--recurrent-layer", request.recurrent_layer, recurrent_layer_names());
   expect_known("--precision", request.precision, {"fp32", "bf16"});
   expect_known("--tokenizer", request.tokenizer, tokenizer_names());
   expect_known("--task", request.task, task_names());
@@ -109,6 +111,8 @@ Comparison plan_comparison(const CompareRequest& request) {
                  .sha256 = {}};
   shared.model = preset.model;
   set_form(shared.model, request.form, "--form");
+  if (!request.position.empty()) shared.model.position = request.position;
+  shared.model.recurrent_layer = request.recurrent_layer;
   shared.model.dropout = request.dropout;
   shared.training = preset.training;
   shared.training.device = request.device;
@@ -119,6 +123,8 @@ Comparison plan_comparison(const CompareRequest& request) {
   comparison.configuration = shared_record(shared);
   comparison.settings = {.preset = std::string(preset.name),
                          .form = request.form,
+                         .position = request.position,
+                         .recurrent_layer = request.recurrent_layer,
                          .precision = request.precision,
                          .dropout = request.dropout,
                          .layers = shared.model.layers,
@@ -194,7 +200,7 @@ void add_mechanisms(Comparison& comparison, const std::vector<std::string>& name
 RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, std::int64_t seed) {
   const Comparison::Settings& settings = comparison.settings;
   RunConfig config = shared_configuration(comparison);
-  config.name = fmt::format("{}-seed-{}", plan.name, seed);
+  config.name = fmt::format("{}-seed-{}", name_in_path(plan.name), seed);
   config.model.mechanism = plan.name;
   config.model.feed_forward = plan.feed_forward;
   config.training = with_steps(config.training, std::max<std::int64_t>(1, plan.steps));
@@ -266,13 +272,15 @@ std::string reproduce_command(const Comparison& comparison) {
   }
   if (comparison.data.bytes > 0 && comparison.data.tokenizer != CompareRequest{}.tokenizer)
     command += " --tokenizer " + comparison.data.tokenizer;
-  command += " --attention ";
-  for (const MechanismPlan& plan : comparison.mechanisms)
-    command += fmt::format("{}{}", &plan == comparison.mechanisms.data() ? "" : ",", plan.name);
+  std::string names;
+  for (const MechanismPlan& plan : comparison.mechanisms) names += (names.empty() ? "" : ",") + plan.name;
+  command += " --attention " + shell_word(names);
   command += fmt::format(" --preset {} --seeds {} --match {} --steps {}", settings.preset, settings.seeds.size(),
                          comparison.match, settings.steps);
   const CompareRequest defaults;
   if (settings.form != defaults.form) command += " --form " + settings.form;
+  if (settings.position != defaults.position) command += " --position " + settings.position;
+  if (settings.recurrent_layer != defaults.recurrent_layer) command += " --recurrent-layer " + settings.recurrent_layer;
   if (settings.dropout != defaults.dropout) command += fmt::format(" --dropout {}", settings.dropout);
   if (comparison.machine.device != defaults.device) command += " --device " + comparison.machine.device;
   if (settings.precision != defaults.precision) command += " --precision " + settings.precision;
@@ -292,7 +300,7 @@ std::string reproduce_command(const Comparison& comparison) {
     command += hash == std::string::npos ? " --define " + shell_word(plan.definition)
                                          : " --mechanism-file " + shell_word(plan.definition.substr(0, hash));
   }
-  return command + " --baseline " + comparison.baseline;
+  return command + " --baseline " + shell_word(comparison.baseline);
 }
 
 }  // namespace cogwheel

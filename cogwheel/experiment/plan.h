@@ -24,6 +24,8 @@ struct CompareRequest {
   std::vector<std::string> attention{"softmax", "cog", "differential", "symmetric"};
   std::string preset = "small";
   std::string form = "gpt";
+  std::string position;  // empty: the form's
+  std::string recurrent_layer = "paper";
   std::string device = "cpu";
   std::string precision = "fp32";
   double dropout = 0;

@@ -11,7 +11,7 @@
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/mechanisms/all_mechanisms.h"  // generated from mechanisms.def
 #include "cogwheel/mechanisms/forms/form.h"
-#include "cogwheel/mechanisms/recurrent_laws.h"
+#include "cogwheel/mechanisms/recurrent_contract.h"
 #include "cogwheel/mechanisms/scalar_map.h"
 
 namespace cogwheel {
@@ -55,20 +55,22 @@ class Catalogue {
  public:
   Catalogue() {
     std::vector<Mechanism> members;
-    std::vector<Mechanism> dense;
+    std::vector<Mechanism> others;
 #define ROW_MAP(identifier, Map)      \
   entries_.push_back(row_map<Map>()); \
   if constexpr (reads_scores<Map>()) members.push_back(entries_.back());
 #define FORM(identifier, Type) forms_.push_back(Type::form);
-#define DENSE(identifier, Type) dense.push_back(dense_mechanism<Type>());
+#define DENSE(identifier, Type) others.push_back(dense_mechanism<Type>());
+#define RECURRENT(identifier, Type) others.push_back(recurrent_mechanism(Type::law));
 #include "cogwheel/mechanisms/mechanisms.def"
 #undef ROW_MAP
 #undef FORM
 #undef DENSE
+#undef RECURRENT
     for (const Form& form : forms_)
       for (const Mechanism& member : members)
         if (member.description.name == plain_member) entries_.push_back(compose(form, member));
-    entries_.insert(entries_.end(), dense.begin(), dense.end());
+    entries_.insert(entries_.end(), others.begin(), others.end());
     base_ = entries_.size();
     for (const Form& form : forms_)
       for (const Mechanism& member : members)
@@ -158,6 +160,29 @@ class Catalogue {
             .operator_name = Type::description.name,
             .ties_keys = true,
             .parameter_initial = initial_of<Type>()};
+  }
+
+  Mechanism recurrent_mechanism(const RecurrentLaw& law) {
+    const bool one = law.normalizer == Normalizer::always;
+    return {.description = {.name = law.name,
+                            .title = law.title,
+                            .family = "recurrent",
+                            .level = "operator",
+                            .parameters = parameters_of(law),
+                            .formula = law.formula,
+                            .range = one ? "any; sum 1" : "any",
+                            .citation = law.citation},
+            .family = RecurrentMechanism{&law},
+            .operator_name = law.name};
+  }
+
+  // The names of what users give beside query, key and value.
+  std::string_view parameters_of(const RecurrentLaw& law) {
+    std::string_view names;
+    for (const RecurrentParameter& parameter : law.parameters) names = join(names, ", ", parameter.name);
+    if (law.features == Features::asked) names = join(names, ", ", "feature_map");
+    if (law.normalizer == Normalizer::asked) names = join(names, ", ", "normalize");
+    return names;
   }
 
   Mechanism compose(const Form& form, const Mechanism& member) {
@@ -270,12 +295,15 @@ const Mechanism* mechanism_or_null(std::string_view name) { return catalogue().f
 
 const Mechanism& find_mechanism(std::string_view name, std::string_view what) {
   if (const Mechanism* mechanism = mechanism_or_null(name)) return *mechanism;
-  if (find_recurrent_law(name))
-    throw UsageError(expected_got(what, "a mechanism of attention (cogwheel.recurrent takes this one)", name));
   const auto all = names_of(all_mechanisms());
   // Where no name is near, the base entries are the list that is short enough to read.
   throw UsageError(expected_got(what, expected_names(name, nearest_names(name, all).empty() ? mechanism_names() : all),
                                 std::string(name)));
+}
+
+const RecurrentLaw* find_recurrent_law(std::string_view name) {
+  const Mechanism* mechanism = mechanism_or_null(name);
+  return mechanism != nullptr ? mechanism->recurrent() : nullptr;
 }
 
 }  // namespace cogwheel

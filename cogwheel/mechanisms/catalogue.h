@@ -14,7 +14,8 @@
 
 namespace cogwheel {
 
-struct ScalarMap;  // scalar_map.h
+struct RecurrentLaw;  // recurrent_contract.h
+struct ScalarMap;     // scalar_map.h
 
 // A row map, or a form over one.
 struct PairwiseMechanism {
@@ -33,9 +34,14 @@ struct PairwiseMechanism {
 // A function of the whole score matrix, by matrix products.
 struct MatrixMechanism {};
 
+// Attention with a state.
+struct RecurrentMechanism {
+  const RecurrentLaw* law = nullptr;
+};
+
 struct Mechanism {
   Description description;
-  std::variant<PairwiseMechanism, MatrixMechanism> family;
+  std::variant<PairwiseMechanism, MatrixMechanism, RecurrentMechanism> family;
   bool is_layer = false;           // it makes queries and keys itself, so no operator has its name
   std::string_view operator_name;  // the operator that runs: its own name; of a layer, that of the untied mechanism
   bool ties_keys = false;          // in a layer K = Q
@@ -45,11 +51,16 @@ struct Mechanism {
   const PairwiseMechanism* pairwise() const { return std::get_if<PairwiseMechanism>(&family); }  // null for others
   bool is_row_map() const { return pairwise() != nullptr && !pairwise()->is_form(); }
   bool is_matrix() const { return std::holds_alternative<MatrixMechanism>(family); }
+  const RecurrentLaw* recurrent() const {  // null for others
+    const auto* found = std::get_if<RecurrentMechanism>(&family);
+    return found != nullptr ? found->law : nullptr;
+  }
   bool takes_cosines() const { return pairwise() != nullptr && pairwise()->takes_cosines; }
   int sub_heads() const { return pairwise() != nullptr ? pairwise()->sub_heads : 1; }
 };
 
-// The entries of mechanisms.def in their order: row maps, each form over softmax, then dense mechanisms.
+// The entries of mechanisms.def in their order: row maps, each form over softmax, dense mechanisms, then those with
+// a state.
 std::span<const Mechanism> mechanisms();
 // The names of these.
 std::vector<std::string> mechanism_names();
@@ -83,5 +94,8 @@ const Mechanism* mechanism_or_null(std::string_view name);
 
 // The same, but throws UsageError with the nearest names: "<what>: expected …, got …".
 const Mechanism& find_mechanism(std::string_view name, std::string_view what = "mechanism");
+
+// The law of a mechanism with a state; null if none has that name.
+const RecurrentLaw* find_recurrent_law(std::string_view name);
 
 }  // namespace cogwheel

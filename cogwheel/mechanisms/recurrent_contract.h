@@ -43,6 +43,7 @@ enum class Read {
 enum class Walks {
   one,     // as above
   phases,  // keys and queries turn with their positions, by π/2 in `horizon` tokens: S is [2 D, Dv]
+  delta,   // as above with e = w = `beta`, and A by the dimensions of `log_decay` where the law has that
   slots,  // K += k φᵀ and V += φ vᵀ with φ = `phi`, o = Vᵀ softmax(Kᵀq): S is K [D, slots] and V [slots, Dv]
   // A_t = exp(Δ_t ∘ a), a number for each element of S, with Δ = `delta` and `a`; w_t = Δ_t where Δ is of every token;
   // o_t += `skip` ∘ v_t. `scale` is 1 unless given.
@@ -60,7 +61,7 @@ enum class Normalizer {
 };
 
 // What values a parameter may have.
-enum class Values { any, number, at_most_0, above_0, above_0_to_1, at_least_0, below_0 };
+enum class Values { any, number, at_most_0, above_0, above_0_to_1, from_0_to_2, at_least_0, below_0 };
 
 // A tensor that users give by name.
 struct RecurrentParameter {

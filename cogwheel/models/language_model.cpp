@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/shape_text.h"
@@ -16,13 +17,13 @@ namespace cogwheel {
 namespace {
 
 std::shared_ptr<const Rotary> make_rotary(const LanguageModelOptions& options) {
-  if (options.position == "learned") return nullptr;
+  if (!turns_heads(options)) return nullptr;
   return std::make_shared<Rotary>(options.width / options.heads, options.context,
-                                  options.position == "rotary" ? RotaryPairs::interleaved : RotaryPairs::halves,
+                                  options.position == "rotary" ? RotaryLayout::interleaved : RotaryLayout::halves,
                                   options.rotary_base);
 }
 
-void check_positions(const at::Tensor& positions, const at::Tensor& tokens, std::int64_t context) {
+void check_positions(const at::Tensor& positions, const at::Tensor& tokens, std::int64_t limit) {
   const std::string what = "language model: positions";
   if (positions.sizes() != tokens.sizes() || positions.scalar_type() != at::kLong)
     throw UsageError(
@@ -30,8 +31,8 @@ void check_positions(const at::Tensor& positions, const at::Tensor& tokens, std:
                      std::string(at::toString(positions.scalar_type())) + " " + shape_text(positions.sizes())));
   if (!positions.is_cpu() || positions.numel() == 0) return;
   const auto min_position = positions.min().item<std::int64_t>(), max_position = positions.max().item<std::int64_t>();
-  if (min_position < 0 || max_position >= context)
-    throw UsageError(expected_got(what, "0 to " + std::to_string(context - 1),
+  if (min_position < 0 || max_position >= limit)
+    throw UsageError(expected_got(what, "0 to " + std::to_string(limit - 1),
                                   std::to_string(min_position < 0 ? min_position : max_position)));
 }
 
@@ -66,7 +67,7 @@ void LanguageModelImpl::initialize(std::uint64_t seed) {
 }
 
 at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens, const ForwardContext& context) {
-  const std::int64_t first = context.state != nullptr ? context.state->longest() : 0, room = options_.context - first;
+  const std::int64_t first = context.state != nullptr ? context.state->longest() : 0, room = longest_text() - first;
   if (tokens.dim() != 2 || tokens.size(1) > room)
     throw UsageError(expected_got("language model: tokens", "[batch, up to " + std::to_string(room) + "]",
                                   shape_text(tokens.sizes())));
@@ -84,7 +85,7 @@ ForwardContext LanguageModelImpl::resolved(const at::Tensor& tokens, const Forwa
     throw UsageError(expected_got("language model: state", std::to_string(layers_.size()) + " layers",
                                   std::to_string(context.state->size())));
   if (context.positions.defined()) {
-    check_positions(context.positions, tokens, options_.context);
+    check_positions(context.positions, tokens, longest_text());
   } else if (context.state != nullptr && tokens.dim() == 2) {
     context.positions = ragged_positions((*context.state)[0], tokens.size(1));
   }
@@ -114,6 +115,13 @@ at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens, const ForwardCon
 
 bool LanguageModelImpl::can_decode() const {
   return std::all_of(layers_.begin(), layers_.end(), [](const TransformerBlock& layer) { return layer->can_decode(); });
+}
+
+std::int64_t LanguageModelImpl::longest_text() const {
+  const bool bounded =
+      position_embedding_.defined() ||
+      std::any_of(layers_.begin(), layers_.end(), [](const TransformerBlock& layer) { return layer->keeps_tokens(); });
+  return bounded ? options_.context : std::numeric_limits<std::int64_t>::max();
 }
 
 ModelState LanguageModelImpl::make_state(std::int64_t batch) const {

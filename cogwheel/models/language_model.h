@@ -29,16 +29,18 @@ class LanguageModelImpl : public torch::nn::Module {
   // wherever their tensors agree: runs with the same seed are paired across mechanisms.
   void initialize(std::uint64_t seed);
 
-  // tokens [B, N] int64, N ≤ context, on any device → logits [B, N, V] on the model's. With a state in the context, the
-  // tokens follow those in the state: their logits are those of a pass over the whole text, up to rounding, without
-  // computing the earlier tokens again. Throws UsageError where a text exceeds the context.
+  // tokens [B, N] int64, N ≤ longest_text(), on any device → logits [B, N, V] on the model's. With a state in the
+  // context, the tokens follow those in the state: their logits are those of a pass over the whole text, up to
+  // rounding, without computing the earlier tokens again. Throws UsageError where a text is longer.
   at::Tensor forward(const at::Tensor& tokens, const ForwardContext& context = {});
   // The dropout of the options, for a context in training: the same seed drops the same elements.
   Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
 
   // Whether the model can decode with a state: not where a layer is a dense form, a function of the whole score matrix.
   bool can_decode() const;
-  // An empty state for up to `context` tokens of `batch` texts.
+  // The tokens of the longest text: the context, or any number where no layer keeps keys and no table positions.
+  std::int64_t longest_text() const;
+  // An empty state for up to that many tokens of `batch` texts.
   ModelState make_state(std::int64_t batch) const;
 
   // Mean cross-entropy in nats per token; targets [B, N].

@@ -1,7 +1,7 @@
 // A form is a named set of options of a language model:
 //
 //   gpt    learned positions, LayerNorm, GELU, tied head, no biases (Radford et al. 2019; as in nanoGPT)
-//   llama  rotary positions in interleaved pairs, RMSNorm, SwiGLU, untied head, no biases (Touvron et al. 2023)
+//   llama  rotary positions of interleaved components, RMSNorm, SwiGLU, untied head, no biases (Touvron et al. 2023)
 #pragma once
 #include <string>
 #include <string_view>

@@ -5,7 +5,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
-#include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/mechanisms/layer_pattern.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/nn/new_parameter.h"
 
@@ -13,7 +13,7 @@ namespace cogwheel {
 namespace {
 
 const std::vector<std::string> activations{"gelu", "swiglu"}, norms{"layer", "rms"},
-    positions{"learned", "rotary", "rotary_halves"};
+    positions{"learned", "rotary", "rotary_halves", "none"}, recurrent_layers{"paper", "plain"};
 
 template <class Number>
 void expect_option(const char* name, Number value, const Range<Number>& range) {
@@ -26,6 +26,9 @@ void expect_one_of(const std::vector<std::string>& known, const std::string& val
 }
 
 }  // namespace
+
+const std::vector<std::string>& position_names() { return positions; }
+const std::vector<std::string>& recurrent_layer_names() { return recurrent_layers; }
 
 std::int64_t LanguageModelOptions::feed_forward_width() const {
   if (feed_forward != 0) return feed_forward;
@@ -52,19 +55,30 @@ void check(const LanguageModelOptions& options) {
   expect_one_of(activations, options.activation, "activation");
   expect_one_of(norms, options.norm, "norm");
   expect_one_of(positions, options.position, "position");
+  expect_one_of(recurrent_layers, options.recurrent_layer, "recurrent_layer");
   expect_option("rotary_base", options.rotary_base, Range<double>{.min = 1, .max = 1e30, .min_excluded = true});
   expect_option("dropout", options.dropout, dropout_range);
-  find_mechanism(options.mechanism, "model.mechanism");
-  for (std::int64_t layer = 0; layer < options.layers; ++layer) check(layer_options(options, layer).attention);
-  if (options.position != "learned" && options.width / options.heads % 2 != 0)
+  LayerPattern(options.mechanism, "model.mechanism");
+  for (std::int64_t layer = 0; layer < options.layers; ++layer) {
+    const TransformerBlockOptions block = layer_options(options, layer);
+    if (block.recurrent)
+      check(*block.recurrent);
+    else
+      check(block.attention);
+  }
+  if (turns_heads(options) && options.width / options.heads % 2 != 0)
     throw UsageError(expected_got("model.position",
                                   "learned for an odd head_dim (" + std::to_string(options.width / options.heads) + ")",
                                   options.position));
 }
 
+bool turns_heads(const LanguageModelOptions& options) {
+  return options.position != "learned" && options.position != "none";
+}
+
 std::string layer_mechanism(const LanguageModelOptions& options, std::int64_t layer) {
   const bool outer = layer < options.first_softmax_layers || layer >= options.layers - options.last_softmax_layers;
-  return outer ? "softmax" : options.mechanism;
+  return outer ? "softmax" : std::string(LayerPattern(options.mechanism).at(layer).description.name);
 }
 
 std::int64_t parameter_count(const LanguageModelOptions& options) {
@@ -81,14 +95,27 @@ NormKind norm_kind(const LanguageModelOptions& options) {
 }
 
 TransformerBlockOptions layer_options(const LanguageModelOptions& options, std::int64_t layer) {
+  const std::string mechanism = layer_mechanism(options, layer);
+  std::optional<RecurrentLayerOptions> recurrent;
+  if (find_recurrent_law(mechanism) != nullptr)
+    recurrent = {.width = options.width,
+                 .heads = options.heads,
+                 .mechanism = mechanism,
+                 .layer = layer,
+                 .layers = options.layers,
+                 .bias = options.bias,
+                 .plain = options.recurrent_layer == "plain",
+                 .negative_eigenvalues = options.negative_eigenvalues,
+                 .context = options.context};
   return {.attention = {.width = options.width,
                         .heads = options.heads,
                         .key_value_heads = options.key_value_heads,
-                        .mechanism = layer_mechanism(options, layer),
+                        .mechanism = mechanism,
                         .layer = layer,
                         .first_lambda_depth = options.first_lambda_depth,
                         .bias = options.bias,
                         .causal = true},
+          .recurrent = recurrent,
           .feed_forward = {.width = options.width,
                            .hidden = options.feed_forward_width(),
                            .activation = options.activation == "swiglu" ? Activation::swiglu : Activation::gelu,

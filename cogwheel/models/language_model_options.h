@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cogwheel/core/range.h"
 
@@ -16,15 +17,17 @@ struct LanguageModelOptions {
   std::int64_t heads = 4;            // in a softmax layer; a differential layer has half as many, twice as wide
   std::int64_t key_value_heads = 0;  // grouped queries: a divisor of heads, counted alike; 0: as many
   std::int64_t width = 128;
-  std::int64_t feed_forward = 0;     // hidden units; 0: 4·width, or for swiglu 8/3·width, up to a multiple of 32
-  std::string activation = "gelu";   // or "swiglu"
-  std::string norm = "layer";        // or "rms"
-  std::string position = "learned";  // or "rotary" (interleaved pairs), "rotary_halves"
-  double rotary_base = 10000;        // θ of rotary positions
-  bool bias = false;                 // in every linear layer, every LayerNorm and the untied head
-  bool tied_head = true;             // the head reads the token embedding
-  double dropout = 0;                // in training: embedding, attention weights, what is added to the residual stream
-  std::string mechanism = "softmax";
+  std::int64_t feed_forward = 0;      // hidden units; 0: 4·width, or for swiglu 8/3·width, up to a multiple of 32
+  std::string activation = "gelu";    // or "swiglu"
+  std::string norm = "layer";         // or "rms"
+  std::string position = "learned";   // or "rotary" (interleaved components), "rotary_halves", "none"
+  double rotary_base = 10000;         // θ of rotary positions
+  bool bias = false;                  // in every linear layer, every LayerNorm and the untied head
+  bool tied_head = true;              // the head reads the token embedding
+  double dropout = 0;                 // in training: embedding, attention weights, what is added to the residual stream
+  std::string mechanism = "softmax";  // or a hybrid, "gla*3+softmax", repeated down the layers
+  std::string recurrent_layer = "paper";  // of a mechanism with a state; or "plain": projections and gates alone
+  bool negative_eigenvalues = false;      // of delta rules: β up to 2 instead of 1
   std::int64_t first_softmax_layers = 0;  // this many layers at the start and at the end stay softmax
   std::int64_t last_softmax_layers = 0;
   std::int64_t first_lambda_depth = 0;  // for differential attention: see AttentionLayerOptions
@@ -36,8 +39,15 @@ struct LanguageModelOptions {
 inline constexpr Range<std::int64_t> context_range{1, 1 << 20};
 inline constexpr Range<double> dropout_range{.min = 0, .max = 1, .max_excluded = true};
 
+// The values of `position` and `recurrent_layer`.
+const std::vector<std::string>& position_names();
+const std::vector<std::string>& recurrent_layer_names();
+
 // Throws UsageError that names the first invalid option: "model.heads: expected …, got …".
 void check(const LanguageModelOptions& options);
+
+// Whether positions are rotations of queries and keys.
+bool turns_heads(const LanguageModelOptions& options);
 
 // The mechanism of a layer, counted from 0.
 std::string layer_mechanism(const LanguageModelOptions& options, std::int64_t layer);

@@ -45,7 +45,7 @@ class LastLogits {
 
   at::Tensor operator()(std::span<const Token> text) {
     const auto context = static_cast<std::size_t>(model_->options().context);
-    if (text.size() > context || !state_) {
+    if (std::ssize(text) > model_->longest_text() || !state_) {
       state_.reset();
       return model_->forward(as_tensor(text.last(std::min(text.size(), context)))).select(1, -1);
     }

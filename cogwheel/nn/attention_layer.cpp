@@ -51,6 +51,8 @@ std::int64_t total(const std::vector<std::int64_t>& widths) {
 
 void check(const AttentionLayerOptions& options) {
   const Mechanism& mechanism = find_mechanism(options.mechanism);
+  if (mechanism.recurrent() != nullptr)
+    throw UsageError(expected_got("mechanism of an attention layer", "one without a state", options.mechanism));
   if (options.width < 1) throw UsageError(expected_got("width", "at least 1", std::to_string(options.width)));
   if (options.heads < 1 || options.width % options.heads != 0)
     throw UsageError(expected_got("heads", "a divisor of the width (" + std::to_string(options.width) + ")",

@@ -15,7 +15,8 @@ at::Tensor ragged_positions(const LayerState& state, std::int64_t tokens) {
 }
 
 void ModelState::crop(const at::Tensor& kept) {
-  // All have the same lengths: what the first accepts, the others accept.
+  // All have the same lengths, but not all can drop tokens: no layer may drop what another keeps.
+  for (const auto& layer : layers_) layer->check_crop(kept);
   for (const auto& layer : layers_) layer->crop(kept);
 }
 

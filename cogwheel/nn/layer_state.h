@@ -20,6 +20,8 @@ class LayerState {
   // Drops the newest tokens: entry b keeps its first kept[b], [B] int64. Throws where it has fewer, or where the family
   // cannot drop tokens.
   virtual void crop(const at::Tensor& kept) = 0;
+  // Throws where crop would because the family cannot drop these tokens.
+  virtual void check_crop(const at::Tensor& /*kept*/) const {}
   // An independent state with copies of the named entries, [B'] int64, in that order; an entry may be named several
   // times, as in beam search.
   virtual std::unique_ptr<LayerState> fork(const at::Tensor& entries) const = 0;

@@ -10,8 +10,8 @@
 
 namespace cogwheel {
 
-Rotary::Rotary(std::int64_t head_dim, std::int64_t positions, RotaryPairs pairs, double base)
-    : head_dim_(head_dim), positions_(positions), base_(base), pairs_(pairs) {
+Rotary::Rotary(std::int64_t head_dim, std::int64_t positions, RotaryLayout layout, double base)
+    : head_dim_(head_dim), positions_(positions), base_(base), layout_(layout) {
   if (head_dim < 2 || head_dim % 2 != 0)
     throw UsageError(expected_got("rotary: head_dim", "an even number", std::to_string(head_dim)));
   if (!(base > 1) || !std::isfinite(base))
@@ -39,7 +39,7 @@ at::Tensor Rotary::table_for(const at::Tensor& x) const {
 
 at::Tensor Rotary::turned(const at::Tensor& x, const std::optional<at::Tensor>& positions, std::int64_t first) const {
   try {
-    return operators::rotary(x, table_for(x), positions, first, pairs_ == RotaryPairs::halves, false);
+    return operators::rotary(x, table_for(x), positions, first, layout_ == RotaryLayout::halves, false);
   } catch (const c10::ValueError& error) {
     throw UsageError(error.what_without_backtrace());
   }

@@ -1,7 +1,7 @@
-// Rotary position embedding: every pair of a query's or key's components is rotated by an angle proportional to its
-// position, so that q·k depends on positions only through their distance.
+// Rotary position embedding: the components of a query or key span head_dim/2 planes, each of which is rotated by an
+// angle proportional to the position, so that q·k depends on positions only through their distance.
 //
-//   (a, b) at position n, pair p of head_dim/2  →  (a cos nω_p − b sin nω_p,  a sin nω_p + b cos nω_p),
+//   (a, b) at position n, in plane p  →  (a cos nω_p − b sin nω_p,  a sin nω_p + b cos nω_p),
 //   ω_p = base^(−2p / head_dim)
 //   Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding" (2021), eq. 13 to 15 and 34.
 //
@@ -16,8 +16,8 @@
 
 namespace cogwheel {
 
-// Which components form a pair. A permutation of the rows of the query and key projections maps one to the other.
-enum class RotaryPairs {
+// Which two components span a plane. A permutation of the rows of the query and key projections maps one to the other.
+enum class RotaryLayout {
   interleaved,  // 2p and 2p + 1: the paper's, and that of Llama's original code
   halves,       // p and p + head_dim/2: Hugging Face's models and GPT-NeoX
 };
@@ -25,7 +25,7 @@ enum class RotaryPairs {
 class Rotary {
  public:
   // Positions 0 … positions − 1. Throws UsageError unless head_dim is even and base is above 1.
-  Rotary(std::int64_t head_dim, std::int64_t positions, RotaryPairs pairs, double base = 10000);
+  Rotary(std::int64_t head_dim, std::int64_t positions, RotaryLayout layout, double base = 10000);
 
   // x [B, N, heads, head_dim] of floating point, token n at position `first` + n → the same shape, contiguous. Throws
   // UsageError where a position is outside that range.
@@ -41,7 +41,7 @@ class Rotary {
 
   std::int64_t head_dim_, positions_;
   double base_;
-  RotaryPairs pairs_;
+  RotaryLayout layout_;
   // Cosines, then sines: [2, positions, head_dim/2]. The first table is float64, so that far positions lose no
   // precision; the others, rounded from it once or on other devices, are added when they are first needed.
   mutable std::vector<at::Tensor> tables_;

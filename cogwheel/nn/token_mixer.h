@@ -20,6 +20,8 @@ class TokenMixer : public torch::nn::Module {
 
   // Whether a token's output can be computed before the tokens after it are known.
   virtual bool can_decode() const = 0;
+  // Whether what it carries grows with the tokens, so that a text ends where the model's context does.
+  virtual bool keeps_tokens() const { return true; }
   // An empty state for up to `capacity` tokens of `batch` entries. Throws UsageError for a mixer that cannot decode.
   virtual std::unique_ptr<LayerState> make_state(std::int64_t batch, std::int64_t capacity) const = 0;
 

@@ -16,11 +16,17 @@ struct BlockState : LayerState {
   at::Tensor lengths() const override { return own->lengths(); }
   std::int64_t longest() const override { return own->longest(); }
   void crop(const at::Tensor& kept) override { own->crop(kept); }
+  void check_crop(const at::Tensor& kept) const override { own->check_crop(kept); }
   std::unique_ptr<LayerState> fork(const at::Tensor& entries) const override {
     return std::make_unique<BlockState>(own->fork(entries), memory->fork(entries));
   }
   std::int64_t bytes() const override { return own->bytes() + memory->bytes(); }
 };
+
+std::shared_ptr<TokenMixer> make_mixer(const TransformerBlockOptions& options, std::shared_ptr<const Rotary> rotary) {
+  if (options.recurrent) return std::make_shared<RecurrentLayerImpl>(*options.recurrent);
+  return std::make_shared<AttentionLayerImpl>(options.attention, std::move(rotary));
+}
 
 Norm make_norm(const TransformerBlockOptions& options) {
   return Norm(options.norm, options.attention.width, options.norm_bias);
@@ -31,7 +37,7 @@ Norm make_norm(const TransformerBlockOptions& options) {
 TransformerBlockImpl::TransformerBlockImpl(const TransformerBlockOptions& options, std::shared_ptr<const Rotary> rotary)
     : norm_place_(options.norm_place),
       attention_norm_(make_norm(options)),
-      attention_(std::make_shared<AttentionLayerImpl>(options.attention, std::move(rotary))),
+      attention_(make_mixer(options, std::move(rotary))),
       feed_forward_norm_(make_norm(options)),
       feed_forward_(options.feed_forward) {
   register_module("attention_norm", attention_norm_);
@@ -78,6 +84,8 @@ ResidualStream TransformerBlockImpl::forward(const ResidualStream& given, const 
 }
 
 bool TransformerBlockImpl::can_decode() const { return attention_->can_decode(); }
+
+bool TransformerBlockImpl::keeps_tokens() const { return attention_->keeps_tokens(); }
 
 std::unique_ptr<LayerState> TransformerBlockImpl::make_state(std::int64_t batch, std::int64_t capacity) const {
   auto own = attention_->make_state(batch, capacity);

@@ -15,6 +15,7 @@
 #include "cogwheel/nn/attention_layer.h"
 #include "cogwheel/nn/feed_forward.h"
 #include "cogwheel/nn/norm.h"
+#include "cogwheel/nn/recurrent_layer.h"
 #include "cogwheel/nn/token_mixer.h"
 
 namespace cogwheel {
@@ -22,7 +23,8 @@ namespace cogwheel {
 enum class NormPlace { before, after };
 
 struct TransformerBlockOptions {
-  AttentionLayerOptions attention;  // causal or not
+  AttentionLayerOptions attention;                      // causal or not
+  std::optional<RecurrentLayerOptions> recurrent = {};  // in the place of `attention`
   // Attention to the context's memory, between the two others; none in an encoder or a decoder-only model.
   std::optional<AttentionLayerOptions> memory_attention = {};
   FeedForwardOptions feed_forward;
@@ -46,6 +48,7 @@ class TransformerBlockImpl : public torch::nn::Module {
   ResidualStream forward(const ResidualStream& stream, const ForwardContext& context = {});
 
   bool can_decode() const;
+  bool keeps_tokens() const;
   std::unique_ptr<LayerState> make_state(std::int64_t batch, std::int64_t capacity) const;
 
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,

@@ -32,6 +32,8 @@ const Mechanism& find_operator(std::string_view name) {
   } catch (const UsageError& error) {
     TORCH_CHECK_VALUE(false, error.what());
   }
+  if (mechanism->recurrent() != nullptr)
+    refuse("mechanism", "a mechanism of attention (cogwheel.recurrent takes this one)", std::string(name));
   if (mechanism->is_layer)
     refuse("mechanism", "an operator",
            std::string(name) + ", a layer (it makes its own queries and keys): use it in a model");

@@ -16,7 +16,7 @@
 #include "cogwheel/ops/product.h"
 #include "cogwheel/ops/row_map.h"
 #include "cogwheel/ops/shared_heads.h"
-#include "cogwheel/ops/visible_pairs.h"
+#include "cogwheel/ops/visibility_mask.h"
 
 namespace cogwheel {
 namespace {
@@ -68,7 +68,7 @@ DensePairwise::DensePairwise(const std::vector<at::Tensor>& inputs, std::string_
   zero_ = at::zeros({}, query.options());
 
   visible_ = at::ones({1, 1, query.size(2), keys}, query.options().dtype(at::kBool));
-  if (const at::Tensor seen = visible_pairs(rows_, keys, query, options); seen.defined())
+  if (const at::Tensor seen = visibility_mask(rows_, keys, query, options); seen.defined())
     visible_ = visible_.logical_and(for_sub_heads(seen, sub_heads));
   // A broadcast bias with all of its dimensions.
   const auto read = [&](place::Place which) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cogwheel/ops/pairwise.h"
-#include "cogwheel/ops/visible_pairs.h"
+#include "cogwheel/ops/visibility_mask.h"
 
 namespace cogwheel {
 

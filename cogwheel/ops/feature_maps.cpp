@@ -6,6 +6,9 @@
 #include <ATen/ops/ones_like.h>
 
 #include <algorithm>
+#include <cmath>
+
+#include "cogwheel/ops/normalized_sums.h"
 
 namespace cogwheel {
 namespace {
@@ -29,8 +32,7 @@ at::Tensor random_fourier(const at::Tensor& x, const at::Tensor& projection) {
 
 const FeatureMap maps[] = {
     {"identity", [](const at::Tensor& x, const at::Tensor&) { return x; }},
-    // exp(x) below 0, where elu + 1 would lose it beside 1.
-    {"elu_plus_one", [](const at::Tensor& x, const at::Tensor&) { return x.clamp_max(0).exp() + x.relu(); }},
+    {"elu_plus_one", [](const at::Tensor& x, const at::Tensor&) { return elu_plus_one(x); }},
     {"relu", [](const at::Tensor& x, const at::Tensor&) { return x.relu(); }},
     {"squared_relu", [](const at::Tensor& x, const at::Tensor&) { return x.relu().square(); }},
     {"exp", [](const at::Tensor& x, const at::Tensor&) { return x.exp(); }},

@@ -19,7 +19,9 @@
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/ops/bundle.h"
 #include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/delta_walk.h"
 #include "cogwheel/ops/feature_maps.h"
+#include "cogwheel/ops/normalized_sums.h"
 #include "cogwheel/ops/recurrent_checks.h"
 #include "cogwheel/ops/running_maximum.h"
 #include "cogwheel/ops/state_space.h"
@@ -61,12 +63,6 @@ at::Tensor with_ones(const at::Tensor& value) {
       {value, at::ones_symint({value.sym_size(0), value.sym_size(1), value.sym_size(2), 1}, value.options())}, -1);
 }
 
-// numerator / denominator, and 0 where the latter is 0.
-at::Tensor quotient_or_zero(const at::Tensor& numerator, const at::Tensor& denominator) {
-  const at::Tensor none = denominator.eq(0);
-  return (numerator / denominator.masked_fill(none, 1)).masked_fill(none, 0);
-}
-
 // Of every token over all tokens, which no state can be cut from but the sum over all of them.
 std::tuple<at::Tensor, at::Tensor> walk_over_all(const TokenWalk& walk) {
   at::Tensor state = walk.key.mT().matmul(walk.value);
@@ -76,7 +72,7 @@ std::tuple<at::Tensor, at::Tensor> walk_over_all(const TokenWalk& walk) {
 
 // z obeys the law of S for v = 1, so it is one more column of the state, and o·z one more of the output.
 struct NormalizedWalk {
-  at::Tensor sums, total, state, z;
+  at::Tensor sums, state, z;  // sums [B, H, N, Dv + 1]
 };
 
 NormalizedWalk walk_with_z(const Call& call, TokenWalk walk) {
@@ -85,8 +81,7 @@ NormalizedWalk walk_with_z(const Call& call, TokenWalk walk) {
     walk.initial_state = at::cat({call.initial_state[0], call.initial_state[1].unsqueeze(-1)}, -1);
   const auto [sums, last] = call.causal ? token_walk(walk) : walk_over_all(walk);
   const c10::SymInt width = walk.value.sym_size(3) - 1;
-  return {sums.narrow_symint(-1, 0, width), sums.narrow_symint(-1, width, 1),
-          last.narrow_symint(-1, 0, width).contiguous(), last.select_symint(-1, width).contiguous()};
+  return {sums, last.narrow_symint(-1, 0, width).contiguous(), last.select_symint(-1, width).contiguous()};
 }
 
 // Where the tokens of packed sequences belong, all int64.
@@ -108,7 +103,7 @@ Outcome one_walk(const Call& call, TokenWalk walk) {
     return {sums, {last}};
   }
   const NormalizedWalk made = walk_with_z(call, walk);
-  return {quotient_or_zero(made.sums, made.total), {made.state, made.z}};
+  return {normalized_sums(made.sums), {made.state, made.z}};
 }
 
 Outcome linear(const Call& call, TokenWalk walk) {
@@ -150,8 +145,9 @@ Outcome exponential_gates(const Call& call, TokenWalk walk) {
   const at::Tensor decay = forget + (before - maximum);
   walk.gate = decay - decay.detach().clamp_min(0);  // rounding may leave it just above 0
   const NormalizedWalk made = walk_with_z(call, walk);
-  const at::Tensor total = at::maximum(made.total.abs(), maximum.neg().exp().unsqueeze(-1));
-  return {made.sums / total, {made.state, made.z, last.detach().contiguous()}};
+  const c10::SymInt width = call.value.sym_size(3);
+  const at::Tensor total = at::maximum(made.sums.narrow_symint(-1, width, 1).abs(), maximum.neg().exp().unsqueeze(-1));
+  return {made.sums.narrow_symint(-1, 0, width) / total, {made.state, made.z, last.detach().contiguous()}};
 }
 
 // Keys and queries of twice the width, whose products are those of φ times the cosine of the distance in phase. The
@@ -203,6 +199,15 @@ Outcome slots(const Call& call, TokenWalk walk) {
   return {output, {keys, values}};
 }
 
+Outcome delta_rule(const Call& call) {
+  DeltaWalk walk;
+  walk.query = call.query, walk.key = *call.key, walk.value = call.value;
+  walk.beta = *call.parameter("beta"), walk.log_decay = call.parameter("log_decay");
+  walk.initial_state = call.state(0), walk.cu_seqlens = call.cu_seqlens, walk.scale = call.scale;
+  const auto [output, last] = delta_walk(walk);
+  return {output, {last}};
+}
+
 Outcome elements(const Call& call) {
   StateSpace space;
   space.value = call.value, space.delta = *call.parameter("delta"), space.a = *call.parameter("a");
@@ -215,6 +220,7 @@ Outcome elements(const Call& call) {
 }
 
 Outcome run(const Call& call) {
+  if (call.law.walks == Walks::delta) return delta_rule(call);
   if (call.law.walks == Walks::elements) return elements(call);
   TokenWalk walk;
   walk.value = call.value;

@@ -11,7 +11,6 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/mechanisms/catalogue.h"
-#include "cogwheel/mechanisms/recurrent_laws.h"
 #include "cogwheel/ops/checks.h"
 
 namespace cogwheel {
@@ -80,6 +79,8 @@ const char* expected_of(Values values) {
       return "values above 0";
     case Values::above_0_to_1:
       return "values above 0, up to 1";
+    case Values::from_0_to_2:
+      return "values in 0…2";
     case Values::at_least_0:
       return "values of at least 0";
     case Values::below_0:
@@ -110,6 +111,8 @@ const T* first_refused(const T* begin, const T* end, Values values) {
       return first_refused(begin, end, [](T x) { return x > T(0); });
     case Values::above_0_to_1:
       return first_refused(begin, end, [](T x) { return (x > T(0)) & (x <= T(1)); });
+    case Values::from_0_to_2:
+      return first_refused(begin, end, [](T x) { return (x >= T(0)) & (x <= T(2)); });
     case Values::at_least_0:
       return first_refused(begin, end, [](T x) { return (x >= T(0)) & (x <= largest); });
     case Values::below_0:
@@ -141,7 +144,8 @@ const RecurrentLaw& checked_recurrent_law(std::string_view mechanism) {
   if (mechanism_or_null(mechanism))
     refuse_recurrent("mechanism", "a recurrent one (cogwheel.attention takes this one)", std::string(mechanism));
   std::vector<std::string> known;
-  for (const RecurrentLaw& law : recurrent_laws) known.emplace_back(law.name);
+  for (const Mechanism& each : mechanisms())
+    if (each.recurrent() != nullptr) known.emplace_back(each.description.name);
   refuse_recurrent("mechanism", expected_names(mechanism, known), std::string(mechanism));
 }
 

@@ -7,7 +7,7 @@
 
 #include <optional>
 
-#include "cogwheel/ops/visible_pairs.h"
+#include "cogwheel/ops/visibility_mask.h"
 
 namespace cogwheel {
 namespace {
@@ -62,16 +62,16 @@ bool differs_by_row(const std::optional<at::Tensor>& bias) {
 
 at::Tensor without_unseen(const at::Tensor& key, const c10::SymInt& queries, const PairwiseOptions& options) {
   const c10::SymInt keys = key.sym_size(2), heads = key.sym_size(1);
-  // A bias with a row for each query may hide a key from exactly the queries that see it otherwise, so every pair
-  // counts.
-  const bool by_pair = differs_by_row(options.bias) || differs_by_row(options.energy_bias);
-  at::Tensor seen = by_pair          ? visible_pairs(queries, keys, key, options)
+  // A bias with a row for each query may hide a key from exactly the queries that see it otherwise, so each
+  // query counts by itself.
+  const bool by_query = differs_by_row(options.bias) || differs_by_row(options.energy_bias);
+  at::Tensor seen = by_query         ? visibility_mask(queries, keys, key, options)
                     : options.ranges ? seen_in(*options.ranges, keys)
                                      : seen_by_rule(queries, keys, key, options);
   for (const auto* bias : {&options.bias, &options.energy_bias})
-    if (*bias) seen = both(seen, by_pair ? open_past(**bias) : open_past(**bias).any(-2));
+    if (*bias) seen = both(seen, by_query ? open_past(**bias) : open_past(**bias).any(-2));
   if (!seen.defined()) return key;
-  if (by_pair) seen = seen.any(-2);
+  if (by_query) seen = seen.any(-2);
   // Output heads that share a key, whose sub-heads are adjacent.
   if (seen.sym_size(1) != 1) {
     const c10::SymInt groups = heads / options.sub_heads;

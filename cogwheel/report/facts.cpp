@@ -72,6 +72,9 @@ std::string model_traits(const Comparison::Settings& settings) {
   const Comparison::Settings defaults;
   std::string traits;
   if (settings.form != defaults.form) traits += settings.form + " form, ";
+  if (settings.position == "none") traits += "no positions, ";
+  if (!settings.position.empty() && settings.position != "none") traits += settings.position + " positions, ";
+  if (settings.recurrent_layer != defaults.recurrent_layer) traits += settings.recurrent_layer + " recurrent layers, ";
   if (settings.dropout != defaults.dropout) traits += fmt::format("dropout {}, ", settings.dropout);
   if (settings.precision != defaults.precision) traits += settings.precision + " matrix products, ";
   return traits;

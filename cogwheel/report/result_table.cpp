@@ -227,7 +227,7 @@ std::string notes_html(const Comparison& comparison) {
   if (tests == 0) {
     if (pairs == 0) return "";
     return note("One seed, no interval.",
-                "The dots show the differences of a single pair of runs each. How far they would move with another "
+                "The dots show the difference of two runs each. How far they would move with another "
                 "seed is not known, so none is called clear.");
   }
   const bool is_loss = comparison.task.decisive().title.ends_with("loss");

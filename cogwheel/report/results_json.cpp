@@ -147,6 +147,8 @@ static constexpr auto fields(const Comparison::Settings&) {
   return std::tuple{
       field("preset", &Comparison::Settings::preset),
       later("form", &Comparison::Settings::form),
+      later("position", &Comparison::Settings::position),
+      later("recurrent_layer", &Comparison::Settings::recurrent_layer),
       later("precision", &Comparison::Settings::precision),
       later("dropout", &Comparison::Settings::dropout),
       field("layers", &Comparison::Settings::layers),

@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/data/dataset.h"
-#include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/mechanisms/layer_pattern.h"
 #include "cogwheel/models/attention_maps.h"
 
 namespace cogwheel {
@@ -49,7 +49,7 @@ void LanguageModelTask::complete_model(RunConfig& config, std::int64_t vocabular
   model.vocabulary = vocabulary;
   check(model);
   model.feed_forward = model.feed_forward_width();
-  config.definition = find_mechanism(model.mechanism).definition;
+  config.definition = LayerPattern(model.mechanism).definition();
 }
 
 std::int64_t LanguageModelTask::evaluated_sequences(const TrainingOptions& training, EvaluationPart part,

@@ -27,8 +27,8 @@ refresh()
 
 
 def mechanisms() -> list[dict[str, Any]]:
-    """Every mechanism, in the order of the catalogue: row maps, forms over softmax, forms over other row maps, then
-    those that users defined.
+    """Every mechanism, in the order of the catalogue: row maps, forms over softmax, dense mechanisms,
+    those with a state, forms over other row maps, then those that users defined.
 
     A form, such as ``differential``, combines with every row map that reads its scores; its own name means softmax,
     ``differential_cog`` the same form over Cog.
@@ -37,13 +37,14 @@ def mechanisms() -> list[dict[str, Any]]:
 
     - ``name``: what the argument ``mechanism`` of the operators takes
     - ``title``: the name in tables and headings
-    - ``family``: ``"pairwise"``, or ``"matrix"`` for functions of the whole score matrix
+    - ``family``: ``"pairwise"``; ``"matrix"`` for functions of the whole score matrix; ``"recurrent"`` for those with a
+      state, which ``cogwheel.recurrent`` takes
     - ``level``: ``"operator"``; ``"dense"``, an operator by matrix products, without a fused kernel; or ``"layer"`` where
       the mechanism also decides how queries and keys are made
-    - ``form``: its form, or None for a row map or a dense mechanism
-    - ``member``: the row map that it is made of; its own name for a row map, None for a dense mechanism
+    - ``form``: its form, or None for one that is not a form
+    - ``member``: the row map that it is made of; its own name for a row map, None outside of the pairwise family
     - ``parameters``: list of the names of its own keyword arguments
-    - ``formula``: of the weights, with s the scaled score
+    - ``formula``: of the weights, with s the scaled score, or of the state
     - ``range``: of one weight, and of a row's sum
     - ``citation``: the paper
     - ``definition``: for a user's mechanism, the line or the file; None for built-in ones

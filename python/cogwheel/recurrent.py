@@ -43,10 +43,11 @@ def recurrent(
 
     Per head, with S [D, Dv] the state:
 
-    .. math:: S_t = A_t \circ S_{t-1} + k_t (w_t v_t)^\top, \qquad o_t = \text{scale} \; S_t^\top q_t
+    .. math:: S' = A_t \circ S_{t-1}, \quad S_t = S' + k_t (w_t v_t - e_t S'^\top k_t)^\top, \quad
+        o_t = \text{scale} \; S_t^\top q_t
 
     Normalised, the output is :math:`o_t / (z_t \cdot q_t)` with z by the same law for v = 1, and 0 where that product is
-    0. The mechanism names A, w and k; ``docs/recurrent.md`` has the table.
+    0. The mechanism names A, w, e and k; ``docs/recurrent.md`` has the table.
 
     Args:
         query: [B, H, N, D], float32, float64, bfloat16 or float16, any strides; D ≤ 256. 16-bit numbers are computed
@@ -54,7 +55,7 @@ def recurrent(
         key: as query; None for ``hgrn2``, whose keys are 1 − α, and for ``s4``.
         value: [B, H, N, Dv].
         mechanism: ``linear_attention``, ``cosformer``, ``retnet``, ``mamba2``, ``gla``, ``dfw``, ``rwkv6``, ``hgrn2``,
-            ``gated_rfa``, ``mlstm``, ``abc``, ``s4`` or ``mamba``.
+            ``gated_rfa``, ``mlstm``, ``abc``, ``deltanet``, ``gated_deltanet``, ``s4`` or ``mamba``.
         causal: whether a token sees only those up to it. Without, every token sees all: ``linear_attention`` and
             ``cosformer``.
         scale: multiplies the query after its feature map; 1/√D unless given, and 1 for ``s4`` and ``mamba``, whose
@@ -81,6 +82,8 @@ def recurrent(
               [H, Dv] if wanted.
             - ``mamba``: ``delta`` Δ [B, H, N, Dv], at least 0; ``a`` [D, Dv] or [H, D, Dv], below 0; ``skip`` [Dv] or
               [H, Dv] if wanted.
+            - ``deltanet``: ``beta`` [B, H, N], in 0…2. Keys are taken as they are; a delta rule wants them of length 1.
+            - ``gated_deltanet``: ``beta``, and ``log_decay`` [B, H, N] or [B, H, N, D].
 
             A log decay is at most 0; −∞ forgets everything. Tensors have the dtype of query, or the one that it is
             computed in.

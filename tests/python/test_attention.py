@@ -40,7 +40,8 @@ TABLE_CELLS = [
 
 
 def test_every_operator_mechanism_has_a_row_in_the_table():
-    operators = {entry["name"] for entry in cogwheel.mechanisms() if entry["level"] == "operator" and entry["definition"] is None}
+    entries = [entry for entry in cogwheel.mechanisms() if entry["family"] == "pairwise" and entry["definition"] is None]
+    operators = {entry["name"] for entry in entries if entry["level"] == "operator"}
     assert operators == set(reference.TABLE) | set(reference.COMPOSED)
 
 

@@ -145,6 +145,7 @@ def test_numbers_have_a_range(capsys, words, said):
     [
         (["attention", "--mechanisms", "softmacks"], "got softmacks"),
         (["attention", "--mechanisms", "symmetric"], "expected names from `cogwheel list mechanisms` (operator), got symmetric"),
+        (["attention", "--mechanisms", "gla"], "expected names without a state, got gla"),
         (["attention", "--lengths", "0"], "lengths: expected 1 or more, got 0"),
         (["attention", "--head-dim", "4"], "head_dim: expected 8 to 256, got 4"),
         (["attention", "--heads", "3"], "heads: expected an even number for differential, got 3"),

@@ -199,6 +199,29 @@ def test_compares_in_the_llama_form_with_dropout_and_bf16(compare, work):
     assert "swiglu" in (work / "llama/trained/relu-seed-1/config.toml").read_text()
 
 
+def test_compares_states_and_hybrids_without_positions(compare, work):
+    words = ["--preset", "tiny", "--text", "text.txt", "--attention", "softmax,gla+softmax", "--seeds", "1", "--steps", "12"]
+    done = compare(*words, "--position", "none", "--recurrent-layer", "plain", "--out", "hybrid")
+    assert done.returncode == 0, done.stderr
+    added = compare("--add", "retnet*2", "hybrid")
+    assert added.returncode == 0, added.stderr
+    found = results(work / "hybrid")
+    assert [plan["name"] for plan in found["mechanisms"]] == ["softmax", "gla+softmax", "retnet*2"]
+    assert found["mechanisms"][1]["title"] == "Gated linear attention + Softmax"
+    assert (found["settings"]["position"], found["settings"]["recurrent_layer"]) == ("none", "plain")
+    heads = found["runs"][1]["curve"][-1]["heads"]
+    assert [len(layer) for layer in heads["sink"]] == [found["settings"]["heads"]] * found["settings"]["layers"]
+    # Folders have names without the pattern's special characters, and the command that repeats it is safe in a shell.
+    assert {path.name for path in (work / "hybrid/trained").iterdir()} == {
+        f"{name}-seed-1" for name in ("softmax", "gla-softmax", "retnet.2")
+    }
+    assert "--attention 'softmax,gla+softmax,retnet*2' " in found["command"]
+    assert "--position none --recurrent-layer plain" in found["command"]
+    assert "retnet*2" in (work / "hybrid/report.html").read_text()
+    config = (work / "hybrid/trained/gla-softmax-seed-1/config.toml").read_text()
+    assert 'position = "none"' in config and 'mechanism = "gla+softmax"' in config
+
+
 def test_a_comparison_from_before_forms_and_tasks_reads_as_language_modelling_with_gpt(compare, work, finished):
     shutil.copytree(work / "finished", work / "older")
     path = work / "older/results.json"
@@ -240,6 +263,9 @@ def test_a_run_that_diverges_is_said_and_kept(compare, work):
         (["--tune", "-1"], 2, "--tune: expected"),
         (["--learning-rate", "nan"], 2, "--learning-rate: expected"),
         (["--form", "lama"], 2, "--form: expected llama"),
+        (["--attention", "gla*0+softmax"], 2, "--attention: expected a name, or names and numbers of layers"),
+        (["--position", "nones"], 2, "--position: expected none"),
+        (["--recurrent-layer", "papr"], 2, "--recurrent-layer: expected paper"),
         (["--dropout", "1"], 2, "--dropout: expected"),
         (["--dropout", "nan"], 2, "--dropout: expected"),
         (["--precision", "fp8"], 2, "--precision: expected"),

@@ -105,7 +105,7 @@ def for_query_heads(tensor: Tensor, sub_heads: int) -> Tensor:
     return groups.repeat_interleave(sharing, 1).flatten(1, 2)
 
 
-def visible_pairs(options: dict[str, object]) -> Tensor:
+def visibility_mask(options: dict[str, object]) -> Tensor:
     """[BATCH, HEADS, QUERIES, KEYS]"""
     key, query = torch.arange(KEYS), torch.arange(QUERIES)[:, None]
     seen = torch.ones(BATCH, 1, QUERIES, KEYS, dtype=torch.bool)
@@ -134,7 +134,7 @@ def for_sub_heads(tensor: Tensor, sub_heads: int) -> Tensor:
 
 def dense_weights(mechanism: str, query: Tensor, key: Tensor, parameters: Tensor, options: dict[str, object]) -> Tensor:
     """w f(s)/N, with e beside the score in the exponent: exp(s + e)/(exp(sink) + Σ), or sign(s) exp(|s| + e)/Σ."""
-    sub_heads, seen = options["sub_heads"], visible_pairs(options)
+    sub_heads, seen = options["sub_heads"], visibility_mask(options)
     key = for_query_heads(key, sub_heads)
     if options["score_weight"] is None:
         score = options["scale"] * query @ key.mT
@@ -281,7 +281,7 @@ def test_statistics_are_those_of_the_formula(case, mechanism):
         coefficient = -0.3 - random(1, 2, 1).abs()
         mixed = weights[:, ::2] + coefficient[..., None] * weights[:, 1::2]
     else:
-        seen = visible_pairs(options)
+        seen = visibility_mask(options)
         mean = seen.double() / seen.sum(-1, keepdim=True).clamp_min(1)
         if options["centers"] is not None or options["dropout"]:
             mean = mean * multiplier(options)

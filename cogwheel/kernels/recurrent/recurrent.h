@@ -2,6 +2,7 @@
 //
 // The caller has applied feature maps and what is written; the walk meets q, k, v and the transition:
 //   S_t = A_t ∘ S_{t−1} + k_t v_tᵀ,   o_t = scale · S_tᵀ q_t, or scale · S_{t−1}ᵀ q_t
+// or, by a delta rule, S'_t = A_t ∘ S_{t−1}, S_t = S'_t + β_t k_t (v_t − S'_tᵀ k_t)ᵀ.
 #pragma once
 #include <cstdint>
 
@@ -60,10 +61,23 @@ struct RecurrentBackward : RecurrentProblem<T> {
   T* initial_state_gradient = nullptr;  // null: not asked for
 };
 
+// By a delta rule: rows of β, of width 1, and of its gradient.
+template <class T>
+struct DeltaForward : RecurrentForward<T> {
+  HeadsView<const T> beta = {};
+};
+template <class T>
+struct DeltaBackward : RecurrentBackward<T> {
+  HeadsView<const T> beta = {};
+  HeadsView<T> beta_gradient = {};
+};
+
 template <class T>
 struct RecurrentKernel {
   void (*forward)(const RecurrentForward<T>&, const Executor&);
   void (*backward)(const RecurrentBackward<T>&, const Executor&);
+  void (*delta_forward)(const DeltaForward<T>&, const Executor&);
+  void (*delta_backward)(const DeltaBackward<T>&, const Executor&);
 };
 
 // The kernel for an instruction set, by default the one that this process runs. T is float or double. Throws

@@ -21,7 +21,7 @@
 namespace cogwheel {
 namespace {
 
-// The position of each token, the layout of pairs and the direction of rotation.
+// The position of each token, the layout of planes and the direction of rotation.
 struct Turn {
   OptionalTensor positions;
   std::int64_t first;
@@ -59,11 +59,11 @@ void check_rotary(const at::Tensor& x, const at::Tensor& table, const Turn& turn
                     shape_text(positions));
 }
 
-// Element p of the pairs is x[p·step] and x[p·step + apart]. T is the compute dtype.
+// Plane p is that of x[p·step] and x[p·step + apart]. T is the compute dtype.
 template <bool back, class T, class Element>
-void turn_row(const Element* x, Element* turned, const T* cosine, const T* sine, std::int64_t pairs, bool halves) {
-  const std::int64_t step = halves ? 1 : 2, apart = halves ? pairs : 1;
-  for (std::int64_t p = 0; p < pairs; ++p) {
+void turn_row(const Element* x, Element* turned, const T* cosine, const T* sine, std::int64_t planes, bool halves) {
+  const std::int64_t step = halves ? 1 : 2, apart = halves ? planes : 1;
+  for (std::int64_t p = 0; p < planes; ++p) {
     const T first = static_cast<T>(x[p * step]), second = static_cast<T>(x[p * step + apart]);
     const T c = cosine[p], s = back ? -sine[p] : sine[p];
     turned[p * step] = static_cast<Element>(first * c - second * s);
@@ -74,9 +74,9 @@ void turn_row(const Element* x, Element* turned, const T* cosine, const T* sine,
 template <bool back, class Element>
 void turn_rows(const at::Tensor& x, const at::Tensor& table, const Turn& turn, const at::Tensor& turned) {
   using T = at::opmath_type<Element>;
-  const std::int64_t tokens = x.size(1), heads = x.size(2), head_dim = x.size(3), pairs = head_dim / 2;
+  const std::int64_t tokens = x.size(1), heads = x.size(2), head_dim = x.size(3), planes = head_dim / 2;
   const Element* from = x.const_data_ptr<Element>();
-  const T *cosines = table.const_data_ptr<T>(), *sines = cosines + table.size(1) * pairs;
+  const T *cosines = table.const_data_ptr<T>(), *sines = cosines + table.size(1) * planes;
   const std::int64_t* positions = turn.positions ? turn.positions->const_data_ptr<std::int64_t>() : nullptr;
   const bool by_entry = positions && turn.positions->dim() == 2;
   Element* to = turned.mutable_data_ptr<Element>();
@@ -86,8 +86,8 @@ void turn_rows(const at::Tensor& x, const at::Tensor& table, const Turn& turn, c
       const std::int64_t position = positions ? positions[by_entry ? row : token] : turn.first + token;
       for (std::int64_t head = 0; head < heads; ++head)
         turn_row<back>(from + row / tokens * x.stride(0) + token * x.stride(1) + head * x.stride(2),
-                       to + (row * heads + head) * head_dim, cosines + position * pairs, sines + position * pairs,
-                       pairs, turn.halves);
+                       to + (row * heads + head) * head_dim, cosines + position * planes, sines + position * planes,
+                       planes, turn.halves);
     }
   });
 }
@@ -142,10 +142,10 @@ at::Tensor rotary_composed(const at::Tensor& x, const at::Tensor& table, const O
   const at::Tensor angles = angles_of(x, table, turn).unsqueeze(-2);  // the same for every head
   const at::Tensor cosine = angles.select(0, 0), sine = back ? -angles.select(0, 1) : angles.select(0, 1);
   const at::Tensor wide = x.to(table.scalar_type());
-  const std::vector<at::Tensor> pair =
+  const std::vector<at::Tensor> parts =
       halves ? wide.chunk(2, -1)
              : wide.reshape_symint({x.sym_size(0), x.sym_size(1), x.sym_size(2), table.sym_size(2), 2}).unbind(-1);
-  const std::vector<at::Tensor> turned{pair[0] * cosine - pair[1] * sine, pair[0] * sine + pair[1] * cosine};
+  const std::vector<at::Tensor> turned{parts[0] * cosine - parts[1] * sine, parts[0] * sine + parts[1] * cosine};
   return (halves ? at::cat(turned, -1) : at::stack(turned, -1).reshape_symint(x.sym_sizes()))
       .to(x.scalar_type())
       .contiguous();

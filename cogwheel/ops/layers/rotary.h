@@ -1,4 +1,4 @@
-// The rotation of pairs of components by the angles of their positions; nn/rotary.h makes the angles.
+// The rotation of planes, each of two components, by the angles of their positions; nn/rotary.h makes the angles.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -8,7 +8,7 @@ namespace cogwheel::operators {
 
 // x [B, N, heads, head_dim] → the same shape, contiguous. table [2, P, head_dim/2] has the cosines, then the sines of
 // positions 0 … P − 1, in the type of x, or in float32 where that has 16 bits. Token n of entry b is at position
-// positions[b, n], or positions[n], of int64; without them at first + n. Pairs are halves (p and p + head_dim/2) or
+// positions[b, n], or positions[n], of int64; without them at first + n. Planes are of halves (p and p + head_dim/2) or
 // neighbours (2p and 2p + 1). `back` rotates the other way, as for gradients.
 //
 // Positions beyond the table are refused; where reading them would wait for the device, their results are NaN instead.

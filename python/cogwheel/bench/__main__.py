@@ -103,10 +103,12 @@ def register_definitions(arguments: argparse.Namespace) -> None:
     refresh()
 
 
-def check_mechanisms(names: list[str], levels: set[str]) -> None:
-    known = {entry["name"]: entry["level"] for entry in cogwheel.mechanisms()}
+def check_mechanisms(names: list[str], levels: set[str], *, recurrent: bool = False) -> None:
+    known = {entry["name"]: entry for entry in cogwheel.mechanisms()}
     for name in names:
-        if known.get(name) not in levels:
+        if name in known and known[name]["family"] == "recurrent" and not recurrent:
+            refuse(f"bench: mechanisms: expected names without a state, got {name}")
+        if name not in known or known[name]["level"] not in levels:
             kinds = ", ".join(sorted(levels))
             refuse(f"bench: mechanisms: expected names from `cogwheel list mechanisms` ({kinds}), got {name}")
 
@@ -235,7 +237,7 @@ def bench_decode(arguments: argparse.Namespace) -> list[dict[str, object]]:
 
 
 def bench_training(arguments: argparse.Namespace) -> list[dict[str, object]]:
-    check_mechanisms(arguments.mechanisms, {"operator", "layer"})
+    check_mechanisms(arguments.mechanisms, {"operator", "layer"}, recurrent=True)
     executable = pathlib.Path(os.environ.get("COGWHEEL_EXECUTABLE", pathlib.Path(sys.executable).parent / "cogwheel"))
     if not executable.is_file():
         refuse(f"bench: executable: expected {executable}, got none; build it with ./quickstart --setup-only")

@@ -40,10 +40,10 @@ class Case:
 
     def flops(self, value_dim: int | None = None) -> float:
         """Of the products: scores and outputs; with backward, scores again, two more of that width and two of the values'."""
-        pairs = self.length * (self.length + 1) / 2 if self.causal else self.length**2
+        scores = self.length * (self.length + 1) / 2 if self.causal else self.length**2
         of_keys, of_values = (4, 3) if self.backward else (1, 1)
         widths = of_keys * self.head_dim + of_values * (value_dim or self.head_dim)
-        return 2 * self.batch * self.heads * pairs * widths
+        return 2 * self.batch * self.heads * scores * widths
 
     def value_dim(self, mechanism: str) -> int:
         """A difference of two maps has half as many values, twice as wide."""

@@ -62,7 +62,7 @@ TEST(CommandLine, ListsWhatThereIs) {
   const TemporaryFolder folder;
   const Outcome mechanisms = cogwheel({"list", "mechanisms"}, folder.path());
   EXPECT_EQ(mechanisms.exit_code, 0);
-  for (const char* name : {"\nsoftmax ", "\ncog ", "\ndifferential ", "\nsymmetric ", "centered_cog, … ("})
+  for (const char* name : {"\nsoftmax ", "\ncog ", "\ndifferential ", "\nsymmetric ", "\ngla ", "centered_cog, … ("})
     EXPECT_NE(mechanisms.output.find(name), std::string::npos) << name;
   const Outcome everything = cogwheel({"list"}, folder.path());
   EXPECT_EQ(everything.exit_code, 0);

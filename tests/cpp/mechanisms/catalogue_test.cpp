@@ -25,6 +25,14 @@ TEST(Catalogue, EveryEntryIsDescribedAndNamesAreUnique) {
       EXPECT_EQ(mechanism.operator_name, d.name);
       continue;
     }
+    if (const RecurrentLaw* law = mechanism.recurrent()) {
+      EXPECT_EQ(d.family, "recurrent") << d.name;
+      EXPECT_EQ(d.level, "operator") << d.name;
+      EXPECT_EQ(mechanism.operator_name, d.name);
+      EXPECT_EQ(find_recurrent_law(d.name), law);
+      continue;
+    }
+    EXPECT_EQ(find_recurrent_law(d.name), nullptr);
     EXPECT_TRUE(d.level == "operator" || d.level == "layer") << d.name;
     EXPECT_TRUE(find_mechanism(mechanism.pairwise()->member).is_row_map()) << d.name;
     EXPECT_EQ(find_mechanism(mechanism.operator_name).description.level, "operator") << d.name;
@@ -40,14 +48,15 @@ TEST(Catalogue, BaseEntriesComeFirst) {
 }
 
 TEST(Catalogue, FormsCombineWithEveryRowMapThatReadsScores) {
-  std::size_t forms = 0, maps = 0, dense = 0;
+  std::size_t forms = 0, maps = 0, others = 0;
   for (const Mechanism& mechanism : mechanisms()) {
     forms += mechanism.pairwise() != nullptr && mechanism.pairwise()->is_form();
     maps += mechanism.is_row_map();
-    dense += mechanism.is_matrix();
+    others += mechanism.pairwise() == nullptr;
   }
-  EXPECT_EQ(all_mechanisms().size(), maps + forms * (maps - 1) + dense);  // uniform combines with none
+  EXPECT_EQ(all_mechanisms().size(), maps + forms * (maps - 1) + others);  // uniform combines with none
   EXPECT_THROW(find_mechanism("differential_uniform"), UsageError);
+  EXPECT_THROW(find_mechanism("differential_gla"), UsageError);
 
   const Mechanism& cog = find_mechanism("differential_cog");
   EXPECT_EQ(cog.pairwise()->form, "differential");

@@ -26,10 +26,12 @@ using RowMaps = ::testing::Types<
 #define ROW_MAP(identifier, Map) Map,
 #define FORM(identifier, Form)
 #define DENSE(identifier, Form)
+#define RECURRENT(identifier, Law)
 #include "cogwheel/mechanisms/mechanisms.def"
 #undef ROW_MAP
 #undef FORM
 #undef DENSE
+#undef RECURRENT
     None>;
 TYPED_TEST_SUITE(RowMapTest, RowMaps);
 

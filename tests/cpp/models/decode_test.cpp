@@ -146,17 +146,53 @@ TEST(Decode, IsObservedAsTheFullPassIs) {
 TEST(Decode, GoesOnAfterAPassThatFailed) {
   const torch::NoGradGuard no_grad;
   const at::Tensor tokens = tokens_to_decode(1, 12);
-  LanguageModel model = make("softmax");
+  for (const std::string mechanism : {"softmax", "gla*2+softmax"}) {
+    LanguageModel model = make(mechanism, variants.front(), 3);
+    model->to(at::kDouble);
+    const at::Tensor expected = model(tokens);
+    ModelState state = model->make_state(1);
+    model->forward(tokens.slice(1, 0, 5), {.state = &state});
+    Tap tap;
+    tap.replace(TapPlace::heads,
+                [](TapSite site, const at::Tensor& value) { return site.layer == 1 ? value.narrow(1, 0, 1) : value; });
+    EXPECT_THROW(model->forward(tokens.slice(1, 5, 9), {.state = &state, .tap = &tap}), UsageError);
+    for (std::size_t layer = 0; layer < state.size(); ++layer) EXPECT_EQ(state[layer].longest(), 5);
+    EXPECT_TRUE(at::allclose(model->forward(tokens.slice(1, 5), {.state = &state}), expected.slice(1, 5), 1e-9, 1e-11));
+  }
+}
+
+LanguageModel without_positions(const std::string& mechanism) { return make(mechanism, {"rms", "none", 0}, 2); }
+
+// Where no layer keeps keys and nothing has a table of positions, the context bounds nothing but training.
+TEST(Decode, WithoutKeysAndPositionsGoesBeyondTheContextAtTheSameCost) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor tokens = tokens_to_decode(1, 60);
+  LanguageModel model = without_positions("gla+mamba2");
   model->to(at::kDouble);
   const at::Tensor expected = model(tokens);
   ModelState state = model->make_state(1);
-  model->forward(tokens.slice(1, 0, 5), {.state = &state});
-  Tap tap;
-  tap.replace(TapPlace::heads,
-              [](TapSite site, const at::Tensor& value) { return site.layer == 1 ? value.narrow(1, 0, 1) : value; });
-  EXPECT_THROW(model->forward(tokens.slice(1, 5, 9), {.state = &state, .tap = &tap}), UsageError);
-  for (std::size_t layer = 0; layer < state.size(); ++layer) EXPECT_EQ(state[layer].longest(), 5);
-  EXPECT_TRUE(at::allclose(model->forward(tokens.slice(1, 5), {.state = &state}), expected.slice(1, 5), 1e-9, 1e-11));
+  model->forward(tokens.slice(1, 0, 30), {.state = &state});
+  const std::int64_t bytes = state.bytes();
+  const at::Tensor last = model->forward(tokens.slice(1, 30), {.state = &state});
+  EXPECT_TRUE(at::allclose(last, expected.slice(1, 30), 1e-9, 1e-11));
+  EXPECT_EQ(state.bytes(), bytes);
+  EXPECT_GT(make("gla", {"rms", "rotary", 0})->longest_text(), 24);  // a state turns no heads
+
+  // A token of a text beyond the context is seen: cut off, it would change nothing.
+  LanguageModel sampled = without_positions("retnet");
+  const SamplingOptions options{.length = 40, .temperature = 0};
+  const std::vector<Token> begun = {4, 5, 6};
+  std::vector<Token> text = begun;
+  for (std::int64_t i = 0; i < options.length; ++i) {
+    const std::vector<std::int64_t> all(text.begin(), text.end());
+    text.push_back(
+        static_cast<Token>(sampled(torch::tensor(all).unsqueeze(0)).select(1, -1).argmax().item<std::int64_t>()));
+  }
+  EXPECT_EQ(sample(sampled, begun, options), std::vector<Token>(text.begin() + 3, text.end()));
+
+  for (const std::string mechanism : {"gla+softmax", "softmax"})
+    EXPECT_EQ(without_positions(mechanism)->longest_text(), 24) << mechanism;
+  EXPECT_EQ(make("gla")->longest_text(), 24);  // learned positions
 }
 
 TEST(Decode, RefusesWhatDoesNotFit) {

@@ -11,6 +11,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/models/language_model_form.h"
+#include "tests/cpp/core/usage_error_of.h"
 #include "tests/cpp/nn/tapped.h"
 
 namespace cogwheel {
@@ -210,6 +211,22 @@ TEST(LanguageModel, KeepsTheOuterLayersSoftmax) {
   const auto maps = tapped(TapPlace::weights, model, random_tokens(1, 24));
   for (std::int64_t layer = 0; layer < 5; ++layer)
     EXPECT_EQ(maps[layer].min().item<double>() < 0, expected[layer] == "cog") << layer;
+}
+
+TEST(LanguageModel, RepeatsAHybridDownItsLayers) {
+  LanguageModelOptions options = small("gla*2+cog");
+  options.layers = 5;
+  options.last_softmax_layers = 1;
+  const std::vector<std::string> expected = {"gla", "gla", "cog", "gla", "softmax"};
+  for (std::int64_t layer = 0; layer < 5; ++layer) EXPECT_EQ(layer_mechanism(options, layer), expected[layer]);
+  LanguageModel model = make(options);
+  const auto maps = tapped(TapPlace::weights, model, random_tokens(1, 24));
+  ASSERT_EQ(maps.size(), 5u);
+  EXPECT_NEAR(maps[2].abs().sum(-1).mean().item<double>(), 1, 1e-5);
+
+  options.mechanism = "gla*2+";
+  EXPECT_EQ(usage_error_of([&] { check(options); }),
+            "model.mechanism: expected a name, or names and numbers of layers as in gla*3+softmax, got gla*2+");
 }
 
 TEST(LanguageModel, ShowsItsAttention) {

@@ -21,14 +21,14 @@ at::Tensor input(std::uint64_t seed = 3) {
 }
 
 // The matrix R that rotates one head x at position n: R x.
-at::Tensor rotation_matrix(std::int64_t n, RotaryPairs pairs, double base) {
+at::Tensor rotation_matrix(std::int64_t n, RotaryLayout layout, double base) {
   at::Tensor matrix = at::zeros({head_dim, head_dim}, at::kDouble);
   auto entry = matrix.accessor<double, 2>();
   for (std::int64_t p = 0; p < head_dim / 2; ++p) {
     const double angle =
         static_cast<double>(n) / std::pow(base, 2 * static_cast<double>(p) / static_cast<double>(head_dim));
-    const std::int64_t a = pairs == RotaryPairs::interleaved ? 2 * p : p;
-    const std::int64_t b = pairs == RotaryPairs::interleaved ? 2 * p + 1 : p + head_dim / 2;
+    const std::int64_t a = layout == RotaryLayout::interleaved ? 2 * p : p;
+    const std::int64_t b = layout == RotaryLayout::interleaved ? 2 * p + 1 : p + head_dim / 2;
     entry[a][a] = entry[b][b] = std::cos(angle);
     entry[a][b] = -std::sin(angle);
     entry[b][a] = std::sin(angle);
@@ -36,15 +36,15 @@ at::Tensor rotation_matrix(std::int64_t n, RotaryPairs pairs, double base) {
   return matrix;
 }
 
-at::Tensor expected_rotation(const at::Tensor& x, RotaryPairs pairs, double base, std::int64_t first = 0) {
+at::Tensor expected_rotation(const at::Tensor& x, RotaryLayout layout, double base, std::int64_t first = 0) {
   std::vector<at::Tensor> rows;
   for (std::int64_t n = 0; n < x.size(1); ++n)
-    rows.push_back(x.select(1, n).matmul(rotation_matrix(first + n, pairs, base).t()));
+    rows.push_back(x.select(1, n).matmul(rotation_matrix(first + n, layout, base).t()));
   return at::stack(rows, 1);
 }
 
-class EachLayout : public testing::TestWithParam<RotaryPairs> {};
-INSTANTIATE_TEST_SUITE_P(Rotary, EachLayout, testing::Values(RotaryPairs::interleaved, RotaryPairs::halves));
+class EachLayout : public testing::TestWithParam<RotaryLayout> {};
+INSTANTIATE_TEST_SUITE_P(Rotary, EachLayout, testing::Values(RotaryLayout::interleaved, RotaryLayout::halves));
 
 TEST_P(EachLayout, TurnsPairsByTheirAngles) {
   for (const double base : {10000.0, 500000.0}) {
@@ -135,15 +135,15 @@ TEST(Rotary, LayoutsDifferByAPermutation) {
     for (std::int64_t p = 0; p < head_dim / 2; ++p) order.push_back(2 * p + parity);
   const at::Tensor permutation = torch::tensor(order);
   const at::Tensor x = input();
-  const Rotary interleaved(head_dim, tokens, RotaryPairs::interleaved), halves(head_dim, tokens, RotaryPairs::halves);
+  const Rotary interleaved(head_dim, tokens, RotaryLayout::interleaved), halves(head_dim, tokens, RotaryLayout::halves);
   EXPECT_TRUE(interleaved(x).index_select(-1, permutation).equal(halves(x.index_select(-1, permutation))));
   EXPECT_FALSE(interleaved(x).equal(halves(x)));
 }
 
 TEST(Rotary, RefusesWhatCannotBe) {
-  EXPECT_THROW(Rotary(9, 4, RotaryPairs::halves), UsageError);
-  EXPECT_THROW(Rotary(8, 4, RotaryPairs::halves, 1), UsageError);
-  const Rotary rotary(head_dim, tokens, RotaryPairs::interleaved);
+  EXPECT_THROW(Rotary(9, 4, RotaryLayout::halves), UsageError);
+  EXPECT_THROW(Rotary(8, 4, RotaryLayout::halves, 1), UsageError);
+  const Rotary rotary(head_dim, tokens, RotaryLayout::interleaved);
   try {
     rotary(input(), 1);
     ADD_FAILURE() << "turned past its last position";

@@ -34,6 +34,22 @@ TEST(TrainingRun, LearnsWithEveryMechanism) {
   }
 }
 
+// Where the paper has more than projections and gates, LearnsWithEveryMechanism has it too.
+TEST(TrainingRun, LearnsWithPlainRecurrentLayersAndHybrids) {
+  std::vector<std::string> names{"gla+softmax"};
+  for (const Mechanism& mechanism : mechanisms())
+    if (mechanism.recurrent() != nullptr) names.emplace_back(mechanism.description.name);
+  for (const std::string& name : names) {
+    LanguageModelOptions model = tiny_model(name);
+    model.recurrent_layer = "plain";
+    model.position = "none";
+    TrainingRun run(model, tiny_training(), tiny_task());
+    const double before = held_out_loss(run.measure());
+    run.train();
+    EXPECT_LT(held_out_loss(run.last_measured()), 0.85 * before) << name;
+  }
+}
+
 TEST(TrainingRun, LearnsInTheLlamaForm) {
   for (const std::string mechanism : {"softmax", "cog", "consmax", "relu", "differential", "symmetric"})
     for (const std::string position : {"rotary", "rotary_halves"}) {

@@ -6,6 +6,8 @@
 // Rows of the state are independent of each other until dv adds them up, so a block of rows, transposed, passes the
 // tokens by itself: forward, leaving a checkpoint every `backward_chunk` tokens; then back, chunk by chunk, each of
 // whose states are made again from its checkpoint. Forward keeps nothing. Without a decay no state is needed twice.
+// Within a chunk, a few columns at a time pass all its tokens, so that their part of the state stays in registers, and
+// the states that are made again in the first-level cache.
 // Included inside the region of a target.
 #pragma once
 #include "cogwheel/kernels/recurrent/cpu/token_walk.h"
@@ -14,8 +16,10 @@ namespace cogwheel::HWY_NAMESPACE {
 namespace {
 
 constexpr std::int64_t backward_chunk = 32;
-// Rows of a block, in vectors: five arrays of them are held in registers, of 16 or of 32.
+// Rows of a block, in vectors, and columns that pass the tokens together: their product of registers holds the state,
+// of 16 or of 32.
 constexpr int row_vectors = HWY_MAX_BYTES == 64 || HWY_ARCH_ARM_A64 ? 4 : 2;
+constexpr int columns_at_once = 2;
 
 template <class T, Walk kind, int vectors>
 class BackwardRows {
@@ -45,17 +49,21 @@ class BackwardRows {
         std::copy_n(state_, columns_ * padded, checkpoints_ + chunk * columns_ * padded);
         if (chunk + 1 == chunks_) break;
       }
-      pack(chunk);
-      for (std::int64_t t = 0; t < count_; ++t) walk<!decays>(t, nullptr);
+      begin_chunk(chunk);
+      for_columns([&](std::int64_t column, auto together) { forward<!decays, together()>(column); });
+      if constexpr (!decays) store_rows(of_queries_, problem_.scale, problem_.query_gradient);
     }
     load_transposed(problem_.state_gradient, gradient_);
     for (std::int64_t chunk = chunks_; chunk-- > 0;) {
-      pack(chunk);
-      if constexpr (decays) {
-        std::copy_n(checkpoints_ + chunk * columns_ * padded, columns_ * padded, state_);
-        for (std::int64_t t = 0; t < count_; ++t) walk<true>(t, history_ + t * columns_ * padded);
-      }
-      for (std::int64_t t = count_; t-- > 0;) walk_back(t, of_constant);
+      begin_chunk(chunk);
+      if constexpr (decays) std::copy_n(checkpoints_ + chunk * columns_ * padded, columns_ * padded, state_);
+      for_columns([&](std::int64_t column, auto together) {
+        if constexpr (decays) forward<true, together()>(column);
+        back<together()>(column);
+      });
+      if constexpr (decays) store_rows(of_queries_, problem_.scale, problem_.query_gradient);
+      store_rows(of_keys_, T(1), problem_.key_gradient);
+      if constexpr (decays_rows) store_gate_gradients(of_constant);
     }
     if (problem_.initial_state_gradient) store_transposed();
   }
@@ -69,10 +77,13 @@ class BackwardRows {
     gradient_ = take(block);
     queries_ = take(backward_chunk * padded);
     keys_ = take(backward_chunk * padded);
+    of_queries_ = take(backward_chunk * padded);
+    of_keys_ = take(backward_chunk * padded);
     multipliers_ = take(backward_chunk * padded);
+    if constexpr (decays_rows) of_multipliers_ = take(backward_chunk * padded);
     if constexpr (kind.decays_columns) column_multipliers_ = take(backward_chunk * padded_columns());
     if constexpr (decays) {
-      history_ = take(backward_chunk * block);
+      history_ = take(backward_chunk * columns_at_once * padded);
       checkpoints_ = take(chunks_ * block);
     }
     return layout.bytes();
@@ -96,7 +107,17 @@ class BackwardRows {
         to[row * columns_ + column] = gradient_[column * padded + row];
   }
 
-  void pack(std::int64_t chunk) {
+  // run(column, together) for all columns, as many together as there are.
+  template <class Run>
+  void for_columns(const Run& run) const {
+    std::int64_t column = 0;
+    for (; column + columns_at_once <= columns_; column += columns_at_once)
+      run(column, std::integral_constant<int, columns_at_once>());
+    for (; column < columns_; ++column) run(column, std::integral_constant<int, 1>());
+  }
+
+  // Rows of query (scaled), key and decays of the chunk's tokens, and zeros where their gradients are added up.
+  void begin_chunk(std::int64_t chunk) {
     begin_ = span_.begin + chunk * backward_chunk;
     count_ = std::min(backward_chunk, span_.count - chunk * backward_chunk);
     for (std::int64_t t = 0; t < count_; ++t) {
@@ -109,123 +130,162 @@ class BackwardRows {
     if constexpr (kind.decays_columns)
       column_decays_of(problem_, span_.batch, head_, begin_, count_, 0, columns_, padded_columns(),
                        column_multipliers_);
+    std::fill_n(of_queries_, count_ * padded, T(0));
+    std::fill_n(of_keys_, count_ * padded, T(0));
+    if constexpr (decays_rows) std::fill_n(of_multipliers_, count_ * padded, T(0));
   }
+
   HWY_INLINE V multiplier(std::int64_t t, int v) const {
     return kind.decay == Decay::rows ? V::load(multipliers_ + t * padded + v * V::lanes) : V(multipliers_[t]);
   }
-
   HWY_INLINE V column_multiplier(std::int64_t t, std::int64_t column) const {
     return V(column_multipliers_[t * padded_columns() + column]);
   }
-
-  // One token forward; the states before it go to `before` unless that is null. With `reads`, also dq.
-  template <bool reads>
-  HWY_NOINLINE void walk(std::int64_t t, T* before) {
-    const T *values = problem_.value.row(span_.batch, head_, begin_ + t),
-            *output_gradients = reads ? problem_.output_gradient.row(span_.batch, head_, begin_ + t) : nullptr;
-    V key[vectors], multiplier_of[vectors], of_query[vectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) {
-      key[v] = V::load(keys_ + t * padded + v * V::lanes);
-      if constexpr (decays_rows) multiplier_of[v] = multiplier(t, v);
-      of_query[v] = V(T(0));
-    }
-    for (std::int64_t column = 0; column < columns_; ++column) {
-      T* state = state_ + column * padded;
-      const V value(values[column]);
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) {
-        V s = V::load(state + v * V::lanes);
-        if constexpr (reads && decays) s.store(before + column * padded + v * V::lanes);
-        if constexpr (reads && kind.reads_before) of_query[v] = V::fma(s, V(output_gradients[column]), of_query[v]);
-        if constexpr (kind.decays_columns) s = column_multiplier(t, column) * s;
-        if constexpr (decays_rows) s = multiplier_of[v] * s;
-        s = V::fma(key[v], value, s);
-        s.store(state + v * V::lanes);
-        if constexpr (reads && !kind.reads_before) of_query[v] = V::fma(s, V(output_gradients[column]), of_query[v]);
-      }
-    }
-    if constexpr (reads)
-      store_rows(of_query, V(problem_.scale), problem_.query_gradient.row(span_.batch, head_, begin_ + t));
+  template <class View>
+  auto* first_row_of(const View& view) const {
+    return view.row(span_.batch, head_, begin_);
   }
 
-  // One token back.
-  HWY_NOINLINE void walk_back(std::int64_t t, T& of_constant) {
-    const T *values = problem_.value.row(span_.batch, head_, begin_ + t),
-            *output_gradients = problem_.output_gradient.row(span_.batch, head_, begin_ + t);
-    T* value_gradients = problem_.value_gradient.row(span_.batch, head_, begin_ + t);
-    V query[vectors], key[vectors], multiplier_of[vectors], of_key[vectors], of_multiplier[vectors];
+  // The chunk's tokens forward. With `reads`, adds to dq, and where there is a decay leaves the states before each
+  // token.
+  template <bool reads, int together>
+  HWY_NOINLINE void forward(std::int64_t column) {
+    const T* const values = first_row_of(problem_.value) + column;
+    const T* const output_gradients = reads ? first_row_of(problem_.output_gradient) + column : nullptr;
+    const std::int64_t value_row = problem_.value.row_stride(), gradient_row = problem_.output_gradient.row_stride();
+    V s[together][vectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) {
-      query[v] = V::load(queries_ + t * padded + v * V::lanes);
-      key[v] = V::load(keys_ + t * padded + v * V::lanes);
-      if constexpr (decays_rows) multiplier_of[v] = multiplier(t, v);
-      of_key[v] = of_multiplier[v] = V(T(0));
-    }
-    for (std::int64_t column = 0; column < columns_; ++column) {
-      T* gradient = gradient_ + column * padded;
-      const V value(values[column]), output_gradient(output_gradients[column]);
-      V of_value(T(0)), of_column(T(0)), multiplier_of_column;
-      if constexpr (kind.decays_columns) multiplier_of_column = column_multiplier(t, column);
+    for (int c = 0; c < together; ++c)
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) {
-        V g = V::load(gradient + v * V::lanes);
-        if constexpr (!kind.reads_before) g = V::fma(query[v], output_gradient, g);
-        of_key[v] = V::fma(g, value, of_key[v]);
-        of_value = V::fma(g, key[v], of_value);
-        if constexpr (decays) {
-          const V before = V::load(history_ + (t * columns_ + column) * padded + v * V::lanes);
-          if constexpr (kind.decays_columns) g = multiplier_of_column * g;
-          if constexpr (decays_rows) {
-            of_multiplier[v] = V::fma(g, before, of_multiplier[v]);
-            g = multiplier_of[v] * g;
-          }
-          if constexpr (kind.decays_columns) of_column = V::fma(g, before, of_column);
+      for (int v = 0; v < vectors; ++v) s[c][v] = V::load(state_ + (column + c) * padded + v * V::lanes);
+    for (std::int64_t t = 0; t < count_; ++t) {
+      V of_query[vectors];
+      if constexpr (reads) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) of_query[v] = V::load(of_queries_ + t * padded + v * V::lanes);
+      }
+#pragma GCC unroll 4
+      for (int c = 0; c < together; ++c) {
+        const V value(values[t * value_row + c]),
+            output_gradient(reads ? output_gradients[t * gradient_row + c] : T(0));
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) {
+          V& x = s[c][v];
+          if constexpr (reads && decays) x.store(history_ + (t * together + c) * padded + v * V::lanes);
+          if constexpr (reads && kind.reads_before) of_query[v] = V::fma(x, output_gradient, of_query[v]);
+          if constexpr (kind.decays_columns) x = column_multiplier(t, column + c) * x;
+          if constexpr (decays_rows) x = multiplier(t, v) * x;
+          x = V::fma(V::load(keys_ + t * padded + v * V::lanes), value, x);
+          if constexpr (reads && !kind.reads_before) of_query[v] = V::fma(x, output_gradient, of_query[v]);
         }
-        if constexpr (kind.reads_before) g = V::fma(query[v], output_gradient, g);
-        g.store(gradient + v * V::lanes);
       }
-      if constexpr (kind.decays_columns) {
-        T& to = problem_.value_gate_gradient.row(span_.batch, head_, begin_ + t)[column];
-        to = first_row_ == 0 ? of_column.sum() : to + of_column.sum();
-      }
-      const T sum = of_value.sum();
-      value_gradients[column] = first_row_ == 0 ? sum : value_gradients[column] + sum;
-    }
-    store_rows(of_key, V(T(1)), problem_.key_gradient.row(span_.batch, head_, begin_ + t));
-    if constexpr (kind.decay == Decay::rows) {
-      // Of log α: α·dA.
+      if constexpr (reads) {
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) of_multiplier[v] = multiplier_of[v] * of_multiplier[v];
-      store_rows(of_multiplier, V(T(1)), problem_.gate_gradient.row(span_.batch, head_, begin_ + t));
-    }
-    if constexpr (kind.decay == Decay::scalar) {
-      V total(T(0));
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) total = total + of_multiplier[v];
-      if (problem_.transition == Transition::constant) {
-        of_constant += total.sum();
-      } else {
-        T& to = *problem_.gate_gradient.row(span_.batch, head_, begin_ + t);
-        const T sum = multipliers_[t] * total.sum();
-        to = first_row_ == 0 ? sum : to + sum;
+        for (int v = 0; v < vectors; ++v) of_query[v].store(of_queries_ + t * padded + v * V::lanes);
       }
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < together; ++c)
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) s[c][v].store(state_ + (column + c) * padded + v * V::lanes);
+  }
+
+  // The chunk's tokens back: dv, and what these columns add to dk and dA.
+  template <int together>
+  HWY_NOINLINE void back(std::int64_t column) {
+    const T* const values = first_row_of(problem_.value) + column;
+    const T* const output_gradients = first_row_of(problem_.output_gradient) + column;
+    T* const value_gradients = first_row_of(problem_.value_gradient) + column;
+    const std::int64_t value_row = problem_.value.row_stride(), gradient_row = problem_.output_gradient.row_stride(),
+                       of_value_row = problem_.value_gradient.row_stride();
+    V g[together][vectors];
+#pragma GCC unroll 4
+    for (int c = 0; c < together; ++c)
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) g[c][v] = V::load(gradient_ + (column + c) * padded + v * V::lanes);
+    for (std::int64_t t = count_; t-- > 0;) {
+      V of_value[together], of_column[together];
+#pragma GCC unroll 4
+      for (int c = 0; c < together; ++c) of_value[c] = of_column[c] = V(T(0));
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) {
+        const std::int64_t at = t * padded + v * V::lanes;
+        const V query = V::load(queries_ + at), key = V::load(keys_ + at);
+        V of_key = V::load(of_keys_ + at), of_multiplier, multiplier_of;
+        if constexpr (decays_rows) of_multiplier = V::load(of_multipliers_ + at), multiplier_of = multiplier(t, v);
+#pragma GCC unroll 4
+        for (int c = 0; c < together; ++c) {
+          V& x = g[c][v];
+          const V output_gradient(output_gradients[t * gradient_row + c]);
+          if constexpr (!kind.reads_before) x = V::fma(query, output_gradient, x);
+          of_key = V::fma(x, V(values[t * value_row + c]), of_key);
+          of_value[c] = V::fma(x, key, of_value[c]);
+          if constexpr (decays) {
+            const V before = V::load(history_ + (t * together + c) * padded + v * V::lanes);
+            if constexpr (kind.decays_columns) x = column_multiplier(t, column + c) * x;
+            if constexpr (decays_rows) {
+              of_multiplier = V::fma(x, before, of_multiplier);
+              x = multiplier_of * x;
+            }
+            if constexpr (kind.decays_columns) of_column[c] = V::fma(x, before, of_column[c]);
+          }
+          if constexpr (kind.reads_before) x = V::fma(query, output_gradient, x);
+        }
+        of_key.store(of_keys_ + at);
+        if constexpr (decays_rows) of_multiplier.store(of_multipliers_ + at);
+      }
+      // Blocks of rows follow one another, and add to what the first has written.
+      const bool first = first_row_ == 0;
+#pragma GCC unroll 4
+      for (int c = 0; c < together; ++c) {
+        T& to = value_gradients[t * of_value_row + c];
+        to = first ? of_value[c].sum() : to + of_value[c].sum();
+        if constexpr (kind.decays_columns) {
+          T& to_gate = problem_.value_gate_gradient.row(span_.batch, head_, begin_ + t)[column + c];
+          to_gate = first ? of_column[c].sum() : to_gate + of_column[c].sum();
+        }
+      }
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < together; ++c)
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) g[c][v].store(gradient_ + (column + c) * padded + v * V::lanes);
+  }
+
+  void store_rows(const T* rows, T factor, const HeadsView<T>& to) const {
+    for (std::int64_t t = 0; t < count_; ++t) {
+      T* row = to.row(span_.batch, head_, begin_ + t) + first_row_;
+      for (std::int64_t i = 0; i < rows_; ++i) row[i] = factor * rows[t * padded + i];
     }
   }
 
-  HWY_INLINE void store_rows(const V (&numbers)[vectors], V factor, T* row) const {
-    T stored[padded];
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) (factor * numbers[v]).store(stored + v * V::lanes);
-    std::copy_n(stored, rows_, row + first_row_);
+  // Of log α: α·dA. Of γ: the sum of dA over the tokens.
+  void store_gate_gradients(T& of_constant) {
+    if constexpr (kind.decay == Decay::rows) {
+      for (std::int64_t i = 0; i < count_ * padded; ++i) of_multipliers_[i] *= multipliers_[i];
+      store_rows(of_multipliers_, T(1), problem_.gate_gradient);
+    } else {
+      for (std::int64_t t = count_; t-- > 0;) {
+        V total(T(0));
+        for (int v = 0; v < vectors; ++v) total = total + V::load(of_multipliers_ + t * padded + v * V::lanes);
+        if (problem_.transition == Transition::constant) {
+          of_constant += total.sum();
+        } else {
+          T& to = *problem_.gate_gradient.row(span_.batch, head_, begin_ + t);
+          const T sum = multipliers_[t] * total.sum();
+          to = first_row_ == 0 ? sum : to + sum;
+        }
+      }
+    }
   }
 
   const RecurrentBackward<T>& problem_;
   const RecurrentShape& shape_;
   TokenSpan span_;
   std::int64_t sequence_, head_, first_row_, rows_, columns_, chunks_;
-  T *state_ = nullptr, *gradient_ = nullptr, *queries_ = nullptr, *keys_ = nullptr, *multipliers_ = nullptr,
-    *column_multipliers_ = nullptr, *history_ = nullptr, *checkpoints_ = nullptr;
+  T *state_ = nullptr, *gradient_ = nullptr, *queries_ = nullptr, *keys_ = nullptr, *of_queries_ = nullptr,
+    *of_keys_ = nullptr, *multipliers_ = nullptr, *of_multipliers_ = nullptr, *column_multipliers_ = nullptr,
+    *history_ = nullptr, *checkpoints_ = nullptr;
   std::int64_t begin_ = 0, count_ = 0;
 };
 

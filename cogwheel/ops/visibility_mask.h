@@ -25,8 +25,8 @@ at::Tensor standing(const QueryRows& queries, const c10::SymInt& diagonal, const
 
 // By the table or the rule, biases aside: [B or 1, H or 1, N or 1, M], true where the query sees the key. Undefined
 // if all do.
-at::Tensor visible_pairs(const QueryRows& queries, const c10::SymInt& keys, const at::Tensor& like,
-                         const PairwiseOptions& options);
+at::Tensor visibility_mask(const QueryRows& queries, const c10::SymInt& keys, const at::Tensor& like,
+                           const PairwiseOptions& options);
 
 // False where a bias is −∞.
 at::Tensor is_not_hidden(const at::Tensor& bias);

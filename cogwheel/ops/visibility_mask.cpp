@@ -1,4 +1,4 @@
-#include "cogwheel/ops/visible_pairs.h"
+#include "cogwheel/ops/visibility_mask.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -18,8 +18,8 @@ at::Tensor standing(const QueryRows& queries, const c10::SymInt& diagonal, const
   return row + at::Scalar(queries.first) + options.first_positions->view({-1, 1, 1, 1});
 }
 
-at::Tensor visible_pairs(const QueryRows& queries, const c10::SymInt& keys, const at::Tensor& like,
-                         const PairwiseOptions& options) {
+at::Tensor visibility_mask(const QueryRows& queries, const c10::SymInt& keys, const at::Tensor& like,
+                           const PairwiseOptions& options) {
   const at::Tensor key = positions(keys, like).view_symint({1, 1, 1, keys});
   if (options.ranges) {
     const at::Tensor ranges = options.ranges->unsqueeze(-1);  // [b, h, N, 2, 1]

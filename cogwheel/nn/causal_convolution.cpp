@@ -1,0 +1,40 @@
+#include "cogwheel/nn/causal_convolution.h"
+
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cogwheel/nn/new_parameter.h"
+
+namespace cogwheel {
+
+CausalConvolutionImpl::CausalConvolutionImpl(std::int64_t channels) {
+  weight_ = register_parameter("weight", new_parameter({taps, channels}));
+  bias_ = register_parameter("bias", new_parameter({channels}));
+}
+
+at::Tensor CausalConvolutionImpl::forward(const at::Tensor& x, const at::Tensor& before) {
+  const std::int64_t missing = taps - 1 - (before.defined() ? before.size(1) : 0);
+  const at::Tensor joined = before.defined() ? at::cat({before, x}, 1) : x;
+  const at::Tensor padded = at::constant_pad_nd(joined, {0, 0, missing, 0});
+  at::Tensor sum = bias_;
+  for (std::int64_t tap = 0; tap < taps; ++tap) sum = at::addcmul(sum, padded.narrow(1, tap, x.size(1)), weight_[tap]);
+  return sum;
+}
+
+at::Tensor CausalConvolutionImpl::tail(const at::Tensor& x, const at::Tensor& before) {
+  const at::Tensor joined = before.defined() ? at::cat({before, x}, 1) : x;
+  const std::int64_t kept = std::min(taps - 1, joined.size(1));
+  return joined.narrow(1, joined.size(1) - kept, kept).clone();
+}
+
+void CausalConvolutionImpl::initialize(const WeightInitializer& initializer, const std::string& name) {
+  const torch::NoGradGuard no_grad;
+  // The variance of torch::nn::Conv1d's uniform ones.
+  initializer.normal(weight_, name + ".weight", 1 / std::sqrt(3.0 * taps));
+  bias_.zero_();
+}
+
+}  // namespace cogwheel

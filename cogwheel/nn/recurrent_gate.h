@@ -1,0 +1,46 @@
+// One of a law's own tensors, made from the tokens or learned alone.
+#pragma once
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+#include <string>
+
+#include "cogwheel/nn/linear.h"
+#include "cogwheel/nn/recurrent_recipe.h"
+
+namespace cogwheel {
+
+struct RecurrentGateOptions {
+  GateRecipe recipe;
+  RecurrentParameter parameter;  // of the law
+  std::int64_t inputs = 0;       // the width that W reads
+  std::int64_t heads = 0, key_width = 0, value_width = 0;
+  double depth = 0;  // 0 in the first layer, below 1 in the last: of lower bounds and initial values
+  double reach = 1;  // of a share: 2 where β reaches to 2
+};
+
+class RecurrentGateImpl : public torch::nn::Module {
+ public:
+  explicit RecurrentGateImpl(const RecurrentGateOptions& options);
+
+  struct Value {
+    at::Tensor tensor;     // [B, H, N], [B, H, N, width], or without B and N
+    at::Tensor step = {};  // [B, H, N, 1], by which values are multiplied; undefined where they are not
+  };
+  Value forward(const at::Tensor& x);  // x [B, N, inputs]
+  bool reads_tokens() const { return reads_tokens_; }
+
+  void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation);
+
+ private:
+  RecurrentGateOptions options_;
+  std::vector<std::int64_t> sizes_;  // of one token: [H], [H, width] or [H, D, V]
+  bool reads_tokens_ = false;
+  Linear into_rank_{nullptr}, projection_{nullptr};
+  at::Tensor bias_;      // [product of the sizes]
+  at::Tensor constant_;  // [H], of step_times_constant
+};
+TORCH_MODULE(RecurrentGate);
+
+}  // namespace cogwheel

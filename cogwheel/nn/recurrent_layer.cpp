@@ -1,0 +1,290 @@
+#include "cogwheel/nn/recurrent_layer.h"
+
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/kernels/pairwise/row_statistics.h"
+#include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/nn/new_parameter.h"
+#include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/statistics_of_weights.h"
+
+namespace cogwheel {
+namespace {
+
+const RecurrentLaw& law_of(const std::string& mechanism) {
+  if (const RecurrentLaw* law = find_recurrent_law(mechanism)) return *law;
+  throw UsageError(expected_got("mechanism of a recurrent layer", "one with a state", mechanism));
+}
+
+// [B, N, heads · width] → [B, heads, N, width], a view.
+at::Tensor heads_of(const at::Tensor& x, std::int64_t heads) {
+  return x.unflatten(-1, {heads, x.size(-1) / heads}).transpose(1, 2);
+}
+
+at::Tensor of_length_one(const at::Tensor& x) { return x * (x.square().sum(-1, true) + 1e-6).rsqrt(); }
+
+double depth_of(const RecurrentLayerOptions& options) {
+  return static_cast<double>(options.layer) / static_cast<double>(std::max<std::int64_t>(1, options.layers));
+}
+
+std::optional<at::Tensor> given(const at::Tensor& key) { return key.defined() ? std::optional(key) : std::nullopt; }
+
+bool any_is_nan(const MechanismParameters& parameters) {
+  return std::any_of(parameters.begin(), parameters.end(),
+                     [](const auto& parameter) { return parameter.second.isnan().any().template item<bool>(); });
+}
+
+}  // namespace
+
+void check(const RecurrentLayerOptions& options) {
+  law_of(options.mechanism);
+  if (options.width < 1) throw UsageError(expected_got("width", "at least 1", std::to_string(options.width)));
+  if (options.heads < 1 || options.width % options.heads != 0)
+    throw UsageError(expected_got("heads", "a divisor of the width (" + std::to_string(options.width) + ")",
+                                  std::to_string(options.heads)));
+  const std::int64_t head_dim = options.width / options.heads;
+  if (head_dim < 8 || head_dim > 256)
+    throw UsageError(expected_got("head_dim (width / heads)", "8 to 256", std::to_string(head_dim)));
+}
+
+RecurrentLayerImpl::RecurrentLayerImpl(const RecurrentLayerOptions& options)
+    : options_(options), law_(law_of(options.mechanism)), recipe_(recipe_of(law_, options.plain)) {
+  check(options);
+  head_dim_ = options.width / options.heads;
+  value_dim_ = head_dim_ * recipe_.expansion;
+  const std::int64_t values = options.width * recipe_.expansion;
+  const std::int64_t read = recipe_.inner ? values : options.width;
+  const auto linear = [&](const char* name, std::int64_t inputs, std::int64_t outputs) {
+    return register_module(name, Linear(inputs, outputs, options.bias));
+  };
+  if (recipe_.inner) inner_ = linear("inner", options.width, values);
+  query_ = linear("query", read, options.width);
+  if (law_.has_key()) key_ = linear("key", read, options.width);
+  if (!recipe_.inner) value_ = linear("value", options.width, values);
+  if (recipe_.output_gate) output_gate_ = linear("output_gate", options.width, values);
+  output_ = linear("output", values, options.width);
+  if (recipe_.convolution || recipe_.inner)
+    convolution_ = register_module(
+        "convolution", CausalConvolution(recipe_.inner ? values : values + (law_.has_key() ? 2 : 1) * options.width));
+  for (const GateRecipe& gate : gates_of(law_, recipe_, options.plain)) {
+    const auto parameter = std::find_if(law_.parameters.begin(), law_.parameters.end(),
+                                        [&](const auto& each) { return each.name == gate.parameter; });
+    gate_names_.emplace_back(gate.parameter);
+    gates_.push_back(register_module(
+        gate_names_.back(), RecurrentGate(RecurrentGateOptions{.recipe = gate,
+                                                               .parameter = *parameter,
+                                                               .inputs = read,
+                                                               .heads = options.heads,
+                                                               .key_width = head_dim_,
+                                                               .value_width = value_dim_,
+                                                               .depth = depth_of(options),
+                                                               .reach = options.negative_eigenvalues ? 2.0 : 1.0})));
+  }
+  if (recipe_.token_shift)
+    shift_ = register_module(
+        "shift", TokenShift(options.width, 4 + static_cast<std::int64_t>(gates_.size()), depth_of(options)));
+  if (recipe_.head_norm) head_norm_ = register_module("head_norm", Norm(NormKind::rms, value_dim_, false));
+  if (recipe_.skip) skip_ = register_parameter("skip", new_parameter({values}));
+  if (recipe_.features == LayerFeatures::random_of_units)
+    features_ = register_parameter("features", new_parameter({options.heads, head_dim_, head_dim_}));
+}
+
+RecurrentLayerImpl::Inputs RecurrentLayerImpl::read(const at::Tensor& x, const Carried& before, Carried& after) {
+  if (recipe_.token_shift) {
+    const std::vector<at::Tensor> readers = shift_(x, before.last);
+    after.last = x.narrow(1, x.size(1) - 1, 1).clone();
+    return {readers[0], readers[1], readers[2], readers[3], {readers.begin() + 4, readers.end()}};
+  }
+  if (!recipe_.inner) return {x, x, x, x, std::vector<at::Tensor>(gates_.size(), x)};
+  const at::Tensor values = inner_(x),
+                   convolved = at::silu(convolution_(values, before.inputs)).to(values.scalar_type());
+  after.inputs = CausalConvolutionImpl::tail(values, before.inputs);
+  return {convolved, convolved, recipe_.values_before_convolution ? values : convolved, x,
+          std::vector<at::Tensor>(gates_.size(), convolved)};
+}
+
+RecurrentLayerImpl::Heads RecurrentLayerImpl::project(const Inputs& inputs, const Carried& before, Carried& after) {
+  std::vector<at::Tensor> parts{value_ ? value_(inputs.value) : inputs.value, query_(inputs.query)};
+  if (key_) parts.push_back(key_(inputs.key));
+  const at::ScalarType type = parts[0].scalar_type();
+  if (recipe_.convolution) {
+    const at::Tensor joined = at::cat(parts, -1);
+    after.inputs = CausalConvolutionImpl::tail(joined, before.inputs);
+    std::vector<std::int64_t> widths;
+    for (const at::Tensor& part : parts) widths.push_back(part.size(-1));
+    parts = at::silu(convolution_(joined, before.inputs)).to(type).split_with_sizes(widths, -1);
+  }
+  Heads heads{.query = heads_of(parts[1], options_.heads),
+              .key = key_ ? heads_of(parts[2], options_.heads) : at::Tensor(),
+              .value = heads_of(parts[0], options_.heads),
+              .skipped = recipe_.inner ? inputs.query : parts[0],
+              .parameters = {}};
+  apply_features(heads.query, heads.key);
+  for (std::size_t i = 0; i < gates_.size(); ++i) {
+    const RecurrentGateImpl::Value gate = gates_[i](inputs.gates[i]);
+    heads.parameters.emplace_back(gate_names_[i], gate.tensor);
+    if (gate.step.defined()) heads.value = (heads.value * gate.step).to(type);
+  }
+  if (recipe_.running_means) {
+    // The first token of a text has no sum before it to decay.
+    at::Tensor& phi = heads.parameters.front().second;
+    const bool begun = before.total.defined();
+    const at::Tensor total = at::logcumsumexp(begun ? at::cat({before.total, phi}, 2) : phi, 2);
+    const at::Tensor now = begun ? total.narrow(2, 1, phi.size(2)) : total;
+    const at::Tensor past = begun ? total.narrow(2, 0, phi.size(2))
+                                  : at::cat({total.narrow(2, 0, 1), total.narrow(2, 0, phi.size(2) - 1)}, 2);
+    phi = (phi - now).exp();
+    heads.parameters.emplace_back("log_decay", (past - now).clamp_max(0));
+    after.total = now.narrow(2, now.size(2) - 1, 1).clone();
+  }
+  for (const RecurrentParameter& parameter : law_.parameters)
+    if (parameter.required && parameter.axes.empty())
+      heads.parameters.emplace_back(std::string(parameter.name),
+                                    at::scalar_tensor(static_cast<double>(options_.context), at::kDouble));
+  return heads;
+}
+
+void RecurrentLayerImpl::apply_features(at::Tensor& query, at::Tensor& key) const {
+  const at::ScalarType type = query.scalar_type();
+  const auto both = [&](auto&& map) {
+    query = map(query).to(type);
+    if (key.defined()) key = map(key).to(type);
+  };
+  switch (recipe_.features) {
+    case LayerFeatures::as_they_are:
+    case LayerFeatures::elu_plus_one:  // the law's own
+      break;
+    case LayerFeatures::silu_of_query:
+      query = at::silu(query);
+      break;
+    case LayerFeatures::unit:
+      both(of_length_one);
+      break;
+    case LayerFeatures::positive:
+      both([](const at::Tensor& x) { return at::elu(x) + 1; });
+      break;
+    case LayerFeatures::random_of_units:
+      both([&](const at::Tensor& x) {
+        return of_length_one(x.to(features_.scalar_type())).matmul(features_.transpose(1, 2)).relu();
+      });
+      break;
+  }
+}
+
+RecurrentOptions RecurrentLayerImpl::operator_options(const Heads& heads) const {
+  RecurrentOptions options{.parameters = heads.parameters};
+  if (recipe_.features == LayerFeatures::elu_plus_one) {
+    options.feature_map = "elu_plus_one";
+    options.normalize = true;
+  }
+  return options;
+}
+
+at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const std::vector<at::Tensor>& before,
+                                    std::vector<at::Tensor>& after) const {
+  RecurrentOptions options = operator_options(heads);
+  options.initial_state = before;
+  try {
+    at::Tensor output;
+    std::tie(output, after) = recurrent(heads.query, given(heads.key), heads.value, law_.name, options);
+    return output;
+  } catch (const c10::ValueError& error) {
+    // A run whose weights have become NaN has a loss to record, NaN too; the operator refuses gates that are.
+    if (!any_is_nan(heads.parameters)) throw;
+    after = before;
+    return at::full_like(heads.value, std::numeric_limits<double>::quiet_NaN());
+  }
+}
+
+// Of a law whose columns decay apart, which have weights of their own, their mean; entry by entry, for they are many.
+at::Tensor RecurrentLayerImpl::weights(const Heads& heads) const {
+  const RecurrentOptions options = operator_options(heads);
+  if (!law_.has_parameter("log_value_decay"))
+    return recurrent_weights(heads.query, given(heads.key), law_.name, options);
+  std::vector<at::Tensor> entries;
+  for (std::int64_t entry = 0; entry < heads.query.size(0); ++entry) {
+    RecurrentOptions of_entry = options;
+    for (auto& [name, tensor] : of_entry.parameters) tensor = tensor.narrow(0, entry, 1);
+    entries.push_back(
+        recurrent_weights(heads.query.narrow(0, entry, 1), given(heads.key.narrow(0, entry, 1)), law_.name, of_entry)
+            .mean(2));
+  }
+  return at::cat(entries);
+}
+
+// The output, where it and not only the weights or their statistics are wanted: weights that were replaced meet the
+// values.
+at::Tensor RecurrentLayerImpl::observed(const Heads& heads, const at::Tensor& output,
+                                        const ForwardContext& context) const {
+  const bool weights_wanted = context.taps(TapPlace::weights), rows_wanted = context.taps(TapPlace::row_statistics);
+  if (!weights_wanted && !rows_wanted) return output;
+  if (context.layer_state != nullptr && context.layer_state->longest() > heads.value.size(2))
+    throw UsageError(expected_got("tap: weights of " + options_.mechanism, "a pass from the first token",
+                                  "a state, which has not kept the keys"));
+  const at::Tensor made = weights(heads);
+  if (rows_wanted)
+    context.tapped(TapPlace::row_statistics,
+                   statistics_of_weights(made.to(computed_type(made))).narrow(0, 0, RowStatistics<double>::argmax_at));
+  if (!weights_wanted) return output;
+  const at::Tensor tapped = context.tapped(TapPlace::weights, made);
+  return tapped.is_same(made) ? output : tapped.matmul(heads.value);
+}
+
+at::Tensor RecurrentLayerImpl::combine(const at::Tensor& attended, const Heads& heads, const Inputs& inputs) {
+  at::Tensor by_token = attended.transpose(1, 2);  // [B, N, heads, width]
+  if (skip_.defined()) by_token = by_token + (heads.skipped * skip_).unflatten(-1, {options_.heads, value_dim_});
+  if (head_norm_) by_token = head_norm_(by_token.to(output_->parameters().front().scalar_type()));
+  at::Tensor joined = by_token.flatten(2);
+  if (output_gate_) joined = joined * at::silu(output_gate_(inputs.output_gate));
+  return output_(joined);
+}
+
+at::Tensor RecurrentLayerImpl::forward(const at::Tensor& x, const ForwardContext& context) {
+  auto* const state = static_cast<RecurrentState*>(context.layer_state);
+  const Carried before = state != nullptr ? state->carried() : Carried();
+  Carried after;
+  const Inputs inputs = read(x, before, after);
+  Heads heads = project(inputs, before, after);
+  if (context.tap != nullptr) {
+    heads.query = context.tapped(TapPlace::query, heads.query);
+    if (heads.key.defined()) heads.key = context.tapped(TapPlace::key, heads.key);
+    heads.value = context.tapped(TapPlace::value, heads.value);
+  }
+  const at::Tensor output = walk(heads, before.law, after.law);
+  if (state != nullptr) state->advance(std::move(after), x.size(1));
+  return combine(context.tapped(TapPlace::heads, observed(heads, output, context)), heads, inputs);
+}
+
+std::unique_ptr<LayerState> RecurrentLayerImpl::make_state(std::int64_t batch, std::int64_t) const {
+  return std::make_unique<RecurrentState>(batch);
+}
+
+void RecurrentLayerImpl::initialize(const WeightInitializer& initializer, const std::string& name,
+                                    double standard_deviation, double residual_standard_deviation) {
+  const auto linear = [&](Linear& module, const char* part, double deviation) {
+    if (module) module->initialize(initializer, name + "." + part, deviation);
+  };
+  linear(inner_, "inner", standard_deviation);
+  linear(query_, "query", standard_deviation);
+  linear(key_, "key", standard_deviation);
+  linear(value_, "value", standard_deviation);
+  linear(output_gate_, "output_gate", standard_deviation);
+  linear(output_, "output", residual_standard_deviation);
+  if (convolution_) convolution_->initialize(initializer, name + ".convolution");
+  for (std::size_t i = 0; i < gates_.size(); ++i)
+    gates_[i]->initialize(initializer, name + "." + gate_names_[i], standard_deviation);
+  if (shift_) shift_->initialize(initializer, name + ".shift");
+  if (head_norm_) head_norm_->initialize();
+  if (features_.defined()) initializer.normal(features_, name + ".features", 1);
+  const torch::NoGradGuard no_grad;
+  if (skip_.defined()) skip_.fill_(1);
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,91 @@
+// The layer of a recurrent mechanism: projections of the tokens to what its law takes, the law, and a projection of the
+// heads' outputs. What else there is, recurrent_recipe.h says for each mechanism.
+//
+// Its state has a size of its own (recurrent_state.h), and it has no use for positions: the order of the tokens is all
+// that a law knows of them. It always is causal.
+#pragma once
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cogwheel/nn/causal_convolution.h"
+#include "cogwheel/nn/linear.h"
+#include "cogwheel/nn/norm.h"
+#include "cogwheel/nn/recurrent_gate.h"
+#include "cogwheel/nn/recurrent_recipe.h"
+#include "cogwheel/nn/recurrent_state.h"
+#include "cogwheel/nn/token_mixer.h"
+#include "cogwheel/nn/token_shift.h"
+#include "cogwheel/ops/recurrent.h"
+
+namespace cogwheel {
+
+struct RecurrentLayerOptions {
+  std::int64_t width = 0;
+  std::int64_t heads = 0;  // keys of width / heads; values are as wide, or twice where the paper's layer expands them
+  std::string mechanism = "linear_attention";
+  std::int64_t layer = 0, layers = 1;  // lower bounds of gates and some initial values depend on the depth
+  bool bias = true;                    // of the projections; gates have biases in any case
+  bool plain = false;                  // projections and gates alone, instead of the paper's layer
+  bool negative_eigenvalues = false;   // β of a delta rule up to 2 instead of 1
+  std::int64_t context = 1;            // of the model: the horizon of a law that has one
+};
+
+// Throws UsageError that names the first invalid option.
+void check(const RecurrentLayerOptions& options);
+
+class RecurrentLayerImpl : public TokenMixer {
+ public:
+  explicit RecurrentLayerImpl(const RecurrentLayerOptions& options);
+
+  // Of the context it reads state and tap: a law has no weights to drop, no positions, and padding at the end is seen
+  // by no token before it. Weights are tapped in a pass without a state only, which has not kept the keys.
+  at::Tensor forward(const at::Tensor& x, const ForwardContext& context = {}) override;
+
+  bool can_decode() const override { return true; }
+  // A law with a horizon has no meaning beyond it.
+  bool keeps_tokens() const override { return law_.walks == Walks::phases; }
+  std::unique_ptr<LayerState> make_state(std::int64_t batch, std::int64_t capacity) const override;
+
+  void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,
+                  double residual_standard_deviation) override;
+
+ private:
+  struct Inputs {  // what each projection reads, [B, N, …]
+    at::Tensor query, key, value, output_gate;
+    std::vector<at::Tensor> gates;
+  };
+  struct Heads {
+    at::Tensor query, key, value;  // [B, H, N, D], [B, H, N, Dv]; the key undefined where the law makes its own
+    at::Tensor skipped;            // [B, N, H Dv], what `skip` multiplies
+    MechanismParameters parameters;
+  };
+  Inputs read(const at::Tensor& x, const Carried& before, Carried& after);
+  Heads project(const Inputs& inputs, const Carried& before, Carried& after);
+  void apply_features(at::Tensor& query, at::Tensor& key) const;
+  RecurrentOptions operator_options(const Heads& heads) const;
+  // → [B, H, N, Dv], and the state of the law.
+  at::Tensor walk(const Heads& heads, const std::vector<at::Tensor>& before, std::vector<at::Tensor>& after) const;
+  at::Tensor weights(const Heads& heads) const;  // → [B, H, N, N]
+  at::Tensor observed(const Heads& heads, const at::Tensor& output, const ForwardContext& context) const;
+  at::Tensor combine(const at::Tensor& attended, const Heads& heads, const Inputs& inputs);
+
+  RecurrentLayerOptions options_;
+  const RecurrentLaw& law_;
+  RecurrentRecipe recipe_;
+  std::int64_t head_dim_, value_dim_;
+  Linear inner_{nullptr}, query_{nullptr}, key_{nullptr}, value_{nullptr}, output_gate_{nullptr}, output_{nullptr};
+  CausalConvolution convolution_{nullptr};
+  TokenShift shift_{nullptr};
+  Norm head_norm_{nullptr};
+  std::vector<RecurrentGate> gates_;  // as gates_of lists them
+  std::vector<std::string> gate_names_;
+  at::Tensor skip_;      // [H Dv]
+  at::Tensor features_;  // [H, D, D], the directions of random features
+};
+TORCH_MODULE(RecurrentLayer);
+
+}  // namespace cogwheel

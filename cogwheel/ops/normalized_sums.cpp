@@ -1,0 +1,170 @@
+#include "cogwheel/ops/normalized_sums.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include <algorithm>
+
+#include "cogwheel/ops/engine_registration.h"
+#include "cogwheel/ops/find_operator.h"
+#include "cogwheel/ops/recorded_node.h"
+#include "cogwheel/ops/recurrent_checks.h"
+
+namespace cogwheel {
+namespace {
+
+constexpr std::int64_t rows_per_task = 64, numbers_per_task = 4096;
+
+at::Tensor empty_of_width(const at::Tensor& like, const c10::SymInt& width) {
+  c10::SymDimVector sizes(like.sym_sizes());
+  sizes.back() = width;
+  return at::empty_symint(sizes, like.options());
+}
+
+at::Tensor normalized_cpu(const at::Tensor& sums_) {
+  const at::Tensor sums = sums_.contiguous(), output = empty_of_width(sums, sums.size(-1) - 1);
+  const std::int64_t width = output.size(-1);
+  AT_DISPATCH_FLOATING_TYPES(sums.scalar_type(), "cogwheel::normalized_sums", [&] {
+    const scalar_t* from = sums.const_data_ptr<scalar_t>();
+    scalar_t* to = output.mutable_data_ptr<scalar_t>();
+    at::parallel_for(0, sums.numel() / (width + 1), rows_per_task, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const scalar_t *x = from + row * (width + 1), total = x[width];
+        scalar_t* y = to + row * width;
+        if (total == scalar_t(0))
+          std::fill_n(y, width, scalar_t(0));
+        else
+          for (std::int64_t i = 0; i < width; ++i) y[i] = x[i] / total;
+      }
+    });
+  });
+  return output;
+}
+
+at::Tensor normalized_meta(const at::Tensor& sums) { return empty_of_width(sums, sums.sym_size(-1) - 1); }
+
+// Of x: do / total; of the total: −(do·o) / total.
+at::Tensor normalized_backward_cpu(const at::Tensor& gradient_, const at::Tensor& sums_) {
+  const at::Tensor gradient = gradient_.contiguous(), sums = sums_.contiguous(), of_sums = at::empty_like(sums);
+  const std::int64_t width = gradient.size(-1);
+  AT_DISPATCH_FLOATING_TYPES(sums.scalar_type(), "cogwheel::normalized_sums_backward", [&] {
+    const scalar_t *gradients = gradient.const_data_ptr<scalar_t>(), *from = sums.const_data_ptr<scalar_t>();
+    scalar_t* to = of_sums.mutable_data_ptr<scalar_t>();
+    at::parallel_for(0, sums.numel() / (width + 1), rows_per_task, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const scalar_t *x = from + row * (width + 1), *g = gradients + row * width, total = x[width];
+        scalar_t* y = to + row * (width + 1);
+        if (total == scalar_t(0)) {
+          std::fill_n(y, width + 1, scalar_t(0));
+          continue;
+        }
+        scalar_t of_total = 0;
+        for (std::int64_t i = 0; i < width; ++i) {
+          y[i] = g[i] / total;
+          of_total += y[i] * (x[i] / total);
+        }
+        y[width] = -of_total;
+      }
+    });
+  });
+  return of_sums;
+}
+
+at::Tensor normalized_backward_meta(const at::Tensor&, const at::Tensor& sums) { return at::empty_like(sums); }
+
+at::Tensor normalized_backward(const at::Tensor& gradient, const at::Tensor& sums) {
+  static const auto handle = find_operator<decltype(normalized_backward)>("cogwheel::normalized_sums_backward");
+  return handle.call(gradient, sums);
+}
+
+at::Tensor normalized_autograd(const at::Tensor& sums) {
+  if (has_tangent({sums})) refuse_recurrent_derivative("a tangent");
+  at::Tensor output;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    output = normalized_sums(sums);
+  }
+  if (needs_record({sums}))
+    record_saving("NormalizedSumsBackward", {sums}, {output}, {.inputs = {sums}, .outputs = {}, .constants = {}},
+                  [](const variable_list& given, const variable_list&, const variable_list& gradients) {
+                    return variable_list{normalized_backward(gradients[0], given[0])};
+                  });
+  return output;
+}
+
+at::Tensor elu_cpu(const at::Tensor& x) {
+  const at::Tensor from = x.contiguous(), to = from.clamp_max(0).exp_();
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "cogwheel::elu_plus_one", [&] {
+    const scalar_t* numbers = from.const_data_ptr<scalar_t>();
+    scalar_t* sums = to.mutable_data_ptr<scalar_t>();
+    at::parallel_for(0, from.numel(), numbers_per_task, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) sums[i] += numbers[i] > scalar_t(0) ? numbers[i] : scalar_t(0);
+    });
+  });
+  return to;
+}
+
+at::Tensor elu_meta(const at::Tensor& x) { return at::empty_symint(x.sym_sizes(), x.options()); }
+
+// The derivative is 1 above 0, and exp(x) = φ below: the lesser of φ and 1.
+at::Tensor elu_autograd(const at::Tensor& x) {
+  at::Tensor mapped;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    mapped = elu_plus_one(x);
+  }
+  if (has_tangent({x})) refuse_recurrent_derivative("a tangent");
+  if (needs_record({x}))
+    record_saving("EluPlusOneBackward", {x}, {mapped}, {.inputs = {}, .outputs = {mapped}, .constants = {}},
+                  [](const variable_list&, const variable_list& outputs, const variable_list& gradients) {
+                    return variable_list{gradients[0] * outputs[0].clamp_max(1)};
+                  });
+  return mapped;
+}
+
+}  // namespace
+
+at::Tensor normalized_sums(const at::Tensor& sums) {
+  static const auto handle = find_operator<decltype(normalized_sums)>("cogwheel::normalized_sums");
+  return handle.call(sums);
+}
+
+at::Tensor elu_plus_one(const at::Tensor& x) {
+  static const auto handle = find_operator<decltype(elu_plus_one)>("cogwheel::elu_plus_one");
+  return handle.call(x);
+}
+
+TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
+  library.def("normalized_sums(Tensor sums) -> Tensor");
+  library.def("normalized_sums_backward(Tensor gradient, Tensor sums) -> Tensor");
+  library.def("elu_plus_one(Tensor x) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
+  library.impl("normalized_sums", normalized_cpu);
+  library.impl("normalized_sums_backward", normalized_backward_cpu);
+  library.impl("elu_plus_one", elu_cpu);
+}
+
+TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
+  library.impl("normalized_sums", normalized_meta);
+  library.impl("normalized_sums_backward", normalized_backward_meta);
+  library.impl("elu_plus_one", elu_meta);
+}
+
+TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
+  implement_on_host(library, "normalized_sums");
+  implement_on_host(library, "normalized_sums_backward");
+  implement_on_host(library, "elu_plus_one");
+}
+
+TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
+  library.impl("normalized_sums", normalized_autograd);
+  library.impl("elu_plus_one", elu_autograd);
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,283 @@
+// Layers with a state: the same numbers token by token as at once, and their formulas written out.
+#include "cogwheel/nn/recurrent_layer.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <cmath>
+
+#include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/nn/head_observer.h"
+#include "cogwheel/nn/new_parameter.h"
+#include "tests/cpp/core/usage_error_of.h"
+#include "tests/cpp/nn/tapped.h"
+
+namespace cogwheel::recurrent_layer_test {
+namespace {
+
+constexpr std::int64_t batch = 2, tokens = 13, width = 32, heads = 4, head_dim = width / heads;
+
+RecurrentLayer make_layer(std::string_view mechanism, bool plain, std::int64_t layer = 2) {
+  RecurrentLayer made(RecurrentLayerOptions{.width = width,
+                                            .heads = heads,
+                                            .mechanism = std::string(mechanism),
+                                            .layer = layer,
+                                            .layers = 4,
+                                            .plain = plain});
+  made->initialize(WeightInitializer(7), "layer", 0.5, 0.5);
+  made->to(at::kDouble);
+  return made;
+}
+
+at::Tensor input(std::int64_t entries = batch) {
+  return torch::randn({entries, tokens, width}, at::make_generator<at::CPUGeneratorImpl>(3), at::kDouble);
+}
+
+// Every mechanism with a state as a plain layer and as its paper has it.
+template <class Test>
+void for_each_layer(Test&& test) {
+  for (const Mechanism& mechanism : mechanisms())
+    if (mechanism.recurrent() != nullptr)
+      for (const bool plain : {true, false}) {
+        SCOPED_TRACE(std::string(mechanism.description.name) + (plain ? ", plain" : ", paper"));
+        RecurrentLayer layer = make_layer(mechanism.description.name, plain);
+        test(layer);
+      }
+}
+
+at::Tensor step(RecurrentLayer& layer, const at::Tensor& x, LayerState& state) {
+  ForwardContext context;
+  context.layer_state = &state;
+  return layer->forward(x, context);
+}
+
+bool close(const at::Tensor& a, const at::Tensor& b) { return at::allclose(a, b, 1e-9, 1e-11); }
+
+TEST(RecurrentLayer, DecodesToTheRowsOfTheWholePass) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor x = input();
+  for_each_layer([&](RecurrentLayer& layer) {
+    const at::Tensor expected = layer(x);
+    const auto state = layer->make_state(batch, 0);
+    std::vector<at::Tensor> parts;
+    // Parts shorter than the convolution, too.
+    for (std::int64_t begin = 0; const std::int64_t end : {1, 2, 4, 5, 11, 13}) {
+      parts.push_back(step(layer, x.slice(1, begin, end), *state));
+      begin = end;
+    }
+    EXPECT_TRUE(close(at::cat(parts, 1), expected));
+    EXPECT_EQ(state->longest(), tokens);
+  });
+}
+
+TEST(RecurrentLayer, SeesNothingOfLaterTokens) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor x = input();
+  for_each_layer([&](RecurrentLayer& layer) {
+    const at::Tensor before = layer(x).narrow(1, 0, 7);
+    at::Tensor large = x.clone();
+    large.select(1, 7).mul_(50);
+    EXPECT_TRUE(layer(large).narrow(1, 0, 7).equal(before));
+  });
+}
+
+TEST(RecurrentLayer, ForksAndEmptiesItsState) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor x = input();
+  for_each_layer([&](RecurrentLayer& layer) {
+    const auto state = layer->make_state(batch, 0);
+    step(layer, x.slice(1, 0, 4), *state);
+    const std::int64_t bytes = state->bytes();
+    step(layer, x.slice(1, 4, 9), *state);
+    EXPECT_EQ(state->bytes(), bytes);  // however long the text
+    const at::Tensor chosen = at::tensor({1, 0, 1}, at::kLong), rest = x.slice(1, 9);
+    const auto copy = state->fork(chosen);
+    const at::Tensor next = step(layer, rest, *state);
+    EXPECT_TRUE(close(step(layer, rest.index_select(0, chosen), *copy), next.index_select(0, chosen)));
+
+    // An entry keeps all tokens or none, and goes on from there.
+    state->crop(at::tensor({0, 13}, at::kLong));
+    EXPECT_TRUE(state->lengths().equal(at::tensor({0, 13}, at::kLong)));
+    const auto fresh = layer->make_state(1, 0);
+    const at::Tensor again = step(layer, x.slice(1, 0, 5), *state);
+    EXPECT_TRUE(close(again.narrow(0, 0, 1), step(layer, x.slice(0, 0, 1).slice(1, 0, 5), *fresh)));
+  });
+}
+
+TEST(RecurrentLayer, ForgetsNoTokenButThoseOfTheLastPass) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor x = input(1);
+  RecurrentLayer layer = make_layer("gla", false);
+  const auto state = layer->make_state(1, 0);
+  step(layer, x.slice(1, 0, 6), *state);
+  const at::Tensor expected = step(layer, x.slice(1, 6, 9), *state);
+  try {
+    state->crop(at::tensor({5}, at::kLong));
+    ADD_FAILURE() << "cropped";
+  } catch (const c10::ValueError& error) {
+    EXPECT_STREQ(error.what_without_backtrace(),
+                 "cache: crop of entry 0: expected 0 or 9 (a state forgets no token), got 5");
+  }
+  state->crop(at::tensor({6}, at::kLong));
+  EXPECT_TRUE(step(layer, x.slice(1, 6, 9), *state).equal(expected));
+}
+
+at::Tensor linear(RecurrentLayer& layer, const std::string& name, const at::Tensor& x) {
+  const auto parameters = layer->named_parameters();
+  const at::Tensor product = x.matmul(parameters[name + ".weight"].t());
+  return parameters.contains(name + ".bias") ? product + parameters[name + ".bias"] : product;
+}
+
+at::Tensor heads_of(const at::Tensor& x) { return x.unflatten(-1, {heads, x.size(-1) / heads}).transpose(1, 2); }
+
+// S_t = A_t ∘ S_{t−1} + k_t v_tᵀ token by token; decay [B, H, N, D] or [B, H, N, 1].
+at::Tensor walked(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& decay) {
+  at::Tensor state = at::zeros({query.size(0), heads, query.size(3), value.size(3)}, at::kDouble);
+  std::vector<at::Tensor> rows;
+  for (std::int64_t t = 0; t < query.size(2); ++t) {
+    state =
+        decay.select(2, t).unsqueeze(-1) * state + key.select(2, t).unsqueeze(-1) * value.select(2, t).unsqueeze(-2);
+    rows.push_back((state * query.select(2, t).unsqueeze(-1)).sum(-2) / std::sqrt(static_cast<double>(head_dim)));
+  }
+  return at::stack(rows, 2);
+}
+
+TEST(RecurrentLayer, PlainIsProjectionsAndAGate) {
+  const torch::NoGradGuard no_grad;
+  RecurrentLayer layer = make_layer("gla", true);
+  const at::Tensor x = input();
+  const at::Tensor gate = linear(layer, "log_decay.projection", x) + layer->named_parameters()["log_decay.bias"];
+  const at::Tensor attended = walked(heads_of(linear(layer, "query", x)), heads_of(linear(layer, "key", x)),
+                                     heads_of(linear(layer, "value", x)), heads_of(at::log_sigmoid(gate) / 16).exp());
+  EXPECT_TRUE(close(layer(x), linear(layer, "output", attended.transpose(1, 2).flatten(2))));
+}
+
+TEST(RecurrentLayer, OfMamba2IsThePapers) {
+  const torch::NoGradGuard no_grad;
+  RecurrentLayer layer = make_layer("mamba2", false);
+  const auto parameters = layer->named_parameters();
+  const at::Tensor x = input();
+  const at::Tensor joined =
+      at::cat({linear(layer, "value", x), linear(layer, "query", x), linear(layer, "key", x)}, -1);
+  const at::Tensor taps = parameters["convolution.weight"];
+  at::Tensor convolved = at::zeros_like(joined) + parameters["convolution.bias"];
+  for (std::int64_t t = 0; t < tokens; ++t)
+    for (std::int64_t tap = 0; tap < 4; ++tap)
+      if (t - 3 + tap >= 0) convolved.select(1, t) += taps[tap] * joined.select(1, t - 3 + tap);
+  const auto parts = at::silu(convolved).split_with_sizes({2 * width, width, width}, -1);
+  const at::Tensor step =
+      at::softplus(linear(layer, "log_decay.projection", x) + parameters["log_decay.bias"]).transpose(1, 2);
+  const at::Tensor decay = (-step * parameters["log_decay.constant"].exp().unsqueeze(-1)).exp();
+  at::Tensor rows =
+      walked(heads_of(parts[1]), heads_of(parts[2]), heads_of(parts[0]) * step.unsqueeze(-1), decay.unsqueeze(-1))
+          .transpose(1, 2)
+          .flatten(2);
+  rows = (rows + parts[0] * parameters["skip"]).unflatten(-1, {heads, 2 * head_dim});
+  rows = rows / (rows.square().mean(-1, true) + 1e-6).sqrt();
+  const at::Tensor gated = rows.flatten(2) * at::silu(linear(layer, "output_gate", x));
+  EXPECT_TRUE(close(layer(x), linear(layer, "output", gated)));
+}
+
+TEST(RecurrentLayer, StartsFromThePapersGates) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor decay = make_layer("retnet", false)->named_parameters()["decay.bias"].sigmoid();
+  for (std::int64_t head = 0; head < heads; ++head)
+    EXPECT_NEAR(decay[head].item<double>(), 1 - std::exp2(-5.0 - static_cast<double>(head)), 1e-6);
+  // The lower bound of HGRN2's gates rises with depth from 0.
+  at::Tensor x = input();
+  for (const std::int64_t layer : {0, 1, 3}) {
+    RecurrentGate gate(RecurrentGateOptions{.recipe = {.parameter = "log_decay", .map = GateMap::above_bound},
+                                            .parameter = find_recurrent_law("hgrn2")->parameters[0],
+                                            .inputs = width,
+                                            .heads = heads,
+                                            .key_width = head_dim,
+                                            .value_width = head_dim,
+                                            .depth = static_cast<double>(layer) / 4});
+    gate->to(at::kDouble);
+    gate->initialize(WeightInitializer(1), "gate", 5);  // far from 0
+    const at::Tensor kept = gate(x).tensor.exp();
+    EXPECT_NEAR(kept.min().item<double>(), static_cast<double>(layer) / 4, 1e-3);
+    EXPECT_LE(kept.max().item<double>(), 1);
+  }
+}
+
+// What is tapped as weights makes the heads of the values, and what replaces them is used.
+TEST(RecurrentLayer, HasWeights) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor x = input();
+  for_each_layer([&](RecurrentLayer& layer) {
+    Tap tap;
+    HeadObserver observer(tap);
+    ForwardContext context;
+    context.tap = &tap;
+    context.site.layer = 0;
+    layer->forward(x, context);
+    ASSERT_EQ(observer.statistics().size(), 1u);
+    EXPECT_EQ(observer.statistics()[0].size(), static_cast<std::size_t>(heads));
+    const at::Tensor weights = tapped(TapPlace::weights, layer, x).at(0);
+    EXPECT_TRUE(weights.triu(1).eq(0).all().item<bool>());
+    // Equal columns of values, since some laws have weights of their own for each, of which the mean is shown.
+    at::Tensor values, outputs;
+    Tap equal;
+    equal.replace(TapPlace::value, [&](TapSite, const at::Tensor& value) {
+      return values = value.narrow(-1, 0, 1).expand_as(value).contiguous();
+    });
+    equal.read(TapPlace::heads, [&](TapSite, const at::Tensor& output) { outputs = output; });
+    context.tap = &equal;
+    layer->forward(x, context);
+    EXPECT_TRUE(close(weights.matmul(values).mean(-1), outputs.mean(-1)));
+    EXPECT_NEAR(observer.statistics()[0][1].sum, weights.select(1, 1).sum(-1).mean().item<double>(), 1e-9);
+  });
+  RecurrentLayer layer = make_layer("gla", true);
+  const auto state = layer->make_state(batch, 0);
+  step(layer, x, *state);
+  ForwardContext context;
+  context.layer_state = state.get();
+  EXPECT_EQ(usage_error_of([&] { tapped(TapPlace::weights, layer, x, context); }),
+            "tap: weights of gla: expected a pass from the first token, got a state, which has not kept the keys");
+}
+
+TEST(RecurrentLayer, EveryParameterLearns) {
+  for_each_layer([](RecurrentLayer& layer) {
+    {  // away from the zeros that some start from
+      const torch::NoGradGuard no_grad;
+      for (at::Tensor& parameter : layer->parameters()) parameter.add_(0.01);
+    }
+    layer(input()).square().sum().backward();
+    for (const auto& parameter : layer->named_parameters()) {
+      ASSERT_TRUE(parameter.value().grad().defined()) << parameter.key();
+      EXPECT_GT(parameter.value().grad().abs().max().item<double>(), 0) << parameter.key();
+      EXPECT_TRUE(parameter.value().grad().isfinite().all().item<bool>()) << parameter.key();
+    }
+  });
+}
+
+TEST(RecurrentLayer, TakesNoMemoryOnMeta) {
+  for (const Mechanism& mechanism : mechanisms()) {
+    if (mechanism.recurrent() == nullptr) continue;
+    const PlaceParameters nowhere(at::kMeta);
+    const RecurrentLayer layer(
+        RecurrentLayerOptions{.width = width, .heads = heads, .mechanism = std::string(mechanism.description.name)});
+    for (const auto& parameter : layer->parameters()) EXPECT_TRUE(parameter.is_meta()) << mechanism.description.name;
+  }
+}
+
+TEST(RecurrentLayer, OfWeightsThatAreNanIsNan) {
+  const torch::NoGradGuard no_grad;
+  RecurrentLayer layer = make_layer("gla", false);
+  for (at::Tensor& parameter : layer->parameters()) parameter.fill_(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_TRUE(layer(input()).isnan().all().item<bool>());
+}
+
+TEST(RecurrentLayer, RefusesWhatDoesNotFit) {
+  EXPECT_EQ(usage_error_of([] { check(RecurrentLayerOptions{.width = 32, .heads = 4, .mechanism = "softmax"}); }),
+            "mechanism of a recurrent layer: expected one with a state, got softmax");
+  EXPECT_EQ(usage_error_of([] { check(RecurrentLayerOptions{.width = 32, .heads = 5, .mechanism = "gla"}); }),
+            "heads: expected a divisor of the width (32), got 5");
+  EXPECT_EQ(usage_error_of([] { check(AttentionLayerOptions{.width = 32, .heads = 4, .mechanism = "gla"}); }),
+            "mechanism of an attention layer: expected one without a state, got gla");
+}
+
+}  // namespace
+}  // namespace cogwheel::recurrent_layer_test
