@@ -61,7 +61,7 @@ enum class Normalizer {
 };
 
 // What values a parameter may have.
-enum class Values { any, number, at_most_0, above_0, above_0_to_1, from_0_to_2, at_least_0, below_0 };
+enum class Values { any, number, at_most_0, at_least_0, below_0, above_0, above_0_to_1, from_0_to_2 };
 
 // A tensor that users give by name.
 struct RecurrentParameter {

@@ -102,7 +102,12 @@ void RecurrentGateImpl::initialize(const WeightInitializer& initializer, const s
   std::vector<double> values;
   for (std::int64_t head = 0; head < options_.heads; ++head)
     for (std::int64_t channel = 0; channel < channels; ++channel)
-      values.push_back(options_.recipe.initial({head, options_.heads, channel, channels, options_.depth}));
+      values.push_back(options_.recipe.initial({.head = head,
+                                                .heads = options_.heads,
+                                                .channel = channel,
+                                                .channels = channels,
+                                                .row = sizes_.size() > 2 ? channel / sizes_.back() : channel,
+                                                .depth = options_.depth}));
   bias_.copy_(at::tensor(values, at::kDouble));
   if (!constant_.defined()) return;
   values.clear();

@@ -180,6 +180,7 @@ void RecurrentLayerImpl::apply_features(at::Tensor& query, at::Tensor& key) cons
 
 RecurrentOptions RecurrentLayerImpl::operator_options(const Heads& heads) const {
   RecurrentOptions options{.parameters = heads.parameters};
+  if (!recipe_.scaled) options.scale = 1;
   if (recipe_.features == LayerFeatures::elu_plus_one) {
     options.feature_map = "elu_plus_one";
     options.normalize = true;

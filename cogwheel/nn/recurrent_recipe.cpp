@@ -53,6 +53,30 @@ constexpr GateRecipe mlstm_gates[]{
 };
 constexpr GateRecipe abc_gates[]{{.parameter = "phi"}};
 
+double step_of_channel(GatePlace place) {
+  return initial_step(place.head * place.channels + place.channel, place.heads * place.channels);
+}
+
+// a = −1, −2, … for the rows of a state.
+double log_of_row(GatePlace place) { return std::log(static_cast<double>(place.row + 1)); }
+
+constexpr GateRecipe mamba_gates[]{
+    {.parameter = "delta", .map = GateMap::softplus, .rank = 64, .initial = step_of_channel},
+    {.parameter = "a", .map = GateMap::minus_exponential, .initial = log_of_row},
+};
+// b times what a state gains in a step of about 0.01.
+constexpr GateRecipe s4_gates[]{
+    {.parameter = "delta", .map = GateMap::softplus, .initial = step_of_channel},
+    {.parameter = "a", .map = GateMap::minus_exponential, .initial = log_of_row},
+    {.parameter = "b", .initial = [](GatePlace) { return 0.01; }},
+    {.parameter = "c", .initial = [](GatePlace) { return 1.0; }},
+};
+constexpr GateRecipe deltanet_gates[]{{.parameter = "beta", .map = GateMap::share}};
+constexpr GateRecipe gated_deltanet_gates[]{
+    {.parameter = "beta", .map = GateMap::share},
+    {.parameter = "log_decay", .map = GateMap::step_times_constant, .initial = step_of_head},
+};
+
 constexpr RecurrentRecipe papers[]{
     // Katharopoulos et al. (2020)
     {.law = "linear_attention", .features = LayerFeatures::elu_plus_one},
@@ -60,6 +84,7 @@ constexpr RecurrentRecipe papers[]{
     {.law = "retnet", .head_norm = true, .output_gate = true, .gates = retnet_gates},
     // Dao, Gu (2024), with a key and a query for each head
     {.law = "mamba2",
+     .scaled = false,
      .expansion = 2,
      .convolution = true,
      .head_norm = true,
@@ -83,6 +108,29 @@ constexpr RecurrentRecipe papers[]{
      .output_gate = true,
      .skip = true,
      .gates = mlstm_gates},
+    // Gu et al. (2022), real and diagonal
+    {.law = "s4", .scaled = false, .skip = true, .gates = s4_gates},
+    // Gu, Dao (2023)
+    {.law = "mamba",
+     .scaled = false,
+     .expansion = 2,
+     .inner = true,
+     .output_gate = true,
+     .skip = true,
+     .gates = mamba_gates},
+    // Yang et al. (2024, "Parallelizing …"), with the SiLU of the convolution before keys and queries become units
+    {.law = "deltanet",
+     .features = LayerFeatures::unit,
+     .convolution = true,
+     .head_norm = true,
+     .gates = deltanet_gates},
+    // Yang, Kautz, Hatamizadeh (2024)
+    {.law = "gated_deltanet",
+     .features = LayerFeatures::unit,
+     .convolution = true,
+     .head_norm = true,
+     .output_gate = true,
+     .gates = gated_deltanet_gates},
     // Peng et al. (2022)
     {.law = "abc", .running_means = true, .gates = abc_gates},
 };
@@ -99,6 +147,8 @@ GateRecipe suggested(const RecurrentParameter& parameter) {
       return {.parameter = parameter.name, .map = GateMap::log_sigmoid_16};
     case Values::above_0:
       return {.parameter = parameter.name, .map = GateMap::softplus, .initial = step_of_head};
+    case Values::from_0_to_2:
+      return {.parameter = parameter.name, .map = GateMap::share};
     case Values::above_0_to_1:
       return {.parameter = parameter.name, .map = GateMap::sigmoid, .initial = decay_of_head};
     default:

@@ -28,7 +28,8 @@ enum class GateMap {
 // A number among those of a tensor, for its initial value.
 struct GatePlace {
   std::int64_t head, heads, channel, channels;
-  double depth;  // of the layer, 0 to 1
+  std::int64_t row;  // where a head has a matrix; else as channel
+  double depth;      // of the layer, 0 to 1
 };
 
 struct GateRecipe {
@@ -53,6 +54,7 @@ enum class LayerFeatures {
 struct RecurrentRecipe {
   std::string_view law;
   LayerFeatures features = LayerFeatures::as_they_are;
+  bool scaled = true;          // queries by 1/√head_dim
   std::int64_t expansion = 1;  // the width of all values over the model's
   bool convolution = false;    // a causal convolution of 4 with SiLU, of query, key and value
   // Queries, keys and gates are projections of the convolved SiLU'd projection u of x, and values u itself: convolved,

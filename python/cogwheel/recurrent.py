@@ -55,7 +55,7 @@ def recurrent(
         key: as query; None for ``hgrn2``, whose keys are 1 − α, and for ``s4``.
         value: [B, H, N, Dv].
         mechanism: ``linear_attention``, ``cosformer``, ``retnet``, ``mamba2``, ``gla``, ``dfw``, ``rwkv6``, ``hgrn2``,
-            ``gated_rfa``, ``mlstm``, ``abc``, ``deltanet``, ``gated_deltanet``, ``s4`` or ``mamba``.
+            ``gated_rfa``, ``mlstm``, ``abc``, ``s4``, ``mamba``, ``deltanet`` or ``gated_deltanet``.
         causal: whether a token sees only those up to it. Without, every token sees all: ``linear_attention`` and
             ``cosformer``.
         scale: multiplies the query after its feature map; 1/√D unless given, and 1 for ``s4`` and ``mamba``, whose
@@ -78,12 +78,12 @@ def recurrent(
             - ``mlstm``: ``input_gate`` and ``forget_gate`` [B, H, N], before exp and the sigmoid.
             - ``abc``: ``phi`` [B, H, N, slots], and ``log_decay`` of the same shape if wanted.
             - ``cosformer``: ``horizon``, a number.
+            - ``deltanet``: ``beta`` [B, H, N], in 0…2. Keys are taken as they are; a delta rule wants them of length 1.
+            - ``gated_deltanet``: ``beta``, and ``log_decay`` [B, H, N] or [B, H, N, D].
             - ``s4``: ``delta`` Δ [H, Dv], at least 0; ``a`` [H, D, Dv], below 0; ``b`` and ``c`` [H, D, Dv]; ``skip``
               [H, Dv] if wanted.
             - ``mamba``: ``delta`` Δ [B, H, N, Dv], at least 0; ``a`` [D, Dv] or [H, D, Dv], below 0; ``skip`` [Dv] or
               [H, Dv] if wanted.
-            - ``deltanet``: ``beta`` [B, H, N], in 0…2. Keys are taken as they are; a delta rule wants them of length 1.
-            - ``gated_deltanet``: ``beta``, and ``log_decay`` [B, H, N] or [B, H, N, D].
 
             A log decay is at most 0; −∞ forgets everything. Tensors have the dtype of query, or the one that it is
             computed in.

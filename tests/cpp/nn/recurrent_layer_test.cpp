@@ -169,14 +169,34 @@ TEST(RecurrentLayer, OfMamba2IsThePapers) {
   const at::Tensor step =
       at::softplus(linear(layer, "log_decay.projection", x) + parameters["log_decay.bias"]).transpose(1, 2);
   const at::Tensor decay = (-step * parameters["log_decay.constant"].exp().unsqueeze(-1)).exp();
-  at::Tensor rows =
-      walked(heads_of(parts[1]), heads_of(parts[2]), heads_of(parts[0]) * step.unsqueeze(-1), decay.unsqueeze(-1))
-          .transpose(1, 2)
-          .flatten(2);
+  const at::Tensor unscaled = heads_of(parts[1]) * std::sqrt(static_cast<double>(head_dim));
+  at::Tensor rows = walked(unscaled, heads_of(parts[2]), heads_of(parts[0]) * step.unsqueeze(-1), decay.unsqueeze(-1))
+                        .transpose(1, 2)
+                        .flatten(2);
   rows = (rows + parts[0] * parameters["skip"]).unflatten(-1, {heads, 2 * head_dim});
   rows = rows / (rows.square().mean(-1, true) + 1e-6).sqrt();
   const at::Tensor gated = rows.flatten(2) * at::silu(linear(layer, "output_gate", x));
   EXPECT_TRUE(close(layer(x), linear(layer, "output", gated)));
+}
+
+// Where the law or the layer divides by a sum, equal values come out as they are.
+TEST(RecurrentLayer, AveragesWhereThePaperDoes) {
+  const torch::NoGradGuard no_grad;
+  Tap tap;
+  tap.replace(TapPlace::value, [](TapSite, const at::Tensor& value) { return at::ones_like(value); });
+  at::Tensor outputs;
+  tap.read(TapPlace::heads, [&](TapSite, const at::Tensor& output) { outputs = output; });
+  ForwardContext context;
+  context.tap = &tap;
+  for (const char* mechanism : {"linear_attention", "abc"}) {
+    RecurrentLayer layer = make_layer(mechanism, false);
+    const auto state = layer->make_state(batch, 0);
+    for (const auto& [begin, end] : {std::pair{0, 6}, {6, 7}, {7, 13}}) {
+      context.layer_state = state.get();
+      layer->forward(input().slice(1, begin, end), context);
+      EXPECT_TRUE(close(outputs, at::ones_like(outputs))) << mechanism << " " << begin;
+    }
+  }
 }
 
 TEST(RecurrentLayer, StartsFromThePapersGates) {
