@@ -104,7 +104,7 @@ void start(const Arguments& arguments) {
       arguments.out.empty() ? new_run_path("compare") : fs::path(arguments.out), arguments.overwrite);
   folder.write_records(*task);
   point_latest_at(folder.path());
-  compare_in(folder, std::move(comparison), task, arguments.request.steps);
+  compare_in(folder, std::move(comparison), task, requested_steps(arguments.request));
 }
 
 void resume(const fs::path& path, const std::vector<std::string>& added) {
@@ -146,7 +146,7 @@ void add_compare(CLI::App& app) {
     settings.push_back(option);
     return option;
   };
-  add("--task", request.task, "what is learned; cogwheel list tasks shows them (default: language_modelling)", "NAME");
+  add("--task", request.task, "what is learned; cogwheel list tasks shows them (default: that of the preset)", "NAME");
   add("--attention", request.attention,
       "mechanisms or hybrids such as gla*3+softmax, separated by commas (default: softmax,cog,differential,symmetric)",
       "NAMES")
@@ -154,7 +154,7 @@ void add_compare(CLI::App& app) {
   add("--preset", request.preset, preset_help(), "NAME");
   add("--form", request.form,
       "of the models: gpt (learned positions, LayerNorm, GELU) or llama (rotary positions, RMSNorm, SwiGLU) (default: "
-      "gpt)",
+      "that of the preset)",
       "NAME");
   add("--position", request.position, "none, learned, rotary or rotary_halves, instead of the form's", "NAME");
   add("--recurrent-layer", request.recurrent_layer,
@@ -171,7 +171,7 @@ void add_compare(CLI::App& app) {
   add("--match", request.match, "what is equal: parameters (and tokens), time, or only tokens (default: parameters)",
       "WHAT");
   add_count("--steps", request.steps, steps_range,
-            "training steps of a run; by default as many as fit the preset's time", "N");
+            "training steps of a run; by default the preset's, or as many as fit its time", "N");
   add_count("--tune", request.tune, tune_range,
             "try K learning rates for each mechanism first, on a part of the training text", "K");
   add_count("--learning-rate", request.learning_rate, learning_rate_range, "instead of the preset's", "RATE");

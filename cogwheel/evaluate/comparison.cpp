@@ -40,9 +40,13 @@ const double* Comparison::result(const RunResult* run) const {
   return run != nullptr && run->status == RunStatus::done ? find_value(run->measured, task.decisive().name) : nullptr;
 }
 
+std::int64_t Comparison::tokens_per_step() const {
+  return settings.batch * (data.window > 0 ? data.window : settings.context);
+}
+
 bool Comparison::early_in_training() const {
   const MechanismPlan* base = plan(baseline);
-  return base != nullptr && base->steps * settings.batch * settings.context < base->parameters;
+  return base != nullptr && base->steps * tokens_per_step() < base->parameters;
 }
 
 const MechanismPlan* Comparison::plan(std::string_view mechanism) const {

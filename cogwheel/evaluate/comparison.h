@@ -38,6 +38,7 @@ struct RunResult {
   std::string message = {};      // why the run ended, if it is not done
   MeasuredValues measured = {};  // over everything that is evaluated
   std::vector<CurvePoint> curve = {};
+  std::vector<MeasuresByDifficulty> by_difficulty = {};  // of the finished model; empty where the task has none
 };
 
 // How one mechanism takes part: the matched quantities, and the values of the unmatched ones.
@@ -121,6 +122,8 @@ struct Comparison {
   std::vector<RunResult> runs = {};
   std::vector<SummaryRow> summary = {};
 
+  // Those of one training step.
+  std::int64_t tokens_per_step() const;
   // Whether the baseline trains on fewer tokens than it has parameters: the ranking after so short a run may change.
   bool early_in_training() const;
 

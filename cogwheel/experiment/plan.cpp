@@ -81,16 +81,31 @@ std::string shell_word(const std::string& word) {
   return quoted + "'";
 }
 
+// A preset of a task has its options too, which are those of no other.
+TaskOptions requested_task(const CompareRequest& request, const Preset& preset) {
+  if (request.task.empty() || request.task == preset.task.name) return preset.task;
+  expect_known("--task", request.task, task_names());
+  if (preset.has_task())
+    throw UsageError(expected_got("--task", fmt::format("{}, the task of --preset {}", preset.task.name, preset.name),
+                                  request.task));
+  return {request.task};
+}
+
 }  // namespace
+
+std::int64_t requested_steps(const CompareRequest& request) {
+  return request.steps > 0 ? request.steps : find_preset(request.preset).steps;
+}
 
 Comparison plan_comparison(const CompareRequest& request) {
   expect_known("--match", request.match, {"parameters", "time", "tokens"});
-  expect_known("--form", request.form, form_names());
   if (!request.position.empty()) expect_known("--position", request.position, position_names());
   expect_known("--recurrent-layer", request.recurrent_layer, recurrent_layer_names());
   expect_known("--precision", request.precision, {"fp32", "bf16"});
   expect_known("--tokenizer", request.tokenizer, tokenizer_names());
-  expect_known("--task", request.task, task_names());
+  const Preset& preset = find_preset(request.preset);
+  const std::string form(request.form.empty() ? preset.form : request.form);
+  expect_known("--form", form, form_names());
 
   Comparison comparison;
   for (const std::string& path : request.text) {
@@ -101,16 +116,15 @@ Comparison plan_comparison(const CompareRequest& request) {
   comparison.data.byte_limit = request.text.empty() ? DataOptions{}.byte_limit : 0;
   comparison.match = request.match;
 
-  const Preset& preset = find_preset(request.preset);
   const double rate = request.learning_rate > 0 ? request.learning_rate : preset.training.learning_rate;
   RunConfig shared;
-  shared.task.name = request.task;
+  shared.task = requested_task(request, preset);
   shared.data = {.text = comparison.data.text,
                  .tokenizer = comparison.data.tokenizer,
                  .byte_limit = comparison.data.byte_limit,
                  .sha256 = {}};
   shared.model = preset.model;
-  set_form(shared.model, request.form, "--form");
+  set_form(shared.model, form, "--form");
   if (!request.position.empty()) shared.model.position = request.position;
   shared.model.recurrent_layer = request.recurrent_layer;
   shared.model.dropout = request.dropout;
@@ -122,7 +136,7 @@ Comparison plan_comparison(const CompareRequest& request) {
   shared.training.final_learning_rate = rate * preset.training.final_learning_rate / preset.training.learning_rate;
   comparison.configuration = shared_record(shared);
   comparison.settings = {.preset = std::string(preset.name),
-                         .form = request.form,
+                         .form = form,
                          .position = request.position,
                          .recurrent_layer = request.recurrent_layer,
                          .precision = request.precision,
@@ -171,15 +185,15 @@ std::shared_ptr<const Task> load_task(Comparison& comparison, const std::filesys
   expect("vocabulary", recorded.vocabulary, data.vocabulary);
   expect("train_tokens", recorded.train_tokens, data.train_tokens);
   expect("held_out_tokens", recorded.held_out_tokens, data.held_out_tokens);
-  const std::int64_t context = config.model.context;
+  const std::int64_t window = data.window;
   const std::int64_t max_tokens = data.evaluated_tokens;  // whole windows of the held-out part
   data.evaluated_tokens = recorded.evaluated_tokens;
   if (data.evaluated_tokens == 0)
     data.evaluated_tokens =
-        std::min(max_tokens, find_preset(comparison.settings.preset).evaluated_tokens / context * context);
-  if (data.evaluated_tokens > max_tokens || data.evaluated_tokens % context != 0)
+        std::min(max_tokens, find_preset(comparison.settings.preset).evaluated_tokens / window * window);
+  if (data.evaluated_tokens > max_tokens || data.evaluated_tokens % window != 0)
     throw Error(expected_got("results.json: data.evaluated_tokens",
-                             fmt::format("a multiple of {} below {}", context, data.held_out_tokens),
+                             fmt::format("a multiple of {} below {}", window, data.held_out_tokens),
                              std::to_string(data.evaluated_tokens)));
   const std::shared_ptr<const Task> limited = task->limited(data.evaluated_tokens);
   data.curve_tokens = limited->data(config.model, config.training).curve_tokens;
@@ -214,7 +228,7 @@ RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, st
 double decide_steps(Comparison& comparison, std::int64_t requested, const MeasureRate& measure) {
   Comparison::Settings& settings = comparison.settings;
   const auto seeds = static_cast<double>(settings.seeds.size()), trials = static_cast<double>(settings.tune);
-  const double tokens_per_step = static_cast<double>(settings.batch * settings.context);
+  const double tokens_per_step = static_cast<double>(comparison.tokens_per_step());
   const bool time_matched = comparison.match == "time";
   std::vector<double> rates;
   for (const MechanismPlan& plan : comparison.mechanisms) {
@@ -264,7 +278,11 @@ std::vector<double> trial_rates(double learning_rate, std::int64_t trials) {
 std::string reproduce_command(const Comparison& comparison) {
   const Comparison::Settings& settings = comparison.settings;
   std::string command = "cogwheel compare";
-  if (comparison.task.name != CompareRequest{}.task) command += " --task " + comparison.task.name;
+  // The preset may no longer exist.
+  const auto preset = std::find_if(presets().begin(), presets().end(),
+                                   [&](const Preset& each) { return each.name == settings.preset; });
+  const bool known = preset != presets().end();
+  if (comparison.task.name != (known ? preset->task : TaskOptions{}).name) command += " --task " + comparison.task.name;
   if (!comparison.data.text.empty()) {
     command += " --text";
     for (const std::string& path : comparison.data.text)
@@ -278,16 +296,13 @@ std::string reproduce_command(const Comparison& comparison) {
   command += fmt::format(" --preset {} --seeds {} --match {} --steps {}", settings.preset, settings.seeds.size(),
                          comparison.match, settings.steps);
   const CompareRequest defaults;
-  if (settings.form != defaults.form) command += " --form " + settings.form;
+  if (settings.form != (known ? preset->form : Comparison::Settings{}.form)) command += " --form " + settings.form;
   if (settings.position != defaults.position) command += " --position " + settings.position;
   if (settings.recurrent_layer != defaults.recurrent_layer) command += " --recurrent-layer " + settings.recurrent_layer;
   if (settings.dropout != defaults.dropout) command += fmt::format(" --dropout {}", settings.dropout);
   if (comparison.machine.device != defaults.device) command += " --device " + comparison.machine.device;
   if (settings.precision != defaults.precision) command += " --precision " + settings.precision;
-  // The preset may no longer exist.
-  const auto preset = std::find_if(presets().begin(), presets().end(),
-                                   [&](const Preset& each) { return each.name == settings.preset; });
-  if (preset == presets().end() || settings.learning_rate != preset->training.learning_rate)
+  if (!known || settings.learning_rate != preset->training.learning_rate)
     command += fmt::format(" --learning-rate {}", settings.learning_rate);
   if (settings.tune > 0) command += fmt::format(" --tune {}", settings.tune);
   std::vector<std::string> defined;

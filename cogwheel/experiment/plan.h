@@ -18,12 +18,12 @@ inline constexpr Range<std::int64_t> seeds_range{1, 1000}, tune_range{0, 30};
 
 // The options of the command line.
 struct CompareRequest {
-  std::string task = TaskOptions{}.name;
+  std::string task;  // empty: the preset's
   std::vector<std::string> text;
   std::string tokenizer = "character";
   std::vector<std::string> attention{"softmax", "cog", "differential", "symmetric"};
   std::string preset = "small";
-  std::string form = "gpt";
+  std::string form;      // empty: the preset's
   std::string position;  // empty: the form's
   std::string recurrent_layer = "paper";
   std::string device = "cpu";
@@ -31,7 +31,7 @@ struct CompareRequest {
   double dropout = 0;
   std::int64_t seeds = 3;
   std::string match = "parameters";
-  std::int64_t steps = 0;  // 0: as many as fit the time of the preset
+  std::int64_t steps = 0;  // 0: the preset's, or as many as fit its time
   std::int64_t tune = 0;
   double learning_rate = 0;  // 0: the preset's
   std::string baseline;      // empty: softmax where it is compared, else the first mechanism
@@ -55,6 +55,9 @@ RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, st
 
 // Training steps per second of a mechanism's model.
 using MeasureRate = std::function<double(const RunConfig&)>;
+
+// The steps that the request or its preset asks for; 0: as many as fit the time of the preset.
+std::int64_t requested_steps(const CompareRequest& request);
 
 // Decides the steps of every plan that has none: those of the baseline if they are decided already; else `requested` if
 // it is not 0; else as many as fit into the time of the preset at the measured rates. Returns the estimated seconds of

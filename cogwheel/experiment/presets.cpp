@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cogwheel/core/error.h"
@@ -23,7 +25,20 @@ Preset preset(std::string_view name, std::string_view summary, std::int64_t laye
   return made;
 }
 
-std::array<Preset, 3> make_presets() {
+// Long enough for softmax to learn the task. Rotary positions: learned ones know nothing beyond the trained length.
+Preset task_preset(std::string_view name, std::string_view summary, std::map<std::string, ConfigValue> options,
+                   std::int64_t context, std::int64_t batch, std::int64_t steps) {
+  Preset made = preset(name, summary, 2, 2, 64, context, batch);
+  made.task = {std::string(name), std::move(options)};
+  made.form = "llama";
+  made.steps = steps;
+  made.evaluated_tokens = 32768;
+  made.training.learning_rate = 1e-3;
+  made.training.final_learning_rate = 1e-4;
+  return made;
+}
+
+std::array<Preset, 7> make_presets() {
   // nanoGPT's configuration for a CPU; its other settings (β₂ 0.99, weight decay 0.1, clip 1, no biases, tied head) are
   // the defaults of model and training.
   Preset small = preset("small", "4 layers, 4 heads, width 128, context 64, batch 12; 5 to 7 minutes on two cores", 4,
@@ -39,13 +54,24 @@ std::array<Preset, 3> make_presets() {
   medium.training.curve_tokens = 16384;
   medium.evaluated_tokens = 262144;
   medium.seconds = 4 * 3600;
-  return {small, tiny, medium};
+  const auto whole = [](std::int64_t number) { return ConfigValue(number); };
+  return {small,
+          tiny,
+          medium,
+          task_preset("recall", "4 to 16 pairs, tested up to 64; 2 layers, 2 heads, width 64",
+                      {{"pairs", whole(16)}, {"doubled_after", whole(400)}}, 256, 32, 2000),
+          task_preset("parity", "up to 32 bits, tested up to 128; 2 layers, 2 heads, width 64", {{"length", whole(32)}},
+                      128, 32, 3000),
+          task_preset("permutations", "S5, up to 16 permutations, tested up to 64; 2 layers, 2 heads, width 64",
+                      {{"length", whole(16)}}, 64, 64, 3000),
+          task_preset("copying", "strings up to 16 symbols, tested up to 64; 2 layers, 2 heads, width 64",
+                      {{"length", whole(16)}}, 128, 32, 3000)};
 }
 
 }  // namespace
 
 std::span<const Preset> presets() {
-  static const std::array<Preset, 3> all = make_presets();
+  static const std::array<Preset, 7> all = make_presets();
   return all;
 }
 

@@ -1,11 +1,10 @@
-// The sizes at which mechanisms are compared.
+// The sizes at which mechanisms are compared, and for some tasks their options.
 #pragma once
 #include <cstdint>
 #include <span>
 #include <string_view>
 
-#include "cogwheel/configuration/training_options.h"
-#include "cogwheel/models/language_model_options.h"
+#include "cogwheel/configuration/run_config.h"
 
 namespace cogwheel {
 
@@ -16,6 +15,11 @@ struct Preset {
   TrainingOptions training;       // steps and what follows from them are set by with_steps
   std::int64_t evaluated_tokens;  // of the held-out part, at most, in the last evaluation of a run
   double seconds;                 // the duration of a whole comparison if no steps are given
+  std::int64_t steps = 0;         // of a run, if none are given, instead of as many as fit into `seconds`
+  std::string_view form = "gpt";  // of the models, if none is given
+  TaskOptions task = {};          // language modelling: of any task
+
+  bool has_task() const { return task.name != TaskOptions{}.name; }
 };
 
 // The default comes first.

@@ -30,11 +30,13 @@ enum class Write {
   key_by_complement,  // k as given, w = 1 − α
   key_by_input_gate,  // k as given, w = exp(`input_gate`), and α = σ(`forget_gate`)
   complement,         // k = 1 − α, w = 1: there is no key
+  of_head,            // `b` [H, D, Dv] of every token in the place of k: there is no key
 };
 
 enum class Read {
   after,              // o_t = Sᵀ_t q_t
   before_with_bonus,  // o_t = Sᵀ_{t−1} q_t + (q_t·(u ∘ k_t)) v_t, with u the `bonus`
+  of_head,            // `c` [H, D, Dv] of every token in the place of q: there is no query
 };
 
 // What the walks over the tokens are, and S with them.
@@ -43,6 +45,9 @@ enum class Walks {
   phases,  // keys and queries turn with their positions, by π/2 in `horizon` tokens: S is [2 D, Dv]
   delta,   // as above with e = w = `beta`, and A by the dimensions of `log_decay` where the law has that
   slots,  // K += k φᵀ and V += φ vᵀ with φ = `phi`, o = Vᵀ softmax(Kᵀq): S is K [D, slots] and V [slots, Dv]
+  // A_t = exp(Δ_t ∘ a), a number for each element of S, with Δ = `delta` and `a`; w_t = Δ_t where Δ is of every token;
+  // o_t += `skip` ∘ v_t. `scale` is 1 unless given.
+  elements,
 };
 
 // φ of keys and queries: of the law, or as the caller asks.
@@ -56,7 +61,7 @@ enum class Normalizer {
 };
 
 // What values a parameter may have.
-enum class Values { any, number, at_most_0, above_0, above_0_to_1, from_0_to_2 };
+enum class Values { any, number, at_most_0, at_least_0, below_0, above_0, above_0_to_1, from_0_to_2 };
 
 // A tensor that users give by name.
 struct RecurrentParameter {
@@ -81,7 +86,8 @@ struct RecurrentLaw {
   std::string_view formula;
   std::string_view citation;
 
-  constexpr bool has_key() const { return write != Write::complement; }
+  constexpr bool has_key() const { return write != Write::complement && write != Write::of_head; }
+  constexpr bool has_query() const { return read != Read::of_head; }
   constexpr bool has_parameter(std::string_view wanted) const {
     for (const RecurrentParameter& parameter : parameters)
       if (parameter.name == wanted) return true;
@@ -89,7 +95,7 @@ struct RecurrentLaw {
   }
   // Whether every token may see all tokens, those after it too, which takes a sum that no token changes.
   constexpr bool may_see_all() const {
-    return transition == Transition::none && read == Read::after && walks != Walks::delta && walks != Walks::slots;
+    return transition == Transition::none && read == Read::after && (walks == Walks::one || walks == Walks::phases);
   }
 };
 

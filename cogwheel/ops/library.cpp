@@ -111,6 +111,9 @@ std::string operators::mechanisms() {
     const Description& d = mechanism.description;
     const PairwiseMechanism pairwise = mechanism.pairwise() ? *mechanism.pairwise() : PairwiseMechanism();
     const auto or_null = [](std::string_view text) { return text.empty() ? nlohmann::json() : nlohmann::json(text); };
+    auto axes = nlohmann::json::object();
+    if (const RecurrentLaw* law = mechanism.recurrent())
+      for (const RecurrentParameter& parameter : law->parameters) axes[std::string(parameter.name)] = parameter.axes;
     catalogue.push_back({{"name", d.name},
                          {"title", d.title},
                          {"family", d.family},
@@ -118,6 +121,7 @@ std::string operators::mechanisms() {
                          {"form", or_null(pairwise.form)},
                          {"member", or_null(pairwise.member)},
                          {"parameters", parameter_names(mechanism)},
+                         {"parameter_axes", std::move(axes)},
                          {"formula", d.formula},
                          {"range", d.range},
                          {"citation", d.citation},

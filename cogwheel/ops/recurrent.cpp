@@ -24,6 +24,7 @@
 #include "cogwheel/ops/normalized_sums.h"
 #include "cogwheel/ops/recurrent_checks.h"
 #include "cogwheel/ops/running_maximum.h"
+#include "cogwheel/ops/state_space.h"
 #include "cogwheel/ops/token_walk.h"
 
 namespace cogwheel {
@@ -32,7 +33,7 @@ namespace {
 // A call whose arguments have been checked. Tensors are in the dtype that is computed in.
 struct Call {
   const RecurrentLaw& law;
-  at::Tensor query, value;
+  at::Tensor query, value;  // of a law without queries, a view with the sizes of one (like_a_query)
   OptionalTensor key;
   std::string_view features;
   bool causal, normalized;
@@ -207,8 +208,20 @@ Outcome delta_rule(const Call& call) {
   return {output, {last}};
 }
 
+Outcome elements(const Call& call) {
+  StateSpace space;
+  space.value = call.value, space.delta = *call.parameter("delta"), space.a = *call.parameter("a");
+  if (call.law.has_query()) space.query = call.query;
+  space.key = call.key;
+  space.b = call.parameter("b"), space.c = call.parameter("c"), space.skip = call.parameter("skip");
+  space.initial_state = call.state(0), space.cu_seqlens = call.cu_seqlens, space.scale = call.scale;
+  const auto [output, last] = state_space(space);
+  return {output, {last}};
+}
+
 Outcome run(const Call& call) {
   if (call.law.walks == Walks::delta) return delta_rule(call);
+  if (call.law.walks == Walks::elements) return elements(call);
   TokenWalk walk;
   walk.value = call.value;
   walk.scale = call.scale;
@@ -268,13 +281,21 @@ MechanismParameters checked_parameters(const RecurrentLaw& law, const at::Tensor
       checked.emplace_back(found->first, tensor);
       continue;
     }
-    check_recurrent_axes(parameter.name, tensor, query, value, parameter.axes, slots);
+    check_recurrent_axes(parameter.name, tensor, query, value, parameter.axes, slots,
+                         law.has_query() ? "query" : "value");
     if (parameter.axes.back() == 'S') slots = tensor.sym_size(3);
     // Those of the walk, where values are looked at, need no second look.
     if (law.write == Write::key_by_input_gate) check_recurrent_values(parameter.name, tensor, parameter.values);
     checked.emplace_back(found->first, tensor.to(computed_type(query)));
   }
   return checked;
+}
+
+// For the sizes that it has; what is missing is refused later.
+at::Tensor given_or_empty(const MechanismParameters& parameters, std::string_view name, const at::Tensor& like) {
+  for (const auto& [given, tensor] : parameters)
+    if (given == name) return tensor;
+  return at::zeros({0}, like.options());
 }
 
 void check_initial_state(const Call& call, const std::vector<at::Tensor>& given) {
@@ -312,14 +333,18 @@ void check_initial_state(const Call& call, const std::vector<at::Tensor>& given)
 
 }  // namespace
 
-std::tuple<at::Tensor, std::vector<at::Tensor>> recurrent(const at::Tensor& query, const OptionalTensor& key,
+std::tuple<at::Tensor, std::vector<at::Tensor>> recurrent(const OptionalTensor& query_, const OptionalTensor& key,
                                                           const at::Tensor& value, std::string_view mechanism,
                                                           const RecurrentOptions& options) {
   const RecurrentLaw& law = checked_recurrent_law(mechanism);
   const std::string name(law.name);
-  if (key.has_value() != law.has_key())
-    refuse_recurrent("key", law.has_key() ? "a tensor" : "nothing (" + name + " makes its own)",
-                     key ? "a tensor" : "nothing");
+  const auto check_presence = [](const char* argument, const OptionalTensor& tensor, bool wanted,
+                                 const std::string& without) {
+    if (tensor.has_value() != wanted)
+      refuse_recurrent(argument, wanted ? "a tensor" : "nothing (" + without + ")", tensor ? "a tensor" : "nothing");
+  };
+  check_presence("query", query_, law.has_query(), name + " has none");
+  check_presence("key", key, law.has_key(), name + (law.has_query() ? " makes its own" : " has none"));
   const std::string_view features = checked_features(law, options.feature_map);
   if (options.normalize && law.normalizer != Normalizer::asked)
     refuse_recurrent("normalize", "False for " + name, "True");
@@ -328,21 +353,24 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> recurrent(const at::Tensor& quer
     refuse_recurrent("cu_seqlens", "nothing beside causal=False", shape_text(*options.cu_seqlens));
   if (options.scale && !std::isfinite(*options.scale))
     refuse_recurrent("scale", "a finite number", std::to_string(*options.scale));
-  check_recurrent(query, key, value);
-  check_head_dim(query);
+  check_recurrent(query_, key, value);
+  if (query_) check_head_dim(*query_);
+  const at::Tensor query = query_ ? *query_ : like_a_query(value, given_or_empty(options.parameters, "a", value));
   if (options.cu_seqlens) check_sequences(*options.cu_seqlens, query);
 
   const at::ScalarType computed = computed_type(query);
   const Call call{
       .law = law,
-      .query = query.to(computed),
+      .query = query_ ? query.to(computed) : query,
       .value = value.to(computed),
       .key = key ? OptionalTensor(key->to(computed)) : std::nullopt,
       .features = features,
       .causal = options.causal,
       .normalized = options.normalize || (law.normalizer != Normalizer::never && law.normalizer != Normalizer::asked),
       .scale = options.scale ? *options.scale
-                             : 1 / std::sqrt(static_cast<double>(query.sym_size(3).guard_int(__FILE__, __LINE__))),
+               : law.walks == Walks::elements
+                   ? 1.0
+                   : 1 / std::sqrt(static_cast<double>(query.sym_size(3).guard_int(__FILE__, __LINE__))),
       .cu_seqlens = options.cu_seqlens ? OptionalTensor(options.cu_seqlens->to(at::kLong)) : std::nullopt,
       .initial_state = options.initial_state,
       .parameters = checked_parameters(law, query, value, features, options.parameters)};

@@ -3,6 +3,8 @@
 #include <ATen/Dispatch.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <sstream>
 #include <vector>
 
@@ -79,6 +81,10 @@ const char* expected_of(Values values) {
       return "values above 0, up to 1";
     case Values::from_0_to_2:
       return "values in 0…2";
+    case Values::at_least_0:
+      return "values of at least 0";
+    case Values::below_0:
+      return "values below 0";
     default:
       return "any";
   }
@@ -87,13 +93,15 @@ const char* expected_of(Values values) {
 // The first number that is not allowed, or `end`. A NaN must not be.
 template <class T, class Allowed>
 const T* first_refused(const T* begin, const T* end, const Allowed& allowed) {
-  bool all = true;
-  for (const T* x = begin; x != end; ++x) all &= allowed(*x);
-  return all ? end : std::find_if_not(begin, end, allowed);
+  // As wide as T, which makes the compiler take several at once.
+  std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t> refused = 0;
+  for (const T* x = begin; x != end; ++x) refused |= allowed(*x) ? 0 : 1;
+  return refused == 0 ? end : std::find_if_not(begin, end, allowed);
 }
 
 template <class T>
 const T* first_refused(const T* begin, const T* end, Values values) {
+  static constexpr T largest = std::numeric_limits<T>::max();
   switch (values) {
     case Values::number:
       return first_refused(begin, end, [](T x) { return x == x; });
@@ -105,6 +113,10 @@ const T* first_refused(const T* begin, const T* end, Values values) {
       return first_refused(begin, end, [](T x) { return (x > T(0)) & (x <= T(1)); });
     case Values::from_0_to_2:
       return first_refused(begin, end, [](T x) { return (x >= T(0)) & (x <= T(2)); });
+    case Values::at_least_0:
+      return first_refused(begin, end, [](T x) { return (x >= T(0)) & (x <= largest); });
+    case Values::below_0:
+      return first_refused(begin, end, [](T x) { return (x < T(0)) & (x >= -largest); });
     default:
       return end;
   }
@@ -137,18 +149,23 @@ const RecurrentLaw& checked_recurrent_law(std::string_view mechanism) {
   refuse_recurrent("mechanism", expected_names(mechanism, known), std::string(mechanism));
 }
 
-void check_recurrent(const at::Tensor& query, const std::optional<at::Tensor>& key, const at::Tensor& value) {
-  check_rank_and_type("query", query, query);
-  if (query.sym_size(3) < 1) refuse_recurrent("query head_dim", "1 or more", size_text(query.sym_size(3)));
-  if (key) {
-    check_rank_and_type("key", *key, query);
-    check_device_of_query("key", *key, query);
-    check_recurrent_sizes("key", *key, query.sym_sizes());
+void check_recurrent(const std::optional<at::Tensor>& query, const std::optional<at::Tensor>& key,
+                     const at::Tensor& value) {
+  if (query) {
+    check_rank_and_type("query", *query, *query);
+    if (query->sym_size(3) < 1) refuse_recurrent("query head_dim", "1 or more", size_text(query->sym_size(3)));
   }
-  check_rank_and_type("value", value, query);
-  check_device_of_query("value", value, query);
+  if (key) {
+    check_rank_and_type("key", *key, *query);
+    check_device_of_query("key", *key, *query);
+    check_recurrent_sizes("key", *key, query->sym_sizes());
+  }
+  check_rank_and_type("value", value, query.value_or(value));
+  check_device_of_query("value", value, query.value_or(value));
   if (value.sym_size(3) < 1) refuse_recurrent("value width", "1 or more", size_text(value.sym_size(3)));
-  check_recurrent_sizes("value", value, {query.sym_size(0), query.sym_size(1), query.sym_size(2), value.sym_size(3)});
+  if (query)
+    check_recurrent_sizes("value", value,
+                          {query->sym_size(0), query->sym_size(1), query->sym_size(2), value.sym_size(3)});
 }
 
 void check_head_dim(const at::Tensor& query) {
@@ -157,11 +174,12 @@ void check_head_dim(const at::Tensor& query) {
 }
 
 void check_recurrent_axes(std::string_view name, const at::Tensor& tensor, const at::Tensor& query,
-                          const at::Tensor& value, std::string_view axes, std::optional<c10::SymInt> slots) {
+                          const at::Tensor& value, std::string_view axes, std::optional<c10::SymInt> slots,
+                          std::string_view like) {
   const at::ScalarType type = tensor.scalar_type();
   if (type != query.scalar_type() && type != computed_type(query))
-    refuse_dtype(of_recurrent(name), tensor, query, "query");
-  check_device_of_query(name, tensor, query);
+    refuse_dtype(of_recurrent(name), tensor, query, like);
+  if (tensor.device() != query.device()) refuse_device(of_recurrent(name), tensor, query, like);
   // The alternative of this rank; the message names the first where there is none.
   std::string_view chosen = axes.substr(0, axes.find('|'));
   for (std::string_view rest = axes; !rest.empty();) {
@@ -217,7 +235,9 @@ void check_recurrent_values(std::string_view name, const at::Tensor& tensor, Val
     if (refused == end) return;
     std::ostringstream got;
     got << *refused;
-    refuse_recurrent(name, expected_of(values), got.str());
+    const auto number = static_cast<double>(*refused);
+    const bool infinite = std::isinf(number) && (values == Values::below_0) == (number < 0);
+    refuse_recurrent(name, infinite ? "finite values" : expected_of(values), got.str());
   });
 }
 

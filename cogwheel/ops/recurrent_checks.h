@@ -19,15 +19,16 @@ namespace cogwheel {
 const RecurrentLaw& checked_recurrent_law(std::string_view mechanism);
 
 // Ranks, dtypes, devices and sizes.
-void check_recurrent(const at::Tensor& query, const std::optional<at::Tensor>& key, const at::Tensor& value);
+void check_recurrent(const std::optional<at::Tensor>& query, const std::optional<at::Tensor>& key,
+                     const at::Tensor& value);
 void check_head_dim(const at::Tensor& query);
 
 // Of a law's own tensor or one that belongs to a walk: its dtype, that of query or the one that query is computed in;
 // its device; and its dimensions (RecurrentParameter::axes). `slots` is the size of the axes S, which the first such
-// tensor decides.
+// tensor decides. `like` is what the message calls the tensor that stands for the query.
 void check_recurrent_axes(std::string_view name, const at::Tensor& tensor, const at::Tensor& query,
                           const at::Tensor& value, std::string_view axes,
-                          std::optional<c10::SymInt> slots = std::nullopt);
+                          std::optional<c10::SymInt> slots = std::nullopt, std::string_view like = "query");
 
 // Throws unless the tensor is float32 or float64.
 void check_computed(std::string_view name, const at::Tensor& tensor);

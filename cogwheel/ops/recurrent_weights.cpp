@@ -38,20 +38,34 @@ at::Tensor identity_values(const at::Tensor& query) {
   return at::eye_symint(tokens, query.options()).expand_symint({query.sym_size(0), query.sym_size(1), tokens, tokens});
 }
 
-// Each column of the state by itself, as a head of its own whose columns all decay as that one: [B, H · Dv, …].
+// Each column of the state by itself, of which there are as many as in `of_columns` [B, H, N, Dv], as a head of its own
+// whose columns all decay as that one: [B, H · Dv, …].
 at::Tensor weights_of_columns(const at::Tensor& query, const at::Tensor& key, const RecurrentLaw& law,
-                              RecurrentOptions options, std::int64_t columns) {
+                              RecurrentOptions options, const at::Tensor& of_columns) {
+  const std::int64_t columns = of_columns.size(3);
   const auto repeated = [&](const at::Tensor& x, std::int64_t dimension) {
     return x.repeat_interleave(columns, dimension);
   };
   const at::Tensor values = identity_values(repeated(query, 1));
+  const c10::SymInt heads = query.sym_size(1), tokens = query.sym_size(2);
+  // Of a head's columns [H or 1, …, Dv], to those of H · Dv heads, each alike in all its columns.
+  const auto as_heads = [&](const at::Tensor& x, std::int64_t first) {
+    const at::Tensor apart = x.movedim(-1, first + 1).flatten(first, first + 1).unsqueeze(-1);
+    std::vector<c10::SymInt> sizes = apart.sym_sizes().vec();
+    sizes.back() = tokens;
+    return apart.expand_symint(sizes);
+  };
   for (auto& [name, tensor] : options.parameters)
     for (const RecurrentParameter& parameter : law.parameters) {
       if (parameter.name != name) continue;
-      if (parameter.axes == "BHNV")
-        tensor = tensor.transpose(2, 3).flatten(1, 2).unsqueeze(-1).expand_symint(values.sym_sizes());
-      else if (parameter.axes.starts_with("BH"))
-        tensor = repeated(tensor, 1);
+      const std::string_view axes = parameter.axes;
+      check_recurrent_axes(name, tensor, query, of_columns, axes);
+      if (axes.starts_with("BH"))
+        tensor = axes.ends_with("V") ? as_heads(tensor, 1) : repeated(tensor, 1);
+      else if (axes == "HDV|DV")
+        tensor = as_heads(tensor.dim() == 2 ? tensor.unsqueeze(0).expand_symint({heads, -1, -1}) : tensor, 0);
+      else if (axes == "HV|V")
+        tensor = as_heads(tensor.dim() == 1 ? tensor.unsqueeze(0).expand_symint({heads, -1}) : tensor, 0);
     }
   const at::Tensor weights = std::get<0>(recurrent(repeated(query, 1), repeated(key, 1), values, law.name, options));
   return weights.unflatten(1, {query.size(1), columns});
@@ -59,33 +73,36 @@ at::Tensor weights_of_columns(const at::Tensor& query, const at::Tensor& key, co
 
 }  // namespace
 
-at::Tensor recurrent_weights(const at::Tensor& query, const OptionalTensor& key, std::string_view mechanism,
+at::Tensor recurrent_weights(const OptionalTensor& query_, const OptionalTensor& key, std::string_view mechanism,
                              const RecurrentOptions& options) {
   const RecurrentLaw& law = checked_recurrent_law(mechanism);
+  if (!law.has_query()) refuse_recurrent("mechanism", "one with queries, for weights", std::string(law.name));
+  if (!query_) refuse_recurrent("query", "a tensor", "nothing");
+  const at::Tensor& query = *query_;
   if (!options.initial_state.empty()) refuse_recurrent("initial_state", "nothing, for weights", "a tensor");
   if (options.cu_seqlens) refuse_recurrent("cu_seqlens", "nothing, for weights", shape_text(*options.cu_seqlens));
   for (const auto& [name, tensor] : options.parameters)
     for (const RecurrentParameter& parameter : law.parameters)
       if (parameter.name == name && parameter.axes == "BHNV" && tensor.dim() == 4 && query.dim() == 4 && key)
-        return weights_of_columns(query, *key, law, options, tensor.size(3));
+        return weights_of_columns(query, *key, law, options, tensor);
   if (query.dim() != 4)  // the check of `recurrent` says what is wrong, of values that are made of the query
     return std::get<0>(recurrent(query, key, query, mechanism, options));
   return std::get<0>(recurrent(query, key, identity_values(query), mechanism, options));
 }
 
-std::tuple<at::Tensor, at::Tensor> recurrent_statistics(const at::Tensor& query, const OptionalTensor& key,
+std::tuple<at::Tensor, at::Tensor> recurrent_statistics(const OptionalTensor& query, const OptionalTensor& key,
                                                         const at::Tensor& value, std::string_view mechanism,
                                                         const RecurrentOptions& options) {
   const at::Tensor output = std::get<0>(recurrent(query, key, value, mechanism, options));
   const at::NoGradGuard none;
-  const at::Tensor weights = recurrent_weights(query, key, mechanism, options).to(computed_type(query));
+  const at::Tensor weights = recurrent_weights(query, key, mechanism, options).to(computed_type(value));
   if (weights.dim() == 4) return {output, statistics_of_weights(weights)};
   const at::Tensor rows = statistics_of_weights(weights.flatten(1, 2));
   return {output, rows.unflatten(2, {weights.size(1), weights.size(2)})};
 }
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
-  const std::string key_and_query = "Tensor query, Tensor? key",
+  const std::string key_and_query = "Tensor? query, Tensor? key",
                     rest = "str mechanism, *, " + schema_of<RecurrentOptions>();
   library.def(
       ("recurrent(" + key_and_query + ", Tensor value, " + rest + ") -> (Tensor output, Tensor[] state)").c_str(),

@@ -35,7 +35,7 @@ std::vector<double> of_plans(const Comparison& comparison, Value value) {
 
 std::string budget_fact(const Comparison& comparison) {
   const Comparison::Settings& settings = comparison.settings;
-  const std::int64_t per_step = settings.batch * settings.context;
+  const std::int64_t per_step = comparison.tokens_per_step();
   const std::string unit = comparison.data.tokenizer;
   const std::string steps = fmt::format("{} × {} {}s = {} per run", counted(settings.steps, "step"), grouped(per_step),
                                         unit, rounded_count(settings.steps * per_step));
@@ -122,6 +122,8 @@ std::string facts_html(const Comparison& comparison) {
                                      ? fmt::format("{} of text as {}s; the last {:.0f} % held out{}",
                                                    byte_size(data.bytes), data.tokenizer, held_out, evaluated)
                                      : comparison.task.data;
+  const std::string trained_on =
+      data.window > 0 && data.window < settings.context ? fmt::format(", trained on sequences of {}", data.window) : "";
   const bool usual = comparison.task.name == TaskOptions{}.name;
   return (usual ? "" : fact("Task", comparison.task.name, comparison.task.summary)) +
          fact("Data", data.name, drawn_from) + budget_fact(comparison) +
@@ -129,8 +131,8 @@ std::string facts_html(const Comparison& comparison) {
               "same data order and evaluation windows for all") +
          learning_rate_fact(comparison) +
          fact("Model", fmt::format("{} × {}", counted(settings.layers, "layer"), counted(settings.heads, "head")),
-              fmt::format("{}width {}, context of {} {}s", model_traits(settings), settings.width, settings.context,
-                          data.tokenizer)) +
+              fmt::format("{}width {}, context of {} {}s{}", model_traits(settings), settings.width, settings.context,
+                          data.tokenizer, trained_on)) +
          fact("Machine",
               fmt::format("{}{}, {}", comparison.machine.device == "cpu" ? "" : comparison.machine.device + ", ",
                           counted(comparison.machine.threads, "CPU thread"), unbroken(comparison.machine.instructions)),

@@ -58,7 +58,7 @@ std::string small_differences(const Comparison& comparison) {
 std::string shortness(const Comparison& comparison) {
   if (!comparison.early_in_training()) return "";
   const MechanismPlan* base = comparison.plan(comparison.baseline);
-  const std::int64_t tokens = base->steps * comparison.settings.batch * comparison.settings.context;
+  const std::int64_t tokens = base->steps * comparison.tokens_per_step();
   return limit("What comes after the beginning.",
                fmt::format("A run saw {0} {1}s, fewer than its {2} parameters: early in training. --steps {3} comes to "
                            "one {1} for each parameter.",
@@ -104,7 +104,7 @@ std::string limits_html(const Comparison& comparison) {
   const Comparison::Settings& settings = comparison.settings;
   const MechanismPlan* base = comparison.plan(comparison.baseline);
   const std::string unit = comparison.data.tokenizer;
-  const auto tokens = base->steps * settings.batch * settings.context;
+  const auto tokens = base->steps * comparison.tokens_per_step();
   std::string html;
   if (comparison.finished_runs() < comparison.planned_runs())
     html += limit("How the missing runs would have ended.",

@@ -15,6 +15,7 @@
 #include "cogwheel/report/results_csv.h"
 #include "cogwheel/report/results_json.h"
 #include "cogwheel/report/sections.h"
+#include "cogwheel/report/task_tables.h"
 
 namespace cogwheel {
 namespace {
@@ -106,39 +107,6 @@ std::string samples_html(const Comparison& comparison, const std::vector<const I
       {{"seed", std::to_string(seed)}, {"sampling", escape_html(comparison.task.sampling)}, {"figures", figures}});
 }
 
-// The task's tables of each model, side by side: a row for each first cell, a column for each mechanism.
-std::string tables_of_tasks_html(const Comparison& comparison, const std::vector<const Inspection*>& inspections) {
-  if (inspections.empty()) return "";
-  std::string html;
-  const Inspection& first = *inspections.front();
-  for (std::size_t index = 0; index < first.tables.size(); ++index) {
-    const InspectionTable& table = first.tables[index];
-    std::string heads = fmt::format("<th scope=\"col\">{}</th>", escape_html(table.columns.front())), rows;
-    std::vector<std::string> lines;
-    for (const auto& row : table.rows)
-      lines.push_back(fmt::format("<th scope=\"row\">{}</th>", escape_html(row.front())));
-    for (const Inspection* inspection : inspections) {
-      if (inspection->seed != first.seed || inspection->tables.size() <= index) continue;
-      heads += fmt::format("<th scope=\"col\" class=\"series right\" style=\"--series:var({})\">{}</th>",
-                           series_property(comparison, inspection->mechanism),
-                           escape_html(comparison.plan(inspection->mechanism)->title));
-      for (std::size_t line = 0; line < lines.size() && line < inspection->tables[index].rows.size(); ++line) {
-        std::string cells;
-        const auto& row = inspection->tables[index].rows[line];
-        for (std::size_t cell = 1; cell < row.size(); ++cell) cells += (cell > 1 ? " · " : "") + row[cell];
-        lines[line] += fmt::format("<td class=\"right num\">{}</td>", escape_html(cells));
-      }
-    }
-    for (const std::string& line : lines) rows += "        <tr>" + line + "</tr>\n";
-    html += fill_template(embedded::task_table_html, {{"index", std::to_string(index)},
-                                                      {"title", escape_html(table.title)},
-                                                      {"seed", std::to_string(first.seed)},
-                                                      {"heads", heads},
-                                                      {"rows", rows}});
-  }
-  return html;
-}
-
 std::string curves_lead(const Comparison& comparison) {
   const auto seeds = comparison.settings.seeds.size();
   const DataFacts& data = comparison.data;
@@ -177,7 +145,7 @@ std::vector<const Inspection*> those_with_maps(const Comparison& comparison,
 }
 
 std::string contents_html(bool tuning, bool curves, bool dynamics, bool heads, bool samples,
-                          const std::vector<InspectionTable>& tables) {
+                          const std::vector<TaskTable>& tables) {
   std::string html;
   const auto add = [&](std::string_view id, std::string_view name) {
     html += fmt::format("    <li><a href=\"#{}\">{}</a></li>\n", id, name);
@@ -225,8 +193,9 @@ std::string chart_js_version() {
 
 std::string report_page(const Comparison& comparison, const std::vector<Inspection>& inspections) {
   const std::vector<const Inspection*> with_maps = those_with_maps(comparison, inspections);
-  const auto with_tables =
-      those_with(comparison, inspections, [](const Inspection& inspection) { return !inspection.tables.empty(); });
+  const std::vector<TaskTable> tables = task_tables(
+      comparison,
+      those_with(comparison, inspections, [](const Inspection& inspection) { return !inspection.tables.empty(); }));
   const auto with_samples =
       those_with(comparison, inspections, [](const Inspection& inspection) { return !inspection.sample.empty(); });
   const bool curves = std::any_of(comparison.runs.begin(), comparison.runs.end(),
@@ -256,8 +225,7 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"css", std::string(embedded::report_css)},
       {"facts", facts_html(comparison)},
       {"contents",
-       contents_html(!comparison.tuning.empty(), curves, dynamics, !with_maps.empty(), !with_samples.empty(),
-                     with_tables.empty() ? std::vector<InspectionTable>() : with_tables.front()->tables)},
+       contents_html(!comparison.tuning.empty(), curves, dynamics, !with_maps.empty(), !with_samples.empty(), tables)},
       {"result_lead", escape_html(fmt::format("{}{}; {} is better.", capitalised(measure.title),
                                               measure.unit.empty() ? "" : " in " + measure.unit,
                                               measure.lower_is_better ? "lower" : "higher"))},
@@ -267,7 +235,7 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"curves", curves ? section(embedded::curves_html) : ""},
       {"dynamics", dynamics ? std::string(embedded::dynamics_html) : ""},
       {"heads", with_maps.empty() ? "" : section(embedded::heads_html)},
-      {"samples", tables_of_tasks_html(comparison, with_tables) + samples_html(comparison, with_samples)},
+      {"samples", task_tables_html(tables) + samples_html(comparison, with_samples)},
       {"limits", limits_html(comparison)},
       {"reproduce_lead", reproduce_lead(comparison)},
       {"command", command_html(comparison.command)},

@@ -178,8 +178,7 @@ std::string row_html(const Comparison& comparison, const SummaryRow& row, const 
 
 std::string unfinished_html(const Comparison& comparison, const RunResult& run) {
   const MechanismPlan* plan = comparison.plan(run.mechanism);
-  const std::int64_t steps =
-      run.tokens / std::max<std::int64_t>(1, comparison.settings.batch * comparison.settings.context);
+  const std::int64_t steps = run.tokens / std::max<std::int64_t>(1, comparison.tokens_per_step());
   return fill_template(embedded::unfinished_row_html, {{"series", series_property(comparison, run.mechanism)},
                                                        {"title", escape_html(plan->title)},
                                                        {"seed", std::to_string(run.seed)},

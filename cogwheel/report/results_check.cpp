@@ -45,6 +45,7 @@ void expect_data(const DataFacts& data) {
   expect("data.held_out_tokens", data.held_out_tokens, some_count);
   expect("data.evaluated_tokens", data.evaluated_tokens, {1, data.held_out_tokens});
   expect("data.curve_tokens", data.curve_tokens, {1, data.evaluated_tokens});
+  expect("data.window", data.window, any_count);
 }
 
 void expect_settings(const Comparison::Settings& settings) {
@@ -82,6 +83,18 @@ void expect_mechanisms(const Comparison& comparison) {
   expect_one_of("baseline", comparison.baseline, {names.begin(), names.end()});
 }
 
+template <class Point>
+void expect_rising(const std::string& key, const char* what, const std::vector<Point>& points,
+                   std::int64_t Point::*number) {
+  std::int64_t before = 0;
+  for (const Point& point : points) {
+    if (point.*number <= before)
+      throw Error(
+          expected_got(key, fmt::format("{} that rise", what), fmt::format("{} after {}", point.*number, before)));
+    before = point.*number;
+  }
+}
+
 void expect_run(const Comparison& comparison, const RunResult& run) {
   const std::string key = fmt::format("runs: {} seed {}", run.mechanism, run.seed);
   const auto& seeds = comparison.settings.seeds;
@@ -96,11 +109,10 @@ void expect_run(const Comparison& comparison, const RunResult& run) {
   for (const Measure& measure : comparison.task.measures)
     if (const double* value = find_value(run.measured, measure.name))
       expect(key + ": " + measure.name, *value, {measure.unit.starts_with("nats") ? 0 : -1e30, 1e30});
-  std::int64_t before = 0;
-  for (const CurvePoint& point : run.curve) {
-    if (point.step <= before)
-      throw Error(expected_got(key + ": curve", "steps that rise", fmt::format("{} after {}", point.step, before)));
-    before = point.step;
+  expect_rising(key + ": curve", "steps", run.curve, &CurvePoint::step);
+  for (const MeasuresByDifficulty& measures : run.by_difficulty) {
+    expect_rising(key + ": by_difficulty", "difficulties", measures.points, &MeasuresByDifficulty::Point::difficulty);
+    for (const auto& point : measures.points) expect(key + ": by_difficulty: answers", point.answers, some_count);
   }
 }
 

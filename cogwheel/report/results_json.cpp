@@ -25,6 +25,23 @@ static constexpr auto fields(const CurvePoint&) {
   };
 }
 
+static constexpr auto fields(const MeasuresByDifficulty::Point&) {
+  using Point = MeasuresByDifficulty::Point;
+  return std::tuple{
+      field("difficulty", &Point::difficulty),
+      field("answers", &Point::answers),
+      inlined(&Point::measured),
+  };
+}
+
+static constexpr auto fields(const MeasuresByDifficulty&) {
+  return std::tuple{
+      field("difficulty", &MeasuresByDifficulty::difficulty),
+      field("trained", &MeasuresByDifficulty::trained),
+      field("points", &MeasuresByDifficulty::points),
+  };
+}
+
 static constexpr auto fields(const RunResult&) {
   return std::tuple{
       field("mechanism", &RunResult::mechanism),
@@ -40,6 +57,7 @@ static constexpr auto fields(const RunResult&) {
       unless_empty("message", &RunResult::message),
       inlined(&RunResult::measured),
       field("curve", &RunResult::curve),
+      unless_empty("by_difficulty", &RunResult::by_difficulty),
   };
 }
 
@@ -140,6 +158,7 @@ static constexpr auto fields(const DataFacts&) {
       field("held_out_tokens", &DataFacts::held_out_tokens),
       field("evaluated_tokens", &DataFacts::evaluated_tokens),
       later("curve_tokens", &DataFacts::curve_tokens),
+      later("window", &DataFacts::window),
   };
 }
 
@@ -239,12 +258,16 @@ auto naming(std::string_view what, Read read) {
   }
 }
 
-// Calls `change` with the measured values of every run and of every curve point, and with whether they are of a run.
+enum class MeasuredAt { run, curve_point, difficulty };
+
+// Calls `change` with all measured values, and with what they are of.
 template <class Change>
 void for_all_measured(Comparison& comparison, Change change) {
   for (RunResult& run : comparison.runs) {
-    change(run.measured, true);
-    for (CurvePoint& point : run.curve) change(point.measured, false);
+    change(run.measured, MeasuredAt::run);
+    for (CurvePoint& point : run.curve) change(point.measured, MeasuredAt::curve_point);
+    for (MeasuresByDifficulty& measures : run.by_difficulty)
+      for (auto& point : measures.points) change(point.measured, MeasuredAt::difficulty);
   }
 }
 
@@ -253,7 +276,8 @@ void expect_names_of_their_own(const TaskDescription& task) {
   std::set<std::string> names;
   for (const Measure& measure : task.measures)
     if (is_field(measure.name, RunResult{}) || is_field(measure.name, CurvePoint{}) ||
-        is_field(measure.name, SummaryRow{}) || !names.insert(measure.name).second)
+        is_field(measure.name, SummaryRow{}) || is_field(measure.name, MeasuresByDifficulty::Point{}) ||
+        !names.insert(measure.name).second)
       throw Error(expected_got("task.measures", "names that no other key has", measure.name));
 }
 
@@ -264,7 +288,7 @@ Comparison comparison_from(const Json& json) {
   if (!json.contains("task")) comparison.task = describe_language_modelling(comparison.data.tokenizer);
   expect_names_of_their_own(comparison.task);
   // Keys of a later version are not measures.
-  for_all_measured(comparison, [&](MeasuredValues& values, bool) {
+  for_all_measured(comparison, [&](MeasuredValues& values, MeasuredAt) {
     std::erase_if(values, [&](const MeasuredValue& each) { return !comparison.task.has(each.measure); });
   });
   // If it is missing, curves use everything that is evaluated.
@@ -284,9 +308,10 @@ std::string dump(const Json& json) { return json.dump(1, ' ', false, Json::error
 Json results_as_json(const Comparison& given) {
   expect_names_of_their_own(given.task);
   Comparison comparison = given;
-  for_all_measured(comparison, [&](MeasuredValues& values, bool of_run) {
+  for_all_measured(comparison, [&](MeasuredValues& values, MeasuredAt place) {
+    if (place == MeasuredAt::difficulty) return;  // some measures only
     for (const Measure& measure : comparison.task.measures)
-      if (find_value(values, measure.name) == nullptr && (of_run || !measure.at_end_only))
+      if (find_value(values, measure.name) == nullptr && (place == MeasuredAt::run || !measure.at_end_only))
         values.push_back({measure.name, std::nan("")});
   });
   Json json = write_json(comparison);

@@ -43,7 +43,8 @@ class LanguageModelling : public LanguageModelTask {
             .train_tokens = std::ssize(data_->training),
             .held_out_tokens = std::ssize(data_->held_out),
             .evaluated_tokens = held_out_window_count(*data_, context) * context,
-            .curve_tokens = held_out_window_count(*data_, context, training.curve_tokens) * context};
+            .curve_tokens = held_out_window_count(*data_, context, training.curve_tokens) * context,
+            .window = context};
   }
 
   RunConfig completed(RunConfig config) const override {

@@ -1,29 +1,78 @@
 #include "cogwheel/tasks/task_options.h"
 
+#include <algorithm>
+#include <string_view>
 #include <variant>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 
 namespace cogwheel {
+namespace {
+
+std::string key_of(const std::string& name) { return "task." + name; }
+
+[[noreturn]] void refuse_type(const std::string& name, std::string_view expected) {
+  throw UsageError(expected_got(key_of(name), expected, "a value of another type"));
+}
+
+}  // namespace
+
+const ConfigValue* TaskOptionReader::find(const std::string& name) const {
+  const auto given = given_.values.find(name);
+  return given == given_.values.end() ? nullptr : &given->second;
+}
 
 std::int64_t TaskOptionReader::whole(const std::string& name, std::int64_t otherwise,
                                      const Range<std::int64_t>& range) {
-  const auto given = given_.values.find(name);
   std::int64_t value = otherwise;
-  if (given != given_.values.end()) {
-    const auto* const held = std::get_if<std::int64_t>(&given->second);
-    if (held == nullptr) throw UsageError(expected_got("task." + name, "a whole number", "a value of another type"));
+  if (const ConfigValue* const given = find(name)) {
+    const auto* const held = std::get_if<std::int64_t>(given);
+    if (held == nullptr) refuse_type(name, "a whole number");
     value = *held;
   }
-  expect_within("task." + name, value, range);
+  expect_within(key_of(name), value, range);
+  read_.values[name] = value;
+  return value;
+}
+
+std::int64_t TaskOptionReader::later_whole(const std::string& name, std::int64_t otherwise,
+                                           const Range<std::int64_t>& range) {
+  later_.insert(name);
+  return find(name) == nullptr ? otherwise : whole(name, otherwise, range);
+}
+
+double TaskOptionReader::number(const std::string& name, double otherwise, const Range<double>& range) {
+  double value = otherwise;
+  if (const ConfigValue* const given = find(name)) {
+    const auto* const held = std::get_if<double>(given);
+    const auto* const whole = std::get_if<std::int64_t>(given);
+    if (held == nullptr && whole == nullptr) refuse_type(name, "a number");
+    value = held != nullptr ? *held : static_cast<double>(*whole);
+  }
+  expect_within(key_of(name), value, range);
+  read_.values[name] = value;
+  return value;
+}
+
+std::string TaskOptionReader::word(const std::string& name, const std::string& otherwise,
+                                   const std::vector<std::string>& known) {
+  std::string value = otherwise;
+  if (const ConfigValue* const given = find(name)) {
+    const auto* const held = std::get_if<std::string>(given);
+    if (held == nullptr) refuse_type(name, "a name");
+    value = *held;
+  }
+  if (std::find(known.begin(), known.end(), value) == known.end())
+    throw UsageError(expected_got(key_of(name), expected_names(value, known), value));
   read_.values[name] = value;
   return value;
 }
 
 TaskOptions TaskOptionReader::finish() const {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : read_.values) names.push_back(name);
+  std::set<std::string> known = later_;
+  for (const auto& [name, value] : read_.values) known.insert(name);
+  const std::vector<std::string> names(known.begin(), known.end());
   for (const auto& [name, value] : given_.values)
     if (!read_.values.contains(name))
       throw UsageError(expected_got(

@@ -1,6 +1,7 @@
 // Reads the options of a task, [task] in a configuration.
 #pragma once
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,15 +14,22 @@ class TaskOptionReader {
  public:
   explicit TaskOptionReader(const TaskOptions& options) : given_(options) {}
 
-  // The given value, else the default. Throws UsageError for another type or a number out of range.
+  // The given value, else the default. Throws UsageError for another type, a number out of range or an unknown word.
   std::int64_t whole(const std::string& name, std::int64_t otherwise, const Range<std::int64_t>& range);
+  double number(const std::string& name, double otherwise, const Range<double>& range);
+  std::string word(const std::string& name, const std::string& otherwise, const std::vector<std::string>& known);
+  // An option that came after runs without it: recorded only where it is given, so that these can be resumed.
+  std::int64_t later_whole(const std::string& name, std::int64_t otherwise, const Range<std::int64_t>& range);
 
   // Every option with its value. Throws UsageError, with the nearest names, for one that was given and never read.
   TaskOptions finish() const;
 
  private:
+  const ConfigValue* find(const std::string& name) const;
+
   const TaskOptions& given_;
   TaskOptions read_ = {};
+  std::set<std::string> later_ = {};
 };
 
 }  // namespace cogwheel

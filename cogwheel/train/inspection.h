@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "cogwheel/train/measure.h"
+
 namespace cogwheel {
 
 struct AttentionMap {
@@ -24,6 +26,7 @@ struct Inspection {
   std::vector<std::vector<AttentionMap>> maps = {};  // [layers][heads]
   std::string prompt = {}, sample = {};
   std::vector<InspectionTable> tables = {};
+  std::vector<MeasuresByDifficulty> by_difficulty = {};  // results hold these
 };
 
 }  // namespace cogwheel

@@ -1,5 +1,6 @@
 // The measures by which a task evaluates a model.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,19 @@ struct MeasuredValue {
   bool operator==(const MeasuredValue&) const = default;
 };
 using MeasuredValues = std::vector<MeasuredValue>;
+
+// Measures of a trained model on items of one difficulty each.
+struct MeasuresByDifficulty {
+  struct Point {
+    std::int64_t difficulty = 0;
+    std::int64_t answers = 0;      // over which the measures are means
+    MeasuredValues measured = {};  // some of the task's
+  };
+
+  std::string difficulty;          // what its numbers count: pairs
+  std::int64_t trained = 0;        // the largest that training showed
+  std::vector<Point> points = {};  // in rising order
+};
 
 // Null where it was not measured.
 inline const double* find_value(const MeasuredValues& values, const std::string& measure) {

@@ -59,6 +59,7 @@ struct DataFacts {
   std::int64_t held_out_tokens = 0;
   std::int64_t evaluated_tokens = 0;  // the first part of the held-out data, on which results are measured
   std::int64_t curve_tokens = 0;      // those of them, spread evenly, that curves use
+  std::int64_t window = 0;            // tokens of a sequence in training and evaluation; 0: the context
 };
 
 enum class EvaluationPart {
@@ -104,7 +105,7 @@ class Task {
   // Draws the same random numbers for every model with the same seed. The caller fills in mechanism and seed.
   virtual Inspection inspect(torch::nn::Module& model, std::uint64_t seed) const = 0;
 
-  // The same task with at most that many held-out items evaluated, a multiple of the context.
+  // The same task with at most that many held-out items evaluated, a multiple of DataFacts::window.
   virtual std::shared_ptr<const Task> limited(std::int64_t evaluated_tokens) const = 0;
   // The same task for choosing learning rates: it never trains on what it evaluates, nor uses the held-out part.
   virtual std::shared_ptr<const Task> for_tuning() const = 0;

@@ -44,6 +44,8 @@ def mechanisms() -> list[dict[str, Any]]:
     - ``form``: its form, or None for one that is not a form
     - ``member``: the row map that it is made of; its own name for a row map, None outside of the pairwise family
     - ``parameters``: list of the names of its own keyword arguments
+    - ``parameter_axes``: of a mechanism with a state, the dimensions of each by name, a letter each: Batch, Heads, tokens
+      (N), key width (D), value width (V), Slots, features (R); alternatives between bars, nothing for a number
     - ``formula``: of the weights, with s the scaled score, or of the state
     - ``range``: of one weight, and of a row's sum
     - ``citation``: the paper

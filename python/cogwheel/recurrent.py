@@ -25,7 +25,7 @@ def _named(parameters: dict[str, Tensor | float | None]) -> dict[str, list]:
 
 @checked("recurrent")
 def recurrent(
-    query: Tensor,
+    query: Tensor | None,
     key: Tensor | None,
     value: Tensor,
     mechanism: str,
@@ -51,14 +51,15 @@ def recurrent(
 
     Args:
         query: [B, H, N, D], float32, float64, bfloat16 or float16, any strides; D ≤ 256. 16-bit numbers are computed
-            with in float32, and the output and each gradient rounded once.
-        key: as query; None for ``hgrn2``, whose keys are 1 − α.
+            with in float32, and the output and each gradient rounded once. None for ``s4``.
+        key: as query; None for ``hgrn2``, whose keys are 1 − α, and for ``s4``.
         value: [B, H, N, Dv].
         mechanism: ``linear_attention``, ``cosformer``, ``retnet``, ``mamba2``, ``gla``, ``dfw``, ``rwkv6``, ``hgrn2``,
-            ``gated_rfa``, ``mlstm``, ``abc``, ``deltanet`` or ``gated_deltanet``.
+            ``gated_rfa``, ``mlstm``, ``abc``, ``s4``, ``mamba``, ``deltanet`` or ``gated_deltanet``.
         causal: whether a token sees only those up to it. Without, every token sees all: ``linear_attention`` and
             ``cosformer``.
-        scale: multiplies the query after its feature map; 1/√D unless given. It cancels where the output is normalised.
+        scale: multiplies the query after its feature map; 1/√D unless given, and 1 for ``s4`` and ``mamba``, whose
+            papers have none. It cancels where the output is normalised.
         cu_seqlens: [S + 1] int32 or int64, from 0 to N, not decreasing, for a batch of one: sequence s is tokens
             cu_seqlens[s] to cu_seqlens[s + 1], and has a state of its own, so states have S in the place of B.
         initial_state: the state before the first token, as ``return_state`` gives it; 0 unless given.
@@ -79,6 +80,10 @@ def recurrent(
             - ``cosformer``: ``horizon``, a number.
             - ``deltanet``: ``beta`` [B, H, N], in 0…2. Keys are taken as they are; a delta rule wants them of length 1.
             - ``gated_deltanet``: ``beta``, and ``log_decay`` [B, H, N] or [B, H, N, D].
+            - ``s4``: ``delta`` Δ [H, Dv], at least 0; ``a`` [H, D, Dv], below 0; ``b`` and ``c`` [H, D, Dv]; ``skip``
+              [H, Dv] if wanted.
+            - ``mamba``: ``delta`` Δ [B, H, N, Dv], at least 0; ``a`` [D, Dv] or [H, D, Dv], below 0; ``skip`` [Dv] or
+              [H, Dv] if wanted.
 
             A log decay is at most 0; −∞ forgets everything. Tensors have the dtype of query, or the one that it is
             computed in.
@@ -132,8 +137,8 @@ def recurrent_weights(
         query, key, mechanism, causal, scale, feature_map, normalize, **parameters: as in :func:`recurrent`.
 
     Returns:
-        [B, H, N, N], in the dtype of query, 0 above the diagonal where causal; [B, H, Dv, N, N] for ``dfw``, whose values
-        decay each at its own rate. Time and memory grow with N².
+        [B, H, N, N], in the dtype of query, 0 above the diagonal where causal; [B, H, Dv, N, N] for ``dfw`` and ``mamba``,
+        whose values decay each at its own rate. ``s4`` has none. Time and memory grow with N².
 
     Raises:
         ValueError: as :func:`recurrent`.
@@ -171,7 +176,7 @@ def recurrent_statistics(
 
     Returns:
         The output, differentiable as that of :func:`recurrent`, and the statistics, which have no gradient: [B, H, N] each,
-        [B, H, Dv, N] for ``dfw``. Time and memory grow with N².
+        [B, H, Dv, N] for ``dfw`` and ``mamba``. Time and memory grow with N².
 
     Raises:
         ValueError: as :func:`recurrent`.
@@ -256,7 +261,7 @@ class RecurrentCache:
     @checked("recurrent cache")
     def attend(
         self,
-        query: Tensor,
+        query: Tensor | None,
         key: Tensor | None,
         value: Tensor,
         *,
@@ -278,6 +283,8 @@ class RecurrentCache:
         """
         known = self._used("attend")
         for name, tensor in {"query": query, "value": value}.items():
+            if tensor is None:
+                continue
             batch, heads, width = self._sizes[name]
             if tensor.dim() != 4 or (tensor.shape[0], tensor.shape[1], tensor.shape[3]) != (batch, heads, width):
                 raise ValueError(
@@ -288,7 +295,7 @@ class RecurrentCache:
             if tensor.device != self._device:
                 raise ValueError(f"recurrent cache: {name} device: expected {self._device}, got {tensor.device}")
         options = {"scale": scale, "feature_map": feature_map, "normalize": normalize}
-        tokens = query.shape[2]
+        tokens = value.shape[2]
         if lengths is None:
             output, state = self._call(query, key, value, None, parameters, options)
             added = torch.full_like(known, tokens)
@@ -325,8 +332,8 @@ class RecurrentCache:
 
     def _packed(self, query, key, value, lengths, parameters, options) -> tuple[Tensor, list[Tensor]]:
         """The entries' tokens one after the other, as sequences of one entry."""
-        batch, tokens = self._sizes["query"][0], query.shape[2]
-        present = (torch.arange(tokens) < lengths[:, None]).flatten().nonzero()[:, 0].to(query.device)
+        batch, tokens = self._sizes["query"][0], value.shape[2]
+        present = (torch.arange(tokens) < lengths[:, None]).flatten().nonzero()[:, 0].to(value.device)
 
         def packed(x: Tensor | float | None) -> Tensor | float | None:
             if not isinstance(x, Tensor) or x.dim() < 3 or (x.shape[0], x.shape[2]) != (batch, tokens):
@@ -334,7 +341,8 @@ class RecurrentCache:
             return x.transpose(1, 2).flatten(0, 1)[present].transpose(0, 1)[None]
 
         ends = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
-        gates = {name: packed(each) for name, each in parameters.items()}
+        of_heads = {"a", "b", "c"}  # [H, D, Dv], which may have the sizes of what each token has
+        gates = {name: each if name in of_heads else packed(each) for name, each in parameters.items()}
         output, state = self._call(packed(query), packed(key), packed(value), ends, gates, options)
         rows = output.new_zeros(batch * tokens, output.shape[1], output.shape[3]).index_copy(
             0, present, output[0].transpose(0, 1)

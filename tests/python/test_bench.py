@@ -9,7 +9,7 @@ import torch
 
 import cogwheel
 from cogwheel.bench import __main__ as bench_command
-from cogwheel.bench import attention, eager
+from cogwheel.bench import attention, decode, eager, recurrent
 from cogwheel.bench.chart import CHART_JS
 from cogwheel.bench.gpt import EagerTraining, Shape
 from cogwheel.bench.timing import take_turns
@@ -36,6 +36,28 @@ def test_the_eager_peer_is_the_same_mechanism(mechanism, causal):
     theirs = eager.attention(mechanism)(causal=causal, **tensors)
     # What keeps the sum of a ReLU away from 0 is not the same number.
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4 if mechanism == "relu" else 1e-12)
+
+
+@pytest.mark.parametrize("mechanism", recurrent.EAGER)
+def test_loops_and_chunks_are_the_same_law(mechanism):
+    case = attention.Case(length=150, heads=2, head_dim=16)
+    tensors = {name: tensor.double() for name, tensor in attention.inputs(mechanism, case).items()}
+    (_, ours), *peers = recurrent.peers(mechanism, 150, causal=True, with_eager=True).items()
+    assert [name for name, _ in peers] == [f"chunked {mechanism}", f"loop {mechanism}"]
+    for _, attend in peers:
+        torch.testing.assert_close(attend(**tensors), ours(**tensors), rtol=1e-9, atol=1e-9)
+
+
+STATEFUL = [entry["name"] for entry in cogwheel.mechanisms() if entry["family"] == "recurrent"]
+
+
+@pytest.mark.parametrize("mechanism", STATEFUL)
+def test_every_mechanism_with_a_state_is_timed(mechanism):
+    case = attention.Case(length=20, heads=2, head_dim=8, backward=True)
+    timings = attention.measure([mechanism], case, seconds=0.0, with_eager=False, with_flex=False)
+    assert list(timings) == [attention.BASELINE, mechanism] and attention.flops(mechanism, case) == 7 * 2 * 2 * 20 * 64
+    steps = decode.measure([mechanism], decode.Case(length=20, heads=2, head_dim=8), seconds=0.0)
+    assert steps[mechanism].min > 0
 
 
 def test_flops_count_what_is_visible():
@@ -145,7 +167,7 @@ def test_numbers_have_a_range(capsys, words, said):
     [
         (["attention", "--mechanisms", "softmacks"], "got softmacks"),
         (["attention", "--mechanisms", "symmetric"], "expected names from `cogwheel list mechanisms` (operator), got symmetric"),
-        (["attention", "--mechanisms", "gla"], "expected names without a state, got gla"),
+        (["decode", "--mechanisms", "gla", "--group", "2"], "group: expected 1 for gla, got 2"),
         (["attention", "--lengths", "0"], "lengths: expected 1 or more, got 0"),
         (["attention", "--head-dim", "4"], "head_dim: expected 8 to 256, got 4"),
         (["attention", "--heads", "3"], "heads: expected an even number for differential, got 3"),

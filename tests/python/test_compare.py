@@ -111,6 +111,27 @@ def test_resumes_after_ctrl_c_as_if_nothing_had_happened(compare, work):
     assert not results(work / "parts")["interrupted"]
 
 
+def test_a_preset_of_a_task_measures_beyond_what_it_trains_on(compare, work):
+    done = compare("--preset", "parity", "--steps", 4, "--seeds", 1, "--attention", "sigmoid", "--out", "parity")
+    assert done.returncode == 0, done.stderr
+    written = results(work / "parity")
+    assert written["task"]["name"] == "parity" and written["data"]["window"] == 32 < written["settings"]["context"]
+    for run in written["runs"]:
+        assert run["tokens"] == 4 * written["settings"]["batch"] * 32
+        (table,) = run["by_difficulty"]
+        assert (table["difficulty"], table["trained"]) == ("length", 32)
+        assert [point["difficulty"] for point in table["points"]] == [8, 16, 32, 64, 128]
+        assert all(0.3 < point["accuracy"] < 0.7 and point["answers"] > 0 for point in table["points"])
+    report = (work / "parity/report.html").read_text()
+    assert report.count("Accuracy by length</h2>") == 1 and "128<small>beyond training</small>" in report
+    # Made again, it is the same to the last bit.
+    before = numbers(work / "parity"), written["runs"][0]["by_difficulty"]
+    shutil.rmtree(work / "parity/trained/sigmoid-seed-1")
+    (work / "parity/results.json").write_text(json.dumps({**written, "runs": []}))
+    assert compare("--resume", "parity").returncode == 0
+    assert before == (numbers(work / "parity"), results(work / "parity")["runs"][0]["by_difficulty"])
+
+
 def test_resuming_what_is_finished_changes_nothing(compare, work, finished):
     before = numbers(work / "finished")
     assert compare("--resume", "finished").returncode == 0

@@ -18,7 +18,7 @@ REFUSALS = {
     "attention: mechanism: expected a mechanism of attention (cogwheel.recurrent takes this one), got gla":
         lambda: cogwheel.attention(*(torch.ones(1, 1, 4, 8) for _ in range(3)), "gla"),
     "recurrent: mechanism: expected a recurrent one (cogwheel.attention takes this one), got softmax": lambda: call("softmax"),
-    "recurrent: mechanism: expected gla (the nearest of 13 names), got glla": lambda: call("glla"),
+    "recurrent: mechanism: expected gla (the nearest of 15 names), got glla": lambda: call("glla"),
     "recurrent: log_decay: expected a tensor (gla requires it), got nothing": lambda: call(),
     "recurrent: parameters of gla: expected log_decay, got beta": lambda: call(beta=torch.ones(1)),
     "recurrent: parameters of linear_attention: expected no parameter of its own, got decay":
@@ -89,5 +89,5 @@ def test_the_documentation_names_every_law(repository):
     text = (repository / "docs/recurrent.md").read_text()
     laws = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
     headers = {path.stem for path in (repository / "cogwheel/mechanisms/recurrent").glob("*.h")}
-    delta_rules = {"deltanet", "gated_deltanet"}  # test_delta_rules.py
-    assert set(laws) == headers == {law for law, _ in LAWS.values()} | delta_rules
+    elsewhere = {"deltanet", "gated_deltanet", "mamba", "s4"}  # test_delta_rules.py, test_state_spaces.py
+    assert set(laws) == headers == {law for law, _ in LAWS.values()} | elsewhere

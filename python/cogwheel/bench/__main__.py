@@ -16,7 +16,7 @@ if __name__ == "__main__":
 import torch
 
 import cogwheel
-from cogwheel.bench import attention, decode, training
+from cogwheel.bench import attention, decode, recurrent, training
 from cogwheel.bench.chart import page
 from cogwheel.bench.machine import description, product_peak
 from cogwheel.bench.timing import Timing
@@ -103,12 +103,10 @@ def register_definitions(arguments: argparse.Namespace) -> None:
     refresh()
 
 
-def check_mechanisms(names: list[str], levels: set[str], *, recurrent: bool = False) -> None:
-    known = {entry["name"]: entry for entry in cogwheel.mechanisms()}
+def check_mechanisms(names: list[str], levels: set[str]) -> None:
+    known = {entry["name"]: entry["level"] for entry in cogwheel.mechanisms()}
     for name in names:
-        if name in known and known[name]["family"] == "recurrent" and not recurrent:
-            refuse(f"bench: mechanisms: expected names without a state, got {name}")
-        if name not in known or known[name]["level"] not in levels:
+        if known.get(name) not in levels:
             kinds = ", ".join(sorted(levels))
             refuse(f"bench: mechanisms: expected names from `cogwheel list mechanisms` ({kinds}), got {name}")
 
@@ -188,7 +186,7 @@ def bench_attention(arguments: argparse.Namespace) -> list[dict[str, object]]:
         )
         print_head(case, arguments.memory)
         for name, timing in timings.items():
-            rate = case.flops(case.value_dim(name.split(" ")[-1])) / timing.min / 1e9
+            rate = attention.flops(name, case) / timing.min / 1e9
             more = {
                 "case": asdict(case),
                 "gflops": rate,
@@ -203,6 +201,9 @@ def bench_attention(arguments: argparse.Namespace) -> list[dict[str, object]]:
 def bench_decode(arguments: argparse.Namespace) -> list[dict[str, object]]:
     check_mechanisms(arguments.mechanisms, {"operator"})
     check_heads(arguments)
+    grouped = [name for name in arguments.mechanisms if recurrent.axes_of(name) is not None and arguments.group > 1]
+    if grouped:
+        refuse(f"bench: group: expected 1 for {grouped[0]}, got {arguments.group}")
     print("One query of each query head. Ratios of minimum times: over reading the keys and values, and over torch.")
     results = []
     for length in arguments.lengths:
@@ -237,7 +238,7 @@ def bench_decode(arguments: argparse.Namespace) -> list[dict[str, object]]:
 
 
 def bench_training(arguments: argparse.Namespace) -> list[dict[str, object]]:
-    check_mechanisms(arguments.mechanisms, {"operator", "layer"}, recurrent=True)
+    check_mechanisms(arguments.mechanisms, {"operator", "layer"})
     executable = pathlib.Path(os.environ.get("COGWHEEL_EXECUTABLE", pathlib.Path(sys.executable).parent / "cogwheel"))
     if not executable.is_file():
         refuse(f"bench: executable: expected {executable}, got none; build it with ./quickstart --setup-only")

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import cogwheel
-from cogwheel.bench import eager
+from cogwheel.bench import eager, recurrent
 from cogwheel.bench.machine import ALLOCATOR
 from cogwheel.bench.timing import Timing, take_turns
 from cogwheel.catalogue import PARAMETERS
@@ -45,6 +45,10 @@ class Case:
         widths = of_keys * self.head_dim + of_values * (value_dim or self.head_dim)
         return 2 * self.batch * self.heads * scores * widths
 
+    def sizes(self) -> dict[str, int]:
+        """Of the axes of a mechanism with a state."""
+        return {"B": self.batch, "H": self.heads, "N": self.length, "D": self.head_dim, "V": self.head_dim}
+
     def value_dim(self, mechanism: str) -> int:
         """A difference of two maps has half as many values, twice as wide."""
         return self.head_dim * (2 if is_difference(mechanism) else 1)
@@ -52,6 +56,8 @@ class Case:
 
 def inputs(mechanism: str, case: Case) -> dict[str, Tensor]:
     """Query, key, value, and required parameters. A difference of two maps has half as many values, twice as wide."""
+    if recurrent.axes_of(mechanism) is not None:
+        return recurrent.inputs(mechanism, case.sizes(), DTYPES[case.dtype])
     entry = next(entry for entry in cogwheel.mechanisms() if entry["name"] == mechanism)
     halves = 2 if is_difference(mechanism) else 1
     generator = torch.Generator().manual_seed(0)
@@ -70,6 +76,14 @@ def inputs(mechanism: str, case: Case) -> dict[str, Tensor]:
     return tensors
 
 
+def flops(name: str, case: Case) -> float:
+    """Of one call of a mechanism or of one of its peers."""
+    mechanism = name.split(" ")[-1]
+    if recurrent.axes_of(mechanism) is not None:
+        return recurrent.flops(case.sizes(), case.backward)
+    return case.flops(case.value_dim(mechanism))
+
+
 def job(attend: Callable[..., Tensor], tensors: dict[str, Tensor], backward: bool) -> Callable[[], object]:
     if not backward:
 
@@ -78,10 +92,11 @@ def job(attend: Callable[..., Tensor], tensors: dict[str, Tensor], backward: boo
                 attend(**tensors)
 
         return forward
-    leaves = {name: tensor.clone().requires_grad_() for name, tensor in tensors.items()}
+    leaves = {name: tensor.clone().requires_grad_() for name, tensor in tensors.items() if tensor.dim() > 0}
+    numbers = {name: tensor for name, tensor in tensors.items() if tensor.dim() == 0}
     with torch.no_grad():
         gradient = torch.randn_like(attend(**tensors))
-    return lambda: torch.autograd.grad(attend(**leaves), list(leaves.values()), gradient)
+    return lambda: torch.autograd.grad(attend(**leaves, **numbers), list(leaves.values()), gradient)
 
 
 def flex_attention(case: Case) -> Callable[..., Tensor]:
@@ -97,6 +112,8 @@ def flex_attention(case: Case) -> Callable[..., Tensor]:
 
 def peers(mechanism: str, case: Case, *, with_eager: bool, with_flex: bool) -> dict[str, Callable[..., Tensor]]:
     """Functions of the tensors of `inputs`, by name; the first is Cogwheel's."""
+    if recurrent.axes_of(mechanism) is not None:
+        return recurrent.peers(mechanism, case.length, causal=case.causal, with_eager=with_eager)
 
     def ours(query: Tensor, key: Tensor, value: Tensor, **parameters: Tensor) -> Tensor:
         return cogwheel.attention(query, key, value, mechanism, causal=case.causal, **parameters)
@@ -147,7 +164,8 @@ def print_peak_memory(peer: str, case: Case) -> None:
             return F.scaled_dot_product_attention(**given, is_causal=case.causal)
     else:
         attend = peers(name, case, with_eager=True, with_flex=False)[peer]
-    few = {name: tensor if tensor.dim() == 1 else tensor[:, :, :16] for name, tensor in tensors.items()}
+    per_token = {name for name, tensor in tensors.items() if tensor.dim() > 2 and tensor.shape[2] == case.length}
+    few = {name: tensor[:, :, :16] if name in per_token else tensor for name, tensor in tensors.items()}
     job(attend, few, case.backward)()  # loads and allocates everything that is needed once
     run = job(attend, tensors, case.backward)
     with open("/proc/self/clear_refs", "w") as file:

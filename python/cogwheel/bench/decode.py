@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import cogwheel
+from cogwheel.bench import recurrent
 from cogwheel.bench.attention import DTYPES, is_difference
 from cogwheel.bench.timing import Timing, take_turns
 
@@ -69,6 +70,26 @@ def ours(mechanism: str, case: Case, query: Tensor) -> Callable[[cogwheel.KeyVal
     return lambda cache: cache.attend(query, mechanism, **parameters)
 
 
+def step_of_state(mechanism: str, case: Case) -> Callable[[], object]:
+    """One more token after `case.length` tokens, by a state, which no turn makes longer to read."""
+    sizes = {"B": case.batch, "H": case.heads, "N": case.length, "D": case.head_dim, "V": case.head_dim}
+    dtype = DTYPES[case.dtype]
+
+    def arguments(tokens: int) -> dict[str, Tensor | None]:
+        return {"query": None, "key": None} | recurrent.inputs(mechanism, {**sizes, "N": tokens}, dtype)
+
+    cache = cogwheel.RecurrentCache(mechanism, case.batch, case.heads, case.head_dim, dtype=dtype)
+    token = arguments(1)
+    with torch.no_grad():
+        cache.attend(**arguments(case.length))
+
+    def next_turn() -> None:
+        with torch.no_grad():
+            cache.attend(**token)
+
+    return next_turn
+
+
 def measure(mechanisms: list[str], case: Case, *, seconds: float) -> dict[str, Timing]:
     """Times all of them in turn, each on the next of the caches."""
     generator = torch.Generator().manual_seed(0)
@@ -94,5 +115,8 @@ def measure(mechanisms: list[str], case: Case, *, seconds: float) -> dict[str, T
         ),
     }
     for name in mechanisms:
+        if recurrent.axes_of(name) is not None:
+            jobs[name] = step_of_state(name, case)
+            continue
         jobs[name] = job(name, differences if is_difference(name) else plain, ours(name, case, query))
     return take_turns(jobs, seconds=seconds, min_turns=3)

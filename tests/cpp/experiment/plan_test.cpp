@@ -7,6 +7,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/train/training_run.h"
 #include "core/temporary_folder.h"
+#include "core/usage_error_of.h"
 
 namespace cogwheel {
 namespace {
@@ -69,6 +70,37 @@ TEST(ComparePlan, RecordsWhatAnOlderVersionDidNot) {
   auto expected = nlohmann::ordered_json::parse(record);
   expected["training.curve_tokens"] = 0;
   EXPECT_EQ(comparison.configuration, expected.dump());
+}
+
+TEST(ComparePlan, APresetCanDecideTaskFormAndSteps) {
+  CompareRequest request = tiny_request("");
+  request.text.clear();
+  request.preset = "recall";
+  Comparison comparison = plan_comparison(request);
+  load_task(comparison);
+  const RunConfig config = run_config(comparison, comparison.mechanisms.front(), 1);
+  EXPECT_EQ(config.task.name, "recall");
+  EXPECT_EQ(std::get<std::int64_t>(config.task.values.at("pairs")), 16);
+  EXPECT_EQ(config.model.position, "rotary");
+  EXPECT_EQ(comparison.data.window, 57);
+  EXPECT_EQ(comparison.data.evaluated_tokens % 57, 0);
+  EXPECT_EQ(comparison.tokens_per_step(), comparison.settings.batch * 57);
+  EXPECT_GT(requested_steps(request), 0);
+  comparison.settings.steps = 1;
+  std::string command = reproduce_command(comparison);
+  for (const char* implied : {"--task", "--form", "--learning-rate"})
+    EXPECT_EQ(command.find(implied), std::string::npos) << command;
+
+  request.form = "gpt";
+  request.steps = 7;
+  EXPECT_EQ(requested_steps(request), 7);
+  request.task = "recall";
+  comparison = plan_comparison(request);
+  load_task(comparison);
+  EXPECT_NE(reproduce_command(comparison).find(" --form gpt"), std::string::npos);
+  request.task = "copying";
+  EXPECT_EQ(usage_error_of([&] { plan_comparison(request); }),
+            "--task: expected recall, the task of --preset recall, got copying");
 }
 
 // Before a folder is made, or replaced.

@@ -77,6 +77,30 @@ TEST(Page, ShowsTablesAndSamplesWithoutMaps) {
   EXPECT_FALSE(holds(page, "#samples"));
 }
 
+// Of every seed; a table of one seed that says the same is not shown beside it.
+TEST(Page, ShowsMeasuresByDifficulty) {
+  Comparison comparison = example_comparison();
+  const auto measured = [](double loss) {
+    return std::vector<MeasuresByDifficulty>{
+        {.difficulty = "<pairs>",
+         .trained = 16,
+         .points = {{16, 9, {{"held_out_loss", loss}}}, {32, 9, {{"held_out_loss", 7}}}}}};
+  };
+  for (RunResult& run : comparison.runs)
+    if (run.mechanism == "cog") run.by_difficulty = measured(run.seed == 1 ? 0.25 : 0.75);
+  std::vector<Inspection> inspections = example_inspections();
+  inspections[0].tables = {
+      {.title = "Held-out loss by <pairs>", .columns = {"pairs", "loss"}, .rows = {{"16", "0.250"}}}};
+  const std::string page = report_page(comparison, inspections);
+  EXPECT_TRUE(holds(page, "<h2 id=\"task-table-0-title\">Held-out loss by &lt;pairs&gt;</h2>"));
+  EXPECT_TRUE(holds(page, "<a href=\"#task-table-0\">Held-out loss by &lt;pairs&gt;</a>"));
+  EXPECT_TRUE(holds(page, "<td class=\"right num\">0.500<small>0.250 to 0.750</small></td>"));
+  EXPECT_TRUE(holds(page, "<td class=\"right num\"><span class=\"muted\">none</span></td>"));  // softmax
+  EXPECT_TRUE(holds(page, "<th scope=\"row\">16</th>"));
+  EXPECT_TRUE(holds(page, "<th scope=\"row\">32<small>beyond training</small></th>"));
+  EXPECT_FALSE(holds(page, "task-table-1"));
+}
+
 TEST(Inspection, HasTablesWithColumns) {
   std::vector<Inspection> inspections = example_inspections();
   inspections[0].tables = {{.title = "empty", .columns = {}, .rows = {{}}}};

@@ -47,6 +47,31 @@ TEST(ResultsJson, NumbersThatAreNotFiniteBecomeNull) {
   EXPECT_FALSE(read.runs[0].curve[0].train_loss);
 }
 
+// Schema 1 grows: older files have none, and other measures than those of the task are skipped.
+TEST(ResultsJson, KeepsMeasuresByDifficulty) {
+  Comparison comparison = example_comparison();
+  EXPECT_EQ(results_to_json(comparison).find("by_difficulty"), std::string::npos);
+  comparison.runs[0].by_difficulty = {
+      {.difficulty = "pairs",
+       .trained = 16,
+       .points = {{.difficulty = 4, .answers = 512, .measured = {{"held_out_loss", 0.5}}},
+                  {.difficulty = 32, .answers = 99, .measured = {{"held_out_loss", 0.7}}}}}};
+  auto json = nlohmann::ordered_json::parse(results_to_json(comparison));
+  EXPECT_EQ(results_to_json(parse_results(json.dump())), results_to_json(comparison));
+  auto& points = json["runs"][0]["by_difficulty"][0]["points"];
+  EXPECT_EQ(points[1].dump(), R"({"difficulty":32,"answers":99,"held_out_loss":0.7})");
+  points[1]["of_a_later_version"] = 3;
+  EXPECT_EQ(parse_results(json.dump()).runs[0].by_difficulty[0].points[1].measured.size(), 1U);
+  points[1]["difficulty"] = 4;
+  try {
+    parse_results(json.dump(), "r");
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "r: runs: softmax seed 1: by_difficulty: expected difficulties that rise, got 4 after 4");
+  }
+}
+
 TEST(ResultsJson, RefusesWhatItCannotRead) {
   EXPECT_THROW(parse_results("{"), Error);
   EXPECT_THROW(parse_results("{\"schema\": 1}"), Error);

@@ -109,7 +109,7 @@ TEST(Copying, RefusesWhatCannotBe) {
   EXPECT_EQ(refusal(config_of(1)), "task.symbols: expected at least 2, got 1");
   RunConfig config = config_of();
   config.task.values["symbol"] = std::int64_t{3};
-  EXPECT_EQ(refusal(config), "task: key: expected symbols (the nearest of 1 names), got symbol");
+  EXPECT_EQ(refusal(config), "task: key: expected symbols (the nearest of 2 names), got symbol");
   config = config_of();
   config.task.values["symbols"] = 2.5;
   EXPECT_EQ(refusal(config), "task.symbols: expected a whole number, got a value of another type");

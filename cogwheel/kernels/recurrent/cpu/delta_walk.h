@@ -5,7 +5,7 @@
 // to the next: it writes what the token that it leaves writes, and reads what the one that it meets recalls.
 // Columns are independent of each other, in both directions. Included inside the region of a target.
 #pragma once
-#include "cogwheel/kernels/recurrent/cpu/token_walk.h"
+#include "cogwheel/kernels/recurrent/cpu/delta_crossings.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 namespace {
@@ -21,51 +21,6 @@ void for_decay(Transition transition, const Run& run) {
   if (transition == Transition::none) return run(std::integral_constant<Decay, Decay::none>());
   if (transition == Transition::per_channel) return run(std::integral_constant<Decay, Decay::rows>());
   run(std::integral_constant<Decay, Decay::scalar>());
-}
-
-template <class T>
-struct ForwardCrossing {
-  const T *left_key = nullptr, *left_update = nullptr, *left_query = nullptr;  // k, u, q of the token that is left
-  T* output = nullptr;                                                         // Sᵀq
-  const T *met_key = nullptr, *met_decay = nullptr;  // k, and α by Decay, of the token that is met
-  T* recalled = nullptr;                             // S'ᵀk
-};
-
-// From the state before (`writes`: S' of the token that is left) to the one after (`meets`: S' of the one that is met).
-// Each column is one chain of additions over the rows.
-template <class T, Decay decay, int vectors, bool writes, bool reads, bool meets>
-HWY_NOINLINE void cross_forward(std::int64_t rows, const ForwardCrossing<T>& x, const T* from, T* to) {
-  using V = Vector<T>;
-  V update[vectors], output[vectors], recalled[vectors], multiplier;
-  if constexpr (meets && decay == Decay::scalar) multiplier = V(*x.met_decay);
-#pragma GCC unroll 4
-  for (int v = 0; v < vectors; ++v) {
-    if constexpr (writes) update[v] = V::load(x.left_update + v * V::lanes);
-    output[v] = recalled[v] = V(T(0));
-  }
-  for (std::int64_t row = 0; row < rows; ++row, from += vectors * V::lanes, to += vectors * V::lanes) {
-    V left_key, left_query, met_key;
-    if constexpr (writes) left_key = V(x.left_key[row]);
-    if constexpr (reads) left_query = V(x.left_query[row]);
-    if constexpr (meets) met_key = V(x.met_key[row]);
-    if constexpr (meets && decay == Decay::rows) multiplier = V(x.met_decay[row]);
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) {
-      V s = V::load(from + v * V::lanes);
-      if constexpr (writes) s = V::fma(left_key, update[v], s);
-      if constexpr (reads) output[v] = V::fma(left_query, s, output[v]);
-      if constexpr (meets) {
-        if constexpr (decay != Decay::none) s = multiplier * s;
-        recalled[v] = V::fma(met_key, s, recalled[v]);
-      }
-      s.store(to + v * V::lanes);
-    }
-  }
-#pragma GCC unroll 4
-  for (int v = 0; v < vectors; ++v) {
-    if constexpr (reads) output[v].store(x.output + v * V::lanes);
-    if constexpr (meets) recalled[v].store(x.recalled + v * V::lanes);
-  }
 }
 
 // Columns [first, first + columns) of a head's matrix [rows, width] as rows of `padded`, zeros beyond; null: zeros.

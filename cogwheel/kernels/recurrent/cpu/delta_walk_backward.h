@@ -1,7 +1,7 @@
 // Gradients of a delta rule. With G_t that of S_t, q scaled:
 //   G_t = q_t do_tᵀ + A_{t+1} ∘ G'_{t+1},   du_t = G_tᵀ k_t,   G'_t = G_t − k_t (β_t du_t)ᵀ, the gradient of S'_t
-//   dq_t = S_t do_t,   dk_t = G_t u_t − S'_t (β_t du_t),   dv_t = β_t du_t,   dβ_t = du_t·e_t,   d log α_t = G'_t ∘
-//   S'_t
+//   dq_t = S_t do_t,   dk_t = G_t u_t − S'_t (β_t du_t),   dv_t = β_t du_t,   dβ_t = du_t·e_t
+//   d log α_t = G'_t ∘ S'_t, summed over what α_t multiplies
 // Each is the product as it stands and no difference of running sums, which would cancel.
 //
 // A block of columns passes the tokens by itself: forward, leaving S' at every `delta_chunk`-th token and the errors of
@@ -12,152 +12,6 @@
 
 namespace cogwheel::HWY_NAMESPACE {
 namespace {
-
-// Of `count` vectors one after another, the sums of each: lanes / count terms of the first, then of the second, …
-template <int count, class T>
-HWY_INLINE Vector<T> fold(const T* from) {
-  using V = Vector<T>;
-  if constexpr (count == 1) {
-    return V::load(from);
-  } else {
-    const V low = fold<count / 2>(from), high = fold<count / 2>(from + count / 2 * V::lanes);
-    const typename V::Tag tag;
-    return hn::Add(hn::ConcatEven(tag, high.raw, low.raw), hn::ConcatOdd(tag, high.raw, low.raw));
-  }
-}
-
-// The sums of `rows` vectors; both arrays are of a whole number of vectors.
-template <class T>
-HWY_NOINLINE void sums_of_rows(const T* from, std::int64_t rows, T* to) {
-  constexpr std::int64_t lanes = Vector<T>::lanes;
-  for (std::int64_t row = 0; row < rows; row += lanes) fold<lanes>(from + row * lanes).store(to + row);
-}
-
-template <class T>
-struct BackwardCrossing {
-  // Of the token that is left: k, u, −β du, α by Decay, and S' or (`derives`) that of the token before and what it
-  // wrote.
-  const T *left_key = nullptr, *left_update = nullptr, *left_recalled = nullptr, *left_decay = nullptr,
-          *left_state = nullptr;
-  const T *key_before = nullptr, *update_before = nullptr;
-  // Before their sum over lanes, dk [rows][lanes] and d log α: for Decay::rows alike, for Decay::scalar [lanes].
-  T *key_gradients = nullptr, *decay_gradients = nullptr;
-  // Of the token that is met: k, q, do and Gᵀk.
-  const T *met_key = nullptr, *met_query = nullptr, *met_output = nullptr;
-  T* update_gradient = nullptr;
-};
-
-// From G of the token that is left to G of the one that is met.
-template <class T, Decay decay, int vectors, bool leaves, bool derives, bool meets>
-HWY_NOINLINE void cross_backward(std::int64_t rows, const BackwardCrossing<T>& given, T* gradient) {
-  const BackwardCrossing<T> x = given;  // not memory that a store through a T* might change
-  using V = Vector<T>;
-  V update[vectors], before[vectors], recalled[vectors], of_output[vectors], of_update[vectors];
-  V multiplier, of_multiplier(T(0));
-  if constexpr (leaves && decay == Decay::scalar) multiplier = V(*x.left_decay);
-#pragma GCC unroll 4
-  for (int v = 0; v < vectors; ++v) {
-    if constexpr (leaves) {
-      update[v] = V::load(x.left_update + v * V::lanes);
-      recalled[v] = V::load(x.left_recalled + v * V::lanes);
-    }
-    if constexpr (derives) before[v] = V::load(x.update_before + v * V::lanes);
-    if constexpr (meets) {
-      of_output[v] = V::load(x.met_output + v * V::lanes);
-      of_update[v] = V(T(0));
-    }
-  }
-  for (std::int64_t row = 0; row < rows; ++row, gradient += vectors * V::lanes) {
-    const T* state = leaves ? x.left_state + row * vectors * V::lanes : nullptr;
-    V of_key(T(0)), of_decay(T(0)), left_key, key_before, met_query, met_key;
-    if constexpr (derives) key_before = V(x.key_before[row]);
-    if constexpr (leaves) left_key = V(x.left_key[row]);
-    if constexpr (leaves && decay == Decay::rows) multiplier = V(x.left_decay[row]);
-    if constexpr (meets) {
-      met_query = V(x.met_query[row]);
-      met_key = V(x.met_key[row]);
-    }
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) {
-      V g = V::load(gradient + v * V::lanes);
-      if constexpr (leaves) {
-        V s = V::load(state + v * V::lanes);
-        if constexpr (derives) {
-          s = V::fma(key_before, before[v], s);
-          if constexpr (decay != Decay::none) s = multiplier * s;
-        }
-        of_key = V::fma(g, update[v], of_key);
-        of_key = V::fma(s, recalled[v], of_key);
-        g = V::fma(left_key, recalled[v], g);
-        if constexpr (decay != Decay::none) {
-          of_decay = V::fma(g, s, of_decay);
-          g = multiplier * g;
-        }
-      }
-      if constexpr (meets) {
-        g = V::fma(met_query, of_output[v], g);
-        of_update[v] = V::fma(met_key, g, of_update[v]);
-      }
-      g.store(gradient + v * V::lanes);
-    }
-    if constexpr (leaves) {
-      of_key.store(x.key_gradients + row * V::lanes);
-      if constexpr (decay == Decay::rows) of_decay.store(x.decay_gradients + row * V::lanes);
-      if constexpr (decay == Decay::scalar) of_multiplier = of_multiplier + of_decay;
-    }
-  }
-  if constexpr (leaves && decay == Decay::scalar) of_multiplier.store(x.decay_gradients);
-  if constexpr (meets)
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) of_update[v].store(x.update_gradient + v * V::lanes);
-}
-
-// From S' of a token to S of the last of `tokens`, and with `meets` to S' of the next one. Arrays for each token, α by
-// Decay of the one after it; dq of each before its sum over lanes [rows][lanes].
-template <class T>
-struct Replay {
-  const T *key, *update, *output_gradient, *next_decay;
-  T* query_gradients;
-};
-
-template <class T, Decay decay, int vectors, int tokens, bool meets>
-HWY_NOINLINE void replay_tokens(std::int64_t rows, const Replay<T> (&x)[2], const T* from, T* to) {
-  using V = Vector<T>;
-  V update[tokens][vectors], of_output[tokens][vectors], multiplier[tokens];
-#pragma GCC unroll 2
-  for (int t = 0; t < tokens; ++t) {
-    if constexpr (decay == Decay::scalar)
-      if (meets || t + 1 < tokens) multiplier[t] = V(*x[t].next_decay);
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) {
-      update[t][v] = V::load(x[t].update + v * V::lanes);
-      of_output[t][v] = V::load(x[t].output_gradient + v * V::lanes);
-    }
-  }
-  for (std::int64_t row = 0; row < rows; ++row, from += vectors * V::lanes) {
-    V s[vectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) s[v] = V::load(from + v * V::lanes);
-#pragma GCC unroll 2
-    for (int t = 0; t < tokens; ++t) {
-      const V key(x[t].key[row]);
-      V of_query(T(0));
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) {
-        s[v] = V::fma(key, update[t][v], s[v]);
-        of_query = V::fma(s[v], of_output[t][v], of_query);
-      }
-      of_query.store(x[t].query_gradients + row * V::lanes);
-      if (decay == Decay::none || !(meets || t + 1 < tokens)) continue;
-      if constexpr (decay == Decay::rows) multiplier[t] = V(x[t].next_decay[row]);
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) s[v] = multiplier[t] * s[v];
-    }
-    if constexpr (meets)
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) s[v].store(to + (row * vectors + v) * V::lanes);
-  }
-}
 
 template <class T, Decay decay, int vectors>
 class DeltaBackwardColumns {
@@ -255,10 +109,14 @@ class DeltaBackwardColumns {
           cross_forward<T, decay, vectors, true, false, true>(rows_, x, from, to);
         }
         from = to;
-        const T* values = problem_.value.row(span_.batch, head_, token(t)) + column_;
-        for (std::int64_t c = 0; c < columns_; ++c) error_at(t)[c] = values[c] - recalled_[c];
-        std::fill(error_at(t) + columns_, error_at(t) + padded, T(0));
-        for (std::int64_t c = 0; c < padded; ++c) updates_[c] = beta_at(t) * error_at(t)[c];
+        T* error = error_at(t);
+        copy_padded(problem_.value.row(span_.batch, head_, token(t)) + column_, columns_, padded, error);
+        const V beta(beta_at(t));
+        for (std::int64_t c = 0; c < padded; c += lanes) {
+          const V of_column = V::load(error + c) - V::load(recalled_ + c);
+          of_column.store(error + c);
+          (beta * of_column).store(updates_ + c);
+        }
       }
     }
   }
@@ -267,11 +125,15 @@ class DeltaBackwardColumns {
   void replay(std::int64_t chunk) {
     enter(chunk);
     for (std::int64_t t = 0; t < count_; ++t) {
+      const T* error = error_at(t);
       T *update = updates_ + t * padded, *output_gradient = output_gradients_ + t * padded;
-      for (std::int64_t c = 0; c < padded; ++c) update[c] = beta_at(t) * error_at(t)[c];
       copy_padded(problem_.output_gradient.row(span_.batch, head_, token(t)) + column_, columns_, padded,
                   output_gradient);
-      for (std::int64_t c = 0; c < padded; ++c) output_gradient[c] *= problem_.scale;
+      const V beta(beta_at(t)), scale(problem_.scale);
+      for (std::int64_t c = 0; c < padded; c += lanes) {
+        (beta * V::load(error + c)).store(update + c);
+        (scale * V::load(output_gradient + c)).store(output_gradient + c);
+      }
     }
     std::int64_t t = 0;
     for (; t + 2 < count_; t += 2) replay_from<2, true>(t);

@@ -8,7 +8,8 @@ namespace {
 
 template <class T, Decay decay, int vectors>
 class DeltaForwardColumns {
-  static constexpr std::int64_t lanes = Vector<T>::lanes, padded = vectors * lanes;
+  using V = Vector<T>;
+  static constexpr std::int64_t lanes = V::lanes, padded = vectors * lanes;
 
  public:
   DeltaForwardColumns(const DeltaForward<T>& problem, std::int64_t sequence, std::int64_t head, std::int64_t column)
@@ -28,7 +29,6 @@ class DeltaForwardColumns {
                        matrix = (sequence_ * problem_.shape.heads + head_) * rows_ * width;
     load_columns(problem_.initial_state ? problem_.initial_state + matrix : nullptr, rows_, width, column_, columns_,
                  padded, state_);
-    std::fill_n(update_, padded, T(0));
     for (std::int64_t begin = 0; begin < span_.count; begin += delta_chunk) {
       const std::int64_t count = std::min(delta_chunk, span_.count - begin);
       decays_of<T, decay>(problem_, span_.batch, head_, span_.begin + begin, count, 0, rows_, padded_rows_, decays_);
@@ -71,9 +71,10 @@ class DeltaForwardColumns {
       for (std::int64_t c = 0; c < columns_; ++c) output[c] = problem_.scale * output_[c];
     }
     if constexpr (meets) {
-      const T *values = problem_.value.row(span_.batch, head_, met) + column_,
-              beta = *problem_.beta.row(span_.batch, head_, met);
-      for (std::int64_t c = 0; c < columns_; ++c) update_[c] = beta * (values[c] - recalled_[c]);
+      copy_padded(problem_.value.row(span_.batch, head_, met) + column_, columns_, padded, update_);
+      const V beta(*problem_.beta.row(span_.batch, head_, met));
+      for (std::int64_t c = 0; c < padded; c += lanes)
+        (beta * (V::load(update_ + c) - V::load(recalled_ + c))).store(update_ + c);
     }
   }
 

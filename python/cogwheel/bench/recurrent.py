@@ -1,0 +1,143 @@
+"""Mechanisms with a state for `bench`: their inputs, and the same laws in plain PyTorch."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+import cogwheel
+
+# A loop over tokens in Python: beyond this it would only measure Python.
+LONGEST_LOOP = 2048
+CHUNK = 64
+
+
+def axes_of(mechanism: str) -> dict[str, str] | None:
+    """The dimensions of each of the law's own tensors, a letter each; None for a mechanism without a state."""
+    for entry in cogwheel.mechanisms():
+        if entry["name"] == mechanism and entry["family"] == "recurrent":
+            return entry["parameter_axes"]
+    return None
+
+
+def inputs(mechanism: str, sizes: dict[str, int], dtype: torch.dtype) -> dict[str, Tensor]:
+    """Query, key, value and the law's required tensors, for `sizes` of B, H, N, D and V."""
+    generator = torch.Generator().manual_seed(0)
+    axes = axes_of(mechanism)
+
+    def normal(names: str) -> Tensor:
+        return torch.randn([{**sizes, "S": sizes["D"]}[name] for name in names], generator=generator)
+
+    tensors = {"value": normal("BHNV").to(dtype)}
+    if mechanism != "s4":
+        tensors["query"] = normal("BHND").to(dtype)
+    if mechanism not in ("s4", "hgrn2"):
+        # Of length 1, as delta rules need them to be stable.
+        tensors["key"] = torch.nn.functional.normalize(normal("BHND"), dim=-1).to(dtype)
+    kinds: dict[str, Callable[[Tensor], Tensor]] = {
+        "decay": lambda x: 1 - 0.1 * torch.sigmoid(x),
+        "log_decay": lambda x: -0.1 * torch.sigmoid(x),
+        "log_value_decay": lambda x: -0.1 * torch.sigmoid(x),
+        "beta": torch.sigmoid,
+        "delta": lambda x: 0.1 * torch.sigmoid(x),
+        "a": lambda x: -torch.exp(x),
+    }
+    for name, shape in axes.items():
+        if name == "horizon":
+            tensors[name] = torch.tensor(2.0 * sizes["N"], dtype=torch.float64)
+        elif name != "projection" and not (mechanism == "abc" and name == "log_decay"):
+            tensors[name] = kinds.get(name, lambda x: x)(normal(shape.split("|")[0])).to(dtype)
+    return tensors
+
+
+def flops(sizes: dict[str, int], backward: bool) -> float:
+    """Of the products with the state: a write and a read a token; with backward the write again, and four more."""
+    return 2 * sizes["B"] * sizes["H"] * sizes["N"] * sizes["D"] * sizes["V"] * (7 if backward else 2)
+
+
+def _decays(mechanism: str, query: Tensor, own: dict[str, Tensor]) -> Tensor:
+    """log A of every token, [B, H, N, D or 1]."""
+    if mechanism == "retnet":
+        return own["decay"].log()[None, :, None, None].expand(*query.shape[:3], 1)
+    decay = own.get("log_decay")
+    if decay is None:
+        return torch.zeros_like(query[..., :1])
+    return decay if decay.dim() == 4 else decay[..., None]
+
+
+# Those that are S ← A ∘ S + k (v − S'k)ᵀ, with or without what is subtracted.
+EAGER = ("linear_attention", "retnet", "mamba2", "gla", "deltanet", "gated_deltanet")
+
+
+def token_loop(mechanism: str) -> Callable[..., Tensor]:
+    """The law as it stands, token by token."""
+
+    def attend(query: Tensor, key: Tensor, value: Tensor, **own: Tensor) -> Tensor:
+        decays = _decays(mechanism, query, own).exp().unbind(2)
+        queries, keys, values = (query / query.shape[-1] ** 0.5).unbind(2), key.unbind(2), value.unbind(2)
+        beta = own["beta"].unbind(2) if "beta" in own else None
+        state = query.new_zeros(*query.shape[:2], query.shape[3], value.shape[3])
+        outputs = []
+        for t in range(query.shape[2]):
+            state = decays[t][..., None] * state
+            written = values[t]
+            if beta is not None:
+                written = beta[t][..., None] * (written - (keys[t][..., None, :] @ state)[..., 0, :])
+            state = state + keys[t][..., None] * written[..., None, :]
+            outputs.append((queries[t][..., None, :] @ state)[..., 0, :])
+        return torch.stack(outputs, 2)
+
+    return attend
+
+
+def chunked(mechanism: str, chunk: int = CHUNK) -> Callable[..., Tensor]:
+    """The law by chunks: batched products within, the state between, delta rules by a triangular solve.
+
+    Yang et al., "Parallelizing Linear Transformers with the Delta Rule over Sequence Length" (2024). For mild decays:
+    exp(c) and exp(-c) are taken apart.
+    """
+
+    def attend(query: Tensor, key: Tensor, value: Tensor, **own: Tensor) -> Tensor:
+        tokens = query.shape[2]
+        padding = -tokens % chunk
+
+        def cut(x: Tensor) -> Tensor:
+            padded = torch.nn.functional.pad(x, (0, 0, 0, padding)) if padding else x
+            return padded.unflatten(2, (-1, chunk))
+
+        q, k, v = cut(query / query.shape[-1] ** 0.5), cut(key), cut(value)
+        total = cut(_decays(mechanism, query, own)).cumsum(3)
+        at, back, end = total.exp(), (-total).exp(), total[..., -1:, :]
+        q, outward = q * at, k * back
+        scores = (q @ outward.mT).tril()
+        inner, erased = v, None
+        if "beta" in own:
+            beta = cut(own["beta"][..., None])
+            keys = k * at
+            system = (beta * (keys @ outward.mT)).tril(-1) + torch.eye(chunk, dtype=q.dtype)
+            both = torch.linalg.solve_triangular(system, beta * torch.cat([v, keys], -1), upper=False, unitriangular=True)
+            inner, erased = both.split([v.shape[-1], k.shape[-1]], -1)
+        kept, written = end.exp().mT, (outward * end.exp()).mT
+        state = query.new_zeros(*query.shape[:2], query.shape[3], value.shape[3])
+        outputs = []
+        for i in range(q.shape[2]):
+            new = inner[:, :, i] if erased is None else inner[:, :, i] - erased[:, :, i] @ state
+            outputs.append(q[:, :, i] @ state + scores[:, :, i] @ new)
+            state = kept[:, :, i] * state + written[:, :, i] @ new
+        return torch.stack(outputs, 2).flatten(2, 3)[:, :, :tokens]
+
+    return attend
+
+
+def peers(mechanism: str, tokens: int, *, causal: bool, with_eager: bool) -> dict[str, Callable[..., Tensor]]:
+    """Functions of the tensors of `inputs`, by name; the first is Cogwheel's."""
+
+    def ours(value: Tensor, query: Tensor | None = None, key: Tensor | None = None, **own: Tensor) -> Tensor:
+        return cogwheel.recurrent(query, key, value, mechanism, causal=causal, **own)
+
+    found: dict[str, Callable[..., Tensor]] = {mechanism: ours}
+    if with_eager and causal and mechanism in EAGER:
+        found[f"chunked {mechanism}"] = chunked(mechanism)
+        if tokens <= LONGEST_LOOP:
+            found[f"loop {mechanism}"] = token_loop(mechanism)
+    return found
