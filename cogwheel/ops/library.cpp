@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/mechanisms/recurrent_contract.h"
 #include "cogwheel/ops/attention_schema.h"
 #include "cogwheel/ops/find_operator.h"
 #include "cogwheel/ops/operators.h"
