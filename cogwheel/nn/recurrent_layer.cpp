@@ -65,14 +65,15 @@ RecurrentLayerImpl::RecurrentLayerImpl(const RecurrentLayerOptions& options)
     return register_module(name, Linear(inputs, outputs, options.bias));
   };
   if (recipe_.inner) inner_ = linear("inner", options.width, values);
-  query_ = linear("query", read, options.width);
+  if (law_.has_query()) query_ = linear("query", read, options.width);
   if (law_.has_key()) key_ = linear("key", read, options.width);
   if (!recipe_.inner) value_ = linear("value", options.width, values);
   if (recipe_.output_gate) output_gate_ = linear("output_gate", options.width, values);
   output_ = linear("output", values, options.width);
   if (recipe_.convolution || recipe_.inner)
     convolution_ = register_module(
-        "convolution", CausalConvolution(recipe_.inner ? values : values + (law_.has_key() ? 2 : 1) * options.width));
+        "convolution",
+        CausalConvolution(recipe_.inner ? values : values + (law_.has_key() + law_.has_query()) * options.width));
   for (const GateRecipe& gate : gates_of(law_, recipe_, options.plain)) {
     const auto parameter = std::find_if(law_.parameters.begin(), law_.parameters.end(),
                                         [&](const auto& each) { return each.name == gate.parameter; });
@@ -111,7 +112,9 @@ RecurrentLayerImpl::Inputs RecurrentLayerImpl::read(const at::Tensor& x, const C
 }
 
 RecurrentLayerImpl::Heads RecurrentLayerImpl::project(const Inputs& inputs, const Carried& before, Carried& after) {
-  std::vector<at::Tensor> parts{value_ ? value_(inputs.value) : inputs.value, query_(inputs.query)};
+  // Value, query, key, as far as there are.
+  std::vector<at::Tensor> parts{value_ ? value_(inputs.value) : inputs.value};
+  if (query_) parts.push_back(query_(inputs.query));
   if (key_) parts.push_back(key_(inputs.key));
   const at::ScalarType type = parts[0].scalar_type();
   if (recipe_.convolution) {
@@ -121,8 +124,8 @@ RecurrentLayerImpl::Heads RecurrentLayerImpl::project(const Inputs& inputs, cons
     for (const at::Tensor& part : parts) widths.push_back(part.size(-1));
     parts = at::silu(convolution_(joined, before.inputs)).to(type).split_with_sizes(widths, -1);
   }
-  Heads heads{.query = heads_of(parts[1], options_.heads),
-              .key = key_ ? heads_of(parts[2], options_.heads) : at::Tensor(),
+  Heads heads{.query = query_ ? heads_of(parts[1], options_.heads) : at::Tensor(),
+              .key = key_ ? heads_of(parts.back(), options_.heads) : at::Tensor(),
               .value = heads_of(parts[0], options_.heads),
               .skipped = recipe_.inner ? inputs.query : parts[0],
               .parameters = {}};
@@ -152,6 +155,7 @@ RecurrentLayerImpl::Heads RecurrentLayerImpl::project(const Inputs& inputs, cons
 }
 
 void RecurrentLayerImpl::apply_features(at::Tensor& query, at::Tensor& key) const {
+  if (!query.defined()) return;
   const at::ScalarType type = query.scalar_type();
   const auto both = [&](auto&& map) {
     query = map(query).to(type);
@@ -194,7 +198,7 @@ at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const std::vector<at::Te
   options.initial_state = before;
   try {
     at::Tensor output;
-    std::tie(output, after) = recurrent(heads.query, given(heads.key), heads.value, law_.name, options);
+    std::tie(output, after) = recurrent(given(heads.query), given(heads.key), heads.value, law_.name, options);
     return output;
   } catch (const c10::ValueError& error) {
     // A run whose weights have become NaN has a loss to record, NaN too; the operator refuses gates that are.
@@ -204,15 +208,25 @@ at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const std::vector<at::Te
   }
 }
 
-// Of a law whose columns decay apart, which have weights of their own, their mean; entry by entry, for they are many.
+// Of a law whose columns decay apart, which have weights of their own, their mean.
 at::Tensor RecurrentLayerImpl::weights(const Heads& heads) const {
   const RecurrentOptions options = operator_options(heads);
-  if (!law_.has_parameter("log_value_decay"))
-    return recurrent_weights(heads.query, given(heads.key), law_.name, options);
+  const std::int64_t tokens = heads.value.size(2);
+  if (!law_.has_query()) {  // the same for every entry: what a token leaves at those after it
+    const at::Tensor units = at::eye(tokens, heads.value.options()).view({tokens, 1, tokens, 1});
+    const at::Tensor left =
+        std::get<0>(recurrent({}, {}, units.expand({tokens, options_.heads, tokens, value_dim_}), law_.name, options));
+    return left.mean(-1).permute({1, 2, 0}).expand({heads.value.size(0), options_.heads, tokens, tokens});
+  }
+  const bool apart = std::any_of(law_.parameters.begin(), law_.parameters.end(),
+                                 [](const RecurrentParameter& parameter) { return parameter.axes == "BHNV"; });
+  if (!apart) return recurrent_weights(heads.query, given(heads.key), law_.name, options);
+  // Entry by entry, for they are many.
   std::vector<at::Tensor> entries;
   for (std::int64_t entry = 0; entry < heads.query.size(0); ++entry) {
     RecurrentOptions of_entry = options;
-    for (auto& [name, tensor] : of_entry.parameters) tensor = tensor.narrow(0, entry, 1);
+    for (auto& [name, tensor] : of_entry.parameters)
+      if (tensor.dim() == 4) tensor = tensor.narrow(0, entry, 1);  // others are of all entries
     entries.push_back(
         recurrent_weights(heads.query.narrow(0, entry, 1), given(heads.key.narrow(0, entry, 1)), law_.name, of_entry)
             .mean(2));
@@ -254,7 +268,7 @@ at::Tensor RecurrentLayerImpl::forward(const at::Tensor& x, const ForwardContext
   const Inputs inputs = read(x, before, after);
   Heads heads = project(inputs, before, after);
   if (context.tap != nullptr) {
-    heads.query = context.tapped(TapPlace::query, heads.query);
+    if (heads.query.defined()) heads.query = context.tapped(TapPlace::query, heads.query);
     if (heads.key.defined()) heads.key = context.tapped(TapPlace::key, heads.key);
     heads.value = context.tapped(TapPlace::value, heads.value);
   }

@@ -59,7 +59,7 @@ class RecurrentLayerImpl : public TokenMixer {
     std::vector<at::Tensor> gates;
   };
   struct Heads {
-    at::Tensor query, key, value;  // [B, H, N, D], [B, H, N, Dv]; the key undefined where the law makes its own
+    at::Tensor query, key, value;  // [B, H, N, D], [B, H, N, Dv]; query and key undefined where the law has its own
     at::Tensor skipped;            // [B, N, H Dv], what `skip` multiplies
     MechanismParameters parameters;
   };

@@ -145,8 +145,11 @@ GateRecipe suggested(const RecurrentParameter& parameter) {
   switch (parameter.values) {
     case Values::at_most_0:
       return {.parameter = parameter.name, .map = GateMap::log_sigmoid_16};
+    case Values::at_least_0:
     case Values::above_0:
       return {.parameter = parameter.name, .map = GateMap::softplus, .initial = step_of_head};
+    case Values::below_0:
+      return {.parameter = parameter.name, .map = GateMap::minus_exponential, .initial = log_of_row};
     case Values::from_0_to_2:
       return {.parameter = parameter.name, .map = GateMap::share};
     case Values::above_0_to_1:
