@@ -58,12 +58,12 @@ std::array<Preset, 7> make_presets() {
   return {small,
           tiny,
           medium,
-          task_preset("recall", "4 to 16 pairs, tested up to 64; 2 layers, 2 heads, width 64",
+          task_preset("recall", "up to 16 pairs, tested up to 64; 2 layers, 2 heads, width 64",
                       {{"pairs", whole(16)}, {"doubled_after", whole(400)}}, 256, 32, 2000),
           task_preset("parity", "up to 32 bits, tested up to 128; 2 layers, 2 heads, width 64", {{"length", whole(32)}},
                       128, 32, 3000),
           task_preset("permutations", "S5, up to 16 permutations, tested up to 64; 2 layers, 2 heads, width 64",
-                      {{"length", whole(16)}}, 64, 64, 3000),
+                      {{"length", whole(16)}}, 64, 64, 10000),
           task_preset("copying", "strings up to 16 symbols, tested up to 64; 2 layers, 2 heads, width 64",
                       {{"length", whole(16)}}, 128, 32, 3000)};
 }
