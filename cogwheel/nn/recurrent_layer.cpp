@@ -65,15 +65,15 @@ RecurrentLayerImpl::RecurrentLayerImpl(const RecurrentLayerOptions& options)
     return register_module(name, Linear(inputs, outputs, options.bias));
   };
   if (recipe_.inner) inner_ = linear("inner", options.width, values);
-  if (law_.has_query()) query_ = linear("query", read, options.width);
-  if (law_.has_key()) key_ = linear("key", read, options.width);
+  const std::int64_t keys = recipe_.shared_keys ? head_dim_ : options.width;
+  if (law_.has_query()) query_ = linear("query", read, keys);
+  if (law_.has_key()) key_ = linear("key", read, keys);
   if (!recipe_.inner) value_ = linear("value", options.width, values);
   if (recipe_.output_gate) output_gate_ = linear("output_gate", options.width, values);
   output_ = linear("output", values, options.width);
   if (recipe_.convolution || recipe_.inner)
     convolution_ = register_module(
-        "convolution",
-        CausalConvolution(recipe_.inner ? values : values + (law_.has_key() + law_.has_query()) * options.width));
+        "convolution", CausalConvolution(recipe_.inner ? values : values + (law_.has_key() + law_.has_query()) * keys));
   for (const GateRecipe& gate : gates_of(law_, recipe_, options.plain)) {
     const auto parameter = std::find_if(law_.parameters.begin(), law_.parameters.end(),
                                         [&](const auto& each) { return each.name == gate.parameter; });
@@ -124,8 +124,11 @@ RecurrentLayerImpl::Heads RecurrentLayerImpl::project(const Inputs& inputs, cons
     for (const at::Tensor& part : parts) widths.push_back(part.size(-1));
     parts = at::silu(convolution_(joined, before.inputs)).to(type).split_with_sizes(widths, -1);
   }
-  Heads heads{.query = query_ ? heads_of(parts[1], options_.heads) : at::Tensor(),
-              .key = key_ ? heads_of(parts.back(), options_.heads) : at::Tensor(),
+  const auto of_each_head = [&](const at::Tensor& part) {
+    return heads_of(part, part.size(-1) / head_dim_).expand({-1, options_.heads, -1, -1});
+  };
+  Heads heads{.query = query_ ? of_each_head(parts[1]) : at::Tensor(),
+              .key = key_ ? of_each_head(parts.back()) : at::Tensor(),
               .value = heads_of(parts[0], options_.heads),
               .skipped = recipe_.inner ? inputs.query : parts[0],
               .parameters = {}};

@@ -115,6 +115,7 @@ constexpr RecurrentRecipe papers[]{
      .scaled = false,
      .expansion = 2,
      .inner = true,
+     .shared_keys = true,
      .output_gate = true,
      .skip = true,
      .gates = mamba_gates},

@@ -61,6 +61,7 @@ struct RecurrentRecipe {
   // or where the flag below is set, not.
   bool inner = false;
   bool values_before_convolution = false;
+  bool shared_keys = false;  // one query and one key for all heads
   bool token_shift = false;  // each projection reads its own mixture of a token and the one before
   bool head_norm = false;    // an RMSNorm of each head's output
   bool output_gate = false;  // the output times SiLU of a projection of x

@@ -382,7 +382,7 @@ def test_catalogue():
     assert list(by_name)[:2] == ["softmax", "cog"] and {"differential", "symmetric"} < set(by_name)
     for entry in catalogue:
         assert set(entry) == {
-            "name", "title", "family", "level", "form", "member", "parameters", "formula", "range", "citation",
+            "name", "title", "family", "level", "form", "member", "parameters", "parameter_axes", "formula", "range", "citation",
             "definition",
         }
         assert isinstance(entry["parameters"], list)

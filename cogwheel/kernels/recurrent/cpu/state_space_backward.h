@@ -20,7 +20,7 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
   using Block = StateSpaceBlock<T, selective, vectors>;
   using Block::padded;
   using Block::refined;
-  using typename Block::Row;
+  using typename Block::StateRow;
   using typename Block::V;
   // Seven arrays of as many tokens stay in the first-level cache.
   static constexpr std::int64_t chunk = vectors == 4 ? 16 : 32;
@@ -115,7 +115,7 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
     if constexpr (selective) key = problem_.key.row(this->span_.batch, this->head_, first_) + row;
     // Copies, because stores of numbers may be of pointers too as far as the compiler knows.
     const T *written = written_, *deltas = deltas_;
-    Row of = this->row_of(row, from);
+    StateRow of = this->row_of(row, from);
     for (std::int64_t t = 0, count = count_; t < count; ++t, written += padded, deltas += selective ? padded : 0) {
       if constexpr (selective) of.write[0] = V(key[t * key_row]);
 #pragma GCC unroll 4
@@ -144,7 +144,7 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
     T *const before = before_, *const multipliers = multipliers_, *const sums = token_sums_;
     T *const of_written = of_written_, *const of_deltas = of_deltas_;
     const std::int64_t count = count_;
-    Row of = this->row_of(row, from);
+    StateRow of = this->row_of(row, from);
     V gradient[vectors], of_rate[vectors], of_write[vectors], of_read[vectors];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {

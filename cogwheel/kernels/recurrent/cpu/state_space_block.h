@@ -174,11 +174,11 @@ class StateSpaceBlock {
   }
 
   // One row of the state with its exponents in registers.
-  struct Row {
+  struct StateRow {
     V state[vectors], rate[vectors], rest[vectors], write[vectors], read[vectors];
   };
-  HWY_INLINE Row row_of(std::int64_t row, const T* state) const {
-    Row of;
+  HWY_INLINE StateRow row_of(std::int64_t row, const T* state) const {
+    StateRow of;
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
       of.state[v] = at(state + row * padded, v);
@@ -191,7 +191,7 @@ class StateSpaceBlock {
     }
     return of;
   }
-  static HWY_INLINE V multiplier(const Row& of, int v, const T* deltas) {
+  static HWY_INLINE V multiplier(const StateRow& of, int v, const T* deltas) {
     if constexpr (selective)
       return V::exp2_nonpositive(at(deltas, v), of.rate[v]);
     else
@@ -199,7 +199,7 @@ class StateSpaceBlock {
   }
 
   // multiplier · x + y.
-  static HWY_INLINE V decayed(const Row& of, int v, V multiplier, V x, V y) {
+  static HWY_INLINE V decayed(const StateRow& of, int v, V multiplier, V x, V y) {
     if constexpr (refined) y = V::fma(of.rest[v], x, y);
     return V::fma(multiplier, x, y);
   }

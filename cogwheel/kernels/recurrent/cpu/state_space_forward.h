@@ -11,7 +11,7 @@ template <class T, bool selective, int vectors>
 class StateSpaceForwardBlock : StateSpaceBlock<T, selective, vectors> {
   using Block = StateSpaceBlock<T, selective, vectors>;
   using Block::padded;
-  using typename Block::Row;
+  using typename Block::StateRow;
   using typename Block::V;
   static constexpr std::int64_t chunk = 32;
 
@@ -59,7 +59,7 @@ class StateSpaceForwardBlock : StateSpaceBlock<T, selective, vectors> {
     // Copies, because stores of numbers may be of pointers too as far as the compiler knows.
     const T *written = written_, *deltas = deltas_;
     T* sums = sums_;
-    Row of = this->row_of(row, state_);
+    StateRow of = this->row_of(row, state_);
     for (std::int64_t t = 0; t < count; ++t, written += padded, sums += padded, deltas += selective ? padded : 0) {
       if constexpr (selective) {
         of.write[0] = V(key[t * key_row]);
