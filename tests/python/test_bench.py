@@ -52,7 +52,8 @@ STATEFUL = [entry["name"] for entry in cogwheel.mechanisms() if entry["family"] 
 
 
 @pytest.mark.parametrize("mechanism", STATEFUL)
-def test_every_mechanism_with_a_state_is_timed(mechanism):
+def test_every_mechanism_with_a_state_is_timed(mechanism, monkeypatch):
+    monkeypatch.setattr(decode, "MIN_BYTES", 1)  # of caches of keys, beside which a state is timed
     case = attention.Case(length=20, heads=2, head_dim=8, backward=True)
     timings = attention.measure([mechanism], case, seconds=0.0, with_eager=False, with_flex=False)
     assert list(timings) == [attention.BASELINE, mechanism] and attention.flops(mechanism, case) == 7 * 2 * 2 * 20 * 64

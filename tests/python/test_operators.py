@@ -386,7 +386,7 @@ def test_catalogue():
             "definition",
         }
         assert isinstance(entry["parameters"], list)
-        assert all(entry[key] for key in entry if key not in ("parameters", "form", "member", "definition")), entry
+        assert all(entry[key] for key in entry if key not in ("parameters", "parameter_axes", "form", "member", "definition")), entry
         assert (entry["member"] is None) == (entry["family"] != "pairwise")
     assert by_name["differential"]["parameters"] == ["lam"]
     assert by_name["differential_consmax"]["parameters"] == ["beta", "gamma", "lam"]
@@ -397,6 +397,7 @@ def test_catalogue():
     assert by_name["differential_symmetric_cog"]["level"] == "layer"
     assert by_name["consmax"]["parameters"] == ["beta", "gamma"]
     assert by_name["symmetric"]["level"] == "layer"
-    assert [by_name["gla"][key] for key in ("family", "level", "parameters")] == ["recurrent", "operator", ["log_decay"]]
+    gla = [by_name["gla"][key] for key in ("family", "level", "parameters", "parameter_axes")]
+    assert gla == ["recurrent", "operator", ["log_decay"], {"log_decay": "BHND"}]
     catalogue[0]["name"] = "mine"
     assert cogwheel.mechanisms()[0]["name"] == "softmax"
