@@ -11,6 +11,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/kernels/pairwise/row_statistics.h"
 #include "cogwheel/mechanisms/forms/differential.h"
+#include "cogwheel/nn/head_width.h"
 #include "cogwheel/nn/key_value_state.h"
 #include "cogwheel/nn/matrix_product.h"
 #include "cogwheel/nn/memory_state.h"
@@ -53,13 +54,7 @@ void check(const AttentionLayerOptions& options) {
   const Mechanism& mechanism = find_mechanism(options.mechanism);
   if (mechanism.recurrent() != nullptr)
     throw UsageError(expected_got("mechanism of an attention layer", "one without a state", options.mechanism));
-  if (options.width < 1) throw UsageError(expected_got("width", "at least 1", std::to_string(options.width)));
-  if (options.heads < 1 || options.width % options.heads != 0)
-    throw UsageError(expected_got("heads", "a divisor of the width (" + std::to_string(options.width) + ")",
-                                  std::to_string(options.heads)));
-  const std::int64_t head_dim = options.width / options.heads;
-  if (head_dim < 8 || head_dim > 256)
-    throw UsageError(expected_got("head_dim (width / heads)", "8 to 256", std::to_string(head_dim)));
+  checked_head_width(options.width, options.heads);
   if (options.heads % mechanism.sub_heads() != 0)
     throw UsageError(expected_got("heads", "an even number for " + options.mechanism, std::to_string(options.heads)));
   if (options.first_lambda_depth != 0 && options.first_lambda_depth != 1)

@@ -11,6 +11,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/kernels/pairwise/row_statistics.h"
 #include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/nn/head_width.h"
 #include "cogwheel/nn/new_parameter.h"
 #include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/statistics_of_weights.h"
@@ -45,13 +46,7 @@ bool any_is_nan(const MechanismParameters& parameters) {
 
 void check(const RecurrentLayerOptions& options) {
   law_of(options.mechanism);
-  if (options.width < 1) throw UsageError(expected_got("width", "at least 1", std::to_string(options.width)));
-  if (options.heads < 1 || options.width % options.heads != 0)
-    throw UsageError(expected_got("heads", "a divisor of the width (" + std::to_string(options.width) + ")",
-                                  std::to_string(options.heads)));
-  const std::int64_t head_dim = options.width / options.heads;
-  if (head_dim < 8 || head_dim > 256)
-    throw UsageError(expected_got("head_dim (width / heads)", "8 to 256", std::to_string(head_dim)));
+  checked_head_width(options.width, options.heads);
 }
 
 RecurrentLayerImpl::RecurrentLayerImpl(const RecurrentLayerOptions& options)

@@ -2,27 +2,30 @@
 #include "cogwheel/ops/delta_walk.h"
 
 #include <ATen/Dispatch.h>
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/zeros.h>
-#include <torch/library.h>
 
 #include "cogwheel/kernels/recurrent/recurrent.h"
 #include "cogwheel/ops/contiguous_width.h"
-#include "cogwheel/ops/engine_registration.h"
 #include "cogwheel/ops/executor.h"
-#include "cogwheel/ops/find_operator.h"
-#include "cogwheel/ops/recorded_node.h"
 #include "cogwheel/ops/recurrent_checks.h"
 #include "cogwheel/ops/walk_operator.h"
 
 namespace cogwheel {
 namespace {
 
-using DeltaWalked = std::tuple<at::Tensor, at::Tensor>;
-// Of query, key, value, beta, log decay and initial state; empty where there is none of the last two.
-using DeltaGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+struct DeltaWalkOperator {
+  using Walk = DeltaWalk;
+  static constexpr const char *name = "delta_walk", *node = "DeltaWalkBackward",
+                              *second_node = "DeltaWalkBackwardBackward";
+  static void check(const DeltaWalk& walk);
+  static std::array<c10::SymInt, 4> sizes_of_states(const DeltaWalk& walk) {
+    return {sequences_of(walk), walk.query.sym_size(1), walk.query.sym_size(3), walk.value.sym_size(3)};
+  }
+  static Walked forward(const DeltaWalk& walk);
+  static WalkGradients<DeltaWalk> backward(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
+                                           const DeltaWalk& walk);
+};
 
-void check_delta(const DeltaWalk& walk) {
+void DeltaWalkOperator::check(const DeltaWalk& walk) {
   const at::Tensor& query = walk.query;
   check_recurrent(query, walk.key, walk.value);
   check_computed("query", query);
@@ -30,12 +33,6 @@ void check_delta(const DeltaWalk& walk) {
   if (walk.log_decay) check_recurrent_axes("log_decay", *walk.log_decay, query, walk.value, "BHN|BHND");
   if (walk.cu_seqlens) check_sequences(*walk.cu_seqlens, query);
   if (walk.initial_state) check_recurrent_state("initial_state", *walk.initial_state, query, sizes_of_states(walk));
-}
-
-DeltaGradients empty_delta_gradients(const DeltaWalk& walk) {
-  const auto beside = [&](const OptionalTensor& tensor) { return empty_gradient(walk, tensor); };
-  return {beside(walk.query), beside(walk.key),       beside(walk.value),
-          beside(walk.beta),  beside(walk.log_decay), beside(walk.initial_state)};
 }
 
 // A number for each token, or a row of them, as rows.
@@ -78,11 +75,11 @@ struct HeldDeltaWalk {
   }
 };
 
-DeltaWalked delta_walk_cpu(const DeltaWalk& walk) {
-  check_delta(walk);
+Walked DeltaWalkOperator::forward(const DeltaWalk& walk) {
+  check(walk);
   check_recurrent_values("beta", walk.beta, Values::from_0_to_2);
   if (walk.log_decay) check_recurrent_values("log_decay", *walk.log_decay, Values::at_most_0);
-  const DeltaWalked walked = empty_walked(walk);
+  const Walked walked = empty_walked<DeltaWalkOperator>(walk);
   AT_DISPATCH_FLOATING_TYPES(walk.query.scalar_type(), "cogwheel::delta_walk", [&] {
     HeldDeltaWalk held;
     auto problem = held.problem_of<scalar_t, DeltaForward<scalar_t>>(walk);
@@ -93,15 +90,10 @@ DeltaWalked delta_walk_cpu(const DeltaWalk& walk) {
   return walked;
 }
 
-DeltaWalked delta_walk_meta(const DeltaWalk& walk) {
-  check_delta(walk);
-  return empty_walked(walk);
-}
-
-DeltaGradients delta_walk_back_cpu(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
-                                   const DeltaWalk& walk) {
-  check_delta(walk);
-  DeltaGradients gradients = empty_delta_gradients(walk);
+WalkGradients<DeltaWalk> DeltaWalkOperator::backward(const at::Tensor& output_gradient,
+                                                     const OptionalTensor& state_gradient, const DeltaWalk& walk) {
+  check(walk);
+  WalkGradients<DeltaWalk> gradients = empty_walk_gradients(walk);
   const auto& [of_query, of_key, of_value, of_beta, of_log_decay, of_state] = gradients;
   const at::Tensor of_output = with_contiguous_width(output_gradient),
                    of_last = state_gradient ? state_gradient->contiguous() : at::Tensor();
@@ -121,112 +113,14 @@ DeltaGradients delta_walk_back_cpu(const at::Tensor& output_gradient, const Opti
   return gradients;
 }
 
-DeltaGradients delta_walk_back_meta(const at::Tensor&, const OptionalTensor&, const DeltaWalk& walk) {
-  check_delta(walk);
-  return empty_delta_gradients(walk);
-}
-
-DeltaGradients delta_walk_back(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
-                               const DeltaWalk& walk) {
-  using Operator = Unbundled<delta_walk_back>;
-  static const auto handle = find_operator<Operator::Signature>("cogwheel::delta_walk_backward");
-  return Operator::dispatch(handle, output_gradient, state_gradient, walk);
-}
-
-// The tensors that have gradients, undefined where there is none.
-variable_list delta_inputs(const DeltaWalk& walk) {
-  return {walk.query, walk.key, walk.value, walk.beta, or_undefined(walk.log_decay), or_undefined(walk.initial_state)};
-}
-
-DeltaWalked delta_walk_autograd(const DeltaWalk& walk) {
-  const variable_list inputs = delta_inputs(walk);
-  if (has_tangent(inputs)) refuse_recurrent_derivative("a tangent");
-  DeltaWalked walked;
-  {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    walked = delta_walk(walk);
-  }
-  if (!needs_record(inputs)) return walked;
-  record_saving("DeltaWalkBackward", inputs, {std::get<0>(walked), std::get<1>(walked)},
-                {.inputs = inputs, .outputs = {}, .constants = {or_undefined(walk.cu_seqlens)}},
-                [scale = walk.scale](const variable_list& given, const variable_list& constants,
-                                     const variable_list& gradients) -> variable_list {
-                  const DeltaWalk of{.query = given[0],
-                                     .key = given[1],
-                                     .value = given[2],
-                                     .beta = given[3],
-                                     .log_decay = or_none(given[4]),
-                                     .initial_state = or_none(given[5]),
-                                     .cu_seqlens = or_none(constants[0]),
-                                     .scale = scale};
-                  const at::Tensor of_output = gradients[0].defined()
-                                                   ? gradients[0]
-                                                   : at::zeros_symint(of.value.sym_sizes(), of.value.options());
-                  const auto [of_query, of_key, of_value, of_beta, of_log_decay, of_state] =
-                      delta_walk_back(of_output, or_none(gradients[1]), of);
-                  return {of_query,
-                          of_key,
-                          of_value,
-                          of_beta,
-                          of.log_decay ? of_log_decay : at::Tensor(),
-                          of.initial_state ? of_state : at::Tensor()};
-                });
-  return walked;
-}
-
-DeltaGradients delta_walk_back_autograd(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
-                                        const DeltaWalk& walk) {
-  variable_list inputs = delta_inputs(walk);
-  inputs.insert(inputs.begin(), {output_gradient, or_undefined(state_gradient)});
-  if (has_tangent(inputs)) refuse_recurrent_derivative("a tangent");
-  DeltaGradients gradients;
-  {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    gradients = delta_walk_back(output_gradient, state_gradient, walk);
-  }
-  if (!needs_record(inputs)) return gradients;
-  const auto& [of_query, of_key, of_value, of_beta, of_log_decay, of_state] = gradients;
-  record_saving("DeltaWalkBackwardBackward", inputs, {of_query, of_key, of_value, of_beta, of_log_decay, of_state},
-                {.inputs = {}, .outputs = {}, .constants = {}},
-                [](const variable_list&, const variable_list&, const variable_list&) -> variable_list {
-                  refuse_recurrent_derivative("second ones");
-                });
-  return gradients;
-}
-
 }  // namespace
 
-DeltaWalked delta_walk(const DeltaWalk& walk) {
-  using Operator = Unbundled<delta_walk>;
-  static const auto handle = find_operator<Operator::Signature>("cogwheel::delta_walk");
-  return Operator::dispatch(handle, walk);
-}
+Walked delta_walk(const DeltaWalk& walk) { return call_walk<DeltaWalkOperator>(walk); }
 
-TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
-  library.def(("delta_walk(" + schema_of<DeltaWalk>() + ") -> (Tensor output, Tensor state)").c_str());
-  library.def(("delta_walk_backward(Tensor output_gradient, Tensor? state_gradient, " + schema_of<DeltaWalk>() +
-               ") -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
-                  .c_str());
-}
-
-TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
-  library.impl("delta_walk", Unbundled<delta_walk_cpu>::call);
-  library.impl("delta_walk_backward", Unbundled<delta_walk_back_cpu>::call);
-}
-
-TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
-  library.impl("delta_walk", Unbundled<delta_walk_meta>::call);
-  library.impl("delta_walk_backward", Unbundled<delta_walk_back_meta>::call);
-}
-
-TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
-  implement_on_host(library, "delta_walk");
-  implement_on_host(library, "delta_walk_backward");
-}
-
-TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
-  library.impl("delta_walk", Unbundled<delta_walk_autograd>::call);
-  library.impl("delta_walk_backward", Unbundled<delta_walk_back_autograd>::call);
-}
+TORCH_LIBRARY_FRAGMENT(cogwheel, library) { define_walk<DeltaWalkOperator>(library); }
+TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { implement_walk_on_cpu<DeltaWalkOperator>(library); }
+TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { implement_walk_on_meta<DeltaWalkOperator>(library); }
+TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { implement_walk_on_host<DeltaWalkOperator>(library); }
+TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { implement_walk_in_autograd<DeltaWalkOperator>(library); }
 
 }  // namespace cogwheel

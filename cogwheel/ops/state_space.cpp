@@ -2,20 +2,14 @@
 #include "cogwheel/ops/state_space.h"
 
 #include <ATen/Dispatch.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
-#include <torch/library.h>
 
 #include <utility>
 #include <vector>
 
 #include "cogwheel/kernels/recurrent/state_space.h"
 #include "cogwheel/ops/contiguous_width.h"
-#include "cogwheel/ops/engine_registration.h"
 #include "cogwheel/ops/executor.h"
-#include "cogwheel/ops/find_operator.h"
-#include "cogwheel/ops/recorded_node.h"
 #include "cogwheel/ops/recurrent_checks.h"
 #include "cogwheel/ops/sum_in_order.h"
 #include "cogwheel/ops/walk_operator.h"
@@ -23,18 +17,22 @@
 namespace cogwheel {
 namespace {
 
-using Outputs = std::tuple<at::Tensor, at::Tensor>;
-// Of value, delta, a, query, key, b, c, skip and initial state; empty where there is none.
-using SpaceGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor,
-                                  at::Tensor, at::Tensor>;
+struct StateSpaceOperator {
+  using Walk = StateSpace;
+  static constexpr const char *name = "state_space", *node = "StateSpaceBackward",
+                              *second_node = "StateSpaceBackwardBackward";
+  static void check(const StateSpace& space);
+  static std::array<c10::SymInt, 4> sizes_of_states(const StateSpace& space) {
+    return {sequences_of(space), space.value.sym_size(1), space.a.sym_size(-2), space.a.sym_size(-1)};
+  }
+  static Walked forward(const StateSpace& space);
+  static WalkGradients<StateSpace> backward(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
+                                            const StateSpace& space);
+};
 
 bool is_selective(const StateSpace& space) { return space.query.has_value(); }
 
-c10::SymInt sequences_of(const StateSpace& space) {
-  return space.cu_seqlens ? space.cu_seqlens->sym_size(0) - 1 : space.value.sym_size(0);
-}
-
-void check_state_space(const StateSpace& space) {
+void StateSpaceOperator::check(const StateSpace& space) {
   const at::Tensor& value = space.value;
   const bool selective = is_selective(space);
   const auto check_presence = [](const char* name, const OptionalTensor& tensor, bool wanted) {
@@ -47,34 +45,16 @@ void check_state_space(const StateSpace& space) {
   check_recurrent(space.query, space.key, value);
   check_computed("value", value);
   const at::Tensor query = selective ? *space.query : like_a_query(value, space.a);
-  const auto check = [&](const char* name, const OptionalTensor& tensor, std::string_view axes) {
+  const auto check_axes = [&](const char* name, const OptionalTensor& tensor, std::string_view axes) {
     if (tensor) check_recurrent_axes(name, *tensor, query, value, axes, std::nullopt, selective ? "query" : "value");
   };
-  check("delta", space.delta, selective ? "BHNV" : "HV");
-  check("a", space.a, selective ? "HDV|DV" : "HDV");
-  check("b", space.b, "HDV");
-  check("c", space.c, "HDV");
-  check("skip", space.skip, selective ? "HV|V" : "HV");
+  check_axes("delta", space.delta, selective ? "BHNV" : "HV");
+  check_axes("a", space.a, selective ? "HDV|DV" : "HDV");
+  check_axes("b", space.b, "HDV");
+  check_axes("c", space.c, "HDV");
+  check_axes("skip", space.skip, selective ? "HV|V" : "HV");
   if (space.cu_seqlens) check_sequences(*space.cu_seqlens, query);
-  if (space.initial_state)
-    check_recurrent_state("initial_state", *space.initial_state, query,
-                          {sequences_of(space), value.sym_size(1), query.sym_size(3), value.sym_size(3)});
-}
-
-Outputs empty_outputs(const StateSpace& space) {
-  const at::TensorOptions options = space.value.options();
-  return {at::empty_symint(space.value.sym_sizes(), options),
-          at::empty_symint({sequences_of(space), space.value.sym_size(1), space.a.sym_size(-2), space.a.sym_size(-1)},
-                           options)};
-}
-
-SpaceGradients empty_space_gradients(const StateSpace& space) {
-  const auto beside = [&](const OptionalTensor& tensor) {
-    return tensor ? at::empty_symint(tensor->sym_sizes(), space.value.options())
-                  : at::empty({0}, space.value.options());
-  };
-  return {beside(space.value), beside(space.delta), beside(space.a),    beside(space.query),        beside(space.key),
-          beside(space.b),     beside(space.c),     beside(space.skip), beside(space.initial_state)};
+  if (space.initial_state) check_recurrent_state("initial_state", *space.initial_state, query, sizes_of_states(space));
 }
 
 // The engine's problem, and the tensors that its pointers point into.
@@ -118,16 +98,11 @@ struct HeldSpace {
   }
 };
 
-void check_state_space_values(const StateSpace& space) {
-  check_state_space(space);
+Walked StateSpaceOperator::forward(const StateSpace& space) {
+  check(space);
   check_recurrent_values("delta", space.delta, Values::at_least_0);
   check_recurrent_values("a", space.a, Values::below_0);
-  if (space.cu_seqlens) check_sequence_bounds(*space.cu_seqlens, space.value.size(2));
-}
-
-Outputs space_cpu(const StateSpace& space) {
-  check_state_space_values(space);
-  const Outputs outputs = empty_outputs(space);
+  const Walked outputs = empty_walked<StateSpaceOperator>(space);
   AT_DISPATCH_FLOATING_TYPES(space.value.scalar_type(), "cogwheel::state_space", [&] {
     const HeldSpace<scalar_t> held(space);
     StateSpaceForward<scalar_t> problem{held.problem};
@@ -136,11 +111,6 @@ Outputs space_cpu(const StateSpace& space) {
     state_space_kernel<scalar_t>().forward(problem, TorchExecutor());
   });
   return outputs;
-}
-
-Outputs space_meta(const StateSpace& space) {
-  check_state_space(space);
-  return empty_outputs(space);
 }
 
 // Of each sequence and head [sequences, H, …] to the sizes of what was given once for all of them.
@@ -153,10 +123,10 @@ at::Tensor over_sequences(const at::Tensor& each, const at::Tensor& given) {
       .view(given.sizes());
 }
 
-SpaceGradients space_back_cpu(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
-                              const StateSpace& space) {
-  check_state_space(space);
-  SpaceGradients gradients = empty_space_gradients(space);
+WalkGradients<StateSpace> StateSpaceOperator::backward(const at::Tensor& output_gradient,
+                                                       const OptionalTensor& state_gradient, const StateSpace& space) {
+  check(space);
+  WalkGradients<StateSpace> gradients = empty_walk_gradients(space);
   auto& [of_value, of_delta, of_a, of_query, of_key, of_b, of_c, of_skip, of_state] = gradients;
   const bool selective = is_selective(space);
   AT_DISPATCH_FLOATING_TYPES(space.value.scalar_type(), "cogwheel::state_space_backward", [&] {
@@ -199,88 +169,6 @@ SpaceGradients space_back_cpu(const at::Tensor& output_gradient, const OptionalT
   return gradients;
 }
 
-SpaceGradients space_back_meta(const at::Tensor&, const OptionalTensor&, const StateSpace& space) {
-  check_state_space(space);
-  return empty_space_gradients(space);
-}
-
-SpaceGradients space_back(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
-                          const StateSpace& space) {
-  using UnbundledCall = Unbundled<space_back>;
-  static const auto handle = find_operator<UnbundledCall::Signature>("cogwheel::state_space_backward");
-  return UnbundledCall::dispatch(handle, output_gradient, state_gradient, space);
-}
-
-variable_list tensors_of(const StateSpace& space) {
-  return {space.value,
-          space.delta,
-          space.a,
-          or_undefined(space.query),
-          or_undefined(space.key),
-          or_undefined(space.b),
-          or_undefined(space.c),
-          or_undefined(space.skip),
-          or_undefined(space.initial_state)};
-}
-
-Outputs space_autograd(const StateSpace& space) {
-  const variable_list inputs = tensors_of(space);
-  if (has_tangent(inputs)) refuse_recurrent_derivative("a tangent");
-  Outputs outputs;
-  {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    outputs = state_space(space);
-  }
-  if (!needs_record(inputs)) return outputs;
-  variable_list saved = inputs;
-  saved.push_back(or_undefined(space.cu_seqlens));
-  record_saving("StateSpaceBackward", inputs, {std::get<0>(outputs), std::get<1>(outputs)},
-                {.inputs = saved, .outputs = {}, .constants = {}},
-                [scale = space.scale](const variable_list& given, const variable_list&,
-                                      const variable_list& gradients) -> variable_list {
-                  const StateSpace again{.value = given[0],
-                                         .delta = given[1],
-                                         .a = given[2],
-                                         .query = or_none(given[3]),
-                                         .key = or_none(given[4]),
-                                         .b = or_none(given[5]),
-                                         .c = or_none(given[6]),
-                                         .skip = or_none(given[7]),
-                                         .initial_state = or_none(given[8]),
-                                         .cu_seqlens = or_none(given[9]),
-                                         .scale = scale};
-                  const at::Tensor of_output = gradients[0].defined()
-                                                   ? gradients[0]
-                                                   : at::zeros_symint(given[0].sym_sizes(), given[0].options());
-                  const SpaceGradients made = space_back(of_output, or_none(gradients[1]), again);
-                  variable_list all = std::apply([](const auto&... each) { return variable_list{each...}; }, made);
-                  for (std::size_t i = 0; i < all.size(); ++i)
-                    if (!given[i].defined()) all[i] = at::Tensor();
-                  return all;
-                });
-  return outputs;
-}
-
-SpaceGradients space_back_autograd(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
-                                   const StateSpace& space) {
-  variable_list inputs{output_gradient, or_undefined(state_gradient)};
-  for (const at::Tensor& each : tensors_of(space)) inputs.push_back(each);
-  if (has_tangent(inputs)) refuse_recurrent_derivative("a tangent");
-  SpaceGradients gradients;
-  {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    gradients = space_back(output_gradient, state_gradient, space);
-  }
-  if (!needs_record(inputs)) return gradients;
-  record_saving("StateSpaceBackwardBackward", inputs,
-                std::apply([](const auto&... each) { return variable_list{each...}; }, gradients),
-                {.inputs = {}, .outputs = {}, .constants = {}},
-                [](const variable_list&, const variable_list&, const variable_list&) -> variable_list {
-                  refuse_recurrent_derivative("second ones");
-                });
-  return gradients;
-}
-
 }  // namespace
 
 at::Tensor like_a_query(const at::Tensor& value, const at::Tensor& a) {
@@ -288,38 +176,14 @@ at::Tensor like_a_query(const at::Tensor& value, const at::Tensor& a) {
   return value.narrow_symint(-1, 0, 1).expand_symint({value.sym_size(0), value.sym_size(1), value.sym_size(2), width});
 }
 
-Outputs state_space(const StateSpace& space) {
-  using UnbundledCall = Unbundled<state_space>;
-  static const auto handle = find_operator<UnbundledCall::Signature>("cogwheel::state_space");
-  return UnbundledCall::dispatch(handle, space);
-}
+Walked state_space(const StateSpace& space) { return call_walk<StateSpaceOperator>(space); }
 
-TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
-  const std::string given = schema_of<StateSpace>();
-  library.def(("state_space(" + given + ") -> (Tensor output, Tensor state)").c_str());
-  library.def(("state_space_backward(Tensor output_gradient, Tensor? state_gradient, " + given +
-               ") -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
-                  .c_str());
-}
-
-TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
-  library.impl("state_space", Unbundled<space_cpu>::call);
-  library.impl("state_space_backward", Unbundled<space_back_cpu>::call);
-}
-
-TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
-  library.impl("state_space", Unbundled<space_meta>::call);
-  library.impl("state_space_backward", Unbundled<space_back_meta>::call);
-}
-
+TORCH_LIBRARY_FRAGMENT(cogwheel, library) { define_walk<StateSpaceOperator>(library); }
+TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { implement_walk_on_cpu<StateSpaceOperator>(library); }
+TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { implement_walk_on_meta<StateSpaceOperator>(library); }
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
-  implement_on_host(library, "state_space");
-  implement_on_host(library, "state_space_backward");
+  implement_walk_on_host<StateSpaceOperator>(library);
 }
-
-TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
-  library.impl("state_space", Unbundled<space_autograd>::call);
-  library.impl("state_space_backward", Unbundled<space_back_autograd>::call);
-}
+TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { implement_walk_in_autograd<StateSpaceOperator>(library); }
 
 }  // namespace cogwheel

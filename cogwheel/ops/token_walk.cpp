@@ -2,28 +2,31 @@
 #include "cogwheel/ops/token_walk.h"
 
 #include <ATen/Dispatch.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
-#include <torch/library.h>
 
 #include <algorithm>
 
 #include "cogwheel/kernels/recurrent/recurrent.h"
 #include "cogwheel/ops/contiguous_width.h"
-#include "cogwheel/ops/engine_registration.h"
 #include "cogwheel/ops/executor.h"
-#include "cogwheel/ops/find_operator.h"
-#include "cogwheel/ops/recorded_node.h"
 #include "cogwheel/ops/recurrent_checks.h"
 #include "cogwheel/ops/walk_operator.h"
 
 namespace cogwheel {
 namespace {
 
-using Walked = std::tuple<at::Tensor, at::Tensor>;
-// Of query, key, value, gate, value gate and initial state; empty where there is none of the last three.
-using WalkGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+struct TokenWalkOperator {
+  using Walk = TokenWalk;
+  static constexpr const char *name = "token_walk", *node = "TokenWalkBackward",
+                              *second_node = "TokenWalkBackwardBackward";
+  static void check(const TokenWalk& walk);
+  static std::array<c10::SymInt, 4> sizes_of_states(const TokenWalk& walk) {
+    return {sequences_of(walk), walk.query.sym_size(1), walk.query.sym_size(3), walk.value.sym_size(3)};
+  }
+  static Walked forward(const TokenWalk& walk);
+  static WalkGradients<TokenWalk> backward(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
+                                           const TokenWalk& walk);
+};
 
 Transition transition_of(const TokenWalk& walk) {
   const auto* const found = std::find(std::begin(transition_names), std::end(transition_names), walk.transition);
@@ -32,18 +35,18 @@ Transition transition_of(const TokenWalk& walk) {
   return static_cast<Transition>(found - std::begin(transition_names));
 }
 
-void check_walk(const TokenWalk& walk) {
+void TokenWalkOperator::check(const TokenWalk& walk) {
   const Transition transition = transition_of(walk);
   const at::Tensor& query = walk.query;
   check_recurrent(query, walk.key, walk.value);
-  const auto check = [&](const char* name, const OptionalTensor& tensor, bool wanted, std::string_view axes) {
+  const auto check_gate = [&](const char* name, const OptionalTensor& tensor, bool wanted, std::string_view axes) {
     if (tensor.has_value() != wanted)
       refuse_recurrent(name, wanted ? "a tensor" : "nothing", tensor ? "a tensor" : "nothing");
     if (tensor) check_recurrent_axes(name, *tensor, query, walk.value, axes);
   };
   constexpr std::string_view axes_of_gate[]{"", "H", "BHN", "BHND"};
-  check("gate", walk.gate, transition != Transition::none, axes_of_gate[static_cast<int>(transition)]);
-  check("value_gate", walk.value_gate, walk.value_gate.has_value(), "BHNV");
+  check_gate("gate", walk.gate, transition != Transition::none, axes_of_gate[static_cast<int>(transition)]);
+  check_gate("value_gate", walk.value_gate, walk.value_gate.has_value(), "BHNV");
   if (walk.value_gate && transition != Transition::none && transition != Transition::per_channel)
     refuse_recurrent("value_gate", "nothing, or the transition none or per_channel", walk.transition);
   if (walk.reads_before && (transition != Transition::per_channel || walk.value_gate))
@@ -51,12 +54,6 @@ void check_walk(const TokenWalk& walk) {
   check_computed("query", query);
   if (walk.cu_seqlens) check_sequences(*walk.cu_seqlens, query);
   if (walk.initial_state) check_recurrent_state("initial_state", *walk.initial_state, query, sizes_of_states(walk));
-}
-
-WalkGradients empty_walk_gradients(const TokenWalk& walk) {
-  const auto beside = [&](const OptionalTensor& tensor) { return empty_gradient(walk, tensor); };
-  return {beside(walk.query), beside(walk.key),        beside(walk.value),
-          beside(walk.gate),  beside(walk.value_gate), beside(walk.initial_state)};
 }
 
 // A gate as rows of width 1, or of its own.
@@ -112,7 +109,7 @@ struct HeldProblem {
 
 // The values that a walk on the host can see.
 void check_walk_values(const TokenWalk& walk) {
-  check_walk(walk);
+  TokenWalkOperator::check(walk);
   if (walk.gate) {
     if (transition_of(walk) == Transition::constant)
       check_recurrent_values("decay", *walk.gate, Values::above_0_to_1);
@@ -122,9 +119,9 @@ void check_walk_values(const TokenWalk& walk) {
   if (walk.value_gate) check_recurrent_values("log_value_decay", *walk.value_gate, Values::at_most_0);
 }
 
-Walked walk_cpu(const TokenWalk& walk) {
+Walked TokenWalkOperator::forward(const TokenWalk& walk) {
   check_walk_values(walk);
-  const Walked walked = empty_walked(walk);
+  const Walked walked = empty_walked<TokenWalkOperator>(walk);
   AT_DISPATCH_FLOATING_TYPES(walk.query.scalar_type(), "cogwheel::token_walk", [&] {
     const HeldProblem<scalar_t> held(walk);
     RecurrentForward<scalar_t> problem{held.problem};
@@ -135,15 +132,10 @@ Walked walk_cpu(const TokenWalk& walk) {
   return walked;
 }
 
-Walked walk_meta(const TokenWalk& walk) {
-  check_walk(walk);
-  return empty_walked(walk);
-}
-
-WalkGradients walk_back_cpu(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
-                            const TokenWalk& walk) {
-  check_walk(walk);
-  WalkGradients gradients = empty_walk_gradients(walk);
+WalkGradients<TokenWalk> TokenWalkOperator::backward(const at::Tensor& output_gradient,
+                                                     const OptionalTensor& state_gradient, const TokenWalk& walk) {
+  check(walk);
+  WalkGradients<TokenWalk> gradients = empty_walk_gradients(walk);
   auto& [of_query, of_key, of_value, of_gate, of_value_gate, of_state] = gradients;
   const Transition transition = transition_of(walk);
   const bool constant = transition == Transition::constant;
@@ -174,117 +166,14 @@ WalkGradients walk_back_cpu(const at::Tensor& output_gradient, const OptionalTen
   return gradients;
 }
 
-WalkGradients walk_back_meta(const at::Tensor&, const OptionalTensor&, const TokenWalk& walk) {
-  check_walk(walk);
-  return empty_walk_gradients(walk);
-}
-
-WalkGradients walk_back(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
-                        const TokenWalk& walk) {
-  using Operator = Unbundled<walk_back>;
-  static const auto handle = find_operator<Operator::Signature>("cogwheel::token_walk_backward");
-  return Operator::dispatch(handle, output_gradient, state_gradient, walk);
-}
-
-// The tensors that have gradients, undefined where there is none.
-variable_list inputs_of(const TokenWalk& walk) {
-  return {walk.query,
-          walk.key,
-          walk.value,
-          or_undefined(walk.gate),
-          or_undefined(walk.value_gate),
-          or_undefined(walk.initial_state)};
-}
-
-Walked walk_autograd(const TokenWalk& walk) {
-  const variable_list inputs = inputs_of(walk);
-  if (has_tangent(inputs)) refuse_recurrent_derivative("a tangent");
-  Walked walked;
-  {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    walked = token_walk(walk);
-  }
-  if (!needs_record(inputs)) return walked;
-  TokenWalk settings;
-  settings.transition = walk.transition, settings.reads_before = walk.reads_before, settings.scale = walk.scale;
-  record_saving(
-      "TokenWalkBackward", inputs, {std::get<0>(walked), std::get<1>(walked)},
-      {.inputs = inputs, .outputs = {}, .constants = {or_undefined(walk.cu_seqlens)}},
-      [settings](const variable_list& given, const variable_list& constants,
-                 const variable_list& gradients) -> variable_list {
-        TokenWalk of = settings;
-        of.query = given[0], of.key = given[1], of.value = given[2], of.gate = or_none(given[3]);
-        of.value_gate = or_none(given[4]), of.initial_state = or_none(given[5]), of.cu_seqlens = or_none(constants[0]);
-        const at::Tensor of_output =
-            gradients[0].defined() ? gradients[0] : at::zeros_symint(of.value.sym_sizes(), of.value.options());
-        const auto [of_query, of_key, of_value, of_gate, of_value_gate, of_state] =
-            walk_back(of_output, or_none(gradients[1]), of);
-        const auto if_given = [](const OptionalTensor& input, const at::Tensor& gradient) {
-          return input ? gradient : at::Tensor();
-        };
-        return {of_query,
-                of_key,
-                of_value,
-                if_given(of.gate, of_gate),
-                if_given(of.value_gate, of_value_gate),
-                if_given(of.initial_state, of_state)};
-      });
-  return walked;
-}
-
-WalkGradients walk_back_autograd(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
-                                 const TokenWalk& walk) {
-  variable_list inputs = inputs_of(walk);
-  inputs.insert(inputs.begin(), {output_gradient, or_undefined(state_gradient)});
-  if (has_tangent(inputs)) refuse_recurrent_derivative("a tangent");
-  WalkGradients gradients;
-  {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    gradients = walk_back(output_gradient, state_gradient, walk);
-  }
-  if (!needs_record(inputs)) return gradients;
-  const auto& [of_query, of_key, of_value, of_gate, of_value_gate, of_state] = gradients;
-  record_saving("TokenWalkBackwardBackward", inputs, {of_query, of_key, of_value, of_gate, of_value_gate, of_state},
-                {.inputs = {}, .outputs = {}, .constants = {}},
-                [](const variable_list&, const variable_list&, const variable_list&) -> variable_list {
-                  refuse_recurrent_derivative("second ones");
-                });
-  return gradients;
-}
-
 }  // namespace
 
-Walked token_walk(const TokenWalk& walk) {
-  using Operator = Unbundled<token_walk>;
-  static const auto handle = find_operator<Operator::Signature>("cogwheel::token_walk");
-  return Operator::dispatch(handle, walk);
-}
+Walked token_walk(const TokenWalk& walk) { return call_walk<TokenWalkOperator>(walk); }
 
-TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
-  library.def(("token_walk(" + schema_of<TokenWalk>() + ") -> (Tensor output, Tensor state)").c_str());
-  library.def(("token_walk_backward(Tensor output_gradient, Tensor? state_gradient, " + schema_of<TokenWalk>() +
-               ") -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
-                  .c_str());
-}
-
-TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
-  library.impl("token_walk", Unbundled<walk_cpu>::call);
-  library.impl("token_walk_backward", Unbundled<walk_back_cpu>::call);
-}
-
-TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
-  library.impl("token_walk", Unbundled<walk_meta>::call);
-  library.impl("token_walk_backward", Unbundled<walk_back_meta>::call);
-}
-
-TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
-  implement_on_host(library, "token_walk");
-  implement_on_host(library, "token_walk_backward");
-}
-
-TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
-  library.impl("token_walk", Unbundled<walk_autograd>::call);
-  library.impl("token_walk_backward", Unbundled<walk_back_autograd>::call);
-}
+TORCH_LIBRARY_FRAGMENT(cogwheel, library) { define_walk<TokenWalkOperator>(library); }
+TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { implement_walk_on_cpu<TokenWalkOperator>(library); }
+TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { implement_walk_on_meta<TokenWalkOperator>(library); }
+TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { implement_walk_on_host<TokenWalkOperator>(library); }
+TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { implement_walk_in_autograd<TokenWalkOperator>(library); }
 
 }  // namespace cogwheel

@@ -1,5 +1,6 @@
 """Attention with a state: linear-time training, and decoding whose memory does not grow."""
 
+import inspect
 from collections.abc import Sequence
 
 import torch
@@ -15,12 +16,17 @@ _RECURRENT_STATISTICS = torch.ops.cogwheel.recurrent_statistics.default
 State = Tensor | tuple[Tensor, ...]
 
 
-def _named(parameters: dict[str, Tensor | float | None]) -> dict[str, list]:
-    given = {name: value for name, value in parameters.items() if value is not None}
+def _keywords_for_operator(given: dict[str, object]) -> dict[str, object]:
+    """Converts keywords of :func:`recurrent` to those of the operators, which have the same defaults."""
+    options = {name: value for name, value in given.items() if name in _OPTIONS}
+    states = options.get("initial_state")
+    options["initial_state"] = [] if states is None else [states] if isinstance(states, Tensor) else list(states)
+    parameters = {name: value for name, value in given.items() if name not in _OPTIONS and value is not None}
     tensors = [
-        value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64) for value in given.values()
+        value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)
+        for value in parameters.values()
     ]
-    return {"parameters": tensors, "parameter_names": list(given)}
+    return options | {"parameters": tensors, "parameter_names": list(parameters)}
 
 
 @checked("recurrent")
@@ -100,79 +106,53 @@ def recurrent(
             expected and what came.
         NotImplementedError: on second derivatives and tangents.
     """
-    states = () if initial_state is None else (initial_state,) if isinstance(initial_state, Tensor) else initial_state
-    output, state = _RECURRENT(
-        query,
-        key,
-        value,
-        mechanism,
-        causal=causal,
-        scale=scale,
-        cu_seqlens=cu_seqlens,
-        initial_state=list(states),
-        **_named(parameters),
-        feature_map=feature_map,
-        normalize=normalize,
-    )
+    options = {
+        "causal": causal,
+        "scale": scale,
+        "cu_seqlens": cu_seqlens,
+        "initial_state": initial_state,
+        "feature_map": feature_map,
+        "normalize": normalize,
+    }
+    output, state = _RECURRENT(query, key, value, mechanism, **_keywords_for_operator(options | parameters))
     if not return_state:
         return output
     return output, state[0] if len(state) == 1 else tuple(state)
 
 
-@checked("recurrent_weights")
-def recurrent_weights(
-    query: Tensor,
-    key: Tensor | None,
-    mechanism: str,
-    *,
-    causal: bool = True,
-    scale: float | None = None,
-    feature_map: str = "identity",
-    normalize: bool = False,
-    **parameters: Tensor | float,
-) -> Tensor:
+# The options of every mechanism, in recurrent's signature; other keywords are a mechanism's own parameters.
+_OPTIONS = {
+    name
+    for name, parameter in inspect.signature(recurrent).parameters.items()
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name != "return_state"
+}
+
+
+@checked("recurrent_weights", options_of=recurrent)
+def recurrent_weights(query: Tensor, key: Tensor | None, mechanism: str, **options: Tensor | float) -> Tensor:
     """What :func:`recurrent` multiplies the values by: its output for the identity as values.
 
     Args:
-        query, key, mechanism, causal, scale, feature_map, normalize, **parameters: as in :func:`recurrent`.
+        query, key, mechanism, **options: as in :func:`recurrent`, but for states and packed sequences, which are refused.
 
     Returns:
         [B, H, N, N], in the dtype of query, 0 above the diagonal where causal; [B, H, Dv, N, N] for ``dfw`` and ``mamba``,
-        whose values decay each at its own rate. ``s4`` has none. Time and memory grow with N².
+        whose values decay each at its own rate. Not for ``s4``. Time and memory grow with N².
 
     Raises:
         ValueError: as :func:`recurrent`.
     """
-    return _RECURRENT_WEIGHTS(
-        query,
-        key,
-        mechanism,
-        causal=causal,
-        scale=scale,
-        initial_state=[],
-        **_named(parameters),
-        feature_map=feature_map,
-        normalize=normalize,
-    )
+    return _RECURRENT_WEIGHTS(query, key, mechanism, **_keywords_for_operator(options))
 
 
-@checked("recurrent_statistics")
+@checked("recurrent_statistics", options_of=recurrent)
 def recurrent_statistics(
-    query: Tensor,
-    key: Tensor | None,
-    value: Tensor,
-    mechanism: str,
-    *,
-    causal: bool = True,
-    scale: float | None = None,
-    feature_map: str = "identity",
-    normalize: bool = False,
-    **parameters: Tensor | float,
+    query: Tensor, key: Tensor | None, value: Tensor, mechanism: str, **options: Tensor | float
 ) -> tuple[Tensor, AttentionStatistics]:
     """:func:`recurrent` and statistics of its weights, those of :func:`recurrent_weights`, row by row.
 
     Args:
-        query, key, value, mechanism, causal, scale, feature_map, normalize, **parameters: as in :func:`recurrent`.
+        query, key, value, mechanism, **options: as in :func:`recurrent_weights`.
 
     Returns:
         The output, differentiable as that of :func:`recurrent`, and the statistics, which have no gradient: [B, H, N] each,
@@ -181,18 +161,7 @@ def recurrent_statistics(
     Raises:
         ValueError: as :func:`recurrent`.
     """
-    output, rows = _RECURRENT_STATISTICS(
-        query,
-        key,
-        value,
-        mechanism,
-        causal=causal,
-        scale=scale,
-        initial_state=[],
-        **_named(parameters),
-        feature_map=feature_map,
-        normalize=normalize,
-    )
+    output, rows = _RECURRENT_STATISTICS(query, key, value, mechanism, **_keywords_for_operator(options))
     *numbers, largest_at = rows.unbind(0)
     return output, AttentionStatistics(*numbers, largest_at.long())
 
@@ -297,26 +266,17 @@ class RecurrentCache:
         options = {"scale": scale, "feature_map": feature_map, "normalize": normalize}
         tokens = value.shape[2]
         if lengths is None:
-            output, state = self._call(query, key, value, None, parameters, options)
+            output, state = self._call(query, key, value, options | parameters)
             added = torch.full_like(known, tokens)
         else:
             added = self._checked_lengths(lengths, tokens)
-            output, state = self._packed(query, key, value, added, parameters, options)
+            output, state = self._packed(query, key, value, added, options, parameters)
         self._state, self._lengths = tuple(each.detach() for each in state), known + added
         return output
 
-    def _call(self, query, key, value, cu_seqlens, parameters, options) -> tuple[Tensor, list[Tensor]]:
-        return _RECURRENT(
-            query,
-            key,
-            value,
-            self._mechanism,
-            causal=True,
-            cu_seqlens=cu_seqlens,
-            initial_state=list(self._state or ()),
-            **_named(parameters),
-            **options,
-        )
+    def _call(self, query, key, value, given: dict[str, object]) -> tuple[Tensor, list[Tensor]]:
+        keywords = _keywords_for_operator(given | {"initial_state": self._state})
+        return _RECURRENT(query, key, value, self._mechanism, **keywords)
 
     def _checked_lengths(self, lengths: Tensor, tokens: int) -> Tensor:
         batch = self._sizes["query"][0]
@@ -330,7 +290,7 @@ class RecurrentCache:
                 raise ValueError(f"recurrent cache: lengths: expected 0 to {tokens}, got {length}")
         return lengths
 
-    def _packed(self, query, key, value, lengths, parameters, options) -> tuple[Tensor, list[Tensor]]:
+    def _packed(self, query, key, value, lengths, options, parameters) -> tuple[Tensor, list[Tensor]]:
         """The entries' tokens one after the other, as sequences of one entry."""
         batch, tokens = self._sizes["query"][0], value.shape[2]
         present = (torch.arange(tokens) < lengths[:, None]).flatten().nonzero()[:, 0].to(value.device)
@@ -343,7 +303,8 @@ class RecurrentCache:
         ends = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
         of_heads = {"a", "b", "c"}  # [H, D, Dv], which may have the sizes of what each token has
         gates = {name: each if name in of_heads else packed(each) for name, each in parameters.items()}
-        output, state = self._call(packed(query), packed(key), packed(value), ends, gates, options)
+        given = options | gates | {"cu_seqlens": ends}
+        output, state = self._call(packed(query), packed(key), packed(value), given)
         rows = output.new_zeros(batch * tokens, output.shape[1], output.shape[3]).index_copy(
             0, present, output[0].transpose(0, 1)
         )

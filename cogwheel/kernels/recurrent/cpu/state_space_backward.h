@@ -218,7 +218,7 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
   }
   // The sum of each token's vector to the gradient of what it has of this row.
   HWY_INLINE void give_sums(T* to, std::int64_t stride) const {
-    sum_vectors(token_sums_, count_);
+    sums_of_rows(token_sums_, count_, token_sums_);
     for (std::int64_t t = 0; t < count_; ++t) to[t * stride] = adds_ ? to[t * stride] + token_sums_[t] : token_sums_[t];
   }
 

@@ -1,7 +1,7 @@
 // What the two directions of a state space share: blocks of columns, and what a head has for all its tokens. Columns of
 // the state are independent until dq and dk add them up. Included inside the region of a target.
 #pragma once
-#include "cogwheel/kernels/cpu/vector.h"
+#include "cogwheel/kernels/recurrent/cpu/vector_sums.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 namespace {
@@ -51,25 +51,6 @@ HWY_INLINE void store_row(const T* from, std::int64_t columns, T* to) {
     for (std::int64_t c = 0; c < padded; c += lanes) Vector<T>::load(from + c).store(to + c);
   else
     for (std::int64_t c = 0; c < columns; ++c) to[c] = from[c];
-}
-
-// Of `count` vectors one after another, the sums of each: lanes / count terms of the first, then of the second, …
-template <int count, class T>
-HWY_INLINE Vector<T> folded(const T* from) {
-  using V = Vector<T>;
-  if constexpr (count == 1) {
-    return V::load(from);
-  } else {
-    const V low = folded<count / 2>(from), high = folded<count / 2>(from + count / 2 * V::lanes);
-    const typename V::Tag tag;
-    return hn::Add(hn::ConcatEven(tag, high.raw, low.raw), hn::ConcatOdd(tag, high.raw, low.raw));
-  }
-}
-// The sums of `count` vectors, over the first of them; memory is for a multiple of as many as there are lanes.
-template <class T>
-HWY_INLINE void sum_vectors(T* vectors, std::int64_t count) {
-  constexpr int lanes = Vector<T>::lanes;
-  for (std::int64_t i = 0; i < count; i += lanes) folded<lanes>(vectors + i * lanes).store(vectors + i);
 }
 
 // A block of columns of one sequence and head.

@@ -1,0 +1,20 @@
+#include "cogwheel/nn/head_width.h"
+
+#include <string>
+
+#include "cogwheel/core/error.h"
+
+namespace cogwheel {
+
+std::int64_t checked_head_width(std::int64_t width, std::int64_t heads) {
+  if (width < 1) throw UsageError(expected_got("width", "at least 1", std::to_string(width)));
+  if (heads < 1 || width % heads != 0)
+    throw UsageError(
+        expected_got("heads", "a divisor of the width (" + std::to_string(width) + ")", std::to_string(heads)));
+  const std::int64_t head_width = width / heads;
+  if (head_width < 8 || head_width > 256)
+    throw UsageError(expected_got("head_dim (width / heads)", "8 to 256", std::to_string(head_width)));
+  return head_width;
+}
+
+}  // namespace cogwheel
