@@ -159,6 +159,8 @@ void add_compare(CLI::App& app) {
   add("--position", request.position, "none, learned, rotary or rotary_halves, instead of the form's", "NAME");
   add("--recurrent-layer", request.recurrent_layer,
       "of mechanisms with a state: paper, or plain, projections and gates alone (default: paper)", "KIND");
+  settings.push_back(command->add_flag("--negative-eigenvalues", request.negative_eigenvalues,
+                                       "of delta rules: β up to 2 instead of 1, so that a state can change its sign"));
   const auto add_count = [&](const std::string& name, auto& value, const auto& range, const std::string& help,
                              const std::string& type) {
     settings.push_back(add_number(*command, name, value, range, help)->type_name(type));

@@ -104,6 +104,7 @@ struct Comparison {
     std::string form = "gpt";   // form of the models; see models/language_model_form.h
     std::string position = {};  // where it is not the form's
     std::string recurrent_layer = "paper";
+    bool negative_eigenvalues = false;
     std::string precision = "fp32";  // of the matrix products of training steps
     double dropout = 0;
     std::int64_t layers = 0, heads = 0, width = 0, context = 0, batch = 0, steps = 0;

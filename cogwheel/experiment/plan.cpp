@@ -127,6 +127,7 @@ Comparison plan_comparison(const CompareRequest& request) {
   set_form(shared.model, form, "--form");
   if (!request.position.empty()) shared.model.position = request.position;
   shared.model.recurrent_layer = request.recurrent_layer;
+  shared.model.negative_eigenvalues = request.negative_eigenvalues;
   shared.model.dropout = request.dropout;
   shared.training = preset.training;
   shared.training.device = request.device;
@@ -139,6 +140,7 @@ Comparison plan_comparison(const CompareRequest& request) {
                          .form = form,
                          .position = request.position,
                          .recurrent_layer = request.recurrent_layer,
+                         .negative_eigenvalues = request.negative_eigenvalues,
                          .precision = request.precision,
                          .dropout = request.dropout,
                          .layers = shared.model.layers,
@@ -299,6 +301,7 @@ std::string reproduce_command(const Comparison& comparison) {
   if (settings.form != (known ? preset->form : Comparison::Settings{}.form)) command += " --form " + settings.form;
   if (settings.position != defaults.position) command += " --position " + settings.position;
   if (settings.recurrent_layer != defaults.recurrent_layer) command += " --recurrent-layer " + settings.recurrent_layer;
+  if (settings.negative_eigenvalues) command += " --negative-eigenvalues";
   if (settings.dropout != defaults.dropout) command += fmt::format(" --dropout {}", settings.dropout);
   if (comparison.machine.device != defaults.device) command += " --device " + comparison.machine.device;
   if (settings.precision != defaults.precision) command += " --precision " + settings.precision;

@@ -26,6 +26,7 @@ struct CompareRequest {
   std::string form;      // empty: the preset's
   std::string position;  // empty: the form's
   std::string recurrent_layer = "paper";
+  bool negative_eigenvalues = false;
   std::string device = "cpu";
   std::string precision = "fp32";
   double dropout = 0;

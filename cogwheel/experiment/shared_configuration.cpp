@@ -42,6 +42,7 @@ void expect_settings(const Comparison::Settings& settings, const RunConfig& conf
   expect("context", config.model.context, settings.context);
   expect("batch", config.training.batch, settings.batch);
   expect("recurrent_layer", config.model.recurrent_layer, settings.recurrent_layer);
+  expect("negative_eigenvalues", config.model.negative_eigenvalues, settings.negative_eigenvalues);
   expect("dropout", config.model.dropout, settings.dropout);
   expect("precision", config.training.precision, settings.precision);
   expect("learning_rate", config.training.learning_rate, settings.learning_rate);

@@ -75,6 +75,7 @@ std::string model_traits(const Comparison::Settings& settings) {
   if (settings.position == "none") traits += "no positions, ";
   if (!settings.position.empty() && settings.position != "none") traits += settings.position + " positions, ";
   if (settings.recurrent_layer != defaults.recurrent_layer) traits += settings.recurrent_layer + " recurrent layers, ";
+  if (settings.negative_eigenvalues) traits += "negative eigenvalues, ";
   if (settings.dropout != defaults.dropout) traits += fmt::format("dropout {}, ", settings.dropout);
   if (settings.precision != defaults.precision) traits += settings.precision + " matrix products, ";
   return traits;

@@ -168,6 +168,7 @@ static constexpr auto fields(const Comparison::Settings&) {
       later("form", &Comparison::Settings::form),
       later("position", &Comparison::Settings::position),
       later("recurrent_layer", &Comparison::Settings::recurrent_layer),
+      later("negative_eigenvalues", &Comparison::Settings::negative_eigenvalues),
       later("precision", &Comparison::Settings::precision),
       later("dropout", &Comparison::Settings::dropout),
       field("layers", &Comparison::Settings::layers),

@@ -222,7 +222,8 @@ def test_compares_in_the_llama_form_with_dropout_and_bf16(compare, work):
 
 def test_compares_states_and_hybrids_without_positions(compare, work):
     words = ["--preset", "tiny", "--text", "text.txt", "--attention", "softmax,gla+softmax", "--seeds", "1", "--steps", "12"]
-    done = compare(*words, "--position", "none", "--recurrent-layer", "plain", "--out", "hybrid")
+    done = compare(*words, "--position", "none", "--recurrent-layer", "plain",
+                   "--negative-eigenvalues", "--out", "hybrid")
     assert done.returncode == 0, done.stderr
     added = compare("--add", "retnet*2", "hybrid")
     assert added.returncode == 0, added.stderr
@@ -230,6 +231,7 @@ def test_compares_states_and_hybrids_without_positions(compare, work):
     assert [plan["name"] for plan in found["mechanisms"]] == ["softmax", "gla+softmax", "retnet*2"]
     assert found["mechanisms"][1]["title"] == "Gated linear attention + Softmax"
     assert (found["settings"]["position"], found["settings"]["recurrent_layer"]) == ("none", "plain")
+    assert found["settings"]["negative_eigenvalues"] is True
     heads = found["runs"][1]["curve"][-1]["heads"]
     assert [len(layer) for layer in heads["sink"]] == [found["settings"]["heads"]] * found["settings"]["layers"]
     # Folders have names without the pattern's special characters, and the command that repeats it is safe in a shell.
@@ -237,10 +239,11 @@ def test_compares_states_and_hybrids_without_positions(compare, work):
         f"{name}-seed-1" for name in ("softmax", "gla-softmax", "retnet.2")
     }
     assert "--attention 'softmax,gla+softmax,retnet*2' " in found["command"]
-    assert "--position none --recurrent-layer plain" in found["command"]
+    assert "--position none --recurrent-layer plain --negative-eigenvalues" in found["command"]
     assert "retnet*2" in (work / "hybrid/report.html").read_text()
     config = (work / "hybrid/trained/gla-softmax-seed-1/config.toml").read_text()
     assert 'position = "none"' in config and 'mechanism = "gla+softmax"' in config
+    assert "negative_eigenvalues = true" in config
 
 
 def test_a_comparison_from_before_forms_and_tasks_reads_as_language_modelling_with_gpt(compare, work, finished):
