@@ -24,7 +24,7 @@ std::string measured_text(const TrainingRun& run) {
 void train_and_report(TrainingRun& run, const RunFolder& folder, const RunConfig& config) {
   Progress progress(run.task().description().decisive().label);
   progress.line(fmt::format(
-      "{}: {}, {} parameters, {} steps of {} × {} tokens, in {}", config.name, config.model.mechanism,
+      "{}: {}, {} parameters, {} steps of {} × {} tokens, in {}", config.name, common(config.model).mechanism,
       count_text(static_cast<double>(parameter_count(run.task(), config.model))), config.training.steps,
       config.training.batch, run.task().data(config.model, config.training).window, folder.path().string()));
   const TrainingStatus status =

@@ -9,17 +9,8 @@ namespace {
 
 const std::string task_prefix = "task.";
 
-}  // namespace
-
-std::vector<ConfigField> config_fields(RunConfig& config) {
-  auto& [name, task, data, model, training, definition] = config;
-  std::vector<ConfigField> fields = {{"name", &name}, {"task.name", &task.name}};
-  for (auto& [key, value] : task.values) fields.push_back({task_prefix + key, &value});
-  const ConfigField others[] = {
-      {"data.text", &data.text},
-      {"data.tokenizer", &data.tokenizer},
-      {"data.byte_limit", &data.byte_limit},
-      {"data.sha256", &data.sha256},
+std::vector<ConfigField> model_fields(LanguageModelOptions& model, std::string& definition) {
+  return {
       {"model.form", &model},
       {"model.mechanism", &model.mechanism},
       {"model.definition", &definition},
@@ -42,6 +33,28 @@ std::vector<ConfigField> config_fields(RunConfig& config) {
       {"model.bias", &model.bias},
       {"model.tied_head", &model.tied_head},
       {"model.dropout", &model.dropout},
+  };
+}
+
+}  // namespace
+
+std::vector<ConfigField> config_fields(RunConfig& config) {
+  TaskOptions& task = config.task;
+  DataOptions& data = config.data;
+  TrainingOptions& training = config.training;
+  std::vector<ConfigField> fields = {{"name", &config.name}, {"task.name", &task.name}};
+  for (auto& [key, value] : task.values) fields.push_back({task_prefix + key, &value});
+  const auto append = [&fields](const std::vector<ConfigField>& more) {
+    fields.insert(fields.end(), more.begin(), more.end());
+  };
+  append({
+      {"data.text", &data.text},
+      {"data.tokenizer", &data.tokenizer},
+      {"data.byte_limit", &data.byte_limit},
+      {"data.sha256", &data.sha256},
+  });
+  append(std::visit([&](auto& options) { return model_fields(options, config.definition); }, config.model));
+  append({
       {"training.seed", &training.seed},
       {"training.device", &training.device},
       {"training.precision", &training.precision},
@@ -59,8 +72,7 @@ std::vector<ConfigField> config_fields(RunConfig& config) {
       {"training.evaluate_every", &training.evaluate_every},
       {"training.curve_tokens", &training.curve_tokens},
       {"training.checkpoint_every", &training.checkpoint_every},
-  };
-  fields.insert(fields.end(), std::begin(others), std::end(others));
+  });
   return fields;
 }
 

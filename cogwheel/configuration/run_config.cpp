@@ -103,6 +103,16 @@ void assign(const ConfigSlot& slot, const toml::node& node, const std::string& w
 
 bool is_form(const ConfigSlot& slot) { return std::holds_alternative<LanguageModelOptions*>(slot); }
 
+// Options of the model that the task names, where those in `config` are of another.
+void choose_model(RunConfig& config) {
+  ModelOptions model;
+#define TASK(task_name, Options) \
+  if (config.task.name == #task_name) model = Options();
+#include "cogwheel/configuration/tasks.def"
+#undef TASK
+  if (model.index() != config.model.index()) config.model = model;
+}
+
 toml::table parse_toml(std::string_view text, std::string_view what) {
   try {
     return toml::parse(text);
@@ -114,8 +124,8 @@ toml::table parse_toml(std::string_view text, std::string_view what) {
 
 // The vocabulary comes from the data, everything else can be checked here.
 void check(const RunConfig& config) {
-  LanguageModelOptions model = config.model;
-  if (model.vocabulary == 0) model.vocabulary = 1;
+  ModelOptions model = config.model;
+  if (common(model).vocabulary == 0) common(model).vocabulary = 1;
   check(model);
   check(config.training);
   const auto tokenizers = tokenizer_names();
@@ -153,7 +163,11 @@ void set_option(RunConfig& config, std::string_view assignment) {
 RunConfig parse_config(std::string_view text, std::string_view what) {
   RunConfig config;
   const toml::table given = parse_toml(text, what);
-  // The form first: keys given beside it, in whatever order, override it.
+  // What decides about other keys comes first: the task about the model, then the form of the model, which keys given
+  // beside it, in whatever order, override.
+  if (const auto task = given.at_path("task.name"))
+    assign(&config.task.name, *task.node(), std::string(what) + ": task.name");
+  choose_model(config);
   if (const auto form = given.at_path("model.form"))
     assign(find_slot(config, "model.form", what), *form.node(), std::string(what) + ": model.form");
   for (const auto& [section_key, section] : given) {
@@ -168,7 +182,7 @@ RunConfig parse_config(std::string_view text, std::string_view what) {
       assign(find_slot(config, name, what), section, std::string(what) + ": " + name);
     }
   }
-  require_mechanism(config.model.mechanism, config.definition, std::string(what) + ": model.mechanism");
+  require_mechanism(common(config.model).mechanism, config.definition, std::string(what) + ": model.mechanism");
   check(config);
   return config;
 }
@@ -177,7 +191,12 @@ RunConfig load_config(const std::filesystem::path& path) { return parse_config(r
 
 void set_options(RunConfig& config, const std::vector<std::string>& assignments) {
   RunConfig changed = config;
-  for (const auto& assignment : assignments) set_option(changed, assignment);
+  const auto names_task = [](const std::string& assignment) { return assignment.starts_with("task.name="); };
+  for (const auto& assignment : assignments)
+    if (names_task(assignment)) set_option(changed, assignment);
+  choose_model(changed);
+  for (const auto& assignment : assignments)
+    if (!names_task(assignment)) set_option(changed, assignment);
   check(changed);
   config = std::move(changed);
 }

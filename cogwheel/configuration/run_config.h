@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cogwheel/configuration/training_options.h"
-#include "cogwheel/models/language_model_options.h"
+#include "cogwheel/models/model_options.h"
 
 namespace cogwheel {
 
@@ -32,12 +32,18 @@ struct RunConfig {
   std::string name = "run";
   TaskOptions task;
   DataOptions data;
-  LanguageModelOptions model;
+  ModelOptions model;  // of the topology that the task names (tasks.def)
   TrainingOptions training;
   // The definition of a user's own mechanism, by which it can be registered again (authoring.h); empty for a built-in
   // one.
   std::string definition = {};
 };
+
+// The options of a language model. Throws std::bad_variant_access for a task of another model.
+inline LanguageModelOptions& language_model(RunConfig& config) { return std::get<LanguageModelOptions>(config.model); }
+inline const LanguageModelOptions& language_model(const RunConfig& config) {
+  return std::get<LanguageModelOptions>(config.model);
+}
 
 // Missing keys keep their defaults. Throws UsageError that names `what` for a key that is unknown (with the nearest
 // names), of the wrong type or out of range; Error where the file cannot be read.

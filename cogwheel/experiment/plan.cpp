@@ -12,7 +12,6 @@
 #include "cogwheel/experiment/matching.h"
 #include "cogwheel/experiment/presets.h"
 #include "cogwheel/experiment/shared_configuration.h"
-#include "cogwheel/mechanisms/layer_pattern.h"
 #include "cogwheel/models/language_model_form.h"
 #include "cogwheel/tasks/tasks.h"
 #include "cogwheel/train/training_run.h"
@@ -32,35 +31,44 @@ void expect_known(std::string_view option, const std::string& value, const std::
     throw UsageError(expected_got(option, expected_names(value, known), value));
 }
 
-LanguageModelOptions model_options(const Comparison& comparison, const MechanismPlan& plan) {
-  LanguageModelOptions model = shared_configuration(comparison).model;
-  model.mechanism = plan.name;
-  model.feed_forward = plan.feed_forward;
-  return model;
+// The options of the model of `shared` with a mechanism, at a balanced width; 0: as they are.
+ModelOptions with_mechanism(ModelOptions shared, const MechanismPlan& plan) {
+  common(shared).mechanism = plan.name;
+  if (plan.feed_forward != 0) set_balanced_width(shared, plan.feed_forward);
+  return shared;
 }
 
-MechanismPlan plan_of(const std::string& name) {
-  const LayerPattern pattern(name, "--attention");
+MechanismPlan plan_of(const ModelOptions& shared, const std::string& name) {
   MechanismPlan plan;
   plan.name = name;
-  plan.title = pattern.title();
-  plan.formula = pattern.formula();
-  plan.definition = pattern.definition();
+  const MechanismText text = mechanism_text(with_mechanism(shared, plan), "--attention");
+  plan.title = text.title;
+  plan.formula = text.formula;
+  plan.definition = text.definition;
   return plan;
+}
+
+// Throws UsageError for options of language models alone.
+void set_language_model(LanguageModelOptions& model, const CompareRequest& request, std::string_view form) {
+  set_form(model, form, "--form");
+  if (!request.position.empty()) model.position = request.position;
+  model.recurrent_layer = request.recurrent_layer;
+  model.negative_eigenvalues = request.negative_eigenvalues;
 }
 
 // Fills in widths, heads and parameters of the plans that lack them, which depend on the vocabulary.
 void match_models(Comparison& comparison, const Task& task) {
-  const auto count = [&](const LanguageModelOptions& model) { return parameter_count(task, model); };
-  const std::int64_t target = count(model_options(comparison, {.name = comparison.baseline}));
+  const auto count = [&](const ModelOptions& model) { return parameter_count(task, model); };
+  const ModelOptions shared = shared_configuration(comparison).model;
+  const std::int64_t target = count(with_mechanism(shared, {.name = comparison.baseline}));
   for (MechanismPlan& plan : comparison.mechanisms) {
     if (plan.parameters != 0) continue;
-    LanguageModelOptions model = model_options(comparison, plan);
+    ModelOptions model = with_mechanism(shared, plan);
     check(model);
     plan.parameters_unmatched = count(model);
     if (comparison.match == "parameters") model = match_parameters(model, target, count);
     plan.heads = output_heads(model);
-    plan.feed_forward = model.feed_forward_width();
+    plan.feed_forward = balanced_width(model);
     plan.parameters = count(model);
   }
 }
@@ -124,11 +132,9 @@ Comparison plan_comparison(const CompareRequest& request) {
                  .byte_limit = comparison.data.byte_limit,
                  .sha256 = {}};
   shared.model = preset.model;
-  set_form(shared.model, form, "--form");
-  if (!request.position.empty()) shared.model.position = request.position;
-  shared.model.recurrent_layer = request.recurrent_layer;
-  shared.model.negative_eigenvalues = request.negative_eigenvalues;
-  shared.model.dropout = request.dropout;
+  set_language_model(language_model(shared), request, form);
+  const CommonOptions model = common(shared.model);
+  model.dropout = request.dropout;
   shared.training = preset.training;
   shared.training.device = request.device;
   shared.training.precision = request.precision;
@@ -143,10 +149,10 @@ Comparison plan_comparison(const CompareRequest& request) {
                          .negative_eigenvalues = request.negative_eigenvalues,
                          .precision = request.precision,
                          .dropout = request.dropout,
-                         .layers = shared.model.layers,
-                         .heads = shared.model.heads,
-                         .width = shared.model.width,
-                         .context = shared.model.context,
+                         .layers = model.layers,
+                         .heads = model.heads,
+                         .width = model.width,
+                         .context = model.context,
                          .batch = shared.training.batch,
                          .steps = 0,
                          .learning_rate = rate,
@@ -159,7 +165,7 @@ Comparison plan_comparison(const CompareRequest& request) {
 
   const auto& names = request.attention;
   for (const std::string& name : names) {
-    comparison.mechanisms.push_back(plan_of(name));
+    comparison.mechanisms.push_back(plan_of(shared.model, name));
     if (std::count(names.begin(), names.end(), name) > 1)
       throw UsageError(expected_got("--attention", "each mechanism once", name + " twice"));
   }
@@ -206,10 +212,11 @@ std::shared_ptr<const Task> load_task(Comparison& comparison, const std::filesys
 }
 
 void add_mechanisms(Comparison& comparison, const std::vector<std::string>& names) {
+  const ModelOptions shared = shared_configuration(comparison).model;
   for (const std::string& name : names) {
     if (comparison.plan(name) != nullptr)
       throw UsageError(expected_got("--add", "a mechanism that is not in the comparison yet", name));
-    comparison.mechanisms.push_back(plan_of(name));
+    comparison.mechanisms.push_back(plan_of(shared, name));
   }
 }
 
@@ -217,8 +224,7 @@ RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, st
   const Comparison::Settings& settings = comparison.settings;
   RunConfig config = shared_configuration(comparison);
   config.name = fmt::format("{}-seed-{}", name_in_path(plan.name), seed);
-  config.model.mechanism = plan.name;
-  config.model.feed_forward = plan.feed_forward;
+  config.model = with_mechanism(config.model, plan);
   config.training = with_steps(config.training, std::max<std::int64_t>(1, plan.steps));
   config.training.learning_rate = plan.learning_rate > 0 ? plan.learning_rate : settings.learning_rate;
   config.training.final_learning_rate =

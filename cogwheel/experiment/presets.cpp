@@ -16,10 +16,12 @@ namespace {
 Preset preset(std::string_view name, std::string_view summary, std::int64_t layers, std::int64_t heads,
               std::int64_t width, std::int64_t context, std::int64_t batch) {
   Preset made{.name = name, .summary = summary, .model = {}, .training = {}, .evaluated_tokens = 65536, .seconds = 330};
-  made.model.layers = layers;
-  made.model.heads = heads;
-  made.model.width = width;
-  made.model.context = context;
+  LanguageModelOptions model;
+  model.layers = layers;
+  model.heads = heads;
+  model.width = width;
+  model.context = context;
+  made.model = model;
   made.training.batch = batch;
   made.training.curve_tokens = 4096;
   return made;

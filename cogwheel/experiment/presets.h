@@ -11,7 +11,7 @@ namespace cogwheel {
 struct Preset {
   std::string_view name;
   std::string_view summary;
-  LanguageModelOptions model;
+  ModelOptions model;
   TrainingOptions training;       // steps and what follows from them are set by with_steps
   std::int64_t evaluated_tokens;  // of the held-out part, at most, in the last evaluation of a run
   double seconds;                 // the duration of a whole comparison if no steps are given

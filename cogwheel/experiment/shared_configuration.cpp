@@ -36,14 +36,17 @@ void expect_settings(const Comparison::Settings& settings, const RunConfig& conf
       throw Error(expected_got(fmt::format("results.json: settings.{}", name),
                                fmt::format("{}, as in its configuration", configured), fmt::format("{}", got)));
   };
-  expect("layers", config.model.layers, settings.layers);
-  expect("heads", config.model.heads, settings.heads);
-  expect("width", config.model.width, settings.width);
-  expect("context", config.model.context, settings.context);
+  const ConstCommonOptions model = common(config.model);
+  expect("layers", model.layers, settings.layers);
+  expect("heads", model.heads, settings.heads);
+  expect("width", model.width, settings.width);
+  expect("context", model.context, settings.context);
   expect("batch", config.training.batch, settings.batch);
-  expect("recurrent_layer", config.model.recurrent_layer, settings.recurrent_layer);
-  expect("negative_eigenvalues", config.model.negative_eigenvalues, settings.negative_eigenvalues);
-  expect("dropout", config.model.dropout, settings.dropout);
+  if (const auto* options = std::get_if<LanguageModelOptions>(&config.model)) {
+    expect("recurrent_layer", options->recurrent_layer, settings.recurrent_layer);
+    expect("negative_eigenvalues", options->negative_eigenvalues, settings.negative_eigenvalues);
+  }
+  expect("dropout", model.dropout, settings.dropout);
   expect("precision", config.training.precision, settings.precision);
   expect("learning_rate", config.training.learning_rate, settings.learning_rate);
   expect("final_learning_rate", config.training.final_learning_rate, settings.final_learning_rate);
@@ -68,12 +71,13 @@ RunConfig shared_configuration(const Comparison& comparison) {
     // curves used everything.
     const Preset& preset = find_preset(settings.preset);
     config.model = preset.model;
-    config.model.layers = settings.layers;
-    config.model.heads = settings.heads;
-    config.model.width = settings.width;
-    config.model.context = settings.context;
-    config.model.dropout = settings.dropout;
-    set_form(config.model, settings.form, "results.json: settings.form");
+    LanguageModelOptions& model = language_model(config);
+    model.layers = settings.layers;
+    model.heads = settings.heads;
+    model.width = settings.width;
+    model.context = settings.context;
+    model.dropout = settings.dropout;
+    set_form(model, settings.form, "results.json: settings.form");
     config.training = preset.training;
     config.training.batch = settings.batch;
     config.training.precision = settings.precision;
@@ -86,7 +90,7 @@ RunConfig shared_configuration(const Comparison& comparison) {
   // The configuration does not say what the items of a task without a text are; before the data is known, it says what
   // was asked for.
   if (comparison.data.bytes > 0 || comparison.data.vocabulary == 0) config.data.tokenizer = comparison.data.tokenizer;
-  config.model.vocabulary = comparison.data.vocabulary;
+  common(config.model).vocabulary = comparison.data.vocabulary;
   return config;
 }
 

@@ -1,6 +1,7 @@
 #include "cogwheel/models/language_model_options.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "cogwheel/core/error.h"
@@ -70,6 +71,23 @@ void check(const LanguageModelOptions& options) {
     throw UsageError(expected_got("model.position",
                                   "learned for an odd head_dim (" + std::to_string(options.width / options.heads) + ")",
                                   options.position));
+}
+
+std::int64_t balanced_width(const LanguageModelOptions& options) { return options.feed_forward_width(); }
+void set_balanced_width(LanguageModelOptions& options, std::int64_t width) { options.feed_forward = width; }
+
+std::int64_t output_heads(const LanguageModelOptions& options) {
+  int sub_heads = std::numeric_limits<int>::max();
+  for (const Mechanism* mechanism : LayerPattern(options.mechanism).mechanisms())
+    sub_heads = std::min(sub_heads, mechanism->sub_heads());
+  return options.heads / sub_heads;
+}
+
+MechanismText mechanism_text(const LanguageModelOptions& options, std::string_view what) {
+  const LayerPattern pattern(options.mechanism, what);
+  return {.title = std::string(pattern.title()),
+          .formula = std::string(pattern.formula()),
+          .definition = std::string(pattern.definition())};
 }
 
 bool turns_heads(const LanguageModelOptions& options) {

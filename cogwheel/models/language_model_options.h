@@ -2,9 +2,11 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cogwheel/core/range.h"
+#include "cogwheel/models/mechanism_text.h"
 
 namespace cogwheel {
 
@@ -33,6 +35,7 @@ struct LanguageModelOptions {
   std::int64_t first_lambda_depth = 0;  // for differential attention: see AttentionLayerOptions
 
   std::int64_t feed_forward_width() const;
+  bool operator==(const LanguageModelOptions&) const = default;
 };
 
 // Maxima far beyond any memory, so that no loop or product over them overflows.
@@ -45,6 +48,13 @@ const std::vector<std::string>& recurrent_layer_names();
 
 // Throws UsageError that names the first invalid option: "model.heads: expected …, got …".
 void check(const LanguageModelOptions& options);
+
+// What any topology says of itself (models/model_options.h). Parameters are balanced by the feed-forward's width; of a
+// mixture, heads in attention maps are its output heads, and of a hybrid those of the layer with most.
+std::int64_t balanced_width(const LanguageModelOptions& options);
+void set_balanced_width(LanguageModelOptions& options, std::int64_t width);
+std::int64_t output_heads(const LanguageModelOptions& options);
+MechanismText mechanism_text(const LanguageModelOptions& options, std::string_view what);
 
 // Whether positions are rotations of queries and keys.
 bool turns_heads(const LanguageModelOptions& options);

@@ -84,7 +84,7 @@ std::shared_ptr<LanguageModel> load_language_model(const RunFolder& folder) {
   const SafeTensors checkpoint = load_checkpoint(folder.checkpoint_path());
   if (const auto recorded = recorded_configuration(checkpoint, folder.checkpoint_path()))
     expect_same(config, *recorded, folder.checkpoint_path().string(), "model.");
-  auto model = std::make_shared<LanguageModel>(config.model);
+  auto model = std::make_shared<LanguageModel>(language_model(config));
   load_weights(**model, checkpoint, folder.checkpoint_path());
   return model;
 }

@@ -39,8 +39,8 @@ std::uint32_t DrawnTask::Draws::at(std::int64_t place) const {
                 philox_key(seed_))[0];
 }
 
-DataFacts DrawnTask::data(const LanguageModelOptions& model, const TrainingOptions& training) const {
-  const std::int64_t tokens = window(model.context), sequences = evaluated_tokens_ / tokens;
+DataFacts DrawnTask::data(const ModelOptions& model, const TrainingOptions& training) const {
+  const std::int64_t tokens = window(common(model).context), sequences = evaluated_tokens_ / tokens;
   return {.name = "random " + description().item + "s",
           .tokenizer = description().item,
           .vocabulary = vocabulary(),
@@ -56,7 +56,7 @@ RunConfig DrawnTask::completed(RunConfig config) const {
     throw UsageError(expected_got("data.text", "none for the task " + name, config.data.text.front()));
   if (config.data.tokenizer != DataOptions{}.tokenizer)
     throw UsageError(expected_got("data.tokenizer", "none for the task " + name, config.data.tokenizer));
-  const std::int64_t context = config.model.context;
+  const std::int64_t context = common(config.model).context;
   expect_within("model.context", context, Range<std::int64_t>{2, evaluated_tokens_});
   const Difficulty trained = difficulty(context);
   if (tokens(trained.trained) > context)

@@ -19,7 +19,7 @@ struct PartialMeans;
 
 class DrawnTask : public LanguageModelTask {
  public:
-  DataFacts data(const LanguageModelOptions& model, const TrainingOptions& training) const override;
+  DataFacts data(const ModelOptions& model, const TrainingOptions& training) const override;
   RunConfig completed(RunConfig config) const override;
   Batch batch(const torch::nn::Module& model, const TrainingOptions& training, std::int64_t step) const override;
   // The mean cross-entropy at the answers, held_out_loss, and the share of right ones, accuracy.

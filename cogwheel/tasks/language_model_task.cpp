@@ -23,8 +23,8 @@ std::int64_t LanguageModelTask::context_of(const torch::nn::Module& model) {
   return dynamic_cast<const LanguageModelImpl&>(model).options().context;
 }
 
-std::shared_ptr<torch::nn::Module> LanguageModelTask::make_model(const LanguageModelOptions& options) const {
-  return std::make_shared<LanguageModelImpl>(options);
+std::shared_ptr<torch::nn::Module> LanguageModelTask::make_model(const ModelOptions& options) const {
+  return std::make_shared<LanguageModelImpl>(std::get<LanguageModelOptions>(options));
 }
 
 void LanguageModelTask::initialize(torch::nn::Module& model, std::uint64_t seed) const {
@@ -42,7 +42,7 @@ bool LanguageModelTask::curve_is_part(const torch::nn::Module& model, const Trai
 }
 
 void LanguageModelTask::complete_model(RunConfig& config, std::int64_t vocabulary, const std::string& decided_by) {
-  LanguageModelOptions& model = config.model;
+  LanguageModelOptions& model = language_model(config);
   if (model.vocabulary != 0 && model.vocabulary != vocabulary)
     throw UsageError(expected_got("model.vocabulary", std::to_string(vocabulary) + ", as " + decided_by,
                                   std::to_string(model.vocabulary)));

@@ -14,7 +14,7 @@ namespace cogwheel {
 
 class LanguageModelTask : public Task {
  public:
-  std::shared_ptr<torch::nn::Module> make_model(const LanguageModelOptions& options) const override;
+  std::shared_ptr<torch::nn::Module> make_model(const ModelOptions& options) const override;
   void initialize(torch::nn::Module& model, std::uint64_t seed) const override;
   // The mean cross-entropy over targets that are not `ignored`.
   at::Tensor loss(torch::nn::Module& model, const Batch& batch, std::uint64_t dropout_seed) const override;

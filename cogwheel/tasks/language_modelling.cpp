@@ -31,8 +31,8 @@ class LanguageModelling : public LanguageModelTask {
 
   const TaskDescription& description() const override { return description_; }
 
-  DataFacts data(const LanguageModelOptions& model, const TrainingOptions& training) const override {
-    const std::int64_t context = model.context;
+  DataFacts data(const ModelOptions& model, const TrainingOptions& training) const override {
+    const std::int64_t context = common(model).context;
     return {.name = data_->name,
             .tokenizer = description_.item,
             .sha256 = data_->sha256,
@@ -134,8 +134,8 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
   const bool has_tokenizer = !folder.empty() && std::filesystem::exists(folder / tokenizer_file, problem);
   return make_language_modelling(
       std::make_shared<Dataset>(
-          has_tokenizer ? make_dataset(corpus, load_tokenizer(folder / tokenizer_file), config.model.context)
-                        : make_dataset(corpus, std::string_view(options.tokenizer), config.model.context)),
+          has_tokenizer ? make_dataset(corpus, load_tokenizer(folder / tokenizer_file), common(config.model).context)
+                        : make_dataset(corpus, std::string_view(options.tokenizer), common(config.model).context)),
       options.text, options.byte_limit);
 }
 

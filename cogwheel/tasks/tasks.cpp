@@ -5,14 +5,14 @@
 
 namespace cogwheel {
 
-#define TASK(name) TaskEntry name##_task();
-#include "cogwheel/tasks/tasks.def"
+#define TASK(name, Options) TaskEntry name##_task();
+#include "cogwheel/configuration/tasks.def"
 #undef TASK
 
 std::span<const TaskEntry> tasks() {
   static const std::vector<TaskEntry> all{
-#define TASK(name) name##_task(),
-#include "cogwheel/tasks/tasks.def"
+#define TASK(name, Options) name##_task(),
+#include "cogwheel/configuration/tasks.def"
 #undef TASK
   };
   return all;

@@ -17,7 +17,7 @@ struct TaskEntry {
   std::shared_ptr<const Task> (*make)(const RunConfig& config, const std::filesystem::path& folder);
 };
 
-// In the order of tasks.def.
+// In the order of configuration/tasks.def.
 std::span<const TaskEntry> tasks();
 std::vector<std::string> task_names();
 

@@ -6,7 +6,7 @@
 
 namespace cogwheel {
 
-std::int64_t parameter_count(const Task& task, const LanguageModelOptions& options) {
+std::int64_t parameter_count(const Task& task, const ModelOptions& options) {
   const PlaceParameters nowhere(at::kMeta);
   std::int64_t count = 0;
   for (const at::Tensor& parameter : task.make_model(options)->parameters()) count += parameter.numel();

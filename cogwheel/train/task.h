@@ -1,6 +1,6 @@
 // A learning task: a model, batches, a loss, measures, and the inspection of a trained model. The training loop,
 // checkpoints, matching, tuning, comparison and report use this interface and know nothing of the tasks themselves.
-// tasks/ has one file for each; tasks/tasks.def lists them.
+// tasks/ has one file for each; configuration/tasks.def lists them.
 //
 // Free of libtorch's headers, so that planning and reporting compile without them.
 #pragma once
@@ -73,7 +73,7 @@ class Task {
 
   virtual const TaskDescription& description() const = 0;
   // The data as a model with these options uses it.
-  virtual DataFacts data(const LanguageModelOptions& model, const TrainingOptions& training) const = 0;
+  virtual DataFacts data(const ModelOptions& model, const TrainingOptions& training) const = 0;
 
   // The configuration with everything that the task or its data decides: vocabulary, hashes, the options of the task
   // with their defaults. A run records the result. Throws UsageError for options that do not fit.
@@ -86,7 +86,7 @@ class Task {
   virtual std::string left_out() const { return {}; }
 
   // For completed options; weights are uninitialised.
-  virtual std::shared_ptr<torch::nn::Module> make_model(const LanguageModelOptions& options) const = 0;
+  virtual std::shared_ptr<torch::nn::Module> make_model(const ModelOptions& options) const = 0;
   virtual void initialize(torch::nn::Module& model, std::uint64_t seed) const = 0;
 
   // The batch of a step, counted from 0: it depends only on training.seed and the step, so that runs with the same seed
@@ -112,6 +112,6 @@ class Task {
 };
 
 // The number of learnable parameters of the task's model, with a tied head counted once. Allocates nothing.
-std::int64_t parameter_count(const Task& task, const LanguageModelOptions& options);
+std::int64_t parameter_count(const Task& task, const ModelOptions& options);
 
 }  // namespace cogwheel

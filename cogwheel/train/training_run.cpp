@@ -36,7 +36,7 @@ void expect_memory(std::int64_t parameters) {
                              gibibytes(there)));
 }
 
-RunConfig configuration(const LanguageModelOptions& model, const TrainingOptions& training, const Task& task) {
+RunConfig configuration(const ModelOptions& model, const TrainingOptions& training, const Task& task) {
   RunConfig config;
   config.model = model;
   config.training = training;
@@ -87,8 +87,7 @@ void expect_trainable(const Task& task, const RunConfig& config) {
   if (device_of(config.training).is_cpu()) expect_memory(parameter_count(task, config.model));
 }
 
-TrainingRun::TrainingRun(const LanguageModelOptions& model, const TrainingOptions& training,
-                         std::shared_ptr<const Task> task)
+TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& training, std::shared_ptr<const Task> task)
     : task_(std::move(task)),
       config_(cogwheel::configuration(model, training, *task_)),
       model_(make_model(*task_, config_)) {
@@ -192,7 +191,7 @@ TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
   return TrainingStatus::finished;
 }
 
-double measure_steps_per_second(const LanguageModelOptions& model, const TrainingOptions& training,
+double measure_steps_per_second(const ModelOptions& model, const TrainingOptions& training,
                                 std::shared_ptr<const Task> task, double seconds) {
   TrainingRun run(model, training, std::move(task));
   run.step();  // allocates and touches every page

@@ -40,7 +40,7 @@ void expect_trainable(const Task& task, const RunConfig& config);
 class TrainingRun {
  public:
   // The task completes the configuration. The weights are initialised from training.seed.
-  TrainingRun(const LanguageModelOptions& model, const TrainingOptions& training, std::shared_ptr<const Task> task);
+  TrainingRun(const ModelOptions& model, const TrainingOptions& training, std::shared_ptr<const Task> task);
   TrainingRun(TrainingRun&&) noexcept;
   TrainingRun& operator=(TrainingRun&&) noexcept;
   ~TrainingRun();
@@ -66,7 +66,7 @@ class TrainingRun {
   const std::string& problem() const { return problem_; }
 
   const std::shared_ptr<torch::nn::Module>& model() const { return model_; }
-  const LanguageModelOptions& model_options() const { return config_.model; }
+  const ModelOptions& model_options() const { return config_.model; }
   const TrainingOptions& options() const { return config_.training; }
   const Task& task() const { return *task_; }
   std::int64_t steps_done() const { return steps_done_; }
@@ -102,7 +102,7 @@ class TrainingRun {
 
 // Training steps per second of this model on this machine, from as many steps as fit into `seconds`, at least two,
 // after one to warm up. The trained model is discarded.
-double measure_steps_per_second(const LanguageModelOptions& model, const TrainingOptions& training,
+double measure_steps_per_second(const ModelOptions& model, const TrainingOptions& training,
                                 std::shared_ptr<const Task> task, double seconds = 2.0);
 
 }  // namespace cogwheel

@@ -92,8 +92,8 @@ def with_additions(repository, tmp_path_factory):
 
     tasks = copy / "cogwheel/tasks"
     (tasks / "majority.cpp").write_text(TASK)
-    with (tasks / "tasks.def").open("a") as definitions:
-        definitions.write("TASK(majority)\n")
+    with (copy / "cogwheel/configuration/tasks.def").open("a") as definitions:
+        definitions.write("TASK(majority, LanguageModelOptions)\n")
 
     # A measure: its description, and its value.
     copying = (tasks / "copying.cpp").read_text()

@@ -38,8 +38,8 @@ TEST(RunConfig, ReadsWhatIsGivenAndKeepsTheRest) {
   )");
   EXPECT_EQ(config.name, "mine");
   EXPECT_EQ(config.data.text, (std::vector<std::string>{"a.txt", "b"}));
-  EXPECT_EQ(config.model.mechanism, "cog");
-  EXPECT_TRUE(config.model.bias);
+  EXPECT_EQ(language_model(config).mechanism, "cog");
+  EXPECT_TRUE(language_model(config).bias);
   EXPECT_EQ(config.training.learning_rate, 3e-4);
   EXPECT_EQ(config.training.final_learning_rate, 0);
   EXPECT_EQ(config.training.seed, 7u);
@@ -52,8 +52,8 @@ TEST(RunConfig, RoundTripsThroughToml) {
   config.data.text = {"a \"b\".txt", "ü"};
   config.training.learning_rate = 1.0 / 3;
   config.training.epsilon = 1e-8;
-  config.model.tied_head = false;
-  config.model.first_softmax_layers = 2;
+  language_model(config).tied_head = false;
+  language_model(config).first_softmax_layers = 2;
   const std::string text = to_toml(config);
   EXPECT_EQ(to_toml(parse_config(text)), text);
   EXPECT_EQ(parse_config(text).training.learning_rate, 1.0 / 3);
@@ -142,7 +142,7 @@ TEST(RunConfig, LimitsHaveAnUpperEnd) {
 TEST(RunConfig, RoundTripsThroughItsRecord) {
   RunConfig config;
   config.data.text = {"a \"b\".txt"};
-  config.model.width = 96;
+  language_model(config).width = 96;
   config.training.learning_rate = 1.0 / 3;
   const auto record = to_json(config);
   EXPECT_EQ(to_toml(config_from_json(record, "record")), to_toml(config));
@@ -173,11 +173,11 @@ TEST(RunConfig, AFormSetsWhatNothingElseSays) {
     tied_head = true
     width = 96
   )");
-  EXPECT_EQ(config.model.activation, "gelu");
-  EXPECT_TRUE(config.model.tied_head);
-  EXPECT_EQ(config.model.norm, "rms");
-  EXPECT_EQ(config.model.position, "rotary");
-  EXPECT_EQ(config.model.width, 96);
+  EXPECT_EQ(language_model(config).activation, "gelu");
+  EXPECT_TRUE(language_model(config).tied_head);
+  EXPECT_EQ(language_model(config).norm, "rms");
+  EXPECT_EQ(language_model(config).position, "rotary");
+  EXPECT_EQ(language_model(config).width, 96);
   // Written out key by key, so that a reader needs to know no form.
   const std::string text = to_toml(config);
   EXPECT_EQ(text.find("form ="), std::string::npos);
@@ -186,8 +186,8 @@ TEST(RunConfig, AFormSetsWhatNothingElseSays) {
   RunConfig overridden;
   set_options(overridden, {"model.form=llama"});
   set_options(overridden, {"model.position=rotary_halves"});
-  EXPECT_EQ(overridden.model.activation, "swiglu");
-  EXPECT_EQ(overridden.model.position, "rotary_halves");
+  EXPECT_EQ(language_model(overridden).activation, "swiglu");
+  EXPECT_EQ(language_model(overridden).position, "rotary_halves");
   set_options(overridden, {"model.form=gpt"});
   EXPECT_EQ(to_toml(overridden), to_toml(RunConfig{}));
   expect_usage_error([&] { set_options(overridden, {"model.form=lama"}); }, "model.form: expected llama (the nearest");
@@ -201,14 +201,14 @@ TEST(RunConfig, TakesOverrides) {
   set_options(config, {"data.text=one.txt"});
   set_options(config, {"model.bias=true"});
   EXPECT_EQ(config.training.steps, 12);
-  EXPECT_EQ(config.model.mechanism, "cog");
+  EXPECT_EQ(language_model(config).mechanism, "cog");
   EXPECT_EQ(config.data.text, std::vector<std::string>{"one.txt"});
   set_options(config, {R"(data.text=["a", "b"])"});
   EXPECT_EQ(config.data.text.size(), 2u);
   set_options(config, {"model.heads=6", "model.width=96"});
-  EXPECT_EQ(config.model.width, 96);
+  EXPECT_EQ(language_model(config).width, 96);
   expect_usage_error([&] { set_options(config, {"model.width=192", "training.steps=0"}); }, "at least 1, got 0");
-  EXPECT_EQ(config.model.width, 96);
+  EXPECT_EQ(language_model(config).width, 96);
   expect_usage_error([&] { set_options(config, {"training.step=3"}); }, "training.steps");
   expect_usage_error([&] { set_options(config, {"training.steps"}); }, "--set: expected key=value");
   expect_usage_error([&] { set_options(config, {"training.steps=-3"}); }, "at least 1, got -3");

@@ -15,14 +15,14 @@ namespace {
 
 LanguageModelOptions model(const Preset& preset, std::string_view mechanism, std::int64_t vocabulary,
                            std::string_view form = "gpt") {
-  LanguageModelOptions options = preset.model;
+  auto options = std::get<LanguageModelOptions>(preset.model);
   set_form(options, form);
   options.mechanism = mechanism;
   options.vocabulary = vocabulary;
   return options;
 }
 
-std::int64_t count(const LanguageModelOptions& options) { return parameter_count(options); }
+std::int64_t count(const ModelOptions& options) { return parameter_count(std::get<LanguageModelOptions>(options)); }
 
 // Every pair of mechanisms at every preset and in every form, whichever is the baseline. What a baseline is to be
 // matched by is its size alone, so that those of equal size are one.
@@ -36,14 +36,14 @@ TEST(Matching, ParametersWithinOnePercent) {
         for (const Mechanism& other : mechanisms()) {
           std::map<std::int64_t, std::int64_t>
               counts;  // by the feed-forward width, the one option that matching changes
-          const auto counted = [&](const LanguageModelOptions& options) {
-            const auto [found, added] = counts.try_emplace(options.feed_forward);
+          const auto counted = [&](const ModelOptions& options) {
+            const auto [found, added] = counts.try_emplace(std::get<LanguageModelOptions>(options).feed_forward);
             if (added) found->second = count(options);
             return found->second;
           };
           const LanguageModelOptions unmatched = model(preset, other.description.name, vocabulary, form);
           for (const auto& [target, base] : targets) {
-            const LanguageModelOptions matched = match_parameters(unmatched, target, counted);
+            const ModelOptions matched = match_parameters(unmatched, target, counted);
             const double deviation = std::abs(static_cast<double>(counted(matched)) / static_cast<double>(target) - 1);
             EXPECT_LE(deviation, parameter_tolerance)
                 << preset.name << ", " << form << ": " << other.description.name << " to " << base;
@@ -57,12 +57,12 @@ TEST(Matching, SymmetricWidensItsFeedForward) {
   const std::int64_t target = parameter_count(model(preset, "softmax", 65));
   const LanguageModelOptions symmetric = model(preset, "symmetric", 65);
   EXPECT_LT(static_cast<double>(parameter_count(symmetric)), 0.95 * static_cast<double>(target));
-  EXPECT_GT(match_parameters(symmetric, target, count).feed_forward_width(), symmetric.feed_forward_width());
+  EXPECT_GT(balanced_width(match_parameters(symmetric, target, count)), symmetric.feed_forward_width());
 }
 
 TEST(Matching, NearEnoughStaysAsItIs) {
   const LanguageModelOptions cog = model(find_preset("small"), "cog", 65);
-  EXPECT_EQ(match_parameters(cog, parameter_count(cog), count).feed_forward, cog.feed_forward);
+  EXPECT_EQ(match_parameters(cog, parameter_count(cog), count), ModelOptions(cog));
 }
 
 TEST(Matching, RefusesWhatNoWidthReaches) {

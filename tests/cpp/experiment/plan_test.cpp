@@ -37,20 +37,20 @@ TEST(ComparePlan, FollowsTheRecordWhateverThePresetSays) {
   comparison.configuration = record.dump();
   comparison.data.vocabulary = 30;
   const RunConfig config = run_config(comparison, comparison.mechanisms.front(), 1);
-  EXPECT_EQ(config.model.width, 64);
+  EXPECT_EQ(language_model(config).width, 64);
   EXPECT_EQ(config.training.beta2, 0.5);
   add_mechanisms(comparison, {"symmetric"});
-  EXPECT_EQ(run_config(comparison, comparison.mechanisms.back(), 1).model.width, 64);
+  EXPECT_EQ(language_model(run_config(comparison, comparison.mechanisms.back(), 1)).width, 64);
 
   // Nor does it need the preset.
   comparison.settings.preset = "gone";
-  EXPECT_EQ(run_config(comparison, comparison.mechanisms.front(), 1).model.width, 64);
+  EXPECT_EQ(language_model(run_config(comparison, comparison.mechanisms.front(), 1)).width, 64);
   EXPECT_NE(reproduce_command(comparison).find(" --preset gone "), std::string::npos);
   comparison.settings.preset = "tiny";
 
   // An older record has fewer keys.
   comparison.configuration.clear();
-  EXPECT_EQ(run_config(comparison, comparison.mechanisms.front(), 1).model.width, 64);
+  EXPECT_EQ(language_model(run_config(comparison, comparison.mechanisms.front(), 1)).width, 64);
   EXPECT_EQ(run_config(comparison, comparison.mechanisms.front(), 1).training.curve_tokens, 0);
 }
 
@@ -81,7 +81,7 @@ TEST(ComparePlan, APresetCanDecideTaskFormAndSteps) {
   const RunConfig config = run_config(comparison, comparison.mechanisms.front(), 1);
   EXPECT_EQ(config.task.name, "recall");
   EXPECT_EQ(std::get<std::int64_t>(config.task.values.at("pairs")), 16);
-  EXPECT_EQ(config.model.position, "rotary");
+  EXPECT_EQ(language_model(config).position, "rotary");
   EXPECT_EQ(comparison.data.window, 57);
   EXPECT_EQ(comparison.data.evaluated_tokens % 57, 0);
   EXPECT_EQ(comparison.tokens_per_step(), comparison.settings.batch * 57);

@@ -16,10 +16,10 @@ namespace {
 RunConfig config_of(std::int64_t symbols = 4) {
   RunConfig config;
   config.task = {"copying", {{"symbols", symbols}}};
-  config.model.context = 12;
-  config.model.layers = 2;
-  config.model.heads = 2;
-  config.model.width = 32;
+  language_model(config).context = 12;
+  language_model(config).layers = 2;
+  language_model(config).heads = 2;
+  language_model(config).width = 32;
   config.training.steps = 500;
   config.training.batch = 16;
   config.training.learning_rate = 5e-3;
@@ -120,7 +120,7 @@ TEST(Copying, RefusesWhatCannotBe) {
   config.data.tokenizer = "byte";
   EXPECT_EQ(refusal(config), "data.tokenizer: expected none for the task copying, got byte");
   config = config_of();
-  config.model.context = 1;
+  language_model(config).context = 1;
   EXPECT_EQ(refusal(config).substr(0, 14), "model.context:");
 }
 

@@ -21,10 +21,10 @@ using Numbers = std::vector<std::int64_t>;
 RunConfig config_of(const std::string& task, Values values, std::int64_t context = 64) {
   RunConfig config;
   config.task = {task, std::move(values)};
-  config.model.context = context;
-  config.model.layers = 1;
-  config.model.heads = 2;
-  config.model.width = 16;
+  language_model(config).context = context;
+  language_model(config).layers = 1;
+  language_model(config).heads = 2;
+  language_model(config).width = 16;
   config.training.batch = 64;
   return config;
 }
@@ -154,7 +154,7 @@ at::Tensor matrix_of(const Numbers& permutation) {
 
 void expect_running_products(const std::string& group, std::int64_t objects, bool even, std::size_t order) {
   const Made made(config_of("permutations", {{"group", group}, {"length", std::int64_t{10}}}));
-  EXPECT_EQ(made.completed.model.vocabulary, static_cast<std::int64_t>(order));
+  EXPECT_EQ(language_model(made.completed).vocabulary, static_cast<std::int64_t>(order));
   std::vector<at::Tensor> elements;
   std::int64_t all = 1;
   for (std::int64_t i = 2; i <= objects; ++i) all *= i;

@@ -44,7 +44,7 @@ TEST(LanguageModelling, RefusesOtherText) {
   config.data.text = {folder.write("text", std::string(2000, 'a') + std::string(2000, 'b')).string()};
   const auto task = make_task(config);
   config = task->completed(config);
-  EXPECT_EQ(config.model.vocabulary, 2);
+  EXPECT_EQ(language_model(config).vocabulary, 2);
   EXPECT_EQ(config.data.sha256.size(), 64u);
   for (const RunFile& file : task->assets()) folder.write(file.name, file.content);
   EXPECT_NO_THROW(make_task(config, folder.path()));

@@ -148,7 +148,7 @@ TEST(RunFolder, GivesNoModelOfAnotherConfiguration) {
   config.training.steps = 7;  // does not affect the model
   write_file(folder.config_path(), to_toml(config));
   EXPECT_NO_THROW(load_language_model(folder));
-  config.model.mechanism = "cog";  // the same shapes
+  language_model(config).mechanism = "cog";  // the same shapes
   write_file(folder.config_path(), to_toml(config));
   try {
     load_language_model(folder);

@@ -28,7 +28,7 @@ TEST(TrainingRun, LearnsWithEveryMechanism) {
   for (const auto& mechanism : names) {
     TrainingRun run = tiny_run(mechanism);
     const double before = held_out_loss(run.measure());
-    EXPECT_NEAR(before, std::log(run.model_options().vocabulary), 0.1) << mechanism;
+    EXPECT_NEAR(before, std::log(common(run.model_options()).vocabulary), 0.1) << mechanism;
     run.train();
     EXPECT_LT(held_out_loss(run.last_measured()), 0.85 * before) << mechanism;
   }
@@ -212,7 +212,7 @@ TEST(TrainingRun, StopsAtALossThatIsNotFinite) {
 
 TEST(TrainingRun, TakesTheVocabularyFromTheData) {
   const auto data = tiny_data();
-  EXPECT_EQ(tiny_run().model_options().vocabulary, data->tokenizer->vocabulary());
+  EXPECT_EQ(common(tiny_run().model_options()).vocabulary, data->tokenizer->vocabulary());
   LanguageModelOptions model = tiny_model();
   model.vocabulary = 7;
   EXPECT_THROW(TrainingRun(model, tiny_training(), make_language_modelling(data)), UsageError);
