@@ -17,8 +17,10 @@ std::string inspection_to_json(const Inspection& inspection) {
   }
   Json json{{"mechanism", inspection.mechanism}, {"seed", inspection.seed},     {"tokens", inspection.tokens},
             {"prompt", inspection.prompt},       {"sample", inspection.sample}, {"maps", std::move(maps)}};
-  for (const InspectionTable& table : inspection.tables)
+  for (const TextTable& table : inspection.tables)
     json["tables"].push_back({{"title", table.title}, {"columns", table.columns}, {"rows", table.rows}});
+  for (const Figure& figure : inspection.figures)
+    json["figures"].push_back({{"title", figure.title}, {"html", figure.html}, {"caption", figure.caption}});
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -50,6 +52,9 @@ Inspection parse_inspection(std::string_view text, std::string_view what) {
             throw Error(expected_got(what, std::to_string(inspection.tables.back().columns.size()) + " cells in a row",
                                      std::to_string(row.size())));
       }
+    if (json.contains("figures"))
+      for (const Json& figure : json.at("figures"))
+        inspection.figures.push_back({figure.at("title"), figure.at("html"), figure.at("caption")});
     return inspection;
   } catch (const nlohmann::json::exception& error) {
     throw Error(expected_got(what, "maps and a sample as JSON", error.what()));

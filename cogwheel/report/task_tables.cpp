@@ -65,7 +65,7 @@ TaskTable difficulty_table(const Comparison& comparison, std::size_t index, cons
 TaskTable inspection_table(const Comparison& comparison, const std::vector<const Inspection*>& inspections,
                            std::size_t index) {
   const Inspection& first = *inspections.front();
-  const InspectionTable& table = first.tables[index];
+  const TextTable& table = first.tables[index];
   std::string heads = fmt::format("<th scope=\"col\">{}</th>", escape_html(table.columns.front())), rows;
   std::vector<std::string> lines;
   for (const auto& row : table.rows)

@@ -137,8 +137,8 @@ MeasuresByDifficulty DrawnTask::by_difficulty(LanguageModel& model) const {
   return measures;
 }
 
-InspectionTable DrawnTask::table_of(const MeasuresByDifficulty& measures) {
-  InspectionTable table{
+TextTable DrawnTask::table_of(const MeasuresByDifficulty& measures) {
+  TextTable table{
       .title = "Accuracy by " + measures.difficulty, .columns = {measures.difficulty, "accuracy"}, .rows = {}};
   for (const auto& point : measures.points)
     table.rows.push_back({std::to_string(point.difficulty), fmt::format("{:.3f}", point.measured.front().value)});

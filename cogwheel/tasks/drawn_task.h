@@ -84,7 +84,7 @@ class DrawnTask : public LanguageModelTask {
   // The measures of a trained model at each of several difficulties.
   MeasuresByDifficulty by_difficulty(LanguageModel& model) const;
   // The same as a table.
-  static InspectionTable table_of(const MeasuresByDifficulty& measures);
+  static TextTable table_of(const MeasuresByDifficulty& measures);
 
  private:
   static PartialMeans at_answers(LanguageModelImpl& model, const Batch& batch, const ForwardContext& given);

@@ -59,7 +59,7 @@ TEST(Page, SaysWhatTheMapsOfAHybridAre) {
 
 // A task shows what it has.
 TEST(Page, ShowsTablesAndSamplesWithoutMaps) {
-  const InspectionTable table{.title = "Accuracy by length", .columns = {"length", "accuracy"}, .rows = {{"1", "0.5"}}};
+  const TextTable table{.title = "Accuracy by length", .columns = {"length", "accuracy"}, .rows = {{"1", "0.5"}}};
   std::vector<Inspection> inspections = example_inspections();
   for (Inspection& inspection : inspections) {
     inspection.tokens.clear();

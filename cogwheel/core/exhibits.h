@@ -1,0 +1,22 @@
+// What pages and terminals show: tables of text, and figures.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace cogwheel {
+
+struct TextTable {
+  std::string title;
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;  // each with as many cells as there are columns
+};
+
+struct Figure {
+  std::string title;
+  // An <svg> element or other HTML, made by this program: pages insert it as it stands, so that every text from data
+  // is escaped in it. Colours are custom properties of report.css, so that it follows the theme of a page.
+  std::string html;
+  std::string caption = {};  // text
+};
+
+}  // namespace cogwheel
