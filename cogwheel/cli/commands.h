@@ -10,6 +10,7 @@ namespace cogwheel {
 void add_compare(CLI::App& app);
 void add_train(CLI::App& app);
 void add_resume(CLI::App& app);
+void add_evaluate(CLI::App& app);
 void add_sample(CLI::App& app);
 void add_list(CLI::App& app);
 void add_mechanism_command(CLI::App& app);

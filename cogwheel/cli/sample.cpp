@@ -1,47 +1,64 @@
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/cli/number_option.h"
-#include "cogwheel/models/language_model_options.h"
-#include "cogwheel/models/sampling.h"
+#include "cogwheel/core/error.h"
 #include "cogwheel/storage/run_folder.h"
+#include "cogwheel/tasks/tasks.h"
 
 namespace cogwheel {
 namespace {
 
 struct SampleArguments {
-  std::string run, prompt;
-  SamplingOptions sampling;
+  std::string run;
+  SampleRequest request;
   Definitions definitions;
+  std::vector<CLI::Option*> options;  // those that only some tasks have
 };
 
-void print(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
 }
 
-void sample_text(const SampleArguments& arguments) {
+// The sampler of the task of a run. Throws where the task has none, or not one of the given options.
+const Sampler& sampler_of(const RunFolder& folder, const std::vector<CLI::Option*>& options) {
+  const std::string name = load_config(folder.config_path()).task.name;
+  const Sampler& sampler = find_task(name).sampler;
+  if (sampler.sample == nullptr) {
+    std::vector<std::string> others;
+    for (const TaskEntry& entry : tasks())
+      if (entry.sampler.sample != nullptr) others.push_back(entry.description.name);
+    throw Error(expected_got(folder.path().string(), "a run of a task that can be sampled: " + joined(others), name));
+  }
+  for (const CLI::Option* option : options)
+    if (option->count() > 0 &&
+        std::find(sampler.options.begin(), sampler.options.end(), option->get_name()) == sampler.options.end())
+      throw UsageError(expected_got("sample: option", "one for the task " + name + ": " + joined(sampler.options),
+                                    option->get_name()));
+  return sampler;
+}
+
+void sample_run(const SampleArguments& arguments) {
   register_definitions(arguments.definitions);
   const RunFolder folder = RunFolder::open(arguments.run);
-  const auto model = load_language_model(folder);  // first: a run of another task has no tokenizer
-  const auto tokenizer = load_tokenizer(folder.tokenizer_path());
-  if (const std::int64_t vocabulary = options_of(*model).vocabulary; vocabulary != tokenizer->vocabulary())
-    throw Error(expected_got(folder.tokenizer_path().string(), fmt::format("{} tokens, as the model", vocabulary),
-                             std::to_string(tokenizer->vocabulary())));
-  const auto prompt = tokenizer->encode(arguments.prompt, "--prompt");
   const auto& stop = stop_flag();
-  print(arguments.prompt);
-  sample(*model, prompt, arguments.sampling, [&](Token token) {
-    print(tokenizer->decode({&token, 1}));
+  sampler_of(folder, arguments.options).sample(folder, arguments.request, [&](std::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
     return !stop.load();
   });
-  print("\n");
+  fmt::print("\n");
   if (stop.load()) throw Interrupted("interrupted");
 }
 
@@ -49,21 +66,26 @@ void sample_text(const SampleArguments& arguments) {
 
 void add_sample(CLI::App& app) {
   const auto arguments = std::make_shared<SampleArguments>();
-  SamplingOptions& sampling = arguments->sampling;
-  CLI::App* command = app.add_subcommand("sample", "Generate text with a trained model");
+  SampleRequest& request = arguments->request;
+  SamplingOptions& sampling = request.sampling;
+  CLI::App* command = app.add_subcommand("sample", "Generate with a trained model");
   command->add_option("run", arguments->run, "the folder of the run, such as runs/latest")
       ->required()
       ->type_name("RUN");
-  command->add_option("--prompt", arguments->prompt, "text to continue")->type_name("TEXT");
-  const auto add = [&](const char* name, auto& value, const auto& range, const char* help, const char* type) {
-    add_number(*command, name, value, range, help)->default_str(number_text(value))->type_name(type);
+  const auto add_text = [&](const char* name, auto& value, const char* help, const char* type) {
+    arguments->options.push_back(command->add_option(name, value, help)->type_name(type));
   };
+  const auto add = [&](const char* name, auto& value, const auto& range, const char* help, const char* type) {
+    arguments->options.push_back(
+        add_number(*command, name, value, range, help)->default_str(number_text(value))->type_name(type));
+  };
+  add_text("--prompt", request.prompt, "text to continue", "TEXT");
   add("--length", sampling.length, length_range, "tokens to generate", "N");
   add("--temperature", sampling.temperature, temperature_range, "0: always the likeliest token", "T");
   add("--top-k", sampling.top_k, top_k_range, "draw among the K likeliest tokens; 0: among all", "K");
   add("--seed", sampling.seed, sampling_seed_range, "the same seed gives the same text", "S");
   add_definition_options(*command, arguments->definitions);
-  command->callback([arguments] { sample_text(*arguments); });
+  command->callback([arguments] { sample_run(*arguments); });
 }
 
 }  // namespace cogwheel

@@ -20,6 +20,9 @@ std::filesystem::path new_run_path(std::string_view name);
 // The kind of folder in the marker.
 inline constexpr std::string_view run_kind = "run";
 
+// What `cogwheel evaluate` writes.
+inline constexpr const char *evaluation_json_file = "evaluation.json", *evaluation_page_file = "evaluation.html";
+
 // Files of tasks that learn from a text: its tokenizer, and which text it was (data/text_record.h).
 inline constexpr const char *tokenizer_file = "tokenizer.json", *text_file = "text.json";
 

@@ -12,6 +12,7 @@
 #include "cogwheel/data/text_record.h"
 #include "cogwheel/data/windows.h"
 #include "cogwheel/models/sampling.h"
+#include "cogwheel/storage/run_folder.h"
 #include "cogwheel/tasks/evaluation.h"
 #include "cogwheel/tasks/language_model_task.h"
 #include "cogwheel/tasks/passage.h"
@@ -139,6 +140,17 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
       options.text, options.byte_limit);
 }
 
+void sample_text(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
+  const auto model = load_language_model(folder);
+  const auto tokenizer = load_tokenizer(folder.tokenizer_path());
+  if (const std::int64_t vocabulary = options_of(*model).vocabulary; vocabulary != tokenizer->vocabulary())
+    throw Error(expected_got(folder.tokenizer_path().string(), std::to_string(vocabulary) + " tokens, as the model",
+                             std::to_string(tokenizer->vocabulary())));
+  const auto prompt = tokenizer->encode(request.prompt, "--prompt");
+  if (write(request.prompt))
+    sample(*model, prompt, request.sampling, [&](Token token) { return write(tokenizer->decode({&token, 1})); });
+}
+
 }  // namespace
 
 TaskDescription describe_language_modelling(const std::string& item) {
@@ -158,6 +170,10 @@ std::shared_ptr<const Task> make_language_modelling(std::shared_ptr<const Datase
   return std::make_shared<LanguageModelling>(std::move(data), std::move(text), byte_limit);
 }
 
-TaskEntry language_modelling_task() { return {describe_language_modelling(DataOptions{}.tokenizer), make}; }
+TaskEntry language_modelling_task() {
+  return {describe_language_modelling(DataOptions{}.tokenizer),
+          make,
+          {{"--prompt", "--length", "--temperature", "--top-k", "--seed"}, sample_text}};
+}
 
 }  // namespace cogwheel

@@ -24,10 +24,14 @@ std::vector<std::string> task_names() {
   return names;
 }
 
-std::shared_ptr<const Task> make_task(const RunConfig& config, const std::filesystem::path& folder) {
+const TaskEntry& find_task(const std::string& name) {
   for (const TaskEntry& entry : tasks())
-    if (entry.description.name == config.task.name) return entry.make(config, folder);
-  throw UsageError(expected_got("task", expected_names(config.task.name, task_names()), config.task.name));
+    if (entry.description.name == name) return entry;
+  throw UsageError(expected_got("task", expected_names(name, task_names()), name));
+}
+
+std::shared_ptr<const Task> make_task(const RunConfig& config, const std::filesystem::path& folder) {
+  return find_task(config.task.name).make(config, folder);
 }
 
 }  // namespace cogwheel

@@ -105,6 +105,9 @@ class Task {
   // Draws the same random numbers for every model with the same seed. The caller fills in mechanism and seed.
   virtual Inspection inspect(torch::nn::Module& model, std::uint64_t seed) const = 0;
 
+  // The same, and what takes too long for every run of a comparison: for `cogwheel evaluate`.
+  virtual Inspection examine(torch::nn::Module& model, std::uint64_t seed) const { return inspect(model, seed); }
+
   // The same task with at most that many held-out items evaluated, a multiple of DataFacts::window.
   virtual std::shared_ptr<const Task> limited(std::int64_t evaluated_tokens) const = 0;
   // The same task for choosing learning rates: it never trains on what it evaluates, nor uses the held-out part.
@@ -113,5 +116,9 @@ class Task {
 
 // The number of learnable parameters of the task's model, with a tied head counted once. Allocates nothing.
 std::int64_t parameter_count(const Task& task, const ModelOptions& options);
+
+// The model of a run with the weights of its checkpoint. Throws Error where the configuration of the model differs from
+// that of the checkpoint, or the file is damaged.
+std::shared_ptr<torch::nn::Module> load_model(const Task& task, const RunConfig& config, const RunFolder& folder);
 
 }  // namespace cogwheel

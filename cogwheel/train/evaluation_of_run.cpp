@@ -1,0 +1,23 @@
+#include "cogwheel/train/evaluation_of_run.h"
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+namespace cogwheel {
+
+EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const RunFolder& folder) {
+  const torch::NoGradGuard no_grad;
+  const std::shared_ptr<torch::nn::Module> model = load_model(task, config, folder);
+  EvaluationOfRun evaluation{.config = config,
+                             .task = task.description(),
+                             .data = task.data(config.model, config.training),
+                             .parameters = parameter_count(task, config.model)};
+  evaluation.measured = task.evaluate(*model, config.training, EvaluationPart::whole, nullptr);
+  evaluation.inspection = task.examine(*model, config.training.seed);
+  evaluation.inspection.mechanism = common(config.model).mechanism;
+  evaluation.inspection.seed = static_cast<std::int64_t>(config.training.seed);
+  return evaluation;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,25 @@
+// The measures of a finished run, taken again from its checkpoint, and what else its task shows of a model.
+#pragma once
+#include <cstdint>
+
+#include "cogwheel/configuration/run_config.h"
+#include "cogwheel/storage/run_folder.h"
+#include "cogwheel/train/inspection.h"
+#include "cogwheel/train/measure.h"
+#include "cogwheel/train/task.h"
+
+namespace cogwheel {
+
+struct EvaluationOfRun {
+  RunConfig config;
+  TaskDescription task;
+  DataFacts data;
+  std::int64_t parameters = 0;
+  MeasuredValues measured = {};  // over everything that the task evaluates
+  Inspection inspection = {};    // with all that is too slow for every run of a comparison
+};
+
+// Throws Error where the checkpoint is damaged or of another configuration.
+EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const RunFolder& folder);
+
+}  // namespace cogwheel
