@@ -6,6 +6,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "cogwheel/authoring/authoring.h"
 #include "cogwheel/configuration/config_table.h"
@@ -105,12 +106,8 @@ bool is_form(const ConfigSlot& slot) { return std::holds_alternative<LanguageMod
 
 // Options of the model that the task names, where those in `config` are of another.
 void choose_model(RunConfig& config) {
-  ModelOptions model;
-#define TASK(task_name, Options) \
-  if (config.task.name == #task_name) model = Options();
-#include "cogwheel/configuration/tasks.def"
-#undef TASK
-  if (model.index() != config.model.index()) config.model = model;
+  ModelOptions model = model_of_task(config.task.name);
+  if (model.index() != config.model.index()) config.model = std::move(model);
 }
 
 toml::table parse_toml(std::string_view text, std::string_view what) {
@@ -159,6 +156,14 @@ void set_option(RunConfig& config, std::string_view assignment) {
 }
 
 }  // namespace
+
+ModelOptions model_of_task(std::string_view task) {
+#define TASK(name, Options) \
+  if (task == #name) return Options();
+#include "cogwheel/configuration/tasks.def"
+#undef TASK
+  return {};
+}
 
 RunConfig parse_config(std::string_view text, std::string_view what) {
   RunConfig config;

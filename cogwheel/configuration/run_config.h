@@ -45,6 +45,9 @@ inline const LanguageModelOptions& language_model(const RunConfig& config) {
   return std::get<LanguageModelOptions>(config.model);
 }
 
+// The default options of the model that learns a task; of a language model for a task that is not known.
+ModelOptions model_of_task(std::string_view task);
+
 // Missing keys keep their defaults. Throws UsageError that names `what` for a key that is unknown (with the nearest
 // names), of the wrong type or out of range; Error where the file cannot be read.
 RunConfig parse_config(std::string_view toml, std::string_view what = "config");

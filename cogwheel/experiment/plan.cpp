@@ -48,7 +48,29 @@ MechanismPlan plan_of(const ModelOptions& shared, const std::string& name) {
   return plan;
 }
 
-// Throws UsageError for options of language models alone.
+// The one that is asked for; else the first whose model can learn the task.
+const Preset& requested_preset(const CompareRequest& request) {
+  if (!request.preset.empty()) return find_preset(request.preset);
+  if (request.task.empty()) return presets().front();
+  expect_known("--task", request.task, task_names());
+  const std::size_t model = model_of_task(request.task).index();
+  for (const Preset& preset : presets())
+    if (preset.model.index() == model && (!preset.has_task() || preset.task.name == request.task)) return preset;
+  throw UsageError(expected_got("--task", "a task with a preset", request.task));
+}
+
+// Throws UsageError where an option of language models alone is given for another model.
+void expect_no_language_model(const CompareRequest& request, const std::string& task) {
+  const CompareRequest none;
+  const auto expect = [&](const char* option, const auto& value, const auto& default_value) {
+    if (value != default_value) throw UsageError(expected_got(option, "a task that a language model learns", task));
+  };
+  expect("--form", request.form, none.form);
+  expect("--position", request.position, none.position);
+  expect("--recurrent-layer", request.recurrent_layer, none.recurrent_layer);
+  expect("--negative-eigenvalues", request.negative_eigenvalues, none.negative_eigenvalues);
+}
+
 void set_language_model(LanguageModelOptions& model, const CompareRequest& request, std::string_view form) {
   set_form(model, form, "--form");
   if (!request.position.empty()) model.position = request.position;
@@ -93,6 +115,12 @@ std::string shell_word(const std::string& word) {
 TaskOptions requested_task(const CompareRequest& request, const Preset& preset) {
   if (request.task.empty() || request.task == preset.task.name) return preset.task;
   expect_known("--task", request.task, task_names());
+  if (preset.model.index() != model_of_task(request.task).index()) {
+    std::string names;
+    for (const Preset& each : presets())
+      if (each.task.name == request.task) names += (names.empty() ? "" : ", ") + std::string(each.name);
+    throw UsageError(expected_got("--preset", "one whose model learns " + request.task + ": " + names, preset.name));
+  }
   if (preset.has_task())
     throw UsageError(expected_got("--task", fmt::format("{}, the task of --preset {}", preset.task.name, preset.name),
                                   request.task));
@@ -102,7 +130,7 @@ TaskOptions requested_task(const CompareRequest& request, const Preset& preset) 
 }  // namespace
 
 std::int64_t requested_steps(const CompareRequest& request) {
-  return request.steps > 0 ? request.steps : find_preset(request.preset).steps;
+  return request.steps > 0 ? request.steps : requested_preset(request).steps;
 }
 
 Comparison plan_comparison(const CompareRequest& request) {
@@ -111,7 +139,7 @@ Comparison plan_comparison(const CompareRequest& request) {
   expect_known("--recurrent-layer", request.recurrent_layer, recurrent_layer_names());
   expect_known("--precision", request.precision, {"fp32", "bf16"});
   expect_known("--tokenizer", request.tokenizer, tokenizer_names());
-  const Preset& preset = find_preset(request.preset);
+  const Preset& preset = requested_preset(request);
   const std::string form(request.form.empty() ? preset.form : request.form);
   expect_known("--form", form, form_names());
 
@@ -132,7 +160,10 @@ Comparison plan_comparison(const CompareRequest& request) {
                  .byte_limit = comparison.data.byte_limit,
                  .sha256 = {}};
   shared.model = preset.model;
-  set_language_model(language_model(shared), request, form);
+  if (auto* const model = std::get_if<LanguageModelOptions>(&shared.model))
+    set_language_model(*model, request, form);
+  else
+    expect_no_language_model(request, shared.task.name);
   const CommonOptions model = common(shared.model);
   model.dropout = request.dropout;
   shared.training = preset.training;
@@ -163,7 +194,7 @@ Comparison plan_comparison(const CompareRequest& request) {
                          .seeds = {}};
   for (std::int64_t seed = 1; seed <= request.seeds; ++seed) comparison.settings.seeds.push_back(seed);
 
-  const auto& names = request.attention;
+  const std::vector<std::string>& names = request.attention.empty() ? preset.attention : request.attention;
   for (const std::string& name : names) {
     comparison.mechanisms.push_back(plan_of(shared.model, name));
     if (std::count(names.begin(), names.end(), name) > 1)

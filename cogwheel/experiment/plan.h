@@ -21,10 +21,10 @@ struct CompareRequest {
   std::string task;  // empty: the preset's
   std::vector<std::string> text;
   std::string tokenizer = "character";
-  std::vector<std::string> attention{"softmax", "cog", "differential", "symmetric"};
-  std::string preset = "small";
-  std::string form;      // empty: the preset's
-  std::string position;  // empty: the form's
+  std::vector<std::string> attention;  // empty: the preset's
+  std::string preset;                  // empty: small, or that of the task where another model learns it
+  std::string form;                    // empty: the preset's
+  std::string position;                // empty: the form's
   std::string recurrent_layer = "paper";
   bool negative_eigenvalues = false;
   std::string device = "cpu";

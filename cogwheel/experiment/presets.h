@@ -2,7 +2,9 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "cogwheel/configuration/run_config.h"
 
@@ -17,7 +19,8 @@ struct Preset {
   double seconds;                 // the duration of a whole comparison if no steps are given
   std::int64_t steps = 0;         // of a run, if none are given, instead of as many as fit into `seconds`
   std::string_view form = "gpt";  // of the models, if none is given
-  TaskOptions task = {};          // language modelling: of any task
+  std::vector<std::string> attention{"softmax", "cog", "differential", "symmetric"};  // if none is named
+  TaskOptions task = {};                                                              // language modelling: of any task
 
   bool has_task() const { return task.name != TaskOptions{}.name; }
 };

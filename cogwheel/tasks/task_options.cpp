@@ -1,6 +1,7 @@
 #include "cogwheel/tasks/task_options.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
 #include <variant>
 
@@ -65,6 +66,17 @@ std::string TaskOptionReader::word(const std::string& name, const std::string& o
   }
   if (std::find(known.begin(), known.end(), value) == known.end())
     throw UsageError(expected_got(key_of(name), expected_names(value, known), value));
+  read_.values[name] = value;
+  return value;
+}
+
+std::string TaskOptionReader::path(const std::string& name) {
+  std::string value;
+  if (const ConfigValue* const given = find(name)) {
+    const auto* const held = std::get_if<std::string>(given);
+    if (held == nullptr) refuse_type(name, "a path");
+    value = held->empty() ? "" : std::filesystem::absolute(*held).lexically_normal().string();
+  }
   read_.values[name] = value;
   return value;
 }
