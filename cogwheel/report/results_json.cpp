@@ -9,7 +9,7 @@
 #include "cogwheel/evaluate/verdict.h"
 #include "cogwheel/report/json_fields.h"
 #include "cogwheel/report/results_check.h"
-#include "cogwheel/tasks/language_modelling.h"
+#include "cogwheel/train/default_task.h"
 #include "cogwheel/train/head_statistics_json.h"
 
 namespace cogwheel {

@@ -18,6 +18,7 @@
 #include "cogwheel/tasks/passage.h"
 #include "cogwheel/tasks/task_options.h"
 #include "cogwheel/tasks/tasks.h"
+#include "cogwheel/train/default_task.h"
 
 namespace cogwheel {
 namespace {
@@ -152,18 +153,6 @@ void sample_text(const RunFolder& folder, const SampleRequest& request, const Sa
 }
 
 }  // namespace
-
-TaskDescription describe_language_modelling(const std::string& item) {
-  return {.name = TaskOptions{}.name,
-          .summary = "predict the next token of a text",
-          .item = item,
-          .data = {},
-          .does_better = "predicts unseen text better",
-          .do_better = "predict unseen text better",
-          .sampling = ", same random numbers, temperature 0.8",
-          .measures = {
-              {.name = "held_out_loss", .title = "held-out loss", .label = "held-out", .unit = "nats per " + item}}};
-}
 
 std::shared_ptr<const Task> make_language_modelling(std::shared_ptr<const Dataset> data, std::vector<std::string> text,
                                                     std::int64_t byte_limit) {

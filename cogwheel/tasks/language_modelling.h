@@ -9,9 +9,6 @@
 
 namespace cogwheel {
 
-// `item`: the kind of one token, character or byte.
-TaskDescription describe_language_modelling(const std::string& item);
-
 // `text`: as in DataFacts::text.
 std::shared_ptr<const Task> make_language_modelling(std::shared_ptr<const Dataset> data,
                                                     std::vector<std::string> text = {}, std::int64_t byte_limit = 0);

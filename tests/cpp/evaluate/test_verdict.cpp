@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "cogwheel/tasks/language_modelling.h"
+#include "cogwheel/train/default_task.h"
 
 namespace cogwheel {
 namespace {
