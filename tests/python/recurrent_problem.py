@@ -180,3 +180,7 @@ def expect_as_the_loop(problem):
     expect_close(problem.results(fused, torch.float64), expected, 1e-9, 1e-9)
     bounds = (5e-5, 3e-4) if problem.normalized else (2e-5, 1e-4)
     expect_close(problem.results(fused, torch.float32), expected, *bounds, terms)
+
+
+def results_of_every_law():
+    return {case: Problem(case, 40, batch=1, heads=2, width=20, value_width=21).results(fused, torch.float32) for case in LAWS}

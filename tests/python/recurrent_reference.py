@@ -25,6 +25,11 @@ def tokens_of(*tensors):
     return zip(*([None] * count if each is None else each.unbind(2) for each in tensors))
 
 
+def recalled(query, state):
+    """Sᵀq."""
+    return (query[..., None, :] @ state)[..., 0, :]
+
+
 def stacked(outputs, value):
     return torch.stack(outputs, 2) if outputs else value.new_zeros(value.shape)
 
@@ -43,8 +48,8 @@ def slot_loop(query, key, value, state, scale, phi, log_decay=None):
             K, V = K * a.exp()[:, :, None, :], V * a.exp()[..., None]
         K = K + k[..., None] * p[..., None, :]
         V = V + p[..., None] * v[..., None, :]
-        scores = scale * torch.einsum("bhd,bhds->bhs", q, K)
-        outputs.append(torch.einsum("bhs,bhsv->bhv", torch.softmax(scores, -1), V))
+        scores = scale * recalled(q, K)
+        outputs.append(recalled(torch.softmax(scores, -1), V))
     return stacked(outputs, value), (K, V)
 
 
@@ -58,8 +63,8 @@ def exponential_loop(query, key, value, state, scale, input_gate, forget_gate):
         S = keep[..., None, None] * S + (write[..., None] * k)[..., None] * v[..., None, :]
         z = keep[..., None] * z + write[..., None] * k
         m = torch.maximum(torch.log(keep) + m, i).clamp_min(0).detach()
-        total = scale * torch.einsum("bhd,bhd->bh", q, z).abs()
-        outputs.append(scale * torch.einsum("bhd,bhdv->bhv", q, S) / total.clamp_min(1)[..., None])
+        total = scale * (q * z).sum(-1).abs()
+        outputs.append(scale * recalled(q, S) / total.clamp_min(1)[..., None])
     return stacked(outputs, value), (S * (-m).exp()[..., None, None], z * (-m).exp()[..., None], m)
 
 
@@ -80,7 +85,7 @@ def cosine_loop(query, key, value, state, scale, horizon):
     for q, k, v in tokens_of(query, key, values):
         near, far = math.cos(angle) * near + math.sin(angle) * far, math.cos(angle) * far - math.sin(angle) * near
         near = near + k[..., None] * v[..., None, :]
-        sums = torch.einsum("bhd,bhdv->bhv", q, near)
+        sums = recalled(q, near)
         outputs.append(divided(sums[..., :-1], sums[..., -1:]))
     state = torch.cat([near, far], 2)
     return stacked(outputs, value), (state[..., :-1], state[..., -1])
@@ -95,11 +100,9 @@ def linear_loop(query, key, value, law, state, scale, feature_map="identity", no
     query, key = (None if each is None else FEATURES[feature_map](each) for each in (query, key))
     outputs = []
     for q, k, v, log_decay, log_value_decay in tokens_of(query, key, value, gates.get("log_decay"), gates.get("log_value_decay")):
-        decay = torch.ones_like(q)
-        if law == "retnet":
-            decay = gates["decay"][None, :, None] * decay
-        elif log_decay is not None:
-            decay = (log_decay[..., None] if log_decay.dim() == 2 else log_decay).exp() * decay
+        decay = gates["decay"][None, :, None] if law == "retnet" else None
+        if log_decay is not None:
+            decay = (log_decay[..., None] if log_decay.dim() == 2 else log_decay).exp()
         if law == "hgrn2":
             k = 1 - decay
         elif law == "gated_rfa":
@@ -107,11 +110,11 @@ def linear_loop(query, key, value, law, state, scale, feature_map="identity", no
         read = S + gates["bonus"][..., None] * k[..., None] * v[..., None, :] if law == "rwkv6" else None
         if law == "dfw":
             S = S * log_value_decay[..., None, :].exp()
-        S = decay[..., None] * S + k[..., None] * v[..., None, :]
-        z = decay * z + k
-        o = torch.einsum("bhd,bhdv->bhv", q, S if read is None else read)
+        S = (S if decay is None else decay[..., None] * S) + k[..., None] * v[..., None, :]
+        o = recalled(q, S if read is None else read)
         if normalize:
-            o = divided(o, torch.einsum("bhd,bhd->bh", q, z)[..., None])
+            z = (z if decay is None else decay * z) + k
+            o = divided(o, (q * z).sum(-1, keepdim=True))
         else:
             o = scale * o
         outputs.append(o)
@@ -125,9 +128,8 @@ def delta_loop(query, key, value, state, scale, beta, log_decay=None):
     for q, k, v, b, a in tokens_of(query, key, value, beta, log_decay):
         if a is not None:
             S = (a.exp()[..., None] if a.dim() == 3 else a.exp()[..., None, None]) * S
-        recalled = torch.einsum("bhdv,bhd->bhv", S, k)
-        S = S - b[..., None, None] * k[..., None] * recalled[..., None, :] + k[..., None] * (b[..., None] * v)[..., None, :]
-        outputs.append(scale * torch.einsum("bhd,bhdv->bhv", q, S))
+        S = S - b[..., None, None] * k[..., None] * recalled(k, S)[..., None, :] + k[..., None] * (b[..., None] * v)[..., None, :]
+        outputs.append(scale * recalled(q, S))
     return stacked(outputs, value), S
 
 
@@ -141,7 +143,7 @@ def element_loop(query, key, value, state, scale, *, delta, a, b=None, c=None, s
             o = (c * state).sum(2)
         else:
             state = torch.exp(step[:, :, None, :] * a) * state + k[..., None] * (step * v)[:, :, None, :]
-            o = torch.einsum("bhd,bhdv->bhv", q, state)
+            o = recalled(q, state)
         outputs.append(scale * o + (0 if skip is None else skip * v))
     return stacked(outputs, value), state
 
