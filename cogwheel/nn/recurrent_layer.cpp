@@ -37,9 +37,10 @@ double depth_of(const RecurrentLayerOptions& options) {
 
 std::optional<at::Tensor> given(const at::Tensor& key) { return key.defined() ? std::optional(key) : std::nullopt; }
 
-bool any_is_nan(const MechanismParameters& parameters) {
-  return std::any_of(parameters.begin(), parameters.end(),
-                     [](const auto& parameter) { return parameter.second.isnan().any().template item<bool>(); });
+bool is_of_tokens(const RecurrentLaw& law, const std::string& name) {
+  const auto parameter = std::find_if(law.parameters.begin(), law.parameters.end(),
+                                      [&](const RecurrentParameter& each) { return each.name == name; });
+  return parameter->axes.find('N') != std::string_view::npos;
 }
 
 }  // namespace
@@ -194,15 +195,37 @@ at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const std::vector<at::Te
                                     std::vector<at::Tensor>& after) const {
   RecurrentOptions options = operator_options(heads);
   options.initial_state = before;
-  try {
+  const auto walked = [&] {
     at::Tensor output;
     std::tie(output, after) = recurrent(given(heads.query), given(heads.key), heads.value, law_.name, options);
     return output;
-  } catch (const c10::ValueError& error) {
-    // A run whose weights have become NaN has a loss to record, NaN too; the operator refuses gates that are.
-    if (!any_is_nan(heads.parameters)) throw;
-    after = before;
-    return at::full_like(heads.value, std::numeric_limits<double>::quiet_NaN());
+  };
+  try {
+    return walked();
+  } catch (const c10::ValueError&) {
+    // The operator refuses gates that are NaN; but a run whose weights have become NaN has a loss to record, NaN too.
+    // The tokens before a NaN are as without it, as they are where a key or a value is NaN.
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    at::Tensor lost;  // [B, H, N]
+    for (auto& [name, gate] : options.parameters) {
+      const at::Tensor is_nan = gate.isnan();
+      if (!is_nan.any().item<bool>()) continue;
+      if (!is_of_tokens(law_, name)) {
+        after = before;
+        return at::full_like(heads.value, nan);
+      }
+      const at::Tensor here = is_nan.dim() == 4 ? is_nan.any(3) : is_nan;
+      lost = lost.defined() ? lost.logical_or(here) : here;
+      gate = gate.masked_fill(is_nan, 0);  // a value that gates of tokens may have
+    }
+    if (!lost.defined()) throw;
+    const at::Tensor output = walked();
+    lost = lost.cumsum(2).gt(0);
+    const at::Tensor at_last = lost.select(2, lost.size(2) - 1).unsqueeze(-1);
+    // But not the maximum m of an mLSTM, which becomes part of a gate.
+    for (std::size_t i = 0; i < std::min<std::size_t>(after.size(), 2); ++i)
+      after[i] = after[i].masked_fill(after[i].dim() == 4 ? at_last.unsqueeze(-1) : at_last, nan);
+    return output.masked_fill(lost.unsqueeze(-1), nan);
   }
 }
 

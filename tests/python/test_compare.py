@@ -246,6 +246,23 @@ def test_compares_states_and_hybrids_without_positions(compare, work):
     assert "negative_eigenvalues = true" in config
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("layer", ["plain", "paper"])
+def test_compares_every_mechanism_with_a_state(compare, work, repository, layer):
+    names = sorted(path.stem for path in (repository / "cogwheel/mechanisms/recurrent").glob("*.h"))
+    mechanisms = [*names, *(f"{name}+softmax" for name in names)]
+    words = ["--preset", "tiny", "--text", "text.txt", "--attention", ",".join(mechanisms), "--seeds", "1", "--steps", "40"]
+    done = compare(*words, "--position", "none", "--recurrent-layer", layer, "--out", f"every-{layer}")
+    assert done.returncode == 0, done.stderr
+    found = results(work / f"every-{layer}")
+    assert [run["mechanism"] for run in found["runs"]] == mechanisms
+    assert found["settings"]["recurrent_layer"] == layer
+    for run in found["runs"]:
+        first, *_, last = run["curve"]
+        assert run["status"] == "done" and last["held_out_loss"] < first["held_out_loss"], run["mechanism"]
+        assert len(last["heads"]["sink"]) == found["settings"]["layers"], run["mechanism"]
+
+
 def test_a_comparison_from_before_forms_and_tasks_reads_as_language_modelling_with_gpt(compare, work, finished):
     shutil.copytree(work / "finished", work / "older")
     path = work / "older/results.json"

@@ -5,7 +5,7 @@ import re
 
 import pytest
 import torch
-from recurrent_reference import LAWS
+from recurrent_problem import LAWS
 
 import cogwheel
 
@@ -14,6 +14,19 @@ def call(mechanism="gla", *, query=(1, 2, 5, 4), key=(1, 2, 5, 4), value=(1, 2, 
     return cogwheel.recurrent(torch.ones(query), None if key is None else torch.ones(key), torch.ones(value), mechanism, **given)
 
 
+def mamba(*, query=(1, 2, 5, 4), value=(1, 2, 5, 3), delta=None, a=None, **given):
+    delta, a = torch.ones(1, 2, 5, 3) if delta is None else delta, -torch.ones(4, 3) if a is None else a
+    tensors = [None if size is None else torch.ones(size) for size in (query, query, value)]
+    return cogwheel.recurrent(*tensors, "mamba", delta=delta, a=a, **given)
+
+
+def s4(*, query=None, key=None, value=(1, 2, 5, 3), **given):
+    usual = {"delta": torch.ones(2, 3), "a": -torch.ones(2, 4, 3), "b": torch.ones(2, 4, 3), "c": torch.ones(2, 4, 3)}
+    given = {name: each for name, each in (usual | given).items() if each is not None}
+    return cogwheel.recurrent(query, key, torch.ones(value), "s4", **given)
+
+
+BETA = torch.ones(1, 2, 5)
 REFUSALS = {
     "attention: mechanism: expected a mechanism of attention (cogwheel.recurrent takes this one), got gla":
         lambda: cogwheel.attention(*(torch.ones(1, 1, 4, 8) for _ in range(3)), "gla"),
@@ -75,6 +88,46 @@ REFUSALS = {
         lambda: call("mlstm", input_gate=torch.zeros(1, 2, 5), forget_gate=torch.zeros(1, 2, 5), initial_state=torch.zeros(1, 2, 4, 3)),
     "recurrent: initial_state: expected a tensor or a tuple of tensors, got a str":
         lambda: call("linear_attention", initial_state="none"),
+    "recurrent: beta: expected values in 0…2, got 5.5": lambda: call("deltanet", beta=5.5 * BETA),
+    "recurrent: beta: expected values in 0…2, got -0.5": lambda: call("deltanet", beta=-0.5 * BETA),
+    "recurrent: beta: expected values in 0…2, got nan": lambda: call("deltanet", beta=math.nan * BETA),
+    "recurrent: beta: expected a tensor (deltanet requires it), got nothing": lambda: call("deltanet"),
+    "recurrent: beta: expected [1, 2, 5], got [1, 2, 5, 1]": lambda: call("deltanet", beta=BETA[..., None]),
+    "recurrent: beta dtype: expected Float (as query), got Double": lambda: call("deltanet", beta=BETA.double()),
+    "recurrent: parameters of deltanet: expected beta, got log_decay": lambda: call("deltanet", beta=BETA, log_decay=-BETA),
+    "recurrent: causal: expected True for deltanet, got False": lambda: call("deltanet", beta=BETA, causal=False),
+    "recurrent: log_decay: expected a tensor (gated_deltanet requires it), got nothing":
+        lambda: call("gated_deltanet", beta=BETA),
+    "recurrent: log_decay: expected [1, 2, 5], got [1, 2, 4]":
+        lambda: call("gated_deltanet", beta=BETA, log_decay=-BETA[..., :4]),
+    "recurrent: log_decay: expected values of at most 0, got 1": lambda: call("gated_deltanet", beta=BETA, log_decay=BETA),
+    "recurrent: log_decay: expected values of at most 0, got nan":
+        lambda: call("gated_deltanet", beta=BETA, log_decay=math.nan * BETA),
+    "recurrent: a: expected values below 0, got 0.5": lambda: mamba(a=torch.full((4, 3), 0.5)),
+    "recurrent: a: expected values below 0, got 0": lambda: s4(a=torch.zeros(2, 4, 3)),
+    "recurrent: a: expected values below 0, got nan": lambda: mamba(a=torch.full((4, 3), math.nan)),
+    "recurrent: a: expected finite values, got -inf": lambda: mamba(a=torch.full((4, 3), -math.inf)),
+    "recurrent: delta: expected values of at least 0, got -1": lambda: mamba(delta=-torch.ones(1, 2, 5, 3)),
+    "recurrent: delta: expected values of at least 0, got nan": lambda: s4(delta=torch.full((2, 3), math.nan)),
+    "recurrent: delta: expected finite values, got inf": lambda: mamba(delta=torch.full((1, 2, 5, 3), math.inf)),
+    "recurrent: delta: expected [1, 2, 5, 3], got [2, 3]": lambda: mamba(delta=torch.ones(2, 3)),
+    "recurrent: delta: expected [2, 3], got [1, 2, 5, 3]": lambda: s4(delta=torch.ones(1, 2, 5, 3)),
+    "recurrent: b: expected [2, 4, 3], got [4, 3]": lambda: s4(b=torch.ones(4, 3)),
+    "recurrent: skip: expected [2, 3], got [2, 4]": lambda: mamba(skip=torch.ones(2, 4)),
+    "recurrent: c: expected a tensor (s4 requires it), got nothing": lambda: s4(c=None),
+    "recurrent: query: expected a tensor, got nothing": lambda: mamba(query=None),
+    "recurrent: query: expected nothing (s4 has none), got a tensor": lambda: s4(query=torch.ones(1, 2, 5, 4)),
+    "recurrent: key: expected nothing (s4 has none), got a tensor": lambda: s4(key=torch.ones(1, 2, 5, 4)),
+    "recurrent: causal: expected True for mamba, got False": lambda: mamba(causal=False),
+    "recurrent: parameters of s4: expected delta (the nearest of 5 names), got detla": lambda: s4(detla=torch.ones(2, 3)),
+    "recurrent: initial_state: expected [1, 2, 4, 3], got [1, 2, 3, 4]":
+        lambda: s4(initial_state=torch.zeros(1, 2, 3, 4)),
+    "recurrent: mechanism: expected one with queries, for weights, got s4":
+        lambda: cogwheel.recurrent_weights(torch.ones(1, 2, 5, 4), None, "s4", a=torch.ones(1)),
+    "recurrent: a: expected [2, 4, 3], got [3]":
+        lambda: cogwheel.recurrent_weights(
+            torch.ones(1, 2, 5, 4), torch.ones(1, 2, 5, 4), "mamba", delta=torch.ones(1, 2, 5, 3), a=-torch.ones(3)),
+    "recurrent: a dtype: expected Float (as value), got Double": lambda: s4(a=-torch.ones(2, 4, 3).double()),
 }  # fmt: skip
 
 
@@ -89,5 +142,4 @@ def test_the_documentation_names_every_law(repository):
     text = (repository / "docs/recurrent.md").read_text()
     laws = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
     headers = {path.stem for path in (repository / "cogwheel/mechanisms/recurrent").glob("*.h")}
-    elsewhere = {"deltanet", "gated_deltanet", "mamba", "s4"}  # test_delta_rules.py, test_state_spaces.py
-    assert set(laws) == headers == {law for law, _ in LAWS.values()} | elsewhere
+    assert set(laws) == headers == {law.name for law in LAWS.values()}

@@ -22,7 +22,8 @@ struct Variant {
 const std::vector<Variant> variants = {
     {"layer", "learned", 0}, {"rms", "rotary", 0}, {"layer", "rotary_halves", 0}, {"rms", "learned", 2}};
 
-LanguageModel make(const std::string& mechanism, const Variant& variant = variants.front(), std::int64_t layers = 2) {
+LanguageModel make(const std::string& mechanism, const Variant& variant = variants.front(), std::int64_t layers = 2,
+                   const std::string& recurrent_layer = "paper") {
   LanguageModel model(LanguageModelOptions{.vocabulary = 30,
                                            .context = 24,
                                            .layers = layers,
@@ -31,7 +32,8 @@ LanguageModel make(const std::string& mechanism, const Variant& variant = varian
                                            .width = 32,
                                            .norm = variant.norm,
                                            .position = variant.position,
-                                           .mechanism = mechanism});
+                                           .mechanism = mechanism,
+                                           .recurrent_layer = recurrent_layer});
   model->initialize(5);
   const torch::NoGradGuard no_grad;
   for (auto& parameter : model->parameters()) parameter.mul_(8);  // scores and logits far from uniform
@@ -65,6 +67,27 @@ TEST(Decode, GivesTheLogitsOfTheFullPass) {
       EXPECT_LT(error, 1e-9 * expected.abs().max().item<double>()) << name << " " << variant.position;
     }
   }
+}
+
+// Each mechanism with a state beside attention, as a plain layer and as its paper has it.
+TEST(Decode, OfHybridsGivesTheLogitsOfTheFullPass) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor tokens = tokens_to_decode(2, 24);
+  for (const Mechanism& mechanism : mechanisms())
+    for (const std::string layer : {"plain", "paper"}) {
+      if (mechanism.recurrent() == nullptr) continue;
+      LanguageModel model = make(std::string(mechanism.description.name) + "+softmax", {"rms", "none", 0}, 2, layer);
+      model->to(at::kDouble);
+      const at::Tensor expected = model(tokens);
+      ModelState state = model->make_state(2);
+      std::vector<at::Tensor> parts;
+      for (std::int64_t begin = 0; const std::int64_t end : {11, 12, 14, 24}) {
+        parts.push_back(model->forward(tokens.slice(1, begin, end), {.state = &state}));
+        begin = end;
+      }
+      const double error = (at::cat(parts, 1) - expected).abs().max().item<double>();
+      EXPECT_LT(error, 1e-9 * expected.abs().max().item<double>()) << mechanism.description.name << " " << layer;
+    }
 }
 
 // At temperature 0 and with random draws, against computing all tokens again for each.

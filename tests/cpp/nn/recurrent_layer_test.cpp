@@ -82,6 +82,25 @@ TEST(RecurrentLayer, SeesNothingOfLaterTokens) {
   });
 }
 
+// Gates too, which the operator refuses where they are NaN.
+TEST(RecurrentLayer, OfATokenThatIsNanIsNanFromThereOn) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor x = input();
+  at::Tensor spoiled = x.clone();
+  spoiled[0][7][3] = std::numeric_limits<double>::quiet_NaN();
+  for_each_layer([&](RecurrentLayer& layer) {
+    const at::Tensor expected = layer(x), found = layer(spoiled);
+    EXPECT_TRUE(found[0].narrow(0, 0, 7).equal(expected[0].narrow(0, 0, 7)));
+    EXPECT_TRUE(found[0].narrow(0, 7, 6).isnan().all().item<bool>());
+    EXPECT_TRUE(found[1].equal(expected[1]));
+    const auto state = layer->make_state(batch, 0);
+    step(layer, spoiled.slice(1, 0, 9), *state);
+    const at::Tensor rest = step(layer, x.slice(1, 9), *state);
+    EXPECT_TRUE(rest[0].isnan().all().item<bool>());
+    EXPECT_TRUE(close(rest[1], expected[1].slice(0, 9)));
+  });
+}
+
 TEST(RecurrentLayer, ForksAndEmptiesItsState) {
   const torch::NoGradGuard no_grad;
   const at::Tensor x = input();
@@ -288,6 +307,16 @@ TEST(RecurrentLayer, OfWeightsThatAreNanIsNan) {
   RecurrentLayer layer = make_layer("gla", false);
   for (at::Tensor& parameter : layer->parameters()) parameter.fill_(std::numeric_limits<double>::quiet_NaN());
   EXPECT_TRUE(layer(input()).isnan().all().item<bool>());
+  // Gates alone, of tokens and of heads.
+  for_each_layer([](RecurrentLayer& each) {
+    bool has_gates = false;
+    for (const auto& child : each->children())
+      if (child->as<RecurrentGateImpl>() != nullptr) {
+        has_gates = true;
+        for (at::Tensor& parameter : child->parameters()) parameter.fill_(std::numeric_limits<double>::quiet_NaN());
+      }
+    EXPECT_EQ(each(input()).isnan().all().item<bool>(), has_gates);
+  });
 }
 
 TEST(RecurrentLayer, RefusesWhatDoesNotFit) {

@@ -10,6 +10,7 @@
 
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/models/language_model.h"
 #include "core/temporary_folder.h"
 #include "train/tiny_run.h"
@@ -133,6 +134,35 @@ TEST(Checkpoint, ContinuesBitForBit) {
     EXPECT_EQ(unbroken_losses, resumed_losses) << model.mechanism;
     EXPECT_EQ(held_out_loss(unbroken.last_measured()), held_out_loss(resumed.last_measured()));
     EXPECT_EQ(unbroken.best().value(), resumed.best().value());
+  }
+}
+
+// Each mechanism with a state beside attention, as a plain layer and as its paper has it.
+TEST(Checkpoint, ContinuesEveryRecurrentLayerBitForBit) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "checkpoint";
+  const auto task = tiny_task();
+  const auto steps = [](TrainingRun& run, int count) {
+    double loss = 0;
+    for (int step = 0; step < count; ++step) loss = run.step();
+    return loss;
+  };
+  for (const Mechanism& mechanism : mechanisms()) {
+    if (mechanism.recurrent() == nullptr) continue;
+    for (const std::string layer : {"plain", "paper"}) {
+      LanguageModelOptions model = tiny_model(std::string(mechanism.description.name) + "+softmax");
+      model.recurrent_layer = layer;
+      model.position = "none";
+      TrainingRun unbroken(model, tiny_training(), task), first(model, tiny_training(), task),
+          resumed(model, tiny_training(), task);
+      const double loss = steps(unbroken, 4);
+      steps(first, 2);
+      first.save(path);
+      EXPECT_TRUE(resumed.load(path).empty());
+      EXPECT_EQ(steps(resumed, 2), loss) << model.mechanism << " " << layer;
+      EXPECT_TRUE(same_weights(unbroken, resumed)) << model.mechanism << " " << layer;
+      EXPECT_FALSE(same_weights(first, resumed));
+    }
   }
 }
 

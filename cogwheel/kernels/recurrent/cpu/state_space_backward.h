@@ -63,6 +63,7 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
       if constexpr (selective) this->fetch(problem_.delta_gradient, first_, count_);
       for (std::int64_t row = 0; row < this->rows_; ++row) pass_row_back(row, checkpoint(i));
       for (std::int64_t t = 0; t < count_; ++t) finish_token(t);
+      for (std::int64_t c = 0; c < padded; ++c) of_skip_[c] += of_chunk_skip_[c];
     }
     if (problem_.initial_state_gradient) this->store_state(gradient_, problem_.initial_state_gradient);
     store_constants();
@@ -76,6 +77,7 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
     gradient_ = take(this->rows_);
     of_rate_ = take(this->rows_);
     of_skip_ = take(1);
+    of_chunk_skip_ = take(1);
     written_ = take(chunk);
     output_gradients_ = take(chunk);
     of_written_ = take(chunk);
@@ -106,6 +108,7 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
       for (int v = 0; v < vectors; ++v) (V(problem_.scale) * this->at(to, v)).store(to + v * V::lanes);
     }
     std::fill_n(of_written_, count_ * padded, T(0));
+    std::fill_n(of_chunk_skip_, padded, T(0));
     if constexpr (selective) std::fill_n(of_deltas_, count_ * padded, T(0));
   }
 
@@ -145,16 +148,12 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
     T *const of_written = of_written_, *const of_deltas = of_deltas_;
     const std::int64_t count = count_;
     StateRow of = this->row_of(row, from);
+    // Sums over the tokens of this chunk: one over thousands would lose what each adds to it.
     V gradient[vectors], of_rate[vectors], of_write[vectors], of_read[vectors];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
-      const std::int64_t place = row * padded + v * V::lanes;
-      gradient[v] = V::load(gradient_ + place);
-      of_rate[v] = V::load(of_rate_ + place);
-      if constexpr (!selective) {
-        of_write[v] = V::load(of_write_ + place);
-        of_read[v] = V::load(of_read_ + place);
-      }
+      gradient[v] = V::load(gradient_ + row * padded + v * V::lanes);
+      of_rate[v] = of_write[v] = of_read[v] = V(T(0));
     }
     for (std::int64_t t = 0; t < count; ++t) {
       const std::int64_t place = t * padded;
@@ -208,11 +207,12 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
       const std::int64_t place = row * padded + v * V::lanes;
+      const auto add = [&](V sum, T* to) { (V::load(to + place) + sum).store(to + place); };
       gradient[v].store(gradient_ + place);
-      of_rate[v].store(of_rate_ + place);
+      add(of_rate[v], of_rate_);
       if constexpr (!selective) {
-        of_write[v].store(of_write_ + place);
-        of_read[v].store(of_read_ + place);
+        add(of_write[v], of_write_);
+        add(of_read[v], of_read_);
       }
     }
   }
@@ -245,7 +245,7 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
       for (int v = 0; v < vectors; ++v) {
         const V given = this->at(of_output, v);
         V::fma(this->at(skip, v), given, this->at(of_value, v)).store(of_value + v * V::lanes);
-        V::fma(this->at(value, v), given, this->at(of_skip_, v)).store(of_skip_ + v * V::lanes);
+        V::fma(this->at(value, v), given, this->at(of_chunk_skip_, v)).store(of_chunk_skip_ + v * V::lanes);
       }
     }
     this->store(of_value, row(problem_.value_gradient));
@@ -276,7 +276,7 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
   bool adds_;
   std::int64_t chunks_, first_ = 0, count_ = 0;
   T *checkpoints_ = nullptr, *gradient_ = nullptr;  // of the state
-  T *of_rate_ = nullptr, *of_write_ = nullptr, *of_read_ = nullptr, *of_skip_ = nullptr;
+  T *of_rate_ = nullptr, *of_write_ = nullptr, *of_read_ = nullptr, *of_skip_ = nullptr, *of_chunk_skip_ = nullptr;
   T *written_ = nullptr, *deltas_ = nullptr, *output_gradients_ = nullptr;  // of a chunk
   T *of_written_ = nullptr, *of_deltas_ = nullptr, *before_ = nullptr, *multipliers_ = nullptr, *token_sums_ = nullptr;
 };

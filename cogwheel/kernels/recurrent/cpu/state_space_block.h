@@ -116,8 +116,8 @@ class StateSpaceBlock {
         const V delta = V::load(deltas + i % padded), rate = V::load(rate_ + i);
         const V multiplier = V::exp2_nonpositive(delta, to_exponent * rate);
         multiplier.store(rate_ + i);
-        if constexpr (refined) {
-          const V exponent = delta * rate, slow(T(-0.25)), one(T(1));
+        if constexpr (refined) {  // where the multiplier less 1 is exact
+          const V exponent = delta * rate, slow(T(-0.6875)), one(T(1));
           const V less_one(hn::Expm1(typename V::Tag(), V::max(slow, exponent).raw));
           V::select_or_zero(exponent > slow, less_one - (multiplier - one)).store(rest_ + i);
         }
