@@ -84,19 +84,16 @@ Arguments drawn_arguments(const RecurrentLaw& law, const DrawnSizes& sizes) {
   const auto add = [&](std::string_view name, std::string_view axes, const at::Tensor& x, Values values) {
     arguments.push_back({std::string(name), axes, axes.empty() ? x : x.to(at::kFloat).to(at::kDouble), values});
   };
-  const bool divides = law.normalizer == Normalizer::always && law.features == Features::identity;
+  const bool divides = law.normalizer == Normalizer::always;  // by sums that are to stay away from 0
   if (law.has_query()) {
     const at::Tensor query = drawn("BHND");
-    add("query", "BHND", divides ? query.abs() : query, Values::any);
+    add("query", "BHND", divides ? query.abs() + 0.1 : query, Values::any);
   }
   if (law.has_key()) {
-    const at::Tensor key = drawn("BHND");
-    const bool unit = law.walks == Walks::delta;
-    add("key", "BHND",
-        divides ? key.abs()
-        : unit  ? key / at::linalg_vector_norm(key, 2, {-1}, true)
-                : key,
-        Values::any);
+    at::Tensor key = drawn("BHND");
+    if (divides) key = key.abs() + 0.1;
+    if (law.walks == Walks::delta) key = key / at::linalg_vector_norm(key, 2, {-1}, true);
+    add("key", "BHND", key, Values::any);
   }
   add("value", "BHNV", drawn("BHNV"), Values::any);
   for (const RecurrentParameter& parameter : law.parameters)
