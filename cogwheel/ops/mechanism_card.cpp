@@ -200,7 +200,11 @@ void measure_weights(const RecurrentLaw& law, const Arguments& arguments, Numeri
       apart ? weights.matmul(call.value.mT().unsqueeze(-1)).squeeze(-1).mT() : weights.matmul(call.value);
   const double error = distance(summed, std::get<0>(outcome_of(law, arguments)));
   const auto range = [](const at::Tensor& x) {
-    return "[" + number_text(x.min().item().toDouble()) + ", " + number_text(x.max().item().toDouble()) + "]";
+    return std::string("[")
+        .append(number_text(x.min().item().toDouble()))
+        .append(", ")
+        .append(number_text(x.max().item().toDouble()))
+        .append("]");
   };
   card.facts.emplace_back("weights seen", range(weights) + (apart ? ", of each column of the values its own" : ""));
   card.facts.emplace_back("row sums", range(weights.sum(-1)));
