@@ -302,7 +302,7 @@ def test_on_the_command_line(workshop, cogwheel_executable):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert ran("mechanism", "new", "my_law", "--family", "recurrent") == "my_law.h\n"
+    assert ran("mechanism", "new", "my_law", "--family", "recurrent") == "./my_law.h\n"
     assert run("mechanism", "new", "a_law", "--family", "stateful").stderr == (
         "cogwheel: --family: expected pairwise or recurrent, got stateful\n"
     )

@@ -42,7 +42,10 @@ const std::vector<const Mechanism*>& sound_laws() {
                                        .read = static_cast<Read>(r),
                                        .walks = static_cast<Walks>(walks),
                                        .features = static_cast<Features>(f),
-                                       .normalizer = static_cast<Normalizer>(n)};
+                                       .normalizer = static_cast<Normalizer>(n),
+                                       .parameters = {},
+                                       .formula = {},
+                                       .citation = {}};
                 const ReadParameters read = parameters_read(law);
                 add(law, false);
                 if (std::any_of(read.begin(), read.end(),
