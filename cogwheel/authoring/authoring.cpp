@@ -23,7 +23,9 @@
 #include "cogwheel/core/sha256.h"
 #include "cogwheel/kernels/isa.h"
 #include "cogwheel/kernels/pairwise/added_kernels.h"
+#include "cogwheel/mechanisms/added_law.h"
 #include "cogwheel/mechanisms/layer_pattern.h"
+#include "cogwheel/mechanisms/recurrent_contract.h"
 
 namespace cogwheel {
 namespace fs = std::filesystem;
@@ -51,7 +53,18 @@ struct Source {
   std::string text;        // of the header
   fs::path path;           // of a user's file, which messages name; empty for a definition
   std::string definition;  // for the catalogue
+  bool is_recurrent = false;
 };
+
+// A law is data and needs no kernel of its own; a row map is compiled within the region of a target.
+std::string translation_unit_of_law(const Source& source, const fs::path& header, const std::string& stamp) {
+  std::ostringstream unit;
+  unit << "#define COGWHEEL_MODULE_STAMP \"" << stamp << "\"\n"
+       << "#include \"" << header.filename().string() << "\"\n"
+       << "namespace cogwheel { using AuthoredMap = " << source.map << "; }\n"
+       << "#include \"cogwheel/authoring/law_module_body.h\"\n";
+  return unit.str();
+}
 
 std::string translation_unit(const Source& source, const fs::path& header, std::string_view isa,
                              const std::string& stamp) {
@@ -93,7 +106,8 @@ void compile(const Source& source, const Compiler& compiler, const fs::path& hea
   text << "#line 1 " << std::quoted(named.string()) << "\n" << source.text;
   write_file(header, text.str());
   const fs::path unit = folder / "module.cpp";
-  write_file(unit, translation_unit(source, header, isa, stamp));
+  write_file(unit, source.is_recurrent ? translation_unit_of_law(source, header, stamp)
+                                       : translation_unit(source, header, isa, stamp));
   std::vector<std::string> command = compiler.command;
   command.insert(command.end(), flags().begin(), flags().end());
   command.insert(command.end(), {"-I" + headers.string(), "-o", target.string(), unit.string()});
@@ -114,20 +128,43 @@ void compile(const Source& source, const Compiler& compiler, const fs::path& hea
   if (finished.status != 0) throw UsageError(first_error(finished.output, named, source.text));
 }
 
-using Fill = void (*)(MechanismModule*);
-
-MechanismModule open_module(const fs::path& path, const std::string& stamp) {
+// What the module of that file holds. It is never closed: the catalogue may point into it.
+template <class Contents>
+Contents open_module(const fs::path& path, const std::string& stamp, const char* symbol) {
+  using Fill = void (*)(Contents*);
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw Error(expected_got(path.string(), "a module that loads", ::dlerror()));
   const auto* found = static_cast<const char*>(::dlsym(library, module_stamp_symbol));
-  const auto fill = reinterpret_cast<Fill>(::dlsym(library, module_symbol));
+  const auto fill = reinterpret_cast<Fill>(::dlsym(library, symbol));
   if (found == nullptr || fill == nullptr || stamp != found) {
     ::dlclose(library);
     throw Error(expected_got(path.string(), "a module for " + stamp, found == nullptr ? "none" : found));
   }
-  MechanismModule module{};
-  fill(&module);  // never closed: the catalogue points into it
-  return module;
+  Contents contents{};
+  fill(&contents);
+  return contents;
+}
+
+void check_own_name(const Source& source, std::string_view member, std::string_view name) {
+  if (name != source.name)
+    throw UsageError(expected_got(source.path.string(),
+                                  "a " + std::string(member) + ".name equal to the file's name, " + source.name,
+                                  std::string(name)));
+}
+
+const Mechanism& register_row_map(const Source& source, const MechanismModule& module, std::string_view isa) {
+  check_parameter_names(module.description.name, module.description.parameters);
+  check_own_name(source, "description", module.description.name);
+  check_derivatives(source.name, module.scalar,
+                    module.parameter_defaults.empty() ? module.parameter_initial : module.parameter_defaults);
+  add_pairwise_kernels(source.name, isa, module.of_float, module.of_double);
+  add_row_map_values(source.name, module.values_of_float, module.values_of_double);
+  return add_mechanism({.description = module.description,
+                        .has_energy = module.has_energy,
+                        .parameter_defaults = module.parameter_defaults,
+                        .parameter_initial = module.parameter_initial,
+                        .scalar = &module.scalar,
+                        .definition = source.definition});
 }
 
 const Mechanism& compile_and_register(const Source& source, const CompileProgress& progress) {
@@ -140,7 +177,8 @@ const Mechanism& compile_and_register(const Source& source, const CompileProgres
     return std::any_of(kernels.begin(), kernels.end(),
                        [&](const KernelEntry& kernel) { return kernel.mechanism == source.name && kernel.isa == isa; });
   };
-  if (is_added(source.name, source.definition) && has_kernel()) return find_mechanism(source.name);
+  if (is_added(source.name, source.definition) && (source.is_recurrent || has_kernel()))
+    return find_mechanism(source.name);
 
   const Compiler compiler = find_compiler();
   const std::string stamp = "Cogwheel " COGWHEEL_VERSION ", headers " + header_fingerprint() + ", " + isa;
@@ -152,21 +190,11 @@ const Mechanism& compile_and_register(const Source& source, const CompileProgres
     const EndOfProgress shown(progress, source.name);
     compile(source, compiler, headers, isa, stamp, folder, target);
   });
-  const MechanismModule module = open_module(path, stamp);
-  check_parameter_names(module.description.name, module.description.parameters);
-  if (module.description.name != source.name)
-    throw UsageError(expected_got(source.path.string(), "a description.name equal to the file's name, " + source.name,
-                                  module.description.name));
-  check_derivatives(source.name, module.scalar,
-                    module.parameter_defaults.empty() ? module.parameter_initial : module.parameter_defaults);
-  add_pairwise_kernels(source.name, isa, module.of_float, module.of_double);
-  add_row_map_values(source.name, module.values_of_float, module.values_of_double);
-  return add_mechanism({.description = module.description,
-                        .has_energy = module.has_energy,
-                        .parameter_defaults = module.parameter_defaults,
-                        .parameter_initial = module.parameter_initial,
-                        .scalar = &module.scalar,
-                        .definition = source.definition});
+  if (!source.is_recurrent)
+    return register_row_map(source, open_module<MechanismModule>(path, stamp, module_symbol), isa);
+  const auto law = open_module<RecurrentLaw>(path, stamp, recurrent_law_symbol);
+  check_own_name(source, "law", law.name);
+  return add_recurrent_law(law, source.definition);
 }
 
 }  // namespace
@@ -191,9 +219,13 @@ const Mechanism& load_mechanism(const fs::path& header, const CompileProgress& p
   const UserHeader read = read_user_header(header);
   const std::string definition = header.filename().string() + " sha256:" + sha256(read.text);
   is_added(read.name, definition);
-  return compile_and_register(
-      {.name = read.name, .map = read.map, .text = read.text, .path = fs::absolute(header), .definition = definition},
-      progress);
+  return compile_and_register({.name = read.name,
+                               .map = read.map,
+                               .text = read.text,
+                               .path = fs::absolute(header),
+                               .definition = definition,
+                               .is_recurrent = read.is_recurrent},
+                              progress);
 }
 
 std::string option_for(std::string_view definition) {

@@ -26,8 +26,8 @@ CompileProgress progress_on_terminal();
 const Mechanism& define_mechanism(const MechanismDefinition& definition,
                                   const CompileProgress& progress = progress_on_terminal());
 
-// The same of a header <name>.h that holds struct <Name> (contract.h; header_to_start_from). Its derivatives are
-// compared with finite differences. A message about C++ shows the user's own line.
+// The same of a header <name>.h that holds struct <Name>: a row map (contract.h), whose derivatives are compared with
+// finite differences, or a law (recurrent_contract.h). A message about C++ shows the user's own line.
 const Mechanism& load_mechanism(const std::filesystem::path& header,
                                 const CompileProgress& progress = progress_on_terminal());
 

@@ -154,8 +154,21 @@ std::string header_of(const MechanismDefinition& definition) {
   return text + "};\n\n}  // namespace cogwheel\n";
 }
 
+std::string named_text(std::string text, std::string_view name) {
+  std::string title(name);
+  for (char& c : title)
+    if (c == '_') c = ' ';
+  if (!title.empty() && title[0] >= 'a' && title[0] <= 'z') title[0] = static_cast<char>(title[0] - 'a' + 'A');
+  const std::pair<std::string_view, std::string> fields[] = {
+      {"@name@", std::string(name)}, {"@Struct@", struct_name(name)}, {"@Title@", title}};
+  for (const auto& [field, value] : fields)
+    for (std::size_t at = 0; (at = text.find(field, at)) != std::string::npos; at += value.size())
+      text.replace(at, field.size(), value);
+  return text;
+}
+
 std::string header_to_start_from(std::string_view name) {
-  std::string text = R"(// @name@: its purpose in one line.
+  return named_text(R"(// @name@: its purpose in one line.
 //
 //   a_j = sign(s_j) exp|s_j| / Σ_k exp|s_k|
 //   Where it comes from: authors, title (year), equation.
@@ -222,17 +235,8 @@ struct @Struct@ : NormalizedByMass {
 };
 
 }  // namespace cogwheel
-)";
-  std::string title(name);
-  for (char& c : title)
-    if (c == '_') c = ' ';
-  if (!title.empty() && title[0] >= 'a' && title[0] <= 'z') title[0] = static_cast<char>(title[0] - 'a' + 'A');
-  const std::pair<std::string_view, std::string> fields[] = {
-      {"@name@", std::string(name)}, {"@Struct@", struct_name(name)}, {"@Title@", title}};
-  for (const auto& [field, value] : fields)
-    for (std::size_t at = 0; (at = text.find(field, at)) != std::string::npos; at += value.size())
-      text.replace(at, field.size(), value);
-  return text;
+)",
+                    name);
 }
 
 }  // namespace cogwheel

@@ -28,16 +28,21 @@ bool take(std::string_view& text, std::string_view word) {
   return true;
 }
 
-void check_includes(const std::string& path, std::string_view text) {
+// Returns whether it includes headers of the recurrent family.
+bool check_includes(const std::string& path, std::string_view text) {
+  bool of_laws = false;
   for (int number = 1; !text.empty(); ++number) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     std::string_view rest = line;
-    if (take(rest, "#") && take(rest, "include") && take(rest, "\"") && !rest.starts_with("cogwheel/"))
+    if (!take(rest, "#") || !take(rest, "include") || !take(rest, "\"")) continue;
+    of_laws |= rest.starts_with("cogwheel/mechanisms/recurrent");
+    if (!rest.starts_with("cogwheel/"))
       throw UsageError(expected_got(path + ":" + std::to_string(number),
                                     "a mechanism in one file, with headers of cogwheel/ or in <>",
                                     excerpt(without_space(line))));
   }
+  return of_laws;
 }
 
 }  // namespace
@@ -64,7 +69,7 @@ UserHeader read_user_header(const fs::path& path) {
   if (const std::uintmax_t bytes = fs::file_size(path, problem); !problem && bytes > max_bytes)
     throw UsageError(expected_got(path.string(), "a header of at most 1 MiB", std::to_string(bytes) + " bytes"));
   header.text = read_file(path);
-  check_includes(path.string(), header.text);
+  header.is_recurrent = check_includes(path.string(), header.text);
   if (!declares_type(header.text, header.map))
     throw UsageError(expected_got(path.string(), "struct " + header.map + ", named after the file", "none"));
   return header;

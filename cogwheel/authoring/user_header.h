@@ -10,6 +10,7 @@ struct UserHeader {
   std::string name;  // of the mechanism, as of the file
   std::string map;   // of its struct
   std::string text;
+  bool is_recurrent = false;  // it includes recurrent_contract.h, or a built-in law that does: its struct holds a law
 };
 
 // Throws UsageError, one line, unless the file is <name>.h and has a struct <Name>, where Cogwheel's headers use the

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cogwheel/authoring/authoring.h"
+#include "cogwheel/ops/mechanism_card.h"
 
 namespace cogwheel {
 
@@ -25,7 +26,7 @@ std::vector<std::string> register_definitions(const Definitions& definitions) {
   std::vector<std::string> names;
   for (const std::string& line : definitions.lines)
     names.emplace_back(define_mechanism(parse_definition(line)).description.name);
-  for (const std::string& file : definitions.files) names.emplace_back(load_mechanism(file).description.name);
+  for (const std::string& file : definitions.files) names.emplace_back(load_checked_mechanism(file).description.name);
   return names;
 }
 

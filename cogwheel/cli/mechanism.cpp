@@ -9,7 +9,6 @@
 
 #include "cogwheel/authoring/definition.h"
 #include "cogwheel/authoring/header_text.h"
-#include "cogwheel/authoring/numerics_card.h"
 #include "cogwheel/authoring/user_header.h"
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
@@ -17,13 +16,14 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/ops/mechanism_card.h"
 
 namespace cogwheel {
 namespace fs = std::filesystem;
 namespace {
 
 struct MechanismArguments {
-  std::string action, name, out = ".";
+  std::string action, name, out = ".", family = "pairwise";
   Definitions definitions;
 };
 
@@ -31,6 +31,9 @@ struct MechanismArguments {
 void start_header(const MechanismArguments& arguments) {
   if (!arguments.definitions.lines.empty() || !arguments.definitions.files.empty())
     throw UsageError(expected_got("mechanism new", "a name alone", "--define or --mechanism-file"));
+  const bool is_recurrent = arguments.family == "recurrent";
+  if (!is_recurrent && arguments.family != "pairwise")
+    throw UsageError(expected_got("--family", "pairwise or recurrent", arguments.family));
   check_mechanism_name(arguments.name);
   is_added(arguments.name, "");  // throws if the name is taken
   check_header_name(arguments.name);
@@ -39,7 +42,7 @@ void start_header(const MechanismArguments& arguments) {
   fs::create_directories(path.parent_path(), problem);
   if (fs::exists(path, problem))
     throw UsageError(expected_got("mechanism new", "a file that is not there yet", path.string()));
-  write_file(path, header_to_start_from(arguments.name));
+  write_file(path, is_recurrent ? law_to_start_from(arguments.name) : header_to_start_from(arguments.name));
   fmt::print("{}\n", path.string());
 }
 
@@ -52,7 +55,7 @@ void print_cards(const MechanismArguments& arguments) {
         expected_got("mechanism " + arguments.action, "a name, --define or --mechanism-file", "none of them"));
   std::string problem;
   for (const std::string& name : names) {
-    const NumericsCard card = numerics_card(find_mechanism(name));
+    const NumericsCard card = mechanism_card(find_mechanism(name));
     fmt::print("{}", to_text(card));
     if (problem.empty() && !card.problems.empty()) problem = card.problems.front();
   }
@@ -84,6 +87,11 @@ void add_mechanism_command(CLI::App& app) {
   command->add_option("--out", arguments->out, "of new: the folder of the header")
       ->capture_default_str()
       ->type_name("DIR");
+  command
+      ->add_option("--family", arguments->family,
+                   "of new: pairwise, a function of a score; recurrent, a law of a state")
+      ->capture_default_str()
+      ->type_name("FAMILY");
   add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { run(*arguments); });
 }

@@ -9,9 +9,11 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
+#include "cogwheel/mechanisms/added_law.h"
 #include "cogwheel/mechanisms/all_mechanisms.h"  // generated from mechanisms.def
 #include "cogwheel/mechanisms/forms/form.h"
 #include "cogwheel/mechanisms/recurrent_contract.h"
+#include "cogwheel/mechanisms/recurrent_law_check.h"
 #include "cogwheel/mechanisms/scalar_map.h"
 
 namespace cogwheel {
@@ -43,6 +45,8 @@ constexpr bool reads_scores() {
 
 constexpr bool takes_cosines(const Description& description) { return description.score == "cosine"; }
 
+bool is_form(const Mechanism& mechanism) { return mechanism.pairwise() != nullptr && mechanism.pairwise()->is_form(); }
+
 constexpr std::string_view plain_member = "softmax";  // a form over it has just the form's name
 
 template <class Map>
@@ -61,7 +65,9 @@ class Catalogue {
   if constexpr (reads_scores<Map>()) members.push_back(entries_.back());
 #define FORM(identifier, Type) forms_.push_back(Type::form);
 #define DENSE(identifier, Type) others.push_back(dense_mechanism<Type>());
-#define RECURRENT(identifier, Type) others.push_back(recurrent_mechanism(Type::law));
+#define RECURRENT(identifier, Type)                                                        \
+  static_assert(!fault_of(Type::law), "a law that the operator cannot run: " #identifier); \
+  others.push_back(recurrent_mechanism(Type::law));
 #include "cogwheel/mechanisms/mechanisms.def"
 #undef ROW_MAP
 #undef FORM
@@ -94,9 +100,7 @@ class Catalogue {
   const Mechanism& add(const AddedMap& map) {
     const std::scoped_lock lock(adding_);
     if (const Mechanism* same = same_or_free(map.description.name, map.definition)) return *same;
-    if (entries_.size() + 1 + forms_.size() > entries_.capacity())
-      throw Error(expected_got("mechanisms", "at most " + std::to_string(max_added) + " of users", "one more"));
-    const std::size_t at = entries_.size();
+    const std::size_t at = place_for(1 + forms_.size());
     const Description description = kept(map.description);
     entries_.push_back({.description = description,
                         .family = PairwiseMechanism{.form = {},
@@ -113,10 +117,21 @@ class Catalogue {
     return entries_[at];
   }
 
+  const Mechanism& add(const RecurrentLaw& law, std::string_view definition) {
+    check_recurrent_law(law);
+    const std::scoped_lock lock(adding_);
+    if (const Mechanism* same = same_or_free(law.name, definition)) return *same;
+    const std::size_t at = place_for(1);
+    entries_.push_back(recurrent_mechanism(laws_.emplace_back(kept(law))));
+    entries_[at].definition = keep(std::string(definition));
+    publish();
+    return entries_[at];
+  }
+
   // The entry of the same definition; null where the name is free. Throws where another mechanism has the name.
   const Mechanism* same_or_free(std::string_view name, std::string_view definition) const {
     if (const Mechanism* there = find(name)) {
-      if (there->is_row_map() && !definition.empty() && there->definition == definition) return there;
+      if (!is_form(*there) && !definition.empty() && there->definition == definition) return there;
       throw UsageError(expected_got(
           "mechanism", "a name that is not taken",
           std::string(name) + ", which " +
@@ -130,6 +145,13 @@ class Catalogue {
   }
 
  private:
+  // Where the next entry will be. Throws where there is no room for that many without moving others.
+  std::size_t place_for(std::size_t count) const {
+    if (entries_.size() + count > entries_.capacity())
+      throw Error(expected_got("mechanisms", "at most " + std::to_string(max_added) + " of users", "one more"));
+    return entries_.size();
+  }
+
   // Makes the complete entries visible to other threads.
   void publish() {
     {
@@ -240,10 +262,21 @@ class Catalogue {
     return description;
   }
 
+  RecurrentLaw kept(RecurrentLaw law) {
+    auto& parameters = parameters_.emplace_back(law.parameters.begin(), law.parameters.end());
+    for (RecurrentParameter& parameter : parameters)
+      for (auto* text : {&parameter.name, &parameter.axes}) *text = keep(std::string(*text));
+    for (auto* text : {&law.name, &law.title, &law.formula, &law.citation}) *text = keep(std::string(*text));
+    law.parameters = parameters;
+    return law;
+  }
+
   // Descriptions and entries point into these; a deque never moves its elements.
   std::deque<std::string> texts_;
   std::deque<std::vector<double>> numbers_;
   std::deque<ScalarMap> scalars_;
+  std::deque<RecurrentLaw> laws_;
+  std::deque<std::vector<RecurrentParameter>> parameters_;
   std::vector<Form> forms_;
   std::vector<Mechanism> entries_;
   std::size_t base_ = 0, built_in_ = 0;
@@ -280,15 +313,19 @@ std::span<const Mechanism> all_mechanisms() { return catalogue().all(); }
 
 const Mechanism& add_mechanism(const AddedMap& map) { return catalogue().add(map); }
 
+const Mechanism& add_recurrent_law(const RecurrentLaw& law, std::string_view definition) {
+  return catalogue().add(law, definition);
+}
+
 bool is_added(std::string_view name, std::string_view definition) {
   return catalogue().same_or_free(name, definition) != nullptr;
 }
 
 std::vector<const Mechanism*> added_mechanisms() {
-  std::vector<const Mechanism*> maps;
+  std::vector<const Mechanism*> defined;
   for (const Mechanism& mechanism : catalogue().added())
-    if (mechanism.is_row_map()) maps.push_back(&mechanism);
-  return maps;
+    if (!is_form(mechanism)) defined.push_back(&mechanism);
+  return defined;
 }
 
 const Mechanism* mechanism_or_null(std::string_view name) { return catalogue().find(name); }

@@ -46,7 +46,7 @@ struct Mechanism {
   std::string_view operator_name;  // the operator that runs: its own name; of a layer, that of the untied mechanism
   bool ties_keys = false;          // in a layer K = Q
   std::span<const double> parameter_initial = {};  // of learnable scalars; if empty, a layer learns none
-  std::string_view definition = {};                // of a user's map, to define it again; empty for built-in ones
+  std::string_view definition = {};                // of a user's own, to define it again; empty for built-in ones
 
   const PairwiseMechanism* pairwise() const { return std::get_if<PairwiseMechanism>(&family); }  // null for others
   bool is_row_map() const { return pairwise() != nullptr && !pairwise()->is_form(); }
@@ -85,7 +85,7 @@ const Mechanism& add_mechanism(const AddedMap& map);
 // Whether the same definition was added already. Throws what add_mechanism would.
 bool is_added(std::string_view name, std::string_view definition);
 
-// The row maps that add_mechanism added.
+// The row maps and laws that users added.
 std::vector<const Mechanism*> added_mechanisms();
 
 // The entry of that name among all of them, by one hash look-up, valid as long as the program runs; null if there is

@@ -248,9 +248,9 @@ at::Tensor RecurrentLayerImpl::weights(const Heads& heads) const {
     RecurrentOptions of_entry = options;
     for (auto& [name, tensor] : of_entry.parameters)
       if (tensor.dim() == 4) tensor = tensor.narrow(0, entry, 1);  // others are of all entries
-    entries.push_back(
-        recurrent_weights(heads.query.narrow(0, entry, 1), given(heads.key.narrow(0, entry, 1)), law_.name, of_entry)
-            .mean(2));
+    const at::Tensor key = heads.key.defined() ? heads.key.narrow(0, entry, 1) : at::Tensor();
+    const at::Tensor weights = recurrent_weights(heads.query.narrow(0, entry, 1), given(key), law_.name, of_entry);
+    entries.push_back(weights.dim() == 5 ? weights.mean(2) : weights);  // the parameter may be one that is not made
   }
   return at::cat(entries);
 }

@@ -156,8 +156,11 @@ GateRecipe suggested(const RecurrentParameter& parameter) {
     case Values::above_0_to_1:
       return {.parameter = parameter.name, .map = GateMap::sigmoid, .initial = decay_of_head};
     default:
-      return {.parameter = parameter.name};
+      break;
   }
+  // At 0, neither what is written nor what reads it would ever learn.
+  if (parameter.axes == "HDV") return {.parameter = parameter.name, .initial = [](GatePlace) { return 0.1; }};
+  return {.parameter = parameter.name};
 }
 
 }  // namespace
@@ -167,7 +170,7 @@ RecurrentRecipe recipe_of(const RecurrentLaw& law, bool plain) {
   if (paper != nullptr && !plain) return *paper;
   RecurrentRecipe recipe{.law = law.name};
   if (paper != nullptr) recipe.gates = paper->gates;
-  if (paper != nullptr && paper->features == LayerFeatures::unit) recipe.features = LayerFeatures::unit;
+  if (law.walks == Walks::delta) recipe.features = LayerFeatures::unit;
   if (law.normalizer == Normalizer::always && law.features == Features::identity)
     recipe.features = LayerFeatures::positive;
   return recipe;

@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cogwheel/authoring/numerics_card.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/mechanism_card.h"
 #include "cogwheel/ops/operators.h"
 
 namespace cogwheel::operators {
@@ -50,13 +50,12 @@ std::string define_mechanism_line(c10::string_view line) {
 }
 
 std::string load_mechanism(c10::string_view path) {
-  return with_errors_of_torch(
-      [&] { return std::string(cogwheel::load_mechanism(std::string(path)).description.name); });
+  return with_errors_of_torch([&] { return std::string(load_checked_mechanism(std::string(path)).description.name); });
 }
 
 std::string mechanism_card(c10::string_view name) {
   return with_errors_of_torch([&] {
-    const NumericsCard card = numerics_card(find_mechanism(std::string(name)));
+    const NumericsCard card = cogwheel::mechanism_card(find_mechanism(std::string(name)));
     auto facts = nlohmann::ordered_json::object();
     for (const auto& [what, found] : card.facts) facts[what] = found;
     return nlohmann::ordered_json{{"mechanism", card.mechanism}, {"facts", facts}, {"problems", card.problems}}.dump();

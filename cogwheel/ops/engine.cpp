@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/kernels/kernel_list.h"
 #include "cogwheel/ops/engine_registration.h"
 
 namespace cogwheel {
@@ -59,6 +61,7 @@ std::vector<KernelEntry> available_engines() {
   entries.push_back({"every row map", cpu_is_composed() ? "every device" : "any other", "ATen", "every type", true,
                      "composed of ATen's operators in blocks of queries, slower; COGWHEEL_ENGINE=composed runs it on "
                      "the cpu too"});
+  for (KernelEntry& entry : available_recurrent_kernels()) entries.push_back(std::move(entry));
   return entries;
 }
 

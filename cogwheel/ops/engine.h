@@ -19,7 +19,7 @@ void check_engine_choice();
 // Prints to stderr, once for each kind of device, that calls are composed there.
 void note_composed(c10::DeviceType device);
 
-// The available kernels (available_kernels), the composed engine included, and which of them run.
+// The available kernels of every family, the composed engine included, and which of them run.
 std::vector<KernelEntry> available_engines();
 
 }  // namespace cogwheel

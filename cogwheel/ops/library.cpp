@@ -115,12 +115,17 @@ std::string operators::mechanisms() {
     auto axes = nlohmann::json::object();
     if (const RecurrentLaw* law = mechanism.recurrent())
       for (const RecurrentParameter& parameter : law->parameters) axes[std::string(parameter.name)] = parameter.axes;
+    auto inputs = nlohmann::json::array();
+    if (mechanism.recurrent() == nullptr || mechanism.recurrent()->has_query()) inputs.push_back("query");
+    if (mechanism.recurrent() == nullptr || mechanism.recurrent()->has_key()) inputs.push_back("key");
+    inputs.push_back("value");
     catalogue.push_back({{"name", d.name},
                          {"title", d.title},
                          {"family", d.family},
                          {"level", d.level},
                          {"form", or_null(pairwise.form)},
                          {"member", or_null(pairwise.member)},
+                         {"inputs", std::move(inputs)},
                          {"parameters", parameter_names(mechanism)},
                          {"parameter_axes", std::move(axes)},
                          {"formula", d.formula},

@@ -174,7 +174,7 @@ Outcome phases(const Call& call, TokenWalk walk) {
   walk.query = turned(call.mapped(call.query));
   walk.key = turned(call.mapped(*call.key));
   Outcome outcome = one_walk(call, walk);
-  const c10::SymInt width = call.query.sym_size(3);
+  const c10::SymInt width = walk.query.sym_size(3) / 2;
   for (at::Tensor& state : outcome.state) {
     at::Tensor angle = (per_token * lengths).view({-1, 1, 1});
     if (state.dim() == 4) angle = angle.unsqueeze(-1);

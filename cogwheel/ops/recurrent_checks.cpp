@@ -144,7 +144,7 @@ const RecurrentLaw& checked_recurrent_law(std::string_view mechanism) {
   if (mechanism_or_null(mechanism))
     refuse_recurrent("mechanism", "a recurrent one (cogwheel.attention takes this one)", std::string(mechanism));
   std::vector<std::string> known;
-  for (const Mechanism& each : mechanisms())
+  for (const Mechanism& each : all_mechanisms())
     if (each.recurrent() != nullptr) known.emplace_back(each.description.name);
   refuse_recurrent("mechanism", expected_names(mechanism, known), std::string(mechanism));
 }
@@ -173,6 +173,15 @@ void check_head_dim(const at::Tensor& query) {
     refuse_recurrent("query head_dim", "1 to " + std::to_string(max_key_width), size_text(query.sym_size(3)));
 }
 
+std::string_view chosen_axes(std::string_view axes, std::int64_t dimensions) {
+  for (std::string_view rest = axes; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('|'), rest.size());
+    if (static_cast<std::int64_t>(end) == dimensions) return rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return axes.substr(0, axes.find('|'));
+}
+
 void check_recurrent_axes(std::string_view name, const at::Tensor& tensor, const at::Tensor& query,
                           const at::Tensor& value, std::string_view axes, std::optional<c10::SymInt> slots,
                           std::string_view like) {
@@ -180,14 +189,7 @@ void check_recurrent_axes(std::string_view name, const at::Tensor& tensor, const
   if (type != query.scalar_type() && type != computed_type(query))
     refuse_dtype(of_recurrent(name), tensor, query, like);
   if (tensor.device() != query.device()) refuse_device(of_recurrent(name), tensor, query, like);
-  // The alternative of this rank; the message names the first where there is none.
-  std::string_view chosen = axes.substr(0, axes.find('|'));
-  for (std::string_view rest = axes; !rest.empty();) {
-    const std::size_t end = std::min(rest.find('|'), rest.size());
-    if (static_cast<std::int64_t>(end) == tensor.dim()) chosen = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  check_recurrent_sizes(name, tensor, sizes_of(chosen, query, value, tensor, slots));
+  check_recurrent_sizes(name, tensor, sizes_of(chosen_axes(axes, tensor.dim()), query, value, tensor, slots));
 }
 
 void check_computed(std::string_view name, const at::Tensor& tensor) {

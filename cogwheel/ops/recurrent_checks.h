@@ -30,6 +30,9 @@ void check_recurrent_axes(std::string_view name, const at::Tensor& tensor, const
                           const at::Tensor& value, std::string_view axes,
                           std::optional<c10::SymInt> slots = std::nullopt, std::string_view like = "query");
 
+// The alternative with that many dimensions, or the first where there is none.
+std::string_view chosen_axes(std::string_view axes, std::int64_t dimensions);
+
 // Throws unless the tensor is float32 or float64.
 void check_computed(std::string_view name, const at::Tensor& tensor);
 

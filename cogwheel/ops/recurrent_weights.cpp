@@ -40,7 +40,7 @@ at::Tensor identity_values(const at::Tensor& query) {
 
 // Each column of the state by itself, of which there are as many as in `of_columns` [B, H, N, Dv], as a head of its own
 // whose columns all decay as that one: [B, H · Dv, …].
-at::Tensor weights_of_columns(const at::Tensor& query, const at::Tensor& key, const RecurrentLaw& law,
+at::Tensor weights_of_columns(const at::Tensor& query, const OptionalTensor& key, const RecurrentLaw& law,
                               RecurrentOptions options, const at::Tensor& of_columns) {
   const std::int64_t columns = of_columns.size(3);
   const auto repeated = [&](const at::Tensor& x, std::int64_t dimension) {
@@ -55,19 +55,26 @@ at::Tensor weights_of_columns(const at::Tensor& query, const at::Tensor& key, co
     sizes.back() = tokens;
     return apart.expand_symint(sizes);
   };
+  const auto of_every_head = [&](const at::Tensor& x) {
+    std::vector<c10::SymInt> sizes = x.sym_sizes().vec();
+    sizes.insert(sizes.begin(), heads);
+    return x.unsqueeze(0).expand_symint(sizes);
+  };
   for (auto& [name, tensor] : options.parameters)
     for (const RecurrentParameter& parameter : law.parameters) {
-      if (parameter.name != name) continue;
-      const std::string_view axes = parameter.axes;
-      check_recurrent_axes(name, tensor, query, of_columns, axes);
-      if (axes.starts_with("BH"))
-        tensor = axes.ends_with("V") ? as_heads(tensor, 1) : repeated(tensor, 1);
-      else if (axes == "HDV|DV")
-        tensor = as_heads(tensor.dim() == 2 ? tensor.unsqueeze(0).expand_symint({heads, -1, -1}) : tensor, 0);
-      else if (axes == "HV|V")
-        tensor = as_heads(tensor.dim() == 1 ? tensor.unsqueeze(0).expand_symint({heads, -1}) : tensor, 0);
+      if (parameter.name != name || parameter.axes.empty()) continue;
+      check_recurrent_axes(name, tensor, query, of_columns, parameter.axes);
+      const std::string_view axes = chosen_axes(parameter.axes, tensor.dim());
+      const std::size_t of_heads = axes.find('H');
+      const bool has_heads = of_heads != std::string_view::npos;
+      const auto first = has_heads ? static_cast<std::int64_t>(of_heads) : 0;
+      if (axes.ends_with('V'))
+        tensor = as_heads(has_heads ? tensor : of_every_head(tensor), first);
+      else if (has_heads)
+        tensor = repeated(tensor, first);
     }
-  const at::Tensor weights = std::get<0>(recurrent(repeated(query, 1), repeated(key, 1), values, law.name, options));
+  const OptionalTensor keys = key ? OptionalTensor(repeated(*key, 1)) : std::nullopt;
+  const at::Tensor weights = std::get<0>(recurrent(repeated(query, 1), keys, values, law.name, options));
   return weights.unflatten(1, {query.size(1), columns});
 }
 
@@ -83,8 +90,9 @@ at::Tensor recurrent_weights(const OptionalTensor& query_, const OptionalTensor&
   if (options.cu_seqlens) refuse_recurrent("cu_seqlens", "nothing, for weights", shape_text(*options.cu_seqlens));
   for (const auto& [name, tensor] : options.parameters)
     for (const RecurrentParameter& parameter : law.parameters)
-      if (parameter.name == name && parameter.axes == "BHNV" && tensor.dim() == 4 && query.dim() == 4 && key)
-        return weights_of_columns(query, *key, law, options, tensor);
+      if (parameter.name == name && parameter.axes == "BHNV" && tensor.dim() == 4 && query.dim() == 4 &&
+          key.has_value() == law.has_key())
+        return weights_of_columns(query, key, law, options, tensor);
   if (query.dim() != 4)  // the check of `recurrent` says what is wrong, of values that are made of the query
     return std::get<0>(recurrent(query, key, query, mechanism, options));
   return std::get<0>(recurrent(query, key, identity_values(query), mechanism, options));

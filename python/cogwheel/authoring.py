@@ -64,18 +64,24 @@ def mechanism(
 def load_mechanism(path: str | os.PathLike[str]) -> Mechanism:
     """A mechanism from a header ``<name>.h``, as ``cogwheel mechanism new`` writes one to start from.
 
+    A row map, which :func:`cogwheel.attention` then takes by name, or a law with a state (``--family recurrent``), which
+    :func:`cogwheel.recurrent` takes. Either is checked: the parts of a law must go together, and its operator is
+    measured.
+
     This runs code: the header is C++ that is compiled and executed with the rights of this process. Load only what you
     would run. No header is loaded unless it was asked for.
 
     Raises:
-        ValueError: C++ that does not compile, with the line; a derivative that does not match its function.
+        ValueError: C++ that does not compile, with the line; a derivative that does not match its function; a law that
+            contradicts itself.
         RuntimeError: no such file; no compiler on this machine.
     """
     return _registered(torch.ops.cogwheel.load_mechanism(os.fspath(path)))
 
 
 def numerics_card(mechanism: str | Mechanism) -> dict[str, Any]:
-    """The measured weights of a row map and the accuracy of their computation: ``facts`` by name, and a list of ``problems``.
+    """The measured weights of a row map, or of a mechanism with a state, and the accuracy of their computation: ``facts``
+    by name, and a list of ``problems``.
 
     The same as ``cogwheel mechanism card NAME``. docs/mechanisms.md has those of the built-in ones.
     """

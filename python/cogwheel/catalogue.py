@@ -43,6 +43,7 @@ def mechanisms() -> list[dict[str, Any]]:
       the mechanism also decides how queries and keys are made
     - ``form``: its form, or None for one that is not a form
     - ``member``: the row map that it is made of; its own name for a row map, None outside of the pairwise family
+    - ``inputs``: which of ``query``, ``key`` and ``value`` it takes; all but for some with a state
     - ``parameters``: list of the names of its own keyword arguments
     - ``parameter_axes``: of a mechanism with a state, the dimensions of each by name, a letter each: Batch, Heads, tokens
       (N), key width (D), value width (V), Slots, features (R); alternatives between bars, nothing for a number

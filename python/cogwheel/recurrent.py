@@ -61,7 +61,8 @@ def recurrent(
         key: as query; None for ``hgrn2``, whose keys are 1 − α, and for ``s4``.
         value: [B, H, N, Dv].
         mechanism: ``linear_attention``, ``cosformer``, ``retnet``, ``mamba2``, ``gla``, ``dfw``, ``rwkv6``, ``hgrn2``,
-            ``gated_rfa``, ``mlstm``, ``abc``, ``s4``, ``mamba``, ``deltanet`` or ``gated_deltanet``.
+            ``gated_rfa``, ``mlstm``, ``abc``, ``s4``, ``mamba``, ``deltanet``, ``gated_deltanet``, or a law of your own
+            (:func:`cogwheel.load_mechanism`), whose parameters are those that it lists.
         causal: whether a token sees only those up to it. Without, every token sees all: ``linear_attention`` and
             ``cosformer``.
         scale: multiplies the query after its feature map; 1/√D unless given, and 1 for ``s4`` and ``mamba``, whose

@@ -2,6 +2,7 @@
 chooses it. A build for this machine has a few row maps for the others; that of --all has every one."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -30,10 +31,15 @@ print(hashlib.sha256(b"".join(tensor.detach().numpy().tobytes() for tensor in (o
 
 
 @pytest.fixture(scope="module")
-def kernels(cogwheel_executable):
+def table(cogwheel_executable):
+    printed = subprocess.run([cogwheel_executable, "list", "kernels"], capture_output=True, text=True, check=True).stdout
+    return printed.splitlines()
+
+
+@pytest.fixture(scope="module")
+def kernels(table):
     """Row maps that have kernels, by instruction set: of those that were built and that this machine runs."""
-    table = subprocess.run([cogwheel_executable, "list", "kernels"], capture_output=True, text=True, check=True).stdout
-    rows = [line.split() for line in table.splitlines()[1:]]
+    rows = [line.split() for line in table[1:]]
     return {
         isa: {row[0] for row in rows if row[2] == isa}
         for isa, flags in INSTRUCTION_SETS.items()
@@ -52,6 +58,25 @@ def test_the_best_that_this_machine_runs_has_every_map(kernels):
     best = next(isa for isa, flags in INSTRUCTION_SETS.items() if flags <= FLAGS)
     members = {entry["member"] for entry in cogwheel.mechanisms() if entry["member"] and entry["definition"] is None}
     assert kernels[best] == members
+
+
+def test_the_list_has_the_walks_of_the_recurrent_family(table, kernels):
+    """One row of each for every instruction set and type; the best that this machine runs is chosen, and no other."""
+    chosen, others = {}, set()
+    for line in table[1:]:
+        walk, device, isa, dtype, is_chosen, reason = re.split(r" {2,}", line)
+        if walk.startswith(("token walk", "delta walk", "state space")):
+            assert device == "cpu" and (is_chosen == "yes") == reason.startswith("chosen")
+            if is_chosen == "yes":
+                assert chosen.setdefault((walk, dtype), isa) == isa
+            else:
+                others.add((walk, dtype, isa))
+    walks = ["token walk, none", "token walk, constant", "token walk, per_token", "token walk, per_channel"]
+    walks += ["delta walk, none", "delta walk, per_token", "delta walk, per_channel", "state space"]
+    assert list(chosen) == [(walk, dtype) for walk in walks for dtype in ("float32", "bfloat16", "float16", "float64")]
+    best = next(iter(kernels))
+    assert set(chosen.values()) == {best}
+    assert {isa for _, _, isa in others} >= set(kernels) - {best}
 
 
 @pytest.mark.parametrize("isa", INSTRUCTION_SETS)

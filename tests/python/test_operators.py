@@ -382,8 +382,8 @@ def test_catalogue():
     assert list(by_name)[:2] == ["softmax", "cog"] and {"differential", "symmetric"} < set(by_name)
     for entry in catalogue:
         assert set(entry) == {
-            "name", "title", "family", "level", "form", "member", "parameters", "parameter_axes", "formula", "range", "citation",
-            "definition",
+            "name", "title", "family", "level", "form", "member", "inputs", "parameters", "parameter_axes", "formula", "range",
+            "citation", "definition",
         }
         assert isinstance(entry["parameters"], list)
         assert all(entry[key] for key in entry if key not in ("parameters", "parameter_axes", "form", "member", "definition")), entry
@@ -399,5 +399,7 @@ def test_catalogue():
     assert by_name["symmetric"]["level"] == "layer"
     gla = [by_name["gla"][key] for key in ("family", "level", "parameters", "parameter_axes")]
     assert gla == ["recurrent", "operator", ["log_decay"], {"log_decay": "BHND"}]
+    assert by_name["softmax"]["inputs"] == by_name["gla"]["inputs"] == ["query", "key", "value"]
+    assert by_name["hgrn2"]["inputs"] == ["query", "value"] and by_name["s4"]["inputs"] == ["value"]
     catalogue[0]["name"] = "mine"
     assert cogwheel.mechanisms()[0]["name"] == "softmax"

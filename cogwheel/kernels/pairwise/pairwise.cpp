@@ -7,6 +7,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/kernels/cpu/pair_product.h"
 #include "cogwheel/kernels/isa.h"
+#include "cogwheel/kernels/kernel_list.h"
 #include "cogwheel/kernels/kernel_table.h"
 #include "cogwheel/kernels/pairwise/added_kernels.h"
 #include "cogwheel/kernels/pairwise/pairwise_table.h"  // generated from mechanisms.def
@@ -41,22 +42,13 @@ Table& kernels() {
   return all.table;
 }
 
-bool is_supported(std::string_view isa) {
-  for (const InstructionSet& set : instruction_sets())
-    if (set.name == isa) return set.supported;
-  return false;
-}
-
 // Lists the kernels of a type, which serve `dtype`; `how` describes the chosen ones.
 void list_rows(std::string_view type, std::string_view dtype, std::string_view chosen, std::string_view how,
                std::vector<KernelEntry>& entries) {
   kernels().each([&](const Table::Entry& entry) {
     const KernelKey& key = entry.key;
     if (key.dtype != type) return;
-    const std::string_view reason = key.isa == chosen       ? how
-                                    : is_supported(key.isa) ? "a better one is chosen"
-                                                            : "this machine lacks the instructions";
-    entries.push_back({key.signature, key.device, key.isa, dtype, key.isa == chosen, std::string(reason)});
+    entries.push_back(entry_of_kernel(key.signature, key.isa, dtype, chosen, how));
   });
 }
 

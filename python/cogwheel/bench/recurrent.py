@@ -12,26 +12,33 @@ LONGEST_LOOP = 2048
 CHUNK = 64
 
 
-def axes_of(mechanism: str) -> dict[str, str] | None:
-    """The dimensions of each of the law's own tensors, a letter each; None for a mechanism without a state."""
+def _entry_of(mechanism: str) -> dict | None:
+    """Of the catalogue; None for a mechanism without a state."""
     for entry in cogwheel.mechanisms():
         if entry["name"] == mechanism and entry["family"] == "recurrent":
-            return entry["parameter_axes"]
+            return entry
     return None
+
+
+def axes_of(mechanism: str) -> dict[str, str] | None:
+    """The dimensions of each of the law's own tensors, a letter each; None for a mechanism without a state."""
+    entry = _entry_of(mechanism)
+    return entry and entry["parameter_axes"]
 
 
 def inputs(mechanism: str, sizes: dict[str, int], dtype: torch.dtype) -> dict[str, Tensor]:
     """Query, key, value and the law's required tensors, for `sizes` of B, H, N, D and V."""
     generator = torch.Generator().manual_seed(0)
-    axes = axes_of(mechanism)
+    entry = _entry_of(mechanism)
+    axes = entry["parameter_axes"]
 
     def normal(names: str) -> Tensor:
         return torch.randn([{**sizes, "S": sizes["D"]}[name] for name in names], generator=generator)
 
     tensors = {"value": normal("BHNV").to(dtype)}
-    if mechanism != "s4":
+    if "query" in entry["inputs"]:
         tensors["query"] = normal("BHND").to(dtype)
-    if mechanism not in ("s4", "hgrn2"):
+    if "key" in entry["inputs"]:
         # Of length 1, as delta rules need them to be stable.
         tensors["key"] = torch.nn.functional.normalize(normal("BHND"), dim=-1).to(dtype)
     kinds: dict[str, Callable[[Tensor], Tensor]] = {
@@ -45,7 +52,7 @@ def inputs(mechanism: str, sizes: dict[str, int], dtype: torch.dtype) -> dict[st
     for name, shape in axes.items():
         if name == "horizon":
             tensors[name] = torch.tensor(2.0 * sizes["N"], dtype=torch.float64)
-        elif name != "projection" and not (mechanism == "abc" and name == "log_decay"):
+        elif name != "projection" and not (name == "log_decay" and "phi" in axes):  # of ABC, if wanted
             tensors[name] = kinds.get(name, lambda x: x)(normal(shape.split("|")[0])).to(dtype)
     return tensors
 
