@@ -29,7 +29,7 @@ def by_formula(alpha, beta, kappa, values, lengths=None):
             sum(a * torch.exp(-b * (k - u) ** 2) for a, b, k in zip(alpha[entry], beta[entry], kappa[entry], strict=True))
             for u in range(1, length + 2)
         ]
-        window = values.new_zeros(values.shape[2])
+        window = 0 * values[entry].sum(0)
         for u in range(1, length + 1):
             window = window + row[u - 1] * values[entry, u - 1]
         windows.append(window)
