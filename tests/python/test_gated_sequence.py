@@ -2,6 +2,7 @@
 
 import math
 
+import emulated_device
 import pytest
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -216,6 +217,21 @@ def test_compiles_as_one_graph():
     expected = torch.autograd.grad(step(x, weight), (x, weight))
     for a, b in zip(torch.autograd.grad(compiled(x, weight), (x, weight)), expected, strict=True):
         torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("cell", MODULES)
+def test_a_device_without_kernels_has_a_composition(cell):
+    gates, lengths = 4 if cell == "lstm" else 3, torch.tensor([2, 3])
+    inputs = [draw(3, 2, 5 * gates).detach().float(), draw(5 * gates, 5).detach().float()]
+    there = [emulated_device.on_device(each).requires_grad_() for each in inputs]
+    here = [each.requires_grad_() for each in inputs]
+    ours = OPERATOR(*there, None, None, None, emulated_device.on_device(lengths), cell, True)[:2]
+    expected = OPERATOR(*here, None, None, None, lengths, cell, True)[:2]
+    found = torch.autograd.grad(ours[0].sum() + ours[1].sum(), there)
+    wanted = torch.autograd.grad(expected[0].sum() + expected[1].sum(), here)
+    for a, b in zip((*ours, *found), (*expected, *wanted), strict=True):
+        torch.testing.assert_close(emulated_device.behind(a), b.detach(), atol=1e-5, rtol=1e-5)
+    emulated_device.forget()
 
 
 def test_no_tokens_leave_the_state():

@@ -2,6 +2,7 @@
 
 import math
 
+import emulated_device
 import pytest
 import torch
 
@@ -123,6 +124,18 @@ def test_registration():
     torch.library.opcheck(BACKWARD.default, (window, None, *plain, lengths, phi, False))
     with pytest.raises(ValueError, match="soft_window: derivatives: expected those of soft_window, got"):
         BACKWARD(window, None, *inputs, lengths, phi)
+
+
+def test_a_device_without_kernels_has_a_composition():
+    inputs, lengths = problem(dtype=torch.float32), torch.tensor([4, 9, 0])
+    there = [emulated_device.on_device(each).requires_grad_() for each in inputs]
+    ours = cogwheel.soft_window(*there, emulated_device.on_device(lengths))
+    expected = cogwheel.soft_window(*inputs, lengths)
+    found = torch.autograd.grad(ours[0].sum() + ours[1].sum(), there)
+    wanted = torch.autograd.grad(expected[0].sum() + expected[1].sum(), inputs)
+    for a, b in zip((*ours, *found), (*expected, *wanted), strict=True):
+        torch.testing.assert_close(emulated_device.behind(a), b.detach(), atol=1e-5, rtol=1e-5)
+    emulated_device.forget()
 
 
 def test_compiles_as_one_graph():

@@ -179,12 +179,9 @@ TEST(RecurrentNetwork, RefusesAStateInBothDirections) {
   EXPECT_EQ(usage_error_of([&] {
               network->forward(draw({batch, tokens, inputs}, 1), context);
             }),
-            "recurrent network: state: expected one direction and no lengths, got both directions");
-  CellStates states;
-  EXPECT_EQ(usage_error_of([&] {
-              network->step(draw({batch, inputs}, 1), states);
-            }),
-            "recurrent network: step: expected one direction, got both directions");
+            "recurrent network: state: expected one direction, got both directions");
+  EXPECT_EQ(usage_error_of([&] { network->steps(); }),
+            "recurrent network: steps: expected one direction, got both directions");
 }
 
 }  // namespace
