@@ -51,15 +51,15 @@ class CollectingNode final : public torch::autograd::Node {
   explicit CollectingNode(std::shared_ptr<CollectedWeight::Rows> rows) : rows_(std::move(rows)) {}
   std::string name() const override { return "CollectedWeightBackward"; }
 
-  // Steps give no gradient for the weight, unless they are differentiated twice, but their rows.
+  // Steps give no gradients for the weight and the bias, unless they are differentiated twice, but their rows.
   variable_list apply(variable_list&& gradients) override {
-    variable_list result{gradients[0], {}};
+    variable_list result = std::move(gradients);
     const auto [inputs, of_products] = rows_->take();
     if (inputs.empty()) return result;
     const at::Tensor left = at::cat(of_products), right = at::cat(inputs);
     const at::Tensor product = operators::matrix_product(left.t(), right.t(), {});
     result[0] = result[0].defined() ? result[0] + product : product;
-    if (task_should_compute_output(1)) result[1] = left.sum(0);
+    if (task_should_compute_output(1)) result[1] = result[1].defined() ? result[1] + left.sum(0) : left.sum(0);
     return result;
   }
 
@@ -79,14 +79,16 @@ CollectedWeight::CollectedWeight(const at::Tensor& weight, const at::Tensor& bia
   if (!needs_record(inputs)) return;
   rows_ = std::make_shared<Rows>();
   collected_ = of_products.detach();
+  if (bias.defined()) collected_bias_ = bias_of_products.detach();
   const auto node = c10::make_intrusive<CollectingNode>(rows_);
   node->set_next_edges(torch::autograd::collect_next_edges(inputs));
   torch::autograd::set_history(collected_, node);
+  if (bias.defined()) torch::autograd::set_history(collected_bias_, node);
 }
 
 at::Tensor CollectedWeight::product(const at::Tensor& x) const {
   if (x.scalar_type() != weight_.scalar_type()) return product(x.to(weight_.scalar_type()));
-  const variable_list inputs{x, collected_};
+  const variable_list inputs{x, collected_, collected_bias_};
   if (!needs_record(inputs)) return operators::matrix_product(x, weight_, or_none(bias_));
   at::Tensor result;
   {
@@ -97,14 +99,16 @@ at::Tensor CollectedWeight::product(const at::Tensor& x) const {
                 [rows = rows_](const variable_list& given, const variable_list& kept, const variable_list& gradients) {
                   const at::Tensor& gradient = gradients[0];
                   const bool again = at::GradMode::is_enabled(), wanted = given[1].defined();
-                  variable_list found(2);
+                  variable_list found(3);
                   if (given[0].requires_grad())
                     found[0] = operators::matrix_product(gradient, (again && wanted ? given[1] : kept[0]).t(), {});
                   if (!wanted) return found;
-                  if (again)
-                    found[1] = operators::matrix_product(gradient.t(), given[0].t(), {});
-                  else
+                  if (!again) {
                     rows->add(given[0], gradient);
+                    return found;
+                  }
+                  found[1] = operators::matrix_product(gradient.t(), given[0].t(), {});
+                  if (given[2].defined()) found[2] = gradient.sum(0);
                   return found;
                 });
   return result;

@@ -23,8 +23,9 @@ class CollectedWeight {
   struct Rows;
 
  private:
-  at::Tensor weight_, bias_;    // without a history, in the type of the product
-  at::Tensor collected_;        // the weight as the output of the node that collects; undefined where none is needed
+  at::Tensor weight_, bias_;  // without a history, in the type of the product
+  // The same as the outputs of the node that collects; undefined where no gradient is needed.
+  at::Tensor collected_, collected_bias_;
   std::shared_ptr<Rows> rows_;  // those of steps whose backward is through
 };
 

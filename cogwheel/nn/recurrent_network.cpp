@@ -127,7 +127,11 @@ RecurrentNetworkOutput RecurrentNetworkImpl::forward(const at::Tensor& x, const 
     result.output = pass_layers(x.transpose(0, 1).contiguous(), context.lengths, context.dropout, first, result.last)
                         .transpose(0, 1);
   }
-  if (state) state->advance({.law = packed(result.last)}, x.size(1));
+  if (state) {
+    Carried carried;
+    carried.law = packed(result.last);
+    state->advance(std::move(carried), x.size(1));
+  }
   return result;
 }
 

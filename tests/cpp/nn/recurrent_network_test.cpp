@@ -2,6 +2,7 @@
 #include "cogwheel/nn/recurrent_network.h"
 
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/rnn.h>
 #include <torch/nn/utils/rnn.h>
 #include <torch/types.h>
