@@ -37,7 +37,7 @@ std::vector<at::Tensor> packed(const CellStates& states) {
   return carried;
 }
 
-const char* name_of(RecurrentCell cell) { return cell == RecurrentCell::lstm ? "lstm" : "gru"; }
+const char* cell_name(RecurrentCell cell) { return cell == RecurrentCell::lstm ? "lstm" : "gru"; }
 
 }  // namespace
 
@@ -90,7 +90,7 @@ at::Tensor RecurrentNetworkImpl::pass_layer(std::size_t layer, const at::Tensor&
     const at::Tensor projected = matrix_product(x, part.weight_ih, part.bias_ih).to(part.weight_hh.scalar_type());
     auto [output, hidden, memory, gates, memories] =
         operators::gated_sequence(projected, part.weight_hh, part.bias_hh, of_state(first.hidden),
-                                  of_state(first.memory), lengths, name_of(options_.cell), direction == 1, false);
+                                  of_state(first.memory), lengths, cell_name(options_.cell), direction == 1, false);
     outputs.push_back(output);
     last.hidden.push_back(hidden);
     if (is_lstm) last.memory.push_back(memory);
@@ -160,7 +160,7 @@ at::Tensor RecurrentSteps::operator()(const at::Tensor& x, CellStates& state, co
     const OptionalTensor memory = state.memory.empty() ? OptionalTensor() : OptionalTensor(state.memory[layer]);
     const at::Tensor products = of_state.product(hidden);
     const auto [made, kept, gates] = operators::gated_cell(of_input.product(input).to(products.scalar_type()), products,
-                                                           hidden, memory, name_of(cell_));
+                                                           hidden, memory, cell_name(cell_));
     next.hidden.push_back(made);
     if (is_lstm) next.memory.push_back(kept);
     output = made;
