@@ -21,6 +21,7 @@ from cogwheel.functional import (
 )
 from cogwheel.key_value_cache import KeyValueCache
 from cogwheel.recurrent import RecurrentCache, recurrent, recurrent_statistics, recurrent_weights
+from cogwheel.soft_window import soft_window
 
 __all__ = [
     "AttentionStatistics",
@@ -37,5 +38,6 @@ __all__ = [
     "recurrent_statistics",
     "recurrent_weights",
     "scaled_dot_product_attention",
+    "soft_window",
 ]
 __version__ = "0.1.0"
