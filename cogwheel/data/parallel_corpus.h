@@ -56,9 +56,9 @@ class SentencePairs {
 struct ParallelOptions {
   static constexpr Range<std::int64_t> vocabularies{16, 1 << 20}, lengths{1, 1 << 16};
 
-  ParallelFiles training;
-  ParallelFiles held_out;  // none: a part of the training files
-  ParallelFiles test;      // none: translations of the held-out part are scored
+  ParallelFiles training = {};
+  ParallelFiles held_out = {};  // none: a part of the training files
+  ParallelFiles test = {};      // none: translations of the held-out part are scored
   std::int64_t vocabulary = 8000;
   std::int64_t longest = 100;  // tokens of a sentence
 };

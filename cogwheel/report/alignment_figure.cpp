@@ -52,6 +52,7 @@ std::string panel_html(const AlignmentFigure& figure, const AlignmentPanel& pane
       embedded::alignment_html,
       {{"title", escape_html(panel.title)},
        {"facts", panel.error_rate ? fmt::format(" <small>error rate {}</small>", fixed(*panel.error_rate, 3)) : ""},
+       {"words", std::to_string(figure.source.size())},
        {"columns", columns},
        {"rows", rows}});
 }
