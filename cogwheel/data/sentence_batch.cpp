@@ -4,6 +4,7 @@
 #include <ATen/ops/full.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace cogwheel {
 namespace {
@@ -57,6 +58,12 @@ SentenceBatch sentence_batch(const SentencePairs& pairs, std::span<const std::in
                       .target_lengths = lengths_of(targets)};
   for (const auto& target : targets) batch.tokens += std::ssize(target) + 1;
   return batch;
+}
+
+SentenceBatch sentence_batch(const SentencePairs& pairs) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(pairs.size()));
+  std::iota(all.begin(), all.end(), 0);
+  return sentence_batch(pairs, all);
 }
 
 }  // namespace cogwheel

@@ -28,5 +28,6 @@ struct SentenceBatch {
 
 SourceBatch source_batch(std::span<const std::vector<Token>> sentences);
 SentenceBatch sentence_batch(const SentencePairs& pairs, std::span<const std::int64_t> chosen);
+SentenceBatch sentence_batch(const SentencePairs& pairs);  // of all of them
 
 }  // namespace cogwheel

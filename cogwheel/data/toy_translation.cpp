@@ -1,5 +1,8 @@
 #include "cogwheel/data/toy_translation.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <set>
@@ -149,6 +152,21 @@ class Writer {
   std::vector<std::string> source_;
 };
 
+std::shared_ptr<const SentenceTokenizer> tokenizer_of_words() {
+  std::set<std::string> words{std::string(definite), std::string(indefinite), std::string(one)};
+  const auto add = [&](std::span<const Entry> entries) {
+    for (const Entry& entry : entries)
+      for (const std::string_view word : {entry.source, entry.target, entry.particle, entry.second})
+        if (!word.empty()) words.emplace(word);
+  };
+  for (const std::span<const Entry> entries :
+       {std::span<const Entry>(adjectives), std::span<const Entry>(verbs), std::span<const Entry>(adverbs),
+        std::span<const Entry>(prepositions), std::span<const Entry>(nouns)})
+    add(entries);
+  for (const Entry& noun : nouns) words.emplace(std::string(noun.target) + std::string(ending));
+  return std::make_shared<WordTokenizer>(std::vector<std::string>(words.begin(), words.end()));
+}
+
 }  // namespace
 
 ToySentence toy_sentence(const ToyLanguage& language, std::uint64_t seed, ToyPart part, std::int64_t index) {
@@ -174,19 +192,22 @@ ToySentence toy_sentence(const ToyLanguage& language, std::uint64_t seed, ToyPar
   return std::move(writer).finish(std::move(first));
 }
 
+SentencePairs toy_pairs(const ToyLanguage& language, std::uint64_t seed, ToyPart part, std::int64_t first,
+                        std::int64_t count) {
+  const auto tokenizer = toy_tokenizer();
+  SentencePairs pairs;
+  for (std::int64_t index = first; index < first + count; ++index) {
+    const ToySentence sentence = toy_sentence(language, seed, part, index);
+    const std::vector<Token> source = tokenizer->encode(fmt::format("{}", fmt::join(sentence.source, " ")));
+    const std::vector<Token> target = tokenizer->encode(fmt::format("{}", fmt::join(sentence.target, " ")));
+    pairs.add(source, target, index);
+  }
+  return pairs;
+}
+
 std::shared_ptr<const SentenceTokenizer> toy_tokenizer() {
-  std::set<std::string> words{std::string(definite), std::string(indefinite), std::string(one)};
-  const auto add = [&](std::span<const Entry> entries) {
-    for (const Entry& entry : entries)
-      for (const std::string_view word : {entry.source, entry.target, entry.particle, entry.second})
-        if (!word.empty()) words.emplace(word);
-  };
-  for (const std::span<const Entry> entries :
-       {std::span<const Entry>(adjectives), std::span<const Entry>(verbs), std::span<const Entry>(adverbs),
-        std::span<const Entry>(prepositions), std::span<const Entry>(nouns)})
-    add(entries);
-  for (const Entry& noun : nouns) words.emplace(std::string(noun.target) + std::string(ending));
-  return std::make_shared<WordTokenizer>(std::vector<std::string>(words.begin(), words.end()));
+  static const std::shared_ptr<const SentenceTokenizer> tokenizer = tokenizer_of_words();
+  return tokenizer;
 }
 
 }  // namespace cogwheel

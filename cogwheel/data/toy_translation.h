@@ -9,6 +9,7 @@
 
 #include "cogwheel/core/range.h"
 #include "cogwheel/data/alignment_links.h"
+#include "cogwheel/data/parallel_corpus.h"
 #include "cogwheel/data/sentence_tokenizer.h"
 
 namespace cogwheel {
@@ -31,7 +32,11 @@ enum class ToyPart : std::uint64_t { training, held_out, test };
 
 ToySentence toy_sentence(const ToyLanguage& language, std::uint64_t seed, ToyPart part, std::int64_t index);
 
-// Every word of both sides.
+// Consecutive sentences as tokens of toy_tokenizer.
+SentencePairs toy_pairs(const ToyLanguage& language, std::uint64_t seed, ToyPart part, std::int64_t first,
+                        std::int64_t count);
+
+// Every word of both sides; always the same one.
 std::shared_ptr<const SentenceTokenizer> toy_tokenizer();
 
 }  // namespace cogwheel

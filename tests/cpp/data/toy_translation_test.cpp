@@ -79,6 +79,15 @@ TEST(ToyTranslation, WordsMoveFurtherThanAWindowWhereTheyAreToldTo) {
   EXPECT_GT(share_beyond(8, 3), 0.95);
 }
 
+TEST(ToyTranslation, PairsAreTheSentencesAsTokens) {
+  const SentencePairs pairs = toy_pairs({.distance = 4}, 2, ToyPart::test, 10, 3);
+  ASSERT_EQ(pairs.size(), 3);
+  const ToySentence second = toy_sentence({.distance = 4}, 2, ToyPart::test, 11);
+  EXPECT_EQ(toy_tokenizer()->decode(pairs.source(1)), joined(second.source));
+  EXPECT_EQ(toy_tokenizer()->decode(pairs.target(1)), joined(second.target));
+  EXPECT_EQ(pairs.line(1), 11);
+}
+
 TEST(ToyTranslation, AsManyWordsAreMovedAsAsked) {
   for (std::int64_t distance = 0; distance <= 20; ++distance)
     EXPECT_EQ(toy_sentence({.distance = distance}, 1, ToyPart::training, distance).source.size(),
