@@ -4,7 +4,9 @@ The executable runs the text of this file by itself, without the package: `pytho
 """
 
 import json
+import statistics
 import sys
+import types
 
 RESAMPLES = 1000
 
@@ -13,13 +15,17 @@ def scored(metric, hypotheses, references):
     """A metric's score of a corpus with its interval: {"score", "low", "high", "signature"}."""
     score = metric.corpus_score(hypotheses, [references], n_bootstrap=RESAMPLES)
     told = json.loads(score.format(width=4, signature=metric.get_signature().format(), is_json=True))
-    mean, half_width = told["confidence_mean"], told["confidence_var"]
+    mean, half_width = told.get("confidence_mean", 0.0), told.get("confidence_var", 0.0)  # left out where the mean is 0
     return {"score": score.score, "low": mean - half_width, "high": mean + half_width, "signature": told["signature"]}
 
 
 def translation_scores(references, hypotheses, groups=()):
     """Of all sentences, and BLEU of each group: {"bleu", "chrf", "groups"}. A group is a list of indices."""
+    import sacrebleu.metrics.base
     from sacrebleu.metrics import BLEU, CHRF
+
+    # Resamples without a match score Python's 0.0 and others NumPy's floats (2.6.0), a mixture that statistics.mean refuses.
+    sacrebleu.metrics.base.statistics = types.SimpleNamespace(mean=statistics.fmean)
 
     def of(sentences, group):
         return [sentences[index] for index in group]

@@ -34,6 +34,15 @@ def test_scores_are_those_of_sacrebleu(tmp_path):
     assert told["bleu"]["low"] < told["bleu"]["score"] < told["bleu"]["high"]
 
 
+def test_translations_without_a_match_have_scores_too(tmp_path):
+    pytest.importorskip("sacrebleu")
+    some = answer(tmp_path, references=["the cat sat", "a dog"], hypotheses=["the cat sat", "x"])  # some resamples score 0
+    assert some["chrf"]["low"] < some["chrf"]["score"] < some["chrf"]["high"]
+    none = answer(tmp_path, references=REFERENCES, hypotheses=[""] * 12, groups=[[0]])
+    for each in (none["bleu"], none["chrf"], none["groups"][0]):
+        assert (each["score"], each["low"], each["high"]) == (0, 0, 0)
+
+
 def test_says_what_is_missing(tmp_path):
     # Without the packages of the environment.
     told = answer(tmp_path, "-I", "-S", references=["a"], hypotheses=["a"])
