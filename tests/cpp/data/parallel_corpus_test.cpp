@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cogwheel/data/batch_plan.h"
+#include "cogwheel/data/counted_random.h"
 #include "cogwheel/data/sentence_batch.h"
 #include "cogwheel/data/text_record.h"
 #include "core/temporary_folder.h"
@@ -120,6 +121,17 @@ SentencePairs pairs_of_lengths(std::int64_t count) {
     pairs.add(std::vector<Token>(static_cast<std::size_t>(1 + pair * 7 % 13), static_cast<Token>(4 + pair)),
               std::vector<Token>(static_cast<std::size_t>(1 + pair * 7 % 5), static_cast<Token>(4 + pair)), pair);
   return pairs;
+}
+
+TEST(SeededPermutation, HasEveryPlaceOnceAndEachAtEveryPlace) {
+  for (const std::uint64_t count : {1, 2, 3, 4, 5, 16, 17, 64, 65, 1000}) {
+    std::set<std::uint64_t> seen, first;
+    for (std::uint64_t place = 0; place < count; ++place) seen.insert(SeededPermutation(count, 7)(place));
+    EXPECT_EQ(seen.size(), count);
+    EXPECT_EQ(*seen.rbegin(), count - 1);
+    for (std::uint64_t seed = 0; seed < 12 * count; ++seed) first.insert(SeededPermutation(count, seed)(0));
+    EXPECT_EQ(first.size(), count);
+  }
 }
 
 TEST(BatchPlan, AnEpochHasEveryPairOnce) {
