@@ -27,8 +27,8 @@ struct AlignmentFigure {
 AlignmentPanel gold_panel(std::string title, const std::vector<WordLink>& gold, std::size_t targets,
                           std::size_t sources);
 
-// A <figure> for plain_page. Every text in it may come from data. Throws std::logic_error where a panel's weights are
-// not those of the words.
+// A <figure> for a page with report.css. Every text in it is escaped here. Throws std::logic_error where a panel's
+// weights are not those of the words.
 std::string alignment_figure(const AlignmentFigure& figure);
 
 }  // namespace cogwheel
