@@ -7,11 +7,14 @@ string(REPLACE "$ORIGIN" "$ORIGIN/.." from_bin "$ORIGIN:$ORIGIN/lib:${torch_besi
 set_target_properties(cogwheel PROPERTIES INSTALL_RPATH "${from_bin}")
 install(TARGETS cogwheel_ops LIBRARY DESTINATION cogwheel COMPONENT python)
 install(TARGETS cogwheel RUNTIME DESTINATION cogwheel/bin COMPONENT python)
+# The executable loads it from there.
+set_target_properties(cogwheel_sentencepiece PROPERTIES INSTALL_RPATH "$ORIGIN")
+install(TARGETS cogwheel_sentencepiece LIBRARY DESTINATION cogwheel/lib COMPONENT python)
 
 # Under the names by which they are loaded: another machine may lack the packages.
 find_library(MIMALLOC_LIBRARY mimalloc REQUIRED)
 find_library(HWY_LIBRARY hwy REQUIRED)
-foreach(library IN ITEMS ${MIMALLOC_LIBRARY} ${HWY_LIBRARY})
+foreach(library IN ITEMS ${MIMALLOC_LIBRARY} ${HWY_LIBRARY} ${SENTENCEPIECE_LIBRARY} ${SENTENCEPIECE_TRAIN_LIBRARY})
   execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${library} OUTPUT_VARIABLE headers COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCH "SONAME +([^ \n]+)" matched "${headers}")
   file(REAL_PATH ${library} path)

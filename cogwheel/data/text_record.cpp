@@ -27,19 +27,24 @@ std::string some_of(const std::vector<std::string>& names) {
 }  // namespace
 
 std::string text_record(const Dataset& data) {
-  Json files = Json::array(), left_out = Json::array();
-  for (const CorpusFile& file : data.files)
-    files.push_back({{"path", full_path(file.path)}, {"bytes", file.bytes}, {"sha256", file.sha256}});
-  for (const LeftOut& each : data.left_out) left_out.push_back({{"path", full_path(each.path)}, {"what", each.what}});
-  const Json json{{"name", data.name},
-                  {"bytes", data.bytes},
-                  {"sha256", data.sha256},
-                  {"files", std::move(files)},
-                  {"left_out", std::move(left_out)}};
+  return text_record(data.name, data.bytes, data.sha256, data.files, data.left_out);
+}
+
+std::string text_record(const std::string& name, std::int64_t bytes, const std::string& sha256,
+                        const std::vector<CorpusFile>& files, const std::vector<LeftOut>& left_out) {
+  Json read = Json::array(), not_read = Json::array();
+  for (const CorpusFile& file : files)
+    read.push_back({{"path", full_path(file.path)}, {"bytes", file.bytes}, {"sha256", file.sha256}});
+  for (const LeftOut& each : left_out) not_read.push_back({{"path", full_path(each.path)}, {"what", each.what}});
+  const Json json{{"name", name},
+                  {"bytes", bytes},
+                  {"sha256", sha256},
+                  {"files", std::move(read)},
+                  {"left_out", std::move(not_read)}};
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string first_change(const std::filesystem::path& path, const Corpus& corpus) {
+std::string first_change(const std::filesystem::path& path, const std::vector<CorpusFile>& files) {
   std::map<std::string, std::string> recorded;
   try {
     const Json record = Json::parse(read_file(path));
@@ -50,7 +55,7 @@ std::string first_change(const std::filesystem::path& path, const Corpus& corpus
   } catch (const nlohmann::json::exception&) {
     return "";
   }
-  for (const CorpusFile& file : corpus.files) {
+  for (const CorpusFile& file : files) {
     const std::string place = full_path(file.path);
     const auto before = recorded.find(place);
     if (before == recorded.end()) return place + " is new";

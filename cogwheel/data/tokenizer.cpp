@@ -3,10 +3,13 @@
 #include <nlohmann/json.hpp>
 
 #include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/base64.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
+#include "cogwheel/core/sha256.h"
 #include "cogwheel/data/byte_tokenizer.h"
 #include "cogwheel/data/character_tokenizer.h"
+#include "cogwheel/data/sentence_tokenizer.h"
 #include "cogwheel/data/utf8.h"
 
 namespace cogwheel {
@@ -50,6 +53,20 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& pat
   if (kind == "byte") return std::make_shared<ByteTokenizer>();
   if (kind == "character" && json.contains("characters") && json["characters"].is_string())
     return character_tokenizer(path, json["characters"].get<std::string>());
+  if (kind == SentencePieceTokenizer::name && json.contains("model") && json["model"].is_string()) {
+    auto model = from_base64(json["model"].get<std::string>());
+    // SentencePiece ends the process over some damaged models.
+    if (!model || !json.contains("sha256") || json["sha256"] != sha256(*model)) refuse(path, "a damaged model");
+    return std::make_shared<SentencePieceTokenizer>(std::move(*model), path.string());
+  }
+  if (kind == WordTokenizer::name && json.contains("words") && json["words"].is_array()) {
+    std::vector<std::string> words;
+    for (const auto& word : json["words"]) {
+      if (!word.is_string()) refuse(path, "a word that is no text");
+      words.push_back(word.get<std::string>());
+    }
+    return std::make_shared<WordTokenizer>(std::move(words));
+  }
   refuse(path, "kind \"" + kind + "\"");
 }
 

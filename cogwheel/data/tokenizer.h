@@ -15,7 +15,7 @@ namespace cogwheel {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  virtual std::string_view kind() const = 0;  // "character" or "byte"
+  virtual std::string_view kind() const = 0;  // "character", "byte", or one of sentence_tokenizer.h
   virtual std::int64_t vocabulary() const = 0;
 
   // Throws Error that names the first character missing from the vocabulary: "<what>: expected …, got …".
@@ -27,7 +27,7 @@ class Tokenizer {
   virtual std::string to_json() const = 0;
 };
 
-// "character" and "byte".
+// "character" and "byte": those of any text.
 std::vector<std::string> tokenizer_names();
 
 // A tokenizer for this text. character: one token per Unicode code point, in sorted order; the text must be UTF-8.

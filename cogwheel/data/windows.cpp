@@ -4,23 +4,10 @@
 
 #include <algorithm>
 
+#include "cogwheel/data/counted_random.h"
+
 namespace cogwheel {
 namespace {
-
-// SplitMix64 (Steele, Lea and Flood 2014): a bijection on 64 bits whose outputs pass tests of randomness, used on a
-// counter.
-constexpr std::uint64_t mix(std::uint64_t value) {
-  value += 0x9e3779b97f4a7c15;
-  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
-  value = (value ^ value >> 27) * 0x94d049bb133111eb;
-  return value ^ value >> 31;
-}
-
-// In [0, bound). The upper half of a 128-bit product: probabilities differ by at most bound/2⁶⁴, relatively.
-std::uint64_t bounded(std::uint64_t random, std::uint64_t bound) {
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<std::uint64_t>(Wide{random} * bound >> 64);
-}
 
 Windows empty_windows(std::int64_t count, std::int64_t context) {
   return {at::empty({count, context}, at::kLong), at::empty({count, context}, at::kLong)};

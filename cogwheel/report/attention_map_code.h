@@ -6,7 +6,9 @@
 
 namespace cogwheel {
 
-std::string base64(std::span<const std::uint8_t> bytes);
+// sign(a)·√|a|·127, rounded: a weight on the scale of every picture of weights. Those beyond ±1 are clipped; not for
+// NaN.
+std::int8_t weight_code(float weight);
 
 // The lower triangle of [tokens, tokens] weights, row by row, as int8 of sign(a)·√|a|·127 in base64. The square root
 // resolves small weights: steps of 0.0001 near 0, of 0.016 near 1. Weights beyond ±1 are clipped.

@@ -128,7 +128,7 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
                             ? load_python_standard_library(options.byte_limit)
                             : load_corpus({options.text.begin(), options.text.end()}, options.byte_limit);
   if (!options.sha256.empty() && corpus.sha256 != options.sha256) {
-    const std::string change = folder.empty() ? "" : first_change(folder / text_file, corpus);
+    const std::string change = folder.empty() ? "" : first_change(folder / text_file, corpus.files);
     throw Error(expected_got("data.sha256 of " + corpus.name, options.sha256,
                              corpus.sha256 + (change.empty() ? "" : ": " + change)));
   }

@@ -73,7 +73,7 @@ TEST(TextRecord, SaysWhatHasChanged) {
   data.left_out = corpus.left_out;
   EXPECT_EQ(left_out_text(data), "1 binary file (" + (folder.path() / "c.bin").string() + ")");
   const auto record = folder.write(".record", text_record(data));
-  const auto change = [&] { return first_change(record, load_corpus({folder.path()})); };
+  const auto change = [&] { return first_change(record, load_corpus({folder.path()}).files); };
   EXPECT_EQ(change(), "");
   folder.write("b.txt", "other ");
   EXPECT_EQ(change(), (folder.path() / "b.txt").string() + " has changed");
@@ -83,8 +83,8 @@ TEST(TextRecord, SaysWhatHasChanged) {
   folder.write("b.txt", "second ");
   std::filesystem::remove(first);
   EXPECT_EQ(change(), first.string() + " is gone");
-  EXPECT_EQ(first_change(folder.path() / "missing", corpus), "");
-  EXPECT_EQ(first_change(folder.write(".record", "{\"files\": 3}"), corpus), "");
+  EXPECT_EQ(first_change(folder.path() / "missing", corpus.files), "");
+  EXPECT_EQ(first_change(folder.write(".record", "{\"files\": 3}"), corpus.files), "");
 }
 
 TEST(Corpus, TakesFilesAsGiven) {

@@ -2,25 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <string_view>
 #include <vector>
+
+#include "cogwheel/core/base64.h"
 
 namespace cogwheel {
 namespace {
-
-std::string encoded(std::string_view text) {
-  return base64({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
-}
-
-TEST(Base64, TestVectorsOfRfc4648) {
-  EXPECT_EQ(encoded(""), "");
-  EXPECT_EQ(encoded("f"), "Zg==");
-  EXPECT_EQ(encoded("fo"), "Zm8=");
-  EXPECT_EQ(encoded("foo"), "Zm9v");
-  EXPECT_EQ(encoded("foob"), "Zm9vYg==");
-  EXPECT_EQ(encoded("foobar"), "Zm9vYmFy");
-  EXPECT_EQ(encoded("\xff\xfe\xfd"), "//79");
-}
 
 TEST(AttentionMapCode, SignedSquareRootsOfTheLowerTriangle) {
   // 1, −1, 0.25 → 127, −127, 64 (63.5 rounded away from 0); the upper triangle is left out.

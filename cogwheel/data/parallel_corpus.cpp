@@ -1,0 +1,166 @@
+#include "cogwheel/data/parallel_corpus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/sha256.h"
+#include "cogwheel/data/text_lines.h"
+
+namespace cogwheel {
+namespace {
+
+// Of a text without a held-out file: a tenth of its pairs, but no more than this.
+constexpr std::int64_t most_held_out = 1000;
+
+// Both files, which join the corpus.
+ParallelText read_files(const ParallelFiles& files, ParallelCorpus& corpus) {
+  ParallelText text;
+  for (const auto& [path, lines] : {std::pair(files.source, &text.source), std::pair(files.target, &text.target)}) {
+    TextLines read = read_text_lines(path);
+    corpus.files.push_back({path, corpus.bytes, read.bytes, read.sha256});
+    corpus.bytes += read.bytes;
+    *lines = std::move(read.lines);
+  }
+  if (text.source.size() != text.target.size())
+    throw Error(expected_got(files.target.string(),
+                             fmt::format("{} lines, as {} has", text.source.size(), files.source.string()),
+                             fmt::format("{} lines", text.target.size())));
+  return text;
+}
+
+void expect_both(std::string_view what, const ParallelFiles& files) {
+  if (files.source.empty() != files.target.empty())
+    throw UsageError(
+        expected_got(what, "a source and a target file", "only " + (files.source / files.target).string()));
+}
+
+// Moves pairs, evenly spread, from a text to another.
+ParallelText take_held_out(ParallelText& text) {
+  const auto all = std::ssize(text.source);
+  const std::int64_t count = std::min(most_held_out, all / 10);
+  ParallelText taken, kept;
+  for (std::int64_t line = 0, next = 0; line < all; ++line) {
+    const bool held_out = next < count && line == next * all / count;
+    next += held_out ? 1 : 0;
+    ParallelText& to = held_out ? taken : kept;
+    to.source.push_back(std::move(text.source[static_cast<std::size_t>(line)]));
+    to.target.push_back(std::move(text.target[static_cast<std::size_t>(line)]));
+  }
+  text = std::move(kept);
+  return taken;
+}
+
+SentencePairs encode(const ParallelText& text, const SentenceTokenizer& tokenizer, std::int64_t longest,
+                     const std::unordered_set<std::string_view>& held_out = {}) {
+  SentencePairs pairs;
+  for (std::size_t line = 0; line < text.source.size(); ++line) {
+    const std::vector<Token> source = tokenizer.encode(text.source[line]), target = tokenizer.encode(text.target[line]);
+    if (source.empty() || target.empty())
+      ++pairs.empty;
+    else if (std::max(std::ssize(source), std::ssize(target)) > longest)
+      ++pairs.overlong;
+    else if (held_out.contains(text.source[line]))
+      ++pairs.held_out;
+    else
+      pairs.add(source, target, static_cast<std::int64_t>(line));
+  }
+  return pairs;
+}
+
+void expect_pairs(std::string_view what, const SentencePairs& pairs, std::int64_t longest) {
+  if (pairs.size() > 0) return;
+  throw Error(expected_got(
+      what, "pairs of sentences to learn from",
+      fmt::format("{} with an empty side and {} longer than {} tokens", pairs.empty, pairs.overlong, longest)));
+}
+
+// The names of the files, without folders.
+std::string name_of(const ParallelFiles& files) {
+  return files.source.filename().string() + ", " + files.target.filename().string();
+}
+
+std::shared_ptr<const SentenceTokenizer> learn(const ParallelText& text, std::int64_t vocabulary,
+                                               const std::string& name) {
+  std::vector<std::string_view> lines(text.source.begin(), text.source.end());
+  lines.insert(lines.end(), text.target.begin(), text.target.end());
+  return SentencePieceTokenizer::train(lines, vocabulary, name);
+}
+
+}  // namespace
+
+void SentencePairs::add(std::span<const Token> source, std::span<const Token> target, std::int64_t line) {
+  for (const auto& [side, tokens] : {std::pair(&source_, source), std::pair(&target_, target)}) {
+    side->tokens.insert(side->tokens.end(), tokens.begin(), tokens.end());
+    side->ends.push_back(std::ssize(side->tokens));
+  }
+  lines_.push_back(line);
+}
+
+std::span<const Token> SentencePairs::Side::of(std::int64_t pair) const {
+  const auto place = static_cast<std::size_t>(pair);
+  const std::int64_t begin = pair == 0 ? 0 : ends[place - 1];
+  return std::span(tokens).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(ends[place] - begin));
+}
+
+ParallelCorpus load_parallel_corpus(const ParallelOptions& options,
+                                    std::shared_ptr<const SentenceTokenizer> tokenizer) {
+  if (options.training.none()) throw UsageError(expected_got("parallel text", "a source and a target file", "none"));
+  expect_both("training files", options.training);
+  expect_both("held-out files", options.held_out);
+  expect_both("test files", options.test);
+  expect_within("vocabulary", options.vocabulary, ParallelOptions::vocabularies);
+  expect_within("longest sentence", options.longest, ParallelOptions::lengths);
+
+  ParallelCorpus corpus;
+  corpus.name = name_of(options.training);
+  corpus.longest = options.longest;
+  ParallelText training = read_files(options.training, corpus);
+  if (options.held_out.none() && training.source.size() < 10)
+    throw Error(expected_got(corpus.name, "10 pairs of sentences at least, of which a tenth is held out",
+                             std::to_string(training.source.size())));
+  const bool of_training = options.held_out.none();
+  ParallelText held_out = of_training ? take_held_out(training) : read_files(options.held_out, corpus);
+  if (!options.test.none()) corpus.test = read_files(options.test, corpus);
+  Sha256 all;
+  for (const CorpusFile& file : corpus.files) all.add(file.sha256);
+  corpus.sha256 = all.digits();
+
+  corpus.tokenizer = tokenizer != nullptr ? std::move(tokenizer) : learn(training, options.vocabulary, corpus.name);
+  std::unordered_set<std::string_view> known;
+  if (of_training) known.insert(held_out.source.begin(), held_out.source.end());
+  corpus.training = encode(training, *corpus.tokenizer, options.longest, known);
+  corpus.held_out = encode(held_out, *corpus.tokenizer, options.longest);
+  expect_pairs(corpus.name, corpus.training, options.longest);
+  expect_pairs(of_training ? corpus.name + ", held-out part" : name_of(options.held_out), corpus.held_out,
+               options.longest);
+  corpus.test_is_held_out = options.test.none();
+  if (corpus.test_is_held_out) corpus.test = std::move(held_out);
+  return corpus;
+}
+
+ParallelCorpus load_parallel_corpus(const ParallelOptions& options) { return load_parallel_corpus(options, nullptr); }
+
+std::string dropped_text(const ParallelCorpus& corpus) {
+  const SentencePairs& pairs = corpus.training;
+  std::string text;
+  const auto add = [&](std::int64_t count, const std::string& why) {
+    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, why);
+  };
+  add(pairs.empty, "with an empty side");
+  add(pairs.overlong, fmt::format("longer than {} tokens", corpus.longest));
+  add(pairs.held_out, "whose source is also held out");
+  return text.empty() ? "" : "pairs of sentences: " + text;
+}
+
+SourceSentence source_sentence(const SentenceTokenizer& tokenizer, std::string_view text, std::int64_t longest) {
+  SourceSentence sentence{.tokens = tokenizer.encode(text)};
+  sentence.cut = std::ssize(sentence.tokens) > longest;
+  if (sentence.cut) sentence.tokens.resize(static_cast<std::size_t>(longest));
+  return sentence;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,96 @@
+// Sentences and their translations: files of which a line of one is the translation of the same line of the other.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cogwheel/core/range.h"
+#include "cogwheel/data/corpus.h"
+#include "cogwheel/data/sentence_tokenizer.h"
+
+namespace cogwheel {
+
+// A source and a target file, .gz or not; or neither.
+struct ParallelFiles {
+  std::filesystem::path source = {}, target = {};
+  bool none() const { return source.empty() && target.empty(); }
+};
+
+// The lines of both, of which there are as many.
+struct ParallelText {
+  std::vector<std::string> source = {}, target = {};
+};
+
+// Token sequences, without begin and end, of the pairs that can be learned from. Tokens of all sentences lie one after
+// the other.
+class SentencePairs {
+ public:
+  // `line`: where the pair stands in its text, from 0.
+  void add(std::span<const Token> source, std::span<const Token> target, std::int64_t line);
+
+  std::int64_t size() const { return std::ssize(lines_); }
+  std::span<const Token> source(std::int64_t pair) const { return source_.of(pair); }
+  std::span<const Token> target(std::int64_t pair) const { return target_.of(pair); }
+  std::int64_t line(std::int64_t pair) const { return lines_[static_cast<std::size_t>(pair)]; }
+  std::int64_t source_tokens() const { return std::ssize(source_.tokens); }
+  std::int64_t target_tokens() const { return std::ssize(target_.tokens); }
+
+  // Pairs of the text that are not here: with an empty side; with one longer than the limit; with the source sentence
+  // of a held-out pair.
+  std::int64_t empty = 0, overlong = 0, held_out = 0;
+
+ private:
+  struct Side {
+    std::vector<Token> tokens;
+    std::vector<std::int64_t> ends;
+    std::span<const Token> of(std::int64_t pair) const;
+  };
+  Side source_, target_;
+  std::vector<std::int64_t> lines_;
+};
+
+struct ParallelOptions {
+  static constexpr Range<std::int64_t> vocabularies{16, 1 << 20}, lengths{1, 1 << 16};
+
+  ParallelFiles training = {};
+  ParallelFiles held_out = {};  // none: a part of the training files
+  ParallelFiles test = {};      // none: translations of the held-out part are scored
+  std::int64_t vocabulary = 8000;
+  std::int64_t longest = 100;  // tokens of a sentence
+};
+
+struct ParallelCorpus {
+  std::string name;  // for display: the names of the training files
+  std::int64_t bytes = 0;
+  std::string sha256;             // of the text of all files
+  std::vector<CorpusFile> files;  // every file that was read
+  std::shared_ptr<const SentenceTokenizer> tokenizer;
+  std::int64_t longest = 0;
+  SentencePairs training, held_out;
+  // Every line of what is translated and scored, empty and long ones too.
+  ParallelText test;
+  bool test_is_held_out = false;
+};
+
+// Throws Error where a file cannot be read (text_lines.h), where two files differ in their number of lines, or no pair
+// is left; UsageError where only one of two files is given. The vocabulary is learned from the training part of both
+// languages.
+ParallelCorpus load_parallel_corpus(const ParallelOptions& options);
+// The same with the tokenizer of an earlier run.
+ParallelCorpus load_parallel_corpus(const ParallelOptions& options, std::shared_ptr<const SentenceTokenizer> tokenizer);
+
+// In one line, the training pairs that were dropped, and why; empty: none.
+std::string dropped_text(const ParallelCorpus& corpus);
+
+// The tokens of a sentence to translate: none for an empty line; cut to the limit.
+struct SourceSentence {
+  std::vector<Token> tokens;
+  bool cut = false;
+};
+SourceSentence source_sentence(const SentenceTokenizer& tokenizer, std::string_view text, std::int64_t longest);
+
+}  // namespace cogwheel
