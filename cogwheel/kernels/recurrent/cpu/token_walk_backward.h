@@ -16,8 +16,7 @@
 namespace cogwheel::HWY_NAMESPACE {
 namespace {
 
-// Longer ones leave the first-level cache: the states of two columns for all its tokens, and six rows of each token.
-constexpr std::int64_t backward_chunk = 16;
+constexpr std::int64_t backward_chunk = 32;
 // Rows of a block, in vectors, and columns that pass the tokens together: their product of registers holds the state,
 // of 16 or of 32.
 constexpr int row_vectors = HWY_MAX_BYTES == 64 || HWY_ARCH_ARM_A64 ? 4 : 2;
