@@ -4,12 +4,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/log_sigmoid.h>
-#include <ATen/ops/maximum.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/softmax.h>
-#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -20,11 +17,12 @@
 #include "cogwheel/ops/bundle.h"
 #include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/delta_walk.h"
+#include "cogwheel/ops/exponential_gates.h"
 #include "cogwheel/ops/feature_maps.h"
 #include "cogwheel/ops/normalized_sums.h"
 #include "cogwheel/ops/recurrent_checks.h"
-#include "cogwheel/ops/running_maximum.h"
 #include "cogwheel/ops/state_space.h"
+#include "cogwheel/ops/token_rows.h"
 #include "cogwheel/ops/token_walk.h"
 
 namespace cogwheel {
@@ -76,11 +74,12 @@ struct NormalizedWalk {
 };
 
 NormalizedWalk walk_with_z(const Call& call, TokenWalk walk) {
-  walk.value = with_ones(walk.value);
+  const c10::SymInt width = walk.value.sym_size(3);
+  walk.counts = call.causal && walk.transition != "per_channel" && !walk.value_gate;
+  if (!walk.counts) walk.value = with_ones(walk.value);
   if (call.initial_state.size() >= 2)
     walk.initial_state = at::cat({call.initial_state[0], call.initial_state[1].unsqueeze(-1)}, -1);
   const auto [sums, last] = call.causal ? token_walk(walk) : walk_over_all(walk);
-  const c10::SymInt width = walk.value.sym_size(3) - 1;
   return {sums, last.narrow_symint(-1, 0, width).contiguous(), last.select_symint(-1, width).contiguous()};
 }
 
@@ -94,7 +93,6 @@ struct PackedTokens {
         ends(cu_seqlens.slice_symint(0, 1)),
         positions(at::arange(tokens, cu_seqlens.options())),
         sequence(at::searchsorted(ends, positions, false, true)) {}
-  at::Tensor is_first() const { return begins.index_select(0, sequence).eq(positions); }
 };
 
 Outcome one_walk(const Call& call, TokenWalk walk) {
@@ -110,7 +108,7 @@ Outcome linear(const Call& call, TokenWalk walk) {
   walk.query = call.mapped(call.query);
   const auto complement = [&] { return walk.gate->expm1().neg(); };  // 1 − α
   walk.key = call.law.has_key() ? call.mapped(*call.key) : complement();
-  if (call.law.write == Write::key_by_complement) walk.key = walk.key * complement().unsqueeze(-1);
+  if (call.law.write == Write::key_by_complement) walk.key = weighted_rows(walk.key, complement());
   Outcome outcome = one_walk(call, walk);
   if (call.law.read == Read::before_with_bonus) {
     const at::Tensor bonus = call.parameter("bonus")->unsqueeze(1) * walk.key;  // u ∘ k
@@ -120,34 +118,14 @@ Outcome linear(const Call& call, TokenWalk walk) {
 }
 
 // Sums are kept times exp(−m), with m the running maximum of the exponents.
-Outcome exponential_gates(const Call& call, TokenWalk walk) {
-  const at::Tensor input = *call.parameter("input_gate"), forget = at::log_sigmoid(*call.parameter("forget_gate"));
-  const at::Tensor maximum = running_maximum(forget, input, call.state(2), call.cu_seqlens);
-  const c10::SymInt tokens = input.sym_size(2);
-  // Of the token before, or of the initial state; and of each sequence's last token.
-  const at::Tensor none = at::zeros_symint({maximum.sym_size(0), maximum.sym_size(1), 1}, maximum.options());
-  at::Tensor before = at::cat({none, maximum}, 2).narrow_symint(2, 0, tokens), last;
-  if (call.cu_seqlens) {
-    const PackedTokens packed(*call.cu_seqlens, tokens);
-    const at::Tensor first =
-        call.state(2).value_or(at::zeros_symint({packed.begins.sym_size(0), maximum.sym_size(1)}, maximum.options()));
-    before = at::where(packed.is_first(), first.index_select(0, packed.sequence).t(), before);
-    const at::Tensor ends = at::cat({none, maximum}, 2).select(0, 0).index_select(1, packed.ends).t();
-    last = at::where(packed.begins.eq(packed.ends).unsqueeze(-1), first, ends);
-  } else {
-    const at::Tensor first = call.state(2).value_or(none.squeeze(2));
-    const at::Tensor all = at::cat({first.unsqueeze(-1), maximum}, 2);
-    before = all.narrow_symint(2, 0, tokens);
-    last = all.select_symint(2, tokens);
-  }
+Outcome exponential_writes(const Call& call, TokenWalk walk) {
+  const ExponentialGates gates =
+      exponential_gates(*call.parameter("input_gate"), *call.parameter("forget_gate"), call.state(2), call.cu_seqlens);
   walk.query = call.query;
-  walk.key = *call.key * (input - maximum).exp().unsqueeze(-1);
-  const at::Tensor decay = forget + (before - maximum);
-  walk.gate = decay - decay.detach().clamp_min(0);  // rounding may leave it just above 0
+  walk.key = weighted_rows(*call.key, gates.weight);
+  walk.gate = gates.log_decay;
   const NormalizedWalk made = walk_with_z(call, walk);
-  const c10::SymInt width = call.value.sym_size(3);
-  const at::Tensor total = at::maximum(made.sums.narrow_symint(-1, width, 1).abs(), maximum.neg().exp().unsqueeze(-1));
-  return {made.sums.narrow_symint(-1, 0, width) / total, {made.state, made.z, last.detach().contiguous()}};
+  return {normalized_sums(made.sums, gates.least), {made.state, made.z, gates.last}};
 }
 
 // Keys and queries of twice the width, whose products are those of φ times the cosine of the distance in phase. The
@@ -167,12 +145,12 @@ Outcome phases(const Call& call, TokenWalk walk) {
   } else {
     lengths = at::zeros({1}, options) + c10::SymInt(tokens);
   }
-  const auto turned = [&](const at::Tensor& x) {
-    const at::Tensor angle = (per_token * positions).unsqueeze(-1);
-    return at::cat({x * angle.cos().to(computed), x * angle.sin().to(computed)}, -1);
-  };
-  walk.query = turned(call.mapped(call.query));
-  walk.key = turned(call.mapped(*call.key));
+  const at::Tensor angles = per_token * positions;
+  const at::Tensor cosines = angles.cos().to(computed), sines = angles.sin().to(computed);
+  const bool relu = call.features == "relu";
+  const auto turned = [&](const at::Tensor& x) { return turned_rows(relu ? x : call.mapped(x), cosines, sines, relu); };
+  walk.query = turned(call.query);
+  walk.key = turned(*call.key);
   Outcome outcome = one_walk(call, walk);
   const c10::SymInt width = walk.query.sym_size(3) / 2;
   for (at::Tensor& state : outcome.state) {
@@ -233,7 +211,7 @@ Outcome run(const Call& call) {
   walk.initial_state = call.state(0);
   if (call.law.walks == Walks::phases) return phases(call, walk);
   if (call.law.walks == Walks::slots) return slots(call, walk);
-  if (call.law.write == Write::key_by_input_gate) return exponential_gates(call, walk);
+  if (call.law.write == Write::key_by_input_gate) return exponential_writes(call, walk);
   return linear(call, walk);
 }
 

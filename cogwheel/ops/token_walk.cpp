@@ -21,7 +21,8 @@ struct TokenWalkOperator {
                               *second_node = "TokenWalkBackwardBackward";
   static void check(const TokenWalk& walk);
   static std::array<c10::SymInt, 4> sizes_of_states(const TokenWalk& walk) {
-    return {sequences_of(walk), walk.query.sym_size(1), walk.query.sym_size(3), walk.value.sym_size(3)};
+    return {sequences_of(walk), walk.query.sym_size(1), walk.query.sym_size(3),
+            walk.value.sym_size(3) + (walk.counts ? 1 : 0)};
   }
   static Walked forward(const TokenWalk& walk);
   static WalkGradients<TokenWalk> backward(const at::Tensor& output_gradient, const OptionalTensor& state_gradient,
@@ -51,6 +52,8 @@ void TokenWalkOperator::check(const TokenWalk& walk) {
     refuse_recurrent("value_gate", "nothing, or the transition none or per_channel", walk.transition);
   if (walk.reads_before && (transition != Transition::per_channel || walk.value_gate))
     refuse_recurrent("reads_before", "the transition per_channel, without a value gate", walk.transition);
+  if (walk.counts && (transition == Transition::per_channel || walk.value_gate))
+    refuse_recurrent("counts", "the transition none, constant or per_token, without a value gate", walk.transition);
   check_computed("query", query);
   if (walk.cu_seqlens) check_sequences(*walk.cu_seqlens, query);
   if (walk.initial_state) check_recurrent_state("initial_state", *walk.initial_state, query, sizes_of_states(walk));
@@ -78,7 +81,9 @@ struct HeldProblem {
       : query(with_contiguous_width(walk.query)),
         key(with_contiguous_width(walk.key)),
         value(with_contiguous_width(walk.value)) {
-    problem.shape = {sequences_of(walk).expect_int(), query.size(1), query.size(2), query.size(3), value.size(3)};
+    problem.shape = {sequences_of(walk).expect_int(), query.size(1), query.size(2), query.size(3),
+                     value.size(3) + (walk.counts ? 1 : 0)};
+    problem.counts = walk.counts;
     problem.transition = transition_of(walk);
     problem.scale = static_cast<T>(walk.scale);
     problem.decays_columns = walk.value_gate.has_value();

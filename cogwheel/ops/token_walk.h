@@ -19,6 +19,9 @@ struct TokenWalk {
   std::string transition = "none";  // transition_names
   bool reads_before = false;        // o_t = scale · S_{t−1}ᵀ q_t, for "per_channel"
   double scale = 1;
+  // Values have one more column, of ones, and with them states and outputs: what a normaliser divides by. Where a
+  // decay is one number per token, or there is none.
+  bool counts = false;
 };
 
 template <>
@@ -34,10 +37,11 @@ struct Bundle<TokenWalk> {
       Member<TokenWalk, std::string>{"transition", &TokenWalk::transition},
       Member<TokenWalk, bool>{"reads_before", &TokenWalk::reads_before},
       Member<TokenWalk, double>{"scale", &TokenWalk::scale},
+      Member<TokenWalk, bool>{"counts", &TokenWalk::counts},
   };
 };
 
-// The output [B, H, N, Dv] and the last states [sequences, H, D, Dv].
+// The output [B, H, N, Dv] and the last states [sequences, H, D, Dv]; Dv + 1 with `counts`.
 std::tuple<at::Tensor, at::Tensor> token_walk(const TokenWalk& walk);
 
 }  // namespace cogwheel

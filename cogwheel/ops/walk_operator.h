@@ -106,12 +106,20 @@ auto as_tuple(const variable_list& tensors) {
 template <class Walk>
 using WalkGradients = decltype(walk_tensors::as_tuple<walk_tensors::count<Walk>>({}));
 
+// Of the output: as the value, with one more column where tokens are counted.
+template <class Walk>
+c10::SymDimVector output_sizes(const Walk& walk) {
+  c10::SymDimVector sizes(walk.value.sym_sizes());
+  if constexpr (requires { walk.counts; })
+    if (walk.counts) sizes.back() = sizes.back() + 1;
+  return sizes;
+}
+
 // Memory for the output and the last states, and for gradients.
 template <class Operator>
 Walked empty_walked(const typename Operator::Walk& walk) {
   const at::TensorOptions options = walk.value.options();
-  return {at::empty_symint(walk.value.sym_sizes(), options),
-          at::empty_symint(Operator::sizes_of_states(walk), options)};
+  return {at::empty_symint(output_sizes(walk), options), at::empty_symint(Operator::sizes_of_states(walk), options)};
 }
 template <class Walk>
 WalkGradients<Walk> empty_walk_gradients(const Walk& walk) {
@@ -170,7 +178,7 @@ Walked recorded_walk(const typename Operator::Walk& walk) {
                   const Walk again = walk_tensors::replaced(settings, given, constants[0]);
                   const at::Tensor of_output = gradients[0].defined()
                                                    ? gradients[0]
-                                                   : at::zeros_symint(again.value.sym_sizes(), again.value.options());
+                                                   : at::zeros_symint(output_sizes(again), again.value.options());
                   variable_list all = std::apply([](const auto&... each) { return variable_list{each...}; },
                                                  call_walk_back<Operator>(of_output, or_none(gradients[1]), again));
                   for (std::size_t i = 0; i < all.size(); ++i)

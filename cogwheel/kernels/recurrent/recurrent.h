@@ -37,6 +37,7 @@ struct RecurrentProblem {
   Transition transition = Transition::none;
   bool decays_columns = false;  // A is also multiplied by exp(value_gate), a number for each column
   bool reads_before = false;    // a token reads the state that those before it have left
+  bool counts = false;  // the last of value_width columns is of ones and none of `value`: decays are of tokens, or none
   T scale = 1;
   HeadsView<const T> query = {}, key = {}, value = {};
   HeadsView<const T> gate = {};        // rows of γ or of log α, by the transition; only there does log α become α

@@ -5,12 +5,13 @@
 //
 // Rows of the state are independent of each other until dv adds them up, so a block of rows, transposed, passes the
 // tokens by itself: forward, leaving a checkpoint every `backward_chunk` tokens; then back, chunk by chunk, each of
-// whose states are made again from its checkpoint. Forward keeps nothing. Without a decay no state is needed twice.
+// whose states are made again from its checkpoint. Forward keeps nothing. Decays that are one number per token go by
+// products (chunk_backward.h).
 // Within a chunk, a few columns at a time pass all its tokens, so that their part of the state stays in registers, and
 // the states that are made again in the first-level cache.
 // Included inside the region of a target.
 #pragma once
-#include "cogwheel/kernels/recurrent/cpu/token_walk.h"
+#include "cogwheel/kernels/recurrent/cpu/chunk_tasks.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 namespace {
@@ -25,7 +26,8 @@ template <class T, Walk kind, int vectors>
 class BackwardRows {
   using V = Vector<T>;
   static constexpr std::int64_t padded = vectors * V::lanes;
-  static constexpr bool decays_rows = kind.decay != Decay::none, decays = decays_rows || kind.decays_columns;
+  static constexpr bool decays_rows = kind.decay == Decay::rows;
+  static_assert(kind.decay != Decay::scalar && (decays_rows || kind.decays_columns));
 
  public:
   BackwardRows(const RecurrentBackward<T>& problem, std::int64_t sequence, std::int64_t head, std::int64_t first_row)
@@ -41,29 +43,25 @@ class BackwardRows {
     lay_out(thread_workspace(Scratch::task, lay_out(nullptr)));
   }
 
-  // Adds the gradient of a constant to `of_constant`.
-  void run(T& of_constant) {
+  void run() {
     load_transposed(problem_.initial_state, state_);
     for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
-      if constexpr (decays) {
-        std::copy_n(state_, columns_ * padded, checkpoints_ + chunk * columns_ * padded);
-        if (chunk + 1 == chunks_) break;
-      }
+      std::copy_n(state_, columns_ * padded, checkpoints_ + chunk * columns_ * padded);
+      if (chunk + 1 == chunks_) break;
       begin_chunk(chunk);
-      for_columns([&](std::int64_t column, auto together) { forward<!decays, together()>(column); });
-      if constexpr (!decays) store_rows(of_queries_, problem_.scale, problem_.query_gradient);
+      for_columns([&](std::int64_t column, auto together) { forward<false, together()>(column); });
     }
     load_transposed(problem_.state_gradient, gradient_);
     for (std::int64_t chunk = chunks_; chunk-- > 0;) {
       begin_chunk(chunk);
-      if constexpr (decays) std::copy_n(checkpoints_ + chunk * columns_ * padded, columns_ * padded, state_);
+      std::copy_n(checkpoints_ + chunk * columns_ * padded, columns_ * padded, state_);
       for_columns([&](std::int64_t column, auto together) {
-        if constexpr (decays) forward<true, together()>(column);
+        forward<true, together()>(column);
         back<together()>(column);
       });
-      if constexpr (decays) store_rows(of_queries_, problem_.scale, problem_.query_gradient);
+      store_rows(of_queries_, problem_.scale, problem_.query_gradient);
       store_rows(of_keys_, T(1), problem_.key_gradient);
-      if constexpr (decays_rows) store_gate_gradients(of_constant);
+      if constexpr (decays_rows) store_gate_gradients();
     }
     if (problem_.initial_state_gradient) store_transposed();
   }
@@ -82,10 +80,8 @@ class BackwardRows {
     multipliers_ = take(backward_chunk * padded);
     if constexpr (decays_rows) of_multipliers_ = take(backward_chunk * padded);
     if constexpr (kind.decays_columns) column_multipliers_ = take(backward_chunk * padded_columns());
-    if constexpr (decays) {
-      history_ = take(backward_chunk * columns_at_once * padded);
-      checkpoints_ = take(chunks_ * block);
-    }
+    history_ = take(backward_chunk * columns_at_once * padded);
+    checkpoints_ = take(chunks_ * block);
     return layout.bytes();
   }
 
@@ -135,9 +131,7 @@ class BackwardRows {
     if constexpr (decays_rows) std::fill_n(of_multipliers_, count_ * padded, T(0));
   }
 
-  HWY_INLINE V multiplier(std::int64_t t, int v) const {
-    return kind.decay == Decay::rows ? V::load(multipliers_ + t * padded + v * V::lanes) : V(multipliers_[t]);
-  }
+  HWY_INLINE V multiplier(std::int64_t t, int v) const { return V::load(multipliers_ + t * padded + v * V::lanes); }
   HWY_INLINE V column_multiplier(std::int64_t t, std::int64_t column) const {
     return V(column_multipliers_[t * padded_columns() + column]);
   }
@@ -146,8 +140,7 @@ class BackwardRows {
     return view.row(span_.batch, head_, begin_);
   }
 
-  // The chunk's tokens forward. With `reads`, adds to dq, and where there is a decay leaves the states before each
-  // token.
+  // The chunk's tokens forward. With `reads`, adds to dq and leaves the states before each token.
   template <bool reads, int together>
   HWY_NOINLINE void forward(std::int64_t column) {
     const T* const values = first_row_of(problem_.value) + column;
@@ -171,7 +164,7 @@ class BackwardRows {
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) {
           V& x = s[c][v];
-          if constexpr (reads && decays) x.store(history_ + (t * together + c) * padded + v * V::lanes);
+          if constexpr (reads) x.store(history_ + (t * together + c) * padded + v * V::lanes);
           if constexpr (reads && kind.reads_before) of_query[v] = V::fma(x, output_gradient, of_query[v]);
           if constexpr (kind.decays_columns) x = column_multiplier(t, column + c) * x;
           if constexpr (decays_rows) x = multiplier(t, v) * x;
@@ -195,9 +188,9 @@ class BackwardRows {
   HWY_NOINLINE void back(std::int64_t column) {
     const T* const values = first_row_of(problem_.value) + column;
     const T* const output_gradients = first_row_of(problem_.output_gradient) + column;
-    T* const value_gradients = first_row_of(problem_.value_gradient) + column;
     const std::int64_t value_row = problem_.value.row_stride(), gradient_row = problem_.output_gradient.row_stride(),
                        of_value_row = problem_.value_gradient.row_stride();
+    T* const value_gradients = first_row_of(problem_.value_gradient) + column;
     V g[together][vectors];
 #pragma GCC unroll 4
     for (int c = 0; c < together; ++c)
@@ -220,15 +213,13 @@ class BackwardRows {
           if constexpr (!kind.reads_before) x = V::fma(query, output_gradient, x);
           of_key = V::fma(x, V(values[t * value_row + c]), of_key);
           of_value[c] = V::fma(x, key, of_value[c]);
-          if constexpr (decays) {
-            const V before = V::load(history_ + (t * together + c) * padded + v * V::lanes);
-            if constexpr (kind.decays_columns) x = column_multiplier(t, column + c) * x;
-            if constexpr (decays_rows) {
-              of_multiplier = V::fma(x, before, of_multiplier);
-              x = multiplier_of * x;
-            }
-            if constexpr (kind.decays_columns) of_column[c] = V::fma(x, before, of_column[c]);
+          const V before = V::load(history_ + (t * together + c) * padded + v * V::lanes);
+          if constexpr (kind.decays_columns) x = column_multiplier(t, column + c) * x;
+          if constexpr (decays_rows) {
+            of_multiplier = V::fma(x, before, of_multiplier);
+            x = multiplier_of * x;
           }
+          if constexpr (kind.decays_columns) of_column[c] = V::fma(x, before, of_column[c]);
           if constexpr (kind.reads_before) x = V::fma(query, output_gradient, x);
         }
         of_key.store(of_keys_ + at);
@@ -259,24 +250,10 @@ class BackwardRows {
     }
   }
 
-  // Of log α: α·dA. Of γ: the sum of dA over the tokens.
-  void store_gate_gradients(T& of_constant) {
-    if constexpr (kind.decay == Decay::rows) {
-      for (std::int64_t i = 0; i < count_ * padded; ++i) of_multipliers_[i] *= multipliers_[i];
-      store_rows(of_multipliers_, T(1), problem_.gate_gradient);
-    } else {
-      for (std::int64_t t = count_; t-- > 0;) {
-        V total(T(0));
-        for (int v = 0; v < vectors; ++v) total = total + V::load(of_multipliers_ + t * padded + v * V::lanes);
-        if (problem_.transition == Transition::constant) {
-          of_constant += total.sum();
-        } else {
-          T& to = *problem_.gate_gradient.row(span_.batch, head_, begin_ + t);
-          const T sum = multipliers_[t] * total.sum();
-          to = first_row_ == 0 ? sum : to + sum;
-        }
-      }
-    }
+  // Of log α: α·dA.
+  void store_gate_gradients() {
+    for (std::int64_t i = 0; i < count_ * padded; ++i) of_multipliers_[i] *= multipliers_[i];
+    store_rows(of_multipliers_, T(1), problem_.gate_gradient);
   }
 
   const RecurrentBackward<T>& problem_;
@@ -294,16 +271,18 @@ void walk_backward(const RecurrentBackward<T>& problem, const Executor& executor
   const RecurrentShape& shape = problem.shape;
   constexpr std::int64_t lanes = Vector<T>::lanes;
   for_walk(problem, [&](auto walk) {
-    executor.run(shape.sequences * shape.heads, [&](std::int64_t task, int) {
-      const std::int64_t sequence = task / shape.heads, head = task % shape.heads;
-      T of_constant = 0;
-      for (std::int64_t row = 0; row < shape.key_width; row += row_vectors * lanes)
-        if (shape.key_width - row > lanes)
-          BackwardRows<T, walk(), row_vectors>(problem, sequence, head, row).run(of_constant);
-        else
-          BackwardRows<T, walk(), 1>(problem, sequence, head, row).run(of_constant);
-      if (problem.transition == Transition::constant) *problem.gate_gradient.row(sequence, head, 0) = of_constant;
-    });
+    constexpr bool by_rows = walk().decay == Decay::rows || walk().decays_columns;
+    if constexpr (!by_rows)
+      return backward_by_chunks<T, walk().decay != Decay::none>(problem, executor);
+    else
+      executor.run(shape.sequences * shape.heads, [&](std::int64_t task, int) {
+        const std::int64_t sequence = task / shape.heads, head = task % shape.heads;
+        for (std::int64_t row = 0; row < shape.key_width; row += row_vectors * lanes)
+          if (shape.key_width - row > lanes)
+            BackwardRows<T, walk(), row_vectors>(problem, sequence, head, row).run();
+          else
+            BackwardRows<T, walk(), 1>(problem, sequence, head, row).run();
+      });
   });
 }
 

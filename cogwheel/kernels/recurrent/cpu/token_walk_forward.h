@@ -2,6 +2,7 @@
 // columns, which stays in the first-level cache while the tokens pass. Included inside the region of a target.
 #pragma once
 #include "cogwheel/kernels/recurrent/cpu/token_walk.h"
+#include "cogwheel/kernels/recurrent/cpu/vector_sums.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 namespace {
@@ -64,12 +65,18 @@ HWY_NOINLINE void pass_tokens(std::int64_t rows, const PassingTokens<T>& x, T* s
     for (int v = 0; v < vectors; ++v) sum[t][v].store(x.sums + (t * vectors + v) * V::lanes);
 }
 
+// Without the one that counts tokens.
+template <class T>
+std::int64_t value_columns(const RecurrentProblem<T>& problem) {
+  return problem.shape.value_width - (problem.counts ? 1 : 0);
+}
+
 template <class T, Walk walk, int vectors>
 void walk_columns(const RecurrentForward<T>& problem, std::int64_t sequence, std::int64_t head, std::int64_t column) {
   const RecurrentShape& shape = problem.shape;
   const auto [batch, first_token, tokens] = shape.span(sequence);
   constexpr std::int64_t lanes = Vector<T>::lanes, padded = vectors * lanes;
-  const std::int64_t rows = shape.key_width, columns = std::min(padded, shape.value_width - column);
+  const std::int64_t rows = shape.key_width, columns = std::min(padded, value_columns(problem) - column);
   const std::int64_t padded_rows = vectors_of(rows, lanes) * lanes;
   T *state = nullptr, *decays = nullptr, *column_decays = nullptr, *values = nullptr, *sums = nullptr;
   const auto lay_out = [&](void* base) {
@@ -123,16 +130,69 @@ void walk_columns(const RecurrentForward<T>& problem, std::int64_t sequence, std
     std::copy_n(state + row * padded, columns, problem.state + first + row * shape.value_width);
 }
 
+// The column that counts tokens, whose rows are in the lanes: most of a vector of columns would be empty.
+template <class T, Walk walk>
+void walk_counts(const RecurrentForward<T>& problem, std::int64_t sequence, std::int64_t head) {
+  using V = Vector<T>;
+  const RecurrentShape& shape = problem.shape;
+  const auto [batch, first_token, tokens] = shape.span(sequence);
+  const std::int64_t rows = shape.key_width, padded = vectors_of(rows, V::lanes) * V::lanes,
+                     column = shape.value_width - 1;
+  T *state = nullptr, *decays = nullptr, *key = nullptr, *query = nullptr, *lane_sums = nullptr, *sums = nullptr;
+  const auto lay_out = [&](void* base) {
+    WorkspaceLayout layout(base);
+    for (T** row : {&state, &key, &query}) *row = layout.take<T>(static_cast<std::size_t>(padded));
+    for (T** numbers : {&decays, &sums}) *numbers = layout.take<T>(static_cast<std::size_t>(forward_chunk));
+    lane_sums = layout.take<T>(static_cast<std::size_t>(forward_chunk * V::lanes));
+    return layout.bytes();
+  };
+  lay_out(thread_workspace(Scratch::task, lay_out(nullptr)));
+
+  const std::int64_t first = (sequence * shape.heads + head) * rows * shape.value_width + column;
+  std::fill_n(state, padded, T(0));
+  for (std::int64_t row = 0; problem.initial_state && row < rows; ++row)
+    state[row] = problem.initial_state[first + row * shape.value_width];
+  for (std::int64_t begin = first_token; begin < first_token + tokens; begin += forward_chunk) {
+    const std::int64_t count = std::min(forward_chunk, first_token + tokens - begin);
+    decays_of<T, walk.decay>(problem, batch, head, begin, count, 0, rows, padded, decays);
+    for (std::int64_t t = 0; t < count; ++t) {
+      const T *of_key = problem.key.row(batch, head, begin + t), *of_query = problem.query.row(batch, head, begin + t);
+      if (rows != padded) {
+        copy_padded(of_key, rows, padded, key);
+        copy_padded(of_query, rows, padded, query);
+        of_key = key, of_query = query;
+      }
+      V decay, sum(T(0));
+      if constexpr (walk.decay != Decay::none) decay = V(decays[t]);
+      for (std::int64_t i = 0; i < padded; i += V::lanes) {
+        V s = V::load(state + i);
+        if constexpr (walk.decay != Decay::none) s = decay * s;
+        s = s + V::load(of_key + i);
+        s.store(state + i);
+        sum = V::fma(V::load(of_query + i), s, sum);
+      }
+      sum.store(lane_sums + t * V::lanes);
+    }
+    sums_of_rows(lane_sums, count, sums);
+    for (std::int64_t t = 0; t < count; ++t)
+      problem.output.row(batch, head, begin + t)[column] = problem.scale * sums[t];
+  }
+  for (std::int64_t row = 0; row < rows; ++row) problem.state[first + row * shape.value_width] = state[row];
+}
+
 template <class T>
 void walk_forward(const RecurrentForward<T>& problem, const Executor& executor) {
   const RecurrentShape& shape = problem.shape;
   constexpr std::int64_t lanes = Vector<T>::lanes;
-  const std::int64_t vectors = vectors_of(shape.value_width, lanes), blocks = vectors_of(vectors, column_vectors);
+  const std::int64_t vectors = vectors_of(value_columns(problem), lanes), blocks = vectors_of(vectors, column_vectors);
+  const std::int64_t tasks = blocks + (problem.counts ? 1 : 0);  // of a head
   for_walk(problem, [&](auto walk) {
-    executor.run(shape.sequences * shape.heads * blocks, [&](std::int64_t task, int) {
-      const std::int64_t block = task % blocks, head = task / blocks % shape.heads;
-      const std::int64_t sequence = task / blocks / shape.heads;
+    executor.run(shape.sequences * shape.heads * tasks, [&](std::int64_t task, int) {
+      const std::int64_t block = task % tasks, head = task / tasks % shape.heads;
+      const std::int64_t sequence = task / tasks / shape.heads;
       const std::int64_t column = block * column_vectors * lanes;
+      if constexpr (walk().decay != Decay::rows && !walk().decays_columns)
+        if (block == blocks) return walk_counts<T, walk()>(problem, sequence, head);
       if (vectors - block * column_vectors >= column_vectors)
         walk_columns<T, walk(), column_vectors>(problem, sequence, head, column);
       else
