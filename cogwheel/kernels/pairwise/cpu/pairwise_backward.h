@@ -254,7 +254,9 @@ class BackwardEngine {
     const bool key_has_non_finite = any_non_finite(keys, count, shape_.head_dim);
 
     const QueryRange seeing = query_head.visibility.seeing_any(first_key, count, shape_.queries);
-    if (is_additive()) std::fill_n(buffers.key_gradient_panel, shape_.head_dim * panel_keys, T(0));
+    if (is_additive())
+      for (std::int64_t d = 0; d < shape_.head_dim; ++d)
+        std::fill_n(buffers.key_gradient_panel + d * panel_keys, padded<T>(count), T(0));
     for (std::int64_t first_query = seeing.begin; first_query < seeing.end; first_query += block_queries) {
       const std::int64_t rows = std::min(block_queries, seeing.end - first_query);
       for (std::int64_t r = 0; r < rows; r += group_rows_)
@@ -262,14 +264,9 @@ class BackwardEngine {
                             keys, key_has_non_finite, buffers, parameter_gradient);
       add_key_gradients(query_head, first_query, rows, first_key, count, queries, first_key - chunk.begin, buffers);
     }
-    if (is_additive()) add_panel(buffers.key_gradient_panel, count, first_key - chunk.begin, buffers);
-  }
-
-  // Adds the gradients of a panel of keys [head_dim][64] to those of the chunk's keys.
-  void add_panel(const T* panel, std::int64_t keys, std::int64_t key_in_chunk, const Buffers& buffers) const {
-    for (std::int64_t j = 0; j < keys; ++j)
-      for (std::int64_t d = 0; d < shape_.head_dim; ++d)
-        buffers.key_gradient[(key_in_chunk + j) * key_width_ + d] += panel[d * panel_keys + j];
+    if (is_additive())
+      add_transposed(buffers.key_gradient_panel, count, shape_.head_dim,
+                     buffers.key_gradient + (first_key - chunk.begin) * key_width_, key_width_);
   }
 
   // Rows [r, r + rows) of the block: weights and score gradients of the tile, and the queries' gradients from them.

@@ -78,16 +78,28 @@ HWY_INLINE void transpose_four_columns(const float* from, std::int64_t row_strid
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_high, ce_high)), d, to + 3 * to_stride);
 }
 
-// `count` ≤ 64 rows of `width` → panel [width][64], zero beyond count. With `fetch_next` the following 64 rows are
-// prefetched, one cache line for every block of columns: all at once they would delay the loads of this panel.
+// The last rows of a panel, fewer than a vector has lanes: with rows of 0 below them, a block of four columns at a
+// time.
+HWY_INLINE void transpose_last_rows(const Rows<float>& rows, std::int64_t first, std::int64_t count,
+                                    std::int64_t columns, float* panel) {
+  float block[Vector<float>::lanes * 4] = {};
+  for (std::int64_t d = 0; d < columns; d += 4) {
+    for (std::int64_t r = 0; r < count; ++r) std::copy_n(rows.row(first + r) + d, 4, block + 4 * r);
+    transpose_four_columns(block, 4, panel + d * panel_keys + first, panel_keys);
+  }
+}
+
+// `count` ≤ 64 rows of `width` → panel [width][64], zero beyond count to the end of the vector: products read no
+// further. With `fetch_next` the following 64 rows are prefetched, one cache line for every block of columns: all at
+// once they would delay the loads of this panel.
 template <bool fetch_next = false, class T>
 void pack_transposed(const Rows<T>& rows, std::int64_t count, std::int64_t width, T* panel) {
-  if (count < panel_keys) std::fill_n(panel, width * panel_keys, T(0));
-  std::int64_t done_rows = 0, done_columns = 0;
+  std::int64_t done_columns = 0;
   if constexpr (std::is_same_v<T, float>) {
-    done_rows = count / Vector<float>::lanes * Vector<float>::lanes;
+    const std::int64_t whole = count / Vector<float>::lanes * Vector<float>::lanes;
     done_columns = width / 4 * 4;
-    for (std::int64_t r = 0; r < done_rows; r += Vector<float>::lanes)
+    if (whole < count) transpose_last_rows(rows, whole, count - whole, done_columns, panel);
+    for (std::int64_t r = 0; r < whole; r += Vector<float>::lanes)
       for (std::int64_t d = 0; d < done_columns; d += 4) {
         if constexpr (fetch_next) {
           constexpr std::int64_t line = 16, at_once = Vector<float>::lanes * 4 / line;  // elements, rows
@@ -97,8 +109,32 @@ void pack_transposed(const Rows<T>& rows, std::int64_t count, std::int64_t width
         transpose_four_columns(rows.row(r) + d, rows.stride, panel + d * panel_keys + r, panel_keys);
       }
   }
+  if (done_columns == width) return;
+  for (std::int64_t d = done_columns; d < width; ++d)
+    std::fill_n(panel + d * panel_keys + count, padded<T>(count) - count, T(0));
   for (std::int64_t r = 0; r < count; ++r)
-    for (std::int64_t d = r < done_rows ? done_columns : 0; d < width; ++d) panel[d * panel_keys + r] = rows.row(r)[d];
+    for (std::int64_t d = done_columns; d < width; ++d) panel[d * panel_keys + r] = rows.row(r)[d];
+}
+
+// Adds a panel [width][64], read to the end of the vector of `count`, to rows: the transpose of the above.
+template <class T>
+void add_transposed(const T* panel, std::int64_t count, std::int64_t width, T* rows, std::int64_t row_stride) {
+  std::int64_t done = 0;
+  if constexpr (std::is_same_v<T, float>) {
+    using V = Vector<float>;
+    done = width / V::lanes * V::lanes;
+    for (std::int64_t r = 0; r < count; r += 4)
+      for (std::int64_t d = 0; d < done; d += V::lanes) {
+        float block[4 * V::lanes];
+        transpose_four_columns(panel + d * panel_keys + r, panel_keys, block, V::lanes);
+        for (std::int64_t i = 0; i < std::min<std::int64_t>(4, count - r); ++i) {
+          float* const to = rows + (r + i) * row_stride + d;
+          (V::load(to) + V::load(block + i * V::lanes)).store(to);
+        }
+      }
+  }
+  for (std::int64_t r = 0; r < count; ++r)
+    for (std::int64_t d = done; d < width; ++d) rows[r * row_stride + d] += panel[d * panel_keys + r];
 }
 
 // Copies one row into whole vectors, times `factor`, zero beyond width.
