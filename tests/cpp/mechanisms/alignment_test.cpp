@@ -34,11 +34,11 @@ TEST(AlignmentNames, AreAllFoundAgain) {
   const std::vector<std::string> names = alignment_names();
   EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
   for (const std::string& name : names) EXPECT_EQ(find_alignment(name).name(), name);
-  for (const std::string& name : {"none", "bahdanau", "bahdanau_cog", "luong_general_local_p_sigmoid",
-                                  "luong_concat_local_m_centered", "luong_dot_consmax"})
+  for (const std::string name : {"none", "bahdanau", "bahdanau_cog", "luong_general_local_p_sigmoid",
+                                 "luong_concat_local_m_centered", "luong_dot_consmax"})
     EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << name;
-  for (const std::string& name : {"none_cog", "bahdanau_norm", "bahdanau_differential", "bahdanau_symmetric_cog",
-                                  "luong_dot_gla", "luong_dot_polynomial", "bahdanau_softmax"})
+  for (const std::string name : {"none_cog", "bahdanau_norm", "bahdanau_differential", "bahdanau_symmetric_cog",
+                                 "luong_dot_gla", "luong_dot_polynomial", "bahdanau_softmax"})
     EXPECT_EQ(std::count(names.begin(), names.end(), name), 0) << name;
 }
 

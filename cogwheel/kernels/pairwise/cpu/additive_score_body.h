@@ -9,9 +9,11 @@ namespace {
 // Chains side by side: the tangents of one hide the latency of another's.
 constexpr int score_vectors = 4;
 
-template <class T, int vectors>
+// Tangents of one row at tangents + d·tangent_step.
+template <class T, int vectors, bool keep>
 HWY_NOINLINE void additive_row(std::int64_t inner, const T* query, std::int64_t query_inner, const T* panel,
-                               std::int64_t panel_row, const T* weight, T* scores) {
+                               std::int64_t panel_row, const T* weight, T* scores, [[maybe_unused]] T* tangents,
+                               [[maybe_unused]] std::int64_t tangent_step) {
   using V = Vector<T>;
   V sum[vectors];
 #pragma GCC unroll 4
@@ -20,7 +22,11 @@ HWY_NOINLINE void additive_row(std::int64_t inner, const T* query, std::int64_t 
     const V q(query[d * query_inner]), w(weight[d]);
     const T* keys = panel + d * panel_row;
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) sum[v] = V::fma(w, V::tanh(q + V::load(keys + v * V::lanes)), sum[v]);
+    for (int v = 0; v < vectors; ++v) {
+      const V tangent = V::tanh(q + V::load(keys + v * V::lanes));
+      if constexpr (keep) tangent.store(tangents + d * tangent_step + v * V::lanes);
+      sum[v] = V::fma(w, tangent, sum[v]);
+    }
   }
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; ++v) sum[v].store(scores + v * V::lanes);
@@ -29,9 +35,18 @@ HWY_NOINLINE void additive_row(std::int64_t inner, const T* query, std::int64_t 
 // Rows of one register tile of the engine; more come in several calls.
 constexpr std::int64_t gradient_rows = 6;
 
+template <class T, bool keep>
+auto additive_row_of(std::int64_t vectors) {
+  return vectors == 4   ? additive_row<T, 4, keep>
+         : vectors == 3 ? additive_row<T, 3, keep>
+         : vectors == 2 ? additive_row<T, 2, keep>
+                        : additive_row<T, 1, keep>;
+}
+
+// Tangents of row r at tangents + d·tangent_step + r·vectors·lanes.
 template <class T>
 HWY_NOINLINE void add_gradients_of_rows(std::int64_t rows, std::int64_t vectors, std::int64_t inner,
-                                        const AdditiveGradientOperands<T>& x) {
+                                        const AdditiveGradientOperands<T>& x, std::int64_t tangent_step) {
   using V = Vector<T>;
   for (std::int64_t d = 0; d < inner; ++d) {
     const V weight(x.weight[d]);
@@ -39,10 +54,9 @@ HWY_NOINLINE void add_gradients_of_rows(std::int64_t rows, std::int64_t vectors,
     for (std::int64_t r = 0; r < rows; ++r) of_query[r] = V(T(0));
     for (std::int64_t v = 0; v < vectors; ++v) {
       const std::int64_t at = d * x.panel_row + v * V::lanes;
-      const V key = V::load(x.key_panel + at);
       V of_key(T(0));
       for (std::int64_t r = 0; r < rows; ++r) {
-        const V tangent = V::tanh(V(x.query[r * x.query_row + d]) + key);
+        const V tangent = V::load(x.tangents + d * tangent_step + (r * vectors + v) * V::lanes);
         const V gradient = V::load(x.score_gradients + r * x.panel_row + v * V::lanes);
         const auto none = gradient == V(T(0));  // 0·NaN is NaN
         const V derivative = V::select(none, V(T(0)), gradient * (V(T(1)) - tangent * tangent));
@@ -62,33 +76,33 @@ HWY_NOINLINE void add_gradients_of_rows(std::int64_t rows, std::int64_t vectors,
 
 template <class T>
 void additive_scores(std::int64_t rows, std::int64_t vectors, std::int64_t inner, const ProductOperands<T>& x,
-                     const T* weight) {
+                     const T* weight, T* tangents) {
+  constexpr std::int64_t lanes = Vector<T>::lanes;
+  const std::int64_t kept_row = vectors * lanes;
   for (std::int64_t v = 0; v < vectors; v += score_vectors) {
     const auto width = std::min<std::int64_t>(score_vectors, vectors - v);
-    const auto row = width == 4   ? additive_row<T, 4>
-                     : width == 3 ? additive_row<T, 3>
-                     : width == 2 ? additive_row<T, 2>
-                                  : additive_row<T, 1>;
+    const auto row = tangents ? additive_row_of<T, true>(width) : additive_row_of<T, false>(width);
     for (std::int64_t r = 0; r < rows; ++r)
-      row(inner, x.a + r * x.a_row, x.a_inner, x.b + v * Vector<T>::lanes, x.b_row, weight,
-          x.c + r * x.c_row + v * Vector<T>::lanes);
+      row(inner, x.a + r * x.a_row, x.a_inner, x.b + v * lanes, x.b_row, weight, x.c + r * x.c_row + v * lanes,
+          tangents ? tangents + r * kept_row + v * lanes : nullptr, rows * kept_row);
   }
 }
 
 template <class T>
 void add_additive_gradients(std::int64_t rows, std::int64_t vectors, std::int64_t inner,
                             const AdditiveGradientOperands<T>& whole) {
+  const std::int64_t kept_row = vectors * Vector<T>::lanes;
   for (std::int64_t r = 0; r < rows; r += gradient_rows) {
     AdditiveGradientOperands<T> part = whole;
-    part.query += r * whole.query_row;
+    part.tangents += r * kept_row;
     part.score_gradients += r * whole.panel_row;
     part.query_gradient += r * whole.query_gradient_row;
-    add_gradients_of_rows(std::min(gradient_rows, rows - r), vectors, inner, part);
+    add_gradients_of_rows(std::min(gradient_rows, rows - r), vectors, inner, part, rows * kept_row);
   }
 }
 
-#define COGWHEEL_ADDITIVE_SCORES(T)                                                                                \
-  template void additive_scores<T>(std::int64_t, std::int64_t, std::int64_t, const ProductOperands<T>&, const T*); \
+#define COGWHEEL_ADDITIVE_SCORES(T)                                                                                    \
+  template void additive_scores<T>(std::int64_t, std::int64_t, std::int64_t, const ProductOperands<T>&, const T*, T*); \
   template void add_additive_gradients<T>(std::int64_t, std::int64_t, std::int64_t, const AdditiveGradientOperands<T>&);
 COGWHEEL_ADDITIVE_SCORES(float)
 COGWHEEL_ADDITIVE_SCORES(double)

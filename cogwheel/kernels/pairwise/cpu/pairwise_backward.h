@@ -36,8 +36,9 @@ class BackwardEngine {
     // the gradient of each exponent.
     T *energy_bias, *multipliers, *contributions, *exponent_gradients;
     double* center_gradient;  // [queries]
-    // For an additive score: the gradients of one panel of keys [head_dim][64], and of v [head_dim].
-    T* key_gradient_panel;
+    // For an additive score: the tangents of a tile [head_dim][group_rows_][64], the gradients of one panel of keys
+    // [head_dim][64], and of v [head_dim].
+    T *tangents, *key_gradient_panel;
     double* score_weight_gradient;
   };
 
@@ -114,6 +115,7 @@ class BackwardEngine {
     buffers.center_gradient =
         layout.take<double>(problem_.center_gradient ? static_cast<std::size_t>(shape_.queries) : 0);
     const std::int64_t additive_dim = is_additive() ? shape_.head_dim : 0;
+    buffers.tangents = take(additive_dim * group_rows_ * panel_keys);
     buffers.key_gradient_panel = take(additive_dim * panel_keys);
     buffers.score_weight_gradient = layout.take<double>(static_cast<std::size_t>(additive_dim));
     return buffers;
@@ -296,7 +298,8 @@ class BackwardEngine {
     const Rows<T> scored = scores_by_pairs_ ? pairs_of(problem_.query, query_head.batch, query_head.index, query)
                                             : Rows<T>{queries, query_rows.stride};
     score_tile<T>(problem_, scores_by_pairs_, query_head.index, rows, vectors,
-                  {scored.data, scored.stride, 1, buffers.key_panel + first, panel_keys, weights + first, panel_keys});
+                  {scored.data, scored.stride, 1, buffers.key_panel + first, panel_keys, weights + first, panel_keys},
+                  is_additive() ? buffers.tangents : nullptr);
     multiply_values(query_head, query, rows, vectors, buffers, first, score_gradients + first);
 
     const auto span_of = [&](std::int64_t row) {
@@ -316,9 +319,9 @@ class BackwardEngine {
     if (is_additive())
       return add_additive_gradients<T>(
           rows, vectors, shape_.head_dim,
-          {queries, query_rows.stride, buffers.key_panel + first, score_gradients + first,
-           problem_.score_weight + query_head.index * shape_.head_dim, buffers.query_gradient + query * key_width_,
-           key_width_, buffers.key_gradient_panel + first, buffers.score_weight_gradient, panel_keys});
+          {buffers.tangents, score_gradients + first, problem_.score_weight + query_head.index * shape_.head_dim,
+           buffers.query_gradient + query * key_width_, key_width_, buffers.key_gradient_panel + first,
+           buffers.score_weight_gradient, panel_keys});
     const auto add = [&](std::int64_t row, std::int64_t count, std::int64_t from, std::int64_t to) {
       add_product<T>(count, vectors_of<T>(key_width_), to - from,
                      {score_gradients + row * panel_keys + from, panel_keys, 1, key_rows.row(from), key_rows.stride,

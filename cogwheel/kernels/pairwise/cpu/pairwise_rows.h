@@ -219,15 +219,16 @@ void product_of_pairs(const PairProduct& product, std::int64_t rows, std::int64_
     product.multiply(rows, vectors, pairs, {x.a, x.a_row, x.b, x.b_row, x.c, x.c_row});
 }
 
-// The scores of a tile, without the scale: products of queries and keys, or of their pairs, or additive scores.
+// The scores of a tile, without the scale: products of queries and keys, or of their pairs, or additive scores, whose
+// `tangents` are kept where not null.
 template <class T>
 void score_tile(const PairwiseProblem<T>& problem, const PairProduct* by_pairs, std::int64_t query_head,
-                std::int64_t rows, std::int64_t vectors, const ProductOperands<T>& operands) {
+                std::int64_t rows, std::int64_t vectors, const ProductOperands<T>& operands, T* tangents = nullptr) {
   const std::int64_t inner = problem.shape.head_dim;
   if (by_pairs)
     product_of_pairs<T>(*by_pairs, rows, vectors, inner / 2, operands);
   else if (problem.score_weight)
-    additive_scores<T>(rows, vectors, inner, operands, problem.score_weight + query_head * inner);
+    additive_scores<T>(rows, vectors, inner, operands, problem.score_weight + query_head * inner, tangents);
   else
     product<T>(rows, vectors, inner, operands);
 }
