@@ -116,27 +116,6 @@ void pack_transposed(const Rows<T>& rows, std::int64_t count, std::int64_t width
     for (std::int64_t d = done_columns; d < width; ++d) panel[d * panel_keys + r] = rows.row(r)[d];
 }
 
-// Adds a panel [width][64], read to the end of the vector of `count`, to rows: the transpose of the above.
-template <class T>
-void add_transposed(const T* panel, std::int64_t count, std::int64_t width, T* rows, std::int64_t row_stride) {
-  std::int64_t done = 0;
-  if constexpr (std::is_same_v<T, float>) {
-    using V = Vector<float>;
-    done = width / V::lanes * V::lanes;
-    for (std::int64_t r = 0; r < count; r += 4)
-      for (std::int64_t d = 0; d < done; d += V::lanes) {
-        float block[4 * V::lanes];
-        transpose_four_columns(panel + d * panel_keys + r, panel_keys, block, V::lanes);
-        for (std::int64_t i = 0; i < std::min<std::int64_t>(4, count - r); ++i) {
-          float* const to = rows + (r + i) * row_stride + d;
-          (V::load(to) + V::load(block + i * V::lanes)).store(to);
-        }
-      }
-  }
-  for (std::int64_t r = 0; r < count; ++r)
-    for (std::int64_t d = done; d < width; ++d) rows[r * row_stride + d] += panel[d * panel_keys + r];
-}
-
 // Copies one row into whole vectors, times `factor`, zero beyond width.
 template <class T>
 HWY_INLINE void copy_scaled(const T* from, std::int64_t width, Vector<T> factor, T* to) {
@@ -219,18 +198,53 @@ void product_of_pairs(const PairProduct& product, std::int64_t rows, std::int64_
     product.multiply(rows, vectors, pairs, {x.a, x.a_row, x.b, x.b_row, x.c, x.c_row});
 }
 
-// The scores of a tile, without the scale: products of queries and keys, or of their pairs, or additive scores, whose
-// `tangents` are kept where not null.
+// The elements of a key in a panel: those of its row, or of its pairs; whole vectors of an additive score.
+template <class T>
+std::int64_t panel_width_of(const PairwiseProblem<T>& problem, const PairProduct* by_pairs) {
+  if (by_pairs) return problem.shape.head_dim / 2;
+  return problem.score_weight ? padded<T>(problem.shape.head_dim) : problem.shape.head_dim;
+}
+
+// Packs up to 64 keys for score_tile: transposed, [width][64]; those of an additive score as they are, [64][width].
+template <bool fetch_next = false, class T>
+void pack_keys(const PairwiseProblem<T>& problem, const Rows<T>& keys, std::int64_t count, std::int64_t width,
+               T* panel) {
+  if (!problem.score_weight) return pack_transposed<fetch_next>(keys, count, width, panel);
+  for (std::int64_t r = 0; r < count; ++r)
+    copy_scaled(keys.row(r), problem.shape.head_dim, Vector<T>(T(1)), panel + r * width);
+}
+
+// The keys of a panel from a column on, as score_tile takes them.
+template <class T>
+Rows<T> keys_from(const PairwiseProblem<T>& problem, const T* panel, std::int64_t column, std::int64_t width) {
+  if (problem.score_weight) return {panel + column * width, width};
+  return {panel + column, panel_keys};
+}
+
+template <class T>
+struct ScoreTile {
+  std::int64_t rows, columns;
+  Rows<T> queries, keys;
+  T* scores;  // row r at scores + r·score_row, in whole vectors
+  std::int64_t score_row;
+  T* tangents = nullptr;  // of an additive score, where they are kept
+};
+
+// The scores of a tile, without the scale: products of queries and keys, or of their pairs, or additive scores.
 template <class T>
 void score_tile(const PairwiseProblem<T>& problem, const PairProduct* by_pairs, std::int64_t query_head,
-                std::int64_t rows, std::int64_t vectors, const ProductOperands<T>& operands, T* tangents = nullptr) {
-  const std::int64_t inner = problem.shape.head_dim;
+                const ScoreTile<T>& x) {
+  const std::int64_t inner = problem.shape.head_dim, vectors = vectors_of<T>(x.columns);
+  const ProductOperands<T> product_of{x.queries.data, x.queries.stride, 1,          x.keys.data,
+                                      x.keys.stride,  x.scores,         x.score_row};
   if (by_pairs)
-    product_of_pairs<T>(*by_pairs, rows, vectors, inner / 2, operands);
+    product_of_pairs<T>(*by_pairs, x.rows, vectors, inner / 2, product_of);
   else if (problem.score_weight)
-    additive_scores<T>(rows, vectors, inner, operands, problem.score_weight + query_head * inner, tangents);
+    additive_scores<T>(x.rows, x.columns, inner,
+                       {x.queries.data, x.queries.stride, x.keys.data, x.keys.stride,
+                        problem.score_weight + query_head * inner, x.scores, x.score_row, x.tangents});
   else
-    product<T>(rows, vectors, inner, operands);
+    product<T>(x.rows, vectors, inner, product_of);
 }
 
 // Whether rows can be read in whole vectors in place.
@@ -282,6 +296,28 @@ bool any_non_finite(const Rows<T>& rows, std::int64_t count, std::int64_t width)
   }
   const T sum = probe.sum() + tail_probe;
   return sum != sum;
+}
+
+template <class T>
+T dot(const T* a, const T* b, std::int64_t width) {
+  using V = Vector<T>;
+  const std::int64_t whole = width / V::lanes * V::lanes;
+  V sum(T(0));
+  for (std::int64_t x = 0; x < whole; x += V::lanes) sum = V::fma(V::load(a + x), V::load(b + x), sum);
+  T total = sum.sum();
+  for (std::int64_t x = whole; x < width; ++x) total += a[x] * b[x];
+  return total;
+}
+
+// Columns [first, end) of the products of `count` rows of a with rows of b, and 0 to the end of the vector.
+template <class T>
+void dot_products(const Rows<T>& a, std::int64_t count, const Rows<T>& b, std::int64_t first, std::int64_t end,
+                  std::int64_t width, T* products, std::int64_t product_row) {
+  for (std::int64_t r = 0; r < count; ++r) {
+    T* const to = products + r * product_row;
+    for (std::int64_t j = first; j < end; ++j) to[j] = dot(a.row(r), b.row(j), width);
+    std::fill(to + end, to + padded<T>(end), T(0));
+  }
 }
 
 // A tile's row of scores: columns [begin, end) are visible, vectors cover [first, last).
