@@ -20,7 +20,7 @@ TEST(AlignmentNames, AreAKindOrAKindAndARowMap) {
   EXPECT_EQ(cog.kind->window, AlignmentWindow::whole);
   EXPECT_EQ(cog.map->description.name, "cog");
   EXPECT_EQ(find_alignment("bahdanau_softmax").name(), "bahdanau");
-  EXPECT_EQ(find_alignment("luong_dot_local_m_softmax_off_by_one").title(), "Luong dot, local-m, Softmax-off-by-one");
+  EXPECT_EQ(find_alignment("luong_dot_local_m_softmax_off_by_one").title(), "Luong dot, local-m, Softmax off by one");
   EXPECT_TRUE(find_alignment("none").is_none());
   EXPECT_EQ(find_alignment("none").map, nullptr);
   EXPECT_EQ(find_alignment("luong_dot_norm").map->description.name, "norm");
@@ -44,7 +44,7 @@ TEST(AlignmentNames, AreAllFoundAgain) {
 
 TEST(AlignmentNames, RefuseWithTheNearestInOneLine) {
   const auto refused = [](const char* name) { return usage_error_of([&] { find_alignment(name, "--attention"); }); };
-  EXPECT_EQ(refused("bahdanow").find("--attention: expected bahdanau, "), 0U) << refused("bahdanow");
+  EXPECT_EQ(refused("bahdanow").find("--attention: expected bahdanau (the nearest of "), 0U) << refused("bahdanow");
   EXPECT_NE(refused("luong_dot_gog").find("luong_dot_cog"), std::string::npos) << refused("luong_dot_gog");
   EXPECT_EQ(refused("").find("--attention: expected one of none, bahdanau, luong_dot, "), 0U) << refused("");
   EXPECT_EQ(refused("softmax").find("--attention: expected "), 0U);
