@@ -56,7 +56,7 @@ class AlignmentLayerImpl : public torch::nn::Module {
 
   // The contexts c of the steps first_step, first_step + 1, …: states [B, T, decoder_width] → [B, T, encoder_width], or
   // [B, T, 0] without attention. A step whose window holds no token of the source gets 0. The dropout applies to the
-  // weights.
+  // weights; steps that come one by one need a part of it each (Dropout::part), or they drop the same weights.
   at::Tensor forward(const at::Tensor& states, const AlignmentMemory& memory, std::int64_t first_step = 0,
                      const Dropout& dropout = {});
 
