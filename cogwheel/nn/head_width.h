@@ -2,9 +2,12 @@
 #pragma once
 #include <cstdint>
 
+#include "cogwheel/kernels/pairwise/pairwise.h"
+
 namespace cogwheel {
 
-// width / heads. Throws UsageError unless heads divide the width, and that is 8 to 256.
-std::int64_t checked_head_width(std::int64_t width, std::int64_t heads);
+// width / heads. Throws UsageError unless heads divide the width, and that is what kernels take: 8 to 1,024, or to
+// `largest`.
+std::int64_t checked_head_width(std::int64_t width, std::int64_t heads, std::int64_t largest = max_head_dim);
 
 }  // namespace cogwheel

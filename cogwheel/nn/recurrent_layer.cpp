@@ -14,6 +14,7 @@
 #include "cogwheel/nn/head_width.h"
 #include "cogwheel/nn/new_parameter.h"
 #include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/recurrent_checks.h"
 #include "cogwheel/ops/statistics_of_weights.h"
 
 namespace cogwheel {
@@ -47,7 +48,7 @@ bool is_of_tokens(const RecurrentLaw& law, const std::string& name) {
 
 void check(const RecurrentLayerOptions& options) {
   law_of(options.mechanism);
-  checked_head_width(options.width, options.heads);
+  checked_head_width(options.width, options.heads, max_key_width);
 }
 
 RecurrentLayerImpl::RecurrentLayerImpl(const RecurrentLayerOptions& options)

@@ -24,7 +24,6 @@ using MechanismParameters = std::vector<std::pair<std::string, at::Tensor>>;
 // The lines of attention_options.def, and the mechanism's own arguments.
 struct AttentionOptions {
 #define ATTENTION_OPTION(type, name, initial) type name = initial;
-#define ATTENTION_OF_CACHES(name) std::optional<at::Tensor> name = {};
 #include "cogwheel/ops/attention_options.def"
   MechanismParameters parameters = {};
 };
@@ -32,7 +31,7 @@ struct AttentionOptions {
 // query [B, H, N, D], key [B, Hk, M, D], value [B, Hk, M, Dv] → [B, H, N, Dv]; Hk divides H (grouped queries).
 // differential, over any map: query [B, 2H, N, D], key [B, 2Hk, M, D], value [B, Hk, M, Dv]; the sub-heads of a head
 // are adjacent.
-// float32, float64, or bfloat16 and float16, which are computed in float32 and rounded once; 8 ≤ D ≤ 256, any strides.
+// float32, float64, or bfloat16 and float16, which are computed in float32 and rounded once; 8 ≤ D ≤ 1024, any strides.
 // A query that sees no key gives 0, and 0 gradient.
 // Differentiable twice in query, key, value, weights of the score, biases, centers and parameters, backward and
 // forward; a third derivative throws c10::NotImplementedError, except for dense mechanisms. torch.autocast changes

@@ -95,7 +95,8 @@ void describe_visibility(PairwiseOptions& options, const Call& call, const Atten
   }
   if (given.first_positions) {
     check_integers("first_positions", *given.first_positions, call, false);
-    if (!given.causal) refuse("first_positions", "causal=True beside them", "causal=False");
+    if (!given.causal && !given.alibi && (!given.local_radius || given.local_centers))
+      refuse("first_positions", "causal, alibi, or local_radius without local_centers beside them", "none of these");
     if (given.first_positions->dim() != 1 || given.first_positions->sym_size(0) != call.batch)
       refuse("first_positions", shape_text({call.batch}) + ", one for each batch entry",
              shape_text(*given.first_positions));
@@ -105,8 +106,8 @@ void describe_visibility(PairwiseOptions& options, const Call& call, const Atten
     check_integers("cu_seqlens", *given.cu_seqlens, call, true);
     if (given.cu_seqlens->dim() != 1 || given.cu_seqlens->sym_size(0) < 2)
       refuse("cu_seqlens", "[sequences + 1], at least 2 numbers", shape_text(*given.cu_seqlens));
-    if (given.key_lengths || given.first_positions)
-      refuse("cu_seqlens", "none beside key_lengths", shape_text(*given.cu_seqlens));
+    if (given.key_lengths) refuse("cu_seqlens", "none beside key_lengths", shape_text(*given.cu_seqlens));
+    if (given.first_positions) refuse("cu_seqlens", "none beside first_positions", shape_text(*given.cu_seqlens));
     if (call.batch != 1) refuse("query batch", "1 beside cu_seqlens", size_text(call.batch));
     if (call.queries != call.keys)
       refuse("key length", size_text(call.queries) + " (as query, beside cu_seqlens)", size_text(call.keys));

@@ -8,11 +8,10 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/shape_text.h"
+#include "cogwheel/kernels/pairwise/pairwise.h"
 
 namespace cogwheel {
 namespace {
-
-constexpr std::int64_t min_head_dim = 8, max_head_dim = 256;
 
 void check_tensor(std::string_view argument, const at::Tensor& tensor) {
   if (!tensor.defined()) refuse(argument, "a tensor", "nothing");
@@ -104,7 +103,8 @@ std::string shape_text(const at::Tensor& tensor) {
 }
 
 void check_head_dim(std::string_view argument, const c10::SymInt& width) {
-  if (width < min_head_dim || width > max_head_dim) refuse(argument, "8 to 256", size_text(width));
+  if (width < min_head_dim || width > max_head_dim)
+    refuse(argument, std::to_string(min_head_dim) + " to " + std::to_string(max_head_dim), size_text(width));
 }
 
 void check_query_key(const at::Tensor& query, const at::Tensor& key, std::int64_t sub_heads, bool one_width) {

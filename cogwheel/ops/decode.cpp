@@ -79,6 +79,8 @@ at::Tensor decode(const at::Tensor& query, const at::Tensor& key, const at::Tens
     refuse("mechanism", "one whose rows stand alone, to decode",
            std::string(mechanism) + ", a function of the whole score matrix");
   if (options.key_lengths) refuse("key_lengths", "none beside a cache's own", shape_text(*options.key_lengths));
+  if (options.first_positions)
+    refuse("first_positions", "none beside a cache's own", shape_text(*options.first_positions));
   if (options.cu_seqlens) refuse("cu_seqlens", "none beside a cache", shape_text(*options.cu_seqlens));
   // Where the lengths cannot be read, as many keys as a bias has, or all.
   c10::SymInt keys_unless_known = key.sym_size(2);

@@ -6,6 +6,7 @@
 
 #include "cogwheel/kernels/pairwise/row_statistics.h"
 #include "cogwheel/ops/checks.h"
+#include "cogwheel/ops/ranges.h"
 
 namespace cogwheel {
 namespace {
@@ -35,20 +36,23 @@ void check_ranges(const at::Tensor& ranges, std::int64_t keys) {
              "[" + std::to_string(range[i].begin) + ", " + std::to_string(range[i].end) + ")");
 }
 
-// An engine clamps their values, but assumes one for each batch entry.
+// An engine clamps their values, but assumes one for each batch entry, and adds to them.
 void check_positions(const at::Tensor& positions, std::int64_t batch) {
   if (positions.scalar_type() != at::kLong || positions.dim() != 1 || positions.size(0) != batch)
     refuse("first_positions", "int64 [" + std::to_string(batch) + "]",
            c10::toString(positions.scalar_type()) + (" " + shape_text(positions)));
+  if (!positions.is_cpu()) return;
+  const at::Tensor numbers = positions.contiguous();
+  for (std::int64_t b = 0; b < batch; ++b)
+    if (const std::int64_t first = numbers.const_data_ptr<std::int64_t>()[b];
+        first < -farthest_position || first > farthest_position)
+      refuse("first_positions", "numbers from -2^53 to 2^53", std::to_string(first));
 }
 
 void check_visibility(const at::Tensor& query, std::int64_t keys, const PairwiseOptions& options) {
-  const Visibility rule = visibility_of(options.mask, query.size(2), keys);
+  visibility_of(options.mask, query.size(2), keys);
   if (options.key_lengths) check_lengths(*options.key_lengths, keys);
-  if (options.first_positions) {
-    if (!rule.causal) refuse("first_positions", "none beside a full mask", shape_text(*options.first_positions));
-    check_positions(*options.first_positions, query.size(0));
-  }
+  if (options.first_positions) check_positions(*options.first_positions, query.size(0));
   if (options.ranges) check_ranges(*options.ranges, keys);
 }
 

@@ -60,8 +60,10 @@ at::Tensor local_ranges_cpu(const at::Tensor& centers_, c10::SymInt key_count, d
   auto* range = ranges.mutable_data_ptr<std::int64_t>();
   for (std::int64_t row = 0; row < batch * heads * queries; ++row) {
     std::int64_t visible = key_lengths ? lengths.const_data_ptr<std::int64_t>()[row / (heads * queries)] : keys;
-    const std::int64_t first =
-        first_positions ? positions.const_data_ptr<std::int64_t>()[row / (heads * queries)] : diagonal;
+    const std::int64_t first = first_positions
+                                   ? std::clamp(positions.const_data_ptr<std::int64_t>()[row / (heads * queries)],
+                                                -farthest_position, farthest_position)
+                                   : diagonal;
     if (causal) visible = std::clamp<std::int64_t>(row % queries + first + 1, 0, visible);
     // Written so that a NaN sees nothing. Bounded before the conversion: a distant center does not fit an integer.
     const double begin = std::ceil(center[row] - radius), end = std::floor(center[row] + radius) + 1;

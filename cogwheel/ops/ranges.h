@@ -2,9 +2,13 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
 
 namespace cogwheel {
+
+// Positions up to here add without overflow, and are exact in float64.
+inline constexpr std::int64_t farthest_position = std::int64_t{1} << 53;
 
 // Dispatches cogwheel::packed_ranges: sequences that lie one after another in `length` rows see only themselves.
 // cu_seqlens [sequences + 1], int32 or int64, from 0 to `length`, not decreasing; window 0: all of a sequence.

@@ -16,8 +16,6 @@
 namespace cogwheel {
 namespace {
 
-constexpr std::int64_t max_key_width = 256;
-
 std::string of_recurrent(std::string_view argument) { return "recurrent: " + std::string(argument); }
 
 void check_rank_and_type(std::string_view argument, const at::Tensor& tensor, const at::Tensor& query) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,6 +10,8 @@
 #include "cogwheel/mechanisms/recurrent_contract.h"
 
 namespace cogwheel {
+
+inline constexpr std::int64_t max_key_width = 256;
 
 [[noreturn]] void refuse_recurrent(std::string_view argument, const std::string& expected, const std::string& got);
 

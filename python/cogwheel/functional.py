@@ -62,6 +62,7 @@ def attention(
     scale: float | None = None,
     window: int | None = None,
     key_lengths: Tensor | None = None,
+    first_positions: Tensor | None = None,
     cu_seqlens: Tensor | None = None,
     bias: Tensor | None = None,
     energy_bias: Tensor | None = None,
@@ -81,7 +82,7 @@ def attention(
     :math:`a_{ij}`, and the output is :math:`o_i = \sum_j a_{ij} v_j`. :func:`cogwheel.mechanisms` lists formulas and sources.
 
     Args:
-        query: [B, H, N, D], float32, float64, bfloat16 or float16, any strides; 8 ≤ D ≤ 256. 16-bit inputs are
+        query: [B, H, N, D], float32, float64, bfloat16 or float16, any strides; 8 ≤ D ≤ 1024. 16-bit inputs are
             computed in float32, and the output and each gradient rounded once. Where the machine multiplies pairs of
             bfloat16, weights are rounded to it before they multiply values, as in PyTorch.
         key: [B, Hk, M, D]. Hk divides H: a key head serves H/Hk neighbouring query heads.
@@ -94,6 +95,8 @@ def attention(
         window: the last keys that a causal query sees, itself included.
         key_lengths: [B] int64. Keys at and beyond the length of their batch entry are hidden; the causal diagonal stays
             where N and M put it.
+        first_positions: [B] int64. Query i of batch entry b has the position of key first_positions[b] + i, whatever N
+            and M are: for ``causal``, ``alibi`` and ``local_radius`` where queries are steps of something longer.
         cu_seqlens: [S + 1] int32 or int64, from 0 to N, not decreasing, for a batch of one: sequence s is rows
             cu_seqlens[s] to cu_seqlens[s + 1] and sees only itself.
         bias: broadcasts to [B, H, N, M]; added to the scores. −∞ hides the key, for every mechanism. Its gradient needs
@@ -103,7 +106,8 @@ def attention(
         alibi: [H] slopes, constants; slope·distance is subtracted from the exponent of mechanisms that have one, and from
             the score of the others (Press et al., 2022). Nothing of size N·M is allocated.
         local_radius: keys within this distance of a center (Luong et al., 2015). Without ``local_centers`` local-m,
-            around the query's own position: key i + M − N of query i where causal, else key i.
+            around the query's own position: that of ``first_positions``; without them key i + M − N of query i where
+            causal, else key i.
         local_centers: [B, H, N], local-p: the position p of each query, from 0. Weights are also multiplied by
             exp(−(j − p)²/(2σ²)), σ = local_radius/2, after the mechanism. Differentiable.
         dropout: each weight is dropped with this probability, the others divided by 1 − dropout, after the sign and the
@@ -152,6 +156,7 @@ def attention(
         scale
         is window
         is key_lengths
+        is first_positions
         is cu_seqlens
         is bias
         is energy_bias
@@ -166,6 +171,7 @@ def attention(
             "scale": scale,
             "window": window,
             "key_lengths": key_lengths,
+            "first_positions": first_positions,
             "cu_seqlens": cu_seqlens,
             "bias": bias,
             "energy_bias": energy_bias,
@@ -296,7 +302,7 @@ def scaled_dot_product_attention(
     sees keys j ≤ i), grouped heads must be asked for, and [B, N, D] stands for one head.
 
     Args:
-        query: [B, H, N, D], float32, float64, bfloat16 or float16, any strides; 8 ≤ D ≤ 256. 16-bit inputs are
+        query: [B, H, N, D], float32, float64, bfloat16 or float16, any strides; 8 ≤ D ≤ 1024. 16-bit inputs are
             computed in float32, and the output and each gradient rounded once. Where the machine multiplies pairs of
             bfloat16, weights are rounded to it before they multiply values, as in PyTorch.
         key: [B, H, M, D], or [B, Hk, M, D] with ``enable_gqa``.

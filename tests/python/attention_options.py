@@ -22,6 +22,7 @@ CASES = {
     "scale": {"scale": 0.9},
     "window": {"causal": True, "window": 3},
     "key_lengths": {"key_lengths": torch.tensor([4, 0])},
+    "first_positions": {"local_radius": 1.0, "first_positions": torch.tensor([1, 4])},
     "cu_seqlens": {"cu_seqlens": torch.tensor([0, 2, 5]), "causal": True},
     "bias": {"bias": _hiding()},
     "bias of all rows": {"bias": drawn(HEADS, 1, KEYS)},

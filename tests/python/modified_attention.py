@@ -51,22 +51,30 @@ class Case:
         return self.inputs.query.shape[2], self.inputs.key.shape[2]
 
 
+def standing(case: Case, diagonal: int) -> Tensor:
+    """The position of each query, [B or 1, 1, N, 1]: i + diagonal unless the options say otherwise."""
+    i = torch.arange(case.sizes[0])[:, None]
+    first = case.options.get("first_positions", torch.tensor([diagonal]))
+    return i + first[:, None, None, None]
+
+
 def visible_keys(case: Case) -> Tensor:
     """[B or 1, H or 1, N, M]."""
     queries, keys = case.sizes
-    i, j = torch.arange(queries)[:, None], torch.arange(keys)[None, :]
+    j = torch.arange(keys)[None, :]
     options = case.options
-    diagonal = i + keys - queries
-    visible = reference.visible_keys(queries, keys, case.causal)[None, None]
+    stands = standing(case, keys - queries)
+    visible = j <= stands if case.causal else torch.ones(1, 1, queries, keys, dtype=torch.bool)
     if "window" in options:
-        visible = visible & (j > diagonal - options["window"])
+        visible = visible & (j > stands - options["window"])
     if "key_lengths" in options:
         visible = visible & (j < options["key_lengths"][:, None, None, None])
     if "cu_seqlens" in options:
         sequence = (torch.arange(queries)[:, None] >= options["cu_seqlens"][1:]).sum(-1)
         visible = visible & (sequence[:, None] == sequence[None, :])
     if "local_radius" in options:
-        centers = options.get("local_centers", (diagonal if case.causal else i).squeeze(-1)[None, None])
+        own = standing(case, keys - queries if case.causal else 0).squeeze(-1)
+        centers = options.get("local_centers", own)
         visible = visible & ((j - centers[..., None].double()).abs() <= options["local_radius"])
     for name in ("bias", "energy_bias"):
         if name in options:
@@ -115,7 +123,7 @@ def reference_weights(mechanism: str, case: Case, leaves: dict[str, Tensor]) -> 
     dtype = leaves["query"].dtype
     scores = reference.sub_head_scores(mechanism, leaves["query"], leaves["key"], scale=case.inputs.true_scale)
     visible = visible_keys(case)
-    i, j = torch.arange(queries)[:, None], torch.arange(keys)[None, :]
+    j = torch.arange(keys)[None, :]
 
     def finite(name: str) -> Tensor:
         bias = leaves.get(name, options[name]).to(dtype)
@@ -127,7 +135,8 @@ def reference_weights(mechanism: str, case: Case, leaves: dict[str, Tensor]) -> 
     if "energy_bias" in options:
         exponent = exponent + finite("energy_bias").expand(scores.shape[0], scores.shape[2], queries, keys)[:, None]
     if "alibi" in options:
-        decay = -options["alibi"].to(dtype)[:, None, None] * (i + keys - queries - j).abs()
+        decay = -options["alibi"].to(dtype)[:, None, None] * (standing(case, keys - queries) - j).abs()
+        decay = decay[:, None]  # of all sub-heads
         if mechanism in ENERGY_MAPS:
             exponent = exponent + decay
         else:

@@ -61,7 +61,7 @@ def test_every_form_over_every_map_equals_reference(mechanism, causal):
 
 
 @pytest.mark.diagonal
-@pytest.mark.parametrize("head_dim", [8, 9, 12, 31, 48, 72, 96, 112, 160, 192, 255])
+@pytest.mark.parametrize("head_dim", [8, 9, 12, 31, 48, 72, 96, 112, 160, 192, 255, 257, 520, 1024])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_every_kind_of_head_dim(mechanism, head_dim):
     shape = Shape(1, 2, 1, 70, 70, head_dim, head_dim)

@@ -44,6 +44,14 @@ def modified_case(mechanism: str, name: str, dtype: torch.dtype) -> Case:
         "alibi": lambda: Case(inputs, True, {"alibi": slopes}),
         "local-m": lambda: Case(inputs, False, {"local_radius": 6}),
         "local-m causal": lambda: Case(inputs, True, {"local_radius": 6}),
+        "local-m of steps": lambda: Case(
+            inputs, False, {"local_radius": 6, "first_positions": torch.tensor([11, 60]), "key_lengths": lengths}
+        ),
+        "local-m causal of steps": lambda: Case(inputs, True, {"local_radius": 6, "first_positions": torch.tensor([-3, 13])}),
+        "positions": lambda: Case(
+            inputs, True, {"first_positions": torch.tensor([-3, 40]), "window": 30, "alibi": slopes}
+        ),
+        "positions of alibi": lambda: Case(inputs, False, {"first_positions": torch.tensor([2, 60]), "alibi": slopes}),
         "local-p": lambda: Case(
             inputs, False, {"local_radius": 8.5, "local_centers": centers}, ("local_centers",)
         ),
@@ -95,6 +103,10 @@ NAMES = {
     "alibi": ("alibi",),
     "local-m": (),
     "local-m causal": (),
+    "local-m of steps": (),
+    "local-m causal of steps": (),
+    "positions": ("alibi",),
+    "positions of alibi": ("alibi",),
     "local-p": (),
     "local-p, lengths": (),
     "dropout": (),
@@ -156,6 +168,10 @@ def drawn_cases(draw):
             centers = (shape.keys + 20) * torch.rand(size, generator=generator) - 10
             case.options["local_centers"] = ((8 * centers).round() / 8).to(case.inputs.query.dtype)
             case.differentiable += ("local_centers",)
+    own_position = case.causal or ("local_radius" in case.options and "local_centers" not in case.options)
+    if own_position and not packed and draw(st.booleans()):
+        first = draw(st.lists(st.integers(-20, 150), min_size=shape.batch, max_size=shape.batch))
+        case.options["first_positions"] = torch.tensor(first)
     for name in ("bias", "energy_bias"):
         if takes(mechanism, name) and draw(st.booleans()):
             case.options[name] = bias()

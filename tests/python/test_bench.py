@@ -9,7 +9,7 @@ import torch
 
 import cogwheel
 from cogwheel.bench import __main__ as bench_command
-from cogwheel.bench import attention, decode, eager, recurrent
+from cogwheel.bench import alignment, attention, decode, eager, recurrent
 from cogwheel.bench.chart import CHART_JS
 from cogwheel.bench.gpt import EagerTraining, Shape
 from cogwheel.bench.timing import take_turns
@@ -36,6 +36,16 @@ def test_the_eager_peer_is_the_same_mechanism(mechanism, causal):
     theirs = eager.attention(mechanism)(causal=causal, **tensors)
     # What keeps the sum of a ReLU away from 0 is not the same number.
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4 if mechanism == "relu" else 1e-12)
+
+
+@pytest.mark.parametrize("name", alignment.ALIGNMENTS)
+@pytest.mark.parametrize("mechanism", ["softmax", "cog", "sigmoid"])
+def test_the_eager_peer_is_the_same_alignment(name, mechanism):
+    case = alignment.Case(steps=4, batch=3, source=25, width=16)
+    leaves = {each: tensor.double().requires_grad_() for each, tensor in alignment.inputs(name, case).items()}
+    sides = [side(name, mechanism, case)(**leaves) for side in (alignment.cogwheel_side, alignment.eager_side)]
+    torch.testing.assert_close(*sides, rtol=1e-9, atol=1e-12)
+    assert torch.autograd.grad(sides[0].sum(), list(leaves.values()))  # every tensor has a part in the result
 
 
 @pytest.mark.parametrize("mechanism", recurrent.EAGER)
@@ -112,6 +122,18 @@ def test_attention_prints_and_writes_what_it_found(cogwheel_executable, tmp_path
     assert 'src="http' not in page and 'href="http' not in page and CHART_JS.read_text() in page
 
 
+def test_alignment_prints_and_writes_what_it_found(capsys, tmp_path):
+    words = ["alignment", "--alignments", "additive", "general_local_p", "--steps", "1", "3", "--batch", "2", "--width", "16"]
+    bench_command.main([*words, "--mechanisms", "softmax", "cog", "--seconds", "0.01", "--out", str(tmp_path)])
+    said = capsys.readouterr().out
+    rows = json.loads((tmp_path / "bench.json").read_text())["results"]
+    names = ["additive", "additive_cog", "general_local_p", "general_local_p_cog"]
+    assert [row["name"] for row in rows] == [side + name for _ in range(2) for name in names for side in ("", "eager ")]
+    assert all(f"  {name} " in said for name in names) and "3 steps at once, batch 2" in said
+    for ours, theirs in zip(rows[::2], rows[1::2]):
+        assert ours["ratio"] == pytest.approx(ours["least_seconds"] / theirs["least_seconds"]) and theirs["ratio"] == 1
+
+
 def test_training_takes_turns_with_the_peer(cogwheel_executable, tmp_path):
     done = run(
         cogwheel_executable, "training", "--model", "tiny", "--mechanisms", "cog", "symmetric", "--precision", "fp32", "bf16",
@@ -170,10 +192,14 @@ def test_numbers_have_a_range(capsys, words, said):
         (["attention", "--mechanisms", "symmetric"], "expected names from `cogwheel list mechanisms` (operator), got symmetric"),
         (["decode", "--mechanisms", "gla", "--group", "2"], "group: expected 1 for gla, got 2"),
         (["attention", "--lengths", "0"], "lengths: expected 1 or more, got 0"),
-        (["attention", "--head-dim", "4"], "head_dim: expected 8 to 256, got 4"),
+        (["attention", "--head-dim", "4"], "head_dim: expected 8 to 1024, got 4"),
         (["attention", "--heads", "3"], "heads: expected an even number for differential, got 3"),
         (["attention", "--out", "/dev/null/bench"], "out: expected a folder, got /dev/null/bench"),
         (["attention", "--dtype", "int8"], "invalid choice: 'int8'"),
+        (["attention", "--mechanisms", "gla", "--head-dim", "512"], "head_dim: expected 8 to 256, got 512"),
+        (["alignment", "--alignments", "bahdanau"], "invalid choice: 'bahdanau'"),
+        (["alignment", "--width", "2048"], "width: expected at most 1024, got 2048"),
+        (["alignment", "--mechanisms", "consmax"], "(those of eager PyTorch), got consmax"),
         (["training", "--model", "huge"], "invalid choice: 'huge'"),
         ([], "required"),
     ],

@@ -81,6 +81,12 @@ def test_prefill_and_decode_equal_the_full_pass(mechanism):
             assert_close(decoded, expected_output(mechanism, inputs))
 
 
+@pytest.mark.parametrize("head_dim", [512, 1023])
+def test_wide_heads(head_dim):
+    inputs = grid_inputs("cog", Shape(2, 2, 1, 90, 90, head_dim, 16))
+    assert_close(in_steps("cog", inputs, [70, 71]), expected_output("cog", inputs))
+
+
 @settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_any_split_point(data):
@@ -368,6 +374,8 @@ def test_what_cannot_decode_is_refused():
             f"attention: mechanism: expected one whose rows stand alone, to decode, got {mechanism}, a function of the "
             "whole score matrix"
         )
+    with pytest.raises(ValueError, match=r"first_positions: expected none beside a cache's own, got \[2\]"):
+        small_cache().attend(query, first_positions=torch.tensor([1, 2]))
     with pytest.raises(ValueError, match="attention: mechanism: expected softmax"):
         small_cache().attend(query, "sofmax")
     with pytest.raises(TypeError, match="parameters of softmax"):

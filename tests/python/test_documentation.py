@@ -1,4 +1,4 @@
-"""Every code block of the README, of docs/python.md and of docs/recurrent.md does what it claims."""
+"""Every Python block of the README, docs/python.md, docs/recurrent.md and docs/alignment.md does what it claims."""
 
 import json
 import os
@@ -68,7 +68,11 @@ def run_block():
 
 @pytest.mark.parametrize(
     "code",
-    [*blocks("README.md", "python"), *blocks("docs/python.md", "python"), *blocks("docs/recurrent.md", "python")],
+    [
+        block
+        for document in ("README.md", "docs/python.md", "docs/recurrent.md", "docs/alignment.md")
+        for block in blocks(document, "python")
+    ],
     ids=lambda code: str(len(code)),
 )
 def test_python_blocks(code, tmp_path, run_block):

@@ -23,7 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import cogwheel
 
 HALVES = [torch.bfloat16, torch.float16]
-SHAPES = [Shape(2, 4, 2, 65, 70, 20, 33), Shape(1, 2, 1, 200, 200, 64, 64), Shape(2, 2, 2, 1, 129, 80, 8)]
+SHAPES = [Shape(2, 4, 2, 65, 70, 20, 33), Shape(1, 2, 1, 200, 200, 64, 64), Shape(2, 2, 2, 1, 129, 80, 8), Shape(2, 1, 1, 9, 70, 512, 16)]
 each_half = pytest.mark.parametrize("dtype", HALVES, ids=["bf16", "fp16"])
 each_visibility = pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 each_mechanism = pytest.mark.parametrize("mechanism", sorted(reference.TABLE))

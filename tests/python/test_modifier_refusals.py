@@ -17,6 +17,34 @@ REFUSED = {
     ),
     "a length too long": ({"key_lengths": torch.tensor([1, 84])}, r"key_lengths: expected 0 to 83 \(the keys\), got 84"),
     "a negative length": ({"key_lengths": torch.tensor([-1, 8])}, r"key_lengths: expected 0 to 83 \(the keys\), got -1"),
+    "positions of nothing": (
+        {"first_positions": torch.tensor([1, 2])},
+        "first_positions: expected causal, alibi, or local_radius without local_centers beside them, got none of these",
+    ),
+    "positions beside given centers": (
+        {"first_positions": torch.tensor([1, 2]), "local_radius": 3.0, "local_centers": torch.zeros(2, 4, 70)},
+        "first_positions: expected causal, alibi, or local_radius without local_centers beside them, got none of these",
+    ),
+    "too few positions": (
+        {"first_positions": torch.tensor([1]), "causal": True},
+        r"first_positions: expected \[2\], one for each batch entry, got \[1\]",
+    ),
+    "positions of floats": (
+        {"first_positions": torch.tensor([1.0, 2.0]), "causal": True},
+        "first_positions dtype: expected int64, got Float",
+    ),
+    "a position too far": (
+        {"first_positions": torch.tensor([1, 2**53 + 1]), "causal": True},
+        r"first_positions: expected numbers from -2\^53 to 2\^53, got 9007199254740993",
+    ),
+    "the least position": (
+        {"first_positions": torch.tensor([-(2**63), 2]), "causal": True, "local_radius": 3.0},
+        r"first_positions: expected numbers from -2\^53 to 2\^53, got -9223372036854775808",
+    ),
+    "positions of packed sequences": (
+        {"first_positions": torch.tensor([1, 2]), "causal": True, "cu_seqlens": torch.tensor([0, 70])},
+        r"cu_seqlens: expected none beside first_positions, got \[2\]",
+    ),
     "packed batch": ({"cu_seqlens": torch.tensor([0, 70])}, "query batch: expected 1 beside cu_seqlens, got 2"),
     "bias of another shape": (
         {"bias": torch.zeros(3, 70, 83)},

@@ -262,8 +262,8 @@ def tensors(query=(1, 4, 5, 16), key=(1, 2, 7, 16), value=(1, 2, 7, 3)):
 
 REFUSALS = {
     "three dimensions": (lambda: tensors(query=(4, 5, 16)), {}, ["query", "4 dimensions", "[4, 5, 16]"]),
-    "head_dim too small": (lambda: tensors((1, 4, 5, 4), (1, 2, 7, 4)), {}, ["head_dim", "8 to 256", "4"]),
-    "head_dim too large": (lambda: tensors((1, 4, 5, 264), (1, 2, 7, 264)), {}, ["head_dim", "8 to 256", "264"]),
+    "head_dim too small": (lambda: tensors((1, 4, 5, 4), (1, 2, 7, 4)), {}, ["head_dim", "8 to 1024", "4"]),
+    "head_dim too large": (lambda: tensors((1, 4, 5, 1025), (1, 2, 7, 1025)), {}, ["head_dim", "8 to 1024", "1025"]),
     "head_dim differs": (lambda: tensors(key=(1, 2, 7, 24)), {}, ["key head_dim", "16 (as query)", "24"]),
     "batch differs": (lambda: tensors(key=(3, 2, 7, 16)), {}, ["key batch", "1 (as query)", "3"]),
     "heads do not divide": (lambda: tensors(key=(1, 3, 7, 16)), {}, ["key heads", "divisor", "4", "3"]),

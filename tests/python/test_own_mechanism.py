@@ -187,7 +187,7 @@ def arguments_of_attention():
     return sorted(
         {name for function in functions for name in inspect.signature(function).parameters}
         | {argument.name for operator in operators for argument in operator.default._schema.arguments}
-        | {"lam", "first_positions", "shift"}  # of a form, of C++ alone, of formulas
+        | {"lam", "shift"}  # of a form, of formulas
     )
 
 

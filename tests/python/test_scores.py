@@ -14,7 +14,7 @@ import cogwheel
 SCORES = ("dot", "general", "cosine", "additive", "concat")
 # An exponential, a sign, a map with a scalar and no mass, a mixture of two.
 MAPS = ("softmax", "cog", "sigmoid", "differential", "differential_cog")
-SHAPES = (Shape(2, 4, 2, 7, 9, 8, 5), Shape(1, 6, 2, 70, 133, 20, 33), Shape(2, 2, 2, 65, 64, 64, 16))
+SHAPES = (Shape(2, 4, 2, 7, 9, 8, 5), Shape(1, 6, 2, 70, 133, 20, 33), Shape(2, 2, 2, 65, 64, 64, 16), Shape(2, 1, 1, 7, 65, 515, 16))
 
 each_score = pytest.mark.parametrize("score", SCORES)
 
@@ -378,7 +378,7 @@ REFUSALS = {
     ),
     "concat, narrower than a kernel": (
         {"score": "concat", "score_weight": torch.zeros(4, 5), "score_projection": torch.zeros(4, 5, 32)},
-        ["score_projection width: expected 8 to 256, got 5"],
+        ["score_projection width: expected 8 to 1024, got 5"],
     ),
     "concat with a weight of another width": (
         {"score": "concat", "score_weight": torch.zeros(4, 8), "score_projection": torch.zeros(4, 9, 32)},
@@ -402,5 +402,5 @@ def test_a_width_that_the_score_cannot_bridge():
     query, key, value = torch.zeros(1, 4, 5, 16), torch.zeros(1, 2, 7, 24), torch.zeros(1, 2, 7, 3)
     with pytest.raises(ValueError, match=r"key head_dim: expected 16 \(as query\), got 24"):
         cogwheel.attention(query, key, value, score="additive", score_weight=torch.zeros(4, 16))
-    with pytest.raises(ValueError, match=r"key head_dim: expected 8 to 256, got 4"):
+    with pytest.raises(ValueError, match=r"key head_dim: expected 8 to 1024, got 4"):
         cogwheel.attention(query, key[..., :4], value, score="general", score_weight=torch.zeros(4, 16, 4))

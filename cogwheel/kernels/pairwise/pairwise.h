@@ -17,6 +17,9 @@
 
 namespace cogwheel {
 
+// Widths of a query and a key.
+inline constexpr std::int64_t min_head_dim = 8, max_head_dim = 1024;
+
 // Query head h reads key head sub_heads·⌊h′/r⌋ + c and value head ⌊h′/r⌋, where h = sub_heads·h′ + c and r query heads
 // share a value head. sub_heads is 1, or the number of members of a mixture over shared values (2 for differential).
 struct PairwiseShape {
@@ -24,7 +27,7 @@ struct PairwiseShape {
   std::int64_t query_heads = 1, value_heads = 1;
   std::int64_t sub_heads = 1;
   std::int64_t queries = 0, keys = 0;
-  std::int64_t head_dim = 0;   // 8 to 256
+  std::int64_t head_dim = 0;   // min_head_dim to max_head_dim
   std::int64_t value_dim = 0;  // any width from 1
 
   std::int64_t key_heads() const { return value_heads * sub_heads; }

@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: ``cogwheel bench attention``, ``decode`` and ``training``."""
+"""The command line of the benchmarks: ``cogwheel bench attention``, ``decode``, ``alignment`` and ``training``."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ if __name__ == "__main__":
 import torch
 
 import cogwheel
-from cogwheel.bench import attention, decode, recurrent, training
+from cogwheel.bench import alignment, attention, decode, eager, recurrent, training
 from cogwheel.bench.chart import page
 from cogwheel.bench.machine import description, product_peak
 from cogwheel.bench.timing import Timing
@@ -27,7 +27,10 @@ MECHANISMS = ["softmax", "cog", "differential", "sigmoid", "softmax_off_by_one"]
 
 
 # The allowed range of each numeric option.
-RANGES = {"batch": (1, 2**16), "heads": (1, 2**12), "group": (1, 2**10), "lengths": (1, 2**24)}
+RANGES = {
+    "batch": (1, 2**16), "heads": (1, 2**12), "group": (1, 2**10), "lengths": (1, 2**24), "steps": (1, 2**12),
+    "source": (1, 2**16), "width": (8, 1024),
+}  # fmt: skip
 MAX_SECONDS = 86_400
 
 
@@ -41,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
         prog="cogwheel bench",
         description="Times Cogwheel and its peers in one run, taking turns; prints ratios of minimum times.",
     )
-    kinds = whole.add_subparsers(dest="kind", required=True, metavar="attention|decode|training")
+    kinds = whole.add_subparsers(dest="kind", required=True, metavar="attention|decode|alignment|training")
 
     def add(name: str, summary: str) -> argparse.ArgumentParser:
         kind = kinds.add_parser(
@@ -77,6 +80,17 @@ def parser() -> argparse.ArgumentParser:
     of_decode.add_argument("--heads", type=int, default=8, help="key heads")
     of_decode.add_argument("--group", type=int, default=1, help="query heads that share a key head")
     of_decode.add_argument("--head-dim", type=int, default=64)
+
+    of_alignment = add("alignment", "Steps of a decoder over encoded sources, forward and backward, against eager PyTorch.")
+    of_alignment.set_defaults(mechanisms=["softmax"], seconds=4.0)
+    of_alignment.add_argument(
+        "--alignments", nargs="+", choices=alignment.ALIGNMENTS, default=alignment.DEFAULT, metavar="NAME",
+        help="a score, or a score and a window: " + ", ".join(alignment.ALIGNMENTS),
+    )  # fmt: skip
+    of_alignment.add_argument("--steps", nargs="+", type=int, default=[1, 30], metavar="T", help="of the decoder, in one call")
+    of_alignment.add_argument("--batch", type=int, default=64)
+    of_alignment.add_argument("--source", type=int, default=30, help="tokens of the longest source")
+    of_alignment.add_argument("--width", type=int, default=512, help="of the states of decoder and encoder")
 
     of_training = add("training", "Training steps of a language model against the same GPT in eager PyTorch.")
     of_training.set_defaults(mechanisms=["softmax", "cog"], seconds=30.0)
@@ -139,8 +153,10 @@ def check_heads(arguments: argparse.Namespace) -> None:
     differences = [name for name in arguments.mechanisms if attention.is_difference(name)]
     if differences and arguments.heads % 2:
         refuse(f"bench: heads: expected an even number for {differences[0]}, got {arguments.heads}")
-    if not 8 <= arguments.head_dim <= 256:
-        refuse(f"bench: head_dim: expected 8 to 256, got {arguments.head_dim}")
+    with_state = any(recurrent.axes_of(name) is not None for name in arguments.mechanisms)
+    largest = 256 if with_state else 1024
+    if not 8 <= arguments.head_dim <= largest:
+        refuse(f"bench: head_dim: expected 8 to {largest}, got {arguments.head_dim}")
 
 
 def print_head(case: attention.Case, with_memory: bool) -> None:
@@ -237,6 +253,32 @@ def bench_decode(arguments: argparse.Namespace) -> list[dict[str, object]]:
     return results
 
 
+def bench_alignment(arguments: argparse.Namespace) -> list[dict[str, object]]:
+    check_mechanisms(arguments.mechanisms, {"operator"})
+    for name in arguments.mechanisms:
+        if name not in eager.WEIGHTS:
+            refuse(f"bench: mechanisms: expected {', '.join(eager.WEIGHTS)} (those of eager PyTorch), got {name}")
+    print("Forward and backward of decoder steps. Faster: minimum time of eager PyTorch over Cogwheel's, both at the same work.")
+    results = []
+    for steps in arguments.steps:
+        case = alignment.Case(steps=steps, batch=arguments.batch, source=arguments.source, width=arguments.width)
+        timings = alignment.measure(arguments.alignments, arguments.mechanisms, case, seconds=arguments.seconds)
+        print(
+            f"\n{steps} step{'s' if steps > 1 else ''} at once, batch {case.batch}, sources of up to {case.source}, "
+            f"states of {case.width}, fp32"
+        )
+        print(f"  {'':28}{'ms':>9}{'eager ms':>10}{'faster':>8}{'by medians':>12}")
+        for name, (ours, peer) in timings.items():
+            results.append(row(name, ours, peer, case=asdict(case)))
+            results.append(row(f"eager {name}", peer, peer, case=asdict(case)))
+            print(
+                f"  {name:28}{1e3 * ours.min:9.2f}{1e3 * peer.min:10.2f}{peer.min / ours.min:8.2f}"
+                f"{peer.median / ours.median:12.2f}",
+                flush=True,
+            )
+    return results
+
+
 def bench_training(arguments: argparse.Namespace) -> list[dict[str, object]]:
     check_mechanisms(arguments.mechanisms, {"operator", "layer"})
     executable = pathlib.Path(os.environ.get("COGWHEEL_EXECUTABLE", pathlib.Path(sys.executable).parent / "cogwheel"))
@@ -302,7 +344,13 @@ def main(words: list[str] | None = None) -> None:
         f"{machine['processor']}, {machine['threads']} threads, {' '.join(machine['instruction_sets'])}; "
         f"torch {machine['torch']}; every side keeps its pages (malloc settings in the results)"
     )
-    results = {"attention": bench_attention, "decode": bench_decode, "training": bench_training}[arguments.kind](arguments)
+    benches = {
+        "attention": bench_attention,
+        "decode": bench_decode,
+        "alignment": bench_alignment,
+        "training": bench_training,
+    }
+    results = benches[arguments.kind](arguments)
     if arguments.out is not None:
         whole = {"schema": 1, "command": f"bench {arguments.kind}", "machine": machine, "results": results}
         write(arguments.out / "bench.json", json.dumps(whole, indent=1) + "\n")

@@ -146,7 +146,7 @@ TEST_F(TrainCommand, RefusesTextThatIsNone) {
 }
 
 TEST_F(TrainCommand, RefusesValuesThatCannotBe) {
-  expect_refused({"train", "config.toml", "--set", "model.heads=8"}, 2, "8 to 256, got 4");
+  expect_refused({"train", "config.toml", "--set", "model.heads=8"}, 2, "8 to 1024, got 4");
   expect_refused({"train", "config.toml", "--set", "model.mechanism=diferential"}, 2, "differential");
   expect_refused({"train", "config.toml", "--set", "training.stepz=3"}, 2, "training.steps");
   expect_refused({"train", "config.toml", "--set", "training.steps=few"}, 2, "--set training.steps: expected TOML");

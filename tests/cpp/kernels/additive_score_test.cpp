@@ -20,40 +20,45 @@ constexpr double nan_key = std::numeric_limits<double>::quiet_NaN();
 template <class T>
 struct Tile {
   std::int64_t rows, keys, inner;
-  std::vector<T> query, key_panel, weight, score_gradients;
+  std::int64_t width;  // of a row of keys, in whole vectors of 16
+  std::vector<T> query, key, weight, score_gradients;
 
   Tile(std::int64_t rows_, std::int64_t keys_, std::int64_t inner_)
       : rows(rows_),
         keys(keys_),
         inner(inner_),
+        width((inner + 15) / 16 * 16),
         query(size(rows * inner)),
-        key_panel(size(inner * panel)),
+        key(size(keys * width)),
         weight(size(inner)),
         score_gradients(size(rows * panel)) {
     std::mt19937 random(static_cast<unsigned>(rows + 10 * keys + 1000 * inner));
     std::normal_distribution<double> normal;
-    for (auto* values : {&query, &key_panel, &weight, &score_gradients})
+    for (auto* values : {&query, &key, &weight, &score_gradients})
       for (T& value : *values) value = static_cast<T>(normal(random));
+    for (std::int64_t j = 0; j < keys; ++j)
+      for (std::int64_t d = inner; d < width; ++d) key[size(j * width + d)] = 0;
     // A causal corner: row r does not see the last rows − 1 − r keys, the last key has no query at all.
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t j = keys - rows + r; j < keys; ++j)
         if (j >= 0) score_gradients[size(r * panel + j)] = 0;
-    for (std::int64_t d = 0; d < inner; ++d) key_panel[size(d * panel + keys - 1)] = static_cast<T>(nan_key);
+    for (std::int64_t d = 0; d < inner; ++d) key[size((keys - 1) * width + d)] = static_cast<T>(nan_key);
   }
 
+  static std::int64_t width_of(std::int64_t count) { return (count + 15) / 16 * 16; }
   static std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
   double tangent(std::int64_t r, std::int64_t j, std::int64_t d) const {
-    return std::tanh(static_cast<double>(query[size(r * inner + d)] + key_panel[size(d * panel + j)]));
+    return std::tanh(static_cast<double>(query[size(r * inner + d)] + key[size(j * width + d)]));
   }
 };
 
 struct Dense {
-  std::vector<double> query, key_panel, weight;
+  std::vector<double> query, key, weight;  // rows of queries and keys in whole vectors of 16
 };
 
 template <class T>
 Dense dense_gradients(const Tile<T>& tile) {
-  Dense dense{std::vector<double>(tile.query.size()), std::vector<double>(tile.key_panel.size()),
+  Dense dense{std::vector<double>(tile.size(tile.rows * tile.width)), std::vector<double>(tile.key.size()),
               std::vector<double>(tile.weight.size())};
   for (std::int64_t r = 0; r < tile.rows; ++r)
     for (std::int64_t j = 0; j < tile.keys; ++j) {
@@ -61,8 +66,8 @@ Dense dense_gradients(const Tile<T>& tile) {
       if (ds == 0) continue;
       for (std::int64_t d = 0; d < tile.inner; ++d) {
         const double t = tile.tangent(r, j, d), v = tile.weight[tile.size(d)];
-        dense.query[tile.size(r * tile.inner + d)] += ds * v * (1 - t * t);
-        dense.key_panel[tile.size(d * panel + j)] += ds * v * (1 - t * t);
+        dense.query[tile.size(r * tile.width + d)] += ds * v * (1 - t * t);
+        dense.key[tile.size(j * tile.width + d)] += ds * v * (1 - t * t);
         dense.weight[tile.size(d)] += ds * t;
       }
     }
@@ -71,16 +76,23 @@ Dense dense_gradients(const Tile<T>& tile) {
 
 template <class T>
 void expect_right(const AdditiveScoreUnderTest<T>& pieces, double tolerance) {
-  for (const auto& [rows, keys, inner] :
-       {std::array<std::int64_t, 3>{1, 16, 8}, {6, 64, 64}, {5, 48, 33}, {6, 32, 20}, {13, 64, 9}, {2, 16, 1}}) {
+  for (const auto& [rows, keys, inner] : {std::array<std::int64_t, 3>{1, 16, 8},
+                                          {6, 64, 64},
+                                          {5, 47, 33},
+                                          {6, 32, 20},
+                                          {13, 64, 9},
+                                          {2, 1, 1},
+                                          {3, 30, 512}}) {
     const Tile<T> tile(rows, keys, inner);
     std::vector<T> scores(tile.score_gradients.size(), T(7));
-    pieces.scores(rows, keys, inner, tile.query.data(), tile.key_panel.data(), tile.weight.data(), scores.data());
+    pieces.scores(rows, keys, inner, tile.query.data(), tile.key.data(), tile.weight.data(), scores.data());
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t j = 0; j < panel; ++j) {
         const T score = scores[tile.size(r * panel + j)];
-        if (j >= keys) {
+        if (j >= tile.width_of(keys)) {
           EXPECT_EQ(score, 7) << "beyond the tile";
+        } else if (j >= keys) {
+          EXPECT_TRUE(score == 0 || score == 7) << "in the last vector";
         } else if (j == keys - 1) {
           EXPECT_TRUE(std::isnan(score));
         } else {
@@ -91,14 +103,14 @@ void expect_right(const AdditiveScoreUnderTest<T>& pieces, double tolerance) {
       }
 
     // Gradients are added to existing values.
-    std::vector<T> query(tile.query.size(), T(1)), key(tile.key_panel.size(), T(2));
+    std::vector<T> query(tile.size(rows * tile.width), T(1)), key(tile.key.size(), T(2));
     std::vector<double> weight(tile.weight.size(), 3);
-    pieces.add_gradients(rows, keys, inner, tile.query.data(), tile.key_panel.data(), tile.weight.data(),
+    pieces.add_gradients(rows, keys, inner, tile.query.data(), tile.key.data(), tile.weight.data(),
                          tile.score_gradients.data(), query.data(), key.data(), weight.data());
     const Dense dense = dense_gradients(tile);
     const double allowed = tolerance * static_cast<double>(rows * keys);
     for (std::size_t i = 0; i < query.size(); ++i) EXPECT_NEAR(query[i], 1 + dense.query[i], allowed) << i;
-    for (std::size_t i = 0; i < key.size(); ++i) EXPECT_NEAR(key[i], 2 + dense.key_panel[i], allowed) << i;
+    for (std::size_t i = 0; i < key.size(); ++i) EXPECT_NEAR(key[i], 2 + dense.key[i], allowed) << i;
     for (std::size_t i = 0; i < weight.size(); ++i) EXPECT_NEAR(weight[i], 3 + dense.weight[i], allowed) << i;
   }
 }
@@ -120,11 +132,11 @@ TEST_P(AdditiveScore, AScoreIsTheSameBitsInAnyTile) {
   const Tile<float> tile(6, 64, 40);
   std::vector<float> whole(6 * panel), alone(6 * panel);
   const auto& scores = GetParam()->additive_float.scores;
-  scores(6, 64, 40, tile.query.data(), tile.key_panel.data(), tile.weight.data(), whole.data());
+  scores(6, 64, 40, tile.query.data(), tile.key.data(), tile.weight.data(), whole.data());
   for (std::int64_t r = 0; r < 6; ++r)
-    for (std::int64_t j = 0; j < 48; j += 16) {
-      scores(1, 16, 40, tile.query.data() + r * 40, tile.key_panel.data() + j, tile.weight.data(), alone.data());
-      for (std::int64_t lane = 0; lane < 16; ++lane)
+    for (std::int64_t j = 0; j < 48; j += 9) {
+      scores(1, 9, 40, tile.query.data() + r * 40, tile.key.data() + j * tile.width, tile.weight.data(), alone.data());
+      for (std::int64_t lane = 0; lane < 9; ++lane)
         EXPECT_EQ(alone[tile.size(lane)], whole[tile.size(r * panel + j + lane)]);
     }
 }

@@ -7,15 +7,16 @@
 
 namespace cogwheel {
 
-// The pieces of the additive score with the vectors of a tile counted in keys, a multiple of 16.
+// The pieces of the additive score of any number of keys; rows of keys are in whole vectors of 16.
 template <class T>
 struct AdditiveScoreUnderTest {
-  // query [rows][inner], panel [inner][64], weight [inner] → scores [rows][64]
-  void (*scores)(std::int64_t rows, std::int64_t keys, std::int64_t inner, const T* query, const T* panel,
+  // query [rows][inner], key [keys][inner], weight [inner] → scores [rows][64]
+  void (*scores)(std::int64_t rows, std::int64_t keys, std::int64_t inner, const T* query, const T* key,
                  const T* weight, T* scores);
-  // Adds to query_gradient [rows][inner], key_gradient_panel [inner][64] and weight_gradient [inner].
-  void (*add_gradients)(std::int64_t rows, std::int64_t keys, std::int64_t inner, const T* query, const T* panel,
-                        const T* weight, const T* score_gradients, T* query_gradient, T* key_gradient_panel,
+  // Adds to query_gradient [rows][inner], key_gradient [keys][inner], both in whole vectors, and weight_gradient
+  // [inner].
+  void (*add_gradients)(std::int64_t rows, std::int64_t keys, std::int64_t inner, const T* query, const T* key,
+                        const T* weight, const T* score_gradients, T* query_gradient, T* key_gradient,
                         double* weight_gradient);
 };
 

@@ -376,7 +376,8 @@ TEST(AttentionLayer, RefusesWhatCannotBe) {
   };
   refuse({.width = 32, .heads = 4, .mechanism = "sofmax"}, "softmax");
   refuse({.width = 32, .heads = 5}, "a divisor of the width (32), got 5");
-  refuse({.width = 32, .heads = 8}, "8 to 256, got 4");
+  refuse({.width = 32, .heads = 8}, "8 to 1024, got 4");
+  refuse({.width = 1025, .heads = 1}, "8 to 1024, got 1025");
   refuse({.width = 24, .heads = 3, .mechanism = "differential"}, "an even number for differential, got 3");
   refuse({.width = 24, .heads = 3, .mechanism = "differential_symmetric_cog"}, "an even number for differential_symm");
   refuse({.width = 32, .heads = 4, .first_lambda_depth = 2}, "first_lambda_depth: expected 0 or 1, got 2");

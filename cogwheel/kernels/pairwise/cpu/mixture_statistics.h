@@ -17,7 +17,7 @@ class MixtureStatisticsEngine {
   // A member of the mixture for the queries of a block.
   struct Member {
     QueryHead<Map> head;
-    const T* panels;  // of its keys, [panels][panel_width_][64]
+    const T* panels;  // of its keys, as pack_keys leaves them
     Rows<T> queries;
     T *shift, *factor, *scores;  // [rows], c/N [rows], [group_rows][block_keys]
   };
@@ -28,7 +28,7 @@ class MixtureStatisticsEngine {
         shape_(problem.shape),
         modified_(problem.modifiers.any()),
         by_pairs_(problem.score_weight ? nullptr : pair_product_for(problem.query, problem.key, shape_.head_dim)),
-        panel_width_(by_pairs_ ? shape_.head_dim / 2 : shape_.head_dim),
+        panel_width_(panel_width_of(problem, by_pairs_)),
         panels_(panels_of(shape_.keys)) {}
 
   // Packs the keys of as many heads at a time as keep the workers busy, so that memory grows with their number only.
@@ -67,7 +67,7 @@ class MixtureStatisticsEngine {
       const std::int64_t count = std::min(panel_keys, shape_.keys - first);
       const Rows<T> keys = by_pairs_ ? pairs_of(problem_.key, batch, key_head, first)
                                      : rows_of(problem_.key, batch, key_head, first, count, shape_.head_dim, copy);
-      pack_transposed(keys, count, panel_width_, packed + first * panel_width_);
+      pack_keys(problem_, keys, count, panel_width_, packed + first * panel_width_);
     }
   }
 
@@ -157,9 +157,13 @@ class MixtureStatisticsEngine {
       for (std::int64_t x = first; x < last;) {
         const std::int64_t panel_end = std::min(x / panel_keys * panel_keys + panel_keys, last);
         const T* panel = member.panels + (first_key + x) / panel_keys * panel_keys * panel_width_;
-        score_tile<T>(problem_, by_pairs_, member.head.index, rows, (panel_end - x) / V::lanes,
-                      {member.queries.row(r), member.queries.stride, 1, panel + x % panel_keys, panel_keys,
-                       member.scores + x, block_keys});
+        score_tile<T>(problem_, by_pairs_, member.head.index,
+                      {rows,
+                       std::min(panel_end, end) - x,
+                       {member.queries.row(r), member.queries.stride},
+                       keys_from(problem_, panel, x % panel_keys, panel_width_),
+                       member.scores + x,
+                       block_keys});
         x = panel_end;
       }
       if (modified_)

@@ -36,8 +36,8 @@ class BackwardEngine {
     // the gradient of each exponent.
     T *energy_bias, *multipliers, *contributions, *exponent_gradients;
     double* center_gradient;  // [queries]
-    // For an additive score: the gradients of one panel of keys [head_dim][64], and of v [head_dim].
-    T* key_gradient_panel;
+    // For an additive score: the tangents of a tile [group_rows_][64][head_dim], and the gradients of v [head_dim].
+    T* tangents;
     double* score_weight_gradient;
   };
 
@@ -89,7 +89,7 @@ class BackwardEngine {
   Buffers take_buffers(WorkspaceLayout& layout) const {
     const auto take = [&](std::int64_t count) { return layout.take<T>(static_cast<std::size_t>(count)); };
     Buffers buffers;
-    buffers.key_panel = take(shape_.head_dim * panel_keys);
+    buffers.key_panel = take(is_additive() ? 0 : shape_.head_dim * panel_keys);
     buffers.value_panel = take(shape_.value_dim * panel_keys);
     buffers.key_rows = take(lies_in_whole_vectors(problem_.key, shape_.head_dim) ? 0 : panel_keys * key_width_);
     buffers.weights = take(block_queries * panel_keys);
@@ -113,9 +113,8 @@ class BackwardEngine {
     buffers.exponent_gradients = take(modified_tile);
     buffers.center_gradient =
         layout.take<double>(problem_.center_gradient ? static_cast<std::size_t>(shape_.queries) : 0);
-    const std::int64_t additive_dim = is_additive() ? shape_.head_dim : 0;
-    buffers.key_gradient_panel = take(additive_dim * panel_keys);
-    buffers.score_weight_gradient = layout.take<double>(static_cast<std::size_t>(additive_dim));
+    buffers.tangents = take(is_additive() ? group_rows_ * panel_keys * key_width_ : 0);
+    buffers.score_weight_gradient = layout.take<double>(static_cast<std::size_t>(is_additive() ? shape_.head_dim : 0));
     return buffers;
   }
 
@@ -131,12 +130,15 @@ class BackwardEngine {
     chunk.end = std::min(chunk.begin + chunk_keys_, shape_.keys);
     const std::int64_t keys = chunk.end - chunk.begin;
     const PairProductUse of_scores(scores_by_pairs_), of_values(values_by_pairs_);
-    std::fill_n(buffers.value_gradient, keys * value_width_, T(0));
+    // Without sub-heads, the first head writes what others add to.
+    const bool written = shape_.sub_heads == 1;
+    if (!written) std::fill_n(buffers.value_gradient, keys * value_width_, T(0));
     for (std::int64_t c = 0; c < shape_.sub_heads; ++c) {
       const std::int64_t key_head = value_head * shape_.sub_heads + c;
-      std::fill_n(buffers.key_gradient, keys * key_width_, T(0));
+      if (!written) std::fill_n(buffers.key_gradient, keys * key_width_, T(0));
       for (std::int64_t h = c; h < shape_.query_heads_per_value_head(); h += shape_.sub_heads)
-        differentiate_head(batch, value_head * shape_.query_heads_per_value_head() + h, chunk, buffers, partials);
+        differentiate_head(batch, value_head * shape_.query_heads_per_value_head() + h, chunk, written && h == 0,
+                           buffers, partials);
       for (std::int64_t j = 0; j < keys; ++j)
         store_row(buffers.key_gradient + j * key_width_, shape_.head_dim, V(problem_.scale), problem_.key_gradient,
                   batch, key_head, chunk.begin + j);
@@ -146,8 +148,9 @@ class BackwardEngine {
                 value_head, chunk.begin + j);
   }
 
-  void differentiate_head(std::int64_t batch, std::int64_t index, const Chunk& chunk, const Buffers& buffers,
-                          const PartialGradients<T>& partials) const {
+  // `fresh`: the gradients of keys and values are not yet written.
+  void differentiate_head(std::int64_t batch, std::int64_t index, const Chunk& chunk, bool fresh,
+                          const Buffers& buffers, const PartialGradients<T>& partials) const {
     const QueryHead<Map> query_head = query_head_of<Map>(problem_, batch, index);
     const std::int64_t head = batch * shape_.query_heads + index;
     std::array<double, parameters> parameter_gradient{};
@@ -158,7 +161,7 @@ class BackwardEngine {
         in_whole_vectors(problem_.query, batch, index, 0, shape_.queries, shape_.head_dim, buffers.queries);
     prepare_rows(query_head, chunk, queries, buffers, parameter_gradient);
     for (std::int64_t first_key = chunk.begin; first_key < chunk.end; first_key += panel_keys)
-      differentiate_panel(query_head, first_key, chunk, queries, buffers, parameter_gradient);
+      differentiate_panel(query_head, first_key, chunk, fresh, queries, buffers, parameter_gradient);
 
     for (std::int64_t i = 0; i < shape_.queries; ++i) {
       T* gradient = buffers.query_gradient + i * key_width_;
@@ -221,17 +224,8 @@ class BackwardEngine {
     }
   }
 
-  static T dot(const T* a, const T* b, std::int64_t width) {
-    const std::int64_t whole = width / V::lanes * V::lanes;
-    V sum(T(0));
-    for (std::int64_t x = 0; x < whole; x += V::lanes) sum = V::fma(V::load(a + x), V::load(b + x), sum);
-    T total = sum.sum();
-    for (std::int64_t x = whole; x < width; ++x) total += a[x] * b[x];
-    return total;
-  }
-
   // One panel of up to 64 keys against every query that sees any of them.
-  void differentiate_panel(const QueryHead<Map>& query_head, std::int64_t first_key, const Chunk& chunk,
+  void differentiate_panel(const QueryHead<Map>& query_head, std::int64_t first_key, const Chunk& chunk, bool fresh,
                            const Rows<T>& queries, const Buffers& buffers,
                            std::array<double, parameters>& parameter_gradient) const {
     const std::int64_t batch = query_head.batch, key_head = shape_.key_head(query_head.index),
@@ -239,43 +233,40 @@ class BackwardEngine {
     const std::int64_t count = std::min(panel_keys, chunk.end - first_key);
     const Rows<T> keys =
         in_whole_vectors(problem_.key, batch, key_head, first_key, count, shape_.head_dim, buffers.key_rows);
+    const bool key_has_non_finite = any_non_finite(keys, count, shape_.head_dim);
     if (scores_by_pairs_)
       pack_transposed(pairs_of(problem_.key, batch, key_head, first_key), count, shape_.head_dim / 2,
                       buffers.key_panel);
-    else
+    else if (!is_additive())
       pack_transposed(keys, count, shape_.head_dim, buffers.key_panel);
-    if (values_by_pairs_)
+    Rows<T> values{};
+    if (values_by_pairs_) {
       pack_transposed(pairs_of(problem_.value, batch, value_head, first_key), count, shape_.value_dim / 2,
                       buffers.value_panel);
-    else
-      pack_transposed(
-          rows_of(problem_.value, batch, value_head, first_key, count, shape_.value_dim, buffers.value_rows), count,
-          shape_.value_dim, buffers.value_panel);
-    const bool key_has_non_finite = any_non_finite(keys, count, shape_.head_dim);
+    } else {
+      values = rows_of(problem_.value, batch, value_head, first_key, count, shape_.value_dim, buffers.value_rows);
+      if (!values_row_by_row()) pack_transposed(values, count, shape_.value_dim, buffers.value_panel);
+    }
 
     const QueryRange seeing = query_head.visibility.seeing_any(first_key, count, shape_.queries);
-    if (is_additive()) std::fill_n(buffers.key_gradient_panel, shape_.head_dim * panel_keys, T(0));
+    if (fresh && (is_additive() || seeing.begin >= seeing.end))
+      clear_key_gradients(first_key - chunk.begin, count, true, buffers);
     for (std::int64_t first_query = seeing.begin; first_query < seeing.end; first_query += block_queries) {
       const std::int64_t rows = std::min(block_queries, seeing.end - first_query);
       for (std::int64_t r = 0; r < rows; r += group_rows_)
-        differentiate_group(query_head, first_query, r, std::min(group_rows_, rows - r), first_key, count, queries,
-                            keys, key_has_non_finite, buffers, parameter_gradient);
-      add_key_gradients(query_head, first_query, rows, first_key, count, queries, first_key - chunk.begin, buffers);
+        differentiate_group(query_head, first_query, r, std::min(group_rows_, rows - r), first_key, count,
+                            first_key - chunk.begin, queries, keys, key_has_non_finite, values, buffers,
+                            parameter_gradient);
+      add_key_gradients(query_head, first_query, rows, first_key, count, queries, first_key - chunk.begin,
+                        fresh && first_query == seeing.begin, buffers);
     }
-    if (is_additive()) add_panel(buffers.key_gradient_panel, count, first_key - chunk.begin, buffers);
-  }
-
-  // Adds the gradients of a panel of keys [head_dim][64] to those of the chunk's keys.
-  void add_panel(const T* panel, std::int64_t keys, std::int64_t key_in_chunk, const Buffers& buffers) const {
-    for (std::int64_t j = 0; j < keys; ++j)
-      for (std::int64_t d = 0; d < shape_.head_dim; ++d)
-        buffers.key_gradient[(key_in_chunk + j) * key_width_ + d] += panel[d * panel_keys + j];
   }
 
   // Rows [r, r + rows) of the block: weights and score gradients of the tile, and the queries' gradients from them.
   void differentiate_group(const QueryHead<Map>& query_head, std::int64_t first_query, std::int64_t r,
-                           std::int64_t rows, std::int64_t first_key, std::int64_t keys, const Rows<T>& query_rows,
-                           const Rows<T>& key_rows, bool key_has_non_finite, const Buffers& buffers,
+                           std::int64_t rows, std::int64_t first_key, std::int64_t keys, std::int64_t key_in_chunk,
+                           const Rows<T>& query_rows, const Rows<T>& key_rows, bool key_has_non_finite,
+                           const Rows<T>& values, const Buffers& buffers,
                            std::array<double, parameters>& parameter_gradient) const {
     const std::int64_t query = first_query + r;
     const Visibility& visibility = query_head.visibility;
@@ -298,9 +289,15 @@ class BackwardEngine {
     const T* queries = query_rows.row(query);
     const Rows<T> scored = scores_by_pairs_ ? pairs_of(problem_.query, query_head.batch, query_head.index, query)
                                             : Rows<T>{queries, query_rows.stride};
-    score_tile<T>(problem_, scores_by_pairs_, query_head.index, rows, vectors,
-                  {scored.data, scored.stride, 1, buffers.key_panel + first, panel_keys, weights + first, panel_keys});
-    multiply_values(query_head, query, rows, vectors, buffers, first, score_gradients + first);
+    const Rows<T> scored_keys =
+        is_additive() ? Rows<T>{key_rows.row(first), key_rows.stride} : Rows<T>{buffers.key_panel + first, panel_keys};
+    score_tile<T>(problem_, scores_by_pairs_, query_head.index,
+                  {rows, end - first, scored, scored_keys, weights + first, panel_keys, buffers.tangents});
+    if (values_row_by_row())
+      dot_products<T>({buffers.gradients + query * value_width_, value_width_}, rows, values, first, end,
+                      shape_.value_dim, score_gradients, panel_keys);
+    else
+      multiply_values(query_head, query, rows, vectors, buffers, first, score_gradients + first);
 
     const auto span_of = [&](std::int64_t row) {
       const KeyRange range = visibility.of(query + row);
@@ -318,10 +315,11 @@ class BackwardEngine {
 
     if (is_additive())
       return add_additive_gradients<T>(
-          rows, vectors, shape_.head_dim,
-          {queries, query_rows.stride, buffers.key_panel + first, score_gradients + first,
+          rows, end - first, shape_.head_dim,
+          {buffers.tangents, score_gradients + first, panel_keys,
            problem_.score_weight + query_head.index * shape_.head_dim, buffers.query_gradient + query * key_width_,
-           key_width_, buffers.key_gradient_panel + first, buffers.score_weight_gradient, panel_keys});
+           key_width_, buffers.key_gradient + (key_in_chunk + first) * key_width_, key_width_,
+           buffers.score_weight_gradient});
     const auto add = [&](std::int64_t row, std::int64_t count, std::int64_t from, std::int64_t to) {
       add_product<T>(count, vectors_of<T>(key_width_), to - from,
                      {score_gradients + row * panel_keys + from, panel_keys, 1, key_rows.row(from), key_rows.stride,
@@ -340,6 +338,9 @@ class BackwardEngine {
           add(row, 1, x, x + 1);
     }
   }
+
+  // Whether queries are so few that transposing the values would cost more than it saves.
+  bool values_row_by_row() const { return !values_by_pairs_ && shape_.queries <= 2; }
 
   // do·v/N of a tile, from column `first` of the panel.
   void multiply_values(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows, std::int64_t vectors,
@@ -428,21 +429,30 @@ class BackwardEngine {
     }
   }
 
+  void clear_key_gradients(std::int64_t key_in_chunk, std::int64_t keys, bool of_keys, const Buffers& buffers) const {
+    std::fill_n(buffers.value_gradient + key_in_chunk * value_width_, keys * value_width_, T(0));
+    if (of_keys) std::fill_n(buffers.key_gradient + key_in_chunk * key_width_, keys * key_width_, T(0));
+  }
+
   // Sums the tile over its rows: dV += Aᵀ (do/N), and dK += dSᵀ Q where the score is a product.
   void add_key_gradients(const QueryHead<Map>& query_head, std::int64_t first_query, std::int64_t rows,
                          std::int64_t first_key, std::int64_t keys, const Rows<T>& queries, std::int64_t key_in_chunk,
-                         const Buffers& buffers) const {
+                         bool fresh, const Buffers& buffers) const {
+    bool writes = fresh;
     const auto gather = [&](std::int64_t key, std::int64_t count, std::int64_t from, std::int64_t to) {
-      if (from >= to) return;
+      if (from >= to) {
+        if (writes) clear_key_gradients(key_in_chunk + key, count, !is_additive(), buffers);
+        return;
+      }
+      const auto add = writes ? product<T> : add_product<T>;
       const std::int64_t query = first_query + from;
-      add_product<T>(
-          count, vectors_of<T>(value_width_), to - from,
+      add(count, vectors_of<T>(value_width_), to - from,
           {buffers.weights + from * panel_keys + key, 1, panel_keys, buffers.gradients + query * value_width_,
            value_width_, buffers.value_gradient + (key_in_chunk + key) * value_width_, value_width_});
       if (is_additive()) return;
-      add_product<T>(count, vectors_of<T>(key_width_), to - from,
-                     {buffers.score_gradients + from * panel_keys + key, 1, panel_keys, queries.row(query),
-                      queries.stride, buffers.key_gradient + (key_in_chunk + key) * key_width_, key_width_});
+      add(count, vectors_of<T>(key_width_), to - from,
+          {buffers.score_gradients + from * panel_keys + key, 1, panel_keys, queries.row(query), queries.stride,
+           buffers.key_gradient + (key_in_chunk + key) * key_width_, key_width_});
     };
     const Visibility& visibility = query_head.visibility;
     const bool* flags = buffers.query_has_non_finite;
@@ -451,6 +461,10 @@ class BackwardEngine {
     if (visibility.seen_throughout(first_key, keys, {first_query, first_query + rows}, shape_.queries) &&
         !(careful && modified_))
       return gather(0, keys, 0, rows);
+    if (careful && fresh) {  // row by row
+      clear_key_gradients(key_in_chunk, keys, !is_additive(), buffers);
+      writes = false;
+    }
     const std::int64_t group = careful ? 1 : key_group;  // 0·NaN is NaN: each key takes just the queries that see it
     for (std::int64_t key = 0; key < keys; key += group) {
       const std::int64_t count = std::min(group, keys - key);

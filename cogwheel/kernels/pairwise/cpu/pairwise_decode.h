@@ -41,6 +41,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
  public:
   explicit DecodeEngine(const PairwiseForward<T>& problem)
       : Forward(problem),
+        query_width_(by_pairs_ ? shape_.head_dim / 2 : shape_.head_dim),
         heads_(shape_.query_heads_per_value_head()),
         rows_(heads_ * shape_.queries),
         chunk_keys_(std::max(min_chunk_keys, whole_blocks((shape_.keys + max_chunks - 1) / max_chunks))),
@@ -171,7 +172,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
                              ? pairs_of(problem_.query, head.batch, head.index, 0)
                              : rows_of(problem_.query, head.batch, head.index, 0, shape_.queries, shape_.head_dim, to);
     if (rows.data == to) return;
-    for (std::int64_t i = 0; i < shape_.queries; ++i) std::copy_n(rows.row(i), panel_width_, to + i * panel_width_);
+    for (std::int64_t i = 0; i < shape_.queries; ++i) std::copy_n(rows.row(i), query_width_, to + i * query_width_);
   }
 
   void attend_chunk(std::int64_t value_head, std::int64_t chunk, const T* visible, const Partial& partial) const {
@@ -185,7 +186,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
     for (std::int64_t k = 0; k < heads_; ++k) {
       const QueryHead<Map>& head = heads[static_cast<std::size_t>(k)];
       begin_rows(head, visible, from_row(memory.rows, first_row(k)));
-      copy_queries(head, memory.rows.queries + first_row(k) * panel_width_);
+      copy_queries(head, memory.rows.queries + first_row(k) * query_width_);
       const KeyRange by_any = head.visibility.seen_by_any(0, shape_.queries);
       if (by_any.size() > 0) seen = {std::min(seen.begin, by_any.begin), std::max(seen.end, by_any.end)};
     }
@@ -227,13 +228,17 @@ class DecodeEngine : ForwardEngine<Map, T> {
                                        : rows_of(problem_.key, batch, key_head, first_key + from, to - from,
                                                  shape_.head_dim, memory.key_rows);
         if (keys.data != memory.key_rows && first_key + from + 2 * panel_keys <= shape_.keys)
-          pack_transposed<true>(keys, to - from, panel_width_, memory.panel);
+          pack_keys<true>(problem_, keys, to - from, panel_width_, memory.panel);
         else
-          pack_transposed(keys, to - from, panel_width_, memory.panel);
+          pack_keys(problem_, keys, to - from, panel_width_, memory.panel);
         const auto tile = [&](std::int64_t row, std::int64_t rows, std::int64_t query_head) {
-          score_tile<T>(problem_, by_pairs_, query_head, rows, vectors_of<T>(to - x),
-                        {memory.rows.queries + row * panel_width_, panel_width_, 1, memory.panel + x - from, panel_keys,
-                         memory.rows.scores + row * block_keys + x, block_keys});
+          score_tile<T>(problem_, by_pairs_, query_head,
+                        {rows,
+                         to - x,
+                         {memory.rows.queries + row * query_width_, query_width_},
+                         keys_from(problem_, memory.panel, x - from, panel_width_),
+                         memory.rows.scores + row * block_keys + x,
+                         block_keys});
         };
         if (!problem_.score_weight)
           tile(c * rows_of_sub_head, rows_of_sub_head, 0);
@@ -336,6 +341,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
     }
   }
 
+  std::int64_t query_width_;   // in elements or pairs
   std::int64_t heads_, rows_;  // of a value head: query heads, and their queries
   std::int64_t chunk_keys_, chunks_;
 };

@@ -16,7 +16,7 @@ class ForwardEngine {
 
   // Keys and values of one head, ready for the products.
   struct Head {
-    const T* key_panels;               // [panels][panel_width_][64]
+    const T* key_panels;               // [panels], as pack_keys leaves them
     Rows<T> value;                     // [keys][value_dim], in whole vectors; or pairs of two keys
     const bool* value_has_non_finite;  // [panels]
   };
@@ -42,7 +42,7 @@ class ForwardEngine {
         by_pairs_(problem.score_weight ? nullptr : pair_product_for(problem.query, problem.key, shape_.head_dim)),
         weights_by_pairs_(pair_product_for_weights(problem.value)),
         group_rows_(by_pairs_ ? by_pairs_->group_rows : 6),
-        panel_width_(by_pairs_ ? shape_.head_dim / 2 : shape_.head_dim),
+        panel_width_(panel_width_of(problem, by_pairs_)),
         panels_(panels_of(shape_.keys)),
         value_width_(padded<T>(shape_.value_dim)) {}
 
@@ -156,7 +156,7 @@ class ForwardEngine {
       const Rows<T> keys = by_pairs_
                                ? pairs_of(problem_.key, batch, key_head, first)
                                : rows_of(problem_.key, batch, key_head, first, count, shape_.head_dim, memory.key_rows);
-      pack_transposed(keys, count, panel_width_, memory.panels + first * panel_width_);
+      pack_keys(problem_, keys, count, panel_width_, memory.panels + first * panel_width_);
       if (with_values && weights_by_pairs_)
         memory.flags[p] = pack_row_pairs(problem_.value, batch, value_head, first, count, shape_.value_dim,
                                          memory.values + first / 2 * value_width_);
@@ -212,9 +212,13 @@ class ForwardEngine {
     for (std::int64_t x = first; x < last;) {
       const std::int64_t panel_end = std::min(x / panel_keys * panel_keys + panel_keys, last);
       const T* panel = head.key_panels + (first_key + x) / panel_keys * panel_keys * panel_width_;
-      score_tile<T>(
-          problem_, by_pairs_, query_head.index, rows, (panel_end - x) / V::lanes,
-          {queries.row(r), queries.stride, 1, panel + x % panel_keys, panel_keys, buffers.scores + x, block_keys});
+      score_tile<T>(problem_, by_pairs_, query_head.index,
+                    {rows,
+                     std::min(panel_end, end) - x,
+                     {queries.row(r), queries.stride},
+                     keys_from(problem_, panel, x % panel_keys, panel_width_),
+                     buffers.scores + x,
+                     block_keys});
       x = panel_end;
     }
 
@@ -392,7 +396,7 @@ class ForwardEngine {
   // Multiply bfloat16 pairs for the scores, and for weights with values; null where not used.
   const PairProduct *by_pairs_, *weights_by_pairs_;
   std::int64_t group_rows_;   // rows processed together: a register tile, or as many as by_pairs_ prefers
-  std::int64_t panel_width_;  // of a key: head_dim, in elements or pairs
+  std::int64_t panel_width_;  // of a key
   std::int64_t panels_, value_width_;
 };
 

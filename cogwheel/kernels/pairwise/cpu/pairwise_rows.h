@@ -78,16 +78,28 @@ HWY_INLINE void transpose_four_columns(const float* from, std::int64_t row_strid
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_high, ce_high)), d, to + 3 * to_stride);
 }
 
-// `count` ≤ 64 rows of `width` → panel [width][64], zero beyond count. With `fetch_next` the following 64 rows are
-// prefetched, one cache line for every block of columns: all at once they would delay the loads of this panel.
+// The last rows of a panel, fewer than a vector has lanes: with rows of 0 below them, a block of four columns at a
+// time.
+HWY_INLINE void transpose_last_rows(const Rows<float>& rows, std::int64_t first, std::int64_t count,
+                                    std::int64_t columns, float* panel) {
+  float block[Vector<float>::lanes * 4] = {};
+  for (std::int64_t d = 0; d < columns; d += 4) {
+    for (std::int64_t r = 0; r < count; ++r) std::copy_n(rows.row(first + r) + d, 4, block + 4 * r);
+    transpose_four_columns(block, 4, panel + d * panel_keys + first, panel_keys);
+  }
+}
+
+// `count` ≤ 64 rows of `width` → panel [width][64], zero beyond count to the end of the vector: products read no
+// further. With `fetch_next` the following 64 rows are prefetched, one cache line for every block of columns: all at
+// once they would delay the loads of this panel.
 template <bool fetch_next = false, class T>
 void pack_transposed(const Rows<T>& rows, std::int64_t count, std::int64_t width, T* panel) {
-  if (count < panel_keys) std::fill_n(panel, width * panel_keys, T(0));
-  std::int64_t done_rows = 0, done_columns = 0;
+  std::int64_t done_columns = 0;
   if constexpr (std::is_same_v<T, float>) {
-    done_rows = count / Vector<float>::lanes * Vector<float>::lanes;
+    const std::int64_t whole = count / Vector<float>::lanes * Vector<float>::lanes;
     done_columns = width / 4 * 4;
-    for (std::int64_t r = 0; r < done_rows; r += Vector<float>::lanes)
+    if (whole < count) transpose_last_rows(rows, whole, count - whole, done_columns, panel);
+    for (std::int64_t r = 0; r < whole; r += Vector<float>::lanes)
       for (std::int64_t d = 0; d < done_columns; d += 4) {
         if constexpr (fetch_next) {
           constexpr std::int64_t line = 16, at_once = Vector<float>::lanes * 4 / line;  // elements, rows
@@ -97,8 +109,11 @@ void pack_transposed(const Rows<T>& rows, std::int64_t count, std::int64_t width
         transpose_four_columns(rows.row(r) + d, rows.stride, panel + d * panel_keys + r, panel_keys);
       }
   }
+  if (done_columns == width) return;
+  for (std::int64_t d = done_columns; d < width; ++d)
+    std::fill_n(panel + d * panel_keys + count, padded<T>(count) - count, T(0));
   for (std::int64_t r = 0; r < count; ++r)
-    for (std::int64_t d = r < done_rows ? done_columns : 0; d < width; ++d) panel[d * panel_keys + r] = rows.row(r)[d];
+    for (std::int64_t d = done_columns; d < width; ++d) panel[d * panel_keys + r] = rows.row(r)[d];
 }
 
 // Copies one row into whole vectors, times `factor`, zero beyond width.
@@ -183,17 +198,53 @@ void product_of_pairs(const PairProduct& product, std::int64_t rows, std::int64_
     product.multiply(rows, vectors, pairs, {x.a, x.a_row, x.b, x.b_row, x.c, x.c_row});
 }
 
+// The elements of a key in a panel: those of its row, or of its pairs; whole vectors of an additive score.
+template <class T>
+std::int64_t panel_width_of(const PairwiseProblem<T>& problem, const PairProduct* by_pairs) {
+  if (by_pairs) return problem.shape.head_dim / 2;
+  return problem.score_weight ? padded<T>(problem.shape.head_dim) : problem.shape.head_dim;
+}
+
+// Packs up to 64 keys for score_tile: transposed, [width][64]; those of an additive score as they are, [64][width].
+template <bool fetch_next = false, class T>
+void pack_keys(const PairwiseProblem<T>& problem, const Rows<T>& keys, std::int64_t count, std::int64_t width,
+               T* panel) {
+  if (!problem.score_weight) return pack_transposed<fetch_next>(keys, count, width, panel);
+  for (std::int64_t r = 0; r < count; ++r)
+    copy_scaled(keys.row(r), problem.shape.head_dim, Vector<T>(T(1)), panel + r * width);
+}
+
+// The keys of a panel from a column on, as score_tile takes them.
+template <class T>
+Rows<T> keys_from(const PairwiseProblem<T>& problem, const T* panel, std::int64_t column, std::int64_t width) {
+  if (problem.score_weight) return {panel + column * width, width};
+  return {panel + column, panel_keys};
+}
+
+template <class T>
+struct ScoreTile {
+  std::int64_t rows, columns;
+  Rows<T> queries, keys;
+  T* scores;  // row r at scores + r·score_row, in whole vectors
+  std::int64_t score_row;
+  T* tangents = nullptr;  // of an additive score, where they are kept
+};
+
 // The scores of a tile, without the scale: products of queries and keys, or of their pairs, or additive scores.
 template <class T>
 void score_tile(const PairwiseProblem<T>& problem, const PairProduct* by_pairs, std::int64_t query_head,
-                std::int64_t rows, std::int64_t vectors, const ProductOperands<T>& operands) {
-  const std::int64_t inner = problem.shape.head_dim;
+                const ScoreTile<T>& x) {
+  const std::int64_t inner = problem.shape.head_dim, vectors = vectors_of<T>(x.columns);
+  const ProductOperands<T> product_of{x.queries.data, x.queries.stride, 1,          x.keys.data,
+                                      x.keys.stride,  x.scores,         x.score_row};
   if (by_pairs)
-    product_of_pairs<T>(*by_pairs, rows, vectors, inner / 2, operands);
+    product_of_pairs<T>(*by_pairs, x.rows, vectors, inner / 2, product_of);
   else if (problem.score_weight)
-    additive_scores<T>(rows, vectors, inner, operands, problem.score_weight + query_head * inner);
+    additive_scores<T>(x.rows, x.columns, inner,
+                       {x.queries.data, x.queries.stride, x.keys.data, x.keys.stride,
+                        problem.score_weight + query_head * inner, x.scores, x.score_row, x.tangents});
   else
-    product<T>(rows, vectors, inner, operands);
+    product<T>(x.rows, vectors, inner, product_of);
 }
 
 // Whether rows can be read in whole vectors in place.
@@ -245,6 +296,28 @@ bool any_non_finite(const Rows<T>& rows, std::int64_t count, std::int64_t width)
   }
   const T sum = probe.sum() + tail_probe;
   return sum != sum;
+}
+
+template <class T>
+T dot(const T* a, const T* b, std::int64_t width) {
+  using V = Vector<T>;
+  const std::int64_t whole = width / V::lanes * V::lanes;
+  V sum(T(0));
+  for (std::int64_t x = 0; x < whole; x += V::lanes) sum = V::fma(V::load(a + x), V::load(b + x), sum);
+  T total = sum.sum();
+  for (std::int64_t x = whole; x < width; ++x) total += a[x] * b[x];
+  return total;
+}
+
+// Columns [first, end) of the products of `count` rows of a with rows of b, and 0 to the end of the vector.
+template <class T>
+void dot_products(const Rows<T>& a, std::int64_t count, const Rows<T>& b, std::int64_t first, std::int64_t end,
+                  std::int64_t width, T* products, std::int64_t product_row) {
+  for (std::int64_t r = 0; r < count; ++r) {
+    T* const to = products + r * product_row;
+    for (std::int64_t j = first; j < end; ++j) to[j] = dot(a.row(r), b.row(j), width);
+    std::fill(to + end, to + padded<T>(end), T(0));
+  }
 }
 
 // A tile's row of scores: columns [begin, end) are visible, vectors cover [first, last).

@@ -6,8 +6,6 @@ namespace cogwheel::HWY_NAMESPACE {
 
 template <class T>
 class PartialGradients {
-  static constexpr std::int64_t max_head_dim = 256;
-
  public:
   PartialGradients(const PairwiseBackward<T>& problem, std::int64_t chunks, std::int64_t parameters)
       : problem_(problem), shape_(problem.shape), chunks_(chunks), parameters_(parameters) {}
