@@ -67,11 +67,11 @@ std::vector<std::int32_t> attended_characters(std::span<const float> window, std
   const auto columns = static_cast<std::size_t>(characters) + 1;
   for (std::size_t row = 0; characters > 0 && (row + 1) * columns <= window.size(); ++row) {
     const auto weights = window.subspan(row * columns, columns - 1);
-    const auto largest = std::max_element(weights.begin(), weights.end());
-    const bool any = *largest > 0;
-    attended.push_back(any                ? static_cast<std::int32_t>(largest - weights.begin())
-                       : attended.empty() ? 0
-                                          : attended.back());
+    std::int32_t best = attended.empty() ? 0 : attended.back();
+    float largest = 0;
+    for (std::size_t column = 0; column < weights.size(); ++column)
+      if (weights[column] > largest) largest = weights[column], best = static_cast<std::int32_t>(column);
+    attended.push_back(best);
   }
   return attended;
 }
