@@ -140,7 +140,8 @@ Glyph glyph_of(const GlyphLine& line) {
   if (line.character >= 'a' && line.character <= 'z') {
     const PenPosition first = glyph.strokes.front().front(), last = glyph.strokes.back().back();
     const auto in_reach = [](const PenPosition& at) { return at.y <= 0.2 && at.y >= -1.05; };
-    glyph.enters = in_reach(first);
+    // A line to the right side of a letter would cross it: a c became an e.
+    glyph.enters = in_reach(first) && first.x < 0.5 * right / unit;
     glyph.leaves = in_reach(last) && last.x > 0.6 * right / unit && glyph.strokes.back().size() > 1;
   }
   return glyph;

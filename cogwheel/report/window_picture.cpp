@@ -58,11 +58,11 @@ std::string strokes_part(std::span<const StrokePoint> points, const StrokeLayout
 }
 
 // Cells of the map, on a grid of one unit a cell: a path for each colour and level, of runs along the rows.
-std::string cells_part(std::span<const float> window, std::size_t count, std::size_t rows, double largest) {
+std::string cells_part(std::span<const float> window, std::size_t count, std::size_t rows, double heaviest) {
   std::array<std::array<std::string, levels + 1>, 2> paths;
   const auto level_at = [&](std::size_t point, std::size_t row) {
     const double weight = static_cast<double>(window[point * rows + row]);
-    return weight > 0 ? static_cast<int>(std::round(levels * std::sqrt(std::min(1.0, weight / largest)))) : 0;
+    return weight > 0 ? static_cast<int>(std::round(levels * std::sqrt(std::min(1.0, weight / heaviest)))) : 0;
   };
   for (std::size_t row = 0; row < rows; ++row)
     for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
@@ -114,9 +114,9 @@ std::string window_svg(std::span<const StrokePoint> points, std::string_view tex
   if (window.size() != points.size() * rows)
     throw Error(expected_got("window", fmt::format("{} points × {} weights", points.size(), rows),
                              std::to_string(window.size())));
-  double largest = 0;
+  double heaviest = 0;
   for (const float weight : window)
-    if (std::isfinite(weight)) largest = std::max(largest, static_cast<double>(weight));
+    if (std::isfinite(weight)) heaviest = std::max(heaviest, static_cast<double>(weight));
   const std::vector<std::int32_t> character_of = attended_characters(window, static_cast<std::int64_t>(labels.size()));
   const StrokeLayout layout = lay_out(points, map_width);
   const double cell = map_width / static_cast<double>(std::max<std::size_t>(1, points.size()));
@@ -138,7 +138,7 @@ std::string window_svg(std::span<const StrokePoint> points, std::string_view tex
   if (!points.empty())
     svg += fmt::format("<g transform=\"translate({} {:.1f}) scale({:.4f} {:.4f})\" shape-rendering=\"crispEdges\">\n",
                        left, top, cell, row_height) +
-           cells_part(window, points.size(), rows, largest) + "</g>\n" + pen_part(points, cell, bottom + 7);
+           cells_part(window, points.size(), rows, heaviest) + "</g>\n" + pen_part(points, cell, bottom + 7);
   const double size = std::min(13.0, row_height);
   for (std::size_t row = 0; row < rows; ++row) {
     const auto number = static_cast<std::int64_t>(row);
@@ -151,7 +151,7 @@ std::string window_svg(std::span<const StrokePoint> points, std::string_view tex
   svg += "<g class=\"cw-text\" fill=\"#686e78\" font-size=\"11\">\n" + ticks_part(points.size(), cell, bottom + 23);
   svg += fmt::format(
       "<text x=\"{}\" y=\"{:.1f}\">points of the pen; colour by the square root of the weight, full at {}</text>\n",
-      left, bottom + 36, fixed(largest, 2));
+      left, bottom + 36, fixed(heaviest, 2));
   return svg + "</g>\n</svg>\n";
 }
 

@@ -86,7 +86,7 @@ TEST(Handwriting, FollowsFromSeedAndNumber) {
       hash.add(number_text(static_cast<double>(point.dx)) + "," + number_text(static_cast<double>(point.dy)) +
                (point.ends ? "." : ";"));
   }
-  EXPECT_EQ(hash.digits(), "5ed4fa391c988cdb2219940626d1a52b22b55f01ee21d275d2d5b9151b7ed12b");
+  EXPECT_EQ(hash.digits(), "d6a84f10e01a7cf49e021254bedc7f78cbdd5fc15aa612ed7e0a89aff4a32cb1");
 }
 
 TEST(Handwriting, HasTheStyleAskedFor) {
