@@ -90,20 +90,20 @@ TEST(StrokeBatch, IsPaddedAndNormalised) {
   StrokeSet set = example_set(90);
   const auto source = strokes_of_files(set);
   const std::vector<StrokeSequence> sequences{set.sequences[3], set.sequences[12]};
-  const StrokeBatch batch = stroke_batch(sequences, source->scale(), source->alphabet().get());
-  EXPECT_EQ(batch.points.sizes(), (std::vector<std::int64_t>{2, 14, 3}));
-  EXPECT_EQ(batch.lengths[0].item<std::int64_t>(), 5);
-  EXPECT_EQ(batch.lengths[1].item<std::int64_t>(), 14);
-  EXPECT_EQ(batch.characters.sizes(), (std::vector<std::int64_t>{2, 2}));
-  EXPECT_EQ(batch.character_lengths[0].item<std::int64_t>(), 1);
-  EXPECT_EQ(batch.characters[0][0].item<std::int64_t>(), 3);  // the alphabet is 0 … 9
-  EXPECT_EQ(batch.characters[1][1].item<std::int64_t>(), 2);
-  EXPECT_EQ(batch.points[0].slice(0, 5).abs().sum().item<double>(), 0);
+  const StrokeBatch made = stroke_batch(sequences, source->scale(), source->alphabet().get());
+  EXPECT_EQ(made.points.sizes(), (std::vector<std::int64_t>{2, 14, 3}));
+  EXPECT_EQ(made.lengths[0].item<std::int64_t>(), 5);
+  EXPECT_EQ(made.lengths[1].item<std::int64_t>(), 14);
+  EXPECT_EQ(made.characters.sizes(), (std::vector<std::int64_t>{2, 2}));
+  EXPECT_EQ(made.character_lengths[0].item<std::int64_t>(), 1);
+  EXPECT_EQ(made.characters[0][0].item<std::int64_t>(), 3);  // the alphabet is 0 … 9
+  EXPECT_EQ(made.characters[1][1].item<std::int64_t>(), 2);
+  EXPECT_EQ(made.points[0].slice(0, 5).abs().sum().item<double>(), 0);
   for (std::int64_t point = 0; point < 14; ++point) {
     const StrokePoint expected = source->scale().normalized(set.sequences[12].points[static_cast<std::size_t>(point)]);
-    EXPECT_EQ(batch.points[1][point][0].item<float>(), expected.dx);
-    EXPECT_EQ(batch.points[1][point][1].item<float>(), expected.dy);
-    EXPECT_EQ(batch.points[1][point][2].item<float>(), expected.ends ? 1 : 0);
+    EXPECT_EQ(made.points[1][point][0].item<float>(), expected.dx);
+    EXPECT_EQ(made.points[1][point][1].item<float>(), expected.dy);
+    EXPECT_EQ(made.points[1][point][2].item<float>(), expected.ends ? 1 : 0);
   }
   StrokeSequence foreign = set.sequences[3];
   foreign.text = "1é";
@@ -124,11 +124,11 @@ TEST(StrokeBatches, FollowFromSeedAndStep) {
   std::multiset<std::int64_t> lengths, drawn;
   std::int64_t points = 0, padded = 0, differ = 0;
   for (std::int64_t step = 0; step < 16; ++step) {
-    const StrokeBatch batch = batches.at_step(step);
-    for (std::int64_t row = 0; row < 4; ++row) lengths.insert(batch.lengths[row].item<std::int64_t>());
-    points += batch.lengths.sum().item<std::int64_t>();
-    padded += batch.points.size(0) * batch.points.size(1);
-    if (!batch.lengths.equal(other.at_step(step).lengths)) ++differ;
+    const StrokeBatch made = batches.at_step(step);
+    for (std::int64_t row = 0; row < 4; ++row) lengths.insert(made.lengths[row].item<std::int64_t>());
+    points += made.lengths.sum().item<std::int64_t>();
+    padded += made.points.size(0) * made.points.size(1);
+    if (!made.lengths.equal(other.at_step(step).lengths)) ++differ;
   }
   for (std::uint64_t place = 0; place < 64; ++place)
     drawn.insert(std::ssize(source->training_sequence(1, place).points));
@@ -144,7 +144,7 @@ TEST(HeldOutBatches, HoldEachSequenceOnce) {
   const auto batches = held_out_batches(*source, 8);
   ASSERT_EQ(batches.size(), 3u);
   std::int64_t points = 0;
-  for (const StrokeBatch& batch : batches) points += batch.lengths.sum().item<std::int64_t>();
+  for (const StrokeBatch& made : batches) points += made.lengths.sum().item<std::int64_t>();
   EXPECT_EQ(points, source->held_out_points());
   EXPECT_EQ(batches[2].points.size(0), 5);
 }
