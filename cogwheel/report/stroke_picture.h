@@ -22,7 +22,7 @@ std::string stroke_svg(std::span<const StrokePoint> points, const StrokePicture&
 // Where points lie on a picture with a margin around the drawing.
 struct StrokeLayout {
   double width = 0, height = 0;
-  double pen = 0;  // the width of a line
+  double pen = 0;                      // the width of a line
   std::vector<PenPosition> positions;  // of those points that are drawn
 };
 
