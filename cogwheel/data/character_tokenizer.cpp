@@ -8,22 +8,11 @@
 #include "cogwheel/data/utf8.h"
 
 namespace cogwheel {
-namespace {
-
-std::string hexadecimal(std::uint32_t value, int digits) {
-  std::string text;
-  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) text.push_back("0123456789ABCDEF"[value >> shift & 0xf]);
-  return text;
-}
-
-}  // namespace
 
 void expect_characters(std::string_view bytes, std::string_view what) {
   const std::size_t offset = find_non_text(bytes);
   if (offset == std::string_view::npos) return;
-  const std::string byte = hexadecimal(static_cast<unsigned char>(bytes[offset]), 2);
-  throw Error(expected_got(what, "text in UTF-8 (other files: tokenizer \"byte\")",
-                           "byte 0x" + byte + " at offset " + std::to_string(offset)));
+  throw Error(expected_got(what, "text in UTF-8 (other files: tokenizer \"byte\")", code_point_text(bytes, offset)));
 }
 
 CharacterTokenizer CharacterTokenizer::of_text(std::string_view text, std::string_view what) {
@@ -47,9 +36,7 @@ std::vector<Token> CharacterTokenizer::encode(std::string_view text, std::string
     if (found == characters_.end() || *found != code_point.value)
       throw Error(expected_got(what,
                                "one of the " + std::to_string(characters_.size()) + " characters of the training text",
-                               "'" + std::string(text.substr(offset, code_point.bytes)) + "' (U+" +
-                                   hexadecimal(code_point.value, code_point.value > 0xffff ? 6 : 4) + ") at byte " +
-                                   std::to_string(offset)));
+                               code_point_text(text, offset)));
     tokens.push_back(static_cast<Token>(found - characters_.begin()));
     offset += code_point.bytes;
   }

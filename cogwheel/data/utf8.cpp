@@ -2,6 +2,12 @@
 
 namespace cogwheel {
 
+std::string hexadecimal(std::uint32_t value, int digits) {
+  std::string text;
+  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) text.push_back("0123456789ABCDEF"[value >> shift & 0xf]);
+  return text;
+}
+
 CodePoint decode_utf8(std::string_view text, std::size_t offset) {
   const auto byte = [&](std::size_t index) { return static_cast<unsigned char>(text[offset + index]); };
   const unsigned char lead = byte(0);
@@ -17,6 +23,15 @@ CodePoint decode_utf8(std::string_view text, std::size_t offset) {
   const bool surrogate = value >= 0xd800 && value <= 0xdfff;
   if (value < smallest[bytes] || value > 0x10ffff || surrogate) return {0, 0};
   return {value, bytes};
+}
+
+std::string code_point_text(std::string_view text, std::size_t offset) {
+  const CodePoint code_point = decode_utf8(text, offset);
+  if (code_point.bytes == 0 || code_point.value == 0)  // what find_non_text finds
+    return "byte 0x" + hexadecimal(static_cast<unsigned char>(text[offset]), 2) + " at offset " +
+           std::to_string(offset);
+  return "'" + std::string(text.substr(offset, code_point.bytes)) + "' (U+" +
+         hexadecimal(code_point.value, code_point.value > 0xffff ? 6 : 4) + ") at byte " + std::to_string(offset);
 }
 
 void append_utf8(std::string& text, char32_t code_point) {
