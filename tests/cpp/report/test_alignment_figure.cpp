@@ -5,15 +5,10 @@
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
+#include "report/count_of.h"
 
 namespace cogwheel {
 namespace {
-
-std::size_t count_of(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t place = text.find(part); place != std::string::npos; place = text.find(part, place + 1)) ++count;
-  return count;
-}
 
 const AlignmentFigure example{.caption = "The <first> sentence",
                               .source = {"the", "\"dog\""},

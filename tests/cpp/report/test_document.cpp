@@ -2,16 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "report/count_of.h"
+
 namespace cogwheel {
 namespace {
 
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
-
-const Document document{
+const Document example_page{
     .title = "Memory of <b>a network</b>",
     .kind = "Cogwheel experiment",
     .created = "2026-11-22T10:00:00Z",
@@ -28,29 +24,29 @@ const Document document{
     .version = "1.2.3"};
 
 TEST(Document, EscapesTextAndKeepsFigures) {
-  const std::string page = document_page(document);
-  EXPECT_EQ(count(page, "<b>a network"), 0);
-  EXPECT_EQ(count(page, "<i>"), 0);
-  EXPECT_EQ(count(page, "a &lt; b"), 1);
-  EXPECT_EQ(count(page, "At d = 500 &amp; more"), 1);
-  EXPECT_EQ(count(page, "<svg id=\"chart\">"), 1);
-  EXPECT_EQ(count(page, "{{"), 0);
+  const std::string page = document_page(example_page);
+  EXPECT_EQ(count_of(page, "<b>a network"), 0);
+  EXPECT_EQ(count_of(page, "<i>"), 0);
+  EXPECT_EQ(count_of(page, "a &lt; b"), 1);
+  EXPECT_EQ(count_of(page, "At d = 500 &amp; more"), 1);
+  EXPECT_EQ(count_of(page, "<svg id=\"chart\">"), 1);
+  EXPECT_EQ(count_of(page, "{{"), 0);
 }
 
 TEST(Document, IsOneFileWithoutScript) {
-  const std::string page = document_page(document);
-  EXPECT_EQ(count(page, "<script"), 0);
-  EXPECT_EQ(count(page, "http"), 0);
-  EXPECT_EQ(count(page, "href=\"#section-1\""), 1);
-  EXPECT_EQ(count(page, "id=\"section-1\""), 1);
-  EXPECT_EQ(count(page, "cogwheel reproduce s2/hopfield"), 1);
+  const std::string page = document_page(example_page);
+  EXPECT_EQ(count_of(page, "<script"), 0);
+  EXPECT_EQ(count_of(page, "http"), 0);
+  EXPECT_EQ(count_of(page, "href=\"#section-1\""), 1);
+  EXPECT_EQ(count_of(page, "id=\"section-1\""), 1);
+  EXPECT_EQ(count_of(page, "cogwheel reproduce s2/hopfield"), 1);
 }
 
 TEST(Document, NumbersStandAtTheRight) {
-  const std::string page = document_page(document);
-  EXPECT_EQ(count(page, "<td class=\"right num\">0.50 ± 0.02</td>"), 1);
-  EXPECT_EQ(count(page, "<th scope=\"col\" class=\"right\">recalled</th>"), 1);
-  EXPECT_EQ(count(page, "<th scope=\"col\">remark</th>"), 1);
+  const std::string page = document_page(example_page);
+  EXPECT_EQ(count_of(page, "<td class=\"right num\">0.50 ± 0.02</td>"), 1);
+  EXPECT_EQ(count_of(page, "<th scope=\"col\" class=\"right\">recalled</th>"), 1);
+  EXPECT_EQ(count_of(page, "<th scope=\"col\">remark</th>"), 1);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/report/window_picture.h"
+#include "report/count_of.h"
 
 namespace cogwheel {
 namespace {
@@ -28,12 +29,6 @@ std::vector<std::string> paths(const std::string& svg) {
   std::vector<std::string> all;
   for (const auto& found : document.select_nodes("//path[@d]")) all.emplace_back(found.node().attribute("d").value());
   return all;
-}
-
-std::size_t count_of(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
 }
 
 TEST(StrokePicture, IsAsLargeAsTheDrawing) {
