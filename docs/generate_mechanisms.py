@@ -112,8 +112,9 @@ def table(entries: list[dict], name: Callable[[dict], str]) -> str:
 
 
 def document(with_cards: bool = True) -> str:
-    described = [entry for entry in cogwheel.mechanisms() if header(entry)]
-    composed = [entry for entry in cogwheel.mechanisms() if not header(entry)]
+    built_in = [entry for entry in cogwheel.mechanisms() if entry["definition"] is None]
+    described = [entry for entry in built_in if header(entry)]
+    composed = [entry for entry in built_in if not header(entry)]
     parts = [HEAD.rstrip(), table(described, lambda entry: f"[`{entry['name']}`](#{anchor(entry)})")]
     if composed:
         parts += [FORMS.rstrip(), table(composed, lambda entry: f"`{entry['name']}`")]

@@ -23,7 +23,9 @@
 namespace cogwheel {
 namespace {
 
-using GateTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+// Those of ExponentialGates, and σ(−forget_t), the derivative of log σ: made here, because ATen's sigmoid rounds by the
+// place of a number in memory, and packed sequences would not have the gradients that each has alone.
+using GateTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 constexpr std::int64_t gates_per_task = 2048;
 
@@ -35,7 +37,7 @@ GateTensors gates_on_meta(const at::Tensor& input, const at::Tensor&, const Opti
                           const OptionalTensor& cu_seqlens) {
   const auto like_input = [&] { return at::empty_symint(input.sym_sizes(), input.options()); };
   return {like_input(), like_input(), like_input(),
-          at::empty_symint({sequences_of_gates(input, cu_seqlens), input.sym_size(1)}, input.options())};
+          at::empty_symint({sequences_of_gates(input, cu_seqlens), input.sym_size(1)}, input.options()), like_input()};
 }
 
 GateTensors gates_on_cpu(const at::Tensor& input_, const at::Tensor& forget_, const OptionalTensor& initial_,
@@ -55,10 +57,11 @@ GateTensors gates_on_cpu(const at::Tensor& input_, const at::Tensor& forget_, co
   AT_DISPATCH_FLOATING_TYPES(input.scalar_type(), "cogwheel::exponential_gates", [&] {
     const scalar_t *inputs = input.const_data_ptr<scalar_t>(), *forgets = forget.const_data_ptr<scalar_t>();
     const scalar_t* first = initial_ ? initial.const_data_ptr<scalar_t>() : nullptr;
-    const auto& [log_decay, weight, least, last] = made;
+    const auto& [log_decay, weight, least, last, forgotten] = made;
     scalar_t *decays = log_decay.template mutable_data_ptr<scalar_t>(),
              *weights = weight.template mutable_data_ptr<scalar_t>(),
-             *leasts = least.template mutable_data_ptr<scalar_t>(), *lasts = last.template mutable_data_ptr<scalar_t>();
+             *leasts = least.template mutable_data_ptr<scalar_t>(), *lasts = last.template mutable_data_ptr<scalar_t>(),
+             *shares = forgotten.template mutable_data_ptr<scalar_t>();
     const std::int64_t grain = std::max<std::int64_t>(1, gates_per_task / std::max<std::int64_t>(1, tokens));
     at::parallel_for(0, shape.sequences * heads, grain, [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t each = from; each < to; ++each) {
@@ -67,11 +70,13 @@ GateTensors gates_on_cpu(const at::Tensor& input_, const at::Tensor& forget_, co
         scalar_t m = first ? first[each] : scalar_t(0);
         for (std::int64_t i = begin; i < begin + span.count; ++i) {
           const scalar_t f = forgets[i];
-          const scalar_t kept = std::min(f, scalar_t(0)) - std::log1p(std::exp(-std::abs(f))) + m;
+          const scalar_t small = std::exp(-std::abs(f));
+          const scalar_t kept = std::min(f, scalar_t(0)) - std::log1p(small) + m;
           m = std::max({kept, inputs[i], scalar_t(0)});
           decays[i] = std::min(kept - m, scalar_t(0));
           weights[i] = std::exp(inputs[i] - m);
           leasts[i] = std::exp(-m);
+          shares[i] = (f < 0 ? scalar_t(1) : small) / (1 + small);
         }
         lasts[each] = m;
       }
@@ -109,17 +114,18 @@ GateTensors recorded_gates(const at::Tensor& input, const at::Tensor& forget, co
     made = call_gates(input, forget, initial, cu_seqlens);
   }
   if (needs_record(inputs))
-    record_saving("ExponentialGatesBackward", inputs, {std::get<0>(made), std::get<1>(made)},
-                  {.inputs = {forget}, .outputs = {std::get<1>(made)}, .constants = {or_undefined(cu_seqlens)}},
-                  [](const variable_list& given, const variable_list& outputs, const variable_list& gradients) {
-                    variable_list all(3);
-                    if (gradients[1].defined()) all[0] = gradients[1] * outputs[0];
-                    if (gradients[0].defined()) {
-                      all[1] = gradients[0] * given[0].neg().sigmoid();
-                      all[2] = gradient_of_initial(gradients[0], outputs[1]);
-                    }
-                    return all;
-                  });
+    record_saving(
+        "ExponentialGatesBackward", inputs, {std::get<0>(made), std::get<1>(made)},
+        {.inputs = {}, .outputs = {std::get<1>(made), std::get<4>(made)}, .constants = {or_undefined(cu_seqlens)}},
+        [](const variable_list&, const variable_list& outputs, const variable_list& gradients) {
+          variable_list all(3);
+          if (gradients[1].defined()) all[0] = gradients[1] * outputs[0];
+          if (gradients[0].defined()) {
+            all[1] = gradients[0] * outputs[1];
+            all[2] = gradient_of_initial(gradients[0], outputs[2]);
+          }
+          return all;
+        });
   return made;
 }
 
@@ -127,14 +133,14 @@ GateTensors recorded_gates(const at::Tensor& input, const at::Tensor& forget, co
 
 ExponentialGates exponential_gates(const at::Tensor& input, const at::Tensor& forget, const OptionalTensor& initial,
                                    const OptionalTensor& cu_seqlens) {
-  const auto [log_decay, weight, least, last] = call_gates(input, forget, initial, cu_seqlens);
+  const auto [log_decay, weight, least, last, forgotten] = call_gates(input, forget, initial, cu_seqlens);
   return {log_decay, weight, least, last};
 }
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
   library.def(
       "exponential_gates(Tensor input, Tensor forget, Tensor? initial, Tensor? cu_seqlens) -> "
-      "(Tensor log_decay, Tensor weight, Tensor least, Tensor last)");
+      "(Tensor log_decay, Tensor weight, Tensor least, Tensor last, Tensor forgotten)");
 }
 TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { library.impl("exponential_gates", gates_on_cpu); }
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { library.impl("exponential_gates", gates_on_meta); }

@@ -189,7 +189,7 @@ def test_gates_of_packed_sequences():
     given[..., 4], kept[..., 5] = 90.0, -90.0
     first = torch.rand(3, 2, dtype=torch.float64)
     inputs_ = [each.requires_grad_() for each in (given, kept, first)]
-    log_decay, weight, least, last = torch.ops.cogwheel.exponential_gates(*inputs_, ends)
+    log_decay, weight, least, last, _ = torch.ops.cogwheel.exponential_gates(*inputs_, ends)
     assert not least.requires_grad and not last.requires_grad
     expected_decay, expected_weight, expected_last = torch.zeros_like(log_decay), torch.zeros_like(weight), first.detach().clone()
     for sequence, (begin, end) in enumerate(((0, 3), (3, 3), (3, 7))):

@@ -83,7 +83,7 @@ TEST_F(TrainCommand, SamplesNoRunOfATaskWithoutText) {
       run({"train", "config.toml", "--out", "copies", "--set", "task.name=copying", "data.text=[]", "training.steps=2"})
           .exit_code,
       0);
-  expect_refused({"sample", "copies"}, 1, "copies: expected a run of the task language_modelling, got copying");
+  expect_refused({"sample", "copies"}, 1, "copies: expected a run of a task that can be sampled: language_modelling");
 }
 
 TEST_F(TrainCommand, GivesTheSameRunAgain) {
