@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
-#include <ctime>
 #include <filesystem>
 
 #include "cogwheel/cli/commands.h"
@@ -11,6 +10,7 @@
 #include "cogwheel/cli/progress.h"
 #include "cogwheel/cli/training.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/utc_time.h"
 #include "cogwheel/evaluate/machine.h"
 #include "cogwheel/evaluate/verdict.h"
 #include "cogwheel/experiment/comparison_job.h"
@@ -33,15 +33,6 @@ struct Arguments {
   bool overwrite = false;
   Definitions definitions;
 };
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
-}
 
 std::string compiler() {
 #ifdef __clang__

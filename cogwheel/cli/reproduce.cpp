@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -14,6 +13,7 @@
 #include "cogwheel/core/duration_text.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/folder_lock.h"
+#include "cogwheel/core/utc_time.h"
 #include "cogwheel/evaluate/machine.h"
 #include "cogwheel/labs/reproduction.h"
 #include "cogwheel/ops/executor.h"
@@ -27,15 +27,6 @@ struct ReproduceArguments {
   std::vector<std::string> assignments;
   bool overwrite = false;
 };
-
-std::string utc_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
-}
 
 std::string command_of(const ReproduceArguments& arguments) {
   std::string command = "cogwheel reproduce " + arguments.experiment;
@@ -80,7 +71,7 @@ void reproduce(const ReproduceArguments& arguments) {
   const Reproduction reproduction{.experiment = std::move(experiment),
                                   .result = std::move(result),
                                   .command = command_of(arguments),
-                                  .created = utc_text(),
+                                  .created = utc_now(),
                                   .version = COGWHEEL_VERSION,
                                   .cpu = this_machine().cpu,
                                   .seconds = seconds};

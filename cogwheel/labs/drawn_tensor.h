@@ -1,6 +1,7 @@
 // Tensors of a lab: float64 unless said, drawn from its own random numbers.
 #pragma once
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 
 #include "cogwheel/labs/draws.h"
 

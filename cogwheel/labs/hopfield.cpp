@@ -25,14 +25,9 @@ LabParameters parameters() {
   using enum LabParameter::Kind;
   constexpr Range<double> loads{0.001, 1};
   return {{{"sizes", {250, 500, 1000, 2000, 4000}, {8, 8192}, "d, neurons", whole, true},
-           {"loads",
-            {0.1, 0.12, 0.13, 0.134, 0.138, 0.142, 0.146, 0.15, 0.16, 0.18},
-            loads,
-            "P/d, patterns for each neuron",
-            real,
-            true},
-           {"networks", {160, 80, 40, 20, 10}, {1, 100000}, "random networks of each size and load", whole, true},
-           {"patterns_tried", {100}, {1, 8192}, "patterns of each network that it should recall"},
+           {"loads", {0.12, 0.13, 0.138, 0.146, 0.15, 0.16, 0.18}, loads, "P/d, patterns for each neuron", real, true},
+           {"networks", {120, 60, 30, 12, 6}, {1, 100000}, "random networks of each size and load", whole, true},
+           {"patterns_tried", {60}, {1, 8192}, "patterns of each network that it should recall"},
            {"error_size", {1000}, {8, 8192}, "d for the error of one step"},
            {"error_loads",
             {0.06, 0.08, 0.1, 0.12, 0.138, 0.16, 0.18, 0.2},
@@ -40,7 +35,7 @@ LabParameters parameters() {
             "P/d for the error of one step",
             real,
             true},
-           {"error_networks", {20}, {1, 100000}, "random networks for the error of one step"},
+           {"error_networks", {10}, {1, 100000}, "random networks for the error of one step"},
            {"seed", {1}, {0, 1e15}, "of the patterns"}}};
 }
 

@@ -42,20 +42,18 @@ at::Tensor states(const at::Tensor& tokens, const at::Tensor& input_weight, cons
   return at::stack(all, 1);
 }
 
-// ∂outputs_u/∂tokens_k [U, d, U, d] of one passage, outputs [1, U, d] made of tokens [1, U, d].
+// ∂outputs_u/∂tokens_k [U, d, B, U, d] of passages that do not depend on each other: outputs [B, U, d], made of tokens
+// [B, U, d].
 at::Tensor jacobian_of(const at::Tensor& outputs, const at::Tensor& tokens) {
-  const std::int64_t places = outputs.size(1), width = outputs.size(2);
+  const at::Tensor sums = outputs.sum(0).reshape(-1);  // of the passages, each of which has a gradient of its own
   std::vector<at::Tensor> rows;
-  for (std::int64_t row = 0; row < places * width; ++row) {
-    const at::Tensor one = outputs.select(0, 0).select(0, row / width).select(0, row % width);
-    const auto gradients = torch::autograd::grad({one}, {tokens}, {}, /*retain_graph=*/true);
-    rows.push_back(gradients.front().select(0, 0));
-  }
-  return at::stack(rows).view({places, width, places, tokens.size(2)});
+  for (std::int64_t row = 0; row < sums.size(0); ++row)
+    rows.push_back(torch::autograd::grad({sums.select(0, row)}, {tokens}, {}, /*retain_graph=*/true).front());
+  return at::stack(rows).view({outputs.size(1), outputs.size(2), tokens.size(0), tokens.size(1), tokens.size(2)});
 }
 
-// The Frobenius norm of each block, [U, U].
-at::Tensor block_norms(const at::Tensor& jacobian) { return jacobian.square().sum({1, 3}).sqrt(); }
+// The Frobenius norm of each block as a mean over passages, [U, U].
+at::Tensor block_norms(const at::Tensor& jacobian) { return jacobian.square().sum({1, 4}).sqrt().mean(1); }
 
 at::Tensor power(const at::Tensor& matrix, std::int64_t exponent) {
   at::Tensor result = at::eye(matrix.size(0), matrix.options()), square = matrix;
@@ -165,16 +163,13 @@ struct Blocks {
 };
 
 Blocks trained_blocks(const Network& network, const at::Tensor& passages) {
-  Blocks blocks{at::zeros({passages.size(1), passages.size(1)}, at::kDouble),
-                at::zeros({passages.size(1), passages.size(1)}, at::kDouble)};
-  for (std::int64_t row = 0; row < passages.size(0); ++row) {
-    const at::Tensor tokens =
-        network.embedding.index_select(0, passages.select(0, row)).unsqueeze(0).detach().requires_grad_(true);
-    blocks.state += block_norms(
-        jacobian_of(states(tokens, network.input_weight, network.state_weight, network.bias, false), tokens));
-    blocks.key += block_norms(jacobian_of(at::matmul(tokens, network.input_weight), tokens));
-  }
-  return {blocks.state / passages.size(0), blocks.key / passages.size(0)};
+  const at::Tensor tokens = network.embedding.index_select(0, passages.reshape(-1))
+                                .view({passages.size(0), passages.size(1), -1})
+                                .detach()
+                                .requires_grad_(true);
+  return {
+      block_norms(jacobian_of(states(tokens, network.input_weight, network.state_weight, network.bias, false), tokens)),
+      block_norms(jacobian_of(at::matmul(tokens, network.input_weight), tokens))};
 }
 
 // The mean |cosine| between the keys of different characters of a text.
@@ -196,12 +191,11 @@ LabResult run(const LabParameters& given, const Executor& /*executor*/) {
   const double deviation = 1 / std::sqrt(static_cast<double>(width));
   const at::Tensor tokens = normal_tensor({1, places, width}, 1, draws).requires_grad_(true);
   const at::Tensor key_weight = normal_tensor({width, width}, deviation, draws);
-  const at::Tensor keys = jacobian_of(at::matmul(tokens, key_weight), tokens);
+  const at::Tensor keys = jacobian_of(at::matmul(tokens, key_weight), tokens).select(2, 0);  // [U, d, U, d]
   const at::Tensor input_weight = normal_tensor({width, width}, deviation, draws);
   const at::Tensor state_weight = 0.9 * orthonormal_columns(width, draws);
   const at::Tensor linear_states = states(tokens, input_weight, state_weight, at::zeros({width}, at::kDouble), true);
   const at::Tensor linear = jacobian_of(linear_states, tokens);
-  const at::Tensor key_norms = block_norms(keys);
   double key_off = 0, key_on = 0;
   for (std::int64_t u = 0; u < places; ++u)
     for (std::int64_t k = 0; k < places; ++k) {
@@ -246,7 +240,7 @@ LabResult run(const LabParameters& given, const Executor& /*executor*/) {
           {{"Largest entry of ∂K_u/∂x_k, k ≠ u", "S2-30", near, 0, 0, key_off},
            {"Largest difference of ∂K_u/∂x_u from W_K", "S2-31", near, 0, 0, key_on},
            {"Linear network: largest difference of ∂h_u/∂x_k from W_h^{u−k} W_x", "S2-30", near, 0, 1e-10,
-            difference_from_powers(linear, input_weight, state_weight)},
+            difference_from_powers(linear.select(2, 0), input_weight, state_weight)},
            {"Linear network: interference of the past over the target in s·h_u, last position", "S2-30", above, 0, 0,
             interference},
            {"Trained network: smallest ‖∂h_u/∂x_k‖ of all k < u", "S2-30", above, 0, 0, state.smallest_below},

@@ -16,7 +16,7 @@ std::string number_for_readers(double value) {
     return value < 0 ? "−" + digits : digits;
   }
   std::string text = fmt::format("{:.4g}", std::abs(value));
-  if (std::abs(value) >= 1e4 && std::abs(value) < 1e15) text = grouped(std::llround(std::abs(value)));
+  if (std::abs(value) >= 1e3 && std::abs(value) < 1e15) text = grouped(std::llround(std::abs(value)));
   return value < 0 ? "−" + text : text;
 }
 

@@ -19,11 +19,13 @@ std::string value_text(const LabParameter& parameter, double value) {
                                                      : number_text(value);
 }
 
+Range<std::int64_t> whole_range(const LabParameter& parameter) {
+  return {static_cast<std::int64_t>(parameter.range.min), static_cast<std::int64_t>(parameter.range.max)};
+}
+
 double parse_value(const LabParameter& parameter, std::string_view text, const std::string& what) {
   if (parameter.kind == LabParameter::Kind::real) return parse_number<double>(what, text, parameter.range);
-  const Range<std::int64_t> range{static_cast<std::int64_t>(parameter.range.min),
-                                  static_cast<std::int64_t>(parameter.range.max)};
-  return static_cast<double>(parse_number<std::int64_t>(what, text, range));
+  return static_cast<double>(parse_number<std::int64_t>(what, text, whole_range(parameter)));
 }
 
 }  // namespace
@@ -33,6 +35,8 @@ std::string LabParameter::text() const {
   for (const double value : values) joined += (joined.empty() ? "" : ", ") + value_text(*this, value);
   return list ? "[" + joined + "]" : joined;
 }
+
+std::string LabParameter::range_text() const { return kind == Kind::whole ? whole_range(*this).text() : range.text(); }
 
 void LabParameters::set(std::string_view name, std::string_view text, std::string_view what) {
   const auto found = std::find_if(all_.begin(), all_.end(), [&](const auto& each) { return each.name == name; });

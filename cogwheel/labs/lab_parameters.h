@@ -20,7 +20,8 @@ struct LabParameter {
   Kind kind = Kind::whole;
   bool list = false;  // else there is one value
 
-  std::string text() const;  // "0.5", "[250, 500]"
+  std::string text() const;        // "0.5", "[250, 500]"
+  std::string range_text() const;  // "1 to 100"
 };
 
 class LabParameters {

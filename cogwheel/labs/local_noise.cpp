@@ -9,6 +9,7 @@
 #include "cogwheel/labs/draws.h"
 #include "cogwheel/labs/lab.h"
 #include "cogwheel/labs/sums.h"
+#include "cogwheel/report/html.h"
 
 namespace cogwheel::local_noise {
 namespace {
@@ -126,10 +127,9 @@ LabResult run(const LabParameters& given, const Executor& executor) {
   }
   snr.series.push_back({.name = "1/√(L − 1)", .x = x, .y = formula, .points = false, .expected = true});
   return {
-      .answer =
-          fmt::format("Signal over noise falls as L to the power {:.2f} where all L positions are attended to, and "
-                      "does not depend on L in a window, under equal weights and under softmax alike.",
-                      slope(ratio[global_equal])),
+      .answer = fmt::format("Signal over noise falls as L to the power {} where all L positions are attended to, and "
+                            "does not depend on L in a window, under equal weights and under softmax alike.",
+                            fixed(slope(ratio[global_equal]), 2)),
       .findings =
           {{"Slope of log SNR on log L, all L, equal weights", "S2-28", relation, -0.5, 0.02,
             slope(ratio[global_equal])},

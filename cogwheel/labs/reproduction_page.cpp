@@ -82,7 +82,7 @@ std::string reproduction_page(const Reproduction& reproduction) {
   document.sections.push_back(std::move(assumptions));
   TextTable parameters{"", {"parameter", "value", "what it is", "range"}, {}};
   for (const LabParameter& parameter : experiment.parameters.all())
-    parameters.rows.push_back({parameter.name, parameter.text(), parameter.meaning, parameter.range.text()});
+    parameters.rows.push_back({parameter.name, parameter.text(), parameter.meaning, parameter.range_text()});
   document.sections.push_back({.title = "Parameters",
                                .lead = "Change them with --set name=value; lists are numbers separated by commas.",
                                .tables = {parameters}});
