@@ -193,7 +193,7 @@ LabResult run(const LabParameters& given, const Executor& /*executor*/) {
                        "are rarer than the text is long."},
                       {"The text is source code.",
                        "Python's standard library is at hand wherever Cogwheel runs. Prose has other frequencies."},
-                      {"The text has the hash " + corpus.sha256.substr(0, 16) + "….",
+                      {"The text has the hash " + corpus.sha256.substr(0, 16) + "…",
                        "Another version of Python gives other entropies; the rest of the page stays."}}};
 }
 

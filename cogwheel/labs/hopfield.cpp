@@ -82,7 +82,10 @@ ErrorShares errors_of_one_step(std::int64_t size, std::int64_t patterns, Draws d
 double upper_tail(double z) { return 0.5 * std::erfc(z / std::numbers::sqrt2); }
 double expected_error(double load, bool diagonal) { return upper_tail((1 + (diagonal ? load : 0)) / std::sqrt(load)); }
 
-using Recall = std::vector<std::vector<Mean>>;  // [sizes, loads]
+struct Share : Mean {
+  double patterns = 0;  // of which it is the share
+};
+using Recall = std::vector<std::vector<Share>>;  // [sizes, loads]
 
 Recall measure_recall(const LabParameters& given, const std::vector<std::int64_t>& sizes,
                       const std::vector<double>& loads, const Executor& executor) {
@@ -103,29 +106,39 @@ Recall measure_recall(const LabParameters& given, const std::vector<std::int64_t
     shares[static_cast<std::size_t>(index)] = recalled_share(
         size, patterns, given.whole("patterns_tried"), draws_of(given.whole("seed"), size, patterns, part.number));
   });
-  Recall recall(sizes.size(), std::vector<Mean>(loads.size()));
+  Recall recall(sizes.size(), std::vector<Share>(loads.size()));
   for (std::size_t size = 0; size < sizes.size(); ++size)
     for (std::size_t load = 0; load < loads.size(); ++load) {
       std::vector<double> values;
       for (std::size_t index = 0; index < parts.size(); ++index)
         if (parts[index].size == size && parts[index].load == load) values.push_back(shares[index]);
-      recall[size][load] = mean_of(values);
+      const std::int64_t tried = std::min(given.whole("patterns_tried"), patterns_at(sizes[size], loads[load]));
+      recall[size][load] = {mean_of(values), static_cast<double>(tried * networks[size])};
     }
   return recall;
 }
 
-// Where the larger network begins to recall less than the smaller: the straight line through the differences near the
-// place where they change sign.
-std::optional<double> crossing_of(const std::vector<Mean>& smaller, const std::vector<Mean>& larger,
+// ln(share / (1 − share)), about a straight line over the load, with its variance. Shares of all and of none are taken
+// as half a pattern off.
+std::pair<double, double> log_odds(const Share& share) {
+  const double half = 0.5 / share.patterns, value = std::clamp(share.value, half, 1 - half);
+  const double spread = value * (1 - value);
+  return {std::log(value / (1 - value)),
+          std::max(share.error * share.error, spread / share.patterns) / (spread * spread)};
+}
+
+// Where the larger network begins to recall less than the smaller: the straight line through the differences of their
+// log odds.
+std::optional<double> crossing_of(const std::vector<Share>& smaller, const std::vector<Share>& larger,
                                   const std::vector<double>& loads) {
   std::vector<double> x, difference, weight;
   for (std::size_t load = 0; load < loads.size(); ++load) {
     if (loads[load] < 0.12 - 1e-9 || loads[load] > 0.16 + 1e-9) continue;  // beyond, both recall all or nothing
+    const auto [low, variance_low] = log_odds(smaller[load]);
+    const auto [high, variance_high] = log_odds(larger[load]);
     x.push_back(loads[load]);
-    difference.push_back(larger[load].value - smaller[load].value);
-    const double floor = 0.003;  // of a share that no network differed in
-    weight.push_back(
-        1 / (larger[load].error * larger[load].error + smaller[load].error * smaller[load].error + floor * floor));
+    difference.push_back(high - low);
+    weight.push_back(1 / (variance_low + variance_high));
   }
   if (x.size() < 2) return std::nullopt;
   const StraightLine line = fit_line(x, difference, weight);
@@ -209,7 +222,7 @@ LabResult run(const LabParameters& given, const Executor& executor) {
   for (std::size_t size = 0; size < sizes.size(); ++size) {
     const std::string name = "d = " + number_for_readers(static_cast<double>(sizes[size]));
     ChartSeries series{.name = name, .x = loads, .y = {}, .error = {}};
-    for (const Mean& mean : recall[size]) series.y.push_back(mean.value), series.error.push_back(mean.error);
+    for (const Share& mean : recall[size]) series.y.push_back(mean.value), series.error.push_back(mean.error);
     chart.series.push_back(std::move(series));
     table.columns.push_back(name);
   }

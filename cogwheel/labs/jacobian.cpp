@@ -278,7 +278,7 @@ LabResult run(const LabParameters& given, const Executor& /*executor*/) {
            "again: the diagonal is that of the first layer."},
           {"Characters are bytes of " + corpus.name + ".",
            "Of its first " + number_for_readers(static_cast<double>(corpus.bytes())) + " bytes, with the hash " +
-               corpus.sha256.substr(0, 16) + "…."}}};
+               corpus.sha256.substr(0, 16) + "…"}}};
 }
 
 }  // namespace

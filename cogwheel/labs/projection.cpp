@@ -157,8 +157,9 @@ LabResult run(const LabParameters& given, const Executor& executor) {
             static_cast<double>(k) >= needed ? above : shown, 0, 0, without / static_cast<double>(draws.size())},
            {"Items by the bound, e^(kε²/8)", "S2-8", shown, 0, 0,
             std::exp(static_cast<double>(k) * epsilon * epsilon / 8),
-            "The lecture rounds the number of items to e^d. The exponent is kε²/8: at ε = 0.5 each item more by "
-            "a factor of e takes 32 dimensions more, not one."},
+            "The lecture rounds the number of items to e^d. The exponent is kε²/8: at ε = 0.5, e times as many items "
+            "take 32 "
+            "dimensions more, not one."},
            {"Smallest ratio of squared distances", "S2-8", shown, 0, 0, smallest},
            {"Largest ratio of squared distances", "S2-8", shown, 0, 0, largest}},
       .charts = {ratios(draws, static_cast<double>(k), epsilon, pairs), by_dimensions},

@@ -269,8 +269,8 @@ def test_a_result_is_replaced_only_if_told(cogwheel_executable, tmp_path):
 def test_experiments_are_listed(cogwheel_executable):
     listed = subprocess.run([cogwheel_executable, "list", "experiments"], capture_output=True, text=True, check=True).stdout
     for name in NAMES:
-        assert re.search(rf"^s2/{name} +reproduce  \S", listed, re.M)
-    assert re.search(r"^nanogpt-shakespeare +train  \S", listed, re.M)
+        assert re.search(rf"^s2/{name} +reproduce +\S", listed, re.M)
+    assert re.search(r"^nanogpt-shakespeare +train +\S", listed, re.M)
 
 
 # What the lecture says and does not hold as it says it; docs/labs.md tells why.
