@@ -22,7 +22,7 @@ LabParameters parameters() {
            {"widths", {256, 512, 1024, 4096}, {1, 1e9}, "d in the table", whole, true},
            {"bits_listed", {8, 16, 32}, {1, 1024}, "b in the table", whole, true},
            {"vocabularies", {256, 8000, 32768, 131072}, {2, 1e12}, "|V| in the table", whole, true},
-           {"text_bytes", {8 << 20}, {1 << 10, 1 << 30}, "of the text whose entropy is measured"}}};
+           {"text_bytes", {8 << 20}, {1 << 10, 1 << 26}, "of the text whose entropy is measured"}}};
 }
 
 // Of a distribution that counts give, in bits. Sorted, so that the sum does not depend on the order of a hash table.

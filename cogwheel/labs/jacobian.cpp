@@ -19,9 +19,9 @@ namespace {
 
 LabParameters parameters() {
   using enum LabParameter::Kind;
-  return {{{"width", {32}, {2, 512}, "d, of tokens, states and keys"},
-           {"tokens", {20}, {2, 256}, "positions"},
-           {"texts", {8}, {1, 1024}, "passages over which norms of the trained network are averaged"},
+  return {{{"width", {32}, {2, 64}, "d, of tokens, states and keys"},
+           {"tokens", {20}, {2, 64}, "positions"},
+           {"texts", {8}, {1, 64}, "passages over which norms of the trained network are averaged"},
            {"batch", {16}, {1, 4096}, "passages of a training step"},
            {"steps", {400}, {1, 1000000}, "of training, to tell the next character"},
            {"learning_rate", {0.01}, {0, 1, true}, "of the first step; it falls to 0 as a cosine", real},

@@ -55,6 +55,8 @@ struct LabEntry {
   LabParameters parameters;
   // `executor` runs parts side by side. The result does not depend on how many workers it has.
   LabResult (*run)(const LabParameters& parameters, const Executor& executor);
+  // Throws UsageError for parameters that do not fit each other, before anything is written.
+  void (*check)(const LabParameters& parameters) = [](const LabParameters&) {};
 };
 
 // A number for a reader: whole ones in groups of three digits, others with four digits.

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "cogwheel/core/error.h"
 #include "cogwheel/labs/draws.h"
 #include "cogwheel/labs/lab.h"
 #include "cogwheel/labs/sums.h"
@@ -56,11 +57,24 @@ std::array<Sizes, kinds> draw_source(std::int64_t width, std::int64_t length, st
   return sizes;
 }
 
-LabResult run(const LabParameters& given, const Executor& executor) {
-  using enum Finding::Relation;
+std::vector<std::int64_t> lengths_of(const LabParameters& given) {
   std::vector<std::int64_t> lengths = given.wholes("lengths");
   std::sort(lengths.begin(), lengths.end());
   lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
+  return lengths;
+}
+
+void check(const LabParameters& given) {
+  const std::vector<std::int64_t> lengths = lengths_of(given);
+  if (lengths.size() < 2 || lengths.front() <= given.whole("window"))
+    throw UsageError(expected_got("lengths",
+                                  "two at least, all above the window of " + number_text(given.whole("window")),
+                                  number_text(std::ssize(lengths)) + " from " + number_text(lengths.front())));
+}
+
+LabResult run(const LabParameters& given, const Executor& executor) {
+  using enum Finding::Relation;
+  const std::vector<std::int64_t> lengths = lengths_of(given);
   const std::int64_t draws = given.whole("draws"), window = given.whole("window");
   const double gap = given.number("gap");
   std::vector<std::array<Sizes, kinds>> drawn(lengths.size() * static_cast<std::size_t>(draws));
@@ -99,11 +113,7 @@ LabResult run(const LabParameters& given, const Executor& executor) {
     for (double& value : values) value = std::log(value);
     return values;
   };
-  const bool fits = lengths.size() >= 2 && lengths.front() > window;
-  const auto slope = [&](const std::vector<double>& y) {
-    return fits ? fit_line(logarithms(x), logarithms(y)).slope : 0;
-  };
-  const auto relation = fits ? near : shown;
+  const auto slope = [&](const std::vector<double>& y) { return fit_line(logarithms(x), logarithms(y)).slope; };
   std::vector<double> formula;
   for (const double length : x) formula.push_back(1 / std::sqrt(length - 1));
   const double longest = x.back(), gain = ratio[local_equal].back() / ratio[global_equal].back();
@@ -131,23 +141,22 @@ LabResult run(const LabParameters& given, const Executor& executor) {
                             "does not depend on L in a window, under equal weights and under softmax alike.",
                             fixed(slope(ratio[global_equal]), 2)),
       .findings =
-          {{"Slope of log SNR on log L, all L, equal weights", "S2-28", relation, -0.5, 0.02,
-            slope(ratio[global_equal])},
-           {"The same, softmax at a fixed gap", "S2-28", relation, -0.5, 0.02, slope(ratio[global_softmax])},
-           {"Slope of log SNR on log L, window, equal weights", "S2-28", relation, 0, 0.02, slope(ratio[local_equal])},
-           {"The same, softmax at a fixed gap", "S2-28", relation, 0, 0.02, slope(ratio[local_softmax])},
+          {{"Slope of log SNR on log L, all L, equal weights", "S2-28", near, -0.5, 0.02, slope(ratio[global_equal])},
+           {"The same, softmax at a fixed gap", "S2-28", near, -0.5, 0.02, slope(ratio[global_softmax])},
+           {"Slope of log SNR on log L, window, equal weights", "S2-28", near, 0, 0.02, slope(ratio[local_equal])},
+           {"The same, softmax at a fixed gap", "S2-28", near, 0, 0.02, slope(ratio[local_softmax])},
            {fmt::format("SNR of the window over that of all, L = {} (√((L − 1)/(D − 1)) = {})",
                         number_for_readers(longest),
                         number_for_readers(std::sqrt((longest - 1) / static_cast<double>(window - 1)))),
-            "S2-28", relation, std::sqrt((longest - 1) / static_cast<double>(window - 1)),
+            "S2-28", near, std::sqrt((longest - 1) / static_cast<double>(window - 1)),
             0.1 * std::sqrt((longest - 1) / static_cast<double>(window - 1)), gain},
-           {"Slope of log noise on log L, all L, equal weights of 1 (not divided by their sum)", "S2-28", relation, 0.5,
+           {"Slope of log noise on log L, all L, equal weights of 1 (not divided by their sum)", "S2-28", near, 0.5,
             0.02, slope([&] {
               std::vector<double> sums = noise[global_equal];
               for (std::size_t place = 0; place < sums.size(); ++place) sums[place] *= x[place];
               return sums;
             }())},
-           {"Slope of log noise on log L, all L, softmax at a fixed gap", "S2-28", relation, 0.5, 0.02,
+           {"Slope of log noise on log L, all L, softmax at a fixed gap", "S2-28", near, 0.5, 0.02,
             slope(noise[global_softmax]),
             "The lecture's ‖noise‖ ∝ √L is of a sum with fixed weights. Softmax divides by the total: the noise "
             "is √(L − 1)/(e^gap + L − 1), which grows while L is well below e^gap and shrinks beyond. What "
@@ -170,8 +179,11 @@ LabResult run(const LabParameters& given, const Executor& executor) {
 
 namespace cogwheel {
 LabEntry local_noise_lab() {
-  return {"local-noise", "Noise of global and of local attention",
+  return {"local-noise",
+          "Noise of global and of local attention",
           "Does attention to a window keep the signal above the noise, where attention to everything loses it?",
-          local_noise::parameters(), local_noise::run};
+          local_noise::parameters(),
+          local_noise::run,
+          local_noise::check};
 }
 }  // namespace cogwheel

@@ -66,6 +66,7 @@ void set_parameters(LabExperiment& experiment, const std::vector<std::string>& a
     if (equals == std::string::npos || equals == 0) throw UsageError(expected_got("--set", "key=value", assignment));
     changed.set(assignment.substr(0, equals), assignment.substr(equals + 1), "--set");
   }
+  experiment.lab->check(changed);
   experiment.parameters = std::move(changed);
 }
 

@@ -22,7 +22,7 @@ struct LabExperiment {
 // keys, for a lab that is none, and for what LabParameters::set refuses.
 LabExperiment parse_lab_experiment(std::string_view toml, const std::string& name, const std::string& what);
 
-// Applies "key=value", as --set gives it.
+// Applies "key=value", as --set gives it, and checks that all parameters fit each other.
 void set_parameters(LabExperiment& experiment, const std::vector<std::string>& assignments);
 
 struct Reproduction {

@@ -14,8 +14,8 @@ namespace {
 
 LabParameters parameters() {
   using enum LabParameter::Kind;
-  return {{{"width", {256}, {2, 16384}, "d, numbers of the state"},
-           {"lengths", {2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}, {2, 16384}, "L, items in the sum", whole, true},
+  return {{{"width", {256}, {2, 4096}, "d, numbers of the state"},
+           {"lengths", {2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}, {2, 8192}, "L, items in the sum", whole, true},
            {"draws", {400}, {2, 100000}, "independent sets of as many items as the longest sum has"},
            {"seed", {1}, {0, 1e15}, "of the random numbers"}}};
 }

@@ -247,6 +247,7 @@ def test_key_value(small):
         (["s2/projection", "--set", "epsilon=1"], "--set: epsilon: expected "),
         (["s2/projection", "--set", "epsilon=nan"], "--set: epsilon: expected a number from "),
         (["s2/projection", "--set", "points"], "--set: expected key=value, got points"),
+        (["s2/local-noise", "--set", "window=64", "--out", "out"], "lengths: expected two at least, all above the window of 64, got 8 from 32"),
         (["s2/capacity", "--out", "."], ".: expected "),
         ([], "reproduce: expected experiment, got nothing"),
     ],
