@@ -1,10 +1,10 @@
-// The time as records have it.
+// The time of day in records.
 #pragma once
 #include <string>
 
 namespace cogwheel {
 
-// ISO 8601: "2026-03-12T09:30:00Z".
+// "2026-03-12T10:20:30Z".
 std::string utc_now();
 
 }  // namespace cogwheel
