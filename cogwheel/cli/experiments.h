@@ -1,4 +1,5 @@
-// The configurations that come with Cogwheel, by name.
+// The experiments that come with Cogwheel, by name: configurations to train from, and arguments of the sources to
+// reproduce, in folders by source.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -7,15 +8,20 @@
 namespace cogwheel {
 
 struct Experiment {
-  std::string name;
+  std::string name;     // of the file; in a folder, s2/hopfield
   std::string summary;  // the first comment of the file
   std::filesystem::path path;
 };
 
-// Sorted by name.
+// Configurations for `train`, sorted by name.
 std::vector<Experiment> experiments();
+// What `reproduce` runs, sorted by name.
+std::vector<Experiment> reproductions();
 
 // The path of a file if it exists, else of the experiment of that name. Throws UsageError with the nearest names.
 std::filesystem::path find_config(const std::string& file_or_name);
+
+// Throws UsageError with the nearest names.
+Experiment find_reproduction(const std::string& name);
 
 }  // namespace cogwheel

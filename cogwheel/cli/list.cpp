@@ -73,8 +73,9 @@ Rows kernel_rows() {
 }
 
 Rows experiment_rows() {
-  Rows rows = {{"name", "summary"}};
-  for (const auto& experiment : experiments()) rows.push_back({experiment.name, experiment.summary});
+  Rows rows = {{"name", "run by", "summary"}};
+  for (const auto& experiment : experiments()) rows.push_back({experiment.name, "train", experiment.summary});
+  for (const auto& experiment : reproductions()) rows.push_back({experiment.name, "reproduce", experiment.summary});
   return rows;
 }
 

@@ -1,0 +1,295 @@
+"""`cogwheel reproduce`: each lab's numbers beside formulas written here, at small sizes; in full with --all."""
+
+import collections
+import json
+import math
+import os
+import pathlib
+import re
+import subprocess
+import sysconfig
+
+import pytest
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LABS = re.findall(r"^LAB\((\w+)\)", (ROOT / "cogwheel/labs/labs.def").read_text(), re.M)
+NAMES = [name.replace("_", "-") for name in LABS]
+
+# Small enough for a fraction of a second.
+SMALL = {
+    "capacity": ["text_bytes=65536"],
+    "projection": ["points=200", "dimensions=64", "draws=40", "dimensions_tried=48,64", "draws_tried=5"],
+    "superposition": ["width=64", "lengths=2,4,16,64,128,256", "draws=200"],
+    "hopfield": ["sizes=64,128", "loads=0.12,0.14,0.16", "networks=12", "patterns_tried=8", "error_size=500",
+                 "error_loads=0.1,0.138", "error_networks=4"],
+    "local-noise": ["width=64", "lengths=32,64,128,256", "draws=30"],
+    "score-cost": ["batch=2", "source=5", "target=4", "width=16", "repeats=2"],
+    "jacobian": ["width=6", "tokens=5", "texts=2", "batch=2", "steps=3", "text_bytes=65536"],
+    "key-value": ["width=8", "items=3", "batch=8", "steps=5", "draws=50"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def reproduce(cogwheel_executable, tmp_path_factory):
+    def run(name, *assignments, threads=2, **options):
+        folder = tmp_path_factory.mktemp("lab")
+        command = [cogwheel_executable, "reproduce", "s2/" + name, "--out", "out"]
+        for assignment in assignments:
+            command += ["--set", assignment]
+        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900, **options)
+        assert done.returncode == 0, done.stderr
+        return json.loads((folder / "out/results.json").read_text()), (folder / "out/report.html").read_text(), done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def small(reproduce):
+    kept = {}
+
+    def result(name):
+        if name not in kept:
+            kept[name] = reproduce(name, *SMALL[name])
+        return kept[name]
+
+    return result
+
+
+def numbers(result):
+    """What must be the same whenever it is run again."""
+    findings = [each for each in result["findings"] if not each["what"].startswith("Time of")]
+    return findings, result["charts"], result["maps"], [] if result["timed"] else result["tables"]
+
+
+def ours(result, beginning):
+    (found,) = [each["ours"] for each in result["findings"] if each["what"].startswith(beginning)]
+    return found
+
+
+def table(result, beginning):
+    (found,) = [each for each in result["tables"] if each["title"].startswith(beginning)]
+    return found["rows"]
+
+
+def series(result, chart, name):
+    (found,) = [each for shown in result["charts"] if shown["title"].startswith(chart) for each in shown["series"] if each["name"] == name]
+    return found["x"], found["y"]
+
+
+def upper_tail(z):
+    return 0.5 * math.erfc(z / math.sqrt(2))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_same_bits_on_any_number_of_threads(name, small, reproduce):
+    assert numbers(small(name)[0]) == numbers(reproduce(name, *SMALL[name], threads=1)[0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_page_is_one_file_that_asks_for_nothing(name, small):
+    result, page, printed = small(name)
+    assert "<script" not in page and "@import" not in page and "url(" not in page
+    assert set(re.findall(r"""\b(?:href|src)=["']([^"'#][^"']*)""", page)) <= {"data:,"}
+    assert "{{" not in page
+    assert page.count("<polyline") >= 1 or not result["charts"]
+    for finding in result["findings"]:
+        assert finding["what"] in printed
+    for source in result["sources"]:
+        assert source in page
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_documents_have_a_section(name, repository):
+    for document in ("docs/labs.md", "docs/results/s2.md"):
+        assert re.search(rf"^#+ `?(s2/)?{name}`?$", (repository / document).read_text(), re.M), document
+    assert (repository / f"experiments/s2/{name}.toml").is_file()
+
+
+def test_another_seed_is_another_draw(small, reproduce):
+    assert numbers(small("superposition")[0]) != numbers(reproduce("superposition", *SMALL["superposition"], "seed=2")[0])
+
+
+def library_text(limit):
+    """As docs say: *.py of the standard library sorted by relative path, without tests, tables and packages."""
+    folder = pathlib.Path(sysconfig.get_paths()["stdlib"])
+    left_out = {"site-packages", "dist-packages", "__pycache__", "test", "tests", "idle_test", "encodings", "pydoc_data"}
+    files = [path for path in folder.rglob("*.py") if not left_out & set(path.relative_to(folder).parts)]
+    text = b"".join(path.read_bytes() for path in sorted(files, key=lambda path: str(path.relative_to(folder)))[:60])
+    return text[:limit].decode(errors="ignore")
+
+
+def entropy(counts):
+    total = sum(counts.values())
+    return -sum(count / total * math.log2(count / total) for count in counts.values())
+
+
+def test_capacity(small):
+    result, _, _ = small("capacity")
+    assert [ours(result, what) for what in ("Bits of the state", "Bits of a word, ", "Bits of the sentence", "Words that fit")] == [
+        256 * 32, 15, 15000, 546]  # fmt: skip
+    for row in table(result, "Words that fit"):
+        width, bits = (int(cell.replace(",", "")) for cell in row[:2])
+        for cell, vocabulary in zip(row[3:], (256, 8000, 32768, 131072), strict=True):
+            assert int(cell.replace(",", "")) == math.floor(width * bits / math.log2(vocabulary))
+    text = library_text(65536)
+    characters = list(text)
+    words = re.findall(r"[A-Za-z0-9_\x80-\U0010ffff]+|[^\sA-Za-z0-9_]", text)
+    for row, units in zip(table(result, "Entropy of"), (characters, words), strict=True):
+        counts = collections.Counter(units)
+        assert row[1:3] == [f"{len(units):,}", f"{len(counts):,}"]
+        assert float(row[4]) == pytest.approx(entropy(counts), abs=0.0051)
+        given = entropy(collections.Counter(zip(units, units[1:]))) - entropy(collections.Counter(units[:-1]))
+        assert float(row[5]) == pytest.approx(given, abs=0.0051)
+    assert ours(result, "Bits of a word of real text") == pytest.approx(entropy(collections.Counter(words)), rel=1e-12)
+
+
+def test_capacity_of_other_sizes_has_no_number_of_the_source(reproduce):
+    result, _, _ = reproduce("capacity", "width=512", "text_bytes=4096")
+    (state,) = [each for each in result["findings"] if each["what"].startswith("Bits of the state")]
+    assert state["ours"] == 16384 and state["agrees"] is None and "expected" not in state
+
+
+def beyond(k, epsilon):
+    """The probability that χ²_k/k leaves 1 ± ε."""
+    half = torch.tensor(k / 2, dtype=torch.float64)
+    above = torch.special.gammaincc(half, half * (1 + epsilon))
+    return (above + torch.special.gammainc(half, half * (1 - epsilon))).item()
+
+
+def test_projection(small):
+    result, _, _ = small("projection")
+    pairs = 200 * 199 / 2
+    expected = pairs * beyond(64, 0.5)
+    assert ours(result, "Pairs beyond ε in a map, by χ²") == pytest.approx(expected, rel=1e-10)
+    # Pairs that share an item depend on each other; 40 maps with about 140 pairs each.
+    assert ours(result, "Pairs beyond ε in a map, measured") == pytest.approx(expected, rel=0.15)
+    assert ours(result, "Dimensions that suffice") == math.ceil(8 * math.log(200) / 0.25)
+    for row, k in zip(table(result, "Pairs beyond"), (48, 64), strict=True):
+        assert float(row[2]) == pytest.approx(pairs * beyond(k, 0.5), abs=0.0051)
+    x, y = series(result, "Squared distances", "χ² of k degrees, over k")
+    density = [64 * math.exp(31 * math.log(64 * r) - 32 * r - 32 * math.log(2) - math.lgamma(32)) for r in x]
+    assert y == pytest.approx(density, rel=1e-9)
+
+
+def test_superposition(small):
+    result, _, _ = small("superposition")
+    x, noise = series(result, "Noise in reading", "measured")
+    assert noise == pytest.approx([math.sqrt((length - 1) / 64) for length in x], rel=0.04)
+    assert ours(result, "Slope") == pytest.approx(-0.5, abs=0.03)
+    assert ours(result, "Length at which") == pytest.approx(65 / 64, rel=0.05)
+
+
+def test_hopfield(small):
+    result, _, _ = small("hopfield")
+    for name, diagonal in (("W_ii = 0", 0), ("diagonal kept", 1)):
+        loads, errors = series(result, "Bits that fail", name)
+        expected = [upper_tail((1 + diagonal * load) / math.sqrt(load)) for load in loads]
+        # 4 networks of 500 neurons: 100,000 to 138,000 bits, and a lattice of 2/d.
+        assert errors == pytest.approx(expected, rel=0.35)
+    assert all(0 <= share <= 1 for size in ("d = 64", "d = 128") for share in series(result, "Patterns", size)[1])
+
+
+def test_local_noise(small):
+    result, _, _ = small("local-noise")
+    window, gap = 16, 6
+    for name, seen, right in (
+        ("all L, equal weights", None, 1), ("window, equal weights", window, 1),
+        ("all L, softmax", None, math.exp(gap)), ("window, softmax", window, math.exp(gap)),
+    ):  # fmt: skip
+        lengths, ratios = series(result, "Signal over noise", name)
+        _, noise = series(result, "The noise itself", name)
+        others = [(seen or length) - 1 for length in lengths]
+        assert ratios == pytest.approx([right / math.sqrt(other) for other in others], rel=0.1)
+        assert noise == pytest.approx([math.sqrt(other) / (right + other) for other in others], rel=0.1)
+
+
+def test_score_cost(small):
+    result, _, _ = small("score-cost")
+    assert [ours(result, f"Operations of the {name} score") for name in ("additive", "general", "dot")] == [5, 2, 1]
+    assert result["timed"]
+
+
+def test_jacobian(small):
+    result, _, _ = small("jacobian")
+    assert ours(result, "Largest entry of ∂K_u/∂x_k, k ≠ u") == 0
+    assert ours(result, "Largest difference of ∂K_u/∂x_u") == 0
+    assert ours(result, "Linear network: largest difference") < 1e-10
+    trained, linear, key = (torch.tensor(each["values"]).reshape(5, 5) for each in result["maps"])
+    assert key.equal(torch.diag(key.diagonal())) and key.diagonal().min() > 0
+    for triangle in (trained, linear):
+        assert triangle.equal(triangle.tril()) and triangle[torch.ones(5, 5).tril() > 0].min() > 0
+    # 0.9 times a rotation: a step back is 0.9 as much.
+    assert torch.allclose(linear[1:, 0] / linear[:-1, 0], torch.tensor(0.9), atol=1e-6)
+    assert ours(result, "Trained network: smallest") == pytest.approx(trained[torch.ones(5, 5).tril(-1) > 0].min().item(), rel=1e-6)
+
+
+def test_key_value(small):
+    result, _, _ = small("key-value")
+    assert ours(result, "Largest difference of y from c*") < 1e-12
+    assert ours(result, "Length of y − c* over") == pytest.approx(1, abs=1e-12)
+    assert ours(result, "Noise q·c") == pytest.approx(1, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["s2/hopfeld"], "experiment: expected s2/hopfield (the nearest of"),
+        (["nanogpt-shakespeare"], "experiment: expected "),
+        (["s2/hopfield", "--set", "size=3"], "--set: parameter: expected sizes"),
+        (["s2/hopfield", "--set", "sizes=250,x"], "--set: sizes: expected a whole number from 8 to 8192, got x"),
+        (["s2/hopfield", "--set", "sizes=250,,500"], "--set: sizes: expected a whole number from 8 to 8192, got nothing"),
+        (["s2/hopfield", "--set", "sizes="], "--set: sizes: expected a whole number from 8 to 8192, got nothing"),
+        (["s2/projection", "--set", "points=1"], "--set: points: expected at least 2, got 1"),
+        (["s2/projection", "--set", "points=[10]"], "--set: points: expected one number, got [10]"),
+        (["s2/projection", "--set", "points=10.5"], "--set: points: expected a whole number from 2 to 5000, got 10.5"),
+        (["s2/projection", "--set", "epsilon=1"], "--set: epsilon: expected "),
+        (["s2/projection", "--set", "epsilon=nan"], "--set: epsilon: expected a number from "),
+        (["s2/projection", "--set", "points"], "--set: expected key=value, got points"),
+        (["s2/local-noise", "--set", "window=64", "--out", "out"], "lengths: expected two at least, all above the window of 64, got 8 from 32"),
+        (["s2/capacity", "--out", "."], ".: expected "),
+        ([], "reproduce: expected experiment, got nothing"),
+    ],
+)
+def test_refusals_are_one_line(words, message, cogwheel_executable, tmp_path):
+    (tmp_path / "something").write_text("")
+    done = subprocess.run([cogwheel_executable, "reproduce", *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and done.stderr.startswith("cogwheel: " + message), done.stderr
+    assert done.stderr.count("\n") == 1 and not (tmp_path / "runs").exists()
+
+
+def test_a_result_is_replaced_only_if_told(cogwheel_executable, tmp_path):
+    command = [cogwheel_executable, "reproduce", "s2/superposition", "--out", "out", "--set", "draws=2", "--set", "lengths=2,4"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 0
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert again.returncode == 2 and again.stderr.startswith("cogwheel: out: expected ")
+    assert subprocess.run([*command, "--overwrite"], cwd=tmp_path, capture_output=True).returncode == 0
+
+
+def test_experiments_are_listed(cogwheel_executable):
+    listed = subprocess.run([cogwheel_executable, "list", "experiments"], capture_output=True, text=True, check=True).stdout
+    for name in NAMES:
+        assert re.search(rf"^s2/{name} +reproduce +\S", listed, re.M)
+    assert re.search(r"^nanogpt-shakespeare +train +\S", listed, re.M)
+
+
+# What the lecture says and does not hold as it says it; docs/labs.md tells why.
+KNOWN_DIFFERENCES = {
+    "capacity": {"Bits of such a sentence of real text"},
+    "hopfield": {"Recalled at P/d = 0.16 with d = 1,000"},
+    "local-noise": {"Slope of log noise on log L, all L, softmax"},
+    "jacobian": {"Mean |cosine| of the keys"},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_full_size_agrees_with_the_source(name, reproduce):
+    result, _, _ = reproduce(name)
+    different = {each["what"] for each in result["findings"] if each["agrees"] is False and not each["what"].startswith("Time of")}
+    known = KNOWN_DIFFERENCES.get(name, set())
+    assert len(different) <= len(known)
+    assert all(any(what.startswith(each) for each in known) for what in different), different
+    if name == "hopfield":
+        assert 0.4 < ours(result, "Recalled at P/d = 0.16 with d = 1,000") < 0.75
