@@ -8,6 +8,7 @@
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/cli/number_option.h"
 #include "cogwheel/cli/progress.h"
+#include "cogwheel/cli/task_files.h"
 #include "cogwheel/cli/training.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/utc_time.h"
@@ -138,6 +139,7 @@ void add_compare(CLI::App& app) {
     return option;
   };
   add("--task", request.task, "what is learned; cogwheel list tasks shows them (default: that of the preset)", "NAME");
+  for (CLI::Option* option : add_task_file_options(*command, request.task_files)) settings.push_back(option);
   add("--attention", request.attention,
       "mechanisms or hybrids such as gla*3+softmax, separated by commas (default: softmax,cog,differential,symmetric)",
       "NAMES")

@@ -12,6 +12,8 @@
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/cli/number_option.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/models/beam_search_options.h"
+#include "cogwheel/models/pen_options.h"
 #include "cogwheel/storage/run_folder.h"
 #include "cogwheel/tasks/tasks.h"
 
@@ -53,7 +55,9 @@ void sample_run(const SampleArguments& arguments) {
   register_definitions(arguments.definitions);
   const RunFolder folder = RunFolder::open(arguments.run);
   const auto& stop = stop_flag();
-  sampler_of(folder, arguments.options).sample(folder, arguments.request, [&](std::string_view text) {
+  SampleRequest request = arguments.request;
+  request.warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
+  sampler_of(folder, arguments.options).sample(folder, request, [&](std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
     return !stop.load();
@@ -79,11 +83,17 @@ void add_sample(CLI::App& app) {
     arguments->options.push_back(
         add_number(*command, name, value, range, help)->default_str(number_text(value))->type_name(type));
   };
-  add_text("--prompt", request.prompt, "text to continue", "TEXT");
+  add_text("--prompt", request.prompt, "text to continue, to translate, or to write by hand", "TEXT");
+  add_text("--input", request.input, "a file instead, each line of which is translated", "FILE");
   add("--length", sampling.length, length_range, "tokens to generate", "N");
   add("--temperature", sampling.temperature, temperature_range, "0: always the likeliest token", "T");
   add("--top-k", sampling.top_k, top_k_range, "draw among the K likeliest tokens; 0: among all", "K");
-  add("--seed", sampling.seed, sampling_seed_range, "the same seed gives the same text", "S");
+  add("--seed", sampling.seed, sampling_seed_range, "the same seed gives the same sample", "S");
+  add("--beam", request.beam, Range<std::int64_t>{0, beam_range.max},
+      "hypotheses of each translation; 1: always the likeliest token; 0: as in the run", "K");
+  add("--bias", request.bias, pen_bias_range, "of handwriting: 0 as the model says, more is tidier", "B");
+  add_text("--prime", request.prime, "strokes to begin with, whose hand is kept: a .ndjson file or a folder", "PATH");
+  add_text("--out", request.out, "file for the handwriting as SVG; else it is printed", "FILE");
   add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { sample_run(*arguments); });
 }

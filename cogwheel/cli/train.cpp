@@ -6,6 +6,7 @@
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/experiments.h"
+#include "cogwheel/cli/task_files.h"
 #include "cogwheel/cli/training.h"
 #include "cogwheel/tasks/tasks.h"
 
@@ -15,6 +16,7 @@ namespace {
 struct TrainArguments {
   std::string config, out;
   std::vector<std::string> text, assignments;
+  TaskFiles files;
   bool overwrite = false;
   Definitions definitions;
 };
@@ -23,6 +25,7 @@ void train(const TrainArguments& arguments) {
   register_definitions(arguments.definitions);
   RunConfig config = load_config(find_config(arguments.config));
   if (!arguments.text.empty()) config.data.text = arguments.text;
+  add_task_files(arguments.files, config.task);
   set_options(config, arguments.assignments);
   const auto task = make_task(config);
   config = task->completed(std::move(config));
@@ -46,6 +49,7 @@ void add_train(CLI::App& app) {
       ->type_name("CONFIG");
   command->add_option("--text", arguments->text, "files or folders to train on, instead of the config's")
       ->type_name("PATH");
+  add_task_file_options(*command, arguments->files);
   command->add_option("--set", arguments->assignments, "override keys of the config, as in training.steps=100")
       ->type_name("KEY=VALUE");
   command->add_option("--out", arguments->out, "folder of the run; by default runs/<date-time>-<name>")

@@ -13,7 +13,17 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // What may differ between two runs that are one. Numbers depend on the device; a checkpoint says which it was.
-constexpr std::array<std::string_view, 4> places = {"name", "data.text", "data.byte_limit", "training.device"};
+constexpr std::array<std::string_view, 11> places = {"name",
+                                                     "data.text",
+                                                     "data.byte_limit",
+                                                     "training.device",
+                                                     "task.source",
+                                                     "task.target",
+                                                     "task.strokes",
+                                                     "task.held_out_source",
+                                                     "task.held_out_target",
+                                                     "task.test_source",
+                                                     "task.test_target"};
 
 bool is_place(std::string_view key) { return std::find(places.begin(), places.end(), key) != places.end(); }
 

@@ -36,6 +36,34 @@ std::vector<ConfigField> model_fields(LanguageModelOptions& model, std::string& 
   };
 }
 
+std::vector<ConfigField> model_fields(SequenceToSequenceOptions& model, std::string& definition) {
+  return {
+      {"model.mechanism", &model.mechanism},
+      {"model.definition", &definition},
+      {"model.vocabulary", &model.vocabulary},
+      {"model.context", &model.context},
+      {"model.layers", &model.layers},
+      {"model.heads", &model.heads},
+      {"model.width", &model.width},
+      {"model.feed_forward", &model.feed_forward},
+      {"model.cell", &model.cell},
+      {"model.radius", &model.radius},
+      {"model.input_feeding", &model.input_feeding},
+      {"model.tied_embeddings", &model.tied_embeddings},
+      {"model.dropout", &model.dropout},
+  };
+}
+
+std::vector<ConfigField> model_fields(HandwritingOptions& model, std::string& definition) {
+  return {
+      {"model.mechanism", &model.mechanism},   {"model.definition", &definition},
+      {"model.vocabulary", &model.vocabulary}, {"model.context", &model.context},
+      {"model.layers", &model.layers},         {"model.heads", &model.heads},
+      {"model.width", &model.width},           {"model.mixtures", &model.mixtures},
+      {"model.curves", &model.curves},         {"model.dropout", &model.dropout},
+  };
+}
+
 }  // namespace
 
 std::vector<ConfigField> config_fields(RunConfig& config) {

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cogwheel/models/stroke_point.h"
+
 namespace cogwheel {
 
 struct PenPosition {
@@ -18,13 +20,6 @@ struct PenPosition {
 
 // From where the pen is set down to where it is lifted; a dot is one position.
 using PenStroke = std::vector<PenPosition>;
-
-struct StrokePoint {
-  float dx = 0, dy = 0;  // from the point before
-  bool ends = false;     // the pen is lifted here
-
-  bool operator==(const StrokePoint&) const = default;
-};
 
 struct StrokeSequence {
   std::vector<StrokePoint> points;

@@ -22,10 +22,16 @@ ModelOptions match_parameters(const ModelOptions& options, std::int64_t paramete
     return std::abs(static_cast<double>(count(model)) / static_cast<double>(parameters) - 1) <= parameter_tolerance;
   };
   if (within_tolerance(options)) return options;
-  // The count is linear in the width, so that two points determine it.
-  const auto one = static_cast<double>(count(with_balanced(options, 1)));
-  const double of_a_unit = static_cast<double>(count(with_balanced(options, 2))) - one;
-  const auto width = 1 + std::llround((static_cast<double>(parameters) - one) / of_a_unit);
+  // The count rises with the width: the nearest lies between one that is too narrow and one that is too wide.
+  const auto deviation = [&](std::int64_t width) { return count(with_balanced(options, width)) - parameters; };
+  std::int64_t narrow = 1, wide = 2;
+  constexpr std::int64_t widest = 1 << 20;
+  while (wide < widest && deviation(wide) < 0) narrow = wide, wide *= 2;
+  while (wide - narrow > 1) {
+    const std::int64_t middle = (narrow + wide) / 2;
+    (deviation(middle) < 0 ? narrow : wide) = middle;
+  }
+  const std::int64_t width = std::abs(deviation(narrow)) <= std::abs(deviation(wide)) ? narrow : wide;
   const ModelOptions matched = with_balanced(options, width);
   if (!within_tolerance(matched))
     throw UsageError(

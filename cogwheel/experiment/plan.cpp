@@ -155,6 +155,8 @@ Comparison plan_comparison(const CompareRequest& request) {
   const double rate = request.learning_rate > 0 ? request.learning_rate : preset.training.learning_rate;
   RunConfig shared;
   shared.task = requested_task(request, preset);
+  for (const auto& [name, path] : request.task_files)
+    if (!path.empty()) shared.task.values[name] = path;
   shared.data = {.text = comparison.data.text,
                  .tokenizer = comparison.data.tokenizer,
                  .byte_limit = comparison.data.byte_limit,

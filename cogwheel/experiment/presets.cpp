@@ -40,7 +40,50 @@ Preset task_preset(std::string_view name, std::string_view summary, std::map<std
   return made;
 }
 
-std::array<Preset, 7> make_presets() {
+// Models of other topologies, trained as their papers' are but for the size.
+Preset translation_preset() {
+  SequenceToSequenceOptions model;
+  model.width = 128;
+  model.context = 40;
+  model.feed_forward = 4 * model.width;  // which balances what alignments add
+  model.dropout = 0.1;
+  Preset made{.name = "translation",
+              .summary = "the toy language, or --source and --target; GRU, width 128, batch 64",
+              .model = model,
+              .training = {},
+              .evaluated_tokens = 1000,
+              .seconds = 330,
+              .steps = 1500,
+              .attention = {"bahdanau", "none", "luong_general", "bahdanau_cog"},
+              .task = {"translation", {{"label_smoothing", 0.1}}}};
+  made.training.batch = 64;
+  made.training.curve_tokens = 256;
+  made.training.learning_rate = 2e-3;
+  made.training.final_learning_rate = 1e-4;
+  return made;
+}
+
+Preset handwriting_preset() {
+  HandwritingOptions model;
+  model.width = 128;
+  model.context = 400;
+  Preset made{.name = "handwriting",
+              .summary = "the built-in font, or --strokes; 3 LSTM layers of 128, batch 32",
+              .model = model,
+              .training = {},
+              .evaluated_tokens = 500,
+              .seconds = 330,
+              .steps = 1000,
+              .attention = {"graves_window", "none"},
+              .task = {"handwriting", {}}};
+  made.training.batch = 32;
+  made.training.curve_tokens = 128;
+  made.training.learning_rate = 2e-3;
+  made.training.final_learning_rate = 1e-4;
+  return made;
+}
+
+std::array<Preset, 9> make_presets() {
   // nanoGPT's configuration for a CPU; its other settings (β₂ 0.99, weight decay 0.1, clip 1, no biases, tied head) are
   // the defaults of model and training.
   Preset small = preset("small", "4 layers, 4 heads, width 128, context 64, batch 12; 5 to 7 minutes on two cores", 4,
@@ -67,13 +110,15 @@ std::array<Preset, 7> make_presets() {
           task_preset("permutations", "S5, up to 16 permutations, tested up to 64; 2 layers, 2 heads, width 64",
                       {{"length", whole(16)}}, 64, 64, 10000),
           task_preset("copying", "strings up to 16 symbols, tested up to 64; 2 layers, 2 heads, width 64",
-                      {{"length", whole(16)}}, 128, 32, 3000)};
+                      {{"length", whole(16)}}, 128, 32, 3000),
+          translation_preset(),
+          handwriting_preset()};
 }
 
 }  // namespace
 
 std::span<const Preset> presets() {
-  static const std::array<Preset, 7> all = make_presets();
+  static const std::array<Preset, 9> all = make_presets();
   return all;
 }
 

@@ -21,7 +21,6 @@ constexpr const char* said_elsewhere[] = {"name",
                                           "model.mechanism",
                                           "model.definition",
                                           "model.vocabulary",
-                                          "model.feed_forward",
                                           "training.seed",
                                           "training.steps",
                                           "training.warm_up",
@@ -57,6 +56,8 @@ void expect_settings(const Comparison::Settings& settings, const RunConfig& conf
 std::string shared_record(const RunConfig& config) {
   nlohmann::ordered_json record = to_json(config);
   for (const char* key : said_elsewhere) record.erase(key);
+  // Of language models it follows from the others, and is balanced for each mechanism.
+  if (std::holds_alternative<LanguageModelOptions>(config.model)) record.erase("model.feed_forward");
   return record.dump();
 }
 

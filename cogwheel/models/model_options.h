@@ -7,11 +7,13 @@
 #include <type_traits>
 #include <variant>
 
+#include "cogwheel/models/handwriting_options.h"
 #include "cogwheel/models/language_model_options.h"
+#include "cogwheel/models/sequence_to_sequence_options.h"
 
 namespace cogwheel {
 
-using ModelOptions = std::variant<LanguageModelOptions>;
+using ModelOptions = std::variant<LanguageModelOptions, SequenceToSequenceOptions, HandwritingOptions>;
 
 // What every topology has, to be read or set without knowing which it is.
 template <bool writable>

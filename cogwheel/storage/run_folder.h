@@ -23,6 +23,9 @@ inline constexpr std::string_view run_kind = "run";
 // What `cogwheel evaluate` writes.
 inline constexpr const char *evaluation_json_file = "evaluation.json", *evaluation_page_file = "evaluation.html";
 
+// Of handwriting: the scale of its offsets.
+inline constexpr const char* strokes_file = "strokes.json";
+
 // Files of tasks that learn from a text: its tokenizer, and which text it was (data/text_record.h).
 inline constexpr const char *tokenizer_file = "tokenizer.json", *text_file = "text.json";
 

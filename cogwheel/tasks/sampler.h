@@ -1,5 +1,7 @@
 // What `cogwheel sample` asks of a trained model, and how a task answers.
 #pragma once
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -13,7 +15,14 @@ class RunFolder;
 
 struct SampleRequest {
   std::string prompt;
+  std::filesystem::path input;  // a file whose lines take the place of the prompt
   SamplingOptions sampling;
+  std::int64_t beam = 0;        // hypotheses of a beam search; 0: as in training
+  double bias = 0;              // of handwriting: above 0 tidier
+  std::filesystem::path prime;  // strokes to begin with
+  std::filesystem::path out;    // where a picture goes
+  // What the user should know, in one line.
+  std::function<void(const std::string&)> warn = [](const std::string&) {};
 };
 
 // Receives text as it is made, and ends the sampling by returning false.

@@ -9,6 +9,9 @@ namespace cogwheel {
 struct Batch {
   at::Tensor inputs, targets;  // as the loss of the task takes them
   std::int64_t tokens = 0;     // the number of the task's items (TaskDescription::item), for counts and speeds
+  at::Tensor lengths = {};     // [B] int64, of inputs that are padded
+  // What each of them goes with: a source sentence, characters to write.
+  at::Tensor source = {}, source_lengths = {};
 };
 
 }  // namespace cogwheel

@@ -17,12 +17,16 @@ std::int64_t parameter_count(const Task& task, const ModelOptions& options) {
   return count;
 }
 
-std::shared_ptr<torch::nn::Module> load_model(const Task& task, const RunConfig& config, const RunFolder& folder) {
+void load_weights_of(torch::nn::Module& model, const RunConfig& config, const RunFolder& folder) {
   const SafeTensors checkpoint = load_checkpoint(folder.checkpoint_path());
   if (const auto recorded = recorded_configuration(checkpoint, folder.checkpoint_path()))
     expect_same(config, *recorded, folder.checkpoint_path().string(), "model.");
+  load_weights(model, checkpoint, folder.checkpoint_path());
+}
+
+std::shared_ptr<torch::nn::Module> load_model(const Task& task, const RunConfig& config, const RunFolder& folder) {
   auto model = task.make_model(config.model);
-  load_weights(*model, checkpoint, folder.checkpoint_path());
+  load_weights_of(*model, config, folder);
   return model;
 }
 

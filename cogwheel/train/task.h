@@ -117,8 +117,11 @@ class Task {
 // The number of learnable parameters of the task's model, with a tied head counted once. Allocates nothing.
 std::int64_t parameter_count(const Task& task, const ModelOptions& options);
 
-// The model of a run with the weights of its checkpoint. Throws Error where the configuration of the model differs from
+// Fills a model with the weights of a run's checkpoint. Throws Error where the configuration of the model differs from
 // that of the checkpoint, or the file is damaged.
+void load_weights_of(torch::nn::Module& model, const RunConfig& config, const RunFolder& folder);
+
+// The model of a run with the weights of its checkpoint. Throws what load_weights_of throws.
 std::shared_ptr<torch::nn::Module> load_model(const Task& task, const RunConfig& config, const RunFolder& folder);
 
 }  // namespace cogwheel

@@ -1,0 +1,23 @@
+#include "cogwheel/cli/task_files.h"
+
+#include <CLI/CLI.hpp>
+
+namespace cogwheel {
+
+std::vector<CLI::Option*> add_task_file_options(CLI::App& command, TaskFiles& files) {
+  std::vector<CLI::Option*> options;
+  const auto add = [&](const std::string& name, const char* help, const char* type) {
+    options.push_back(command.add_option("--" + name, files[name], help)->type_name(type));
+  };
+  add("source", "of the task translation: sentences to translate, one a line; .gz too", "FILE");
+  add("target", "their translations, line by line", "FILE");
+  add("strokes", "of the task handwriting: a folder of IAM-OnDB or .ndjson files of QuickDraw", "PATH");
+  return options;
+}
+
+void add_task_files(const TaskFiles& files, TaskOptions& task) {
+  for (const auto& [name, path] : files)
+    if (!path.empty()) task.values[name] = path;
+}
+
+}  // namespace cogwheel

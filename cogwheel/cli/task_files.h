@@ -1,0 +1,25 @@
+// --source, --target and --strokes: the files of tasks that learn from other things than one text.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cogwheel/configuration/run_config.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace cogwheel {
+
+// By the option of the task, task.source.
+using TaskFiles = std::map<std::string, std::string>;
+
+// Adds an option for each; `files` lives as long as the command.
+std::vector<CLI::Option*> add_task_file_options(CLI::App& command, TaskFiles& files);
+
+// Sets those that were given, which the task checks.
+void add_task_files(const TaskFiles& files, TaskOptions& task);
+
+}  // namespace cogwheel

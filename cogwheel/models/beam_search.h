@@ -1,0 +1,25 @@
+// Beam search over a sequence-to-sequence model, for many sources at once.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "cogwheel/models/beam_search_options.h"
+#include "cogwheel/models/sequence_to_sequence.h"
+#include "cogwheel/models/token.h"
+
+namespace cogwheel {
+
+struct Translation {
+  std::vector<Token> tokens;  // without the end
+  double log_probability = 0;
+  bool ended = true;  // false: cut at the longest
+};
+
+// sources [B, S] int64, lengths [B] int64. `begin` and `end` are the tokens before and after a target. Among equal
+// hypotheses that of the better parent wins, then the lower token: the same model and sources give the same result.
+std::vector<Translation> beam_search(SequenceToSequence& model, const at::Tensor& sources, const at::Tensor& lengths,
+                                     Token begin, Token end, const BeamOptions& options = {});
+
+}  // namespace cogwheel

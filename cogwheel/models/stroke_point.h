@@ -1,0 +1,13 @@
+// A point of a pen, as models read and draw it.
+#pragma once
+
+namespace cogwheel {
+
+struct StrokePoint {
+  float dx = 0, dy = 0;  // from the point before
+  bool ends = false;     // the pen is lifted here
+
+  bool operator==(const StrokePoint&) const = default;
+};
+
+}  // namespace cogwheel

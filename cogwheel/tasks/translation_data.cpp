@@ -1,0 +1,123 @@
+#include "cogwheel/tasks/translation_data.h"
+
+#include <algorithm>
+#include <mutex>
+#include <numeric>
+#include <utility>
+
+#include "cogwheel/data/batch_plan.h"
+#include "cogwheel/data/text_record.h"
+
+namespace cogwheel {
+namespace {
+
+class ParallelData : public TranslationData {
+ public:
+  explicit ParallelData(std::shared_ptr<const ParallelCorpus> corpus) : corpus_(std::move(corpus)) {}
+
+  const SentenceTokenizer& tokenizer() const override { return *corpus_->tokenizer; }
+  std::string name() const override { return corpus_->name; }
+  std::string sha256() const override { return corpus_->sha256; }
+  std::int64_t bytes() const override { return corpus_->bytes; }
+  std::int64_t sentences() const override { return corpus_->training.size(); }
+  std::string dropped() const override { return dropped_text(*corpus_); }
+  std::string record() const override {
+    return text_record(corpus_->name, corpus_->bytes, corpus_->sha256, corpus_->files);
+  }
+  const SentencePairs& held_out() const override { return corpus_->held_out; }
+  const ParallelText& test() const override { return corpus_->test; }
+
+  SentenceBatch batch(std::uint64_t seed, std::int64_t step, std::int64_t sentences) const override {
+    const std::lock_guard lock(mutex_);
+    if (!plan_ || planned_ != sentences) {
+      plan_ = std::make_unique<BatchPlan>(corpus_->training, BatchSize{.sentences = sentences});
+      planned_ = sentences;
+    }
+    return sentence_batch(corpus_->training, plan_->pairs(seed, step));
+  }
+
+  // The last tenth of the training pairs takes the place of the held-out ones, at most as many as those.
+  std::shared_ptr<const TranslationData> for_tuning() const override {
+    auto split = std::make_shared<ParallelCorpus>(*corpus_);
+    split->training = split->held_out = {};
+    split->test = {};
+    const std::int64_t all = corpus_->training.size(), first = all - all / 10;
+    for (std::int64_t pair = 0; pair < std::min(all, first + corpus_->held_out.size()); ++pair)
+      (pair < first ? split->training : split->held_out)
+          .add(corpus_->training.source(pair), corpus_->training.target(pair), corpus_->training.line(pair));
+    return parallel_data(std::move(split));
+  }
+
+ private:
+  std::shared_ptr<const ParallelCorpus> corpus_;
+  // Of the batch size that was asked for last: sorting all pairs takes longer than a step.
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<const BatchPlan> plan_;
+  mutable std::int64_t planned_ = 0;
+};
+
+class ToyData : public TranslationData {
+ public:
+  static constexpr std::int64_t held_out_sentences = 1000, test_sentences = 200;
+
+  ToyData(const ToyLanguage& language, ToyPart part) : language_(language), tokenizer_(toy_tokenizer()) {
+    for (std::int64_t index = 0; index < held_out_sentences; ++index)
+      add(held_out_, toy_sentence(language, 0, part, index), index);
+    for (std::int64_t index = 0; index < test_sentences; ++index) {
+      ToySentence sentence = toy_sentence(language, 0, ToyPart::test, index);
+      test_.source.push_back(joined(sentence.source));
+      test_.target.push_back(joined(sentence.target));
+      links_.push_back(std::move(sentence.links));
+    }
+  }
+
+  const SentenceTokenizer& tokenizer() const override { return *tokenizer_; }
+  std::string name() const override {
+    return language_.distance == 0 ? "toy language"
+                                   : "toy language, words moved by " + std::to_string(language_.distance);
+  }
+  const SentencePairs& held_out() const override { return held_out_; }
+  const ParallelText& test() const override { return test_; }
+  std::span<const std::vector<WordLink>> test_links() const override { return links_; }
+
+  SentenceBatch batch(std::uint64_t seed, std::int64_t step, std::int64_t sentences) const override {
+    SentencePairs drawn;
+    for (std::int64_t index = step * sentences; index < (step + 1) * sentences; ++index)
+      add(drawn, toy_sentence(language_, seed, ToyPart::training, index), index);
+    std::vector<std::int64_t> all(static_cast<std::size_t>(sentences));
+    std::iota(all.begin(), all.end(), std::int64_t{0});
+    return sentence_batch(drawn, all);
+  }
+
+  // Other sentences of the same language: they are drawn.
+  std::shared_ptr<const TranslationData> for_tuning() const override {
+    return std::make_shared<ToyData>(language_, ToyPart::test);
+  }
+
+ private:
+  static std::string joined(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+    return text;
+  }
+  void add(SentencePairs& pairs, const ToySentence& sentence, std::int64_t line) const {
+    pairs.add(tokenizer_->encode(joined(sentence.source)), tokenizer_->encode(joined(sentence.target)), line);
+  }
+
+  ToyLanguage language_;
+  std::shared_ptr<const SentenceTokenizer> tokenizer_;
+  SentencePairs held_out_;
+  ParallelText test_;
+  std::vector<std::vector<WordLink>> links_;
+};
+
+}  // namespace
+
+std::shared_ptr<const TranslationData> parallel_data(std::shared_ptr<const ParallelCorpus> corpus) {
+  return std::make_shared<ParallelData>(std::move(corpus));
+}
+std::shared_ptr<const TranslationData> toy_data(const ToyLanguage& language) {
+  return std::make_shared<ToyData>(language, ToyPart::held_out);
+}
+
+}  // namespace cogwheel
