@@ -104,6 +104,7 @@ struct Scales {
 
 std::string colour(const LineChart& chart, std::size_t index) {
   if (chart.series[index].expected) return "var(--series-0)";
+  if (!chart.series[index].property.empty()) return fmt::format("var({})", chart.series[index].property);
   std::size_t number = 0;
   for (std::size_t before = 0; before < index; ++before) number += chart.series[before].expected ? 0 : 1;
   return fmt::format("var(--series-{})", 1 + number % 7);

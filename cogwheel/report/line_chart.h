@@ -20,7 +20,8 @@ struct ChartSeries {
   std::vector<double> x, y;        // as many of one as of the other; a point that is not finite interrupts a line
   std::vector<double> error = {};  // half the length of each point's bar; or none
   bool line = true, points = true;
-  bool expected = false;  // what a formula says: dashed, in ink
+  bool expected = false;      // what a formula says: dashed, in ink
+  std::string property = {};  // its colour, a custom property of report.css; empty: one of its own
 };
 
 // A value that the eye should compare with: a line across the chart.

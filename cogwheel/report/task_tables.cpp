@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <utility>
 
 #include "cogwheel/report/embedded.h"
 #include "cogwheel/report/html.h"
+#include "cogwheel/report/line_chart.h"
 #include "cogwheel/report/sections.h"
 
 namespace cogwheel {
@@ -57,6 +60,28 @@ TaskTable difficulty_table(const Comparison& comparison, std::size_t index, cons
                                   point.difficulty > first.trained ? "<small>beyond training</small>" : "");
     for (const MechanismPlan& plan : comparison.mechanisms) row += cell(values[{point.difficulty, plan.name}]);
     table.rows += "        <tr>" + row + "</tr>\n";
+  }
+  LineChart chart{.title = table.title,
+                  .x = {.title = first.difficulty, .logarithmic = true},
+                  .y = {.title = measure.title},
+                  .series = {},
+                  .marks = {{ChartMark::Axis::x, static_cast<double>(first.trained), "trained up to here"}},
+                  .caption = seeds > 1 ? "Means over seeds; the table has the lowest and the highest." : ""};
+  for (const MechanismPlan& plan : comparison.mechanisms) {
+    ChartSeries line{.name = plan.title, .x = {}, .y = {}, .property = series_property(comparison, plan.name)};
+    for (const auto& point : first.points) {
+      const std::vector<double>& found = values[{point.difficulty, plan.name}];
+      if (found.empty()) continue;
+      line.x.push_back(static_cast<double>(point.difficulty));
+      line.y.push_back(std::accumulate(found.begin(), found.end(), 0.0) / static_cast<double>(found.size()));
+    }
+    chart.series.push_back(std::move(line));
+  }
+  if (first.points.size() > 1) {
+    const Figure figure = line_chart_figure(chart);
+    table.chart =
+        fmt::format("    <figure class=\"exhibit\">{}{}</figure>\n", figure.html,
+                    figure.caption.empty() ? "" : "<figcaption>" + escape_html(figure.caption) + "</figcaption>");
   }
   return table;
 }
@@ -114,6 +139,7 @@ std::string task_tables_html(const std::vector<TaskTable>& tables) {
     html += fill_template(embedded::task_table_html, {{"index", std::to_string(index)},
                                                       {"title", escape_html(tables[index].title)},
                                                       {"lead", escape_html(tables[index].lead)},
+                                                      {"chart", tables[index].chart},
                                                       {"heads", tables[index].heads},
                                                       {"rows", tables[index].rows}});
   return html;

@@ -11,6 +11,7 @@ namespace cogwheel {
 struct TaskTable {
   std::string title, lead;
   std::string heads, rows;  // HTML; the other parts are escaped when they are shown
+  std::string chart = {};   // HTML
 };
 
 // `inspections`: those with tables, ordered by seed and then as the mechanisms are.

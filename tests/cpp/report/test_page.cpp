@@ -99,6 +99,10 @@ TEST(Page, ShowsMeasuresByDifficulty) {
   EXPECT_TRUE(holds(page, "<th scope=\"row\">16</th>"));
   EXPECT_TRUE(holds(page, "<th scope=\"row\">32<small>beyond training</small></th>"));
   EXPECT_FALSE(holds(page, "task-table-1"));
+  // The chart has the colours of the page, and the mean of the seeds.
+  EXPECT_TRUE(holds(page, "aria-label=\"Held-out loss by &lt;pairs&gt;"));
+  EXPECT_TRUE(holds(page, "trained up to here"));
+  EXPECT_TRUE(holds(page, "<polyline points="));
 }
 
 TEST(Inspection, HasTablesWithColumns) {
