@@ -55,7 +55,7 @@ MeasureRate measure_for(const std::shared_ptr<const Task>& task, bool decides) {
 
 // Shows progress on stderr; the bar is removed at the end.
 ComparisonJob run_job(Comparison comparison, const std::shared_ptr<const Task>& task, const ComparisonFolder& folder) {
-  Progress progress(comparison.task.decisive().label);
+  Progress progress(comparison.task.decisive().label, comparison.task.counted);
   ComparisonJob job(
       std::move(comparison), task, folder,
       {.progress = [&](const std::string& label, const StepReport& report) { progress.show(label, report); },

@@ -17,12 +17,15 @@ std::size_t columns(std::FILE* stream) {
 
 }  // namespace
 
-Progress::Progress(std::string label_of_measure, std::FILE* stream)
-    : label_of_measure_(std::move(label_of_measure)), stream_(stream), on_terminal_(::isatty(::fileno(stream)) == 1) {}
+Progress::Progress(std::string label_of_measure, std::string counted, std::FILE* stream)
+    : label_of_measure_(std::move(label_of_measure)),
+      counted_(std::move(counted)),
+      stream_(stream),
+      on_terminal_(::isatty(::fileno(stream)) == 1) {}
 
 std::string Progress::describe(const StepReport& report) const {
   std::string text = fmt::format("step {}/{}  loss {:.4f}", report.step, report.steps, report.train_loss) + measured_;
-  text += fmt::format("  {} tokens/s", count_text(report.tokens_per_second));
+  text += fmt::format("  {} {}/s", count_text(report.tokens_per_second), counted_);
   if (report.step > first_step_ && report.step < report.steps) {
     const double spent = std::chrono::duration<double>(Clock::now() - first_time_).count();
     text += fmt::format("  {} left", duration_text(spent * static_cast<double>(report.steps - report.step) /

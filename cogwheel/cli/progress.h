@@ -13,7 +13,8 @@ namespace cogwheel {
 class Progress {
  public:
   // `label_of_measure`: Measure::label of the deciding measure.
-  explicit Progress(std::string label_of_measure, std::FILE* stream = stderr);
+  // `counted`: TaskDescription::counted.
+  explicit Progress(std::string label_of_measure, std::string counted = "tokens", std::FILE* stream = stderr);
   ~Progress() { clear(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -32,7 +33,7 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   std::string describe(const StepReport& report) const;
 
-  std::string label_of_measure_;
+  std::string label_of_measure_, counted_;
   std::FILE* stream_;
   bool on_terminal_;
   bool drawn_ = false;

@@ -19,14 +19,21 @@ std::string measured_text(const TrainingRun& run) {
   return text;
 }
 
+// "12 × 64 tokens", or "64 sentences".
+std::string batch_text(const TrainingRun& run) {
+  const TaskDescription& task = run.task().description();
+  const std::int64_t window = run.task().data(run.model_options(), run.options()).window;
+  return fmt::format("{} {}{}", run.options().batch, window > 1 ? fmt::format("× {} ", window) : "", task.counted);
+}
+
 }  // namespace
 
 void train_and_report(TrainingRun& run, const RunFolder& folder, const RunConfig& config) {
-  Progress progress(run.task().description().decisive().label);
-  progress.line(fmt::format(
-      "{}: {}, {} parameters, {} steps of {} × {} tokens, in {}", config.name, common(config.model).mechanism,
-      count_text(static_cast<double>(parameter_count(run.task(), config.model))), config.training.steps,
-      config.training.batch, run.task().data(config.model, config.training).window, folder.path().string()));
+  const TaskDescription& task = run.task().description();
+  Progress progress(task.decisive().label, task.counted);
+  progress.line(fmt::format("{}: {}, {} parameters, {} steps of {}, in {}", config.name, common(config.model).mechanism,
+                            count_text(static_cast<double>(parameter_count(run.task(), config.model))),
+                            config.training.steps, batch_text(run), folder.path().string()));
   const TrainingStatus status =
       train_in_folder(run, folder,
                       {.report = [&](const StepReport& report) { progress.show(config.name, report); },

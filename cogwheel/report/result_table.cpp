@@ -160,6 +160,7 @@ std::string row_html(const Comparison& comparison, const SummaryRow& row, const 
   }
   return fill_template(embedded::table_row_html,
                        {{"class", baseline ? " class=\"baseline\"" : ""},
+                        {"counted", escape_html(capitalised(comparison.task.counted))},
                         {"series", series_property(comparison, row.mechanism)},
                         {"title", escape_html(plan.title)},
                         {"formula", escape_html(plan.formula)},
@@ -202,6 +203,7 @@ std::string table_html(const Comparison& comparison) {
                        {{"baseline", escape_html(name_in_sentence(comparison, comparison.baseline))},
                         {"measure", escape_html(capitalised(comparison.task.decisive().title))},
                         {"bits", bits_head(comparison)},
+                        {"counted", escape_html(capitalised(comparison.task.counted))},
                         {"low_end", comparison.task.decisive().lower_is_better ? "← better" : "← worse"},
                         {"high_end", comparison.task.decisive().lower_is_better ? "worse →" : "better →"},
                         {"left", place(-scale.tick)},

@@ -140,6 +140,7 @@ static constexpr auto fields(const TaskDescription&) {
       field("data", &TaskDescription::data),
       field("does_better", &TaskDescription::does_better),
       field("do_better", &TaskDescription::do_better),
+      later("counted", &TaskDescription::counted),
       field("sampling", &TaskDescription::sampling),
       field("measures", &TaskDescription::measures),
   };

@@ -27,6 +27,7 @@ TaskDescription describe() {
       .data = "Lines of the built-in handwriting, drawn without end.",
       .does_better = "predicts unseen handwriting better",
       .do_better = "predict unseen handwriting better",
+      .counted = "lines",
       .sampling = ", bias 1",
       .measures = {{.name = "held_out_loss", .title = "held-out loss", .label = "held-out", .unit = "nats per point"}}};
 }

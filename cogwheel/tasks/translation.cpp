@@ -28,6 +28,7 @@ TaskDescription describe(const std::string& piece) {
           .data = "Sentences of a toy language, drawn without end, and their translations into another order of words.",
           .does_better = "predicts unseen translations better",
           .do_better = "predict unseen translations better",
+          .counted = "sentences",
           .sampling = ", beam search",
           .measures = {
               {.name = "held_out_loss", .title = "held-out loss", .label = "held-out", .unit = "nats per " + piece}}};

@@ -36,6 +36,7 @@ struct TaskDescription {
   std::string data;     // for a task without a text, a sentence on the data that it draws
   // "<mechanism> <does_better> than <baseline>", for one mechanism and for several.
   std::string does_better = "does better", do_better = "do better";
+  std::string counted = "tokens";      // what budgets and speeds count
   std::string sampling = {};           // how samples are drawn, after a comma: ", temperature 0.8"
   std::vector<Measure> measures = {};  // the first decides a comparison
 
