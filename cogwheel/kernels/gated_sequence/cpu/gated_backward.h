@@ -148,24 +148,10 @@ template <class T>
 void gated_backward(const GatedBackward<T>& problem, const Executor& executor) {
   if (problem.batch == 0 || problem.width == 0) return;
   const ColumnPanels<T> panels(problem.cell, problem.width);
-  T* packed = nullptr;
-  std::int64_t *order = nullptr, *lengths = nullptr;
-  const auto lay_out = [&](void* base) {
-    WorkspaceLayout layout(base);
-    packed = layout.take<T>(static_cast<std::size_t>(problem.leaves_product ? 0 : panels.elements()));
-    order = layout.take<std::int64_t>(static_cast<std::size_t>(problem.batch));
-    lengths = layout.take<std::int64_t>(static_cast<std::size_t>(problem.batch));
-    return layout.bytes();
-  };
-  lay_out(thread_workspace(Scratch::call, lay_out(nullptr)));
-  if (!problem.leaves_product) pack_panels(panels, problem.weight, packed, executor);
-  const DealtRows dealt(problem, executor.workers(), order, lengths);
-  executor.run(dealt.tasks(), [&](std::int64_t task, int) {
-    if (problem.cell == GatedCell::lstm)
-      BackwardRowsOfCell<T, GatedCell::lstm>(problem, dealt, panels, packed, task).run();
-    else
-      BackwardRowsOfCell<T, GatedCell::gru>(problem, dealt, panels, packed, task).run();
-  });
+  deal_rows(problem, panels, !problem.leaves_product, executor,
+            [&](const DealtRows& dealt, const T* packed, std::int64_t task, auto cell) {
+              BackwardRowsOfCell<T, cell()>(problem, dealt, panels, packed, task).run();
+            });
 }
 
 }  // namespace

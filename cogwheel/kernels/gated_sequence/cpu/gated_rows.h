@@ -132,5 +132,30 @@ void pack_panels(const Panels& panels, const T* weight, T* to, const Executor& e
   executor.run(panels.count(), [&](std::int64_t panel, int) { panels.pack(weight, panel, to + panels.offset(panel)); });
 }
 
+// What both directions do around the rows of their tasks: the weight is packed, unless its product is another's part,
+// and the rows are dealt. run(dealt, packed, task, cell) with the kind of cell as a constant.
+template <class T, class Panels, class Run>
+void deal_rows(const GatedProblem<T>& problem, const Panels& panels, bool packs, const Executor& executor,
+               const Run& run) {
+  T* packed = nullptr;
+  std::int64_t *order = nullptr, *lengths = nullptr;
+  const auto lay_out = [&](void* base) {
+    WorkspaceLayout layout(base);
+    packed = layout.take<T>(static_cast<std::size_t>(packs ? panels.elements() : 0));
+    order = layout.take<std::int64_t>(static_cast<std::size_t>(problem.batch));
+    lengths = layout.take<std::int64_t>(static_cast<std::size_t>(problem.batch));
+    return layout.bytes();
+  };
+  lay_out(thread_workspace(Scratch::call, lay_out(nullptr)));
+  if (packs) pack_panels(panels, problem.weight, packed, executor);
+  const DealtRows dealt(problem, executor.workers(), order, lengths);
+  executor.run(dealt.tasks(), [&](std::int64_t task, int) {
+    if (problem.cell == GatedCell::lstm)
+      run(dealt, packed, task, std::integral_constant<GatedCell, GatedCell::lstm>());
+    else
+      run(dealt, packed, task, std::integral_constant<GatedCell, GatedCell::gru>());
+  });
+}
+
 }  // namespace
 }  // namespace cogwheel::HWY_NAMESPACE
