@@ -262,8 +262,9 @@ MechanismParameters checked_parameters(const RecurrentLaw& law, const at::Tensor
     check_recurrent_axes(parameter.name, tensor, query, value, parameter.axes, slots,
                          law.has_query() ? "query" : "value");
     if (parameter.axes.back() == 'S') slots = tensor.sym_size(3);
-    // Those of the walk, where values are looked at, need no second look.
-    if (law.write == Write::key_by_input_gate) check_recurrent_values(parameter.name, tensor, parameter.values);
+    // Those of the walk, where values are looked at, need no second look; but slots decay by another name there.
+    if (law.write == Write::key_by_input_gate || law.walks == Walks::slots)
+      check_recurrent_values(parameter.name, tensor, parameter.values);
     checked.emplace_back(found->first, tensor.to(computed_type(query)));
   }
   return checked;

@@ -104,7 +104,7 @@ def checked(what: str, *, options_of: Callable[..., Any] | None = None) -> Calla
         def call(*args, **kwargs):
             try:
                 return function(*args, **kwargs)
-            except (RuntimeError, TypeError, ValueError, OverflowError) as error:
+            except (AttributeError, RuntimeError, TypeError, ValueError, OverflowError) as error:
                 if ": expected " in str(error):
                     raise
                 refusal = _first_refusal(what, function, options_of or function, args, kwargs)
