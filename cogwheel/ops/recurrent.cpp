@@ -350,7 +350,8 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> recurrent(const OptionalTensor& 
                : law.walks == Walks::elements
                    ? 1.0
                    : 1 / std::sqrt(static_cast<double>(query.sym_size(3).guard_int(__FILE__, __LINE__))),
-      .cu_seqlens = options.cu_seqlens ? OptionalTensor(options.cu_seqlens->to(at::kLong)) : std::nullopt,
+      .cu_seqlens =
+          options.cu_seqlens ? OptionalTensor(options.cu_seqlens->to(query.device(), at::kLong)) : std::nullopt,
       .initial_state = options.initial_state,
       .parameters = checked_parameters(law, query, value, features, options.parameters)};
   check_initial_state(call, options.initial_state);

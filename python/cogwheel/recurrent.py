@@ -217,7 +217,8 @@ class RecurrentCache:
                 raise ValueError(f"recurrent cache: {name}: expected 1 or more, got {size}")
         self._mechanism, self._dtype = mechanism, dtype
         self._sizes = {"query": (batch, heads, head_dim), "value": (batch, heads, value_dim)}
-        self._device = torch.device("cpu" if device is None else device)
+        # Of a tensor, whose device has an index where it was not named with one.
+        self._device = torch.empty(0, device="cpu" if device is None else device).device
         self._state: tuple[Tensor, ...] | None = None
         self._lengths: Tensor | None = torch.zeros(batch, dtype=torch.int64)
 

@@ -136,6 +136,7 @@ REFUSALS = {
     "recurrent: log_decay: expected a dense tensor, got Sparse": lambda: call(log_decay=-torch.ones(1, 2, 5, 4).to_sparse()),
     "recurrent: initial_state: expected a dense tensor, got Sparse":
         lambda: call("linear_attention", initial_state=torch.zeros(1, 2, 4, 3).to_sparse()),
+    "recurrent: horizon: expected a tensor or a number, got a str": lambda: call("cosformer", horizon="far"),
     "recurrent cache: dtype: expected float32, float64, bfloat16 or float16, got torch.int32": lambda: cache(dtype=torch.int32),
     "recurrent cache: value: expected a tensor, got None": lambda: cache().attend(None, None, None),
     "recurrent cache: lengths: expected a tensor, got a list":
