@@ -20,6 +20,8 @@
 namespace cogwheel {
 namespace {
 
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
 const RecurrentLaw& law_of(const std::string& mechanism) {
   if (const RecurrentLaw* law = find_recurrent_law(mechanism)) return *law;
   throw UsageError(expected_got("mechanism of a recurrent layer", "one with a state", mechanism));
@@ -38,10 +40,29 @@ double depth_of(const RecurrentLayerOptions& options) {
 
 std::optional<at::Tensor> given(const at::Tensor& key) { return key.defined() ? std::optional(key) : std::nullopt; }
 
-bool is_of_tokens(const RecurrentLaw& law, const std::string& name) {
-  const auto parameter = std::find_if(law.parameters.begin(), law.parameters.end(),
-                                      [&](const RecurrentParameter& each) { return each.name == name; });
-  return parameter->axes.find('N') != std::string_view::npos;
+const RecurrentParameter& parameter_of(const RecurrentLaw& law, const std::string& name) {
+  return *std::find_if(law.parameters.begin(), law.parameters.end(),
+                       [&](const RecurrentParameter& each) { return each.name == name; });
+}
+
+// Where a gate is what the operator refuses, or cannot go on from.
+at::Tensor refused_in(const at::Tensor& gate, Values values) {
+  switch (values) {
+    case Values::at_most_0:
+      return gate.le(0).logical_not();
+    case Values::above_0_to_1:
+      return gate.gt(0).logical_and(gate.le(1)).logical_not();
+    case Values::from_0_to_2:
+      return gate.ge(0).logical_and(gate.le(2)).logical_not();
+    case Values::at_least_0:
+      return gate.ge(0).logical_and(gate.isfinite()).logical_not();
+    case Values::below_0:
+      return gate.lt(0).logical_and(gate.isfinite()).logical_not();
+    case Values::number:
+      return gate.isfinite().logical_not();
+    default:
+      return gate.isnan();
+  }
 }
 
 }  // namespace
@@ -204,20 +225,21 @@ at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const std::vector<at::Te
   try {
     return walked();
   } catch (const c10::ValueError&) {
-    // The operator refuses gates that are NaN; but a run whose weights have become NaN has a loss to record, NaN too.
-    // The tokens before a NaN are as without it, as they are where a key or a value is NaN.
-    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    // The operator refuses gates that are NaN or, of numbers that have become too large, beyond what a law allows; but
+    // a run whose weights diverge has a loss to record, NaN. The tokens before such a gate are as without it, as they
+    // are where a key or a value is NaN.
     at::Tensor lost;  // [B, H, N]
     for (auto& [name, gate] : options.parameters) {
-      const at::Tensor is_nan = gate.isnan();
-      if (!is_nan.any().item<bool>()) continue;
-      if (!is_of_tokens(law_, name)) {
+      const RecurrentParameter& parameter = parameter_of(law_, name);
+      const at::Tensor refused = refused_in(gate, parameter.values);
+      if (!refused.any().item<bool>()) continue;
+      if (parameter.axes.find('N') == std::string_view::npos) {
         after = before;
         return at::full_like(heads.value, nan);
       }
-      const at::Tensor here = is_nan.dim() == 4 ? is_nan.any(3) : is_nan;
+      const at::Tensor here = refused.dim() == 4 ? refused.any(3) : refused;
       lost = lost.defined() ? lost.logical_or(here) : here;
-      gate = gate.masked_fill(is_nan, 0);  // a value that gates of tokens may have
+      gate = gate.masked_fill(refused, 0);  // a value that gates of tokens may have
     }
     if (!lost.defined()) throw;
     const at::Tensor output = walked();
@@ -256,6 +278,19 @@ at::Tensor RecurrentLayerImpl::weights(const Heads& heads) const {
   return at::cat(entries);
 }
 
+at::Tensor RecurrentLayerImpl::weights_or_nan(const Heads& heads) const {
+  try {
+    return weights(heads);
+  } catch (const c10::ValueError&) {  // as in walk
+    if (std::none_of(heads.parameters.begin(), heads.parameters.end(), [&](const auto& each) {
+          return refused_in(each.second, parameter_of(law_, each.first).values).any().template item<bool>();
+        }))
+      throw;
+    const at::Tensor& value = heads.value;
+    return at::full({value.size(0), options_.heads, value.size(2), value.size(2)}, nan, value.options());
+  }
+}
+
 // The output, where it and not only the weights or their statistics are wanted: weights that were replaced meet the
 // values.
 at::Tensor RecurrentLayerImpl::observed(const Heads& heads, const at::Tensor& output,
@@ -265,7 +300,7 @@ at::Tensor RecurrentLayerImpl::observed(const Heads& heads, const at::Tensor& ou
   if (context.layer_state != nullptr && context.layer_state->longest() > heads.value.size(2))
     throw UsageError(expected_got("tap: weights of " + options_.mechanism, "a pass from the first token",
                                   "a state, which has not kept the keys"));
-  const at::Tensor made = weights(heads);
+  const at::Tensor made = weights_or_nan(heads);
   if (rows_wanted)
     context.tapped(TapPlace::row_statistics,
                    statistics_of_weights(made.to(computed_type(made))).narrow(0, 0, RowStatistics<double>::argmax_at));

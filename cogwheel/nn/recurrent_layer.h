@@ -69,7 +69,8 @@ class RecurrentLayerImpl : public TokenMixer {
   RecurrentOptions operator_options(const Heads& heads) const;
   // → [B, H, N, Dv], and the state of the law.
   at::Tensor walk(const Heads& heads, const std::vector<at::Tensor>& before, std::vector<at::Tensor>& after) const;
-  at::Tensor weights(const Heads& heads) const;  // → [B, H, N, N]
+  at::Tensor weights(const Heads& heads) const;         // → [B, H, N, N]
+  at::Tensor weights_or_nan(const Heads& heads) const;  // alike, NaN where a gate has diverged
   at::Tensor observed(const Heads& heads, const at::Tensor& output, const ForwardContext& context) const;
   at::Tensor combine(const at::Tensor& attended, const Heads& heads, const Inputs& inputs);
 

@@ -262,8 +262,9 @@ MechanismParameters checked_parameters(const RecurrentLaw& law, const at::Tensor
     check_recurrent_axes(parameter.name, tensor, query, value, parameter.axes, slots,
                          law.has_query() ? "query" : "value");
     if (parameter.axes.back() == 'S') slots = tensor.sym_size(3);
-    // Those of the walk, where values are looked at, need no second look.
-    if (law.write == Write::key_by_input_gate) check_recurrent_values(parameter.name, tensor, parameter.values);
+    // Those of the walk, where values are looked at, need no second look; but slots decay by another name there.
+    if (law.write == Write::key_by_input_gate || law.walks == Walks::slots)
+      check_recurrent_values(parameter.name, tensor, parameter.values);
     checked.emplace_back(found->first, tensor.to(computed_type(query)));
   }
   return checked;
@@ -349,7 +350,8 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> recurrent(const OptionalTensor& 
                : law.walks == Walks::elements
                    ? 1.0
                    : 1 / std::sqrt(static_cast<double>(query.sym_size(3).guard_int(__FILE__, __LINE__))),
-      .cu_seqlens = options.cu_seqlens ? OptionalTensor(options.cu_seqlens->to(at::kLong)) : std::nullopt,
+      .cu_seqlens =
+          options.cu_seqlens ? OptionalTensor(options.cu_seqlens->to(query.device(), at::kLong)) : std::nullopt,
       .initial_state = options.initial_state,
       .parameters = checked_parameters(law, query, value, features, options.parameters)};
   check_initial_state(call, options.initial_state);

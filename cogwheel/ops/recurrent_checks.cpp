@@ -30,6 +30,10 @@ void check_device_of_query(std::string_view argument, const at::Tensor& tensor, 
   if (tensor.device() != query.device()) refuse_device(of_recurrent(argument), tensor, query, "query");
 }
 
+void check_dense(std::string_view argument, const at::Tensor& tensor) {
+  if (tensor.layout() != at::kStrided) refuse_recurrent(argument, "a dense tensor", c10::str(tensor.layout()));
+}
+
 void check_recurrent_sizes(std::string_view argument, const at::Tensor& tensor, c10::SymIntArrayRef sizes) {
   if (tensor.sym_sizes() != sizes) refuse_recurrent(argument, shape_text(sizes), shape_text(tensor));
 }
@@ -183,6 +187,7 @@ std::string_view chosen_axes(std::string_view axes, std::int64_t dimensions) {
 void check_recurrent_axes(std::string_view name, const at::Tensor& tensor, const at::Tensor& query,
                           const at::Tensor& value, std::string_view axes, std::optional<c10::SymInt> slots,
                           std::string_view like) {
+  check_dense(name, tensor);
   const at::ScalarType type = tensor.scalar_type();
   if (type != query.scalar_type() && type != computed_type(query))
     refuse_dtype(of_recurrent(name), tensor, query, like);
@@ -197,6 +202,7 @@ void check_computed(std::string_view name, const at::Tensor& tensor) {
 
 void check_recurrent_state(std::string_view name, const at::Tensor& state, const at::Tensor& query,
                            c10::SymIntArrayRef sizes) {
+  check_dense(name, state);
   if (state.scalar_type() != computed_type(query))
     refuse_recurrent(std::string(name) + " dtype", c10::toString(computed_type(query)),
                      c10::toString(state.scalar_type()));

@@ -77,6 +77,8 @@ def _first_refusal(
 ) -> TypeError | ValueError | None:
     signature = inspect.signature(function)
     options = inspect.signature(options_of).parameters
+    own = [each.annotation for each in options.values() if each.kind is inspect.Parameter.VAR_KEYWORD]
+    own_annotation = own[0] if own and own[0] is not inspect.Parameter.empty else Tensor
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:  # too many arguments, or too few: Python's message says so
@@ -86,7 +88,11 @@ def _first_refusal(
         if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
             given = {} if name == "self" else {name: (value, parameter.annotation)}
         else:  # options, or a mechanism's own tensors
-            given = {key: (each, options[key].annotation if key in options else Tensor) for key, each in value.items()}
+            given = {
+                key: (each, options[key].annotation if key in options else own_annotation)
+                for key, each in value.items()
+                if key in options or each is not None  # None is as if it were not given
+            }
         for key, (each, annotation) in given.items():
             if refusal := _refusal(what, key, each, annotation):
                 return refusal
@@ -104,7 +110,7 @@ def checked(what: str, *, options_of: Callable[..., Any] | None = None) -> Calla
         def call(*args, **kwargs):
             try:
                 return function(*args, **kwargs)
-            except (RuntimeError, TypeError, ValueError, OverflowError) as error:
+            except (AttributeError, RuntimeError, TypeError, ValueError, OverflowError) as error:
                 if ": expected " in str(error):
                     raise
                 refusal = _first_refusal(what, function, options_of or function, args, kwargs)

@@ -1,12 +1,13 @@
 """Attention with a state: linear-time training, and decoding whose memory does not grow."""
 
 import inspect
-from collections.abc import Sequence
+from operator import index
 
 import torch
 from torch import Tensor
 
 from cogwheel._arguments import checked
+from cogwheel.catalogue import mechanisms
 from cogwheel.functional import AttentionStatistics
 
 _RECURRENT = torch.ops.cogwheel.recurrent.default
@@ -167,6 +168,9 @@ def recurrent_statistics(
     return output, AttentionStatistics(*numbers, largest_at.long())
 
 
+_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
+
 class RecurrentCache:
     """The state of a mechanism for decoding: a step costs the same after any number of tokens.
 
@@ -187,7 +191,7 @@ class RecurrentCache:
         device: of queries, keys and values; the CPU unless given.
 
     Raises:
-        ValueError: sizes below 1, or an unknown mechanism.
+        ValueError: sizes below 1, an unknown mechanism, or another dtype.
     """
 
     @checked("recurrent cache")
@@ -202,13 +206,19 @@ class RecurrentCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> None:
+        laws = [each["name"] for each in mechanisms() if each["family"] == "recurrent"]
+        if mechanism not in laws:
+            raise ValueError(f"recurrent cache: mechanism: expected one of {', '.join(laws)}, got {mechanism}")
+        if dtype not in _DTYPES:
+            raise ValueError(f"recurrent cache: dtype: expected float32, float64, bfloat16 or float16, got {dtype}")
         value_dim = head_dim if value_dim is None else value_dim
         for name, size in {"batch": batch, "heads": heads, "head_dim": head_dim, "value_dim": value_dim}.items():
             if size < 1:
                 raise ValueError(f"recurrent cache: {name}: expected 1 or more, got {size}")
         self._mechanism, self._dtype = mechanism, dtype
         self._sizes = {"query": (batch, heads, head_dim), "value": (batch, heads, value_dim)}
-        self._device = torch.device("cpu" if device is None else device)
+        # Of a tensor, whose device has an index where it was not named with one.
+        self._device = torch.empty(0, device="cpu" if device is None else device).device
         self._state: tuple[Tensor, ...] | None = None
         self._lengths: Tensor | None = torch.zeros(batch, dtype=torch.int64)
 
@@ -302,7 +312,7 @@ class RecurrentCache:
             return x.transpose(1, 2).flatten(0, 1)[present].transpose(0, 1)[None]
 
         ends = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
-        of_heads = {"a", "b", "c"}  # [H, D, Dv], which may have the sizes of what each token has
+        of_heads = {"a", "b", "c", "projection"}  # [H, D, …], which may have the sizes of what each token has
         gates = {name: each if name in of_heads else packed(each) for name, each in parameters.items()}
         given = options | gates | {"cu_seqlens": ends}
         output, state = self._call(packed(query), packed(key), packed(value), given)
@@ -312,14 +322,18 @@ class RecurrentCache:
         return rows.unflatten(0, (batch, tokens)).transpose(1, 2), state
 
     @checked("recurrent cache")
-    def fork(self, entries: Sequence[int] | Tensor) -> "RecurrentCache":
+    def fork(self, entries: Tensor | list[int]) -> "RecurrentCache":
         """A cache of its own whose entry i continues from entry ``entries[i]`` of this one.
 
         Raises:
-            ValueError: an entry that there is not.
+            ValueError: an entry that there is not, or numbers that are not whole.
         """
         known = self._used("fork")
-        chosen = torch.as_tensor(entries, dtype=torch.int64).cpu()
+        if not isinstance(entries, Tensor):
+            entries = torch.tensor([index(entry) for entry in entries], dtype=torch.int64)
+        chosen = entries.cpu()
+        if chosen.dim() != 1 or chosen.is_floating_point():
+            raise ValueError(f"recurrent cache: entries: expected [entries] of int64, got {list(chosen.shape)} of {chosen.dtype}")
         batch, heads, head_dim = self._sizes["query"]
         for entry in chosen.tolist():
             if not 0 <= entry < batch:

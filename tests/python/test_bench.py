@@ -209,3 +209,11 @@ def test_refuses_in_one_line(capsys, words, said):
         bench_command.main(words)
     assert ended.value.code == 2
     assert said in capsys.readouterr().err.strip().splitlines()[-1]
+
+
+def test_a_law_that_cannot_see_all_is_refused_in_one_line(capsys, monkeypatch):
+    monkeypatch.setattr(bench_command, "product_peak", lambda dtype: 1.0)
+    with pytest.raises(SystemExit) as ended:
+        bench_command.main(["attention", "--mechanisms", "gla", "--full", "--lengths", "8", "--heads", "2", "--seconds", "0.01"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "cogwheel: bench: recurrent: causal: expected True for gla, got False\n"

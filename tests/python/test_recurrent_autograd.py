@@ -125,6 +125,30 @@ def test_a_device_without_kernels(case):
     emulated_device.forget()
 
 
+@pytest.mark.parametrize("case", ["gla", "mlstm", "cosformer", "deltanet", "mamba"])
+def test_packed_sequences_and_caches_on_a_device_without_kernels(case):
+    problem = Problem(case, 5, batch=1, heads=2, width=4, value_width=3)
+    ends = torch.tensor([0, 2, 5])  # on the host, as those of a cache are
+    made = []
+    for place in (torch.clone, emulated_device.on_device):
+        inputs = {name: place(each).requires_grad_() for name, each in problem.inputs.items()}
+        output = problem.made(fused, inputs, cu_seqlens=ends)["output"]
+        output.sum().backward()
+        made.append({"output": output.detach()} | {name: each.grad for name, each in inputs.items()})
+    here, there = made
+    for name, each in here.items():
+        torch.testing.assert_close(emulated_device.behind(there[name]), each, msg=lambda text: f"{name}: {text}")
+
+    # The device as users name it: without an index.
+    cache = cogwheel.RecurrentCache(problem.law, 1, 2, 4, 3, dtype=torch.float64, device=emulated_device.NAME)
+    rest = {name: emulated_device.on_device(each) for name, each in problem.inputs.items()}
+    tensors = [rest.pop(name, None) for name in ("query", "key", "value")]
+    found = cache.attend(*tensors, lengths=torch.tensor([4]), **rest, **problem.options)
+    whole = problem.call(fused, problem.inputs)[0]
+    torch.testing.assert_close(emulated_device.behind(found)[:, :, :4], whole[:, :, :4])
+    emulated_device.forget()
+
+
 @pytest.mark.parametrize("case", LAWS)
 def test_second_derivatives_and_tangents_are_refused(case):
     problem = small(case)

@@ -155,3 +155,13 @@ def test_a_cache_decodes_as_the_whole(case):
     cache.free()
     with pytest.raises(ValueError, match="recurrent cache: lengths: expected a cache in use, got one that was freed"):
         cache.lengths
+
+
+def test_a_cache_knows_a_projection_from_tokens():
+    # Random features [H, D, R], with as many heads as entries and as many of them as tokens.
+    query, key, value = torch.randn(3, 2, 2, 4, 5)
+    given = {"feature_map": "random_fourier", "projection": torch.randn(2, 5, 4)}
+    whole = cogwheel.recurrent(query, key, value, "linear_attention", **given)
+    cache = cogwheel.RecurrentCache("linear_attention", 2, 2, 5)
+    found = cache.attend(query, key, value, lengths=torch.tensor([4, 3]), **given)
+    assert torch.equal(found[0], whole[0]) and torch.equal(found[1, :, :3], whole[1, :, :3])

@@ -26,6 +26,10 @@ def s4(*, query=None, key=None, value=(1, 2, 5, 3), **given):
     return cogwheel.recurrent(query, key, torch.ones(value), "s4", **given)
 
 
+def cache(mechanism="gla", **given):
+    return cogwheel.RecurrentCache(mechanism, 2, 2, 4, 3, **given)
+
+
 BETA = torch.ones(1, 2, 5)
 REFUSALS = {
     "attention: mechanism: expected a mechanism of attention (cogwheel.recurrent takes this one), got gla":
@@ -127,6 +131,20 @@ REFUSALS = {
         lambda: cogwheel.recurrent_weights(
             torch.ones(1, 2, 5, 4), torch.ones(1, 2, 5, 4), "mamba", delta=torch.ones(1, 2, 5, 3), a=-torch.ones(3)),
     "recurrent: a dtype: expected Float (as value), got Double": lambda: s4(a=-torch.ones(2, 4, 3).double()),
+    "recurrent: log_decay: expected values of at most 0, got 1":
+        lambda: call("abc", phi=torch.ones(1, 2, 5, 6), log_decay=torch.ones(1, 2, 5, 6)),
+    "recurrent: log_decay: expected a dense tensor, got Sparse": lambda: call(log_decay=-torch.ones(1, 2, 5, 4).to_sparse()),
+    "recurrent: initial_state: expected a dense tensor, got Sparse":
+        lambda: call("linear_attention", initial_state=torch.zeros(1, 2, 4, 3).to_sparse()),
+    "recurrent: horizon: expected a tensor or a number, got a str": lambda: call("cosformer", horizon="far"),
+    "recurrent cache: dtype: expected float32, float64, bfloat16 or float16, got torch.int32": lambda: cache(dtype=torch.int32),
+    "recurrent cache: value: expected a tensor, got None": lambda: cache().attend(None, None, None),
+    "recurrent cache: lengths: expected a tensor, got a list":
+        lambda: cache("s4").attend(None, None, torch.ones(2, 2, 5, 3), lengths=[1, 2]),
+    "recurrent cache: entries: expected a tensor or a list of integers, got a list": lambda: cache().fork([0.5]),
+    "recurrent cache: entries: expected a tensor or a list of integers, got 0": lambda: cache().fork(0),
+    "recurrent cache: entries: expected [entries] of int64, got [1] of torch.float32": lambda: cache().fork(torch.tensor([0.5])),
+    "recurrent cache: entries: expected 0 to 1, got 2": lambda: cache().fork([2]),
 }  # fmt: skip
 
 
@@ -141,6 +159,8 @@ def test_names_the_nearest_law():
     # Other tests may have added laws of their own.
     with pytest.raises(ValueError, match=r"^recurrent: mechanism: expected gla \(the nearest of \d+ names\), got glla$"):
         call("glla")
+    with pytest.raises(ValueError, match=r"^recurrent cache: mechanism: expected one of linear_attention, .*, got softmax$"):
+        cache("softmax")
 
 
 def test_the_documentation_names_every_law(repository):

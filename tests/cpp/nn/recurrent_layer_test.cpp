@@ -319,6 +319,25 @@ TEST(RecurrentLayer, OfWeightsThatAreNanIsNan) {
   });
 }
 
+// A run that diverges has a loss to record, and pictures: gates that are no longer what their law allows are no error.
+TEST(RecurrentLayer, OfGatesThatHaveGrownBeyondBoundsIsNoError) {
+  const torch::NoGradGuard no_grad;
+  for (const double size : {1e30, -1e30})
+    for_each_layer([&](RecurrentLayer& layer) {
+      for (const auto& child : layer->children())
+        if (child->as<RecurrentGateImpl>() != nullptr)
+          for (at::Tensor& parameter : child->parameters()) parameter.fill_(size);
+      EXPECT_EQ(layer(input()).sizes(), input().sizes());
+      EXPECT_EQ(tapped(TapPlace::weights, layer, input()).at(0).sizes(),
+                std::vector<std::int64_t>({batch, heads, tokens, tokens}));
+    });
+  // γ of 0, which its law has not.
+  RecurrentLayer layer = make_layer("retnet", true);
+  layer->named_parameters()["decay.bias"].fill_(-1e30);
+  EXPECT_TRUE(layer(input()).isnan().all().item<bool>());
+  EXPECT_TRUE(tapped(TapPlace::weights, layer, input()).at(0).isnan().all().item<bool>());
+}
+
 TEST(RecurrentLayer, RefusesWhatDoesNotFit) {
   EXPECT_EQ(usage_error_of([] { check(RecurrentLayerOptions{.width = 32, .heads = 4, .mechanism = "softmax"}); }),
             "mechanism of a recurrent layer: expected one with a state, got softmax");
