@@ -14,6 +14,7 @@
 #include "cogwheel/experiment/matching.h"
 #include "cogwheel/experiment/presets.h"
 #include "cogwheel/experiment/shared_configuration.h"
+#include "cogwheel/mechanisms/layer_pattern.h"
 #include "cogwheel/models/language_model_form.h"
 #include "cogwheel/tasks/tasks.h"
 #include "cogwheel/train/training_run.h"
