@@ -109,7 +109,7 @@ def test_evaluation_has_alignment_error_scores_and_pictures(cogwheel, toy):
         assert "tok:13a" in dict(tables(folder)["How scores were computed"])["BLEU"]
     assert len(tables(folder)["Examples"]) == 5
     page = (folder / "evaluation.html").read_text()
-    assert "<svg" in page and "true links" in page and "<script" not in page
+    assert page.count("true links") == 4 and "<script" not in page
 
 
 def test_without_sacrebleu_a_line_says_how_to_get_it(cogwheel, toy):
@@ -148,7 +148,7 @@ def test_resumes_bit_for_bit_after_a_kill(cogwheel):
 def test_learns_from_files(cogwheel, files):
     done = ran(cogwheel("train", "toy.toml", *files, "--set", "training.steps=4", "--out", "files"))
     folder = cogwheel.folder / "files"
-    assert "1 of them empty" in done.stderr or "empty" in done.stderr, done.stderr
+    assert re.search(r"1 with an empty side, \d+ longer than 19 tokens", done.stderr), done.stderr
     assert {file["path"].rsplit("/", 1)[-1] for file in json.loads((folder / "text.json").read_text())["files"]} == {"text.en", "text.de.gz"}
     assert "vocabulary = 48" in (folder / "config.toml").read_text()
     ran(cogwheel("evaluate", "files"))
@@ -184,7 +184,7 @@ def test_refusals_are_one_line(cogwheel, toy):
         ([*train, "--source", "three", "--target", "two"], r"two: expected 3 lines, as \S+/three has, got 2 lines"),
         ([*train, "--source", "three"], r"training files: expected a source and a target file, got only \S+/three"),
         ([*train, "--target", "two"], r"training files: expected a source and a target file, got only \S+/two"),
-        ([*train, "--source", "forty", "--target", "forty"], "vocabulary: expected"),
+        ([*train, "--source", "forty", "--target", "forty"], "expected text for a vocabulary of 8000 pieces, got text for 11 at most"),
         ([*train, "--set", "task.test_source=three"], "task.source: expected a file to train on"),
         ([*train, "--set", "model.mechanism=bahdanow"], "model.mechanism: expected bahdanau "),
         ([*train, "--set", "model.width=17"], "model.width: expected an even number"),
