@@ -34,8 +34,8 @@ ParallelText read_files(const ParallelFiles& files, ParallelCorpus& corpus) {
 
 void expect_both(std::string_view what, const ParallelFiles& files) {
   if (files.source.empty() != files.target.empty())
-    throw UsageError(
-        expected_got(what, "a source and a target file", "only " + (files.source / files.target).string()));
+    throw UsageError(expected_got(what, "a source and a target file",
+                                  "only " + (files.source.empty() ? files.target : files.source).string()));
 }
 
 // Moves pairs, evenly spread, from a text to another.

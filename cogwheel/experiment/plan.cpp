@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
@@ -12,6 +14,7 @@
 #include "cogwheel/experiment/matching.h"
 #include "cogwheel/experiment/presets.h"
 #include "cogwheel/experiment/shared_configuration.h"
+#include "cogwheel/mechanisms/layer_pattern.h"
 #include "cogwheel/models/language_model_form.h"
 #include "cogwheel/tasks/tasks.h"
 #include "cogwheel/train/training_run.h"
@@ -127,6 +130,18 @@ TaskOptions requested_task(const CompareRequest& request, const Preset& preset) 
   return {request.task};
 }
 
+// --source, --target and --strokes, as far as they were given.
+std::map<std::string, std::string> task_files_of(const Comparison& comparison) {
+  std::map<std::string, std::string> files;
+  if (comparison.configuration.empty()) return files;
+  const auto record = nlohmann::json::parse(comparison.configuration);
+  for (const std::string option : {"source", "target", "strokes"}) {
+    const std::string path = record.value("task." + option, "");
+    if (!path.empty()) files[option] = path;
+  }
+  return files;
+}
+
 }  // namespace
 
 std::int64_t requested_steps(const CompareRequest& request) {
@@ -167,7 +182,7 @@ Comparison plan_comparison(const CompareRequest& request) {
   else
     expect_no_language_model(request, shared.task.name);
   const CommonOptions model = common(shared.model);
-  model.dropout = request.dropout;
+  model.dropout = request.dropout.value_or(model.dropout);
   shared.training = preset.training;
   shared.training.device = request.device;
   shared.training.precision = request.precision;
@@ -181,7 +196,7 @@ Comparison plan_comparison(const CompareRequest& request) {
                          .recurrent_layer = request.recurrent_layer,
                          .negative_eigenvalues = request.negative_eigenvalues,
                          .precision = request.precision,
-                         .dropout = request.dropout,
+                         .dropout = model.dropout,
                          .layers = model.layers,
                          .heads = model.heads,
                          .width = model.width,
@@ -329,7 +344,10 @@ std::string reproduce_command(const Comparison& comparison) {
     for (const std::string& path : comparison.data.text)
       command += " " + shell_word(std::filesystem::proximate(path).string());
   }
-  if (comparison.data.bytes > 0 && comparison.data.tokenizer != CompareRequest{}.tokenizer)
+  const std::map<std::string, std::string> files = task_files_of(comparison);
+  for (const auto& [option, path] : files)
+    command += " --" + option + " " + shell_word(std::filesystem::proximate(path).string());
+  if (files.empty() && comparison.data.bytes > 0 && comparison.data.tokenizer != CompareRequest{}.tokenizer)
     command += " --tokenizer " + comparison.data.tokenizer;
   std::string names;
   for (const MechanismPlan& plan : comparison.mechanisms) names += (names.empty() ? "" : ",") + plan.name;
@@ -341,7 +359,8 @@ std::string reproduce_command(const Comparison& comparison) {
   if (settings.position != defaults.position) command += " --position " + settings.position;
   if (settings.recurrent_layer != defaults.recurrent_layer) command += " --recurrent-layer " + settings.recurrent_layer;
   if (settings.negative_eigenvalues) command += " --negative-eigenvalues";
-  if (settings.dropout != defaults.dropout) command += fmt::format(" --dropout {}", settings.dropout);
+  if (settings.dropout != (known ? common(preset->model).dropout : 0))
+    command += fmt::format(" --dropout {}", settings.dropout);
   if (comparison.machine.device != defaults.device) command += " --device " + comparison.machine.device;
   if (settings.precision != defaults.precision) command += " --precision " + settings.precision;
   if (!known || settings.learning_rate != preset->training.learning_rate)

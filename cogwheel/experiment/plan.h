@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,7 @@ struct CompareRequest {
   bool negative_eigenvalues = false;
   std::string device = "cpu";
   std::string precision = "fp32";
-  double dropout = 0;
+  std::optional<double> dropout;  // none: the preset's
   std::int64_t seeds = 3;
   std::string match = "parameters";
   std::int64_t steps = 0;  // 0: the preset's, or as many as fit its time

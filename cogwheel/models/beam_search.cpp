@@ -151,7 +151,7 @@ std::vector<Translation> beam_search(SequenceToSequence& model, const at::Tensor
     // One more than the beam, since the end may be among them.
     const auto k = std::min<std::int64_t>(options.beam + 1, logits.size(-1));
     const auto [best, chosen] = logits.topk(k, -1);
-    const at::Tensor probable = (best - logits.logsumexp(-1, true)).cpu().contiguous();
+    const at::Tensor probable = (best - logits.logsumexp(-1, true)).to(at::kFloat).cpu().contiguous();
     if (!probable.isfinite().all().item<bool>())
       throw Error(expected_got("beam search", "finite logits", "NaN or infinity from the model"));
     if (!search.advance(probable, chosen.cpu().contiguous())) return search.results();

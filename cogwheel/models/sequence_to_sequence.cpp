@@ -12,6 +12,7 @@
 #include "cogwheel/nn/collected_weight.h"
 #include "cogwheel/nn/matrix_product.h"
 #include "cogwheel/nn/new_parameter.h"
+#include "cogwheel/ops/checks.h"
 
 namespace cogwheel {
 namespace {
@@ -29,6 +30,9 @@ enum DropoutPart : std::uint64_t {
 RecurrentCell cell_of(const SequenceToSequenceOptions& options) {
   return options.cell == "lstm" ? RecurrentCell::lstm : RecurrentCell::gru;
 }
+
+// What products gave in bfloat16, as what is between them: float32. Other types stay.
+at::Tensor computed(const at::Tensor& x) { return x.to(computed_type(x)); }
 
 }  // namespace
 
@@ -115,7 +119,7 @@ DecoderState SequenceToSequenceImpl::read(const at::Tensor& tokens, const at::Te
   DecoderState state;
   state.memory = alignment_->remember(output, lengths);
   const auto first = [&](const std::vector<at::Tensor>& lasts, std::size_t layer, Linear& projection) {
-    return projection(at::cat({lasts[2 * layer], lasts[2 * layer + 1]}, -1)).to(at::kFloat).tanh();
+    return computed(projection(at::cat({lasts[2 * layer], lasts[2 * layer + 1]}, -1))).tanh();
   };
   const auto layers = static_cast<std::size_t>(options_.layers);
   for (std::size_t layer = 0; layer < layers; ++layer) {
@@ -129,8 +133,8 @@ DecoderState SequenceToSequenceImpl::read(const at::Tensor& tokens, const at::Te
 at::Tensor SequenceToSequenceImpl::readout(const at::Tensor& states, const at::Tensor& contexts,
                                            const at::Tensor& embedded) {
   if (!readout_) return alignment_->attentional_state(contexts, states);
-  std::vector<at::Tensor> read{states.to(at::kFloat), embedded};
-  if (aligns()) read.insert(read.begin() + 1, contexts.to(at::kFloat));
+  std::vector<at::Tensor> read{computed(states), embedded};
+  if (aligns()) read.insert(read.begin() + 1, computed(contexts));
   return readout_(at::cat(read, -1)).tanh();
 }
 
@@ -155,18 +159,16 @@ SequenceToSequenceImpl::Pass SequenceToSequenceImpl::pass_by_steps(DecoderState&
     const auto align = [&](const at::Tensor& query) {
       aligned.push_back(query);
       contexts.push_back(
-          alignment_->forward(query.unsqueeze(1), state.memory, state.step, dropout.part(alignment).part(part))
-              .squeeze(1)
-              .to(at::kFloat));
+          computed(alignment_->forward(query.unsqueeze(1), state.memory, state.step, dropout.part(alignment).part(part))
+                       .squeeze(1)));
       return contexts.back();
     };
     const at::Tensor beside = feeds() ? state.fed : align(state.cells.hidden.back());
     states.push_back(step(at::cat({input, beside}, -1), state.cells, dropout.part(decoder_layers).part(part)));
     if (!feeds()) continue;
     align(states.back());
-    state.fed = alignment_->attentional_state(contexts.back().unsqueeze(1), states.back().unsqueeze(1))
-                    .squeeze(1)
-                    .to(at::kFloat);
+    state.fed =
+        computed(alignment_->attentional_state(contexts.back().unsqueeze(1), states.back().unsqueeze(1)).squeeze(1));
     predicted.push_back(state.fed);
   }
   const auto over_steps = [](const std::vector<at::Tensor>& each) { return at::stack(each, 1); };
@@ -194,8 +196,8 @@ at::Tensor SequenceToSequenceImpl::step(DecoderState& state, const at::Tensor& t
 
 at::Tensor SequenceToSequenceImpl::logits(const at::Tensor& x) {
   at::Tensor read = x;
-  if (widen_) read = x.to(at::kFloat) + narrow_(widen_(x).tanh());
-  return matrix_product(read, output_.defined() ? output_ : embedding_, output_bias_).to(at::kFloat);
+  if (widen_) read = computed(x) + narrow_(widen_(x).tanh());
+  return computed(matrix_product(read, output_.defined() ? output_ : embedding_, output_bias_));
 }
 
 at::Tensor SequenceToSequenceImpl::loss(const at::Tensor& source, const at::Tensor& lengths, const at::Tensor& inputs,

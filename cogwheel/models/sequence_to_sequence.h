@@ -51,7 +51,7 @@ class SequenceToSequenceImpl : public torch::nn::Module {
   at::Tensor predict(DecoderState state, const at::Tensor& inputs, const Dropout& dropout = {});
   // The same for one more token, [B] → [B, width]; the state goes on.
   at::Tensor step(DecoderState& state, const at::Tensor& tokens);
-  at::Tensor logits(const at::Tensor& x);  // [..., width] → [..., V], float32
+  at::Tensor logits(const at::Tensor& x);  // [..., width] → [..., V], float32, or as the weights
 
   // Mean cross-entropy in nats over the targets [B, T] that are not `ignored`, with label smoothing: each target is
   // (1 − smoothing) certain, and the rest is spread over the whole vocabulary.

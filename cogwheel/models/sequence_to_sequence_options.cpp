@@ -15,15 +15,19 @@ void check(const SequenceToSequenceOptions& options) {
     expect_within(std::string("model.") + name, value, range);
   };
   expect("vocabulary", options.vocabulary, Count{1, 1 << 24});
-  expect("context", options.context, context_range);
+  expect("context", options.context, Count{2, context_range.max});  // a word and the end
   expect("layers", options.layers, Count{1, 1000});
   expect("heads", options.heads, Count{1, max_units});
   expect("width", options.width, Count{2, max_units});
   expect("feed_forward", options.feed_forward, Count{0, max_units});
+  expect("radius", options.radius, Range<double>{.min = 0, .max = 1e9, .min_excluded = true});
   expect("dropout", options.dropout, dropout_range);
   if (options.width % 2 != 0)
     throw UsageError(expected_got("model.width", "an even number: half of it reads in each direction",
                                   std::to_string(options.width)));
+  if (options.width % options.heads != 0)
+    throw UsageError(expected_got("model.heads", "a divisor of model.width (" + std::to_string(options.width) + ")",
+                                  std::to_string(options.heads)));
   if (options.cell != "gru" && options.cell != "lstm")
     throw UsageError(expected_got("model.cell", expected_names(options.cell, {"gru", "lstm"}), options.cell));
   find_alignment(options.mechanism, "model.mechanism");

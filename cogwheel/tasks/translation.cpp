@@ -215,6 +215,9 @@ void sample_translations(const RunFolder& folder, const SampleRequest& request, 
   SequenceToSequence model(std::get<SequenceToSequenceOptions>(config.model));
   load_weights_of(*model, config, folder);
   const auto tokenizer = load_sentence_tokenizer(folder.tokenizer_path());
+  if (request.prompt.empty() == request.input.empty())
+    throw UsageError(
+        expected_got("sample", "either --prompt or --input, not empty", request.prompt.empty() ? "neither" : "both"));
   const std::vector<std::string> lines =
       request.input.empty() ? std::vector<std::string>{request.prompt} : read_text_lines(request.input).lines;
   BeamOptions options;

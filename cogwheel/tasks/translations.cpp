@@ -117,8 +117,13 @@ Inspection show_translations(SequenceToSequence& model, const TranslationData& d
   text.source.resize(count);
   text.target.resize(count);
   Inspection inspection;
-  const std::vector<std::string> translations = translate(model, tokenizer, text.source, options);
+  std::int64_t cut = 0;
+  const std::vector<std::string> translations =
+      translate(model, tokenizer, text.source, options, [&](std::size_t) { ++cut; });
   add_scores(text.target, translations, text.source, inspection);
+  if (cut > 0)
+    inspection.tables.front().rows.push_back(
+        {fmt::format("sources cut to {} tokens", model->options().context - 1), std::to_string(cut)});
   TextTable examples{.title = "Examples", .columns = {"source", "translation", "reference"}, .rows = {}};
   for (std::size_t line = 0; line < std::min<std::size_t>(count, 5); ++line)
     examples.rows.push_back({text.source[line], translations[line], text.target[line]});

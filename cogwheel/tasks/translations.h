@@ -14,8 +14,8 @@
 
 namespace cogwheel {
 
-// Line by line; an empty line stays empty. `cut` is told the number of each line that was longer than `longest` tokens,
-// counted from 0.
+// Line by line; an empty line stays empty. `cut` is told the number, from 0, of each line that was longer than the
+// model's context.
 std::vector<std::string> translate(SequenceToSequence& model, const SentenceTokenizer& tokenizer,
                                    std::span<const std::string> lines, const BeamOptions& options,
                                    const std::function<void(std::size_t)>& cut = {});

@@ -62,10 +62,13 @@ TEST(RunConfig, RoundTripsThroughToml) {
 }
 
 TEST(RunConfig, EveryKeyIsDocumented) {
-  RunConfig config;
   const std::string page = read_file(COGWHEEL_DOCS "/configuration.md");
-  for (const auto& field : config_fields(config))
-    EXPECT_NE(page.find("| `" + field.key + "`"), std::string::npos) << field.key;
+  for (const ModelOptions& model : {ModelOptions(LanguageModelOptions{}), ModelOptions(SequenceToSequenceOptions{})}) {
+    RunConfig config;
+    config.model = model;
+    for (const auto& field : config_fields(config))
+      EXPECT_NE(page.find("| `" + field.key + "`"), std::string::npos) << field.key;
+  }
 }
 
 TEST(RunConfig, EveryExperimentIsOne) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/experiment/presets.h"
 #include "cogwheel/train/training_run.h"
 #include "core/temporary_folder.h"
 #include "core/usage_error_of.h"
@@ -101,6 +102,29 @@ TEST(ComparePlan, APresetCanDecideTaskFormAndSteps) {
   request.task = "copying";
   EXPECT_EQ(usage_error_of([&] { plan_comparison(request); }),
             "--task: expected recall, the task of --preset recall, got copying");
+}
+
+TEST(ComparePlan, TheCommandOfATranslationNamesItsFilesAndWhatIsNotThePresets) {
+  const TemporaryFolder folder;
+  CompareRequest request;
+  request.preset = "translation";
+  request.attention = {"none"};
+  const double dropout = common(find_preset("translation").model).dropout;
+  Comparison comparison = plan_comparison(request);
+  EXPECT_GT(dropout, 0);
+  EXPECT_EQ(comparison.settings.dropout, dropout);
+  EXPECT_EQ(common(run_config(comparison, comparison.mechanisms.front(), 1).model).dropout, dropout);
+  EXPECT_EQ(reproduce_command(comparison).find("--dropout"), std::string::npos);
+
+  request.dropout = 0;
+  request.task_files = {{"source", (folder.path() / "a.en").string()}, {"target", (folder.path() / "a.de").string()}};
+  comparison = plan_comparison(request);
+  comparison.data.bytes = 1;
+  comparison.data.tokenizer = "sentence";
+  const std::string command = reproduce_command(comparison);
+  EXPECT_NE(command.find(" --dropout 0 "), std::string::npos) << command;
+  EXPECT_NE(command.find("a.en --target "), std::string::npos) << command;
+  EXPECT_EQ(command.find("--tokenizer"), std::string::npos) << command;
 }
 
 // Before a folder is made, or replaced.
