@@ -47,6 +47,19 @@ def drawings(count):
     return "\n".join(lines) + "\n"
 
 
+def write_forms(folder, count):
+    """IAM-OnDB's folders, each form a line of a word and a few strokes."""
+    draw = random.Random(5)
+    for name in ("lineStrokes", "ascii"):
+        (folder / name).mkdir(parents=True)
+    for number in range(count):
+        form = f"a{number:02}-000u"
+        points = "".join(f'<Point x="{9 * x + draw.randint(0, 5)}" y="{draw.randint(0, 30)}"/>' for x in range(8))
+        stroke = f"<WhiteboardCaptureSession><StrokeSet><Stroke>{points}</Stroke></StrokeSet></WhiteboardCaptureSession>"
+        (folder / "lineStrokes" / f"{form}-01.xml").write_text(stroke)
+        (folder / "ascii" / f"{form}.txt").write_text("CSR:\n" + draw.choice(["one", "two", "six"]) + "\n")
+
+
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("handwriting")
@@ -158,9 +171,10 @@ def test_resumes_bit_for_bit(cogwheel, cogwheel_executable, trained, work):
 
 
 def test_compares_with_and_without_the_window(cogwheel, work):
+    write_forms(work / "forms", 24)
     done = cogwheel(
         "compare", "--task", "handwriting", "--preset", "handwriting", "--attention", "graves_window,none",
-        "--seeds", 1, "--steps", 2, "--out", "compared",
+        "--strokes", "forms", "--seeds", 1, "--steps", 2, "--out", "compared",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     results = json.loads((work / "compared/results.json").read_text())
