@@ -150,7 +150,8 @@ void sample_handwriting(const RunFolder& folder, const SampleRequest& request, c
   }
   PrimedStrokes prime;
   if (!request.prime.empty()) {
-    StrokeSet set = load_strokes(request.prime);
+    // A window that is not told what the strokes say would be past the prompt when they end.
+    const StrokeSet set = load_strokes(request.prime, {.words_as_text = model->has_window()});
     for (const StrokePoint& point : set.sequences.front().points) prime.points.push_back(scale.normalized(point));
     if (model->has_window()) prime.text = alphabet->encode(set.sequences.front().text + " ", "--prime");
   }
