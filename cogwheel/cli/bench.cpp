@@ -110,7 +110,7 @@ void add_bench_steps(CLI::App& app) {
   command->add_option("--mechanism", steps->model.mechanism);
   add_number(*command, "--batch", steps->training.batch, batch_range, "");
   command->add_option("--precision", steps->training.precision);
-  add_number(*command, "--threads", steps->threads, {0, 1 << 12}, "");
+  add_number(*command, "--threads", steps->threads, Range<std::int64_t>{0, 1 << 12}, "");
   add_definition_options(*command, steps->definitions);
   command->callback([steps] { make_steps(*steps); });
 }
