@@ -86,7 +86,7 @@ def with_additions(repository, tmp_path_factory):
     copy.mkdir()
     for name in ("CMakeLists.txt", "CMakePresets.json", "pyproject.toml"):
         shutil.copy(repository / name, copy)
-    for folder in ("cmake", "cogwheel", "experiments"):
+    for folder in ("cmake", "cogwheel", "experiments", "python"):
         shutil.copytree(repository / folder, copy / folder)
     os.symlink(repository / ".venv", copy / ".venv")
 
