@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -27,12 +28,6 @@ struct SampleArguments {
   std::vector<CLI::Option*> options;  // those that only some tasks have
 };
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 // The sampler of the task of a run. Throws where the task has none, or not one of the given options.
 const Sampler& sampler_of(const RunFolder& folder, const std::vector<CLI::Option*>& options) {
   const std::string name = load_config(folder.config_path()).task.name;
@@ -41,13 +36,16 @@ const Sampler& sampler_of(const RunFolder& folder, const std::vector<CLI::Option
     std::vector<std::string> others;
     for (const TaskEntry& entry : tasks())
       if (entry.sampler.sample != nullptr) others.push_back(entry.description.name);
-    throw Error(expected_got(folder.path().string(), "a run of a task that can be sampled: " + joined(others), name));
+    throw Error(expected_got(folder.path().string(),
+                             "a run of a task that can be sampled: " + fmt::format("{}", fmt::join(others, ", ")),
+                             name));
   }
   for (const CLI::Option* option : options)
     if (option->count() > 0 &&
         std::find(sampler.options.begin(), sampler.options.end(), option->get_name()) == sampler.options.end())
-      throw UsageError(expected_got("sample: option", "one for the task " + name + ": " + joined(sampler.options),
-                                    option->get_name()));
+      throw UsageError(expected_got(
+          "sample: option", "one for the task " + name + ": " + fmt::format("{}", fmt::join(sampler.options, ", ")),
+          option->get_name()));
   return sampler;
 }
 

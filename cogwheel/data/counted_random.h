@@ -1,9 +1,10 @@
 // Random numbers as functions of what they are drawn for, such as seed, step and row: the same on every machine, in any
 // order, without state.
 #pragma once
-#include <bit>
 #include <cstdint>
 #include <initializer_list>
+
+#include "cogwheel/data/permuted_place.h"
 
 namespace cogwheel {
 
@@ -29,32 +30,18 @@ constexpr std::uint64_t random_of(std::initializer_list<std::uint64_t> what) {
   return value;
 }
 
-// A permutation of 0 to count − 1, at a place, without making the whole of it: a Feistel network on the smallest power
-// of 4 that holds them, walked until a number below `count` comes (Black and Rogaway 2002): 4 times at most on average.
+// A permutation of 0 to count − 1.
 class SeededPermutation {
  public:
-  constexpr SeededPermutation(std::uint64_t count, std::uint64_t seed)
-      : count_(count), seed_(seed), half_(count < 2 ? 1 : (std::bit_width(count - 1) + 1) / 2) {}
+  constexpr SeededPermutation(std::uint64_t count, std::uint64_t seed) : count_(count), seed_(seed) {}
 
   constexpr std::uint64_t operator()(std::uint64_t place) const {
-    do place = round_trip(place);
-    while (place >= count_);
-    return place;
+    return permuted_place(count_, place,
+                          [this](std::uint64_t round, std::uint64_t right) { return mix(mix(seed_ + round) + right); });
   }
 
  private:
-  constexpr std::uint64_t round_trip(std::uint64_t value) const {
-    const std::uint64_t mask = (std::uint64_t{1} << half_) - 1;
-    std::uint64_t left = value >> half_, right = value & mask;
-    for (std::uint64_t round = 0; round < 6; ++round) {
-      const std::uint64_t next = left ^ (mix(mix(seed_ + round) + right) & mask);
-      left = right;
-      right = next;
-    }
-    return left << half_ | right;
-  }
-
-  std::uint64_t count_, seed_, half_;
+  std::uint64_t count_, seed_;
 };
 
 }  // namespace cogwheel

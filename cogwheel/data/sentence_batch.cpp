@@ -54,7 +54,7 @@ SentenceBatch sentence_batch(const SentencePairs& pairs, std::span<const std::in
   for (const std::int64_t pair : chosen) sources.push_back(pairs.source(pair)), targets.push_back(pairs.target(pair));
   SentenceBatch batch{.source = source_of(sources),
                       .inputs = rows_of(targets, SentenceTokens::padding, &SentenceTokens::begin, nullptr),
-                      .targets = rows_of(targets, SentenceBatch::ignored, nullptr, &SentenceTokens::end),
+                      .targets = rows_of(targets, ignored_target, nullptr, &SentenceTokens::end),
                       .target_lengths = lengths_of(targets)};
   for (const auto& target : targets) batch.tokens += std::ssize(target) + 1;
   return batch;

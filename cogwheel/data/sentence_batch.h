@@ -16,12 +16,9 @@ struct SourceBatch {
 };
 
 struct SentenceBatch {
-  // A target where a batch has none.
-  static constexpr std::int64_t ignored = -100;
-
   SourceBatch source;
   at::Tensor inputs;          // [sentences, longest] int64: `begin`, the target's tokens, padding
-  at::Tensor targets;         // the same shape: the target's tokens, `end`, then `ignored`
+  at::Tensor targets;         // the same shape: the target's tokens, `end`, then `ignored_target`
   at::Tensor target_lengths;  // [sentences] int64, `end` included
   std::int64_t tokens = 0;    // to predict: the sum of target_lengths
 };

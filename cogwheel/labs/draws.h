@@ -6,16 +6,19 @@
 #include <random>
 #include <vector>
 
+#include "cogwheel/core/uniform_number.h"
+#include "cogwheel/data/counted_random.h"
+
 namespace cogwheel {
 
 class Draws {
  public:
-  // `part` tells the streams of one seed from each other.
-  Draws(std::uint64_t seed, std::uint64_t part) : engine_(seed_of(seed, part)) {}
+  // `part` tells the streams of one seed from each other: those that follow each other have nothing in common.
+  Draws(std::uint64_t seed, std::uint64_t part) : engine_(random_of({seed, part})) {}
 
   std::uint64_t bits() { return engine_(); }
   // In [0, 1).
-  double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
+  double uniform() { return uniform_number(engine_); }
   std::int64_t below(std::int64_t limit) {
     return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(limit));
   }
@@ -43,15 +46,6 @@ class Draws {
   }
 
  private:
-  // SplitMix64 twice: seeds and parts that follow each other give streams that have nothing in common.
-  static std::uint64_t mixed(std::uint64_t value) {
-    value += 0x9e3779b97f4a7c15;
-    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-    value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-    return value ^ (value >> 31);
-  }
-  static std::uint64_t seed_of(std::uint64_t seed, std::uint64_t part) { return mixed(mixed(seed) + part); }
-
   std::mt19937_64 engine_;
   double second_ = 0;
   bool has_second_ = false;

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
@@ -10,12 +11,6 @@ namespace cogwheel {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
 
 std::string relation_name(Finding::Relation relation) {
   switch (relation) {
@@ -59,7 +54,7 @@ std::string reproduction_page(const Reproduction& reproduction) {
                     .created = reproduction.created,
                     .verdict = result.answer + " " + agreement(result),
                     .facts = {{"Experiment", experiment.name, "lab " + experiment.lab->name},
-                              {"Arguments of the source", joined(experiment.sources)},
+                              {"Arguments of the source", fmt::format("{}", fmt::join(experiment.sources, ", "))},
                               {"Took", duration_text(reproduction.seconds), reproduction.cpu}},
                     .command = reproduction.command,
                     .written_by = "cogwheel reproduce",

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/uniform_number.h"
 #include "cogwheel/models/mixture_density.h"
 
 namespace cogwheel {
@@ -39,8 +40,7 @@ DrawnStrokes draw_strokes(Handwriting& model, std::span<const Token> text, const
     throw UsageError(expected_got("strokes to begin with", "at least one point", "none"));
   const torch::NoGradGuard no_grad;
   std::mt19937_64 generator(options.seed);
-  // From the upper 53 bits: std::uniform_real_distribution may differ between standard libraries.
-  const auto uniform = [&] { return static_cast<double>(generator() >> 11) * 0x1p-53; };
+  const auto uniform = [&] { return uniform_number(generator); };
 
   std::vector<std::int64_t> whole;
   if (prime != nullptr) whole.assign(prime->text.begin(), prime->text.end());

@@ -10,13 +10,11 @@
 #include <random>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/uniform_number.h"
 #include "cogwheel/models/language_model.h"
 
 namespace cogwheel {
 namespace {
-
-// In [0, 1), from the upper 53 bits: std::uniform_real_distribution may differ between standard libraries.
-double uniform(std::mt19937_64& generator) { return static_cast<double>(generator() >> 11) * 0x1p-53; }
 
 Token draw(std::span<const float> logits, const SamplingOptions& options, std::mt19937_64& generator) {
   if (options.temperature == 0)
@@ -32,7 +30,7 @@ Token draw(std::span<const float> logits, const SamplingOptions& options, std::m
   for (const Token token : tokens)
     cumulative.push_back(total +=
                          std::exp((static_cast<double>(logits[token]) - logits[tokens.front()]) / options.temperature));
-  const auto drawn = std::upper_bound(cumulative.begin(), cumulative.end(), uniform(generator) * total);
+  const auto drawn = std::upper_bound(cumulative.begin(), cumulative.end(), uniform_number(generator) * total);
   return tokens[std::min<std::size_t>(static_cast<std::size_t>(drawn - cumulative.begin()), tokens.size() - 1)];
 }
 

@@ -9,6 +9,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/shape_text.h"
+#include "cogwheel/models/token.h"
 #include "cogwheel/nn/collected_weight.h"
 #include "cogwheel/nn/matrix_product.h"
 #include "cogwheel/nn/new_parameter.h"
@@ -204,9 +205,9 @@ at::Tensor SequenceToSequenceImpl::loss(const at::Tensor& source, const at::Tens
                                         const at::Tensor& targets, double smoothing, const Dropout& dropout) {
   const at::Tensor x = predict(read(source, lengths, dropout), inputs, dropout).flatten(0, 1);
   // Logits of padding would be the larger part of the work in a ragged batch.
-  const at::Tensor flat = targets.flatten(), places = (flat != ignored).nonzero().squeeze(1).to(x.device());
+  const at::Tensor flat = targets.flatten(), places = (flat != ignored_target).nonzero().squeeze(1).to(x.device());
   return at::cross_entropy_loss(logits(x.index_select(0, places)), flat.to(x.device()).index_select(0, places), {},
-                                at::Reduction::Mean, ignored, smoothing);
+                                at::Reduction::Mean, ignored_target, smoothing);
 }
 
 at::Tensor SequenceToSequenceImpl::weights(const DecoderState& given, const at::Tensor& inputs) {

@@ -53,8 +53,8 @@ class SequenceToSequenceImpl : public torch::nn::Module {
   at::Tensor step(DecoderState& state, const at::Tensor& tokens);
   at::Tensor logits(const at::Tensor& x);  // [..., width] → [..., V], float32, or as the weights
 
-  // Mean cross-entropy in nats over the targets [B, T] that are not `ignored`, with label smoothing: each target is
-  // (1 − smoothing) certain, and the rest is spread over the whole vocabulary.
+  // Mean cross-entropy in nats over the targets [B, T] that are not `ignored_target`, with label smoothing: each target
+  // is (1 − smoothing) certain, and the rest is spread over the whole vocabulary.
   at::Tensor loss(const at::Tensor& source, const at::Tensor& lengths, const at::Tensor& inputs,
                   const at::Tensor& targets, double smoothing = 0, const Dropout& dropout = {});
 
@@ -64,7 +64,6 @@ class SequenceToSequenceImpl : public torch::nn::Module {
   Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
   const SequenceToSequenceOptions& options() const { return options_; }
   bool aligns() const { return !alignment_->alignment().is_none(); }
-  static constexpr std::int64_t ignored = -100;
 
  private:
   // The state that the alignment reads at each step, [B, T, width], beside x.

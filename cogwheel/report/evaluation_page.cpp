@@ -6,6 +6,7 @@
 
 #include "cogwheel/report/document.h"
 #include "cogwheel/report/html.h"
+#include "cogwheel/report/results_json.h"
 
 namespace cogwheel {
 namespace {
@@ -96,19 +97,10 @@ std::string evaluation_page(const EvaluationOfRun& evaluation, const std::string
 }
 
 std::string evaluation_to_json(const EvaluationOfRun& evaluation) {
-  Json measures = Json::object(), tables = Json::array(), by_difficulty = Json::array();
+  Json measures = Json::object(), tables = Json::array();
   for (const MeasuredValue& each : evaluation.measured) measures[each.measure] = each.value;
   for (const TextTable& table : evaluation.inspection.tables)
     tables.push_back({{"title", table.title}, {"columns", table.columns}, {"rows", table.rows}});
-  for (const MeasuresByDifficulty& each : evaluation.inspection.by_difficulty) {
-    Json points = Json::array();
-    for (const auto& point : each.points) {
-      Json measured = Json::object();
-      for (const MeasuredValue& value : point.measured) measured[value.measure] = value.value;
-      points.push_back({{"difficulty", point.difficulty}, {"answers", point.answers}, {"measured", measured}});
-    }
-    by_difficulty.push_back({{"difficulty", each.difficulty}, {"trained", each.trained}, {"points", points}});
-  }
   const Json json{{"schema", 1},
                   {"task", evaluation.task.name},
                   {"mechanism", common(evaluation.config.model).mechanism},
@@ -118,7 +110,7 @@ std::string evaluation_to_json(const EvaluationOfRun& evaluation) {
                   {"data_sha256", evaluation.data.sha256},
                   {"evaluated_tokens", evaluation.data.evaluated_tokens},
                   {"measures", measures},
-                  {"by_difficulty", by_difficulty},
+                  {"by_difficulty", by_difficulty_as_json(evaluation.inspection.by_difficulty)},
                   {"tables", tables}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -321,6 +321,8 @@ Json results_as_json(const Comparison& given) {
   return json;
 }
 
+Json by_difficulty_as_json(const std::vector<MeasuresByDifficulty>& measures) { return write_json(measures); }
+
 std::string results_to_json(const Comparison& comparison) { return dump(results_as_json(comparison)); }
 
 Comparison parse_results(std::string_view json, std::string_view what) {

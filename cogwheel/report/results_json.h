@@ -3,6 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cogwheel/evaluate/comparison.h"
 
@@ -14,6 +15,9 @@ inline constexpr int results_schema = 1;
 nlohmann::ordered_json results_as_json(const Comparison& comparison);
 // The same as text, with a final newline.
 std::string results_to_json(const Comparison& comparison);
+
+// A part of it: RunResult::by_difficulty.
+nlohmann::ordered_json by_difficulty_as_json(const std::vector<MeasuresByDifficulty>& measures);
 
 // Unknown keys are skipped, so that files with later additions to schema 1 can be read; the summary is computed again
 // from the runs. Throws Error that names `what` where the text is not JSON, has another schema, lacks a key, or holds

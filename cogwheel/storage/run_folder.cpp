@@ -78,15 +78,19 @@ RunFolder RunFolder::resume(const fs::path& folder) {
   return run;
 }
 
+void load_weights_of(torch::nn::Module& model, const RunConfig& config, const RunFolder& folder) {
+  const SafeTensors checkpoint = load_checkpoint(folder.checkpoint_path());
+  if (const auto recorded = recorded_configuration(checkpoint, folder.checkpoint_path()))
+    expect_same(config, *recorded, folder.checkpoint_path().string(), "model.");
+  load_weights(model, checkpoint, folder.checkpoint_path());
+}
+
 std::shared_ptr<LanguageModel> load_language_model(const RunFolder& folder) {
   const RunConfig config = load_config(folder.config_path());
   if (config.task.name != TaskOptions{}.name)
     throw Error(expected_got(folder.path().string(), "a run of the task " + TaskOptions{}.name, config.task.name));
-  const SafeTensors checkpoint = load_checkpoint(folder.checkpoint_path());
-  if (const auto recorded = recorded_configuration(checkpoint, folder.checkpoint_path()))
-    expect_same(config, *recorded, folder.checkpoint_path().string(), "model.");
   auto model = std::make_shared<LanguageModel>(language_model(config));
-  load_weights(**model, checkpoint, folder.checkpoint_path());
+  load_weights_of(**model, config, folder);
   return model;
 }
 

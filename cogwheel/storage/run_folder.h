@@ -10,6 +10,10 @@
 #include "cogwheel/configuration/run_config.h"
 #include "cogwheel/core/folder_lock.h"
 
+namespace torch::nn {
+class Module;
+}
+
 namespace cogwheel {
 
 class LanguageModel;
@@ -62,6 +66,10 @@ class RunFolder {
   std::filesystem::path path_;
   std::shared_ptr<const FolderLock> lock_;  // null for a run that is only read
 };
+
+// Fills a model with the weights of a run's checkpoint. Throws Error where the configuration of the model differs from
+// that of the checkpoint, or the file is damaged.
+void load_weights_of(torch::nn::Module& model, const RunConfig& config, const RunFolder& folder);
 
 // The model of a run with the weights of its checkpoint, for sampling and inspection. Throws Error where the model in
 // config.toml differs from that of the checkpoint, or the task of the run trains no language model.

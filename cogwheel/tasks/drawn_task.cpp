@@ -10,6 +10,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/philox.h"
 #include "cogwheel/tasks/evaluation.h"
+#include "cogwheel/tasks/task_options.h"
 
 namespace cogwheel {
 namespace {
@@ -52,8 +53,7 @@ DataFacts DrawnTask::data(const ModelOptions& model, const TrainingOptions& trai
 
 RunConfig DrawnTask::completed(RunConfig config) const {
   const std::string& name = description().name;
-  if (!config.data.text.empty())
-    throw UsageError(expected_got("data.text", "none for the task " + name, config.data.text.front()));
+  expect_no_text(config, "");
   if (config.data.tokenizer != DataOptions{}.tokenizer)
     throw UsageError(expected_got("data.tokenizer", "none for the task " + name, config.data.tokenizer));
   const std::int64_t context = common(config.model).context;
@@ -86,7 +86,7 @@ MeasuredValues DrawnTask::evaluate(torch::nn::Module& model, const TrainingOptio
 }
 
 PartialMeans DrawnTask::at_answers(LanguageModelImpl& model, const Batch& batch, const ForwardContext& given) {
-  const at::Tensor logits = model.forward(batch.inputs, given).cpu(), counted = batch.targets != ignored;
+  const at::Tensor logits = model.forward(batch.inputs, given).cpu(), counted = batch.targets != ignored_target;
   return {{at::cross_entropy_loss(logits.flatten(0, 1), batch.targets.flatten()).item<double>(),
            (logits.argmax(-1) == batch.targets).masked_select(counted).mean(at::kDouble).item<double>()},
           counted.sum().item<double>()};
@@ -108,7 +108,7 @@ Inspection DrawnTask::inspect(torch::nn::Module& module, std::uint64_t) const {
     sequence.push_back(static_cast<Token>(example.inputs[0][place].item<std::int64_t>()));
     inspection.prompt += (place == 0 ? "" : " ") + label(sequence.back());
     const auto target = example.targets[0][place].item<std::int64_t>();
-    if (target == ignored) continue;
+    if (target == ignored_target) continue;
     given += " " + label(static_cast<Token>(answers[0][place].item<std::int64_t>()));
     right += " " + label(static_cast<Token>(target));
   }
@@ -127,11 +127,11 @@ MeasuresByDifficulty DrawnTask::by_difficulty(LanguageModel& model) const {
   for (const std::int64_t each : difficulties(range.trained, range.largest)) {
     const Batch all = draw_at(each, sequences_at_each);
     const std::int64_t first = first_answer(each);
-    if (first > 0) all.targets.narrow(1, 0, first).fill_(ignored);
+    if (first > 0) all.targets.narrow(1, 0, first).fill_(ignored_target);
     const auto means = mean_in_parts(
         all, nullptr, [&](const Batch& some, const ForwardContext& given) { return at_answers(*model, some, given); });
     measures.points.push_back({.difficulty = each,
-                               .answers = (all.targets != ignored).sum().item<std::int64_t>(),
+                               .answers = (all.targets != ignored_target).sum().item<std::int64_t>(),
                                .measured = {{"accuracy", means[1]}}});
   }
   return measures;
@@ -166,7 +166,7 @@ DrawnTask::Sequence DrawnTask::row_of(const Batch& batch, std::int64_t row) {
 }
 
 Batch DrawnTask::padded(std::int64_t count, std::int64_t tokens) const {
-  return {at::full({count, tokens}, vocabulary() - 1, at::kLong), at::full({count, tokens}, ignored, at::kLong),
+  return {at::full({count, tokens}, vocabulary() - 1, at::kLong), at::full({count, tokens}, ignored_target, at::kLong),
           count * tokens};
 }
 

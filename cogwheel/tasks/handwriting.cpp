@@ -62,14 +62,9 @@ class HandwritingTask : public Task {
   }
 
   RunConfig completed(RunConfig config) const override {
-    if (!config.data.text.empty())
-      throw UsageError(
-          expected_got("data.text", "none for the task handwriting: task.strokes", config.data.text.front()));
-    auto& model = std::get<HandwritingOptions>(config.model);
-    if (model.vocabulary != 0 && model.vocabulary != vocabulary())
-      throw UsageError(expected_got("model.vocabulary", std::to_string(vocabulary()) + ", the characters of the texts",
-                                    std::to_string(model.vocabulary)));
-    model.vocabulary = vocabulary();
+    expect_no_text(config, ": task.strokes");
+    set_vocabulary(config, vocabulary(), ", the characters of the texts");
+    const auto& model = std::get<HandwritingOptions>(config.model);
     check(model);
     config.data.sha256 = source_->sha256();
     config.task = options_;
@@ -117,10 +112,6 @@ class HandwritingTask : public Task {
       points += count;
     }
     return {{"held_out_loss", sum / points}};
-  }
-  bool curve_is_part(const torch::nn::Module&, const TrainingOptions& training) const override {
-    const DataFacts facts = data({}, training);
-    return facts.curve_tokens < facts.evaluated_tokens;
   }
 
   Inspection inspect(torch::nn::Module& model, std::uint64_t seed) const override { return show(model, seed, 4); }

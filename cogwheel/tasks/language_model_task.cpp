@@ -8,6 +8,7 @@
 #include "cogwheel/data/dataset.h"
 #include "cogwheel/mechanisms/layer_pattern.h"
 #include "cogwheel/models/attention_maps.h"
+#include "cogwheel/tasks/task_options.h"
 
 namespace cogwheel {
 
@@ -36,17 +37,9 @@ at::Tensor LanguageModelTask::loss(torch::nn::Module& module, const Batch& batch
   return model.loss(batch.inputs, batch.targets, {.dropout = model.dropout(dropout_seed)});
 }
 
-bool LanguageModelTask::curve_is_part(const torch::nn::Module& model, const TrainingOptions& training) const {
-  const DataFacts facts = data(dynamic_cast<const LanguageModelImpl&>(model).options(), training);
-  return facts.curve_tokens < facts.evaluated_tokens;
-}
-
 void LanguageModelTask::complete_model(RunConfig& config, std::int64_t vocabulary, const std::string& decided_by) {
   LanguageModelOptions& model = language_model(config);
-  if (model.vocabulary != 0 && model.vocabulary != vocabulary)
-    throw UsageError(expected_got("model.vocabulary", std::to_string(vocabulary) + ", as " + decided_by,
-                                  std::to_string(model.vocabulary)));
-  model.vocabulary = vocabulary;
+  set_vocabulary(config, vocabulary, ", as " + decided_by);
   check(model);
   model.feed_forward = model.feed_forward_width();
   config.definition = LayerPattern(model.mechanism).definition();

@@ -16,13 +16,10 @@ class LanguageModelTask : public Task {
  public:
   std::shared_ptr<torch::nn::Module> make_model(const ModelOptions& options) const override;
   void initialize(torch::nn::Module& model, std::uint64_t seed) const override;
-  // The mean cross-entropy over targets that are not `ignored`.
+  // The mean cross-entropy over targets that are not `ignored_target`.
   at::Tensor loss(torch::nn::Module& model, const Batch& batch, std::uint64_t dropout_seed) const override;
-  bool curve_is_part(const torch::nn::Module& model, const TrainingOptions& training) const override;
 
  protected:
-  static constexpr std::int64_t ignored = -100;
-
   static LanguageModelImpl& model_of(torch::nn::Module& model);
   static LanguageModel holder_of(torch::nn::Module& model);
   static std::int64_t context_of(const torch::nn::Module& model);

@@ -92,4 +92,17 @@ TaskOptions TaskOptionReader::finish() const {
   return {given_.name, read_.values};
 }
 
+void set_vocabulary(RunConfig& config, std::int64_t vocabulary, const std::string& why) {
+  std::int64_t& given = common(config.model).vocabulary;
+  if (given != 0 && given != vocabulary)
+    throw UsageError(expected_got("model.vocabulary", std::to_string(vocabulary) + why, std::to_string(given)));
+  given = vocabulary;
+}
+
+void expect_no_text(const RunConfig& config, const std::string& instead) {
+  if (!config.data.text.empty())
+    throw UsageError(
+        expected_got("data.text", "none for the task " + config.task.name + instead, config.data.text.front()));
+}
+
 }  // namespace cogwheel

@@ -34,4 +34,11 @@ class TaskOptionReader {
   std::set<std::string> later_ = {};
 };
 
+// Sets the vocabulary in the options of a model, which the task or its data decides. Throws UsageError, saying `why`
+// after the number, where they say another.
+void set_vocabulary(RunConfig& config, std::int64_t vocabulary, const std::string& why);
+
+// Throws UsageError where a text is given to a task that does not learn from one; `instead` names what it takes.
+void expect_no_text(const RunConfig& config, const std::string& instead);
+
 }  // namespace cogwheel

@@ -4,12 +4,9 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
-#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/batch_plan.h"
 #include "cogwheel/data/text_lines.h"
 #include "cogwheel/models/sequence_to_sequence.h"
 #include "cogwheel/tasks/task_options.h"
@@ -70,15 +67,9 @@ class Translation : public Task {
   }
 
   RunConfig completed(RunConfig config) const override {
-    if (!config.data.text.empty())
-      throw UsageError(expected_got("data.text", "none for the task translation: task.source and task.target",
-                                    config.data.text.front()));
-    auto& model = std::get<SequenceToSequenceOptions>(config.model);
-    const std::int64_t vocabulary = data_->tokenizer().vocabulary();
-    if (model.vocabulary != 0 && model.vocabulary != vocabulary)
-      throw UsageError(expected_got("model.vocabulary", std::to_string(vocabulary) + ", as the data",
-                                    std::to_string(model.vocabulary)));
-    model.vocabulary = vocabulary;
+    expect_no_text(config, ": task.source and task.target");
+    set_vocabulary(config, data_->tokenizer().vocabulary(), ", as the data");
+    const auto& model = std::get<SequenceToSequenceOptions>(config.model);
     check(model);
     config.definition = mechanism_text(model, "model.mechanism").definition;
     config.data.sha256 = data_->sha256();
@@ -129,10 +120,6 @@ class Translation : public Task {
       tokens += count;
     }
     return {{"held_out_loss", sum / tokens}};
-  }
-  bool curve_is_part(const torch::nn::Module&, const TrainingOptions& training) const override {
-    const DataFacts facts = data({}, training);
-    return facts.curve_tokens < facts.evaluated_tokens;
   }
 
   Inspection inspect(torch::nn::Module& model, std::uint64_t) const override {

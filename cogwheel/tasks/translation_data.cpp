@@ -1,5 +1,8 @@
 #include "cogwheel/tasks/translation_data.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <mutex>
 #include <numeric>
@@ -61,12 +64,11 @@ class ToyData : public TranslationData {
   static constexpr std::int64_t held_out_sentences = 1000, test_sentences = 200;
 
   ToyData(const ToyLanguage& language, ToyPart part) : language_(language), tokenizer_(toy_tokenizer()) {
-    for (std::int64_t index = 0; index < held_out_sentences; ++index)
-      add(held_out_, toy_sentence(language, 0, part, index), index);
+    held_out_ = toy_pairs(language, 0, part, 0, held_out_sentences);
     for (std::int64_t index = 0; index < test_sentences; ++index) {
       ToySentence sentence = toy_sentence(language, 0, ToyPart::test, index);
-      test_.source.push_back(joined(sentence.source));
-      test_.target.push_back(joined(sentence.target));
+      test_.source.push_back(fmt::format("{}", fmt::join(sentence.source, " ")));
+      test_.target.push_back(fmt::format("{}", fmt::join(sentence.target, " ")));
       links_.push_back(std::move(sentence.links));
     }
   }
@@ -81,9 +83,7 @@ class ToyData : public TranslationData {
   std::span<const std::vector<WordLink>> test_links() const override { return links_; }
 
   SentenceBatch batch(std::uint64_t seed, std::int64_t step, std::int64_t sentences) const override {
-    SentencePairs drawn;
-    for (std::int64_t index = step * sentences; index < (step + 1) * sentences; ++index)
-      add(drawn, toy_sentence(language_, seed, ToyPart::training, index), index);
+    const SentencePairs drawn = toy_pairs(language_, seed, ToyPart::training, step * sentences, sentences);
     std::vector<std::int64_t> all(static_cast<std::size_t>(sentences));
     std::iota(all.begin(), all.end(), std::int64_t{0});
     return sentence_batch(drawn, all);
@@ -95,15 +95,6 @@ class ToyData : public TranslationData {
   }
 
  private:
-  static std::string joined(const std::vector<std::string>& words) {
-    std::string text;
-    for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-    return text;
-  }
-  void add(SentencePairs& pairs, const ToySentence& sentence, std::int64_t line) const {
-    pairs.add(tokenizer_->encode(joined(sentence.source)), tokenizer_->encode(joined(sentence.target)), line);
-  }
-
   ToyLanguage language_;
   std::shared_ptr<const SentenceTokenizer> tokenizer_;
   SentencePairs held_out_;

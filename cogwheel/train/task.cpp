@@ -2,11 +2,7 @@
 
 #include <torch/nn/module.h>
 
-#include <nlohmann/json.hpp>
-
-#include "cogwheel/configuration/config_record.h"
 #include "cogwheel/nn/new_parameter.h"
-#include "cogwheel/storage/weights.h"
 
 namespace cogwheel {
 
@@ -15,13 +11,6 @@ std::int64_t parameter_count(const Task& task, const ModelOptions& options) {
   std::int64_t count = 0;
   for (const at::Tensor& parameter : task.make_model(options)->parameters()) count += parameter.numel();
   return count;
-}
-
-void load_weights_of(torch::nn::Module& model, const RunConfig& config, const RunFolder& folder) {
-  const SafeTensors checkpoint = load_checkpoint(folder.checkpoint_path());
-  if (const auto recorded = recorded_configuration(checkpoint, folder.checkpoint_path()))
-    expect_same(config, *recorded, folder.checkpoint_path().string(), "model.");
-  load_weights(model, checkpoint, folder.checkpoint_path());
 }
 
 std::shared_ptr<torch::nn::Module> load_model(const Task& task, const RunConfig& config, const RunFolder& folder) {

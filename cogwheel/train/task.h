@@ -61,6 +61,9 @@ struct DataFacts {
   std::int64_t evaluated_tokens = 0;  // the first part of the held-out data, on which results are measured
   std::int64_t curve_tokens = 0;      // those of them, spread evenly, that curves use
   std::int64_t window = 0;            // tokens of a sequence in training and evaluation; 0: the context
+
+  // Whether curves use less than all evaluated items.
+  bool curve_is_part() const { return curve_tokens < evaluated_tokens; }
 };
 
 enum class EvaluationPart {
@@ -100,8 +103,6 @@ class Task {
   // null, it receives the statistics of the heads on the first items.
   virtual MeasuredValues evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
                                   StatisticsOfHeads* heads) const = 0;
-  // Whether curves use less than all evaluated items.
-  virtual bool curve_is_part(const torch::nn::Module& model, const TrainingOptions& training) const = 0;
 
   // Draws the same random numbers for every model with the same seed. The caller fills in mechanism and seed.
   virtual Inspection inspect(torch::nn::Module& model, std::uint64_t seed) const = 0;
@@ -117,10 +118,6 @@ class Task {
 
 // The number of learnable parameters of the task's model, with a tied head counted once. Allocates nothing.
 std::int64_t parameter_count(const Task& task, const ModelOptions& options);
-
-// Fills a model with the weights of a run's checkpoint. Throws Error where the configuration of the model differs from
-// that of the checkpoint, or the file is damaged.
-void load_weights_of(torch::nn::Module& model, const RunConfig& config, const RunFolder& folder);
 
 // The model of a run with the weights of its checkpoint. Throws what load_weights_of throws.
 std::shared_ptr<torch::nn::Module> load_model(const Task& task, const RunConfig& config, const RunFolder& folder);

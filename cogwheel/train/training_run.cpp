@@ -146,7 +146,7 @@ void TrainingRun::evaluate(StepReport& report) {
   if (steps_done_ < config_.training.steps) return;
   const bool more = std::any_of(description.measures.begin(), description.measures.end(),
                                 [](const Measure& measure) { return measure.at_end_only; });
-  if (more || task_->curve_is_part(*model_, config_.training))
+  if (more || task_->data(config_.model, config_.training).curve_is_part())
     report.final_measured = last_measured_ = measured(EvaluationPart::whole);
 }
 

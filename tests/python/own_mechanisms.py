@@ -1,5 +1,6 @@
 """A folder to compile mechanisms in, with its own cache and a compiler that counts its calls."""
 
+import contextlib
 import os
 import pathlib
 from dataclasses import dataclass
@@ -45,6 +46,17 @@ def make_workshop(folder: pathlib.Path) -> Workshop:
     compiler.write_text(COMPILER.format(log=folder / "log", broken=folder / "broken"))
     compiler.chmod(0o755)
     return Workshop(folder)
+
+
+@contextlib.contextmanager
+def workshop_of_this_process(folder: pathlib.Path):
+    """This process compiles there too, as long as it lasts."""
+    made = make_workshop(folder)
+    before = {name: os.environ.get(name) for name in made.environment}
+    os.environ.update(made.environment)
+    yield made
+    for name, value in before.items():
+        os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
 
 
 def in_environment(workshop: Workshop, repository: pathlib.Path) -> dict[str, str]:

@@ -93,7 +93,11 @@ class Problem:
 
     def __init__(self, case, tokens, *, batch=2, heads=3, width=None, value_width=37, with_state=False, seed=0, max_decay=None):
         law = LAWS[case]
-        self.case, self.law, self.options, self.state_names = case, law.name, law.options, law.state
+        self.case, self.law, self.state_names = case, law.name, law.state
+        self.options = dict(law.options)
+        # A weight is positive up to the horizon alone: beyond it totals come near 0, and no float32 can divide by them.
+        if "horizon" in self.options:
+            self.options["horizon"] = max(self.options["horizon"], 1.5 * tokens)
         self.elements, self.delta = law.name in ("mamba", "s4"), "beta" in law.parameters
         width = (5 if self.elements else 12) if width is None else width
         self.sizes = {"B": batch, "H": heads, "N": tokens, "D": width, "V": value_width, "S": SLOTS}

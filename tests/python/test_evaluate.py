@@ -46,6 +46,7 @@ def test_measures_are_those_at_the_end_of_training(cogwheel):
         assert found["measures"][measure] == last.get(f"final_{measure}", last.get(measure))
     assert (found["task"], found["mechanism"], found["steps"]) == ("parity", "gla", 12)
     assert [point["difficulty"] for point in found["by_difficulty"][0]["points"]] == [2, 4, 8, 16]
+    assert all(0 <= point["accuracy"] <= 1 for point in found["by_difficulty"][0]["points"])  # as in results.json
     assert f"Held-out loss {found['measures']['held_out_loss']:.4f} nats per bit" in done.stdout
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import torch
-from own_mechanisms import in_environment, make_workshop
+from own_mechanisms import in_environment, workshop_of_this_process
 
 import cogwheel
 
@@ -136,12 +136,8 @@ def call(function, tensors, name, **more):
 
 @pytest.fixture(scope="module")
 def workshop(tmp_path_factory):
-    made = make_workshop(tmp_path_factory.mktemp("workshop"))
-    before = {name: os.environ.get(name) for name in made.environment}
-    os.environ.update(made.environment)
-    yield made
-    for name, value in before.items():
-        os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
+    with workshop_of_this_process(tmp_path_factory.mktemp("workshop")) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -96,7 +96,7 @@ Given batch_of(const std::vector<std::size_t>& chosen, std::int64_t filler = 0, 
     outputs.back().push_back(2);
   }
   return {rows(source, filler, wider), at::tensor(lengths), rows(inputs, filler, wider),
-          rows(outputs, SequenceToSequenceImpl::ignored, wider)};
+          rows(outputs, ignored_target, wider)};
 }
 const std::vector<std::size_t> all_sentences{0, 1, 2};
 

@@ -51,11 +51,10 @@ class DealtRows {
   }
   std::int64_t tasks() const { return tasks_; }
   std::int64_t rows(std::int64_t task) const { return divided_up(batch_ - task, tasks_); }
-  std::int64_t most() const { return divided_up(batch_, tasks_); }
   // The batch entry of a task's row.
   std::int64_t entry(std::int64_t task, std::int64_t row) const { return order_[row * tasks_ + task]; }
   std::int64_t length(std::int64_t entry) const { return lengths_[entry]; }
-  // How many rows of a task, of which the first `at_most` may, have this token.
+  // How many rows of a task have this token.
   std::int64_t with_token(std::int64_t task, std::int64_t token) const {
     std::int64_t count = 0, end = rows(task);
     while (count < end) {
