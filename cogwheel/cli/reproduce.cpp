@@ -66,7 +66,10 @@ void reproduce(const ReproduceArguments& arguments) {
 
   fmt::print(stderr, "{}: {}\n", found.name, experiment.lab->question);
   const auto begin = std::chrono::steady_clock::now();
-  LabResult result = experiment.lab->run(experiment.parameters, TorchExecutor());
+  LabResult result = experiment.lab->run(experiment.parameters,
+                                         {.executor = TorchExecutor(), .progress = [&](const std::string& line) {
+                                            fmt::print(stderr, "{}: {}\n", found.name, line);
+                                          }});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const Reproduction reproduction{.experiment = std::move(experiment),
                                   .result = std::move(result),

@@ -138,7 +138,7 @@ LineChart lengths(double state, double uniform, double measured, std::int64_t wo
   return chart;
 }
 
-LabResult run(const LabParameters& given, const Executor& /*executor*/) {
+LabResult run(const LabParameters& given, const LabHost& /*host*/) {
   using enum Finding::Relation;
   const auto state = static_cast<double>(given.whole("width") * given.whole("bits"));
   const double uniform = std::log2(given.number("vocabulary"));

@@ -206,11 +206,11 @@ OneStep measure_one_step(const LabParameters& given, const Executor& executor) {
   return step;
 }
 
-LabResult run(const LabParameters& given, const Executor& executor) {
+LabResult run(const LabParameters& given, const LabHost& host) {
   using enum Finding::Relation;
   std::vector<std::int64_t> sizes = given.wholes("sizes");
   const std::vector<double>& loads = given.numbers("loads");
-  const Recall recall = measure_recall(given, sizes, loads, executor);
+  const Recall recall = measure_recall(given, sizes, loads, host.executor);
 
   LineChart chart{.title = "Patterns that are recalled",
                   .x = {.title = "P/d"},
@@ -260,7 +260,7 @@ LabResult run(const LabParameters& given, const Executor& executor) {
              "The source's threshold is a limit. With d = 1,000 about half of the patterns are still recalled well "
              "beyond it, and it takes thousands of neurons for the share to fall: the transition is a slope whose "
              "width shrinks as d grows, so a single network shows no 0.138. The crossing of the curves does."});
-  OneStep step = measure_one_step(given, executor);
+  OneStep step = measure_one_step(given, host.executor);
   result.findings.insert(result.findings.end(), step.findings.begin(), step.findings.end());
   result.charts.push_back(std::move(step.chart));
   result.tables.push_back(std::move(step.table));

@@ -182,7 +182,7 @@ double likeness_of_keys(const Network& network, const at::Tensor& passages) {
   return ((cosines * different).sum() / different.sum()).item<double>();
 }
 
-LabResult run(const LabParameters& given, const Executor& /*executor*/) {
+LabResult run(const LabParameters& given, const LabHost& /*host*/) {
   using enum Finding::Relation;
   const OneThread one_thread;
   const std::int64_t width = given.whole("width"), places = given.whole("tokens");

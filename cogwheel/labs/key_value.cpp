@@ -111,7 +111,7 @@ double crosstalk_of_scores(std::int64_t count, std::int64_t width, Draws& draws)
   return std::sqrt((query * content).sum(-1).square().mean().item<double>() * static_cast<double>(width));
 }
 
-LabResult run(const LabParameters& given, const Executor& /*executor*/) {
+LabResult run(const LabParameters& given, const LabHost& /*host*/) {
   using enum Finding::Relation;
   const OneThread one_thread;
   Draws draws(static_cast<std::uint64_t>(given.whole("seed")), 0);

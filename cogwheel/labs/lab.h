@@ -2,6 +2,7 @@
 // here, and what shows them. A lab is a function of its parameters, the seed among them; pages and files are made
 // elsewhere (lab_page.h).
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -42,10 +43,19 @@ struct LabResult {
   std::vector<Finding> findings;
   std::vector<LineChart> charts = {};
   std::vector<MatrixMap> maps = {};
+  std::vector<Figure> figures = {};
   std::vector<TextTable> tables = {};
   std::vector<std::pair<std::string, std::string>> assumptions = {};  // a few words, and what they mean
   // What is measured on this machine and differs from run to run: everything else is the same, bit for bit.
   bool timed = false;
+};
+
+// Where a lab runs.
+struct LabHost {
+  // Runs parts side by side. A result does not depend on how many workers it has.
+  const Executor& executor;
+  // Takes a line for who waits, from any thread, one at a time.
+  std::function<void(const std::string&)> progress = [](const std::string&) {};
 };
 
 struct LabEntry {
@@ -53,8 +63,7 @@ struct LabEntry {
   std::string title;     // of the page
   std::string question;  // what the source claims, as a question
   LabParameters parameters;
-  // `executor` runs parts side by side. The result does not depend on how many workers it has.
-  LabResult (*run)(const LabParameters& parameters, const Executor& executor);
+  LabResult (*run)(const LabParameters& parameters, const LabHost& host);
   // Throws UsageError for parameters that do not fit each other, before anything is written.
   void (*check)(const LabParameters& parameters) = [](const LabParameters&) {};
 };

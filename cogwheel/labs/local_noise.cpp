@@ -72,13 +72,13 @@ void check(const LabParameters& given) {
                                   number_text(std::ssize(lengths)) + " from " + number_text(lengths.front())));
 }
 
-LabResult run(const LabParameters& given, const Executor& executor) {
+LabResult run(const LabParameters& given, const LabHost& host) {
   using enum Finding::Relation;
   const std::vector<std::int64_t> lengths = lengths_of(given);
   const std::int64_t draws = given.whole("draws"), window = given.whole("window");
   const double gap = given.number("gap");
   std::vector<std::array<Sizes, kinds>> drawn(lengths.size() * static_cast<std::size_t>(draws));
-  executor.run(std::ssize(drawn), [&](std::int64_t index, int) {
+  host.executor.run(std::ssize(drawn), [&](std::int64_t index, int) {
     const std::int64_t place = std::ssize(lengths) - 1 - index / draws,
                        length = lengths[static_cast<std::size_t>(place)];
     drawn[static_cast<std::size_t>(place * draws + index % draws)] =

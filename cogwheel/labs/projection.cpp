@@ -102,7 +102,7 @@ LineChart ratios(const std::vector<Draw>& draws, double k, double epsilon, doubl
   return chart;
 }
 
-LabResult run(const LabParameters& given, const Executor& executor) {
+LabResult run(const LabParameters& given, const LabHost& host) {
   using enum Finding::Relation;
   const std::int64_t points = given.whole("points"), k = given.whole("dimensions");
   const double epsilon = given.number("epsilon"), pairs = 0.5 * static_cast<double>(points * (points - 1));
@@ -111,7 +111,7 @@ LabResult run(const LabParameters& given, const Executor& executor) {
   const double needed = std::ceil(8 * std::log(static_cast<double>(points)) / (epsilon * epsilon));
   const double expected = pairs * beyond_probability(static_cast<double>(k), epsilon);
 
-  const std::vector<Draw> draws = draw_maps(given.whole("draws"), points, k, epsilon, seed, 0, executor);
+  const std::vector<Draw> draws = draw_maps(given.whole("draws"), points, k, epsilon, seed, 0, host.executor);
   const Mean beyond = pairs_beyond(draws);
   double without = 0, smallest = 1e300, largest = 0;
   for (const Draw& draw : draws) {
@@ -130,7 +130,7 @@ LabResult run(const LabParameters& given, const Executor& executor) {
   std::uint64_t part = 1;
   for (const std::int64_t tried : given.wholes("dimensions_tried")) {
     const Mean mean =
-        pairs_beyond(draw_maps(given.whole("draws_tried"), points, tried, epsilon, seed, part++, executor));
+        pairs_beyond(draw_maps(given.whole("draws_tried"), points, tried, epsilon, seed, part++, host.executor));
     const double chance = beyond_probability(static_cast<double>(tried), epsilon);
     by_dimensions.series[0].x.push_back(static_cast<double>(tried));
     by_dimensions.series[0].y.push_back(mean.value);

@@ -67,6 +67,7 @@ std::string reproduction_page(const Reproduction& reproduction) {
   DocumentSection shown{.title = "What was found"};
   for (const LineChart& chart : result.charts) shown.figures.push_back(line_chart_figure(chart));
   for (const MatrixMap& map : result.maps) shown.figures.push_back(matrix_map_figure(map));
+  shown.figures.insert(shown.figures.end(), result.figures.begin(), result.figures.end());
   if (!shown.figures.empty()) document.sections.push_back(std::move(shown));
   if (!result.tables.empty()) document.sections.push_back({.title = "Tables", .tables = result.tables});
   DocumentSection assumptions{.title = "What is assumed", .remarks = result.assumptions};

@@ -140,7 +140,7 @@ std::vector<std::function<void()>> fused(const States& states) {
       [=] { attention(heads(states.decoder), heads(states.encoder), heads(states.encoder)); }};
 }
 
-LabResult run(const LabParameters& given, const Executor& /*executor*/) {
+LabResult run(const LabParameters& given, const LabHost& /*host*/) {
   using enum Finding::Relation;
   const std::vector<Score> all = scores();
   const States whole = draw_states(given, given.whole("target")), step = draw_states(given, 1);

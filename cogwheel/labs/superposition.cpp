@@ -49,14 +49,14 @@ Crosstalk draw_items(std::int64_t width, const std::vector<std::int64_t>& length
   return crosstalk;
 }
 
-LabResult run(const LabParameters& given, const Executor& executor) {
+LabResult run(const LabParameters& given, const LabHost& host) {
   using enum Finding::Relation;
   const std::int64_t width = given.whole("width");
   std::vector<std::int64_t> lengths = given.wholes("lengths");
   std::sort(lengths.begin(), lengths.end());
   lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
   std::vector<Crosstalk> draws(static_cast<std::size_t>(given.whole("draws")));
-  executor.run(std::ssize(draws), [&](std::int64_t index, int) {
+  host.executor.run(std::ssize(draws), [&](std::int64_t index, int) {
     const auto number = static_cast<std::uint64_t>(index);
     draws[number] = draw_items(width, lengths, Draws(static_cast<std::uint64_t>(given.whole("seed")), number));
   });

@@ -27,6 +27,10 @@ SMALL = {
     "score-cost": ["batch=2", "source=5", "target=4", "width=16", "repeats=2"],
     "jacobian": ["width=6", "tokens=5", "texts=2", "batch=2", "steps=3", "text_bytes=65536"],
     "key-value": ["width=8", "items=3", "batch=8", "steps=5", "draws=50"],
+    "copy": ["widths=8,24", "symbols=3,5", "longest=3", "strings=40", "batch=16", "steps=60", "learning_rate=0.02"],
+    "length": ["widths=16", "distance=0", "sentences=40", "batch=4", "steps=3"],
+    "alignment": ["width=16", "sentences=12", "batch=4", "steps=3"],
+    "handwriting": ["width=16", "characters=4", "words=1", "lines=3", "batch=3", "steps=3"],
 }  # fmt: skip
 
 
@@ -232,9 +236,64 @@ def test_key_value(small):
     assert ours(result, "Noise q·c") == pytest.approx(1, abs=0.2)
 
 
+def test_copy(small):
+    result, _, _ = small("copy")
+    rows = iter(table(result, "The longest string"))
+    for symbols in (3, 5):
+        for width in (8, 24):
+            row = next(rows)
+            assert row[:2] == [str(symbols), str(width)] and row[4] == str(math.floor(32 * width / math.log2(symbols)))
+            for cell, kind in zip(row[2:4], ("no attention", "Bahdanau"), strict=True):
+                lengths, right = series(result, f"Copying strings of {symbols} symbols", f"{width} units, {kind}")
+                assert lengths == [1, 2, 3] and all(0 <= each <= 1 for each in right)
+                kept = [index for index, each in enumerate(right) if each < 0.9]
+                assert int(cell) == (kept[0] if kept else 3)
+        # Sixty steps teach to copy one symbol: a guess is right a third or a fifth of the time.
+        assert series(result, f"Copying strings of {symbols} symbols", "24 units, no attention")[1][0] > 0.9
+
+
+def test_length(small):
+    result, _, _ = small("length")
+    alone, attending = table(result, "Translations")
+    found = [float(each.rstrip(" %")) / 100 for each in alone[2:4]]
+    (longest,) = [each for each in result["findings"] if each["what"].startswith("No attention, 16 units: word error rate")]
+    assert [longest["expected"], longest["ours"]] == pytest.approx(found, abs=0.00051)
+    difference = longest["ours"] - float(attending[3].rstrip(" %")) / 100
+    assert ours(result, "The same less that of Bahdanau's") == pytest.approx(difference, abs=0.00051)
+
+
+def test_alignment(small):
+    result, page, _ = small("alignment")
+    for row, name in zip(table(result, "What was learned"), ("Bahdanau", "global", "local-m", "local-p"), strict=True):
+        assert row[0] == name and float(row[1]) == pytest.approx(ours(result, f"Alignment error rate, {name}"), abs=0.00051)
+        assert page.count(f"error rate {row[1]}") >= 2
+    # Two sentences, each with a panel of true links.
+    assert page.count("true links") == 2
+    (missed,) = [each for each in result["findings"] if each["what"].startswith("Alignment error rate, local-m")]
+    beyond_window = ours(result, "Share of words that stand further")
+    assert missed["expected"] == pytest.approx(beyond_window / 2) and 0.5 < beyond_window < 1
+
+
+def test_alignment_within_the_window(reproduce):
+    """With D as large as a sentence, no word is further away than the window reaches."""
+    result, _, _ = reproduce("alignment", *SMALL["alignment"], "radius=64")
+    assert ours(result, "Share of words that stand further") == 0
+
+
+def test_handwriting(small):
+    result, page, _ = small("handwriting")
+    assert ours(result, "Smallest movement of a κ") > 0
+    with_window, without = (series(result, "Learning to write", name)[1] for name in ("window", "no window"))
+    assert len(with_window) == len(without) == 3
+    assert "window: " in page and "no window: Sample 3" in page
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["s2/length", "--set", "widths=17"], "model.width: expected "),
+        (["s2/copy", "--set", "widths=5"], "model.width: expected "),
+        (["s2/alignment", "--set", "width=17"], "model.width: expected "),
         (["s2/hopfeld"], "experiment: expected s2/hopfield (the nearest of"),
         (["nanogpt-shakespeare"], "experiment: expected "),
         (["s2/hopfield", "--set", "size=3"], "--set: parameter: expected sizes"),

@@ -1,0 +1,38 @@
+// Models that a lab trains as `cogwheel train` does, by the same tasks, loop and options; nothing is written.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cogwheel/configuration/run_config.h"
+#include "cogwheel/labs/lab.h"
+#include "cogwheel/train/training_run.h"
+
+namespace cogwheel {
+
+struct LabModel {
+  std::string name;  // for readers
+  RunConfig config;
+};
+
+struct TrainedModel {
+  std::string name;
+  TrainingRun run;
+  ChartSeries curve;  // the deciding measure, by the step
+  double loss = 0;    // the same over everything that is evaluated
+};
+
+// What the parameters steps, batch, learning_rate and seed say; the rate falls to a thirtieth as a cosine.
+TrainingOptions training_options(const LabParameters& given);
+// The parameters that `training_options` reads, with these defaults.
+std::vector<LabParameter> training_parameters(double steps, double batch, double learning_rate);
+
+// In the order of `models`. Throws what make_task throws, and Error where a loss is not finite.
+std::vector<TrainedModel> train_models(const std::vector<LabModel>& models, const LabHost& host);
+
+// Runs task(index) for every index in [0, tasks) on as many threads as the host has workers. libtorch computes each on
+// one thread, so that numbers do not depend on how many there are. Throws the first exception of a task.
+void side_by_side(std::int64_t tasks, const LabHost& host, const std::function<void(std::int64_t)>& task);
+
+}  // namespace cogwheel
