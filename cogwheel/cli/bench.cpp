@@ -2,12 +2,13 @@
 #include <fmt/format.h>
 
 #include <ATen/Parallel.h>
+#include <torch/utils.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <memory>
-#include <random>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -15,10 +16,13 @@
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/number_option.h"
+#include "cogwheel/cli/random_task.h"
 #include "cogwheel/core/environment_python.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/process.h"
-#include "cogwheel/tasks/language_modelling.h"
+#include "cogwheel/data/sentence_tokens.h"
+#include "cogwheel/models/beam_search.h"
+#include "cogwheel/train/batch.h"
 #include "cogwheel/train/training_run.h"
 
 namespace cogwheel {
@@ -35,55 +39,53 @@ void hand_over(const std::vector<std::string>& words) {
   throw Error(expected_got("bench", "a Python with Cogwheel's package", "no " + command.front()));
 }
 
-// Random tokens below the size of a vocabulary, without a text.
-class NumberedTokens final : public Tokenizer {
- public:
-  explicit NumberedTokens(std::int64_t vocabulary) : vocabulary_(vocabulary) {}
-  std::string_view kind() const override { return "numbered"; }
-  std::int64_t vocabulary() const override { return vocabulary_; }
-  std::vector<Token> encode(std::string_view, std::string_view what) const override {
-    throw Error(expected_got(std::string(what), "numbers", "text"));
-  }
-  std::string decode(std::span<const Token>) const override { return ""; }
-  std::string to_json() const override { return "{}"; }
-
- private:
-  std::int64_t vocabulary_;
-};
-
-std::shared_ptr<const Dataset> random_data(std::int64_t vocabulary) {
-  constexpr std::size_t tokens = 1 << 20;
-  auto data = std::make_shared<Dataset>();
-  data->name = "random tokens";
-  data->tokenizer = std::make_shared<NumberedTokens>(vocabulary);
-  std::mt19937_64 generator(0);
-  for (auto* part : {&data->training, &data->held_out}) {
-    part->resize(tokens);
-    for (Token& token : *part) token = static_cast<Token>(generator() % static_cast<std::uint64_t>(vocabulary));
-  }
-  return data;
-}
-
 struct Steps {
-  LanguageModelOptions model;
-  TrainingOptions training;
+  RunConfig config;
+  std::vector<std::string> assignments;
+  RandomItems items;
+  std::int64_t beam = 0;  // 0: training steps
   std::int64_t threads = 0;
   Definitions definitions;
 };
 
-// Prints the number of parameters, then makes one training step for each line of input and prints its loss: the caller
-// measures the time.
-void make_steps(const Steps& steps) {
-  if (steps.threads > 0) at::set_num_threads(static_cast<int>(steps.threads));
-  register_definitions(steps.definitions);
-  const auto task = make_language_modelling(random_data(steps.model.vocabulary));
-  TrainingRun run(steps.model, steps.training, task);
-  fmt::print("{{\"parameters\": {}}}\n", parameter_count(*task, run.model_options()));
+// Calls `step` for each line of input and prints what it returns: the caller measures the time.
+void answer_lines(std::int64_t parameters, const std::function<double()>& step) {
+  fmt::print("{{\"parameters\": {}}}\n", parameters);
   std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {
-    fmt::print("{{\"loss\": {}}}\n", run.step());
+    fmt::print("{{\"loss\": {}}}\n", step());
     std::fflush(stdout);
   }
+}
+
+// Translates a batch of random sentences; no hypothesis ever ends, so that every search takes the most steps allowed.
+void make_searches(const Task& task, const RunConfig& config, std::int64_t beam) {
+  const auto module = task.make_model(config.model);
+  task.initialize(*module, config.training.seed);
+  const torch::NoGradGuard no_grad;
+  module->named_parameters()["output_bias"].select(0, SentenceTokens::end).fill_(-1e9);
+  SequenceToSequence model(std::dynamic_pointer_cast<SequenceToSequenceImpl>(module));
+  const Batch batch = task.batch(*module, config.training, 0);
+  answer_lines(parameter_count(task, config.model), [&] {
+    return beam_search(model, batch.source, batch.source_lengths, SentenceTokens::begin, SentenceTokens::end,
+                       {.beam = beam})
+        .front()
+        .log_probability;
+  });
+}
+
+void make_steps(Steps& steps) {
+  if (steps.threads > 0) at::set_num_threads(static_cast<int>(steps.threads));
+  register_definitions(steps.definitions);
+  steps.config.training.steps = steps_range.max;
+  set_options(steps.config, steps.assignments);
+  const auto task = random_task(steps.config, steps.items);
+  if (steps.beam > 0) {
+    make_searches(*task, task->completed(steps.config), steps.beam);
+    return;
+  }
+  TrainingRun run(steps.config.model, steps.config.training, task);
+  answer_lines(parameter_count(*task, run.model_options()), [&] { return run.step(); });
 }
 
 }  // namespace
@@ -98,18 +100,13 @@ void add_bench(CLI::App& app) {
 
 void add_bench_steps(CLI::App& app) {
   const auto steps = std::make_shared<Steps>();
-  steps->training.steps = steps_range.max;
-  CLI::App* command = app.add_subcommand("bench-steps", "Training steps for `bench training`");
-  command->group("");                                   // hidden from --help
-  constexpr Range<std::int64_t> any_count{0, 1 << 30};  // model and training check their own limits
-  add_number(*command, "--layers", steps->model.layers, any_count, "");
-  add_number(*command, "--heads", steps->model.heads, any_count, "");
-  add_number(*command, "--width", steps->model.width, any_count, "");
-  add_number(*command, "--context", steps->model.context, any_count, "");
-  add_number(*command, "--vocabulary", steps->model.vocabulary, any_count, "");
-  command->add_option("--mechanism", steps->model.mechanism);
-  add_number(*command, "--batch", steps->training.batch, batch_range, "");
-  command->add_option("--precision", steps->training.precision);
+  CLI::App* command = app.add_subcommand("bench-steps", "Steps on random items for `bench training` and `bench beam`");
+  command->group("");  // hidden from --help
+  constexpr Range<std::int64_t> any_count{0, 1 << 30}, some{1, 1 << 20};
+  command->add_option("--set", steps->assignments);
+  add_number(*command, "--length", steps->items.length, some, "");
+  add_number(*command, "--source", steps->items.source, some, "");
+  add_number(*command, "--beam", steps->beam, any_count, "");
   add_number(*command, "--threads", steps->threads, Range<std::int64_t>{0, 1 << 12}, "");
   add_definition_options(*command, steps->definitions);
   command->callback([steps] { make_steps(*steps); });

@@ -19,7 +19,7 @@ LabParameters parameters() {
   using enum LabParameter::Kind;
   std::vector<LabParameter> all{
       {"distance", {8}, {0, 64}, "places by which words move: as many words stand first in the translation"},
-      {"radius", {4}, {1, 64}, "D of local-m and local-p, in words", real},
+      {"radius", {5}, {1, 64}, "D of local-m and local-p, in words", real},
       {"width", {128}, {16, 1024}, "of embeddings and states, an even number"},
       {"sentences", {200}, {1, 1000}, "unseen ones that are translated and aligned"}};
   for (LabParameter& each : training_parameters(3000, 64, 0.003)) all.push_back(std::move(each));

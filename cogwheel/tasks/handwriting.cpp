@@ -1,5 +1,7 @@
 // Handwriting: the next point of a pen, given the text that it writes. Graves (2013), on files of strokes or on the
 // built-in font.
+#include "cogwheel/tasks/handwriting.h"
+
 #include <fmt/format.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -158,18 +160,23 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
   built_in.max_characters = reader.whole("characters", built_in.max_characters, {4, 100});
   built_in.held_out = reader.whole("held_out", built_in.held_out, {1, 1 << 20});
   const TaskOptions options = reader.finish();
-  if (strokes.empty()) return std::make_shared<HandwritingTask>(built_in_strokes(built_in), options);
+  if (strokes.empty()) return make_handwriting(built_in_strokes(built_in), options);
   const auto source = strokes_of_files(load_strokes(
       strokes, {.max_points = common(config.model).context, .max_characters = built_in.max_characters * 4}));
   if (!config.data.sha256.empty() && source->sha256() != config.data.sha256)
     throw Error(expected_got("data.sha256 of " + source->name(), config.data.sha256, source->sha256()));
-  return std::make_shared<HandwritingTask>(source, options);
+  return make_handwriting(source, options);
 }
 
 }  // namespace
 }  // namespace cogwheel::handwriting
 
 namespace cogwheel {
+
+std::shared_ptr<const Task> make_handwriting(std::shared_ptr<const StrokeSource> source, TaskOptions options) {
+  return std::make_shared<handwriting::HandwritingTask>(std::move(source), std::move(options));
+}
+
 TaskEntry handwriting_task() {
   return {handwriting::describe(),
           handwriting::make,

@@ -1,5 +1,7 @@
 // Translation of sentences: Sutskever et al. (2014), with the alignments of Bahdanau et al. (2014) and Luong et al.
 // (2015). Of parallel files, whose words are cut by a joint SentencePiece vocabulary, or of a toy language.
+#include "cogwheel/tasks/translation.h"
+
 #include <fmt/format.h>
 #include <torch/types.h>
 
@@ -11,7 +13,6 @@
 #include "cogwheel/models/sequence_to_sequence.h"
 #include "cogwheel/tasks/task_options.h"
 #include "cogwheel/tasks/tasks.h"
-#include "cogwheel/tasks/translation_data.h"
 #include "cogwheel/tasks/translations.h"
 #include "cogwheel/train/batch.h"
 
@@ -35,14 +36,9 @@ SequenceToSequence holder_of(torch::nn::Module& model) {
   return SequenceToSequence(std::dynamic_pointer_cast<SequenceToSequenceImpl>(model.shared_from_this()));
 }
 
-struct Settings {
-  double label_smoothing = 0;
-  BeamOptions beam;
-};
-
 class Translation : public Task {
  public:
-  Translation(std::shared_ptr<const TranslationData> data, const Settings& settings, TaskOptions options)
+  Translation(std::shared_ptr<const TranslationData> data, const TranslationSettings& settings, TaskOptions options)
       : data_(std::move(data)),
         settings_(settings),
         options_(std::move(options)),
@@ -159,7 +155,7 @@ class Translation : public Task {
   }
 
   std::shared_ptr<const TranslationData> data_;
-  Settings settings_;
+  TranslationSettings settings_;
   TaskOptions options_;
   TaskDescription description_;
   std::int64_t evaluated_;
@@ -175,16 +171,16 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
   files.longest = common(config.model).context - 1;
   ToyLanguage language;
   language.distance = reader.whole("distance", 0, ToyLanguage::distances);
-  Settings settings;
-  settings.label_smoothing =
-      reader.number("label_smoothing", 0.1, Range<double>{.min = 0, .max = 1, .max_excluded = true});
+  TranslationSettings settings;
+  settings.label_smoothing = reader.number("label_smoothing", settings.label_smoothing,
+                                           Range<double>{.min = 0, .max = 1, .max_excluded = true});
   settings.beam.beam = reader.whole("beam", settings.beam.beam, beam_range);
   settings.beam.length_penalty = reader.number("length_penalty", settings.beam.length_penalty, length_penalty_range);
   const TaskOptions options = reader.finish();
   if (files.training.none()) {
     if (!files.held_out.none() || !files.test.none())
       throw UsageError(expected_got("task.source", "a file to train on beside those to test on", "none"));
-    return std::make_shared<Translation>(toy_data(language), settings, options);
+    return make_translation(toy_data(language), settings, options);
   }
   std::error_code problem;
   const bool kept = !folder.empty() && std::filesystem::exists(folder / tokenizer_file, problem);
@@ -193,7 +189,7 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
            : load_parallel_corpus(files));
   if (!config.data.sha256.empty() && corpus->sha256 != config.data.sha256)
     throw Error(expected_got("data.sha256 of " + corpus->name, config.data.sha256, corpus->sha256));
-  return std::make_shared<Translation>(parallel_data(std::move(corpus)), settings, options);
+  return make_translation(parallel_data(std::move(corpus)), settings, options);
 }
 
 // Each line of the prompt, or of a file.
@@ -230,6 +226,12 @@ void sample_translations(const RunFolder& folder, const SampleRequest& request, 
 }  // namespace cogwheel::translation
 
 namespace cogwheel {
+
+std::shared_ptr<const Task> make_translation(std::shared_ptr<const TranslationData> data,
+                                             const TranslationSettings& settings, TaskOptions options) {
+  return std::make_shared<translation::Translation>(std::move(data), settings, std::move(options));
+}
+
 TaskEntry translation_task() {
   return {translation::describe("word"),
           translation::make,

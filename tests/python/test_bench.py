@@ -11,9 +11,12 @@ import cogwheel
 from cogwheel.bench import __main__ as bench_command
 from cogwheel.bench import alignment, attention, decode, eager, recurrent
 from cogwheel.bench.chart import CHART_JS
-from cogwheel.bench.gpt import EagerTraining, Shape
+from cogwheel.bench.eager_training import EagerTraining
+from cogwheel.bench.gpt import Shape
+from cogwheel.bench.handwriting import PenShape, negative_log_likelihood
+from cogwheel.bench.seq2seq import BEGIN, END, SequenceShape, beam_search
 from cogwheel.bench.timing import take_turns
-from cogwheel.bench.training import CogwheelTraining
+from cogwheel.bench.training import CogwheelSteps
 
 
 def run(executable, *words):
@@ -147,17 +150,88 @@ def test_training_takes_turns_with_the_peer(cogwheel_executable, tmp_path):
     assert all(row["tokens_per_second"] > 0 and row["turns"] >= 3 for row in rows)
 
 
-def test_both_sides_train_the_same_model(cogwheel_executable):
-    """Equal numbers of parameters, and at the start the loss of a guess among all tokens."""
-    shape = Shape(layers=2, heads=2, width=32, context=32, batch=8, vocabulary=65)
-    peer = EagerTraining(shape, "fp32")
-    ours = CogwheelTraining(cogwheel_executable, shape, "softmax", "fp32")
-    assert ours.parameters == sum(weight.numel() for weight in peer.model.parameters()) == 27840
-    for side in (ours, peer):
-        losses = [side.step() for _ in range(3)]
-        assert losses[0] == pytest.approx(math.log(65), abs=0.1) and all(map(math.isfinite, losses))
+@pytest.mark.parametrize(
+    "shape, parameters, first",
+    [
+        (Shape(layers=2, heads=2, width=32, context=32, batch=8, vocabulary=65), 27840, math.log(65)),
+        (SequenceShape(width=32, vocabulary=70, batch=4, source=5, target=6), 22758, math.log(70)),
+        (PenShape(layers=3, width=32, mixtures=3, curves=2, alphabet=9, batch=4, points=12, characters=3), 27897, None),
+    ],
+    ids=["gpt", "seq2seq", "handwriting"],
+)
+def test_both_sides_train_the_same_model(shape, parameters, first, cogwheel_executable):
+    """Equal numbers of parameters, and at the start the loss of a guess."""
+    torch.manual_seed(0)
+    peer = EagerTraining(shape.model(), shape.random_batch, "fp32")
+    ours = CogwheelSteps(cogwheel_executable, shape.words(shape.baseline))
+    found = sum(weight.numel() for weight in peer.model.parameters())
+    assert ours.parameters == found == parameters
+    losses = [[side.step() for _ in range(3)] for side in (ours, peer)]
+    assert all(map(math.isfinite, losses[0] + losses[1]))
+    if first is not None:
+        assert [each[0] for each in losses] == pytest.approx([first, first], abs=0.5)
     ours.close()
     assert ours.process.returncode == 0
+
+
+def test_the_eager_search_finds_the_best_sequences():
+    """A beam that holds all sequences of two tokens finds the most probable one."""
+    torch.manual_seed(0)
+    shape = SequenceShape(width=8, vocabulary=9, batch=3, source=4, target=3)
+    model = shape.model()
+    torch.nn.init.normal_(model.embedding.weight)
+    source, lengths, *_ = shape.random_batch()
+    tokens = [each for each in range(9) if each != END]
+    pairs = torch.cartesian_prod(torch.tensor(tokens), torch.tensor(tokens))
+    with torch.no_grad():
+        read = [each.repeat_interleave(len(pairs), 0) for each in model.read(source, lengths)]
+        state, total = read[-1], 0.0
+        token = torch.full((3 * len(pairs),), BEGIN)
+        for target in pairs.repeat(3, 1).unbind(1):
+            embedded = model.embedding(token)
+            state, context = model.step(embedded, state, *read[:3])
+            total = total + model.logits(state, context, embedded).log_softmax(-1).gather(1, target[:, None])[:, 0]
+            token = target
+    best = pairs[total.view(3, -1).argmax(1)]
+    assert beam_search(model, source, lengths, 64, 2).equal(best)
+
+
+def test_the_density_of_the_eager_pen_is_that_of_pytorch():
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randn(2, 5, 1 + 6 * 3, generator=generator, dtype=torch.float64)
+    points = torch.randn(2, 5, 3, generator=generator, dtype=torch.float64)
+    points[..., 2] = (points[..., 2] > 0).double()
+    weight, mean_x, mean_y, log_x, log_y, r = y[..., 1:].chunk(6, -1)
+    x, y_, rho = log_x.exp(), log_y.exp(), r.tanh()
+    covariance = torch.stack([x**2, rho * x * y_, rho * x * y_, y_**2], -1).unflatten(-1, (2, 2))
+    gaussians = torch.distributions.MultivariateNormal(torch.stack([mean_x, mean_y], -1), covariance)
+    mixture = torch.distributions.MixtureSameFamily(torch.distributions.Categorical(logits=weight), gaussians)
+    coin = torch.distributions.Bernoulli(logits=y[..., 0])
+    expected = -(mixture.log_prob(points[..., :2]) + coin.log_prob(points[..., 2])).mean()
+    torch.testing.assert_close(negative_log_likelihood(y, points), expected, rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize("model, peer", [("seq2seq", "eager seq2seq"), ("handwriting", "eager handwriting")])
+def test_other_models_are_timed(model, peer, cogwheel_executable, tmp_path, monkeypatch):
+    small = {
+        "seq2seq": SequenceShape(width=16, vocabulary=50, batch=2, source=3, target=3),
+        "handwriting": PenShape(layers=2, width=16, mixtures=2, curves=2, alphabet=5, batch=2, points=6, characters=3),
+    }
+    monkeypatch.setattr(bench_command.training, "SHAPES", small)
+    monkeypatch.setenv("COGWHEEL_EXECUTABLE", str(cogwheel_executable))
+    commands = [["training", "--model", model, "--precision", "fp32"]]
+    if model == "seq2seq":
+        commands.append(["beam", "--beams", "3"])
+    for words in commands:
+        bench_command.main([*words, "--seconds", "0.05", "--out", str(tmp_path)])
+        rows = json.loads((tmp_path / "bench.json").read_text())["results"]
+        assert [row["name"] for row in rows] == [peer, small[model].baseline]
+        assert all(row[f"{small[model].counted}_per_second"] > 0 for row in rows)
+
+
+def test_an_unknown_alignment_is_refused_by_name(cogwheel_executable):
+    done = run(cogwheel_executable, "training", "--model", "seq2seq", "--mechanisms", "luong_dott")
+    assert done.returncode == 2 and "luong_dot" in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
 def test_fp16_is_timed_too(cogwheel_executable):

@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: ``cogwheel bench attention``, ``decode``, ``alignment`` and ``training``."""
+"""The command line of the benchmarks: ``cogwheel bench attention``, ``decode``, ``alignment``, ``training``, ``beam``."""
 
 import argparse
 import json
@@ -29,7 +29,7 @@ MECHANISMS = ["softmax", "cog", "differential", "sigmoid", "softmax_off_by_one"]
 # The allowed range of each numeric option.
 RANGES = {
     "batch": (1, 2**16), "heads": (1, 2**12), "group": (1, 2**10), "lengths": (1, 2**24), "steps": (1, 2**12),
-    "source": (1, 2**16), "width": (8, 1024),
+    "source": (1, 2**16), "width": (8, 1024), "beams": (1, 1000),
 }  # fmt: skip
 MAX_SECONDS = 86_400
 
@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
         prog="cogwheel bench",
         description="Times Cogwheel and its peers in one run, taking turns; prints ratios of minimum times.",
     )
-    kinds = whole.add_subparsers(dest="kind", required=True, metavar="attention|decode|alignment|training")
+    kinds = whole.add_subparsers(dest="kind", required=True, metavar="attention|decode|alignment|training|beam")
 
     def add(name: str, summary: str) -> argparse.ArgumentParser:
         kind = kinds.add_parser(
@@ -92,11 +92,15 @@ def parser() -> argparse.ArgumentParser:
     of_alignment.add_argument("--source", type=int, default=30, help="tokens of the longest source")
     of_alignment.add_argument("--width", type=int, default=512, help="of the states of decoder and encoder")
 
-    of_training = add("training", "Training steps of a language model against the same GPT in eager PyTorch.")
-    of_training.set_defaults(mechanisms=["softmax", "cog"], seconds=30.0)
+    of_training = add("training", "Training steps of a model against the same model in eager PyTorch.")
+    of_training.set_defaults(seconds=30.0)
     of_training.add_argument("--model", choices=training.SHAPES, default="small")
     of_training.add_argument("--precision", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
     of_training.add_argument("--compile", action="store_true", help="with torch.compile as another peer (minutes)")
+
+    of_beam = add("beam", "Beam search of translations against the same in eager PyTorch.")
+    of_beam.set_defaults(mechanisms=[training.SHAPES["seq2seq"].baseline], seconds=20.0)
+    of_beam.add_argument("--beams", nargs="+", type=int, default=[1, 5], metavar="N", help="hypotheses of a sentence")
     return whole
 
 
@@ -282,38 +286,67 @@ def bench_alignment(arguments: argparse.Namespace) -> list[dict[str, object]]:
     return results
 
 
+def executable() -> pathlib.Path:
+    path = pathlib.Path(os.environ.get("COGWHEEL_EXECUTABLE", pathlib.Path(sys.executable).parent / "cogwheel"))
+    if not path.is_file():
+        refuse(f"bench: executable: expected {path}, got none; build it with ./quickstart --setup-only")
+    return path
+
+
 def bench_training(arguments: argparse.Namespace) -> list[dict[str, object]]:
-    check_mechanisms(arguments.mechanisms, {"operator", "layer"})
-    executable = pathlib.Path(os.environ.get("COGWHEEL_EXECUTABLE", pathlib.Path(sys.executable).parent / "cogwheel"))
-    if not executable.is_file():
-        refuse(f"bench: executable: expected {executable}, got none; build it with ./quickstart --setup-only")
     shape = training.SHAPES[arguments.model]
-    tokens = shape.batch * shape.context
-    print(
-        f"{shape.layers} layers of {shape.heads} heads, width {shape.width}, context {shape.context}, batch {shape.batch}, "
-        f"vocabulary {shape.vocabulary}. Ratio: tokens per second over the eager GPT's."
-    )
+    names = arguments.mechanisms or ["softmax", "cog"]
+    if shape.baseline == "softmax":
+        check_mechanisms(names, {"operator", "layer"})
+    else:  # alignments and windows, which the executable checks
+        names = arguments.mechanisms or [shape.baseline]
+    print(f"{shape.describe()}. Ratio: {shape.counted} per second over those of {shape.peer}.")
     results = []
     for precision in arguments.precision:
         timings = training.measure(
-            executable,
+            executable(),
             shape,
-            arguments.mechanisms,
+            names,
             precision,
             seconds=arguments.seconds,
             with_compile=arguments.compile,
             definitions=[f"--define={line}" for line in arguments.define]
             + [f"--mechanism-file={path}" for path in arguments.mechanism_file],
         )
-        base = timings["eager GPT"]
-        print(f"\n{precision:28}{'tokens/s':>10}{'ratio':>8}{'of medians':>12}")
-        for name, timing in timings.items():
-            more = {"precision": precision, "shape": asdict(shape), "tokens_per_second": tokens / timing.min}
-            results.append(row(name, timing, base, **more))
-            print(
-                f"  {name:26}{tokens / timing.min:10.0f}{base.min / timing.min:8.2f}{base.median / timing.median:12.2f}",
-                flush=True,
-            )
+        more = {"precision": precision, "shape": asdict(shape)}
+        results += print_speeds(precision, shape, shape.items, timings, more)
+    return results
+
+
+def bench_beam(arguments: argparse.Namespace) -> list[dict[str, object]]:
+    shape = training.SHAPES["seq2seq"]
+    if arguments.mechanisms != [shape.baseline]:
+        refuse(f"bench: mechanisms: expected {shape.baseline}, got {' '.join(arguments.mechanisms)}")
+    print(
+        f"{shape.describe()}. No hypothesis ends: each search takes {training.most_steps(shape)} steps. "
+        f"Ratio: {shape.counted} per second over those of {shape.peer}."
+    )
+    results = []
+    for beam in arguments.beams:
+        timings = training.measure_beam(executable(), shape, beam, seconds=arguments.seconds)
+        results += print_speeds(f"beam {beam}", shape, shape.batch, timings, {"beam": beam, "shape": asdict(shape)})
+    return results
+
+
+def print_speeds(
+    head: str, shape: training.AnyShape, items: int, timings: dict[str, Timing], more: dict[str, object]
+) -> list[dict[str, object]]:
+    """Of a step with so many items, beside the peer's."""
+    base = timings[shape.peer]
+    print(f"\n{head:28}{shape.counted + '/s':>12}{'ratio':>8}{'of medians':>12}")
+    results = []
+    for name, timing in timings.items():
+        speed = {f"{shape.counted}_per_second": items / timing.min}
+        results.append(row(name, timing, base, **more, **speed))
+        print(
+            f"  {name:26}{items / timing.min:12.0f}{base.min / timing.min:8.2f}{base.median / timing.median:12.2f}",
+            flush=True,
+        )
     return results
 
 
@@ -352,6 +385,7 @@ def main(words: list[str] | None = None) -> None:
         "decode": bench_decode,
         "alignment": bench_alignment,
         "training": bench_training,
+        "beam": bench_beam,
     }
     results = benches[arguments.kind](arguments)
     if arguments.out is not None:

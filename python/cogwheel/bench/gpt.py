@@ -1,4 +1,4 @@
-"""The peer of `bench training`: a GPT in eager PyTorch, as nanoGPT builds it, and its training step."""
+"""The peer of `bench training`: a GPT in eager PyTorch, as nanoGPT builds it."""
 
 from dataclasses import dataclass
 
@@ -17,6 +17,32 @@ class Shape:
     context: int
     batch: int
     vocabulary: int
+
+    peer, baseline, counted = "eager GPT", "softmax", "tokens"
+
+    @property
+    def items(self) -> int:
+        """Of a step, by which speeds are given."""
+        return self.batch * self.context
+
+    def describe(self) -> str:
+        return (
+            f"{self.layers} layers of {self.heads} heads, width {self.width}, context {self.context}, batch {self.batch}, "
+            f"vocabulary {self.vocabulary}"
+        )
+
+    def words(self, mechanism: str) -> list[str]:
+        """Of `cogwheel bench-steps`."""
+        options = {"model.mechanism": mechanism, "training.batch": self.batch}
+        options |= {f"model.{name}": getattr(self, name) for name in ("layers", "heads", "width", "context", "vocabulary")}
+        return [f"--set={key}={value}" for key, value in options.items()]
+
+    def model(self) -> nn.Module:
+        return GPT(self)
+
+    def random_batch(self) -> tuple[Tensor, ...]:
+        tokens = torch.randint(self.vocabulary, (self.batch, self.context + 1))
+        return tokens[:, :-1], tokens[:, 1:]
 
 
 class Attention(nn.Module):
@@ -70,29 +96,3 @@ class GPT(nn.Module):
         x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1]))
         logits = self.head(self.norm(self.layers(x)))
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-
-
-class EagerTraining:
-    """Fused AdamW, clipping at 1, autocast for bf16."""
-
-    def __init__(self, shape: Shape, precision: str, *, compiled: bool = False) -> None:
-        torch.manual_seed(0)
-        self.shape = shape
-        self.bf16 = precision == "bf16"
-        self.model = GPT(shape)
-        self.forward = torch.compile(self.model) if compiled else self.model
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=3e-4, betas=(0.9, 0.99), weight_decay=0.1, fused=True
-        )
-
-    def step(self) -> float:
-        """One step on random tokens; returns the loss."""
-        shape = self.shape
-        tokens = torch.randint(shape.vocabulary, (shape.batch, shape.context + 1))
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bf16):
-            loss = self.forward(tokens[:, :-1], tokens[:, 1:])
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        return loss.item()

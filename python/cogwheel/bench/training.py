@@ -1,41 +1,48 @@
-"""`bench training`: training steps of Cogwheel's language model and of the same GPT in eager PyTorch, taking turns.
+"""`bench training`: training steps of one of Cogwheel's models and of the same model in eager PyTorch, taking turns.
 
 Cogwheel's steps run in a process of the command line, as in `cogwheel train`; the peer's in this one. The waiting
-process is idle.
+process is idle. `bench beam` does the same with searches of translations.
 """
 
 import json
 import os
 import pathlib
 import subprocess
+import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import torch
 
-from cogwheel.bench.gpt import EagerTraining, Shape
+from cogwheel.bench.eager_training import EagerTraining
+from cogwheel.bench.gpt import Shape
+from cogwheel.bench.handwriting import PenShape
+from cogwheel.bench.seq2seq import SequenceShape, beam_search
 from cogwheel.bench.timing import Timing, take_turns
 
+# Each shape has a module with its peer.
 SHAPES = {
     "tiny": Shape(layers=2, heads=2, width=32, context=32, batch=8, vocabulary=65),
     "small": Shape(layers=6, heads=6, width=384, context=256, batch=16, vocabulary=65),
     "medium": Shape(layers=12, heads=12, width=768, context=1024, batch=1, vocabulary=50304),
+    # Sentences as long as those of Multi30k are on average, with their ends.
+    "seq2seq": SequenceShape(width=512, vocabulary=8000, batch=64, source=15, target=16),
+    # Graves' network on lines of some words.
+    "handwriting": PenShape(
+        layers=3, width=400, mixtures=20, curves=10, alphabet=60, batch=32, points=200, characters=16
+    ),
 }
+AnyShape = Shape | SequenceShape | PenShape
 
 
-class CogwheelTraining:
+class CogwheelSteps:
     """`cogwheel bench-steps`: makes a step for each line that it reads, and prints the loss."""
 
-    def __init__(
-        self, executable: pathlib.Path, shape: Shape, mechanism: str, precision: str, definitions: Sequence[str] = ()
-    ) -> None:
-        words = [f"--{name}={value}" for name, value in asdict(shape).items()]
-        words += [f"--mechanism={mechanism}", f"--precision={precision}", f"--threads={torch.get_num_threads()}"]
+    def __init__(self, executable: pathlib.Path, words: Sequence[str]) -> None:
         # The default of libgomp, which the peer uses; set explicitly, it keeps the executable from choosing sleeping
         # threads if the machine is busy when it starts.
         environment = {"GOMP_SPINCOUNT": "300000", **os.environ}
         self.process = subprocess.Popen(
-            [executable, "bench-steps", *words, *definitions],
+            [executable, "bench-steps", f"--threads={torch.get_num_threads()}", *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -50,8 +57,8 @@ class CogwheelTraining:
 
     def answer(self) -> dict:
         line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"cogwheel bench-steps: expected an answer, got an end with status {self.process.wait()}")
+        if not line:  # it has said why
+            sys.exit(self.process.wait())
         return json.loads(line)
 
     def close(self) -> None:
@@ -59,9 +66,21 @@ class CogwheelTraining:
         self.process.wait()
 
 
+def timed(peers: dict, ours: dict[str, CogwheelSteps], *, seconds: float) -> dict[str, Timing]:
+    """Seconds of a step, by implementation, peers first."""
+    try:
+        jobs = {name: side.step if hasattr(side, "step") else side for name, side in (peers | ours).items()}
+        for step in jobs.values():  # the first steps allocate
+            step()
+        return take_turns(jobs, seconds=seconds, min_turns=3)
+    finally:
+        for side in ours.values():
+            side.close()
+
+
 def measure(
     executable: pathlib.Path,
-    shape: Shape,
+    shape: AnyShape,
     mechanisms: list[str],
     precision: str,
     *,
@@ -69,19 +88,32 @@ def measure(
     with_compile: bool,
     definitions: Sequence[str] = (),
 ) -> dict[str, Timing]:
-    """Seconds of a step, by implementation: "eager GPT", "compiled GPT", then mechanisms.
+    """Seconds of a step, by implementation: the eager peer, the compiled one, then mechanisms.
 
     `definitions`: the options that define the user's own mechanisms.
     """
-    peers = {"eager GPT": EagerTraining(shape, precision)}
+    torch.manual_seed(0)
+    peers = {shape.peer: EagerTraining(shape.model(), shape.random_batch, precision)}
     if with_compile:
-        peers["compiled GPT"] = EagerTraining(shape, precision, compiled=True)
-    ours = {name: CogwheelTraining(executable, shape, name, precision, definitions) for name in mechanisms}
-    try:
-        jobs = {name: side.step for name, side in (peers | ours).items()}
-        for step in jobs.values():  # the first steps allocate
-            step()
-        return take_turns(jobs, seconds=seconds, min_turns=3)
-    finally:
-        for side in ours.values():
-            side.close()
+        name = shape.peer.replace("eager", "compiled")
+        peers[name] = EagerTraining(shape.model(), shape.random_batch, precision, compiled=True)
+    ours = {
+        name: CogwheelSteps(executable, [*shape.words(name), f"--set=training.precision={precision}", *definitions])
+        for name in mechanisms
+    }
+    return timed(peers, ours, seconds=seconds)
+
+
+def most_steps(shape: SequenceShape) -> int:
+    """Tokens of a hypothesis that never ends."""
+    return 2 * shape.source + 10
+
+
+def measure_beam(executable: pathlib.Path, shape: SequenceShape, beam: int, *, seconds: float) -> dict[str, Timing]:
+    """Seconds of a search for a batch of sources, in which no hypothesis ends."""
+    torch.manual_seed(0)
+    model = shape.model()
+    source, lengths, *_ = shape.random_batch()
+    peers = {shape.peer: lambda: beam_search(model, source, lengths, beam, most_steps(shape))}
+    ours = {shape.baseline: CogwheelSteps(executable, [*shape.words(shape.baseline), f"--beam={beam}"])}
+    return timed(peers, ours, seconds=seconds)

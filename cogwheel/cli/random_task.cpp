@@ -1,0 +1,132 @@
+#include "cogwheel/cli/random_task.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/uniform_number.h"
+#include "cogwheel/data/counted_random.h"
+#include "cogwheel/tasks/handwriting.h"
+#include "cogwheel/tasks/language_modelling.h"
+#include "cogwheel/tasks/translation.h"
+
+namespace cogwheel {
+namespace {
+
+// Tokens without a text.
+class NumberedTokens final : public SentenceTokenizer {
+ public:
+  explicit NumberedTokens(std::int64_t vocabulary) : vocabulary_(vocabulary) {}
+  std::string_view kind() const override { return "numbered"; }
+  std::int64_t vocabulary() const override { return vocabulary_; }
+  std::vector<Token> encode(std::string_view, std::string_view what) const override {
+    throw Error(expected_got(std::string(what), "numbers", "text"));
+  }
+  std::string decode(std::span<const Token>) const override { return ""; }
+  std::string to_json() const override { return "{}"; }
+  std::string piece(Token) const override { return ""; }
+
+ private:
+  std::int64_t vocabulary_;
+};
+
+std::vector<Token> random_tokens(std::int64_t count, std::int64_t first, std::int64_t end, std::mt19937_64& generator) {
+  std::vector<Token> tokens;
+  for (std::int64_t i = 0; i < count; ++i)
+    tokens.push_back(static_cast<Token>(first + static_cast<std::int64_t>(generator() % std::uint64_t(end - first))));
+  return tokens;
+}
+
+std::shared_ptr<const Dataset> random_text(std::int64_t vocabulary) {
+  constexpr std::int64_t tokens = 1 << 20;
+  auto data = std::make_shared<Dataset>();
+  data->name = "random tokens";
+  data->tokenizer = std::make_shared<NumberedTokens>(vocabulary);
+  std::mt19937_64 generator(0);
+  for (auto* part : {&data->training, &data->held_out}) *part = random_tokens(tokens, 0, vocabulary, generator);
+  return data;
+}
+
+class RandomSentences final : public TranslationData {
+ public:
+  RandomSentences(std::int64_t vocabulary, const RandomItems& items) : tokenizer_(vocabulary), items_(items) {
+    held_out_ = drawn(64, 0);
+  }
+  const SentenceTokenizer& tokenizer() const override { return tokenizer_; }
+  std::string name() const override { return "random sentences"; }
+  SentenceBatch batch(std::uint64_t seed, std::int64_t step, std::int64_t sentences) const override {
+    return sentence_batch(drawn(sentences, random_of({seed, static_cast<std::uint64_t>(step)})));
+  }
+  const SentencePairs& held_out() const override { return held_out_; }
+  const ParallelText& test() const override { return test_; }
+  std::shared_ptr<const TranslationData> for_tuning() const override {
+    return std::make_shared<RandomSentences>(tokenizer_.vocabulary(), items_);
+  }
+
+ private:
+  // Each with an end that is added later.
+  SentencePairs drawn(std::int64_t count, std::uint64_t seed) const {
+    std::mt19937_64 generator(seed);
+    SentencePairs pairs;
+    const auto sentence = [&](std::int64_t length) {
+      return random_tokens(length - 1, SentenceTokens::count, tokenizer_.vocabulary(), generator);
+    };
+    for (std::int64_t line = 0; line < count; ++line) {
+      const std::vector<Token> source = sentence(items_.source);
+      pairs.add(source, sentence(items_.length), line);
+    }
+    return pairs;
+  }
+
+  NumberedTokens tokenizer_;
+  RandomItems items_;
+  SentencePairs held_out_;
+  ParallelText test_;
+};
+
+class RandomStrokes final : public StrokeSource {
+ public:
+  RandomStrokes(std::int64_t vocabulary, const RandomItems& items) : items_(items) {
+    name_ = "random strokes";
+    std::vector<char32_t> characters(static_cast<std::size_t>(vocabulary));
+    std::iota(characters.begin(), characters.end(), U'!');
+    if (vocabulary > 0) alphabet_ = std::make_shared<CharacterTokenizer>(std::move(characters));
+    held_out_ = {training_sequence(0, 0)};
+  }
+  std::int64_t training_sequences() const override { return 0; }
+  std::int64_t training_points() const override { return 0; }
+  StrokeSequence training_sequence(std::uint64_t seed, std::uint64_t place) const override {
+    std::mt19937_64 generator(random_of({seed, place}));
+    StrokeSequence sequence;
+    const auto offset = [&] { return static_cast<float>(2 * uniform_number(generator) - 1); };
+    for (std::int64_t point = 0; point <= items_.length; ++point)
+      sequence.points.push_back({.dx = offset(), .dy = offset(), .ends = generator() % 20 == 0});
+    if (alphabet_)
+      sequence.text = alphabet_->decode(random_tokens(items_.source, 0, alphabet_->vocabulary(), generator));
+    return sequence;
+  }
+  std::shared_ptr<const StrokeSource> for_tuning() const override {
+    return std::make_shared<RandomStrokes>(alphabet_ ? alphabet_->vocabulary() : 0, items_);
+  }
+
+ private:
+  RandomItems items_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Task> random_task(const RunConfig& config, const RandomItems& items) {
+  const std::string& name = config.task.name;
+  const std::int64_t vocabulary = common(config.model).vocabulary;
+  if (name == "language_modelling") return make_language_modelling(random_text(vocabulary));
+  if (name == "translation") return make_translation(std::make_shared<RandomSentences>(vocabulary, items));
+  if (name == "handwriting") return make_handwriting(std::make_shared<RandomStrokes>(vocabulary, items));
+  throw UsageError(expected_got("task", "language_modelling, translation or handwriting", name));
+}
+
+}  // namespace cogwheel
