@@ -13,6 +13,7 @@
 #include "cogwheel/nn/collected_weight.h"
 #include "cogwheel/nn/matrix_product.h"
 #include "cogwheel/nn/new_parameter.h"
+#include "cogwheel/nn/token_loss.h"
 #include "cogwheel/ops/checks.h"
 
 namespace cogwheel {
@@ -195,19 +196,21 @@ at::Tensor SequenceToSequenceImpl::step(DecoderState& state, const at::Tensor& t
   return pass(state, tokens.unsqueeze(1), {}).predicted.squeeze(1);
 }
 
-at::Tensor SequenceToSequenceImpl::logits(const at::Tensor& x) {
+at::Tensor SequenceToSequenceImpl::product_of_logits(const at::Tensor& x) {
   at::Tensor read = x;
   if (widen_) read = computed(x) + narrow_(widen_(x).tanh());
-  return computed(matrix_product(read, output_.defined() ? output_ : embedding_, output_bias_));
+  return matrix_product(read, output_.defined() ? output_ : embedding_, output_bias_);
 }
+
+at::Tensor SequenceToSequenceImpl::logits(const at::Tensor& x) { return computed(product_of_logits(x)); }
 
 at::Tensor SequenceToSequenceImpl::loss(const at::Tensor& source, const at::Tensor& lengths, const at::Tensor& inputs,
                                         const at::Tensor& targets, double smoothing, const Dropout& dropout) {
   const at::Tensor x = predict(read(source, lengths, dropout), inputs, dropout).flatten(0, 1);
   // Logits of padding would be the larger part of the work in a ragged batch.
   const at::Tensor flat = targets.flatten(), places = (flat != ignored_target).nonzero().squeeze(1).to(x.device());
-  return at::cross_entropy_loss(logits(x.index_select(0, places)), flat.to(x.device()).index_select(0, places), {},
-                                at::Reduction::Mean, ignored_target, smoothing);
+  return token_loss(product_of_logits(x.index_select(0, places)), flat.to(x.device()).index_select(0, places),
+                    smoothing);
 }
 
 at::Tensor SequenceToSequenceImpl::weights(const DecoderState& given, const at::Tensor& inputs) {

@@ -75,6 +75,7 @@ class SequenceToSequenceImpl : public torch::nn::Module {
   Pass pass_by_steps(DecoderState& state, const at::Tensor& embedded, const Dropout& dropout);
   bool aligns_before_step() const { return aligns() && alignment_->alignment().kind->before_step; }
   bool feeds() const;
+  at::Tensor product_of_logits(const at::Tensor& x);  // bfloat16 where products are
   at::Tensor embed_source(const at::Tensor& tokens);
   at::Tensor embed_target(const at::Tensor& tokens);
   at::Tensor readout(const at::Tensor& states, const at::Tensor& contexts, const at::Tensor& embedded);

@@ -219,13 +219,13 @@ def test_other_models_are_timed(model, peer, cogwheel_executable, tmp_path, monk
     }
     monkeypatch.setattr(bench_command.training, "SHAPES", small)
     monkeypatch.setenv("COGWHEEL_EXECUTABLE", str(cogwheel_executable))
-    commands = [["training", "--model", model, "--precision", "fp32"]]
+    commands = {("training", "--model", model, "--precision", "fp32"): [peer]}
     if model == "seq2seq":
-        commands.append(["beam", "--beams", "3"])
-    for words in commands:
+        commands["beam", "--beams", "3"] = [peer, "one source at a time"]
+    for words, peers in commands.items():
         bench_command.main([*words, "--seconds", "0.05", "--out", str(tmp_path)])
         rows = json.loads((tmp_path / "bench.json").read_text())["results"]
-        assert [row["name"] for row in rows] == [peer, small[model].baseline]
+        assert [row["name"] for row in rows] == [*peers, small[model].baseline]
         assert all(row[f"{small[model].counted}_per_second"] > 0 for row in rows)
 
 

@@ -110,10 +110,18 @@ def most_steps(shape: SequenceShape) -> int:
 
 
 def measure_beam(executable: pathlib.Path, shape: SequenceShape, beam: int, *, seconds: float) -> dict[str, Timing]:
-    """Seconds of a search for a batch of sources, in which no hypothesis ends."""
+    """Seconds of a search for a batch of sources, in which no hypothesis ends; the peer also source by source."""
     torch.manual_seed(0)
     model = shape.model()
     source, lengths, *_ = shape.random_batch()
-    peers = {shape.peer: lambda: beam_search(model, source, lengths, beam, most_steps(shape))}
+
+    def search(sources: Sequence[slice]) -> None:
+        for some in sources:
+            beam_search(model, source[some], lengths[some], beam, most_steps(shape))
+
+    peers = {
+        shape.peer: lambda: search([slice(None)]),
+        "one source at a time": lambda: search([slice(each, each + 1) for each in range(shape.batch)]),
+    }
     ours = {shape.baseline: CogwheelSteps(executable, [*shape.words(shape.baseline), f"--beam={beam}"])}
     return timed(peers, ours, seconds=seconds)

@@ -1,0 +1,95 @@
+#include "cogwheel/nn/token_loss.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <limits>
+#include <utility>
+
+#include "cogwheel/core/error.h"
+
+namespace cogwheel {
+namespace {
+
+struct Problem {
+  at::Tensor logits, targets;
+  Problem(std::int64_t tokens, std::int64_t vocabulary, at::ScalarType type) {
+    torch::manual_seed(0);
+    logits = (3 * at::randn({tokens, vocabulary}, at::kDouble)).to(type);
+    targets = at::randint(vocabulary, {tokens}, at::kLong);
+  }
+};
+
+// By libtorch's own loss, in float64.
+std::pair<at::Tensor, at::Tensor> expected(const Problem& problem, double smoothing) {
+  const at::Tensor logits = problem.logits.to(at::kDouble).clone().requires_grad_(true);
+  const at::Tensor loss =
+      at::cross_entropy_loss(logits, problem.targets, {}, at::Reduction::Mean, /*ignore_index=*/-100, smoothing);
+  loss.backward();
+  return {loss.detach(), logits.grad()};
+}
+
+void expect_same(const Problem& problem, double smoothing, double tolerance) {
+  const auto [loss, gradient] = expected(problem, smoothing);
+  const at::Tensor leaf = problem.logits.clone().requires_grad_(true);
+  const at::Tensor found = token_loss(leaf * 1, problem.targets, smoothing);
+  EXPECT_NEAR(found.item<double>(), loss.item<double>(), tolerance * loss.item<double>());
+  // The chain rule beyond it.
+  (found * 2).backward();
+  const double error = (leaf.grad().to(at::kDouble) / 2 - gradient).abs().max().item<double>();
+  EXPECT_LE(error, tolerance * gradient.abs().max().item<double>());
+  // Without a gradient the logits stay.
+  const torch::NoGradGuard no_grad;
+  const at::Tensor logits = problem.logits.clone();
+  EXPECT_EQ(token_loss(logits, problem.targets, smoothing).item<double>(), found.item<double>());
+  EXPECT_TRUE(logits.equal(problem.logits));
+}
+
+TEST(TokenLoss, IsTheCrossEntropyWithSmoothing) {
+  // One block and many; a vocabulary larger than a block.
+  for (const auto& [tokens, vocabulary] : {std::pair{1, 2}, {7, 5}, {301, 4099}, {3, 300000}})
+    for (const double smoothing : {0.0, 0.1, 1.0}) {
+      SCOPED_TRACE(testing::Message() << tokens << " tokens of " << vocabulary << ", smoothing " << smoothing);
+      expect_same({tokens, vocabulary, at::kDouble}, smoothing, 1e-12);
+      expect_same({tokens, vocabulary, at::kFloat}, smoothing, 2e-5);
+      expect_same({tokens, vocabulary, at::kBFloat16}, smoothing, 8e-3);
+    }
+}
+
+TEST(TokenLoss, OfExtremeLogitsIsFinite) {
+  Problem problem(4, 9, at::kFloat);
+  problem.logits.select(0, 0).fill_(1e30);
+  problem.logits.select(0, 1).fill_(-1e30);
+  problem.logits.select(0, 2).select(0, problem.targets[2].item<std::int64_t>()).fill_(3e38);
+  const at::Tensor leaf = problem.logits.clone().requires_grad_(true);
+  const at::Tensor loss = token_loss(leaf * 1, problem.targets);
+  loss.backward();
+  EXPECT_TRUE(loss.isfinite().item<bool>());
+  EXPECT_TRUE(leaf.grad().isfinite().all().item<bool>());
+}
+
+TEST(TokenLoss, NaNIsSeen) {
+  Problem problem(300, 2000, at::kFloat);
+  problem.logits[299][1999] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(token_loss(problem.logits, problem.targets).isnan().item<bool>());
+}
+
+TEST(TokenLoss, WhoReadsTheLogitsAfterwardsIsRefused) {
+  const Problem problem(5, 6, at::kFloat);
+  const at::Tensor leaf = problem.logits.clone().requires_grad_(true), logits = leaf * 1;
+  const at::Tensor squares = (logits * logits).sum();
+  const at::Tensor loss = token_loss(logits, problem.targets) + squares;
+  EXPECT_THROW(loss.backward(), c10::Error);
+}
+
+TEST(TokenLoss, SaysWhatIsWrong) {
+  const Problem problem(5, 6, at::kFloat);
+  EXPECT_THROW(token_loss(problem.logits, problem.targets.slice(0, 1)), Error);
+  EXPECT_THROW(token_loss(problem.logits.slice(0, 0, 0), problem.targets.slice(0, 0, 0)), Error);
+  EXPECT_THROW(token_loss(problem.logits, at::full_like(problem.targets, 6)), Error);
+  EXPECT_THROW(token_loss(problem.logits, at::full_like(problem.targets, -100)), Error);
+}
+
+}  // namespace
+}  // namespace cogwheel
