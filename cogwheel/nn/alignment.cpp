@@ -71,7 +71,8 @@ void check(const AlignmentLayerOptions& options) {
 AlignmentMemory AlignmentMemory::fork(const at::Tensor& entries) const {
   if (!key.defined()) return {};
   const at::Tensor chosen = checked_entries(entries, key.size(0)).to(key.device());
-  AlignmentMemory copy{key.index_select(0, chosen), value.index_select(0, chosen)};
+  AlignmentMemory copy = *this;
+  copy.key = key.index_select(0, chosen), copy.value = value.index_select(0, chosen);
   if (lengths) copy.lengths = lengths->index_select(0, chosen.to(lengths->device()));
   return copy;
 }
@@ -115,11 +116,13 @@ AlignmentMemory AlignmentLayerImpl::remember(const at::Tensor& encoded_, const s
                               : BFloat16Products::enabled() && encoded.scalar_type() == at::kFloat
                                   ? at::kBFloat16
                                   : encoded.scalar_type();
-  return {as_heads(key.to(type), options_.heads), as_heads(encoded.to(type), options_.heads), lengths};
+  return {as_heads(key.to(type), options_.heads), as_heads(encoded.to(type), options_.heads), lengths,
+          query_ ? std::optional(query_->collected()) : std::nullopt};
 }
 
 at::Tensor AlignmentLayerImpl::query(const at::Tensor& states, const AlignmentMemory& memory) {
-  const at::Tensor query = query_ ? query_(states) : states;
+  const at::Tensor query =
+      memory.query ? memory.query->product(states.flatten(0, 1)).unflatten(0, states.sizes().slice(0, 2)) : states;
   return as_heads(query.to(memory.key.scalar_type()), options_.heads);
 }
 

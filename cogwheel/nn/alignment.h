@@ -17,6 +17,7 @@
 #include <string>
 
 #include "cogwheel/mechanisms/alignment.h"
+#include "cogwheel/nn/collected_weight.h"
 #include "cogwheel/nn/dropout.h"
 #include "cogwheel/nn/initialization.h"
 #include "cogwheel/nn/linear.h"
@@ -41,6 +42,8 @@ struct AlignmentMemory {
   at::Tensor key = {};                     // [B, H, S, head_dim]; undefined without attention
   at::Tensor value = {};                   // [B, H, S, encoder_width / H]
   std::optional<at::Tensor> lengths = {};  // [B] int64: tokens at and beyond are padding
+  // W of the states of all steps, where the score has one.
+  std::optional<CollectedWeight> query = {};
 
   // Copies of the named entries, [B'] int64, in that order: the hypotheses of a beam search.
   AlignmentMemory fork(const at::Tensor& entries) const;

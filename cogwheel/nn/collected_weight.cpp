@@ -54,6 +54,7 @@ class CollectingNode final : public torch::autograd::Node {
   // Steps give no gradients for the weight and the bias, unless they are differentiated twice, but their rows.
   variable_list apply(variable_list&& gradients) override {
     variable_list result = std::move(gradients);
+    result.resize(2);  // without a bias one gradient comes
     const auto [inputs, of_products] = rows_->take();
     if (inputs.empty()) return result;
     const at::Tensor left = at::cat(of_products), right = at::cat(inputs);

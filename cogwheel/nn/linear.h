@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "cogwheel/nn/collected_weight.h"
 #include "cogwheel/nn/initialization.h"
 
 namespace cogwheel {
@@ -15,6 +16,8 @@ class LinearImpl : public torch::nn::Module {
  public:
   LinearImpl(std::int64_t inputs, std::int64_t outputs, bool bias);
   at::Tensor forward(const at::Tensor& x);  // [..., inputs] → [..., outputs]
+  // For a forward pass that multiplies by the weight in many steps.
+  CollectedWeight collected() const { return {weight_, bias_}; }
 
   // `name` is the full name of the module, dots included.
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation);

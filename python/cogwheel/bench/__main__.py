@@ -85,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
     of_alignment.set_defaults(mechanisms=["softmax"], seconds=4.0)
     of_alignment.add_argument(
         "--alignments", nargs="+", choices=alignment.ALIGNMENTS, default=alignment.DEFAULT, metavar="NAME",
-        help="a score, or a score and a window: " + ", ".join(alignment.ALIGNMENTS),
+        help="a score, or a score and a window, or that of Graves: " + ", ".join(alignment.ALIGNMENTS),
     )  # fmt: skip
     of_alignment.add_argument("--steps", nargs="+", type=int, default=[1, 30], metavar="T", help="of the decoder, in one call")
     of_alignment.add_argument("--batch", type=int, default=64)

@@ -19,8 +19,10 @@ from cogwheel.bench.timing import Timing, take_turns
 # Bahdanau's score and Luong's concat are the same work, additive.
 SCORES = ("additive", "dot", "general")
 WINDOWS = ("", "local_m", "local_p")
-ALIGNMENTS = [f"{score}_{window}".rstrip("_") for score in SCORES for window in WINDOWS]
-DEFAULT = ["additive", "dot", "general"]
+# Graves' window has no score and no row map.
+WINDOW = "window"
+ALIGNMENTS = [f"{score}_{window}".rstrip("_") for score in SCORES for window in WINDOWS] + [WINDOW]
+DEFAULT = ["additive", "dot", "general", WINDOW]
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Case:
     source: int = 30
     width: int = 512
     radius: float = 10.0  # D of local alignments
+    curves: int = 10  # of Graves' window
 
 
 def inputs(alignment: str, case: Case) -> dict[str, Tensor]:
@@ -42,6 +45,11 @@ def inputs(alignment: str, case: Case) -> dict[str, Tensor]:
         return deviation * torch.randn(size, generator=generator)
 
     fan = case.width**-0.5
+    if alignment == WINDOW:
+        size = case.batch, case.steps, case.curves
+        tensors = {name: normal(*size).exp() for name in ("alpha", "beta")}
+        tensors["kappa"] = case.source * torch.rand(*size, generator=generator)
+        return tensors | {"encoded": normal(case.batch, case.source, case.width, deviation=fan)}
     tensors = {
         "states": normal(case.batch, case.steps, case.width),
         "encoded": normal(case.batch, case.source, case.width, deviation=fan),
@@ -68,8 +76,16 @@ def predicted(states: Tensor, lengths: Tensor, weight: Tensor, score: Tensor) ->
     return lengths[:, None] * torch.sigmoid(torch.tanh(F.linear(states, weight)) @ score)
 
 
+def eager_window(alpha: Tensor, beta: Tensor, kappa: Tensor, encoded: Tensor, lengths: Tensor) -> Tensor:
+    places = torch.arange(1.0, encoded.shape[1] + 1, dtype=encoded.dtype)
+    curves = alpha[..., None] * torch.exp(-beta[..., None] * (kappa[..., None] - places) ** 2)
+    return torch.where(places <= lengths[:, None, None], curves.sum(2), 0.0) @ encoded
+
+
 def cogwheel_side(alignment: str, mechanism: str, case: Case) -> Callable[..., Tensor]:
     lengths = source_lengths(case)
+    if alignment == WINDOW:
+        return lambda alpha, beta, kappa, encoded: cogwheel.soft_window(alpha, beta, kappa, encoded, lengths)[0]
     sizes = lengths.float()
 
     def attend(
@@ -99,6 +115,8 @@ def cogwheel_side(alignment: str, mechanism: str, case: Case) -> Callable[..., T
 
 def eager_side(alignment: str, mechanism: str, case: Case) -> Callable[..., Tensor]:
     lengths = source_lengths(case)
+    if alignment == WINDOW:
+        return lambda **tensors: eager_window(**tensors, lengths=lengths)
     sizes = lengths.float()
     place, step = torch.arange(case.source), torch.arange(case.steps)[:, None]
     present = place < lengths[:, None, None]  # [B, 1, S]
@@ -142,7 +160,7 @@ def measure(alignments: list[str], mechanisms: list[str], case: Case, *, seconds
     jobs = {}
     for alignment in alignments:
         tensors = inputs(alignment, case)
-        for mechanism in mechanisms:
+        for mechanism in ["softmax"] if alignment == WINDOW else mechanisms:
             name = alignment if mechanism == "softmax" else f"{alignment}_{mechanism}"
             jobs[name, "cogwheel"] = job(cogwheel_side(alignment, mechanism, case), tensors)
             jobs[name, "eager"] = job(eager_side(alignment, mechanism, case), tensors)
