@@ -20,6 +20,9 @@ struct ToyLanguage {
   // So many words at the end of each source sentence, which say where, stand first in the translation: all words before
   // them move by as many places. Without them, only verbs move far, behind their object, and the others by a few.
   std::int64_t distance = 0;
+
+  // No sentence or translation has more words.
+  std::int64_t longest() const { return 19 + distance + distance / 3; }
 };
 
 struct ToySentence {

@@ -67,6 +67,11 @@ class Translation : public Task {
     set_vocabulary(config, data_->tokenizer().vocabulary(), ", as the data");
     const auto& model = std::get<SequenceToSequenceOptions>(config.model);
     check(model);
+    if (model.context <= data_->longest())
+      throw UsageError(expected_got(
+          "model.context",
+          fmt::format("at least {} for the {}, ends of sentences included", data_->longest() + 1, data_->name()),
+          std::to_string(model.context)));
     config.definition = mechanism_text(model, "model.mechanism").definition;
     config.data.sha256 = data_->sha256();
     config.task = options_;

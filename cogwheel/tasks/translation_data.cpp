@@ -78,6 +78,7 @@ class ToyData : public TranslationData {
     return language_.distance == 0 ? "toy language"
                                    : "toy language, words moved by " + std::to_string(language_.distance);
   }
+  std::int64_t longest() const override { return language_.longest(); }
   const SentencePairs& held_out() const override { return held_out_; }
   const ParallelText& test() const override { return test_; }
   std::span<const std::vector<WordLink>> test_links() const override { return links_; }

@@ -22,6 +22,7 @@ class TranslationData {
   virtual std::string sha256() const { return {}; }     // of files
   virtual std::int64_t bytes() const { return 0; }      // of files
   virtual std::int64_t sentences() const { return 0; }  // to train on; 0: without end
+  virtual std::int64_t longest() const { return 0; }    // tokens of a sentence; 0: longer ones are left out
   virtual std::string dropped() const { return {}; }    // in one line, what is not learned from
   virtual std::string record() const { return {}; }     // of files (data/text_record.h)
 

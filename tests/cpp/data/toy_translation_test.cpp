@@ -43,6 +43,19 @@ TEST(ToyTranslation, DependsOnSeedPartAndIndexAlone) {
   EXPECT_EQ(sources.size(), 200u);
 }
 
+TEST(ToyTranslation, NoSentenceIsLongerThanItSays) {
+  for (const std::int64_t distance : {0, 1, 3, 8, 20, 64}) {
+    const ToyLanguage language{.distance = distance};
+    std::int64_t longest = 0;
+    for (std::int64_t index = 0; index < 3000; ++index) {
+      const ToySentence sentence = toy_sentence(language, 6, ToyPart::training, index);
+      longest = std::max<std::int64_t>({longest, std::ssize(sentence.source), std::ssize(sentence.target)});
+    }
+    EXPECT_LE(longest, language.longest());
+    EXPECT_GE(longest, language.longest() - 2 - distance / 3);
+  }
+}
+
 TEST(ToyTranslation, EveryTargetWordHasOneSureSource) {
   const auto tokenizer = toy_tokenizer();
   for (std::int64_t index = 0; index < 500; ++index) {
