@@ -81,6 +81,8 @@ void make_steps(Steps& steps) {
   set_options(steps.config, steps.assignments);
   const auto task = random_task(steps.config, steps.items);
   if (steps.beam > 0) {
+    if (steps.config.task.name != "translation")
+      throw UsageError(expected_got("--beam", "the task translation", steps.config.task.name));
     make_searches(*task, task->completed(steps.config), steps.beam);
     return;
   }

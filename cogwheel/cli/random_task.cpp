@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/range.h"
 #include "cogwheel/core/uniform_number.h"
 #include "cogwheel/data/counted_random.h"
 #include "cogwheel/tasks/handwriting.h"
@@ -123,9 +124,22 @@ class RandomStrokes final : public StrokeSource {
 std::shared_ptr<const Task> random_task(const RunConfig& config, const RandomItems& items) {
   const std::string& name = config.task.name;
   const std::int64_t vocabulary = common(config.model).vocabulary;
-  if (name == "language_modelling") return make_language_modelling(random_text(vocabulary));
-  if (name == "translation") return make_translation(std::make_shared<RandomSentences>(vocabulary, items));
-  if (name == "handwriting") return make_handwriting(std::make_shared<RandomStrokes>(vocabulary, items));
+  const auto expect_vocabulary = [&](std::int64_t least, std::int64_t most) {
+    expect_within("model.vocabulary", vocabulary, Range<std::int64_t>{least, most});
+  };
+  constexpr std::int64_t any = 1 << 30;
+  if (name == "language_modelling") {
+    expect_vocabulary(1, any);
+    return make_language_modelling(random_text(vocabulary));
+  }
+  if (name == "translation") {
+    expect_vocabulary(SentenceTokens::count + 1, any);
+    return make_translation(std::make_shared<RandomSentences>(vocabulary, items));
+  }
+  if (name == "handwriting") {
+    expect_vocabulary(0, 50'000);  // code points from ! on, up to those that are no characters
+    return make_handwriting(std::make_shared<RandomStrokes>(vocabulary, items));
+  }
   throw UsageError(expected_got("task", "language_modelling, translation or handwriting", name));
 }
 

@@ -19,7 +19,7 @@ namespace {
 LabParameters parameters() {
   std::vector<LabParameter> all{{"width", {128}, {16, 1024}, "units of each of three LSTM layers"},
                                 {"characters", {16}, {4, 100}, "of the longest line"},
-                                {"words", {50}, {1, 500}, "unseen ones that are drawn at bias 1 and read back"},
+                                {"words", {50}, {1, 100}, "unseen ones that are drawn at bias 1 and read back"},
                                 {"lines", {64}, {1, 500}, "unseen ones over which the window is followed"}};
   for (LabParameter& each : training_parameters(800, 32, 0.002)) all.push_back(std::move(each));
   return all;
@@ -120,8 +120,7 @@ LabResult run(const LabParameters& given, const LabHost& host) {
                          "With slant, size, speed, jitter and joins drawn for each line; people's "
                          "handwriting varies more. `cogwheel train` takes that of IAM-OnDB."},
                         {"A small network, trained for minutes.",
-                         "Graves has three layers of 400 and trains for days. "
-                         "docs/results/handwriting.md has an hour of training."},
+                         "Graves has three layers of 400. With more training more of the letters can be read."},
                         {"A line without its text.",
                          "The network without a window writes what looks like writing; there is nothing to "
                          "read it as."}};

@@ -1,6 +1,7 @@
 #include "cogwheel/labs/lab_parameters.h"
 
 #include <algorithm>
+#include <functional>
 #include <stdexcept>
 
 #include "cogwheel/core/error.h"
@@ -82,6 +83,12 @@ std::vector<std::int64_t> LabParameters::wholes(std::string_view name) const {
 }
 
 const std::vector<double>& LabParameters::numbers(std::string_view name) const { return find(name).values; }
+
+void LabParameters::expect_rising(std::string_view name) const {
+  const LabParameter& list = find(name);
+  if (std::adjacent_find(list.values.begin(), list.values.end(), std::greater_equal<>()) != list.values.end())
+    throw UsageError(expected_got(std::string(name), "rising numbers", list.text()));
+}
 
 bool LabParameters::same(const LabParameters& other, const std::vector<std::string>& names) const {
   return std::all_of(names.begin(), names.end(),

@@ -40,6 +40,8 @@ class LabParameters {
   double number(std::string_view name) const;
   std::vector<std::int64_t> wholes(std::string_view name) const;
   const std::vector<double>& numbers(std::string_view name) const;
+  // Throws UsageError unless each number of a list is above the one before.
+  void expect_rising(std::string_view name) const;
   // Whether these parameters have the values of `other`.
   bool same(const LabParameters& other, const std::vector<std::string>& names) const;
 

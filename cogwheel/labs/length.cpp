@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "cogwheel/labs/lab.h"
 #include "cogwheel/labs/trained_models.h"
+#include "cogwheel/labs/word_errors.h"
 #include "cogwheel/tasks/translation_scores.h"
 #include "cogwheel/tasks/translations.h"
 
@@ -20,22 +20,29 @@ LabParameters parameters() {
        {4},
        {0, 64},
        "words that stand first in the translation and last in the source, which make it longer"},
-      {"widths", {64, 128}, {16, 1024}, "of embeddings and states, even numbers", LabParameter::Kind::whole, true},
-      {"sentences", {1000}, {10, 1000}, "unseen ones that are translated"}};
+      {"widths",
+       {64, 128},
+       {16, 1024},
+       "of embeddings and states, even numbers, rising",
+       LabParameter::Kind::whole,
+       true},
+      {"sentences", {200}, {20, 200}, "unseen ones that are translated"}};
   for (LabParameter& each : training_parameters(2000, 64, 0.003)) all.push_back(std::move(each));
   return all;
 }
 
-SequenceToSequenceOptions model_of(std::int64_t width, const std::string& mechanism) {
+SequenceToSequenceOptions model_of(std::int64_t width, const std::string& mechanism, std::int64_t distance) {
   SequenceToSequenceOptions options;
+  options.context = ToyLanguage{distance}.longest() + 1;
   options.width = width;
   options.mechanism = mechanism;
   return options;
 }
 
 void check(const LabParameters& given) {
+  given.expect_rising("widths");
   for (const std::int64_t width : given.wholes("widths")) {
-    SequenceToSequenceOptions options = model_of(width, "none");
+    SequenceToSequenceOptions options = model_of(width, "none", given.whole("distance"));
     options.vocabulary = 16;
     check(options);
   }
@@ -48,45 +55,12 @@ std::vector<LabModel> models(const LabParameters& given) {
       const bool none = std::string_view(mechanism) == "none";
       LabModel model{.name = fmt::format("{}, {} units", none ? "no attention" : "Bahdanau", width), .config = {}};
       model.config.task = {"translation", {{"distance", given.whole("distance")}, {"label_smoothing", 0.1}}};
-      model.config.model = model_of(width, mechanism);
+      model.config.model = model_of(width, mechanism, given.whole("distance"));
       model.config.training = training_options(given);
       all.push_back(std::move(model));
     }
   return all;
 }
-
-// Insertions, deletions and replacements that make one sentence of the other.
-std::int64_t edits(const std::vector<Token>& from, const std::vector<Token>& to) {
-  std::vector<std::int64_t> row(to.size() + 1);
-  for (std::size_t i = 0; i < row.size(); ++i) row[i] = static_cast<std::int64_t>(i);
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    std::int64_t diagonal = std::exchange(row[0], static_cast<std::int64_t>(i) + 1);
-    for (std::size_t j = 0; j < to.size(); ++j) {
-      const std::int64_t kept = diagonal + (from[i] == to[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({kept, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
-struct Errors {
-  std::int64_t sentences = 0, wrong_sentences = 0, words = 0, edits = 0;
-
-  void add(std::int64_t found, std::size_t length) {
-    ++sentences, wrong_sentences += found > 0 ? 1 : 0;
-    words += static_cast<std::int64_t>(length), edits += found;
-  }
-  void add(const Errors& more) {
-    sentences += more.sentences, wrong_sentences += more.wrong_sentences;
-    words += more.words, edits += more.edits;
-  }
-  double rate() const { return static_cast<double>(edits) / static_cast<double>(std::max<std::int64_t>(1, words)); }
-  double wrong() const {
-    return static_cast<double>(wrong_sentences) / static_cast<double>(std::max<std::int64_t>(1, sentences));
-  }
-};
-using ErrorsByLength = std::map<std::int64_t, Errors>;  // by words of the source
 
 ErrorsByLength measure(TrainedModel& model, const TranslationData& data, std::size_t count) {
   SequenceToSequence module(std::dynamic_pointer_cast<SequenceToSequenceImpl>(model.run.model()));
@@ -96,24 +70,9 @@ ErrorsByLength measure(TrainedModel& model, const TranslationData& data, std::si
   ErrorsByLength errors;
   for (std::size_t line = 0; line < count; ++line) {
     const std::vector<Token> truth = data.tokenizer().encode(data.test().target[line]);
-    errors[word_count(sources[line])].add(edits(data.tokenizer().encode(translations[line]), truth), truth.size());
+    errors[word_count(sources[line])].add(data.tokenizer().encode(translations[line]), truth);
   }
   return errors;
-}
-
-// Of the shortest or the longest sources, so many that they are a quarter of all sentences or a few more.
-Errors quarter(const ErrorsByLength& errors, bool longest) {
-  std::int64_t all = 0;
-  for (const auto& [length, each] : errors) all += each.sentences;
-  Errors sum;
-  const auto add = [&](const auto& entry) {
-    if (4 * sum.sentences < all) sum.add(entry.second);
-  };
-  if (longest)
-    std::for_each(errors.rbegin(), errors.rend(), add);
-  else
-    std::for_each(errors.begin(), errors.end(), add);
-  return sum;
 }
 
 LabResult run(const LabParameters& given, const LabHost& host) {
@@ -127,14 +86,16 @@ LabResult run(const LabParameters& given, const LabHost& host) {
     errors[place] = measure(trained[place], *data, count);
   });
 
+  const auto enough = static_cast<std::int64_t>(std::max<std::size_t>(1, count / 20));
   LabResult result;
-  LineChart by_length{.title = "Errors by the length of the source",
-                      .x = {.title = "words of the source"},
-                      .y = {.title = "word error rate", .min = 0},
-                      .series = {},
-                      .caption =
-                          "Lengths of at least 10 sentences. Changes that make a translation the true one, "
-                          "over the words of that."};
+  LineChart by_length{
+      .title = "Errors by the length of the source",
+      .x = {.title = "words of the source"},
+      .y = {.title = "word error rate", .min = 0},
+      .series = {},
+      .caption = fmt::format("Lengths of at least {} sentences. Changes that make a translation the true "
+                             "one, over the words of that.",
+                             enough)};
   LineChart curves{.title = "Learning to translate",
                    .x = {.title = "training steps"},
                    .y = {.title = "held-out loss, nats per word", .logarithmic = true},
@@ -145,25 +106,25 @@ LabResult run(const LabParameters& given, const LabHost& host) {
                   {}};
   for (std::size_t i = 0; i < trained.size(); ++i) {
     ChartSeries series{.name = trained[i].name, .x = {}, .y = {}};
-    Errors all;
+    WordErrors all;
     for (const auto& [words, each] : errors[i]) {
       all.add(each);
-      if (each.sentences < 10) continue;
+      if (each.sentences < enough) continue;
       series.x.push_back(static_cast<double>(words)), series.y.push_back(each.rate());
     }
     by_length.series.push_back(std::move(series));
     curves.series.push_back(trained[i].curve);
     const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
-    table.rows.push_back({trained[i].name, percent(all.rate()), percent(quarter(errors[i], false).rate()),
-                          percent(quarter(errors[i], true).rate()), percent(1 - all.wrong()),
+    table.rows.push_back({trained[i].name, percent(all.rate()), percent(quarter_of(errors[i], false).rate()),
+                          percent(quarter_of(errors[i], true).rate()), percent(all.right_sentences()),
                           fmt::format("{:.4f}", trained[i].loss)});
   }
   // Models without attention come first, in the order of their widths.
   const std::size_t widths = trained.size() / 2;
   const auto& names = given.wholes("widths");
   for (std::size_t i = 0; i < widths; ++i) {
-    const double shortest = quarter(errors[i], false).rate(), longest = quarter(errors[i], true).rate();
-    const double looking_longest = quarter(errors[widths + i], true).rate();
+    const double shortest = quarter_of(errors[i], false).rate(), longest = quarter_of(errors[i], true).rate();
+    const double looking_longest = quarter_of(errors[widths + i], true).rate();
     result.findings.push_back({fmt::format("No attention, {} units: word error rate of the longest quarter (that of "
                                            "the shortest)",
                                            names[i]),
@@ -173,10 +134,10 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   }
   const std::size_t last = widths - 1;
   result.answer = fmt::format(
-      "Without attention {:.1f} % of the words of the shortest quarter are wrong and {:.1f} % of the longest, at {} "
-      "units; with Bahdanau's alignment {:.1f} and {:.1f} %.",
-      100 * quarter(errors[last], false).rate(), 100 * quarter(errors[last], true).rate(), names[last],
-      100 * quarter(errors[widths + last], false).rate(), 100 * quarter(errors[widths + last], true).rate());
+      "Without attention the word error rate is {:.1f} % of the shortest quarter of the sentences and {:.1f} % of the "
+      "longest, with {} units; with Bahdanau's alignment {:.1f} and {:.1f} %.",
+      100 * quarter_of(errors[last], false).rate(), 100 * quarter_of(errors[last], true).rate(), names[last],
+      100 * quarter_of(errors[widths + last], false).rate(), 100 * quarter_of(errors[widths + last], true).rate());
   result.charts = {std::move(by_length), std::move(curves)};
   result.tables = {std::move(table)};
   result.assumptions = {{"The language is made up.",

@@ -42,7 +42,8 @@ struct AlignmentMemory {
   at::Tensor key = {};                     // [B, H, S, head_dim]; undefined without attention
   at::Tensor value = {};                   // [B, H, S, encoder_width / H]
   std::optional<at::Tensor> lengths = {};  // [B] int64: tokens at and beyond are padding
-  // W of the states of all steps, where the score has one.
+  // W of the states of all steps, where the score has one: as the weights are, and with gradients or without, when this
+  // is made.
   std::optional<CollectedWeight> query = {};
 
   // Copies of the named entries, [B'] int64, in that order: the hypotheses of a beam search.

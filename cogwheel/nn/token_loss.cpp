@@ -5,6 +5,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/shape_text.h"
@@ -73,6 +74,8 @@ at::Tensor token_loss(const at::Tensor& logits, const at::Tensor& targets, doubl
   if (!record) return loss;
   record_saving("TokenLossBackward", {logits}, {loss}, {.inputs = {}, .outputs = {}, .constants = {gradient}},
                 [](const variable_list&, const variable_list& kept, const variable_list& gradients) {
+                  if (at::GradMode::is_enabled())
+                    throw std::logic_error("token_loss: expected a backward pass without create_graph");
                   const at::Tensor& outer = gradients[0];
                   if (outer.is_cpu() && outer.item<double>() == 1) return variable_list{kept[0]};
                   return variable_list{kept[0] * outer.to(kept[0].scalar_type())};

@@ -212,3 +212,20 @@ def test_cog_at_a_score_of_exactly_zero(zero, dtype, causal):
     if zero != "some":
         assert actual["output"].count_nonzero() == 0
         assert actual["query"].abs().max() > 0
+
+
+@pytest.mark.parametrize("queries", [1, 2, 3, 7])
+@pytest.mark.parametrize("mechanism", ["cog", "softmax"])
+def test_backward_weights_have_the_sign_of_those_of_forward(mechanism, queries):
+    """Of scores that are 0 but for rounding, where Cog's weights change their sign."""
+    generator = torch.Generator().manual_seed(0)
+    query = torch.randn(2, 2, queries, 64, generator=generator)
+    first = query[:, :, :1]
+    key = torch.randn(2, 2, 48, 64, generator=generator)
+    key = key - (key * first).sum(-1, keepdim=True) / (first**2).sum(-1, keepdim=True) * first
+    value = torch.eye(48).expand(2, 2, 48, 48).clone().requires_grad_()
+    output = cogwheel.attention(query, key, value, mechanism, scale=1.0)
+    gradient = torch.zeros_like(output)
+    gradient[:, :, 0, 0] = 1
+    (found,) = torch.autograd.grad(output, value, gradient)
+    torch.testing.assert_close(found[..., 0], output[:, :, 0].detach(), rtol=1e-5, atol=1e-6)

@@ -34,7 +34,8 @@ TEST(LabExperiment, IsReadFromToml) {
 }
 
 TEST(LabExperiment, RefusesInOneLine) {
-  EXPECT_EQ(refusal("lab = \"hopfeld\""), "x.toml: lab: expected hopfield (the nearest of 8 names), got hopfeld");
+  EXPECT_EQ(refusal("lab = \"hopfeld\""),
+            "x.toml: lab: expected hopfield (the nearest of " + std::to_string(labs().size()) + " names), got hopfeld");
   EXPECT_EQ(refusal("lab = \"hopfield\"\nsource = []"),
             "x.toml: key: expected sources (the nearest of 3 names), got source");
   EXPECT_EQ(refusal("lab = \"hopfield\"\n[parameters]\nseed = \"a\""),

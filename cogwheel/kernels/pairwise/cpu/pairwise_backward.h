@@ -238,7 +238,7 @@ class BackwardEngine {
     if (scores_by_pairs_)
       pack_transposed(pairs_of(problem_.key, batch, key_head, first_key), count, shape_.head_dim / 2,
                       buffers.key_panel);
-    else if (!is_additive() && !row_by_row())
+    else if (!is_additive())
       pack_transposed(keys, count, shape_.head_dim, buffers.key_panel);
     Rows<T> values{};
     if (values_by_pairs_) {
@@ -246,7 +246,7 @@ class BackwardEngine {
                       buffers.value_panel);
     } else {
       values = rows_of(problem_.value, batch, value_head, first_key, count, shape_.value_dim, buffers.value_rows);
-      if (!row_by_row()) pack_transposed(values, count, shape_.value_dim, buffers.value_panel);
+      if (!values_row_by_row()) pack_transposed(values, count, shape_.value_dim, buffers.value_panel);
     }
 
     const QueryRange seeing = query_head.visibility.seeing_any(first_key, count, shape_.queries);
@@ -292,12 +292,10 @@ class BackwardEngine {
                                             : Rows<T>{queries, query_rows.stride};
     const Rows<T> scored_keys =
         is_additive() ? Rows<T>{key_rows.row(first), key_rows.stride} : Rows<T>{buffers.key_panel + first, panel_keys};
-    if (row_by_row() && !is_additive() && !scores_by_pairs_)
-      dot_products<T>(scored, rows, key_rows, first, end, shape_.head_dim, weights, panel_keys);
-    else
-      score_tile<T>(problem_, scores_by_pairs_, query_head.index,
-                    {rows, end - first, scored, scored_keys, weights + first, panel_keys, buffers.tangents});
-    if (row_by_row() && !values_by_pairs_)
+    // Not row by row: a score is one chain of additions, as in forward, or the two disagree on its sign.
+    score_tile<T>(problem_, scores_by_pairs_, query_head.index,
+                  {rows, end - first, scored, scored_keys, weights + first, panel_keys, buffers.tangents});
+    if (values_row_by_row())
       dot_products<T>({buffers.gradients + query * value_width_, value_width_}, rows, values, first, end,
                       shape_.value_dim, score_gradients, panel_keys);
     else
@@ -343,8 +341,8 @@ class BackwardEngine {
     }
   }
 
-  // Whether queries are so few that transposing keys and values would cost more than it saves.
-  bool row_by_row() const { return shape_.queries <= 2; }
+  // Whether queries are so few that transposing the values would cost more than it saves.
+  bool values_row_by_row() const { return !values_by_pairs_ && shape_.queries <= 2; }
 
   // do·v/N of a tile, from column `first` of the panel.
   void multiply_values(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows, std::int64_t vectors,
