@@ -22,6 +22,7 @@
 #include "cogwheel/core/process.h"
 #include "cogwheel/data/sentence_tokens.h"
 #include "cogwheel/models/beam_search.h"
+#include "cogwheel/models/model_holder.h"
 #include "cogwheel/train/batch.h"
 #include "cogwheel/train/training_run.h"
 
@@ -64,7 +65,7 @@ void make_searches(const Task& task, const RunConfig& config, std::int64_t beam)
   task.initialize(*module, config.training.seed);
   const torch::NoGradGuard no_grad;
   module->named_parameters()["output_bias"].select(0, SentenceTokens::end).fill_(-1e9);
-  SequenceToSequence model(std::dynamic_pointer_cast<SequenceToSequenceImpl>(module));
+  auto model = holder_of<SequenceToSequence>(*module);
   const Batch batch = task.batch(*module, config.training, 0);
   answer_lines(parameter_count(task, config.model), [&] {
     return beam_search(model, batch.source, batch.source_lengths, SentenceTokens::begin, SentenceTokens::end,

@@ -1,7 +1,5 @@
 #include "cogwheel/cli/random_task.h"
 
-#include <fmt/format.h>
-
 #include <numeric>
 #include <random>
 #include <string>

@@ -9,6 +9,7 @@
 
 #include "cogwheel/labs/lab.h"
 #include "cogwheel/labs/trained_models.h"
+#include "cogwheel/models/model_holder.h"
 #include "cogwheel/report/alignment_figure.h"
 #include "cogwheel/tasks/translations.h"
 
@@ -47,12 +48,7 @@ std::vector<LabModel> models(const LabParameters& given) {
     options.width = given.whole("width");
     options.mechanism = kind.mechanism;
     options.radius = given.number("radius");
-    options.context = ToyLanguage{given.whole("distance")}.longest() + 1;
-    LabModel model{.name = kind.name, .config = {}};
-    model.config.task = {"translation", {{"distance", given.whole("distance")}, {"label_smoothing", 0.1}}};
-    model.config.model = options;
-    model.config.training = training_options(given);
-    all.push_back(std::move(model));
+    all.push_back(toy_translation(kind.name, options, given.whole("distance"), given));
   }
   return all;
 }
@@ -84,7 +80,7 @@ struct Measured {
 };
 
 Measured measure(TrainedModel& model, const TranslationData& data, const Sentences& sentences) {
-  SequenceToSequence module(std::dynamic_pointer_cast<SequenceToSequenceImpl>(model.run.model()));
+  auto module = holder_of<SequenceToSequence>(*model.run.model());
   Measured measured{.weights = weights_of(module, data.tokenizer(), sentences.text)};
   AlignmentError error;
   for (std::size_t line = 0; line < measured.weights.size(); ++line) {

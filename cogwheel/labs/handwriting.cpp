@@ -11,6 +11,7 @@
 #include "cogwheel/data/stroke_batches.h"
 #include "cogwheel/labs/lab.h"
 #include "cogwheel/labs/trained_models.h"
+#include "cogwheel/models/model_holder.h"
 #include "cogwheel/tasks/drawn_handwriting.h"
 
 namespace cogwheel::pens {
@@ -39,8 +40,6 @@ std::vector<LabModel> models(const LabParameters& given) {
   }
   return all;
 }
-
-HandwritingImpl& module_of(const TrainedModel& model) { return dynamic_cast<HandwritingImpl&>(*model.run.model()); }
 
 struct Followed {
   double smallest_step = std::numeric_limits<double>::infinity();  // of any κ from one point to the next
@@ -84,10 +83,10 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   std::vector<Inspection> inspections(trained.size());
   side_by_side(std::ssize(trained), host, [&](std::int64_t index) {
     const auto place = static_cast<std::size_t>(index);
-    Handwriting model(std::dynamic_pointer_cast<HandwritingImpl>(trained[place].run.model()));
+    auto model = holder_of<Handwriting>(*trained[place].run.model());
     inspections[place] =
         show_handwriting(model, *source, static_cast<std::uint64_t>(given.whole("seed")), given.whole("words"));
-    if (model->has_window()) followed = follow(module_of(trained[place]), *source, given.whole("lines"));
+    if (model->has_window()) followed = follow(*model, *source, given.whole("lines"));
   });
 
   LabResult result;

@@ -8,6 +8,7 @@
 #include "cogwheel/labs/lab.h"
 #include "cogwheel/labs/trained_models.h"
 #include "cogwheel/labs/word_errors.h"
+#include "cogwheel/models/model_holder.h"
 #include "cogwheel/tasks/translation_scores.h"
 #include "cogwheel/tasks/translations.h"
 
@@ -31,9 +32,8 @@ LabParameters parameters() {
   return all;
 }
 
-SequenceToSequenceOptions model_of(std::int64_t width, const std::string& mechanism, std::int64_t distance) {
+SequenceToSequenceOptions model_of(std::int64_t width, const std::string& mechanism) {
   SequenceToSequenceOptions options;
-  options.context = ToyLanguage{distance}.longest() + 1;
   options.width = width;
   options.mechanism = mechanism;
   return options;
@@ -42,7 +42,7 @@ SequenceToSequenceOptions model_of(std::int64_t width, const std::string& mechan
 void check(const LabParameters& given) {
   given.expect_rising("widths");
   for (const std::int64_t width : given.wholes("widths")) {
-    SequenceToSequenceOptions options = model_of(width, "none", given.whole("distance"));
+    SequenceToSequenceOptions options = model_of(width, "none");
     options.vocabulary = 16;
     check(options);
   }
@@ -53,17 +53,14 @@ std::vector<LabModel> models(const LabParameters& given) {
   for (const char* mechanism : {"none", "bahdanau"})
     for (const std::int64_t width : given.wholes("widths")) {
       const bool none = std::string_view(mechanism) == "none";
-      LabModel model{.name = fmt::format("{}, {} units", none ? "no attention" : "Bahdanau", width), .config = {}};
-      model.config.task = {"translation", {{"distance", given.whole("distance")}, {"label_smoothing", 0.1}}};
-      model.config.model = model_of(width, mechanism, given.whole("distance"));
-      model.config.training = training_options(given);
-      all.push_back(std::move(model));
+      all.push_back(toy_translation(fmt::format("{}, {} units", none ? "no attention" : "Bahdanau", width),
+                                    model_of(width, mechanism), given.whole("distance"), given));
     }
   return all;
 }
 
 ErrorsByLength measure(TrainedModel& model, const TranslationData& data, std::size_t count) {
-  SequenceToSequence module(std::dynamic_pointer_cast<SequenceToSequenceImpl>(model.run.model()));
+  auto module = holder_of<SequenceToSequence>(*model.run.model());
   const std::vector<std::string> sources(data.test().source.begin(),
                                          data.test().source.begin() + static_cast<std::ptrdiff_t>(count));
   const std::vector<std::string> translations = translate(module, data.tokenizer(), sources, {.beam = 1});

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/data/toy_translation.h"
 #include "cogwheel/labs/one_thread.h"
 #include "cogwheel/tasks/tasks.h"
 
@@ -57,6 +58,16 @@ std::vector<LabParameter> training_parameters(double steps, double batch, double
           {"batch", {batch}, {1, 4096}, "examples of a step"},
           {"learning_rate", {learning_rate}, {0, 1, true}, "the largest; it falls to a thirtieth as a cosine", real},
           {"seed", {1}, {0, 1e15}, "of the random numbers"}};
+}
+
+LabModel toy_translation(const std::string& name, SequenceToSequenceOptions model, std::int64_t distance,
+                         const LabParameters& given) {
+  LabModel made{.name = name, .config = {}};
+  model.context = ToyLanguage{distance}.longest() + 1;
+  made.config.task = {"translation", {{"distance", distance}, {"label_smoothing", 0.1}}};
+  made.config.model = std::move(model);
+  made.config.training = training_options(given);
+  return made;
 }
 
 std::vector<TrainedModel> train_models(const std::vector<LabModel>& models, const LabHost& host) {

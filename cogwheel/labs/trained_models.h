@@ -28,6 +28,10 @@ TrainingOptions training_options(const LabParameters& given);
 // The parameters that `training_options` reads, with these defaults.
 std::vector<LabParameter> training_parameters(double steps, double batch, double learning_rate);
 
+// A sequence-to-sequence model of a toy language whose words move by `distance`, trained as the parameters say.
+LabModel toy_translation(const std::string& name, SequenceToSequenceOptions model, std::int64_t distance,
+                         const LabParameters& given);
+
 // In the order of `models`. Throws what make_task throws, and Error where a loss is not finite.
 std::vector<TrainedModel> train_models(const std::vector<LabModel>& models, const LabHost& host);
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cogwheel/models/model_holder.h"
 #include "cogwheel/models/sampling.h"
 #include "cogwheel/tasks/drawn_task.h"
 #include "cogwheel/tasks/task_options.h"
@@ -40,7 +41,7 @@ class Copying : public DrawnTask {
   // A string that the model repeats, token by token.
   Inspection inspect(torch::nn::Module& module, std::uint64_t) const override {
     const torch::NoGradGuard no_grad;
-    LanguageModel model = holder_of(module);
+    LanguageModel model = holder_of<LanguageModel>(module);
     const std::int64_t length = std::min<std::int64_t>(difficulty(model->options().context).trained, 12);
     const Draws draws(0, Part::held_out, 0);
     std::vector<Token> text;

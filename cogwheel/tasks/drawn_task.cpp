@@ -9,6 +9,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/philox.h"
+#include "cogwheel/models/model_holder.h"
 #include "cogwheel/tasks/evaluation.h"
 #include "cogwheel/tasks/task_options.h"
 
@@ -94,7 +95,7 @@ PartialMeans DrawnTask::at_answers(LanguageModelImpl& model, const Batch& batch,
 
 Inspection DrawnTask::inspect(torch::nn::Module& module, std::uint64_t) const {
   const torch::NoGradGuard no_grad;
-  LanguageModel model = holder_of(module);
+  LanguageModel model = holder_of<LanguageModel>(module);
   // The longest that a map can show.
   constexpr std::int64_t readable = 31;
   std::int64_t shown = difficulty(model->options().context).trained;

@@ -13,6 +13,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/data/stroke_batches.h"
 #include "cogwheel/models/handwriting.h"
+#include "cogwheel/models/model_holder.h"
 #include "cogwheel/tasks/drawn_handwriting.h"
 #include "cogwheel/tasks/task_options.h"
 #include "cogwheel/tasks/tasks.h"
@@ -32,10 +33,6 @@ TaskDescription describe() {
       .counted = "lines",
       .sampling = ", bias 1",
       .measures = {{.name = "held_out_loss", .title = "held-out loss", .label = "held-out", .unit = "nats per point"}}};
-}
-
-Handwriting holder_of(torch::nn::Module& model) {
-  return Handwriting(std::dynamic_pointer_cast<HandwritingImpl>(model.shared_from_this()));
 }
 
 class HandwritingTask : public Task {
@@ -82,7 +79,9 @@ class HandwritingTask : public Task {
   std::shared_ptr<torch::nn::Module> make_model(const ModelOptions& options) const override {
     return std::make_shared<HandwritingImpl>(std::get<HandwritingOptions>(options));
   }
-  void initialize(torch::nn::Module& model, std::uint64_t seed) const override { holder_of(model)->initialize(seed); }
+  void initialize(torch::nn::Module& model, std::uint64_t seed) const override {
+    holder_of<Handwriting>(model)->initialize(seed);
+  }
 
   Batch batch(const torch::nn::Module&, const TrainingOptions& training, std::int64_t step) const override {
     const std::lock_guard lock(mutex_);
@@ -93,7 +92,7 @@ class HandwritingTask : public Task {
     return as_batch(batches_->at_step(step));
   }
   at::Tensor loss(torch::nn::Module& module, const Batch& batch, std::uint64_t dropout_seed) const override {
-    Handwriting model = holder_of(module);
+    Handwriting model = holder_of<Handwriting>(module);
     return model->loss(batch.inputs, batch.lengths, model->text(batch.source, batch.source_lengths),
                        model->dropout(dropout_seed));
   }
@@ -102,7 +101,7 @@ class HandwritingTask : public Task {
                           StatisticsOfHeads*) const override {
     const DataFacts facts = data({}, training);
     std::int64_t left = part == EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
-    Handwriting model = holder_of(module);
+    Handwriting model = holder_of<Handwriting>(module);
     double sum = 0, points = 0;
     for (std::int64_t first = 0; left > 0; first += together, left -= together) {
       const auto some = source_->held_out().subspan(static_cast<std::size_t>(first),
@@ -141,7 +140,7 @@ class HandwritingTask : public Task {
             .source_lengths = strokes.character_lengths};
   }
   Inspection show(torch::nn::Module& module, std::uint64_t seed, std::int64_t words) const {
-    Handwriting model = holder_of(module);
+    Handwriting model = holder_of<Handwriting>(module);
     return show_handwriting(model, *source_, seed, words);
   }
 

@@ -16,10 +16,6 @@ LanguageModelImpl& LanguageModelTask::model_of(torch::nn::Module& model) {
   return dynamic_cast<LanguageModelImpl&>(model);
 }
 
-LanguageModel LanguageModelTask::holder_of(torch::nn::Module& model) {
-  return LanguageModel(std::dynamic_pointer_cast<LanguageModelImpl>(model.shared_from_this()));
-}
-
 std::int64_t LanguageModelTask::context_of(const torch::nn::Module& model) {
   return dynamic_cast<const LanguageModelImpl&>(model).options().context;
 }

@@ -21,7 +21,6 @@ class LanguageModelTask : public Task {
 
  protected:
   static LanguageModelImpl& model_of(torch::nn::Module& model);
-  static LanguageModel holder_of(torch::nn::Module& model);
   static std::int64_t context_of(const torch::nn::Module& model);
   // Sets the vocabulary in the options of a model. Throws UsageError, naming `decided_by`, where they say another.
   static void complete_model(RunConfig& config, std::int64_t vocabulary, const std::string& decided_by);

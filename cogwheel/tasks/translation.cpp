@@ -10,6 +10,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/data/text_lines.h"
+#include "cogwheel/models/model_holder.h"
 #include "cogwheel/models/sequence_to_sequence.h"
 #include "cogwheel/tasks/task_options.h"
 #include "cogwheel/tasks/tasks.h"
@@ -30,10 +31,6 @@ TaskDescription describe(const std::string& piece) {
           .sampling = ", beam search",
           .measures = {
               {.name = "held_out_loss", .title = "held-out loss", .label = "held-out", .unit = "nats per " + piece}}};
-}
-
-SequenceToSequence holder_of(torch::nn::Module& model) {
-  return SequenceToSequence(std::dynamic_pointer_cast<SequenceToSequenceImpl>(model.shared_from_this()));
 }
 
 class Translation : public Task {
@@ -88,7 +85,9 @@ class Translation : public Task {
   std::shared_ptr<torch::nn::Module> make_model(const ModelOptions& options) const override {
     return std::make_shared<SequenceToSequenceImpl>(std::get<SequenceToSequenceOptions>(options));
   }
-  void initialize(torch::nn::Module& model, std::uint64_t seed) const override { holder_of(model)->initialize(seed); }
+  void initialize(torch::nn::Module& model, std::uint64_t seed) const override {
+    holder_of<SequenceToSequence>(model)->initialize(seed);
+  }
 
   Batch batch(const torch::nn::Module&, const TrainingOptions& training, std::int64_t step) const override {
     const SentenceBatch drawn = data_->batch(training.seed, step, training.batch);
@@ -99,7 +98,7 @@ class Translation : public Task {
             .source_lengths = drawn.source.lengths};
   }
   at::Tensor loss(torch::nn::Module& module, const Batch& batch, std::uint64_t dropout_seed) const override {
-    SequenceToSequence model = holder_of(module);
+    SequenceToSequence model = holder_of<SequenceToSequence>(module);
     return model->loss(batch.source, batch.source_lengths, batch.inputs, batch.targets, settings_.label_smoothing,
                        model->dropout(dropout_seed));
   }
@@ -107,7 +106,7 @@ class Translation : public Task {
   // The mean over tokens, ends of sentences included; without smoothing.
   MeasuredValues evaluate(torch::nn::Module& module, const TrainingOptions& training, EvaluationPart part,
                           StatisticsOfHeads*) const override {
-    SequenceToSequence model = holder_of(module);
+    SequenceToSequence model = holder_of<SequenceToSequence>(module);
     const DataFacts facts = data({}, training);
     const std::int64_t sentences = part == EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
     double sum = 0, tokens = 0;
@@ -125,11 +124,11 @@ class Translation : public Task {
 
   Inspection inspect(torch::nn::Module& model, std::uint64_t) const override {
     constexpr std::int64_t quickly = 200;
-    SequenceToSequence holder = holder_of(model);
+    SequenceToSequence holder = holder_of<SequenceToSequence>(model);
     return show_translations(holder, *data_, quickly, settings_.beam);
   }
   Inspection examine(torch::nn::Module& model, std::uint64_t) const override {
-    SequenceToSequence holder = holder_of(model);
+    SequenceToSequence holder = holder_of<SequenceToSequence>(model);
     return show_translations(holder, *data_, std::ssize(data_->test().source), settings_.beam);
   }
 

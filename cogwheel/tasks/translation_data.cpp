@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <numeric>
 #include <utility>
 
 #include "cogwheel/data/batch_plan.h"
@@ -84,10 +83,7 @@ class ToyData : public TranslationData {
   std::span<const std::vector<WordLink>> test_links() const override { return links_; }
 
   SentenceBatch batch(std::uint64_t seed, std::int64_t step, std::int64_t sentences) const override {
-    const SentencePairs drawn = toy_pairs(language_, seed, ToyPart::training, step * sentences, sentences);
-    std::vector<std::int64_t> all(static_cast<std::size_t>(sentences));
-    std::iota(all.begin(), all.end(), std::int64_t{0});
-    return sentence_batch(drawn, all);
+    return sentence_batch(toy_pairs(language_, seed, ToyPart::training, step * sentences, sentences));
   }
 
   // Other sentences of the same language: they are drawn.

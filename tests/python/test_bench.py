@@ -163,7 +163,7 @@ def test_both_sides_train_the_same_model(shape, parameters, first, cogwheel_exec
     """Equal numbers of parameters, and at the start the loss of a guess."""
     torch.manual_seed(0)
     peer = EagerTraining(shape.model(), shape.random_batch, "fp32")
-    ours = CogwheelSteps(cogwheel_executable, shape.words(shape.baseline))
+    ours = CogwheelSteps(cogwheel_executable, shape.words(shape.mechanisms[0]))
     found = sum(weight.numel() for weight in peer.model.parameters())
     assert ours.parameters == found == parameters
     losses = [[side.step() for _ in range(3)] for side in (ours, peer)]
@@ -225,7 +225,7 @@ def test_other_models_are_timed(model, peer, cogwheel_executable, tmp_path, monk
     for words, peers in commands.items():
         bench_command.main([*words, "--seconds", "0.05", "--out", str(tmp_path)])
         rows = json.loads((tmp_path / "bench.json").read_text())["results"]
-        assert [row["name"] for row in rows] == [*peers, small[model].baseline]
+        assert [row["name"] for row in rows] == [*peers, *small[model].mechanisms]
         assert all(row[f"{small[model].counted}_per_second"] > 0 for row in rows)
 
 

@@ -99,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
     of_training.add_argument("--compile", action="store_true", help="with torch.compile as another peer (minutes)")
 
     of_beam = add("beam", "Beam search of translations against the same in eager PyTorch.")
-    of_beam.set_defaults(mechanisms=[training.SHAPES["seq2seq"].baseline], seconds=20.0)
+    of_beam.set_defaults(mechanisms=list(training.SHAPES["seq2seq"].mechanisms), seconds=20.0)
     of_beam.add_argument("--beams", nargs="+", type=int, default=[1, 5], metavar="N", help="hypotheses of a sentence")
     return whole
 
@@ -295,11 +295,9 @@ def executable() -> pathlib.Path:
 
 def bench_training(arguments: argparse.Namespace) -> list[dict[str, object]]:
     shape = training.SHAPES[arguments.model]
-    names = arguments.mechanisms or ["softmax", "cog"]
-    if shape.baseline == "softmax":
+    names = arguments.mechanisms or list(shape.mechanisms)
+    if "softmax" in shape.mechanisms:  # alignments and windows are checked by the executable
         check_mechanisms(names, {"operator", "layer"})
-    else:  # alignments and windows, which the executable checks
-        names = arguments.mechanisms or [shape.baseline]
     print(f"{shape.describe()}. Ratio: {shape.counted} per second over those of {shape.peer}.")
     results = []
     for precision in arguments.precision:
@@ -320,8 +318,8 @@ def bench_training(arguments: argparse.Namespace) -> list[dict[str, object]]:
 
 def bench_beam(arguments: argparse.Namespace) -> list[dict[str, object]]:
     shape = training.SHAPES["seq2seq"]
-    if arguments.mechanisms != [shape.baseline]:
-        refuse(f"bench: mechanisms: expected {shape.baseline}, got {' '.join(arguments.mechanisms)}")
+    if arguments.mechanisms != list(shape.mechanisms):
+        refuse(f"bench: mechanisms: expected {' '.join(shape.mechanisms)}, got {' '.join(arguments.mechanisms)}")
     print(
         f"{shape.describe()}. No hypothesis ends: each search takes {training.most_steps(shape)} steps. "
         f"Ratio: {shape.counted} per second over those of {shape.peer}."

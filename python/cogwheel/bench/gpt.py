@@ -18,7 +18,8 @@ class Shape:
     batch: int
     vocabulary: int
 
-    peer, baseline, counted = "eager GPT", "softmax", "tokens"
+    peer, counted = "eager GPT", "tokens"
+    mechanisms = ("softmax", "cog")  # without a choice
 
     @property
     def items(self) -> int:

@@ -21,7 +21,8 @@ class PenShape:
     points: int
     characters: int
 
-    peer, baseline, counted = "eager handwriting", "graves_window", "points"
+    peer, counted = "eager handwriting", "points"
+    mechanisms = ("graves_window",)
 
     @property
     def items(self) -> int:

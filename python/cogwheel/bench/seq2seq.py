@@ -20,7 +20,8 @@ class SequenceShape:
     source: int
     target: int
 
-    peer, baseline, counted = "eager seq2seq", "bahdanau", "sentences"
+    peer, counted = "eager seq2seq", "sentences"
+    mechanisms = ("bahdanau",)
 
     @property
     def items(self) -> int:

@@ -9,7 +9,7 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -66,10 +66,12 @@ class CogwheelSteps:
         self.process.wait()
 
 
-def timed(peers: dict, ours: dict[str, CogwheelSteps], *, seconds: float) -> dict[str, Timing]:
+def timed(
+    peers: dict[str, Callable[[], object]], ours: dict[str, CogwheelSteps], *, seconds: float
+) -> dict[str, Timing]:
     """Seconds of a step, by implementation, peers first."""
     try:
-        jobs = {name: side.step if hasattr(side, "step") else side for name, side in (peers | ours).items()}
+        jobs = peers | {name: side.step for name, side in ours.items()}
         for step in jobs.values():  # the first steps allocate
             step()
         return take_turns(jobs, seconds=seconds, min_turns=3)
@@ -93,10 +95,10 @@ def measure(
     `definitions`: the options that define the user's own mechanisms.
     """
     torch.manual_seed(0)
-    peers = {shape.peer: EagerTraining(shape.model(), shape.random_batch, precision)}
+    peers = {shape.peer: EagerTraining(shape.model(), shape.random_batch, precision).step}
     if with_compile:
         name = shape.peer.replace("eager", "compiled")
-        peers[name] = EagerTraining(shape.model(), shape.random_batch, precision, compiled=True)
+        peers[name] = EagerTraining(shape.model(), shape.random_batch, precision, compiled=True).step
     ours = {
         name: CogwheelSteps(executable, [*shape.words(name), f"--set=training.precision={precision}", *definitions])
         for name in mechanisms
@@ -123,5 +125,6 @@ def measure_beam(executable: pathlib.Path, shape: SequenceShape, beam: int, *, s
         shape.peer: lambda: search([slice(None)]),
         "one source at a time": lambda: search([slice(each, each + 1) for each in range(shape.batch)]),
     }
-    ours = {shape.baseline: CogwheelSteps(executable, [*shape.words(shape.baseline), f"--beam={beam}"])}
+    (name,) = shape.mechanisms
+    ours = {name: CogwheelSteps(executable, [*shape.words(name), f"--beam={beam}"])}
     return timed(peers, ours, seconds=seconds)

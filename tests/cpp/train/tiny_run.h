@@ -7,6 +7,7 @@
 #include "cogwheel/core/sha256.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/models/language_model_form.h"
+#include "cogwheel/models/model_holder.h"
 #include "cogwheel/tasks/language_modelling.h"
 #include "cogwheel/train/train_in_folder.h"
 #include "cogwheel/train/training_run.h"
@@ -48,9 +49,7 @@ inline TrainingRun tiny_run(const std::string& mechanism = "softmax") {
   return {tiny_model(mechanism), tiny_training(), tiny_task()};
 }
 
-inline LanguageModel language_model(const TrainingRun& run) {
-  return LanguageModel(std::dynamic_pointer_cast<LanguageModelImpl>(run.model()));
-}
+inline LanguageModel language_model(const TrainingRun& run) { return holder_of<LanguageModel>(*run.model()); }
 
 // The measured held-out loss; NaN where there is none.
 inline double held_out_loss(const MeasuredValues& values) {
