@@ -1,13 +1,13 @@
 #include "cogwheel/models/language_model_options.h"
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/mechanisms/layer_pattern.h"
 #include "cogwheel/models/language_model.h"
+#include "cogwheel/models/layer_mechanisms.h"
 #include "cogwheel/nn/new_parameter.h"
 
 namespace cogwheel {
@@ -77,17 +77,10 @@ std::int64_t balanced_width(const LanguageModelOptions& options) { return option
 void set_balanced_width(LanguageModelOptions& options, std::int64_t width) { options.feed_forward = width; }
 
 std::int64_t output_heads(const LanguageModelOptions& options) {
-  int sub_heads = std::numeric_limits<int>::max();
-  for (const Mechanism* mechanism : LayerPattern(options.mechanism).mechanisms())
-    sub_heads = std::min(sub_heads, mechanism->sub_heads());
-  return options.heads / sub_heads;
+  return output_heads_of(options.mechanism, options.heads);
 }
-
 MechanismText mechanism_text(const LanguageModelOptions& options, std::string_view what) {
-  const LayerPattern pattern(options.mechanism, what);
-  return {.title = std::string(pattern.title()),
-          .formula = std::string(pattern.formula()),
-          .definition = std::string(pattern.definition())};
+  return text_of(options.mechanism, what);
 }
 
 bool turns_heads(const LanguageModelOptions& options) {
@@ -95,8 +88,8 @@ bool turns_heads(const LanguageModelOptions& options) {
 }
 
 std::string layer_mechanism(const LanguageModelOptions& options, std::int64_t layer) {
-  const bool outer = layer < options.first_softmax_layers || layer >= options.layers - options.last_softmax_layers;
-  return outer ? "softmax" : std::string(LayerPattern(options.mechanism).at(layer).description.name);
+  return LayerMechanisms{options.mechanism, options.layers, options.first_softmax_layers, options.last_softmax_layers}
+      .at(layer);
 }
 
 std::int64_t parameter_count(const LanguageModelOptions& options) {
@@ -131,7 +124,8 @@ TransformerBlockOptions layer_options(const LanguageModelOptions& options, std::
                         .mechanism = mechanism,
                         .layer = layer,
                         .first_lambda_depth = options.first_lambda_depth,
-                        .bias = options.bias,
+                        .projection_bias = options.bias,
+                        .output_bias = options.bias,
                         .causal = true},
           .recurrent = recurrent,
           .feed_forward = {.width = options.width,

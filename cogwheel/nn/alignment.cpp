@@ -38,7 +38,7 @@ void check_states(const char* name, const at::Tensor& x, std::int64_t width) {
                                   shape_text(x)));
 }
 
-void check_lengths(const at::Tensor& lengths, std::int64_t batch) {
+void check_memory_lengths(const at::Tensor& lengths, std::int64_t batch) {
   if (lengths.scalar_type() != at::kLong || lengths.dim() != 1 || lengths.size(0) != batch)
     throw UsageError(expected_got("alignment: lengths", "int64 [" + std::to_string(batch) + "]",
                                   c10::toString(lengths.scalar_type()) + (" " + shape_text(lengths))));
@@ -105,7 +105,7 @@ AlignmentMemory AlignmentLayerImpl::remember(const at::Tensor& encoded_, const s
   if (alignment_.is_none()) return {};
   at::Tensor encoded = encoded_;
   if (lengths) {
-    check_lengths(*lengths, encoded.size(0));
+    check_memory_lengths(*lengths, encoded.size(0));
     const at::Tensor token = at::arange(encoded.size(1), lengths->options().device(encoded.device()));
     const at::Tensor padding = token >= lengths->to(encoded.device()).unsqueeze(1);
     encoded = encoded.masked_fill(padding.unsqueeze(2), 0);

@@ -80,11 +80,13 @@ AttentionLayerImpl::AttentionLayerImpl(const AttentionLayerOptions& options, std
     : options_(options), mechanism_(find_mechanism(options.mechanism)), rotary_(std::move(rotary)) {
   check(options);
   head_dim_ = options.width / options.heads;
-  projection_ = register_module(projection_name(options, mechanism_),
-                                Linear(options.width, total(projected_widths(options, mechanism_)), options.bias));
+  projection_ =
+      register_module(projection_name(options, mechanism_),
+                      Linear(options.width, total(projected_widths(options, mechanism_)), options.projection_bias));
   if (options.memory)
-    memory_projection_ = register_module("key_value", Linear(options.width, 2 * shared_width(options), options.bias));
-  output_ = register_module("output", Linear(options.width, options.width, options.bias));
+    memory_projection_ =
+        register_module("key_value", Linear(options.width, 2 * shared_width(options), options.projection_bias));
+  output_ = register_module("output", Linear(options.width, options.width, options.output_bias));
   // For a row map each scalar is a parameter, and their names come first; for a dense form they are the columns of one.
   const std::size_t scalars = mechanism_.parameter_initial.size();
   const bool in_columns = mechanism_.is_matrix();
@@ -191,6 +193,7 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
     options.first_positions = cache.lengths() - heads.query.size(2);
   } else {
     options.key_lengths = context.lengths;
+    options.cu_seqlens = context.cu_seqlens;
   }
   at::Tensor attended;
   if (context.taps(TapPlace::row_statistics)) {

@@ -36,7 +36,8 @@ struct AttentionLayerOptions {
   // The depth of the first layer in λ_init = 0.8 − 0.6 exp(−0.3 · depth): 0 as in the paper and its code (0.20, 0.36,
   // 0.47, …), or 1 as in the table of S4 (0.36, 0.47, 0.56, …).
   std::int64_t first_lambda_depth = 0;
-  bool bias = true;
+  bool projection_bias = true;  // of queries, keys and values
+  bool output_bias = true;
   bool causal = true;   // ignored by a layer that attends to a memory
   bool memory = false;  // whether keys and values come from the context's memory
 

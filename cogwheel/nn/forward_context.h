@@ -17,6 +17,9 @@ struct ForwardContext {
   at::Tensor positions = {};
   // [B] int64: tokens at and beyond the length of their entry are padding, which no token sees. Not with a state.
   std::optional<at::Tensor> lengths = {};
+  // [S + 1] int64, from 0 to N: sequences that lie one after another in a batch of one, each of which sees only itself.
+  // Not with lengths or a state.
+  std::optional<at::Tensor> cu_seqlens = {};
   // The tokens seen so far: the new tokens follow them and are added, and no gradient reaches the earlier ones.
   ModelState* state = nullptr;
   // [B, M, width], the sequence that layers with `memory` attend to, and its lengths as above.

@@ -8,15 +8,16 @@
 
 namespace cogwheel {
 
-NormImpl::NormImpl(NormKind kind, std::int64_t width, bool bias) : kind_(kind) {
+NormImpl::NormImpl(NormKind kind, std::int64_t width, bool bias, std::optional<double> epsilon)
+    : kind_(kind), epsilon_(epsilon.value_or(default_epsilon(kind))) {
   weight_ = register_parameter("weight", new_parameter({width}));
   if (kind == NormKind::layer && bias) bias_ = register_parameter("bias", new_parameter({width}));
 }
 
 at::Tensor NormImpl::forward(const at::Tensor& x) { return of_sum(x, {}).normed; }
 
-NormOfSum NormImpl::of_sum(const at::Tensor& x, const at::Tensor& delta) {
-  return norm_of_sum(x, delta, weight_, bias_, kind_, default_epsilon(kind_), BFloat16Products::enabled());
+NormOfSum NormImpl::of_sum(const at::Tensor& x, const at::Tensor& delta, bool wide) {
+  return norm_of_sum(x, delta, weight_, bias_, kind_, epsilon_, !wide && BFloat16Products::enabled());
 }
 
 void NormImpl::initialize() {

@@ -4,6 +4,7 @@
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "cogwheel/nn/residual_norm.h"
 
@@ -11,16 +12,19 @@ namespace cogwheel {
 
 class NormImpl : public torch::nn::Module {
  public:
-  NormImpl(NormKind kind, std::int64_t width, bool bias);
+  // Without an ε, that of the kind.
+  NormImpl(NormKind kind, std::int64_t width, bool bias, std::optional<double> epsilon = {});
   at::Tensor forward(const at::Tensor& x);
 
-  // x + delta, and its norm; delta may be undefined. While products are in bfloat16, so is the norm.
-  NormOfSum of_sum(const at::Tensor& x, const at::Tensor& delta);
+  // x + delta, and its norm; delta may be undefined. While products are in bfloat16, so is the norm, unless it is wide:
+  // where it is the residual stream.
+  NormOfSum of_sum(const at::Tensor& x, const at::Tensor& delta, bool wide = false);
 
   void initialize();  // weights 1, biases 0
 
  private:
   NormKind kind_;
+  double epsilon_;
   at::Tensor weight_, bias_;
 };
 TORCH_MODULE(Norm);

@@ -29,7 +29,7 @@ std::shared_ptr<TokenMixer> make_mixer(const TransformerBlockOptions& options, s
 }
 
 Norm make_norm(const TransformerBlockOptions& options) {
-  return Norm(options.norm, options.attention.width, options.norm_bias);
+  return Norm(options.norm, options.attention.width, options.norm_bias, options.norm_epsilon);
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ ResidualStream TransformerBlockImpl::forward(const ResidualStream& given, const 
       return ResidualStream{read.sum, dropout(part(read.normed))};
     }
     const at::Tensor x = stream.total();
-    return ResidualStream{norm->of_sum(x, dropout(part(x))).normed};
+    return ResidualStream{norm->of_sum(x, dropout(part(x)), true).normed};
   };
   auto* const both = memory_attention_ ? static_cast<BlockState*>(context.layer_state) : nullptr;
   const auto mix = [&](TokenMixer& mixer, bool memory, std::size_t dropout_part) {

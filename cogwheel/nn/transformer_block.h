@@ -30,7 +30,8 @@ struct TransformerBlockOptions {
   FeedForwardOptions feed_forward;
   NormKind norm = NormKind::layer;
   NormPlace norm_place = NormPlace::before;
-  bool norm_bias = true;  // of LayerNorms; attention and feed-forward have options for their biases
+  bool norm_bias = true;                    // of LayerNorms; attention and feed-forward have options for their biases
+  std::optional<double> norm_epsilon = {};  // that of the kind unless given
 };
 
 // The stream is x + delta. The next reader adds delta, in the same pass that computes the norm of the sum.

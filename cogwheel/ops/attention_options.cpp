@@ -34,9 +34,9 @@ void check_integer_type(std::string_view name, const at::Tensor& tensor, bool al
     refuse(std::string(name) + " dtype", also_int32 ? "int32 or int64" : "int64", c10::toString(type));
 }
 
-void check_integers(std::string_view name, const at::Tensor& tensor, const Call& call, bool also_int32) {
+void check_integers(std::string_view name, const at::Tensor& tensor, const at::Tensor& query, bool also_int32) {
   check_integer_type(name, tensor, also_int32);
-  check_device(name, tensor, call.query);
+  check_device(name, tensor, query);
 }
 
 void check_bias(std::string_view name, const at::Tensor& bias, const Call& call) {
@@ -88,13 +88,11 @@ void describe_visibility(PairwiseOptions& options, const Call& call, const Atten
     options.window = std::min(*given.window, widest);
   }
   if (given.key_lengths) {
-    check_integers("key_lengths", *given.key_lengths, call, false);
-    if (given.key_lengths->dim() != 1 || given.key_lengths->sym_size(0) != call.batch)
-      refuse("key_lengths", shape_text({call.batch}) + ", one for each batch entry", shape_text(*given.key_lengths));
+    check_key_lengths(*given.key_lengths, call.query);
     options.key_lengths = given.key_lengths;
   }
   if (given.first_positions) {
-    check_integers("first_positions", *given.first_positions, call, false);
+    check_integers("first_positions", *given.first_positions, call.query, false);
     if (!given.causal && !given.alibi && (!given.local_radius || given.local_centers))
       refuse("first_positions", "causal, alibi, or local_radius without local_centers beside them", "none of these");
     if (given.first_positions->dim() != 1 || given.first_positions->sym_size(0) != call.batch)
@@ -103,14 +101,7 @@ void describe_visibility(PairwiseOptions& options, const Call& call, const Atten
     options.first_positions = given.first_positions;
   }
   if (given.cu_seqlens) {
-    check_integers("cu_seqlens", *given.cu_seqlens, call, true);
-    if (given.cu_seqlens->dim() != 1 || given.cu_seqlens->sym_size(0) < 2)
-      refuse("cu_seqlens", "[sequences + 1], at least 2 numbers", shape_text(*given.cu_seqlens));
-    if (given.key_lengths) refuse("cu_seqlens", "none beside key_lengths", shape_text(*given.cu_seqlens));
-    if (given.first_positions) refuse("cu_seqlens", "none beside first_positions", shape_text(*given.cu_seqlens));
-    if (call.batch != 1) refuse("query batch", "1 beside cu_seqlens", size_text(call.batch));
-    if (call.queries != call.keys)
-      refuse("key length", size_text(call.queries) + " (as query, beside cu_seqlens)", size_text(call.keys));
+    check_cu_seqlens(given, call.query, call.keys);
     options.ranges = packed_ranges(*given.cu_seqlens, call.queries, given.causal, options.window);
   }
   if (given.local_radius)
@@ -156,6 +147,24 @@ void describe_modifiers(PairwiseOptions& options, const Call& call, const Attent
 }
 
 }  // namespace
+
+void check_key_lengths(const at::Tensor& lengths, const at::Tensor& query) {
+  check_integers("key_lengths", lengths, query, false);
+  if (lengths.dim() != 1 || lengths.sym_size(0) != query.sym_size(0))
+    refuse("key_lengths", shape_text({query.sym_size(0)}) + ", one for each batch entry", shape_text(lengths));
+}
+
+void check_cu_seqlens(const AttentionOptions& given, const at::Tensor& query, const c10::SymInt& keys) {
+  const at::Tensor& cu_seqlens = *given.cu_seqlens;
+  check_integers("cu_seqlens", cu_seqlens, query, true);
+  if (cu_seqlens.dim() != 1 || cu_seqlens.sym_size(0) < 2)
+    refuse("cu_seqlens", "[sequences + 1], at least 2 numbers", shape_text(cu_seqlens));
+  if (given.key_lengths) refuse("cu_seqlens", "none beside key_lengths", shape_text(cu_seqlens));
+  if (given.first_positions) refuse("cu_seqlens", "none beside first_positions", shape_text(cu_seqlens));
+  if (query.sym_size(0) != 1) refuse("query batch", "1 beside cu_seqlens", size_text(query.sym_size(0)));
+  if (query.sym_size(2) != keys)
+    refuse("key length", size_text(query.sym_size(2)) + " (as query, beside cu_seqlens)", size_text(keys));
+}
 
 PairwiseOptions pairwise_options(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
                                  const AttentionOptions& given, std::string_view causal_mask) {

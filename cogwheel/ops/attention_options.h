@@ -11,4 +11,8 @@ namespace cogwheel {
 PairwiseOptions pairwise_options(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
                                  const AttentionOptions& given, std::string_view causal_mask);
 
+// The shapes and types of lengths, for a family without PairwiseOptions; the numbers are checked where they are read.
+void check_key_lengths(const at::Tensor& lengths, const at::Tensor& query);
+void check_cu_seqlens(const AttentionOptions& given, const at::Tensor& query, const c10::SymInt& keys);
+
 }  // namespace cogwheel

@@ -137,4 +137,12 @@ void check_attention(const at::Tensor& query, const at::Tensor& key, const at::T
   if (value.sym_size(3) < 1) refuse("value width", "1 or more", size_text(value.sym_size(3)));
 }
 
+void check_lengths(const at::Tensor& lengths, std::int64_t keys) {
+  if (!lengths.is_cpu()) return;
+  const at::Tensor numbers = lengths.contiguous();
+  for (std::int64_t b = 0; b < numbers.numel(); ++b)
+    if (const std::int64_t length = numbers.const_data_ptr<std::int64_t>()[b]; length < 0 || length > keys)
+      refuse("key_lengths", "0 to " + std::to_string(keys) + " (the keys)", std::to_string(length));
+}
+
 }  // namespace cogwheel

@@ -50,6 +50,10 @@ void check_device_of_x(std::string_view what, const at::Tensor& tensor, const at
 // The same for a tensor that has the dtype of `x` too, and these sizes.
 void check_beside_x(const std::string& what, const at::Tensor& tensor, const at::Tensor& x, c10::SymIntArrayRef sizes);
 
+// The numbers of key_lengths, checked where the host can read them without waiting for a device. Elsewhere lengths
+// beyond the keys count as if they ended there.
+void check_lengths(const at::Tensor& lengths, std::int64_t keys);
+
 // "5", and "[2, 4, 5]".
 std::string size_text(const c10::SymInt& size);
 std::string shape_text(c10::SymIntArrayRef sizes);

@@ -1,6 +1,7 @@
 #include "cogwheel/ops/dense_mechanisms.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_matrix_exp.h>
@@ -11,10 +12,13 @@
 #include <cmath>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "cogwheel/ops/attention_options.h"
 #include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/pairwise.h"
 #include "cogwheel/ops/product.h"
+#include "cogwheel/ops/ranges.h"
 #include "cogwheel/ops/shared_heads.h"
 
 namespace cogwheel {
@@ -25,6 +29,7 @@ struct Call {
   at::Tensor query, key, value;
   bool causal;
   double scale;
+  at::Tensor lengths = {};  // [B], the visible keys of a batch entry; undefined: all
 };
 
 void check_square(const at::Tensor& query, const at::Tensor& key) {
@@ -39,9 +44,7 @@ void check_options(const Mechanism& mechanism, const at::Tensor& query, const at
                                                 {"score_weight", options.score_weight.has_value()},
                                                 {"score_projection", options.score_projection.has_value()},
                                                 {"window", options.window.has_value()},
-                                                {"key_lengths", options.key_lengths.has_value()},
                                                 {"first_positions", options.first_positions.has_value()},
-                                                {"cu_seqlens", options.cu_seqlens.has_value()},
                                                 {"bias", options.bias.has_value()},
                                                 {"energy_bias", options.energy_bias.has_value()},
                                                 {"alibi", options.alibi.has_value()},
@@ -122,16 +125,62 @@ at::Tensor normalised_exponential(const Call& call, int order) {
   return product(rows / (order == 1 ? positive : positive.sqrt()), call.value);
 }
 
+// Rows of hidden tokens are 0, so that they add nothing to any power of the matrix: those of keys and values, and of
+// queries too where these are the same tokens.
+Call without_hidden_tokens(Call call, const at::Tensor& lengths) {
+  call.lengths = lengths;
+  const auto cleared = [&](const at::Tensor& rows) {
+    const at::Tensor places = at::arange(at::Scalar(rows.sym_size(2)), lengths.options());
+    return rows.masked_fill((places >= lengths.unsqueeze(-1)).unsqueeze(1).unsqueeze(-1), 0);
+  };
+  call.key = cleared(call.key), call.value = cleared(call.value);
+  if (call.query.sym_size(2) == call.key.sym_size(2)) call.query = cleared(call.query);
+  return call;
+}
+
 // (1 + s/norm)/n over the visible keys, with the squared norm of each row or of the whole matrix.
 at::Tensor simple_norm(const Call& call, bool by_row) {
   const c10::SymInt queries = call.query.sym_size(2), keys = call.key.sym_size(2);
   const at::Tensor scores = call.scale * product(call.query, call.key.mT());
   at::Tensor visible = at::ones_symint({queries, keys}, scores.options());
   if (call.causal) visible = visible.tril((keys - queries).guard_int(__FILE__, __LINE__));
+  if (call.lengths.defined())  // [B, 1, N, M]
+    visible =
+        visible * (at::arange(at::Scalar(keys), call.lengths.options()) < call.lengths.view({-1, 1, 1, 1})).to(visible);
   const at::Tensor squares = scores * scores;
   const at::Tensor norm = by_row ? (squares * visible).sum(-1, true) : squares.sum({-2, -1}, true);
   const at::Tensor share = at::where(norm > 0, scores / at::where(norm > 0, norm, 1), 0);
   return product(visible * (1 + share) / visible.sum(-1, true).clamp_min(1), call.value);
+}
+
+at::Tensor of_sequence(const Mechanism& mechanism, const Call& call, const MechanismParameters& parameters) {
+  const std::string_view name = mechanism.description.name;
+  if (name == "simple_norm_by_row") return simple_norm(call, true);
+  if (name == "simple_norm_by_matrix") return simple_norm(call, false);
+  check_square(call.query, call.key);
+  if (name == "polynomial") return polynomial(call, parameters);
+  if (name == "matrix_exponential_by_row") return normalised_exponential(call, 1);
+  if (name == "matrix_exponential_l2") return normalised_exponential(call, 2);
+  const at::Tensor low_rank = exponential_minus_identity(call);
+  return name == "matrix_exponential" ? call.value + low_rank : low_rank;
+}
+
+// Each sequence by itself: the function is one of its own matrix.
+at::Tensor of_packed(const Mechanism& mechanism, const Call& call, const at::Tensor& cu_seqlens,
+                     const MechanismParameters& parameters) {
+  packed_ranges(cu_seqlens, call.query.sym_size(2), call.causal, 0);  // checks the numbers
+  // Without data there are no numbers, and the shape is that of one sequence.
+  if (cu_seqlens.is_meta()) return of_sequence(mechanism, call, parameters);
+  const at::Tensor ends = cu_seqlens.to(at::kCPU, at::kLong).contiguous();
+  std::vector<at::Tensor> outputs;
+  for (std::int64_t s = 0; s + 1 < ends.numel(); ++s) {
+    const std::int64_t first = ends.const_data_ptr<std::int64_t>()[s];
+    const std::int64_t length = ends.const_data_ptr<std::int64_t>()[s + 1] - first;
+    const auto rows = [&](const at::Tensor& tensor) { return tensor.narrow(2, first, length); };
+    outputs.push_back(of_sequence(
+        mechanism, {rows(call.query), rows(call.key), rows(call.value), call.causal, call.scale}, parameters));
+  }
+  return at::cat(outputs, 2);
 }
 
 }  // namespace
@@ -144,15 +193,14 @@ at::Tensor dense_attention(const Mechanism& mechanism, const at::Tensor& query, 
   const Call call{query, for_query_heads(key, heads), for_query_heads(value, heads), options.causal,
                   options.scale.value_or(1 / root)};
   if (!std::isfinite(call.scale)) refuse("scale", "a finite number", std::to_string(call.scale));
-  const std::string_view name = mechanism.description.name;
-  if (name == "simple_norm_by_row") return simple_norm(call, true);
-  if (name == "simple_norm_by_matrix") return simple_norm(call, false);
-  check_square(query, key);
-  if (name == "polynomial") return polynomial(call, options.parameters);
-  if (name == "matrix_exponential_by_row") return normalised_exponential(call, 1);
-  if (name == "matrix_exponential_l2") return normalised_exponential(call, 2);
-  const at::Tensor low_rank = exponential_minus_identity(call);
-  return name == "matrix_exponential" ? call.value + low_rank : low_rank;
+  if (options.cu_seqlens) {
+    check_cu_seqlens(options, query, key.sym_size(2));
+    return of_packed(mechanism, call, *options.cu_seqlens, options.parameters);
+  }
+  if (!options.key_lengths) return of_sequence(mechanism, call, options.parameters);
+  check_key_lengths(*options.key_lengths, query);
+  if (!query.is_meta()) check_lengths(*options.key_lengths, key.size(2));
+  return of_sequence(mechanism, without_hidden_tokens(call, *options.key_lengths), options.parameters);
 }
 
 }  // namespace cogwheel

@@ -14,7 +14,8 @@ namespace cogwheel {
 
 // query [B, H, N, D], key [B, Hk, M, D], value [B, Hk, M, Dv], checked → [B, H, N, Dv]. `causal_mask` says how a causal
 // call is aligned. Throws ValueError where a function of a square matrix gets N ≠ M, or coefficients have the wrong
-// shape, and for options that only the engine has: other scores, windows, masks, biases, dropout.
+// shape, and for options that only the engine has: other scores, windows, biases, dropout. With key_lengths, hidden
+// tokens add nothing to the matrix: where queries and keys are the same tokens (N = M), rows of queries neither.
 at::Tensor dense_attention(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
                            const at::Tensor& value, const AttentionOptions& options, std::string_view causal_mask);
 

@@ -16,16 +16,7 @@ void check_computed(std::string_view name, const OptionalTensor& tensor, const a
     refuse(std::string(name) + " dtype", c10::toString(computed_type(query)), c10::toString(tensor->scalar_type()));
 }
 
-// Numbers are checked where the host can read them without waiting for a device. Elsewhere lengths and ranges beyond
-// the keys count as if they ended there.
-void check_lengths(const at::Tensor& lengths, std::int64_t keys) {
-  if (!lengths.is_cpu()) return;
-  const at::Tensor numbers = lengths.contiguous();
-  for (std::int64_t b = 0; b < numbers.numel(); ++b)
-    if (const std::int64_t length = numbers.const_data_ptr<std::int64_t>()[b]; length < 0 || length > keys)
-      refuse("key_lengths", "0 to " + std::to_string(keys) + " (the keys)", std::to_string(length));
-}
-
+// As check_lengths; elsewhere ranges beyond the keys count as if they ended there.
 void check_ranges(const at::Tensor& ranges, std::int64_t keys) {
   if (!ranges.is_cpu()) return;
   const at::Tensor numbers = ranges.contiguous();

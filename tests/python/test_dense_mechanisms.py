@@ -294,3 +294,56 @@ def test_refuses_in_one_line(refusal):
     message = str(caught.value)
     assert message.startswith("attention: ") and "\n" not in message
     assert all(word in message for word in words), message
+
+
+def outputs_and_gradients(tensors, form, weight=1.0, **options):
+    """The output, and the gradients of its sum of squares times `weight`."""
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]
+    output = cogwheel.attention(*leaves, form, **options, **parameters_of(form))
+    (output.square() * weight).sum().backward()
+    return [output.detach(), *(leaf.grad for leaf in leaves)]
+
+
+@each_form
+@each_visibility
+def test_hidden_tokens_add_nothing(form, causal):
+    """Padded and packed sequences are the sequences by themselves, with their gradients."""
+    lengths = [6, 9]
+    tensors = inputs()
+    for tensor in tensors:
+        tensor[0, :, lengths[0] :] = math.nan  # what is hidden is not read
+    single = [
+        outputs_and_gradients([tensor[entry, None, :, :length] for tensor in tensors], form, causal=causal)
+        for entry, length in enumerate(lengths)
+    ]
+    seen = torch.arange(9) < torch.tensor(lengths)[:, None]
+    padded = outputs_and_gradients(
+        tensors, form, seen[:, None, :, None].double(), causal=causal, key_lengths=torch.tensor(lengths)
+    )
+    ends = torch.tensor([0, 6, 6, 15])
+    packed = outputs_and_gradients(
+        [torch.cat([tensor[0, :, :6], tensor[1]], 1)[None] for tensor in tensors], form, causal=causal, cu_seqlens=ends
+    )
+    for place, (of_padded, of_packed, *of_single) in enumerate(zip(padded, packed, *single, strict=True)):
+        if place > 0 or form in MATRIX_FUNCTIONS:
+            assert of_padded[0, :, 6:].abs().max() == 0
+        for entry, (first, length) in enumerate([(0, 6), (6, 9)]):
+            expected = of_single[entry][0]
+            torch.testing.assert_close(of_padded[entry, :, :length], expected, rtol=1e-10, atol=1e-12)
+            torch.testing.assert_close(of_packed[0, :, first : first + length], expected, rtol=1e-10, atol=1e-12)
+    shape = cogwheel.attention(
+        *(tensor[:1].to("meta") for tensor in inputs()),
+        form,
+        cu_seqlens=torch.tensor([0, 4, 9], device="meta"),
+        **{name: tensor.to("meta") for name, tensor in parameters_of(form).items()},
+    ).shape
+    assert shape == (1, 4, 9, 5)
+
+
+@each_form
+def test_lengths_are_checked(form):
+    with pytest.raises(ValueError, match="attention: key_lengths: expected 0 to 9 .the keys., got 10"):
+        cogwheel.attention(*inputs(), form, key_lengths=torch.tensor([3, 10]), **parameters_of(form))
+    with pytest.raises(ValueError, match="attention: cu_seqlens: expected 9 last .as queries., got 8"):
+        single = [tensor[:1] for tensor in inputs()]
+        cogwheel.attention(*single, form, cu_seqlens=torch.tensor([0, 8]), **parameters_of(form))

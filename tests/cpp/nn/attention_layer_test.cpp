@@ -24,7 +24,8 @@ AttentionLayer make_layer(const std::string& mechanism, std::int64_t layer = 2, 
                                                  .mechanism = mechanism,
                                                  .layer = layer,
                                                  .first_lambda_depth = first_lambda_depth,
-                                                 .bias = bias});
+                                                 .projection_bias = bias,
+                                                 .output_bias = bias});
   attention->initialize(WeightInitializer(7), "attention", 0.5, 0.5);
   attention->to(at::kDouble);
   return attention;

@@ -22,7 +22,8 @@ AttentionLayer make_layer(const std::string& mechanism, std::int64_t key_value_h
                                              .key_value_heads = key_value_heads,
                                              .mechanism = mechanism,
                                              .layer = 1,
-                                             .bias = true},
+                                             .projection_bias = true,
+                                             .output_bias = true},
                        make_rotary(rotary));
   layer->initialize(WeightInitializer(7), "attention", 0.3, 0.3);
   layer->to(at::kDouble);

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "block_formula.h"
 #include "tapped.h"
 
 namespace cogwheel::transformer_block_test {
@@ -15,7 +16,8 @@ namespace {
 constexpr std::int64_t batch = 2, tokens = 6, width = 16, heads = 2;
 
 TransformerBlockOptions options_of(NormPlace place, bool causal, bool memory) {
-  const AttentionLayerOptions attention{.width = width, .heads = heads, .bias = false, .causal = causal};
+  const AttentionLayerOptions attention{
+      .width = width, .heads = heads, .projection_bias = false, .output_bias = false, .causal = causal};
   TransformerBlockOptions options{.attention = attention,
                                   .feed_forward = {.width = width, .hidden = 24, .bias = true},
                                   .norm_place = place,
@@ -39,49 +41,6 @@ at::Tensor input(std::int64_t length = tokens, std::uint64_t seed = 5) {
   return torch::randn({batch, length, width}, at::make_generator<at::CPUGeneratorImpl>(seed), at::kDouble);
 }
 
-// Dense formulas with the block's weights.
-struct Formula {
-  torch::OrderedDict<std::string, at::Tensor> weights;
-
-  at::Tensor linear(const std::string& name, const at::Tensor& x) const {
-    const at::Tensor product = x.matmul(weights[name + ".weight"].t());
-    return weights.contains(name + ".bias") ? product + weights[name + ".bias"] : product;
-  }
-  at::Tensor norm(const std::string& name, const at::Tensor& x) const {
-    const at::Tensor centred = x - x.mean(-1, true);
-    return centred / (centred.square().mean(-1, true) + 1e-5).sqrt() * weights[name + ".weight"] +
-           weights[name + ".bias"];
-  }
-  static at::Tensor split(const at::Tensor& x) {
-    return x.reshape({batch, x.size(1), heads, width / heads}).transpose(1, 2);
-  }
-  at::Tensor heads_of(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool causal) const {
-    at::Tensor scores = split(query).matmul(split(key).transpose(-1, -2)) / std::sqrt(double(width) / heads);
-    if (causal) scores = scores.masked_fill(at::ones({tokens, tokens}, at::kBool).triu(1), -INFINITY);
-    return scores.softmax(-1).matmul(split(value)).transpose(1, 2).flatten(2);
-  }
-  at::Tensor attention(const at::Tensor& x, bool causal) const {
-    const auto parts = linear("attention.query_key_value", x).chunk(3, -1);
-    return linear("attention.output", heads_of(parts[0], parts[1], parts[2], causal));
-  }
-  at::Tensor memory_attention(const at::Tensor& x, const at::Tensor& memory) const {
-    const auto parts = linear("memory_attention.key_value", memory).chunk(2, -1);
-    return linear("memory_attention.output", heads_of(linear("memory_attention.query", x), parts[0], parts[1], false));
-  }
-  at::Tensor feed_forward(const at::Tensor& x) const {
-    return linear("feed_forward.out", at::gelu(linear("feed_forward.in", x)));
-  }
-  at::Tensor operator()(at::Tensor x, NormPlace place, bool causal, const at::Tensor& memory) const {
-    const auto add = [&](const std::string& name, auto&& part) {
-      x = place == NormPlace::before ? x + part(norm(name, x)) : norm(name, x + part(x));
-    };
-    add("attention_norm", [&](const at::Tensor& read) { return attention(read, causal); });
-    if (memory.defined()) add("memory_norm", [&](const at::Tensor& read) { return memory_attention(read, memory); });
-    add("feed_forward_norm", [&](const at::Tensor& read) { return feed_forward(read); });
-    return x;
-  }
-};
-
 TEST(TransformerBlock, IsItsFormula) {
   const at::Tensor x = input(), other = input(tokens, 9), memory = input(4, 8);
   for (const NormPlace place : {NormPlace::before, NormPlace::after})
@@ -89,7 +48,8 @@ TEST(TransformerBlock, IsItsFormula) {
       for (const bool with_memory : {false, true}) {
         TransformerBlock block = make(place, causal, with_memory);
         const ForwardContext context{.memory = with_memory ? memory : at::Tensor()};
-        const at::Tensor expected = Formula{block->named_parameters()}(x + other, place, causal, context.memory);
+        const at::Tensor expected = BlockFormula{block->named_parameters(), heads}.block(
+            x + other, place == NormPlace::before, causal, context.memory);
         EXPECT_TRUE(at::allclose(block->forward({x, other}, context).total(), expected, 1e-9, 1e-11))
             << static_cast<int>(place) << causal << with_memory;
         const auto stream = tapped(TapPlace::stream, block, ResidualStream{x, other}, context);

@@ -1,0 +1,24 @@
+// The mechanisms of a transformer's layers, as its options say them: a pattern (mechanisms/layer_pattern.h), but for
+// softmax at both ends.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "cogwheel/models/mechanism_text.h"
+
+namespace cogwheel {
+
+struct LayerMechanisms {
+  std::string_view pattern;
+  std::int64_t layers;
+  std::int64_t first_softmax_layers, last_softmax_layers;
+
+  std::string at(std::int64_t layer) const;  // counted from 0
+};
+
+// Of the layer with most of them; `heads` are those of a softmax layer.
+std::int64_t output_heads_of(std::string_view pattern, std::int64_t heads);
+MechanismText text_of(std::string_view pattern, std::string_view what);
+
+}  // namespace cogwheel

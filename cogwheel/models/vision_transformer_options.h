@@ -1,0 +1,24 @@
+// The options of a vision transformer, apart from the module.
+#pragma once
+#include "cogwheel/models/encoder_layers.h"
+
+namespace cogwheel {
+
+// `vocabulary` counts classes; `context` is the number of tokens, which follows from the images.
+struct VisionTransformerOptions : EncoderLayerOptions {
+  std::int64_t image_size = 32;  // pixels of a side
+  std::int64_t channels = 3;
+  std::int64_t patch = 4;         // pixels of a side; a divisor of image_size
+  std::string pooling = "class";  // what is classified: a token of its own, or the "mean" of the patches
+
+  std::int64_t tokens() const;
+  bool operator==(const VisionTransformerOptions&) const = default;
+};
+
+// The values of `pooling`.
+inline constexpr std::string_view pooling_names[] = {"class", "mean"};
+
+// Throws UsageError that names the first invalid option.
+void check(const VisionTransformerOptions& options);
+
+}  // namespace cogwheel
