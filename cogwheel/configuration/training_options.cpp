@@ -26,6 +26,7 @@ void check(const TrainingOptions& options) {
   expect("epsilon", options.epsilon, learning_rate_range);
   expect("weight_decay", options.weight_decay, not_negative);
   expect("clip", options.clip, not_negative);
+  expect("ema", options.ema, moment);
   if (options.precision != "fp32" && options.precision != "bf16")
     throw UsageError(
         expected_got("training.precision", expected_names(options.precision, {"fp32", "bf16"}), options.precision));

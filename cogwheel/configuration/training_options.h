@@ -17,10 +17,11 @@ struct TrainingOptions {
   double beta1 = 0.9;
   double beta2 = 0.99;
   double epsilon = 1e-8;
-  double weight_decay = 0.1;            // only of tensors with two dimensions or more
-  double clip = 1.0;                    // largest global norm of the gradient; 0: none
-  std::uint64_t seed = 1337;            // of the initial weights, the data order and dropout
-  std::string device = "cpu";           // where the model is and learns, as libtorch names it: cuda, cuda:1, mps, xpu
+  double weight_decay = 0.1;   // only of tensors with two dimensions or more
+  double clip = 1.0;           // largest global norm of the gradient; 0: none
+  double ema = 0;              // decay of an exponential moving average of the weights, which is what is used; 0: none
+  std::uint64_t seed = 1337;   // of the initial weights, the data order and dropout
+  std::string device = "cpu";  // where the model is and learns, as libtorch names it: cuda, cuda:1, mps, xpu
   std::string precision = "fp32";       // or "bf16": of the matrix products of training steps; all else stays fp32
   std::int64_t report_every = 10;       // steps
   std::int64_t evaluate_every = 250;    // steps; 0: only after the last one

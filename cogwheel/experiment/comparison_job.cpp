@@ -186,7 +186,7 @@ RunResult ComparisonJob::train(const MechanismPlan& plan, std::int64_t seed) {
     case TrainingStatus::finished:
       result.status = RunStatus::done;
       result.measured = run.last_measured();
-      inspections_.push_back(task_->inspect(*run.model(), static_cast<std::uint64_t>(seed)));
+      inspections_.push_back(run.inspect(static_cast<std::uint64_t>(seed)));
       result.by_difficulty = inspections_.back().by_difficulty;
       inspections_.back().mechanism = plan.name;
       inspections_.back().seed = seed;

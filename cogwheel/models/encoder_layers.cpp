@@ -10,7 +10,6 @@
 #include "cogwheel/mechanisms/layer_pattern.h"
 #include "cogwheel/models/encoder_stack.h"
 #include "cogwheel/models/language_model_options.h"
-#include "cogwheel/models/language_model_options.h"
 #include "cogwheel/models/layer_mechanisms.h"
 
 namespace cogwheel {

@@ -82,7 +82,7 @@ void load_weights_of(torch::nn::Module& model, const RunConfig& config, const Ru
   const SafeTensors checkpoint = load_checkpoint(folder.checkpoint_path());
   if (const auto recorded = recorded_configuration(checkpoint, folder.checkpoint_path()))
     expect_same(config, *recorded, folder.checkpoint_path().string(), "model.");
-  load_weights(model, checkpoint, folder.checkpoint_path());
+  load_weights(model, checkpoint, folder.checkpoint_path(), prefix_in_use(checkpoint));
 }
 
 std::shared_ptr<LanguageModel> load_language_model(const RunFolder& folder) {

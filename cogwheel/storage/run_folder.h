@@ -67,8 +67,8 @@ class RunFolder {
   std::shared_ptr<const FolderLock> lock_;  // null for a run that is only read
 };
 
-// Fills a model with the weights of a run's checkpoint. Throws Error where the configuration of the model differs from
-// that of the checkpoint, or the file is damaged.
+// Fills a model with the weights of a run's checkpoint, averaged ones where the run has them. Throws Error where the
+// configuration of the model differs from that of the checkpoint, or the file is damaged.
 void load_weights_of(torch::nn::Module& model, const RunConfig& config, const RunFolder& folder);
 
 // The model of a run with the weights of its checkpoint, for sampling and inspection. Throws Error where the model in

@@ -11,7 +11,7 @@
 namespace cogwheel {
 namespace {
 
-bool is_weight(const std::string& name) { return name.starts_with(weight_prefix); }
+bool is_weight(const std::string& name) { return name.starts_with(weight_prefix) || name.starts_with(average_prefix); }
 
 void expect_whole(const SafeTensors& checkpoint, const std::filesystem::path& path) {
   const auto recorded = checkpoint.metadata.find("sha256");
@@ -55,13 +55,18 @@ std::optional<nlohmann::ordered_json> recorded_configuration(const SafeTensors& 
   throw Error(expected_got(path.string() + ": configuration", "an object of keys and values", recorded->second));
 }
 
-void load_weights(torch::nn::Module& model, const SafeTensors& checkpoint, const std::filesystem::path& path) {
+const std::string& prefix_in_use(const SafeTensors& checkpoint) {
+  const auto first = checkpoint.tensors.lower_bound(average_prefix);
+  return first != checkpoint.tensors.end() && first->first.starts_with(average_prefix) ? average_prefix : weight_prefix;
+}
+
+void load_weights(torch::nn::Module& model, const SafeTensors& checkpoint, const std::filesystem::path& path,
+                  const std::string& prefix) {
   const torch::NoGradGuard no_grad;
   const auto parameters = model.named_parameters();
-  for (const auto& parameter : parameters)
-    copy_tensor(checkpoint, weight_prefix + parameter.key(), parameter.value(), path);
+  for (const auto& parameter : parameters) copy_tensor(checkpoint, prefix + parameter.key(), parameter.value(), path);
   for (const auto& [name, tensor] : checkpoint.tensors)
-    if (is_weight(name) && parameters.find(name.substr(weight_prefix.size())) == nullptr)
+    if (name.starts_with(prefix) && parameters.find(name.substr(prefix.size())) == nullptr)
       throw Error(expected_got(path.string(), "the tensors of its configuration", "another, " + name));
 }
 

@@ -2,8 +2,8 @@
 // TrainingRun::save and ::load write and read the whole checkpoint.
 //
 // A checkpoint is a safetensors file with the tensors "model.<name>" and, from a run, "first_moment.<name>" and
-// "second_moment.<name>"; its metadata hold, as JSON, the configuration, the rest of the run ("state"), and a hash of
-// all contents.
+// "second_moment.<name>", and "average.<name>" where the run averages its weights; its metadata hold, as JSON, the
+// configuration, the rest of the run ("state"), and a hash of all contents.
 #pragma once
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
@@ -18,7 +18,7 @@ class Module;
 
 namespace cogwheel {
 
-inline const std::string weight_prefix = "model.";
+inline const std::string weight_prefix = "model.", average_prefix = "average.";
 
 // Throws Error where the file is damaged: its bytes are not those that were written, or it has numbers that no run
 // saves.
@@ -34,8 +34,11 @@ std::optional<nlohmann::ordered_json> recorded_configuration(const SafeTensors& 
 void copy_tensor(const SafeTensors& checkpoint, const std::string& name, at::Tensor target,
                  const std::filesystem::path& path);
 
-// Copies every tensor "model.<name>"; throws Error that names the first one that is missing, of another shape or type,
-// or not part of the model.
-void load_weights(torch::nn::Module& model, const SafeTensors& checkpoint, const std::filesystem::path& path);
+// Copies every tensor "model.<name>", or with another prefix; throws Error that names the first one that is missing, of
+// another shape or type, or not part of the model.
+void load_weights(torch::nn::Module& model, const SafeTensors& checkpoint, const std::filesystem::path& path,
+                  const std::string& prefix = weight_prefix);
+// The prefix of the weights that a trained model is used with: the averages where there are some.
+const std::string& prefix_in_use(const SafeTensors& checkpoint);
 
 }  // namespace cogwheel

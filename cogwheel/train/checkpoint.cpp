@@ -18,6 +18,7 @@
 #include "cogwheel/train/adamw.h"
 #include "cogwheel/train/batch.h"
 #include "cogwheel/train/training_run.h"
+#include "cogwheel/train/weight_average.h"
 
 namespace cogwheel {
 namespace {
@@ -107,6 +108,8 @@ void TrainingRun::save(const std::filesystem::path& path) const {
     checkpoint.tensors[first_moment_prefix + parameter.name] = parameter.first_moment.cpu();
     checkpoint.tensors[second_moment_prefix + parameter.name] = parameter.second_moment.cpu();
   }
+  if (average_)
+    for (const auto& [name, value] : average_->averages()) checkpoint.tensors[average_prefix + name] = value.cpu();
   const nlohmann::json state = {{"step", steps_done_},
                                 {"seconds", seconds_},
                                 {"evaluation_seconds", evaluation_seconds_},
@@ -140,6 +143,9 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path) {
       copy_tensor(checkpoint, first_moment_prefix + parameter.name, parameter.first_moment, path);
       copy_tensor(checkpoint, second_moment_prefix + parameter.name, parameter.second_moment, path);
     }
+    if (loaded.average_)
+      for (const auto& [name, value] : loaded.average_->averages())
+        copy_tensor(checkpoint, average_prefix + name, value, path);
     const State of(state, path);
     loaded.steps_done_ = of.count("step", config_.training.steps);
     loaded.optimizer_->set_steps_done(loaded.steps_done_);

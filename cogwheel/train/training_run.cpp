@@ -17,6 +17,7 @@
 #include "cogwheel/ops/engine.h"
 #include "cogwheel/train/adamw.h"
 #include "cogwheel/train/batch.h"
+#include "cogwheel/train/weight_average.h"
 
 namespace cogwheel {
 namespace {
@@ -92,7 +93,9 @@ TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& train
       config_(cogwheel::configuration(model, training, *task_)),
       model_(make_model(*task_, config_)) {
   task_->initialize(*model_, config_.training.seed);
-  optimizer_ = std::make_unique<AdamW>(named_parameters(*model_), config_.training);
+  const auto parameters = named_parameters(*model_);
+  optimizer_ = std::make_unique<AdamW>(parameters, config_.training);
+  if (config_.training.ema > 0) average_ = std::make_unique<WeightAverage>(parameters, config_.training.ema);
 }
 
 TrainingRun::TrainingRun(TrainingRun&&) noexcept = default;
@@ -113,6 +116,7 @@ double TrainingRun::step() {
   loss.backward();
   expect_finite(optimizer_->clip_gradients(), "norm of the gradient", steps_done_ + 1);
   optimizer_->step(learning_rate(options, steps_done_));
+  if (average_) average_->update();
   ++steps_done_;
   tokens_ += batch.tokens;
   last_train_loss_ = value;
@@ -125,6 +129,7 @@ double TrainingRun::step() {
 MeasuredValues TrainingRun::measured(EvaluationPart part, StatisticsOfHeads* heads) {
   const auto start = Clock::now();
   const torch::NoGradGuard no_grad;
+  const WeightAverage::InModel averaged(average_.get());
   MeasuredValues values = task_->evaluate(*model_, config_.training, part, heads);
   evaluation_seconds_ += seconds_since(start);
   for (const Measure& measure : task_->description().measures) {
@@ -134,6 +139,11 @@ MeasuredValues TrainingRun::measured(EvaluationPart part, StatisticsOfHeads* hea
       throw std::logic_error(expected_got("task " + task_->description().name, "a value of " + measure.name, "none"));
   }
   return values;
+}
+
+Inspection TrainingRun::inspect(std::uint64_t seed) {
+  const WeightAverage::InModel averaged(average_.get());
+  return task_->inspect(*model_, seed);
 }
 
 MeasuredValues TrainingRun::measure() { return last_measured_ = measured(EvaluationPart::whole); }

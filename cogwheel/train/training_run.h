@@ -18,6 +18,7 @@
 namespace cogwheel {
 
 class AdamW;
+class WeightAverage;
 
 enum class TrainingStatus { finished, stopped, non_finite };
 
@@ -52,6 +53,8 @@ class TrainingRun {
   double step();
   // Measures over everything that the task evaluates; always in float32 and without dropout.
   MeasuredValues measure();
+  // What a report shows of the model. Measures and this are of the averaged weights, where options().ema is not 0.
+  Inspection inspect(std::uint64_t seed);
   // The part of the configuration that decides the results: all but names and paths.
   RunConfig configuration() const;
 
@@ -89,6 +92,7 @@ class TrainingRun {
   // Behind pointers, so that this header needs none of libtorch's, which take ten times as long to compile.
   std::shared_ptr<torch::nn::Module> model_;
   std::unique_ptr<AdamW> optimizer_;
+  std::unique_ptr<WeightAverage> average_;  // null: none
   std::int64_t steps_done_ = 0, tokens_ = 0;
   double seconds_ = 0, evaluation_seconds_ = 0;
   double last_train_loss_ = std::numeric_limits<double>::quiet_NaN();

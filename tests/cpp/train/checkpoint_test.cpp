@@ -104,12 +104,15 @@ TEST(Checkpoint, ContinuesBitForBit) {
   dropped.dropout = 0.2;
   TrainingOptions half = tiny_training();
   half.precision = "bf16";
+  TrainingOptions averaged = tiny_training();
+  averaged.ema = 0.8;
   LanguageModelOptions hybrid = tiny_llama("mamba2+softmax");
   hybrid.position = "none";
   const std::vector<std::pair<LanguageModelOptions, TrainingOptions>> cases = {
       {tiny_model("cog"), tiny_training()},
       {tiny_model("differential"), tiny_training()},
       {dropped, half},
+      {tiny_model("cog"), averaged},
       {hybrid, half}};
   for (const auto& [model, training] : cases) {
     TrainingRun unbroken(model, training, tiny_task()), first(model, training, tiny_task()),

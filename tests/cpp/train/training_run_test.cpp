@@ -9,6 +9,8 @@
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/nn/head_observer.h"
+#include "cogwheel/storage/weights.h"
+#include "core/temporary_folder.h"
 #include "train/tiny_run.h"
 
 namespace cogwheel {
@@ -254,6 +256,35 @@ TEST(TrainingRun, RefusesDevicesThatAreNotThere) {
 
 TEST(TrainingRun, MeasuresItsRate) {
   EXPECT_GT(measure_steps_per_second(tiny_model(), tiny_training(), tiny_task(), 0.05), 1);
+}
+
+TEST(TrainingRun, MeasuresAndShowsTheAverageOfItsWeights) {
+  const TemporaryFolder folder;
+  TrainingOptions training = tiny_training();
+  training.ema = 0.75;
+  TrainingRun run(tiny_model(), training, tiny_task());
+  const auto weights = [&] { return run.model()->named_parameters()["layers.0.feed_forward.in.weight"].detach(); };
+  at::Tensor average = weights().clone();
+  for (int step = 0; step < 3; ++step) {
+    run.step();
+    average = 0.75 * average + 0.25 * weights();
+  }
+  const at::Tensor before = weights().clone();
+  const double of_average = held_out_loss(run.measure());
+  EXPECT_TRUE(at::equal(weights(), before));
+  run.save(folder.path() / "checkpoint");
+  const SafeTensors saved = load_checkpoint(folder.path() / "checkpoint");
+  EXPECT_TRUE(at::allclose(saved.tensors.at("average.layers.0.feed_forward.in.weight"), average, 1e-6, 1e-7));
+  EXPECT_TRUE(at::equal(saved.tensors.at("model.layers.0.feed_forward.in.weight"), before));
+  EXPECT_EQ(prefix_in_use(saved), "average.");
+
+  // The same weights in a run that averages nothing.
+  training.ema = 0;
+  TrainingRun plain(tiny_model(), training, tiny_task());
+  load_weights(*plain.model(), saved, "checkpoint", average_prefix);
+  EXPECT_EQ(held_out_loss(plain.measure()), of_average);
+  load_weights(*plain.model(), saved, "checkpoint");
+  EXPECT_NE(held_out_loss(plain.measure()), of_average);
 }
 
 }  // namespace
