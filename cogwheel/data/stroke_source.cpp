@@ -1,13 +1,13 @@
 #include "cogwheel/data/stroke_source.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/sha256.h"
 #include "cogwheel/data/handwriting.h"
+#include "cogwheel/data/held_out_tenth.h"
 #include "cogwheel/data/keyed_order.h"
 #include "cogwheel/data/stroke_font.h"
 
@@ -18,24 +18,6 @@ std::int64_t points_of(std::span<const StrokeSequence> sequences) {
   std::int64_t points = 0;
   for (const StrokeSequence& sequence : sequences) points += std::ssize(sequence.points);
   return points;
-}
-
-// Origins in the order of their hashes, of which the first make up a tenth of the sequences, at least one and not all.
-std::set<std::string> held_out_origins(const std::vector<std::string>& origins) {
-  std::map<std::string, std::pair<std::string, std::int64_t>> by_hash;
-  for (const std::string& origin : origins) {
-    auto& [name, count] = by_hash[sha256(origin)];
-    name = origin;
-    ++count;
-  }
-  std::set<std::string> held_out;
-  std::int64_t count = 0;
-  for (const auto& [hash, origin] : by_hash) {
-    if (10 * count >= std::ssize(origins) || held_out.size() + 1 == by_hash.size()) break;
-    held_out.insert(origin.first);
-    count += origin.second;
-  }
-  return held_out;
 }
 
 class StrokesOfFiles final : public StrokeSource {
@@ -79,11 +61,11 @@ class StrokesOfFiles final : public StrokeSource {
     // All of one origin: each sequence by itself, since something has to be held out.
     if (std::set<std::string>(origins.begin(), origins.end()).size() == 1)
       for (std::size_t index = 0; index < origins.size(); ++index) origins[index] += ":" + std::to_string(index);
-    const std::set<std::string> held_out = held_out_origins(origins);
+    const std::vector<bool> held_out = held_out_tenth(origins);
     std::vector<StrokeSequence> training;
     std::vector<std::string> training_origins;
     for (std::size_t index = 0; index < sequences.size(); ++index) {
-      if (held_out.contains(origins[index])) {
+      if (held_out[index]) {
         held_out_.push_back(std::move(sequences[index]));
       } else {
         training.push_back(std::move(sequences[index]));
