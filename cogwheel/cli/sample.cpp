@@ -24,6 +24,7 @@ namespace {
 struct SampleArguments {
   std::string run;
   SampleRequest request;
+  std::string sampler;
   Definitions definitions;
   std::vector<CLI::Option*> options;  // those that only some tasks have
 };
@@ -54,6 +55,7 @@ void sample_run(const SampleArguments& arguments) {
   const RunFolder folder = RunFolder::open(arguments.run);
   const auto& stop = stop_flag();
   SampleRequest request = arguments.request;
+  request.diffusion.kind = sampler_kind(arguments.sampler, "sample: --sampler");
   request.warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
   sampler_of(folder, arguments.options).sample(folder, request, [&](std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
@@ -74,6 +76,8 @@ void add_sample(CLI::App& app) {
   command->add_option("run", arguments->run, "the folder of the run, such as runs/latest")
       ->required()
       ->type_name("RUN");
+  arguments->sampler = sampler_names()[static_cast<std::size_t>(request.diffusion.kind)];
+  const std::string sampler_help = fmt::format("from noise to image: {}", fmt::join(sampler_names(), ", "));
   const auto add_text = [&](const char* name, auto& value, const char* help, const char* type) {
     arguments->options.push_back(command->add_option(name, value, help)->type_name(type));
   };
@@ -82,7 +86,7 @@ void add_sample(CLI::App& app) {
         add_number(*command, name, value, range, help)->default_str(number_text(value))->type_name(type));
   };
   add_text("--prompt", request.prompt, "text to continue, to translate, or to write by hand", "TEXT");
-  add_text("--input", request.input, "a file instead, each line of which is translated", "FILE");
+  add_text("--input", request.input, "a file: lines to translate; a picture, or a folder of them, to classify", "PATH");
   add("--length", sampling.length, length_range, "tokens to generate", "N");
   add("--temperature", sampling.temperature, temperature_range, "0: always the likeliest token", "T");
   add("--top-k", sampling.top_k, top_k_range, "draw among the K likeliest tokens; 0: among all", "K");
@@ -91,7 +95,22 @@ void add_sample(CLI::App& app) {
       "hypotheses of each translation; 1: always the likeliest token; 0: as in the run", "K");
   add("--bias", request.bias, pen_bias_range, "of handwriting: 0 as the model says, more is tidier", "B");
   add_text("--prime", request.prime, "strokes to begin with, whose hand is kept: a .ndjson file or a folder", "PATH");
-  add_text("--out", request.out, "file for the handwriting as SVG; else it is printed", "FILE");
+  add("--count", request.count, Range<std::int64_t>{1, 1'000'000}, "images to draw", "N");
+  add_text("--class", request.image_class, "what images show; else each class in turn", "NAME");
+  add_text("--context", request.context, "a .safetensors file with contexts, each for an image", "FILE");
+  add("--guidance", request.guidance, guidance_range,
+      "of drawn images: how much more than the model would they show it", "S");
+  add_text("--sampler", arguments->sampler, sampler_help.c_str(), "NAME");
+  add("--sampler-steps", request.diffusion.steps, SamplerOptions::any_steps, "from noise to image", "N");
+  add("--eta", request.diffusion.eta, SamplerOptions::etas, "of ddim: 0 adds no noise on the way, 1 as much as ddpm",
+      "ETA");
+  arguments->options.push_back(command->add_flag("--interpolate", request.interpolate,
+                                                 "from one noise to another instead of noise for each image"));
+  add_text(
+      "--out", request.out,
+      "where it goes: handwriting as SVG, else it is printed; images as one .png, into a folder, or .safetensors, else "
+      "samples.png of the run",
+      "PATH");
   add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { sample_run(*arguments); });
 }

@@ -1,5 +1,6 @@
 #include "cogwheel/configuration/config_table.h"
 
+#include <utility>
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 
@@ -64,6 +65,50 @@ std::vector<ConfigField> model_fields(HandwritingOptions& model, std::string& de
   };
 }
 
+// What models have in common in which every token sees every other.
+std::vector<ConfigField> encoder_layer_fields(EncoderLayerOptions& model, std::string& definition) {
+  return {
+      {"model.mechanism", &model.mechanism},
+      {"model.definition", &definition},
+      {"model.first_softmax_layers", &model.first_softmax_layers},
+      {"model.last_softmax_layers", &model.last_softmax_layers},
+      {"model.first_lambda_depth", &model.first_lambda_depth},
+      {"model.vocabulary", &model.vocabulary},
+      {"model.context", &model.context},
+      {"model.layers", &model.layers},
+      {"model.heads", &model.heads},
+      {"model.width", &model.width},
+      {"model.feed_forward", &model.feed_forward},
+      {"model.position", &model.position},
+      {"model.dropout", &model.dropout},
+  };
+}
+
+std::vector<ConfigField> with(std::vector<ConfigField> fields, const std::vector<ConfigField>& more) {
+  fields.insert(fields.end(), more.begin(), more.end());
+  return fields;
+}
+
+std::vector<ConfigField> model_fields(EncoderOptions& model, std::string& definition) {
+  return with(encoder_layer_fields(model, definition),
+              {{"model.segments", &model.segments}, {"model.classes", &model.classes}});
+}
+
+std::vector<ConfigField> model_fields(VisionTransformerOptions& model, std::string& definition) {
+  return with(encoder_layer_fields(model, definition), {{"model.image_size", &model.image_size},
+                                                        {"model.channels", &model.channels},
+                                                        {"model.patch", &model.patch},
+                                                        {"model.pooling", &model.pooling}});
+}
+
+std::vector<ConfigField> model_fields(UVitOptions& model, std::string& definition) {
+  return with(encoder_layer_fields(model, definition), {{"model.image_size", &model.image_size},
+                                                        {"model.channels", &model.channels},
+                                                        {"model.patch", &model.patch},
+                                                        {"model.condition_width", &model.condition_width},
+                                                        {"model.condition_tokens", &model.condition_tokens}});
+}
+
 }  // namespace
 
 std::vector<ConfigField> config_fields(RunConfig& config) {
@@ -72,9 +117,7 @@ std::vector<ConfigField> config_fields(RunConfig& config) {
   TrainingOptions& training = config.training;
   std::vector<ConfigField> fields = {{"name", &config.name}, {"task.name", &task.name}};
   for (auto& [key, value] : task.values) fields.push_back({task_prefix + key, &value});
-  const auto append = [&fields](const std::vector<ConfigField>& more) {
-    fields.insert(fields.end(), more.begin(), more.end());
-  };
+  const auto append = [&fields](const std::vector<ConfigField>& more) { fields = with(std::move(fields), more); };
   append({
       {"data.text", &data.text},
       {"data.tokenizer", &data.tokenizer},

@@ -119,10 +119,10 @@ toml::table parse_toml(std::string_view text, std::string_view what) {
   }
 }
 
-// The vocabulary comes from the data, everything else can be checked here.
+// What comes from the data cannot be checked here.
 void check(const RunConfig& config) {
   ModelOptions model = config.model;
-  if (common(model).vocabulary == 0) common(model).vocabulary = 1;
+  stand_in_for_data(model);
   check(model);
   check(config.training);
   const auto tokenizers = tokenizer_names();

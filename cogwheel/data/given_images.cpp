@@ -1,7 +1,8 @@
 #include "cogwheel/data/given_images.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
+
+#include <algorithm>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/sha256.h"

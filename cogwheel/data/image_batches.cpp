@@ -100,6 +100,12 @@ ImageBatch ImageBatches::make(std::int64_t step) const {
   return std::move(builder).finish();
 }
 
+ImageBatch images_at(const ImageSource& source, ImagePart part, std::span<const std::int64_t> numbers, PixelForm form) {
+  ImageBatchBuilder builder(source, std::ssize(numbers), form);
+  for (const std::int64_t number : numbers) builder.add(source.image(part, number));
+  return std::move(builder).finish();
+}
+
 ImageBatch images_in_order(const ImageSource& source, ImagePart part, std::int64_t first, std::int64_t count,
                            PixelForm form) {
   const std::int64_t all = source.images(part);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,9 @@ class ImageBatches {
   std::unique_ptr<Ahead> ahead_;
 };
 
+// Images of a part by their numbers, unchanged and in this order.
+ImageBatch images_at(const ImageSource& source, ImagePart part, std::span<const std::int64_t> numbers,
+                     PixelForm form = PixelForm::scaled);
 // Images of a part from a number on, as many as there are and at most `count`, unchanged and in their order.
 ImageBatch images_in_order(const ImageSource& source, ImagePart part, std::int64_t first, std::int64_t count,
                            PixelForm form = PixelForm::scaled);

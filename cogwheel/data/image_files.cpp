@@ -1,6 +1,6 @@
 #include "cogwheel/data/image_files.h"
 
-#include <array>
+#include <algorithm>
 #include <fstream>
 
 #include "cogwheel/core/atomic_file.h"
@@ -36,6 +36,15 @@ Error not_an_image(std::string_view bytes, const std::string& what) {
   return Error(expected_got(what, "a PNG or JPEG", other_format(bytes)));
 }
 
+// The whole file, unless it is far too long for a picture.
+std::string read_image_file(const std::filesystem::path& path) {
+  std::error_code problem;  // read_file reports it
+  const auto bytes = std::filesystem::file_size(path, problem);
+  if (!problem && bytes > static_cast<std::uintmax_t>(max_image_bytes))
+    throw Error(expected_got(path.string(), "a picture of at most 1 GiB", std::to_string(bytes) + " bytes"));
+  return read_file(path);
+}
+
 }  // namespace
 
 void expect_image_size(const ImageSize& size, const std::string& what) {
@@ -51,7 +60,7 @@ Image decode_image(std::string_view bytes, const std::string& what) {
   throw not_an_image(bytes, what);
 }
 
-Image read_image(const std::filesystem::path& path) { return decode_image(read_file(path), path.string()); }
+Image read_image(const std::filesystem::path& path) { return decode_image(read_image_file(path), path.string()); }
 
 ImageSize image_size(std::string_view bytes, const std::string& what) {
   if (is_png(bytes)) return png_size(bytes, what);
@@ -72,7 +81,7 @@ ImageSize read_image_size(const std::filesystem::path& path) {
     } catch (const Error&) {  // more of it may be read; if not, the whole file says why
     }
   }
-  return image_size(read_file(path), path.string());
+  return image_size(read_image_file(path), path.string());
 }
 
 }  // namespace cogwheel

@@ -5,7 +5,7 @@
 // All throw Error with `what` for
 //   - another format, or a JPEG of CMYK or YCCK, by its name;
 //   - more than `max_image_pixels` or a side beyond `max_image_side`, which the header tells before memory is taken;
-//   - a JPEG of more than 100 scans;
+//   - a file of more than `max_image_bytes`; a JPEG of more than 100 scans;
 //   - a file that is truncated or damaged, a wrong checksum of any part of a PNG included.
 #pragma once
 #include <cstdint>
@@ -18,6 +18,8 @@
 namespace cogwheel {
 
 inline constexpr std::int64_t max_image_pixels = 64'000'000, max_image_side = 65'500;
+// Of a file: twice what 64 megapixels of 16 bits and transparency take without compression.
+inline constexpr std::int64_t max_image_bytes = std::int64_t{1} << 30;
 
 Image decode_image(std::string_view bytes, const std::string& what);
 Image read_image(const std::filesystem::path& path);

@@ -38,7 +38,8 @@ class PngReader {
 
   // Each returns false where something is wrong, and message() says what.
   bool read_header() {
-    if (info_ == nullptr || setjmp(png_jmpbuf(png_)) != 0) return false;
+    if (info_ == nullptr) return false;
+    if (setjmp(png_jmpbuf(png_)) != 0) return false;
     png_set_read_fn(png_, this, read);
     png_set_crc_action(png_, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
     // Texts, profiles and the like are skipped, not unpacked; transparency is none of them.
@@ -101,7 +102,8 @@ class PngWriter {
   ~PngWriter() { png_destroy_write_struct(&png_, &info_); }
 
   bool write(const Image& image) {
-    if (info_ == nullptr || setjmp(png_jmpbuf(png_)) != 0) return false;
+    if (info_ == nullptr) return false;
+    if (setjmp(png_jmpbuf(png_)) != 0) return false;
     png_set_write_fn(png_, this, append, nullptr);
     png_set_compression_level(png_, 9);
     png_set_IHDR(png_, info_, static_cast<png_uint_32>(image.width), static_cast<png_uint_32>(image.height), 8,

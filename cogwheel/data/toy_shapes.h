@@ -42,8 +42,8 @@ ToyShape draw_toy_shape(const ToyShapeKind& kind, std::int64_t size, NumberedDra
 // The colour and shape that a picture shows, whoever drew it, by geometry: the largest region that differs from what
 // the rim shows, compared with each outline of the same area around its centre. Nothing where no region stands out,
 // where its colour is none of the three, or where no outline covers it by 0.7 (intersection over union, pixels counted
-// by their share). Of 9,000 fresh shapes of size 32 it is right in all, with noise of deviation 20 (of 255) too; of size
-// 16, in all without noise and in 8,999 with it.
+// by their share). Of 9,000 fresh shapes of size 32 it is right in all, with noise of deviation 20 (of 255) too; of
+// size 16, in all without noise and in 8,999 with it.
 std::optional<ToyShapeKind> classify_shape(const Image& image);
 
 }  // namespace cogwheel

@@ -27,7 +27,8 @@ std::string foreign_kind(const std::filesystem::path& path) {
 SafeTensors load_safetensors_or_say(const std::filesystem::path& path, const std::string& conversion) {
   if (const std::string kind = foreign_kind(path); !kind.empty())
     throw Error(
-        expected_got(path.string(), "a safetensors file", kind + "; to convert it: python3 -c \"" + conversion + "\""));
+        expected_got(path.string(), "a safetensors file",
+                     kind + "; to convert it, with the package safetensors: python3 -c \"" + conversion + "\""));
   return load_safetensors(path);
 }
 

@@ -1,6 +1,7 @@
 #include "cogwheel/evaluate/image_measures.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
@@ -27,13 +28,12 @@ void expect_same_features(const ImageFeatures& features, const ImageSet& samples
                              std::to_string(references.pooled.mean.numel())));
 }
 
-std::string count_text_of(std::int64_t count) { return count > 0 ? std::to_string(count) : "an unknown number of"; }
-
 class Measuring {
  public:
   Measuring(const ImageFeatures& features, const ImageSet& samples, const ImageSet& references)
       : features_(features), samples_(samples), references_(references) {
     found_.features = features.name;
+    found_.sample_name = samples.name, found_.reference_name = references.name;
     found_.samples = samples.pooled.count;
     found_.references = references.pooled.count;
   }
@@ -130,11 +130,18 @@ ImageMeasurements measure_images(const ImageFeatures& features, const ImageSet& 
 }
 
 std::vector<std::string> ImageMeasurements::lines() const {
+  const auto rounded = [](double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.5g", value);
+    return std::string(text);
+  };
   std::vector<std::string> all;
   for (const ImageMeasurement& each : values)
-    all.push_back(each.measure.name + " " + number_text(each.value) +
-                  (each.deviation ? " ± " + number_text(*each.deviation) : "") + " of " + std::to_string(samples) +
-                  " samples and " + count_text_of(references) + " references (" + features + ")");
+    all.push_back(each.measure.name + " " + rounded(each.value) +
+                  (each.deviation ? " ± " + rounded(*each.deviation) : "") + ": " + std::to_string(samples) +
+                  " images of " + sample_name + ", against " +
+                  (references > 0 ? std::to_string(references) : "an unknown number") + " of " + reference_name +
+                  ", in features of " + features);
   return all;
 }
 

@@ -27,12 +27,13 @@ struct ImageMeasurement {
 };
 
 struct ImageMeasurements {
-  std::string features = {};                  // what they are of: ImageFeatures::name
+  std::string features = {};  // what they are of: ImageFeatures::name
+  std::string sample_name = {}, reference_name = {};
   std::int64_t samples = 0, references = 0;   // images; references 0 where a file of moments does not say
   std::vector<ImageMeasurement> values = {};  // in the order of image_measures()
   std::vector<std::string> warnings = {};     // a sentence each, without the full stop
 
-  // "fid 12.3 of 10000 samples and 50000 references (Inception-v3, SHA-256 …)", a line for each value.
+  // A line for each value: "fid 12.346: 10000 images of run, against 50000 of cifar10, in features of Inception-v3, …".
   std::vector<std::string> lines() const;
 };
 

@@ -100,21 +100,22 @@ ImageFeatures classifier_features(std::shared_ptr<const FeatureClassifier> class
           }};
 }
 
-ImageSet image_set(const ImageFeatures& features, const ImageStream& images, const std::string& what) {
+ImageSet image_set(const ImageFeatures& features, const ImageStream& images, const std::string& name) {
   const c10::NoGradGuard no_grad;
   FeatureStatistics pooled, spatial;
   std::vector<at::Tensor> kept;
   at::Tensor first;
   while (const std::optional<at::Tensor> batch = images()) {
-    expect_next(*batch, first, pooled.count(), what);
+    expect_next(*batch, first, pooled.count(), name);
     if (!first.defined()) first = *batch;
     const ImageFeatures::Batch found = features.compute(eight_bits(*batch));
     pooled.add(found.pooled);
     if (found.spatial.defined()) spatial.add(found.spatial);
     kept.push_back(found.pooled.to(at::kFloat));
   }
-  if (pooled.count() < 2) throw Error(expected_got(what, "at least 2 images", std::to_string(pooled.count())));
-  ImageSet set{.pooled = pooled.moments(),
+  if (pooled.count() < 2) throw Error(expected_got(name, "at least 2 images", std::to_string(pooled.count())));
+  ImageSet set{.name = name,
+               .pooled = pooled.moments(),
                .features = at::cat(kept),
                .kind = kind_name(features.kind),
                .sha256 = features.sha256};
@@ -140,6 +141,7 @@ ImageSet load_image_set(const std::filesystem::path& path) {
                 "'); s.save_file({k: f[k] for k in ('mu', 'sigma', 'mu_s', 'sigma_s') if k in f}, '" + converted +
                 "')");
   ImageSet set;
+  set.name = path.filename().string();
   auto pooled = moments_at(file.tensors, "mean", "covariance", path);
   set.spatial = moments_at(file.tensors, "spatial_mean", "spatial_covariance", path);
   if (!pooled) pooled = moments_at(file.tensors, "mu", "sigma", path);

@@ -39,6 +39,7 @@ using ImageStream = std::function<std::optional<at::Tensor>()>;
 
 // Features of all images of a stream and their moments.
 struct ImageSet {
+  std::string name = {};  // what the images are, as results show it: "samples", "cifar10, train"; a file's name
   FeatureMoments pooled = {};
   std::optional<FeatureMoments> spatial = {};
   at::Tensor features = {};  // [images, features], float32; undefined where a file has moments alone
@@ -47,9 +48,9 @@ struct ImageSet {
 };
 
 // Images are rounded to 8 bits first, as files hold them: references are files, and what only a float can hold must not
-// tell samples apart from them. `what` names the images in errors. Throws Error for fewer than two images, shapes that
-// differ, and images that are not finite.
-ImageSet image_set(const ImageFeatures& features, const ImageStream& images, const std::string& what);
+// tell samples apart from them. `name` is that of the set, also in errors. Throws Error for fewer than two images,
+// shapes that differ, and images that are not finite.
+ImageSet image_set(const ImageFeatures& features, const ImageStream& images, const std::string& name);
 
 // A safetensors file with `mean` [features], `covariance` [features, features] and `count` [], `spatial_mean` and
 // `spatial_covariance` where there are any, and `features`, if those are wanted: kernel distance, precision and recall

@@ -177,6 +177,7 @@ InceptionFeatures features_of(const Convolutions& convolutions, const at::Tensor
   InceptionFeatures features;
   // Images in [−1, 1] resized are 2x − 1 of those in [0, 1] resized, as pytorch-fid has it: the resize is linear.
   at::Tensor x = at::upsample_bilinear2d(images, {image_size, image_size}, /*align_corners=*/false);
+  x = x.contiguous(at::MemoryFormat::ChannelsLast);
   for (const Block& block : network()) {
     x = block_output(convolutions, block, x);
     if (block.name == spatial_block)
@@ -241,7 +242,10 @@ InceptionNetwork::InceptionNetwork(const std::filesystem::path& weights) {
     if (variance.min().item<double>() < 0)
       throw Error(expected_got(weights.string(), name + ".bn.running_var of at least 0", "a negative number"));
     const at::Tensor scale = gain / (variance + norm_epsilon).sqrt();
-    convolutions_[name] = {(kernel * scale.view({-1, 1, 1, 1})).to(at::kFloat), (offset - mean * scale).to(at::kFloat)};
+    // oneDNN is up to twice as fast where the channels of a place lie together.
+    convolutions_[name] = {
+        (kernel * scale.view({-1, 1, 1, 1})).to(at::kFloat).contiguous(at::MemoryFormat::ChannelsLast),
+        (offset - mean * scale).to(at::kFloat)};
   });
   hash_ = sha256(file);
 }

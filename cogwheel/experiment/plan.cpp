@@ -81,10 +81,10 @@ void set_language_model(LanguageModelOptions& model, const CompareRequest& reque
   model.negative_eigenvalues = request.negative_eigenvalues;
 }
 
-// Fills in widths, heads and parameters of the plans that lack them, which depend on the vocabulary.
+// Fills in widths, heads and parameters of the plans that lack them, which depend on the data: their vocabulary, say.
 void match_models(Comparison& comparison, const Task& task) {
   const auto count = [&](const ModelOptions& model) { return parameter_count(task, model); };
-  const ModelOptions shared = shared_configuration(comparison).model;
+  const ModelOptions shared = task.completed(shared_configuration(comparison)).model;
   const std::int64_t target = count(with_mechanism(shared, {.name = comparison.baseline}));
   for (MechanismPlan& plan : comparison.mechanisms) {
     if (plan.parameters != 0) continue;
@@ -255,7 +255,7 @@ std::shared_ptr<const Task> load_task(Comparison& comparison, const std::filesys
   data.curve_tokens = limited->data(config.model, config.training).curve_tokens;
   match_models(comparison, *limited);
   for (const MechanismPlan& plan : comparison.mechanisms)
-    expect_trainable(*limited, run_config(comparison, plan, comparison.settings.seeds.front()));
+    expect_trainable(*limited, limited->completed(run_config(comparison, plan, comparison.settings.seeds.front())));
   return limited;
 }
 

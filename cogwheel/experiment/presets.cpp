@@ -83,7 +83,43 @@ Preset handwriting_preset() {
   return made;
 }
 
-std::array<Preset, 9> make_presets() {
+Preset images_preset() {
+  VisionTransformerOptions model;
+  model.layers = 4, model.heads = 4, model.width = 96;
+  Preset made{.name = "images",
+              .summary = "coloured shapes, or --images; a vision transformer of 4 layers, width 96, batch 64",
+              .model = model,
+              .training = {},
+              .evaluated_tokens = 10000,
+              .seconds = 330,
+              .steps = 1000,
+              .task = {"images", {}}};
+  made.training.batch = 64;
+  made.training.curve_tokens = 512;
+  made.training.final_learning_rate = 1e-5;
+  return made;
+}
+
+Preset diffusion_preset() {
+  UVitOptions model;
+  model.layers = 5, model.heads = 4, model.width = 128, model.patch = 4;
+  Preset made{.name = "diffusion",
+              .summary = "coloured shapes, or --images; a U-ViT of 5 layers, width 128, batch 64",
+              .model = model,
+              .training = {},
+              .evaluated_tokens = 10000,
+              .seconds = 330,
+              .steps = 1000,
+              .task = {"diffusion", {}}};
+  made.training.batch = 64;
+  made.training.curve_tokens = 512;
+  made.training.learning_rate = 2e-3;
+  made.training.final_learning_rate = 2e-5;
+  made.training.ema = 0.99;
+  return made;
+}
+
+std::array<Preset, 11> make_presets() {
   // nanoGPT's configuration for a CPU; its other settings (β₂ 0.99, weight decay 0.1, clip 1, no biases, tied head) are
   // the defaults of model and training.
   Preset small = preset("small", "4 layers, 4 heads, width 128, context 64, batch 12; 5 to 7 minutes on two cores", 4,
@@ -112,13 +148,15 @@ std::array<Preset, 9> make_presets() {
           task_preset("copying", "strings up to 16 symbols, tested up to 64; 2 layers, 2 heads, width 64",
                       {{"length", whole(16)}}, 128, 32, 3000),
           translation_preset(),
-          handwriting_preset()};
+          handwriting_preset(),
+          images_preset(),
+          diffusion_preset()};
 }
 
 }  // namespace
 
 std::span<const Preset> presets() {
-  static const std::array<Preset, 9> all = make_presets();
+  static const std::array<Preset, 11> all = make_presets();
   return all;
 }
 

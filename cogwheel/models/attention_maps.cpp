@@ -7,10 +7,14 @@
 
 namespace cogwheel {
 
-std::vector<std::vector<std::vector<float>>> attention_maps(LanguageModel& model, std::span<const Token> text) {
-  const torch::NoGradGuard no_grad;
+WeightsOfHeads attention_maps(LanguageModel& model, std::span<const Token> text) {
   const at::Tensor tokens = at::tensor(std::vector<std::int64_t>(text.begin(), text.end()), at::kLong).unsqueeze(0);
-  std::vector<std::vector<std::vector<float>>> maps;
+  return attention_maps([&](const ForwardContext& context) { model->forward(tokens, context); });
+}
+
+WeightsOfHeads attention_maps(const std::function<void(const ForwardContext&)>& pass) {
+  const torch::NoGradGuard no_grad;
+  WeightsOfHeads maps;
   Tap tap;
   tap.read(TapPlace::weights, [&](TapSite, const at::Tensor& layer) {
     maps.emplace_back();
@@ -20,7 +24,7 @@ std::vector<std::vector<std::vector<float>>> attention_maps(LanguageModel& model
       maps.back().emplace_back(first, first + weights.numel());
     }
   });
-  model->forward(tokens, {.tap = &tap});
+  pass({.tap = &tap});
   return maps;
 }
 

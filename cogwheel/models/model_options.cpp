@@ -22,6 +22,21 @@ void check(const ModelOptions& options) {
   std::visit([](const auto& model) { check(model); }, options);
 }
 
+void stand_in_for_data(ModelOptions& options) {
+  std::visit(
+      [](auto& model) {
+        constexpr bool may_be_none = requires { model.condition_width; };
+        if (!may_be_none && model.vocabulary == 0) model.vocabulary = 1;
+        if constexpr (requires { model.image_size; }) {
+          if (model.image_size != 0 && model.channels != 0) return;
+          model.image_size = model.image_size == 0 ? model.patch : model.image_size;
+          model.channels = 1;
+          model.context = 0;
+        }
+      },
+      options);
+}
+
 std::int64_t balanced_width(const ModelOptions& options) {
   return std::visit([](const auto& model) { return balanced_width(model); }, options);
 }

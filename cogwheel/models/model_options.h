@@ -7,13 +7,17 @@
 #include <type_traits>
 #include <variant>
 
+#include "cogwheel/models/encoder_options.h"
 #include "cogwheel/models/handwriting_options.h"
 #include "cogwheel/models/language_model_options.h"
 #include "cogwheel/models/sequence_to_sequence_options.h"
+#include "cogwheel/models/u_vit_options.h"
+#include "cogwheel/models/vision_transformer_options.h"
 
 namespace cogwheel {
 
-using ModelOptions = std::variant<LanguageModelOptions, SequenceToSequenceOptions, HandwritingOptions>;
+using ModelOptions = std::variant<LanguageModelOptions, SequenceToSequenceOptions, HandwritingOptions, EncoderOptions,
+                                  VisionTransformerOptions, UVitOptions>;
 
 // What every topology has, to be read or set without knowing which it is.
 template <bool writable>
@@ -35,6 +39,9 @@ ConstCommonOptions common(const ModelOptions& options);
 
 // Throws UsageError that names the first invalid option.
 void check(const ModelOptions& options);
+
+// Gives options that only data decide, such as the vocabulary, the least value that is valid.
+void stand_in_for_data(ModelOptions& options);
 
 // The width that balances parameters which a mechanism adds or saves (experiment/matching.h).
 std::int64_t balanced_width(const ModelOptions& options);

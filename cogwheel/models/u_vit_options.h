@@ -7,8 +7,8 @@ namespace cogwheel {
 // `vocabulary` counts classes that condition the noise, 0 for none; `context` is the number of tokens, which follows
 // from the rest. `layers` is odd: as many before the middle one as after it.
 struct UVitOptions : EncoderLayerOptions {
-  std::int64_t image_size = 32;  // pixels of a side, or of latents
-  std::int64_t channels = 3;
+  std::int64_t image_size = 0;  // pixels of a side, or of latents; a task takes both from its images
+  std::int64_t channels = 0;
   std::int64_t patch = 2;            // pixels of a side; a divisor of image_size
   std::int64_t condition_width = 0;  // of the vectors that condition the noise: a text's, say; 0: none
   std::int64_t condition_tokens = 0;

@@ -6,8 +6,8 @@ namespace cogwheel {
 
 // `vocabulary` counts classes; `context` is the number of tokens, which follows from the images.
 struct VisionTransformerOptions : EncoderLayerOptions {
-  std::int64_t image_size = 32;  // pixels of a side
-  std::int64_t channels = 3;
+  std::int64_t image_size = 0;  // pixels of a side; a task takes both from its images
+  std::int64_t channels = 0;
   std::int64_t patch = 4;         // pixels of a side; a divisor of image_size
   std::string pooling = "class";  // what is classified: a token of its own, or the "mean" of the patches
 

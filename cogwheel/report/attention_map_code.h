@@ -10,8 +10,8 @@ namespace cogwheel {
 // NaN.
 std::int8_t weight_code(float weight);
 
-// The lower triangle of [tokens, tokens] weights, row by row, as int8 of sign(a)·√|a|·127 in base64. The square root
-// resolves small weights: steps of 0.0001 near 0, of 0.016 near 1. Weights beyond ±1 are clipped.
-std::string encode_attention_map(std::span<const float> weights, std::int64_t tokens);
+// [tokens, tokens] weights, row by row, or of causal ones the lower triangle, as int8 of sign(a)·√|a|·127 in base64.
+// The square root resolves small weights: steps of 0.0001 near 0, of 0.016 near 1. Weights beyond ±1 are clipped.
+std::string encode_attention_map(std::span<const float> weights, std::int64_t tokens, bool whole = false);
 
 }  // namespace cogwheel

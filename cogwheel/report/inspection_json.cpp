@@ -17,6 +17,7 @@ std::string inspection_to_json(const Inspection& inspection) {
   }
   Json json{{"mechanism", inspection.mechanism}, {"seed", inspection.seed},     {"tokens", inspection.tokens},
             {"prompt", inspection.prompt},       {"sample", inspection.sample}, {"maps", std::move(maps)}};
+  if (inspection.whole_maps) json["whole_maps"] = true;
   for (const TextTable& table : inspection.tables)
     json["tables"].push_back({{"title", table.title}, {"columns", table.columns}, {"rows", table.rows}});
   for (const Figure& figure : inspection.figures)
@@ -33,6 +34,7 @@ Inspection parse_inspection(std::string_view text, std::string_view what) {
                           .maps = {},
                           .prompt = json.at("prompt"),
                           .sample = json.at("sample")};
+    inspection.whole_maps = json.value("whole_maps", false);
     const std::size_t cells = inspection.tokens.size() * inspection.tokens.size();
     for (const Json& layer : json.at("maps")) {
       inspection.maps.emplace_back();

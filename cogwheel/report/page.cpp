@@ -60,14 +60,18 @@ Json maps_json(const Comparison& comparison, const std::vector<const Inspection*
     for (const auto& layer : inspection->maps) {
       Json codes = Json::array();
       for (const AttentionMap& map : layer)
-        codes.push_back(encode_attention_map(map.weights, static_cast<std::int64_t>(inspection->tokens.size())));
+        codes.push_back(encode_attention_map(map.weights, static_cast<std::int64_t>(inspection->tokens.size()),
+                                             inspection->whole_maps));
       layers.push_back(std::move(codes));
     }
     heads[std::to_string(inspection->seed)][inspection->mechanism] = std::move(layers);
   }
   for (const MechanismPlan& plan : comparison.mechanisms) notes[plan.name] = map_note(comparison, plan);
+  const bool whole = inspections.front()->whole_maps;
   return {{"tokens", inspections.front()->tokens},
-          {"coding", "int8 of sign(a)*sqrt(|a|)*127, lower triangle, row by row, base64"},
+          {"whole", whole},
+          {"coding",
+           std::string("int8 of sign(a)*sqrt(|a|)*127, ") + (whole ? "" : "lower triangle, ") + "row by row, base64"},
           {"notes", notes},
           {"heads", heads}};
 }

@@ -27,6 +27,12 @@ inline constexpr std::string_view run_kind = "run";
 // What `cogwheel evaluate` writes.
 inline constexpr const char *evaluation_json_file = "evaluation.json", *evaluation_page_file = "evaluation.html";
 
+// Images that were drawn, where nobody says where they go.
+inline constexpr const char* samples_file = "samples.png";
+
+// Of labelled images and sentences: the names of the classes.
+inline constexpr const char* classes_file = "classes.json";
+
 // Of handwriting: the scale of its offsets.
 inline constexpr const char* strokes_file = "strokes.json";
 

@@ -50,10 +50,7 @@ Inspection LanguageModelTask::maps_of(LanguageModel& model, std::span<const Toke
                                       const std::function<std::string(Token)>& label) {
   Inspection inspection;
   for (const Token token : tokens) inspection.tokens.push_back(label(token));
-  for (auto& layer : attention_maps(model, tokens)) {
-    inspection.maps.emplace_back();
-    for (auto& head : layer) inspection.maps.back().push_back({std::move(head)});
-  }
+  inspection.set_maps(attention_maps(model, tokens));
   return inspection;
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cogwheel/diffusion/sampler_options.h"
 #include "cogwheel/models/sampling.h"
 
 namespace cogwheel {
@@ -17,10 +18,16 @@ struct SampleRequest {
   std::string prompt;
   std::filesystem::path input;  // a file whose lines take the place of the prompt
   SamplingOptions sampling;
-  std::int64_t beam = 0;        // hypotheses of a beam search; 0: as in training
-  double bias = 0;              // of handwriting: above 0 tidier
-  std::filesystem::path prime;  // strokes to begin with
-  std::filesystem::path out;    // where a picture goes
+  std::int64_t beam = 0;          // hypotheses of a beam search; 0: as in training
+  double bias = 0;                // of handwriting: above 0 tidier
+  std::filesystem::path prime;    // strokes to begin with
+  std::filesystem::path out;      // where pictures go
+  std::int64_t count = 16;        // of images
+  std::string image_class;        // what they show; empty: each class in turn
+  std::filesystem::path context;  // vectors that say what they show
+  double guidance = 0;            // how much more than the model would
+  SamplerOptions diffusion;
+  bool interpolate = false;  // from one noise to another instead of noise for each
   // What the user should know, in one line.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };

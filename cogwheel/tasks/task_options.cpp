@@ -70,6 +70,17 @@ std::string TaskOptionReader::word(const std::string& name, const std::string& o
   return value;
 }
 
+bool TaskOptionReader::yes(const std::string& name, bool otherwise) {
+  bool value = otherwise;
+  if (const ConfigValue* const given = find(name)) {
+    const auto* const held = std::get_if<bool>(given);
+    if (held == nullptr) refuse_type(name, "true or false");
+    value = *held;
+  }
+  read_.values[name] = value;
+  return value;
+}
+
 std::string TaskOptionReader::path(const std::string& name) {
   std::string value;
   if (const ConfigValue* const given = find(name)) {

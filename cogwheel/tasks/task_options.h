@@ -18,6 +18,7 @@ class TaskOptionReader {
   std::int64_t whole(const std::string& name, std::int64_t otherwise, const Range<std::int64_t>& range);
   double number(const std::string& name, double otherwise, const Range<double>& range);
   std::string word(const std::string& name, const std::string& otherwise, const std::vector<std::string>& known);
+  bool yes(const std::string& name, bool otherwise);
   // A file, absolute and normal; empty: none.
   std::string path(const std::string& name);
   // An option that came after runs without it: recorded only where it is given, so that these can be resumed.

@@ -10,8 +10,9 @@ struct Batch {
   at::Tensor inputs, targets;  // as the loss of the task takes them
   std::int64_t tokens = 0;     // the number of the task's items (TaskDescription::item), for counts and speeds
   at::Tensor lengths = {};     // [B] int64, of inputs that are padded
-  // What each of them goes with: a source sentence, characters to write.
+  // What each of them goes with: a source sentence, characters to write, classes or vectors.
   at::Tensor source = {}, source_lengths = {};
+  at::Tensor times = {};  // [B], of images with noise: when they have it
 };
 
 }  // namespace cogwheel

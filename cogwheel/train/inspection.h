@@ -20,10 +20,20 @@ struct Inspection {
   std::int64_t seed = 0;
   std::vector<std::string> tokens = {};              // of the sequence that the maps are of, as text
   std::vector<std::vector<AttentionMap>> maps = {};  // [layers][heads]
+  bool whole_maps = false;                           // of tokens that see later ones too
   std::string prompt = {}, sample = {};
   std::vector<TextTable> tables = {};
   std::vector<Figure> figures = {};
   std::vector<MeasuresByDifficulty> by_difficulty = {};  // results hold these
+
+  // Weights [layers][heads][tokens · tokens].
+  void set_maps(std::vector<std::vector<std::vector<float>>> weights) {
+    maps.clear();
+    for (auto& layer : weights) {
+      maps.emplace_back();
+      for (auto& head : layer) maps.back().push_back({std::move(head)});
+    }
+  }
 };
 
 }  // namespace cogwheel

@@ -136,8 +136,9 @@ class Figure7(nn.Module):
 
     def forward(self, x):
         single, double = self.branch3x3_1(x), self.branch3x3dbl_2(self.branch3x3dbl_1(x))
-        crosses = [self.branch3x3_2a(single), self.branch3x3_2b(single), self.branch3x3dbl_3a(double), self.branch3x3dbl_3b(double)]
-        return torch.cat([self.branch1x1(x), *crosses, self.branch_pool(self.pool(x))], 1)
+        single = [self.branch3x3_2a(single), self.branch3x3_2b(single)]
+        double = [self.branch3x3dbl_3a(double), self.branch3x3dbl_3b(double)]
+        return torch.cat([self.branch1x1(x), *single, *double, self.branch_pool(self.pool(x))], 1)
 
 
 class Inception(nn.Module):
@@ -148,7 +149,8 @@ class Inception(nn.Module):
         self.Conv2d_3b_1x1, self.Conv2d_4a_3x3 = Unit(64, 80, 1), Unit(80, 192, 3)
         self.Mixed_5b, self.Mixed_5c, self.Mixed_5d = Figure5(192, 32), Figure5(256, 64), Figure5(288, 64)
         self.Mixed_6a = Reduction35(288)
-        self.Mixed_6b, self.Mixed_6c, self.Mixed_6d, self.Mixed_6e = Figure6(128), Figure6(160), Figure6(160), Figure6(192)
+        self.Mixed_6b, self.Mixed_6c = Figure6(128), Figure6(160)
+        self.Mixed_6d, self.Mixed_6e = Figure6(160), Figure6(192)
         self.Mixed_7a = Reduction17()
         self.Mixed_7b = Figure7(1280, border_free_mean)
         self.Mixed_7c = Figure7(2048, lambda x: functional.max_pool2d(x, 3, 1, 1))

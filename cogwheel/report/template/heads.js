@@ -6,6 +6,8 @@ function startHeads() {
   const shown = seed => mechanisms.filter(mechanism => maps.heads[seed][mechanism]);
   const state = { seed: seeds[0], mechanism: "", layer: 0, head: 0, query: Math.max(0, size - 2), key: 0 };
   state.mechanism = shown(state.seed).find(name => name !== results.baseline) ?? shown(state.seed)[0];
+  /** The keys that a query may see: [0, end). */
+  const end = query => maps.whole ? size : query + 1;
   const layersOf = () => maps.heads[state.seed][state.mechanism];
   const visible = token => ({ " ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍" })[token] ?? token;
   /** Where there is room for one letter only. */
@@ -13,13 +15,13 @@ function startHeads() {
   const ordinal = (layer, head) => `Layer ${layer + 1}, head ${head + 1}`;
 
   const cache = new Map();
-  /** Weights [query][key] of one head: sign(c)·c² of the codes c in [−1, 1], lower triangle, row by row. */
+  /** Weights [query][key] of one head: sign(c)·c² of the codes c in [−1, 1], row by row. */
   function weights(layer, head) {
     const id = [state.seed, state.mechanism, layer, head].join();
     if (!cache.has(id)) {
       const codes = Int8Array.from(atob(layersOf()[layer][head]), c => c.charCodeAt(0));
       let next = 0;
-      cache.set(id, tokens.map((_, i) => Array.from({ length: i + 1 }, () => { const c = codes[next++] / 127; return Math.sign(c) * c * c; })));
+      cache.set(id, tokens.map((_, i) => Array.from({ length: end(i) }, () => { const c = codes[next++] / 127; return Math.sign(c) * c * c; })));
     }
     return cache.get(id);
   }
@@ -43,7 +45,7 @@ function startHeads() {
   function paint(canvas, rows) {
     canvas.width = canvas.height = size;
     const context = canvas.getContext("2d"), image = context.createImageData(size, size);
-    for (let i = 0; i < size; i++) for (let j = 0; j < size; j++) image.data.set([...(j <= i ? colours(rows[i][j]) : masked), 255], 4 * (i * size + j));
+    for (let i = 0; i < size; i++) for (let j = 0; j < size; j++) image.data.set([...(j < end(i) ? colours(rows[i][j]) : masked), 255], 4 * (i * size + j));
     context.putImageData(image, 0, 0);
   }
 
@@ -81,19 +83,19 @@ function startHeads() {
     showCell(state.query, state.key);
   }
   function showCell(query, key) {
-    key = Math.min(key, query);
+    key = Math.min(key, end(query) - 1);
     Object.assign(state, { query, key });
     const row = weights(state.layer, state.head)[query], total = row.reduce((sum, a) => sum + Math.abs(a), 0), part = 100 / size;
     const place = (selector, box) => Object.assign($("cells").querySelector(selector).style, Object.fromEntries(["left", "top", "width", "height"].map((k, i) => [k, box[i] * part + "%"])));
-    place(".row", [0, query, query + 1, 1]); place(".column", [key, key, 1, size - key]); place(".cell", [key, query, 1, 1]);
+    place(".row", [0, query, end(query), 1]); place(".column", maps.whole ? [key, 0, 1, size] : [key, key, 1, size - key]); place(".cell", [key, query, 1, 1]);
     [...$("keys").children].forEach((node, j) => node.classList.toggle("on", j === key));
     [...$("queries").children].forEach((node, i) => node.classList.toggle("on", i === query));
     $("readout").replaceChildren(element("code", {}, visible(tokens[query])), ` (${query + 1}) attends to `, element("code", {}, visible(tokens[key])), ` (${key + 1}): weight `,
       element("b", {}, signed(row[key], 3)), `, ${total ? (100 * Math.abs(row[key]) / total).toFixed(0) : 0} % of the row’s |weight|`);
     [...$("sentence").children].forEach((node, j) => {
-      node.className = j > query ? "later" : j === query ? "query" : "";
-      node.style.background = j <= query ? `rgb(${colours(row[j])})` : "";
-      node.style.color = j <= query ? legibleOn(colours(row[j])) : "";
+      node.className = j >= end(query) ? "later" : j === query ? "query" : "";
+      node.style.background = j < end(query) ? `rgb(${colours(row[j])})` : "";
+      node.style.color = j < end(query) ? legibleOn(colours(row[j])) : "";
     });
   }
 

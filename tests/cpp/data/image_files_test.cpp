@@ -177,6 +177,11 @@ TEST(ImageFiles, AreKnownByTheirFirstBytes) {
   EXPECT_NE(error_of([&] { read_image(folder.path() / "none"); }).find((folder.path() / "none").string()),
             std::string::npos);
   EXPECT_NE(error_of([&] { read_image_size(folder.path()); }), "");
+  const auto long_file = folder.write("long.png", "");
+  std::filesystem::resize_file(long_file, (std::uintmax_t{1} << 30) + 1);  // without taking space
+  const std::string too_long = long_file.string() + ": expected a picture of at most 1 GiB, got 1073741825 bytes";
+  EXPECT_EQ(error_of([&] { read_image(long_file); }), too_long);
+  EXPECT_EQ(error_of([&] { read_image_size(long_file); }), too_long);
 }
 
 TEST(ImageFiles, SizesAreFoundBehindLongHeaders) {

@@ -102,6 +102,20 @@ TEST(FrechetDistance, OfFewImagesToThemselvesIsZero) {
   EXPECT_GT(found.most_negative, -1e-12);
 }
 
+// Against the identity, the deviations of few images are those of their features, and 0 in all other directions.
+TEST(FrechetDistance, OfFewImagesToAllDirectionsAlike) {
+  FeatureStatistics statistics;
+  const at::Tensor features = drawn({12, 500}, 9) * 10;
+  statistics.add(features);
+  const at::Tensor deviations = at::linalg_svdvals(features - features.mean(0)) / std::sqrt(11);
+  const double expected = (deviations - 1).square().sum().item<double>() + 500 - 12;
+  EXPECT_NEAR(distance(statistics.moments().covariance, torch::eye(500, at::kDouble)), expected, 1e-11 * expected);
+}
+
+TEST(FrechetDistance, KeepsSmallEigenvaluesThatAreNoRounding) {
+  EXPECT_NEAR(distance(diagonal({1, 1e-12}), diagonal({1, 1})), (1 - 1e-6) * (1 - 1e-6), tolerance);
+}
+
 TEST(FrechetDistance, SaysWhichEigenvaluesItTookAsZero) {
   const FrechetDistance found = frechet_distance(centred(diagonal({4, -4e-6, 1})), centred(diagonal({1, 1, 1})));
   EXPECT_EQ(found.negative_eigenvalues, 1);

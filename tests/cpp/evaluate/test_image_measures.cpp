@@ -73,7 +73,8 @@ TEST(ImageMeasures, OfInceptionAreFive) {
     EXPECT_EQ(each.deviation.has_value(), each.measure.name == "kid");
   }
   const std::string first = found.lines().front();
-  EXPECT_TRUE(first.starts_with("fid ") && first.ends_with(" of 40 samples and 50 references (pixels)")) << first;
+  EXPECT_TRUE(first.starts_with("fid ")) << first;
+  EXPECT_TRUE(first.ends_with(": 40 images of images, against 50 of images, in features of pixels")) << first;
 }
 
 TEST(ImageMeasures, OfAClassifierIsADistanceThatIsNotCalledFid) {
@@ -160,7 +161,7 @@ TEST(ImageMeasures, ReferencesMayHaveTheNamesOfPytorchFid) {
   ASSERT_EQ(names(found), Names{"fid"});
   EXPECT_EQ(found.values.front().value, frechet_distance(samples.pooled, references.pooled).value);
   EXPECT_EQ(found.references, 0);
-  EXPECT_TRUE(found.lines().front().find("an unknown number of references") != std::string::npos);
+  EXPECT_TRUE(found.lines().front().find(", against an unknown number of cogwheel-") != std::string::npos);
   EXPECT_EQ(found.warnings.front(), "sfid is left out: the file of references has no spatial features");
   file.tensors["mu_s"] = references.spatial->mean, file.tensors["sigma_s"] = references.spatial->covariance;
   EXPECT_EQ(names(measured()), (Names{"fid", "sfid"}));
@@ -180,9 +181,10 @@ TEST(ImageMeasures, ReferencesMayHaveTheNamesOfPytorchFid) {
   file.tensors.erase("mu");
   EXPECT_EQ(error(), "expected mean and covariance, or mu and sigma, got neither");
   write_file(path, "PK\x03\x04 and the rest");
-  EXPECT_NE(
-      error_of([&] { load_image_set(path); }).find("; to convert it: python3 -c \"import numpy, safetensors.numpy"),
-      std::string::npos);
+  EXPECT_NE(error_of([&] {
+              load_image_set(path);
+            }).find("; to convert it, with the package safetensors: python3 -c \"import numpy, safetensors.numpy"),
+            std::string::npos);
   std::filesystem::remove(path);
 }
 

@@ -125,13 +125,13 @@ TEST(InceptionNetwork, SaysHowToConvertAPickle) {
        {std::pair(std::string("PK\x03\x04 and the rest", 17), "a zip archive, as torch.save and numpy.savez write it"),
         std::pair(std::string("\x80\x02}q\x01 and the rest", 18), "a pickle")}) {
     write_file(path, bytes);
-    EXPECT_EQ(
-        error_of([&] { InceptionNetwork network(path); }),
-        path.string() + ": expected a safetensors file, got " + kind +
-            "; to convert it: python3 -c \"import torch, safetensors.torch as s; s.save_file({k: v.contiguous() for "
-            "k, v in torch.load('" +
-            path.string() + "', map_location='cpu').items()}, '" + (folder.path / "weights.safetensors").string() +
-            "')\"");
+    EXPECT_EQ(error_of([&] { InceptionNetwork network(path); }),
+              path.string() + ": expected a safetensors file, got " + kind +
+                  "; to convert it, with the package safetensors: python3 -c \"import torch, safetensors.torch as s; "
+                  "s.save_file({k: v.contiguous() for "
+                  "k, v in torch.load('" +
+                  path.string() + "', map_location='cpu').items()}, '" +
+                  (folder.path / "weights.safetensors").string() + "')\"");
   }
   EXPECT_NE(error_of([&] { InceptionNetwork network(folder.path / "none.safetensors"); }), "");
 }

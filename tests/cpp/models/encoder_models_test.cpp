@@ -50,12 +50,13 @@ EncoderOptions small_encoder(const std::string& mechanism = "softmax", std::int6
 VisionTransformerOptions small_vision_transformer(const std::string& pooling = "class") {
   VisionTransformerOptions options;
   options.vocabulary = 5, options.layers = 2, options.heads = 2, options.width = 16;
-  options.image_size = 8, options.patch = 4, options.pooling = pooling;
+  options.image_size = 8, options.channels = 3, options.patch = 4, options.pooling = pooling;
   return options;
 }
 UVitOptions small_u_vit() {
   UVitOptions options;
-  options.layers = 5, options.heads = 2, options.width = 16, options.image_size = 8, options.patch = 4;
+  options.layers = 5, options.heads = 2, options.width = 16;
+  options.image_size = 8, options.channels = 3, options.patch = 4;
   return options;
 }
 
@@ -217,9 +218,11 @@ TEST(VisionTransformer, IgnoresTheOrderOfPatchesWithoutPositions) {
 }
 
 TEST(UVit, HasThePublishedNumbersOfParameters) {
-  EXPECT_EQ(parameters_of<UVit>(UVitOptions()), 44'255'328);  // U-ViT-S/2 for CIFAR-10
+  UVitOptions cifar10;
+  cifar10.image_size = 32, cifar10.channels = 3;
+  EXPECT_EQ(parameters_of<UVit>(cifar10), 44'255'328);  // U-ViT-S/2
   UVitOptions coco;
-  coco.channels = 4, coco.condition_width = 768, coco.condition_tokens = 77;
+  coco.image_size = 32, coco.channels = 4, coco.condition_width = 768, coco.condition_tokens = 77;
   EXPECT_EQ(parameters_of<UVit>(coco), 44'692'644);  // the same for MS-COCO
 }
 

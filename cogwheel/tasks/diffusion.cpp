@@ -1,0 +1,327 @@
+// Predicting the noise in images, from which new ones are drawn: Ho, Jain, Abbeel, "Denoising Diffusion Probabilistic
+// Models" (2020), by a U-ViT (Bao et al. 2023), or with Cog attention in it a U-ViC (Lv et al. 2024).
+#include "cogwheel/tasks/diffusion.h"
+
+#include <fmt/format.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/data/numbered_draws.h"
+#include "cogwheel/data/toy_shapes.h"
+#include "cogwheel/diffusion/noise.h"
+#include "cogwheel/models/attention_maps.h"
+#include "cogwheel/models/model_holder.h"
+#include "cogwheel/nn/head_observer.h"
+#include "cogwheel/report/picture_grid.h"
+#include "cogwheel/tasks/drawn_images.h"
+#include "cogwheel/tasks/tasks.h"
+#include "cogwheel/train/batch.h"
+
+namespace cogwheel::diffusion {
+namespace {
+
+TaskDescription describe() {
+  return {
+      .name = "diffusion",
+      .summary = "predict the noise in images, and draw new ones: of CIFAR-10, folders, latents, or coloured shapes",
+      .item = "image",
+      .data = "Pictures of one coloured shape each, drawn without end.",
+      .does_better = "predicts the noise in unseen images better",
+      .do_better = "predict the noise in unseen images better",
+      .counted = "images",
+      .sampling = ", 20 steps of DPM-Solver++",
+      .measures = {
+          {.name = "held_out_loss", .title = "held-out loss", .label = "held-out", .unit = "squared error per pixel"}}};
+}
+
+// Independent numbers of one seed.
+enum Stream : std::uint32_t { times = 0x7a1e, drops = 0x7a1f };
+constexpr std::uint64_t noises = 0x7a20;
+
+class Diffusion : public Task {
+ public:
+  Diffusion(std::shared_ptr<const ImageSource> source, const DiffusionSettings& settings, TaskOptions options)
+      : source_(std::move(source)),
+        settings_(settings),
+        options_(std::move(options)),
+        evaluated_(source_->images(ImagePart::held_out)),
+        training_(source_, settings.augmentation) {
+    if (by_class() && source_->class_names().empty())
+      throw UsageError(expected_got("task.condition", "none for images without classes", settings.condition));
+    if (by_context() && source_->facts().context_width == 0)
+      throw UsageError(expected_got("task.condition", "none for images without contexts", settings.condition));
+  }
+
+  const TaskDescription& description() const override {
+    static const TaskDescription description = describe();
+    return description;
+  }
+
+  DataFacts data(const ModelOptions&, const TrainingOptions& training) const override {
+    return image_facts(*source_, description().item, vocabulary(), evaluated_, training);
+  }
+
+  RunConfig completed(RunConfig config) const override {
+    expect_no_text(config, ": task.images");
+    set_vocabulary(config, vocabulary(),
+                   by_class() ? ", the classes of " + source_->name() : " without task.condition class");
+    auto& model = std::get<UVitOptions>(config.model);
+    fit_images(model.image_size, model.channels, *source_);
+    if (by_context()) {
+      model.condition_width = source_->facts().context_width;
+      model.condition_tokens = source_->facts().context_tokens;
+    }
+    check(model);
+    model.context = model.tokens();
+    model.feed_forward = model.feed_forward_width();
+    config.definition = mechanism_text(model, "model.mechanism").definition;
+    config.data.sha256 = source_->sha256();
+    config.task = options_;
+    return config;
+  }
+
+  std::vector<RunFile> assets() const override {
+    if (!by_class()) return {};
+    return {class_names_file(*source_)};
+  }
+
+  std::shared_ptr<torch::nn::Module> make_model(const ModelOptions& options) const override {
+    return std::make_shared<UVitImpl>(std::get<UVitOptions>(options));
+  }
+  void initialize(torch::nn::Module& model, std::uint64_t seed) const override {
+    holder_of<UVit>(model)->initialize(seed);
+  }
+
+  Batch batch(const torch::nn::Module& model, const TrainingOptions& training, std::int64_t step) const override {
+    const ImageBatch images = training_.at_step(training, step);
+    const std::int64_t count = images.images.size(0), first = step * training.batch;
+    std::vector<double> when;
+    for (std::int64_t image = 0; image < count; ++image)
+      when.push_back(time_at(NumberedDraws(training.seed, times, static_cast<std::uint64_t>(first + image)).uniform()));
+    Batch batch = noisy(images, when, Noise(derived_seed(training.seed, noises), first));
+    drop_conditions(batch, dynamic_cast<const UVitImpl&>(model).options(), training.seed, first);
+    return batch;
+  }
+
+  at::Tensor loss(torch::nn::Module& module, const Batch& batch, std::uint64_t dropout_seed) const override {
+    auto model = holder_of<UVit>(module);
+    return squared_error(model, batch, {.dropout = model->dropout(dropout_seed)});
+  }
+
+  // Times and noise are those of the image's place, so that models are measured on the same noisy images.
+  MeasuredValues evaluate(torch::nn::Module& module, const TrainingOptions& training, EvaluationPart part,
+                          StatisticsOfHeads* heads) const override {
+    const torch::NoGradGuard no_grad;
+    const DataFacts facts = data({}, training);
+    const std::int64_t count = part == EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
+    auto model = holder_of<UVit>(module);
+    double sum = 0;
+    for (std::int64_t first = 0; first < count; first += together) {
+      const std::int64_t images = std::min(together, count - first);
+      Tap tap;
+      std::optional<HeadObserver> observer;
+      if (heads != nullptr && first == 0) observer.emplace(tap);
+      sum += static_cast<double>(images) *
+             squared_error(model, held_out(first, images), {.tap = observer ? &tap : nullptr}).item<double>();
+      if (observer) *heads = observer->statistics();
+    }
+    return {{"held_out_loss", sum / static_cast<double>(count)}};
+  }
+
+  Inspection inspect(torch::nn::Module& module, std::uint64_t seed) const override { return show(module, seed, 24); }
+  Inspection examine(torch::nn::Module& module, std::uint64_t seed) const override { return show(module, seed, 225); }
+
+  std::shared_ptr<const Task> limited(std::int64_t evaluated) const override {
+    auto part = std::make_shared<Diffusion>(source_, settings_, options_);
+    part->evaluated_ = std::min(evaluated, evaluated_);
+    return part;
+  }
+  std::shared_ptr<const Task> for_tuning() const override {
+    return std::make_shared<Diffusion>(source_->for_tuning(), settings_, options_);
+  }
+
+ private:
+  static constexpr std::int64_t together = 64;  // images of a pass in evaluation, whatever the training batch
+
+  bool by_class() const { return settings_.condition == "class"; }
+  bool by_context() const { return settings_.condition == "context"; }
+
+  std::int64_t vocabulary() const { return by_class() ? std::ssize(source_->class_names()) : 0; }
+
+  // Of a number in [0, 1): a time of a continuous schedule, or a step of a discrete one.
+  double time_at(double uniform) const {
+    const NoiseSchedule& schedule = settings_.schedule;
+    if (const auto steps = static_cast<double>(schedule.steps()); steps > 0)
+      return (std::floor(uniform * steps) + 1) / steps;
+    return schedule.first_time() + (1 - schedule.first_time()) * uniform;
+  }
+
+  // x_t = α x_0 + σ ε, of which ε is to be told.
+  Batch noisy(const ImageBatch& images, const std::vector<double>& when, const Noise& noise) const {
+    const NoiseSchedule& schedule = settings_.schedule;
+    std::vector<float> alphas, sigmas, network_times;
+    for (const double t : when) {
+      alphas.push_back(static_cast<float>(schedule.alpha(t)));
+      sigmas.push_back(static_cast<float>(schedule.sigma(t)));
+      network_times.push_back(static_cast<float>(schedule.network_time(t)));
+    }
+    const auto by_image = [](const std::vector<float>& values) { return at::tensor(values).view({-1, 1, 1, 1}); };
+    const at::Tensor drawn = noise.normal(images.images, 0);
+    return {.inputs = by_image(alphas) * images.images + by_image(sigmas) * drawn,
+            .targets = drawn,
+            .tokens = images.images.size(0),
+            .source = by_class()     ? images.labels
+                      : by_context() ? images.contexts
+                                     : at::Tensor(),
+            .times = at::tensor(network_times)};
+  }
+
+  // Times that fill [0, 1) evenly, however many there are: multiples of the golden ratio.
+  Batch held_out(std::int64_t first, std::int64_t count) const {
+    std::vector<double> when;
+    for (std::int64_t place = first; place < first + count; ++place) {
+      const double turned = 0.5 + 0.6180339887498949 * static_cast<double>(place);
+      when.push_back(time_at(turned - std::floor(turned)));
+    }
+    return noisy(held_out_images(*source_, first, count), when, Noise(0, first));
+  }
+
+  void drop_conditions(Batch& batch, const UVitOptions& model, std::uint64_t seed, std::int64_t first) const {
+    if (!batch.source.defined() || settings_.drop == 0) return;
+    for (std::int64_t image = 0; image < batch.source.size(0); ++image) {
+      NumberedDraws draws(seed, drops, static_cast<std::uint64_t>(first + image));
+      if (!draws.with_probability(settings_.drop)) continue;
+      const NoiseCondition none = no_condition(model, 1);
+      batch.source.select(0, image).copy_((by_class() ? none.classes : none.vectors)[0]);
+    }
+  }
+
+  NoiseCondition condition_of(const Batch& batch) const {
+    if (by_class()) return {.classes = batch.source};
+    return {.vectors = batch.source};
+  }
+
+  at::Tensor squared_error(UVit& model, const Batch& batch, const ForwardContext& context) const {
+    const at::Tensor predicted = model->forward(batch.inputs, batch.times, condition_of(batch), context);
+    return at::mse_loss(predicted, batch.targets.to(predicted.device()));
+  }
+
+  // The first images of a seed: from equal noise, whatever the model. Conditions are those of held-out images.
+  Inspection show(torch::nn::Module& module, std::uint64_t seed, std::int64_t count) const {
+    auto model = holder_of<UVit>(module);
+    const torch::NoGradGuard no_grad;
+    Inspection inspection;
+    const std::int64_t shown = std::min(count, source_->images(ImagePart::held_out));
+    ImageDrawing drawing{.count = shown, .seed = seed, .sampler = {.steps = 20}};
+    const ImageBatch like = held_out_images(*source_, 0, shown);
+    drawing.condition = condition_of(noisy(like, std::vector<double>(static_cast<std::size_t>(shown), 1), Noise(0)));
+    drawing.guidance = settings_.guidance;
+    const at::Tensor images = draw_images(model, settings_.schedule, drawing);
+    if (!source_->facts().latents) {
+      inspection.figures.push_back(pictures(images, like, std::min<std::int64_t>(24, shown)));
+      if (const auto table = right_shapes(images, like)) inspection.tables.push_back(*table);
+    }
+    if (model->options().tokens() <= longest_maps) {
+      const Batch example = held_out(0, 1);
+      inspection.whole_maps = true;
+      inspection.tokens = token_names(model->options());
+      inspection.set_maps(attention_maps([&](const ForwardContext& context) {
+        model->forward(example.inputs, example.times, condition_of(example), context);
+      }));
+    }
+    return inspection;
+  }
+
+  std::vector<std::string> token_names(const UVitOptions& options) const {
+    std::vector<std::string> names;
+    if (by_class()) names.emplace_back("class");
+    names.emplace_back("time");
+    for (std::int64_t token = 1; token <= options.condition_tokens; ++token) names.push_back(fmt::format("c{}", token));
+    const std::int64_t side = options.image_size / options.patch;
+    for (std::int64_t row = 1; row <= side; ++row)
+      for (std::int64_t column = 1; column <= side; ++column) names.push_back(fmt::format("{},{}", row, column));
+    return names;
+  }
+
+  std::string asked(const ImageBatch& like, std::int64_t place) const {
+    if (by_class()) return source_->class_names()[static_cast<std::size_t>(like.labels[place].item<std::int64_t>())];
+    return by_context() && !like.captions.empty() ? like.captions[static_cast<std::size_t>(place)] : "";
+  }
+
+  Figure pictures(const at::Tensor& images, const ImageBatch& like, std::int64_t shown) const {
+    PictureGrid grid{.title = "Drawn images",
+                     .pictures = {},
+                     .columns = 8,
+                     .caption = "From the same noise for every model, in 20 steps of DPM-Solver++."};
+    for (std::int64_t place = 0; place < shown; ++place)
+      grid.pictures.push_back({image_of_tensor(images[place]), asked(like, place)});
+    return picture_grid_figure(grid);
+  }
+
+  // Of toy shapes, where something was asked for: whether that was drawn.
+  std::optional<TextTable> right_shapes(const at::Tensor& images, const ImageBatch& like) const {
+    if (source_->bytes() > 0 || settings_.condition == "none") return std::nullopt;
+    std::int64_t right = 0, colors = 0, outlines = 0, none = 0;
+    for (std::int64_t place = 0; place < images.size(0); ++place) {
+      const ToyShapeKind wanted = toy_shape_kind(like.labels[place].item<std::int64_t>());
+      const auto found = classify_shape(image_of_tensor(images[place]));
+      if (!found) ++none;
+      if (found && found->color == wanted.color) ++colors;
+      if (found && found->outline == wanted.outline) ++outlines;
+      if (found == wanted) ++right;
+    }
+    const auto share = [&](std::int64_t part) {
+      return fmt::format("{:.1f} %", 100 * static_cast<double>(part) / static_cast<double>(images.size(0)));
+    };
+    return TextTable{"Whether the asked shape was drawn",
+                     {"images", "colour and shape", "colour", "shape", "no shape"},
+                     {{std::to_string(images.size(0)), share(right), share(colors), share(outlines), share(none)}}};
+  }
+
+  static constexpr std::int64_t longest_maps = 100;  // tokens; maps of more are too large for a page
+
+  std::shared_ptr<const ImageSource> source_;
+  DiffusionSettings settings_;
+  TaskOptions options_;
+  std::int64_t evaluated_;
+  mutable TrainingImages training_;
+};
+
+std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path&) {
+  TaskOptionReader reader(config.task);
+  const auto source = image_source(reader, config);
+  DiffusionSettings settings{.schedule = noise_schedule(reader)};
+  settings.augmentation = image_augmentation(reader, !source->facts().latents);
+  settings.condition = reader.word("condition", "none", {"none", "class", "context"});
+  settings.drop = reader.number("drop", settings.drop, Range<double>{.min = 0, .max = 1, .max_excluded = true});
+  settings.guidance = reader.number("guidance", settings.guidance, guidance_range);
+  if (settings.guidance > 0 && (settings.drop == 0 || settings.condition == "none"))
+    throw UsageError(expected_got("task.guidance", "0 without a condition that is dropped at times (task.drop)",
+                                  number_text(settings.guidance)));
+  return make_diffusion(source, settings, reader.finish());
+}
+
+}  // namespace
+}  // namespace cogwheel::diffusion
+
+namespace cogwheel {
+
+std::shared_ptr<const Task> make_diffusion(std::shared_ptr<const ImageSource> source, const DiffusionSettings& settings,
+                                           TaskOptions options) {
+  return std::make_shared<diffusion::Diffusion>(std::move(source), settings, std::move(options));
+}
+
+TaskEntry diffusion_task() {
+  return {diffusion::describe(),
+          diffusion::make,
+          {{"--count", "--class", "--context", "--guidance", "--sampler", "--sampler-steps", "--eta", "--interpolate",
+            "--out", "--seed"},
+           sample_images}};
+}
+}  // namespace cogwheel

@@ -1,0 +1,24 @@
+// The task of predicting the noise in images.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "cogwheel/diffusion/noise_schedule.h"
+#include "cogwheel/tasks/image_data.h"
+
+namespace cogwheel {
+
+struct DiffusionSettings {
+  NoiseSchedule schedule = NoiseSchedule::continuous();
+  std::string condition = "none";  // or "class", "context"
+  double drop = 0.1;               // in training, the share of images whose condition is hidden
+  double guidance = 0;             // of images that pages show
+  ImageAugmentation augmentation = {};
+};
+
+// `options`: of the configuration, which records them.
+std::shared_ptr<const Task> make_diffusion(std::shared_ptr<const ImageSource> source,
+                                           const DiffusionSettings& settings = {},
+                                           TaskOptions options = {.name = "diffusion"});
+
+}  // namespace cogwheel

@@ -1,0 +1,43 @@
+// Images drawn by a model of the noise in them, for pages and for `cogwheel sample`.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+
+#include "cogwheel/diffusion/noise_schedule.h"
+#include "cogwheel/diffusion/sampler_options.h"
+#include "cogwheel/models/u_vit.h"
+#include "cogwheel/tasks/sampler.h"
+#include "cogwheel/tasks/task_options.h"
+
+namespace cogwheel {
+
+struct ImageDrawing {
+  std::int64_t count = 0;
+  NoiseCondition condition = {};  // of each image, as the model has it
+  double guidance = 0;            // s in ε_c + s (ε_c − ε_u): Ho and Salimans, "Classifier-Free Guidance" (2022)
+  std::uint64_t seed = 0;         // image i of a seed has the same noise, whatever the count
+  SamplerOptions sampler = {};
+  at::Tensor start = {};  // [count, C, H, W], noise to start from; undefined: that of the seed
+};
+
+// No condition, for so many images: the class after the last, and vectors of zeros.
+NoiseCondition no_condition(const UVitOptions& options, std::int64_t count);
+
+// Images [count, C, H, W], on the CPU. `progress` hears of each part with the images that are done, and ends the
+// drawing by returning false.
+at::Tensor draw_images(UVit& model, const NoiseSchedule& schedule, const ImageDrawing& drawing,
+                       const std::function<bool(std::int64_t done)>& progress = {});
+
+// Noise from one point to another over a sphere, so that all of it has the length of noise: `count` of them, both ends
+// included. [C, H, W] each → [count, C, H, W]. Shoemake (1985).
+at::Tensor between_noise(const at::Tensor& from, const at::Tensor& to, std::int64_t count);
+
+// The schedule that task.schedule names.
+NoiseSchedule noise_schedule(TaskOptionReader& reader);
+
+// `cogwheel sample` of a run that learned the noise in images.
+void sample_images(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write);
+
+}  // namespace cogwheel

@@ -1,0 +1,19 @@
+// The task of classifying images.
+#pragma once
+#include <memory>
+
+#include "cogwheel/tasks/image_data.h"
+
+namespace cogwheel {
+
+struct ImageTaskSettings {
+  double label_smoothing = 0;
+  ImageAugmentation augmentation = {};
+};
+
+// `options`: of the configuration, which records them.
+std::shared_ptr<const Task> make_image_task(std::shared_ptr<const ImageSource> source,
+                                            const ImageTaskSettings& settings = {},
+                                            TaskOptions options = {.name = "images"});
+
+}  // namespace cogwheel

@@ -1,0 +1,284 @@
+"""The tasks images and diffusion on the command line: training, resuming, samples, comparisons, and what is refused."""
+
+import json
+import math
+import os
+import signal
+import struct
+import subprocess
+import time
+import zlib
+
+import pytest
+import torch
+
+from recorded_bits import weights_hash
+
+CONFIG = """
+name = "shapes"
+[task]
+name = "{task}"
+size = 16
+[model]
+width = 16
+heads = 2
+layers = 3
+patch = 8
+[training]
+steps = 6
+batch = 4
+warm_up = 2
+curve_tokens = 16
+evaluate_every = 3
+report_every = 1
+checkpoint_every = 3
+{more}
+"""
+
+
+def png(pixels, size):
+    """An RGB file of rows of bytes."""
+
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    rows = b"".join(b"\0" + pixels[3 * size * row : 3 * size * (row + 1)] for row in range(size))
+    header = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def write_tensors(tensors, path):
+    """A .safetensors file of float32."""
+    header, contents = {}, b""
+    for name, tensor in tensors.items():
+        numbers = tensor.contiguous().numpy().tobytes()
+        offsets = [len(contents), len(contents) + len(numbers)]
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": offsets}
+        contents += numbers
+    head = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(head)) + head + contents)
+
+
+def read_tensor(path, name):
+    content = path.read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    found = json.loads(content[8 : 8 + length])[name]
+    first, last = (8 + length + offset for offset in found["data_offsets"])
+    return torch.frombuffer(bytearray(content[first:last]), dtype=torch.float32).view(found["shape"])
+
+
+def size_of_png(path):
+    head = path.read_bytes()[:24]
+    assert head.startswith(b"\x89PNG")
+    return struct.unpack(">II", head[16:24])
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images")
+    (folder / "images.toml").write_text(CONFIG.format(task="images", more=""))
+    (folder / "diffusion.toml").write_text(CONFIG.format(task="diffusion", more="ema = 0.5"))
+    record = bytes([3]) + bytes(range(256)) * 12
+    (folder / "cifar").mkdir()
+    (folder / "cifar/data_batch_1.bin").write_bytes(b"".join(bytes([label]) + record[1:] for label in range(10)) * 2)
+    (folder / "cifar/test_batch.bin").write_bytes(b"".join(bytes([label]) + record[1:] for label in range(10)))
+    (folder / "broken.bin").write_bytes(record[:-1])
+    for name, shade in [("dark", 20), ("light", 230)]:
+        (folder / "pictures" / name).mkdir(parents=True)
+        for number in range(12):
+            pixels = bytes([shade + number]) * (3 * 16 * 16)
+            (folder / "pictures" / name / f"{number}.png").write_bytes(png(pixels, 16))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cogwheel(cogwheel_executable, work):
+    def run(*words):
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        command = [str(word) for word in (cogwheel_executable, *words)]
+        return subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def trained(cogwheel, work):
+    def train(name, config, *words):
+        done = cogwheel("train", config, *words, "--out", name)
+        assert done.returncode == 0, done.stderr
+        return work / name
+
+    return {
+        "images": train("images-run", "images.toml"),
+        "diffusion": train("diffusion-run", "diffusion.toml", "--set", "task.condition=class"),
+        "cifar": train("cifar-run", "images.toml", "--images", "cifar", "--set", "task.size=0"),
+        "pictures": train("pictures-run", "images.toml", "--images", "pictures", "--set", "task.flip=true"),
+    }
+
+
+def metrics(run):
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if "second" not in key} for line in lines]
+
+
+def test_trains_on_shapes_cifar_and_folders(trained):
+    for name, run in trained.items():
+        last = metrics(run)[-1]
+        assert last["step"] == 6 and math.isfinite(last["held_out_loss"]), name
+        assert ("accuracy" in last) == (name != "diffusion")
+    assert json.loads((trained["cifar"] / "classes.json").read_text())[3] == "cat"
+    assert json.loads((trained["pictures"] / "classes.json").read_text()) == ["dark", "light"]
+    assert "image_size = 32" in (trained["cifar"] / "config.toml").read_text()
+
+
+def test_evaluation_shows_what_was_learned(cogwheel, trained):
+    for name in ("images", "diffusion"):
+        done = cogwheel("evaluate", trained[name])
+        assert done.returncode == 0, done.stderr
+        page = (trained[name] / "evaluation.html").read_text()
+        assert page.count("data:image/png;base64,") == 24
+        assert ("By class" if name == "images" else "Whether the asked shape was drawn") in page
+
+
+def test_classifies_pictures(cogwheel, trained):
+    done = cogwheel("sample", trained["pictures"], "--input", "pictures/dark")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.strip().splitlines()
+    assert len(lines) == 12 and lines[0].split()[0] == "0.png"
+    assert {"dark", "light"} == {word for word in lines[0].split() if word.isalpha()}
+
+
+def test_draws_images_that_a_seed_repeats(cogwheel, trained, work):
+    def draw(name, *words):
+        done = cogwheel("sample", trained["diffusion"], "--count", 4, "--sampler-steps", 3, "--out", name, *words)
+        assert done.returncode == 0, done.stderr
+        return (work / name).read_bytes()
+
+    first = draw("a.png", "--seed", 5)
+    assert size_of_png(work / "a.png") == (34, 34)
+    assert draw("b.png", "--seed", 5) == first
+    others = [
+        draw("c.png", "--seed", 6),
+        draw("d.png", "--seed", 5, "--class", "red square"),
+        draw("e.png", "--seed", 5, "--guidance", 3),
+        draw("f.png", "--seed", 5, "--sampler", "ddim", "--eta", 1),
+        draw("g.png", "--seed", 5, "--interpolate"),
+    ]
+    assert len({first, *others}) == 6
+    done = cogwheel("sample", trained["diffusion"], "--count", 3, "--sampler-steps", 2, "--out", "many")
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (work / "many").iterdir()) == ["00000.png", "00001.png", "00002.png", "grid.png"]
+    assert cogwheel("sample", trained["diffusion"], "--count", 2, "--sampler-steps", 2).returncode == 0
+    assert (trained["diffusion"] / "samples.png").exists()
+
+
+def test_images_do_not_depend_on_how_many_are_drawn(cogwheel, trained, work):
+    for name, count in (("few", 2), ("more", 5)):
+        words = ["--count", count, "--class", "red square", "--sampler", "ddpm", "--sampler-steps", 3]
+        done = cogwheel("sample", trained["diffusion"], *words, "--out", f"{name}.safetensors")
+        assert done.returncode == 0, done.stderr
+    few, more = (read_tensor(work / f"{name}.safetensors", "images") for name in ("few", "more"))
+    assert few.shape == (2, 3, 16, 16)
+    torch.testing.assert_close(more[:2], few, rtol=1e-4, atol=1e-4)
+
+
+def test_latents_and_contexts_of_a_file(cogwheel, work):
+    torch.manual_seed(1)
+    tensors = {"images": torch.randn(40, 4, 8, 8), "contexts": torch.randn(40, 3, 5)}
+    write_tensors(tensors, work / "latents.safetensors")
+    words = ["--images", "latents.safetensors", "--set", "task.size=0", "--set", "task.condition=context"]
+    done = cogwheel("train", "diffusion.toml", *words, "--out", "latents-run")
+    assert done.returncode == 0, done.stderr
+    assert "condition_width = 5" in (work / "latents-run/config.toml").read_text()
+    write_tensors({"contexts": tensors["contexts"][:2]}, work / "contexts.safetensors")
+    words = ["--context", "contexts.safetensors", "--count", 3, "--sampler-steps", 2]
+    done = cogwheel("sample", "latents-run", *words, "--out", "drawn.safetensors")
+    assert done.returncode == 0, done.stderr
+    done = cogwheel("sample", "latents-run", *words)
+    assert done.returncode == 2 and "a .safetensors file for images of 4 channels" in done.stderr
+
+
+@pytest.mark.parametrize("task", ["images", "diffusion"])
+def test_resumes_bit_for_bit(cogwheel, cogwheel_executable, work, task):
+    words = [f"{task}.toml", "--set", "training.steps=12", "--set", "task.crop_padding=2", "--set", "model.dropout=0.1"]
+    whole = cogwheel("train", *words, "--out", f"whole-{task}")
+    assert whole.returncode == 0, whole.stderr
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [cogwheel_executable, "train", *words, "--out", f"parts-{task}"]
+    process = subprocess.Popen(command, cwd=work, env=environment, stderr=subprocess.PIPE)
+    written = work / f"parts-{task}/metrics.jsonl"
+    while process.poll() is None and not (written.exists() and written.read_text().count("\n") >= 4):
+        time.sleep(0.005)
+    process.kill()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    resumed = cogwheel("resume", f"parts-{task}")
+    assert resumed.returncode == 0, resumed.stderr
+    ends = [work / f"{name}-{task}" for name in ("whole", "parts")]
+    assert weights_hash(ends[0] / "checkpoint.safetensors") == weights_hash(ends[1] / "checkpoint.safetensors")
+    assert metrics(ends[0])[-1] == metrics(ends[1])[-1]
+
+
+@pytest.mark.parametrize("task", ["images", "diffusion"])
+def test_compares_mechanisms(cogwheel, work, task):
+    done = cogwheel(
+        "compare", "--task", task, "--preset", task, "--attention", "softmax,cog,polynomial", "--seeds", 2,
+        "--steps", 2, "--out", f"compared-{task}",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    results = json.loads((work / f"compared-{task}/results.json").read_text())
+    assert results["task"]["measures"][0]["name"] == ("accuracy" if task == "images" else "held_out_loss")
+    assert len(results["runs"]) == 6
+    report = (work / f"compared-{task}/report.html").read_text()
+    assert '"whole":true' in report and "data:image/png;base64," in report
+
+
+@pytest.mark.parametrize(
+    ("task", "words", "code", "said"),
+    [
+        ("images", ["--images", "nowhere"], 1, "nowhere"),
+        ("images", ["--images", "broken.bin", "--set", "task.size=0"], 1, "3,073"),
+        ("images", ["--images", "cifar"], 2, "task.size"),
+        ("images", ["--images", "images.toml", "--set", "task.size=0"], 1, "images.toml"),
+        ("images", ["--set", "model.patch=5"], 2, "model.patch"),
+        ("images", ["--set", "model.image_size=24"], 2, "model.image_size"),
+        ("images", ["--set", "model.vocabulary=4"], 2, "model.vocabulary"),
+        ("images", ["--set", "model.mechanism=gla"], 2, "has a state"),
+        ("images", ["--set", "model.pooling=max"], 2, "model.pooling"),
+        ("images", ["--set", "task.condition=class"], 2, "condition"),
+        ("images", ["--strokes", "pictures"], 2, "strokes"),
+        ("diffusion", ["--set", "model.layers=4"], 2, "odd number"),
+        ("diffusion", ["--set", "task.condition=context"], 2, "task.condition"),
+        ("diffusion", ["--set", "task.guidance=2"], 2, "task.guidance"),
+        ("diffusion", ["--set", "task.schedule=cosine"], 2, "task.schedule"),
+        ("diffusion", ["--set", "task.flip=3"], 2, "true or false"),
+    ],
+)
+def test_train_refuses_in_one_line(cogwheel, work, task, words, code, said):
+    done = cogwheel("train", f"{task}.toml", "--out", "refused", *words)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert said in line and "expected" in line, line
+    assert not (work / "refused").exists()
+
+
+@pytest.mark.parametrize(
+    ("run", "words", "code", "said"),
+    [
+        ("diffusion", ["--class", "red cirle"], 2, "red circle"),
+        ("diffusion", ["--context", "images.toml"], 2, "--context"),
+        ("diffusion", ["--count", "0"], 2, "--count"),
+        ("diffusion", ["--sampler-steps", "0"], 2, "--sampler-steps"),
+        ("diffusion", ["--sampler", "euler"], 2, "--sampler"),
+        ("diffusion", ["--prompt", "cat"], 2, "--prompt"),
+        ("pictures", ["--input", "images.toml"], 1, "images.toml"),
+        ("pictures", ["--input", "nowhere.png"], 1, "nowhere.png"),
+        ("pictures", [], 2, "--input"),
+        ("pictures", ["--count", "2"], 2, "--count"),
+    ],
+)
+def test_sample_refuses_in_one_line(cogwheel, trained, run, words, code, said):
+    done = cogwheel("sample", trained[run], *words)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert said in line and "expected" in line, line
