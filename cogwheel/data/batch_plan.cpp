@@ -3,29 +3,39 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
-#include <tuple>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/data/counted_random.h"
 
 namespace cogwheel {
 
-BatchPlan::BatchPlan(const SentencePairs& pairs, const BatchSize& size)
-    : order_(static_cast<std::size_t>(pairs.size())) {
+namespace {
+
+// With `end` after either sentence, or `begin` before it.
+std::vector<BatchPlan::Columns> columns_of(const SentencePairs& pairs) {
+  std::vector<BatchPlan::Columns> columns;
+  for (std::int64_t pair = 0; pair < pairs.size(); ++pair)
+    columns.push_back({std::ssize(pairs.source(pair)) + 1, std::ssize(pairs.target(pair)) + 1});
+  return columns;
+}
+
+}  // namespace
+
+BatchPlan::BatchPlan(const SentencePairs& pairs, const BatchSize& size) : BatchPlan(columns_of(pairs), size) {}
+
+BatchPlan::BatchPlan(std::span<const Columns> rows, const BatchSize& size) : order_(rows.size()) {
   if (size.sentences < 0 || size.tokens < 0 || (size.sentences == 0 && size.tokens == 0))
     throw UsageError(
         expected_got("batch", "a number of sentences or tokens, at least 1",
                      std::to_string(size.sentences) + " sentences and " + std::to_string(size.tokens) + " tokens"));
-  const auto lengths = [&](std::int64_t pair) {
-    return std::tuple(std::ssize(pairs.source(pair)), std::ssize(pairs.target(pair)));
-  };
+  const auto columns = [&](std::int64_t row) { return rows[static_cast<std::size_t>(row)]; };
   std::iota(order_.begin(), order_.end(), 0);
   std::stable_sort(order_.begin(), order_.end(),
-                   [&](std::int64_t a, std::int64_t b) { return lengths(a) < lengths(b); });
-  const std::int64_t all = pairs.size();
+                   [&](std::int64_t a, std::int64_t b) { return columns(a) < columns(b); });
+  const auto all = std::ssize(rows);
   const auto at = [&](std::int64_t place) { return order_[static_cast<std::size_t>(place)]; };
   for (std::int64_t place = 0; place < all; ++place)
-    if (place == 0 || lengths(at(place)) != lengths(at(place - 1))) groups_.push_back(place);
+    if (place == 0 || columns(at(place)) != columns(at(place - 1))) groups_.push_back(place);
   groups_.push_back(all);
 
   if (size.tokens == 0) {
@@ -34,18 +44,21 @@ BatchPlan::BatchPlan(const SentencePairs& pairs, const BatchSize& size)
     for (std::int64_t batch = 1; batch <= count; ++batch) ends_.push_back(batch * all / count);
     return;
   }
-  std::int64_t longest_source = 0, longest_target = 0, rows = 0;
+  Columns widest;
+  std::int64_t count = 0;
   for (std::int64_t place = 0; place < all; ++place) {
-    const auto [source, target] = lengths(at(place));
-    const auto grown = [](std::int64_t longest, std::int64_t length) { return std::max(longest, length + 1); };
-    const std::int64_t width = grown(longest_source, source) + grown(longest_target, target);
-    if (rows > 0 && ((rows + 1) * width > size.tokens || rows == size.sentences)) {
+    const Columns own = columns(at(place));
+    const auto widened = [&] {
+      return Columns{std::max(widest.source, own.source), std::max(widest.target, own.target)};
+    };
+    const std::int64_t width = widened().source + widened().target;
+    if (count > 0 && ((count + 1) * width > size.tokens || count == size.sentences)) {
       ends_.push_back(place);
-      rows = longest_source = longest_target = 0;
+      count = 0;
+      widest = {};
     }
-    longest_source = grown(longest_source, source);
-    longest_target = grown(longest_target, target);
-    ++rows;
+    widest = widened();
+    ++count;
   }
   ends_.push_back(all);
 }

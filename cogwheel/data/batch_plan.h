@@ -1,5 +1,6 @@
 // Which pairs of sentences make the batch of a step.
 #pragma once
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -18,8 +19,16 @@ struct BatchSize {
 // resumed run needs no state but its step.
 class BatchPlan {
  public:
+  // What a row of a batch takes of its two tensors, special tokens included.
+  struct Columns {
+    std::int64_t source = 0, target = 0;
+    auto operator<=>(const Columns&) const = default;
+  };
+
   // Of at least one pair. Throws UsageError where both limits are 0 or one is negative.
   BatchPlan(const SentencePairs& pairs, const BatchSize& size);
+  // The same for any rows of which these are the columns.
+  BatchPlan(std::span<const Columns> rows, const BatchSize& size);
 
   std::int64_t batches() const { return std::ssize(ends_); }  // of an epoch
   // The pairs of a training step, counted from 0.

@@ -11,6 +11,7 @@
 #include "cogwheel/data/character_tokenizer.h"
 #include "cogwheel/data/sentence_tokenizer.h"
 #include "cogwheel/data/utf8.h"
+#include "cogwheel/data/word_piece.h"
 
 namespace cogwheel {
 namespace {
@@ -59,14 +60,19 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& pat
     if (!model || !json.contains("sha256") || json["sha256"] != sha256(*model)) refuse(path, "a damaged model");
     return std::make_shared<SentencePieceTokenizer>(std::move(*model), path.string());
   }
-  if (kind == WordTokenizer::name && json.contains("words") && json["words"].is_array()) {
-    std::vector<std::string> words;
-    for (const auto& word : json["words"]) {
-      if (!word.is_string()) refuse(path, "a word that is no text");
-      words.push_back(word.get<std::string>());
+  const auto texts = [&](const char* key) {
+    std::vector<std::string> all;
+    for (const auto& text : json[key]) {
+      if (!text.is_string()) refuse(path, "a word that is no text");
+      all.push_back(text.get<std::string>());
     }
-    return std::make_shared<WordTokenizer>(std::move(words));
-  }
+    return all;
+  };
+  if (kind == WordTokenizer::name && json.contains("words") && json["words"].is_array())
+    return std::make_shared<WordTokenizer>(texts("words"));
+  if (kind == WordPieceTokenizer::name && json.contains("pieces") && json["pieces"].is_array() &&
+      json.contains("cased") && json["cased"].is_boolean())
+    return std::make_shared<WordPieceTokenizer>(texts("pieces"), json["cased"].get<bool>(), path.string());
   refuse(path, "kind \"" + kind + "\"");
 }
 

@@ -15,7 +15,7 @@ namespace cogwheel {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  virtual std::string_view kind() const = 0;  // "character", "byte", or one of sentence_tokenizer.h
+  virtual std::string_view kind() const = 0;  // "character", "byte", or one of sentence_tokenizer.h and word_piece.h
   virtual std::int64_t vocabulary() const = 0;
 
   // Throws Error that names the first character missing from the vocabulary: "<what>: expected …, got …".
