@@ -111,6 +111,26 @@ std::string samples_html(const Comparison& comparison, const std::vector<const I
       {{"seed", std::to_string(seed)}, {"sampling", escape_html(comparison.task.sampling)}, {"figures", figures}});
 }
 
+// The figures of each mechanism's model of the first seed.
+std::string shown_html(const Comparison& comparison, const std::vector<const Inspection*>& inspections) {
+  if (inspections.empty()) return "";
+  std::string figures;
+  const std::int64_t seed = inspections.front()->seed;
+  for (const Inspection* inspection : inspections) {
+    if (inspection->seed != seed) continue;
+    for (const Figure& figure : inspection->figures)
+      figures += fmt::format(
+          "    <figure class=\"exhibit\" style=\"--series:var({})\"><h3><span class=\"series\">{}</span>: {}</h3>\n"
+          "{}\n<figcaption>{}</figcaption></figure>\n",
+          series_property(comparison, inspection->mechanism),
+          escape_html(comparison.plan(inspection->mechanism)->title), escape_html(figure.title), figure.html,
+          escape_html(figure.caption));
+  }
+  return fill_template(
+      embedded::shown_html,
+      {{"seed", std::to_string(seed)}, {"sampling", escape_html(comparison.task.sampling)}, {"figures", figures}});
+}
+
 std::string curves_lead(const Comparison& comparison) {
   const auto seeds = comparison.settings.seeds.size();
   const DataFacts& data = comparison.data;
@@ -148,7 +168,7 @@ std::vector<const Inspection*> those_with_maps(const Comparison& comparison,
   });
 }
 
-std::string contents_html(bool tuning, bool curves, bool dynamics, bool heads, bool samples,
+std::string contents_html(bool tuning, bool curves, bool dynamics, bool heads, bool figures, bool samples,
                           const std::vector<TaskTable>& tables) {
   std::string html;
   const auto add = [&](std::string_view id, std::string_view name) {
@@ -161,6 +181,7 @@ std::string contents_html(bool tuning, bool curves, bool dynamics, bool heads, b
   if (heads) add("heads", "Heads");
   for (std::size_t index = 0; index < tables.size(); ++index)
     add("task-table-" + std::to_string(index), escape_html(tables[index].title));
+  if (figures) add("shown", "What the models make");
   if (samples) add("samples", "Samples");
   add("limits", "What this cannot tell");
   add("reproduce", "Reproduce");
@@ -202,6 +223,8 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       those_with(comparison, inspections, [](const Inspection& inspection) { return !inspection.tables.empty(); }));
   const auto with_samples =
       those_with(comparison, inspections, [](const Inspection& inspection) { return !inspection.sample.empty(); });
+  const auto with_figures =
+      those_with(comparison, inspections, [](const Inspection& inspection) { return !inspection.figures.empty(); });
   const bool curves = std::any_of(comparison.runs.begin(), comparison.runs.end(),
                                   [](const RunResult& run) { return run.curve.size() > 1; });
   const bool dynamics = std::any_of(comparison.runs.begin(), comparison.runs.end(), [](const RunResult& run) {
@@ -228,8 +251,8 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"verdict_text", escape_html(verdict(comparison))},
       {"css", std::string(embedded::report_css)},
       {"facts", facts_html(comparison)},
-      {"contents",
-       contents_html(!comparison.tuning.empty(), curves, dynamics, !with_maps.empty(), !with_samples.empty(), tables)},
+      {"contents", contents_html(!comparison.tuning.empty(), curves, dynamics, !with_maps.empty(),
+                                 !with_figures.empty(), !with_samples.empty(), tables)},
       {"result_lead", escape_html(fmt::format("{}{}; {} is better.", capitalised(measure.title),
                                               measure.unit.empty() ? "" : " in " + measure.unit,
                                               measure.lower_is_better ? "lower" : "higher"))},
@@ -239,7 +262,8 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"curves", curves ? section(embedded::curves_html) : ""},
       {"dynamics", dynamics ? std::string(embedded::dynamics_html) : ""},
       {"heads", with_maps.empty() ? "" : section(embedded::heads_html)},
-      {"samples", task_tables_html(tables) + samples_html(comparison, with_samples)},
+      {"samples",
+       task_tables_html(tables) + shown_html(comparison, with_figures) + samples_html(comparison, with_samples)},
       {"limits", limits_html(comparison)},
       {"reproduce_lead", reproduce_lead(comparison)},
       {"command", command_html(comparison.command)},
