@@ -9,7 +9,7 @@
 //
 // The words without their order say how many adjectives are good and how many negations there are, but not whose they
 // are. So no function of the bag of words finds more than (1 + 0.63 + 0.63) / 3 = 75.3 % of the verdicts: all of one
-// clause, 63 % of two or of three. A guess without the words finds half.
+// clause, 63 % of two or of three. Naive Bayes finds 56 %, a guess half.
 #pragma once
 #include <cstdint>
 #include <memory>

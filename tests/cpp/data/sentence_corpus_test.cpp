@@ -82,7 +82,7 @@ TEST_F(SentenceTableTest, RefusalsNameFileAndLine) {
 // Any bytes and any damage: a table whose rows have labels, or one line that says why not.
 TEST_F(SentenceTableTest, SurvivesAnyBytes) {
   const std::string whole = "sentence,label\n\"a, b\"\"c\"\"\",1\nd,0\n\"e\nf\",1\n";
-  for (std::uint64_t turn = 0; turn < 600; ++turn) {
+  for (std::uint64_t turn = 0; turn < 200; ++turn) {
     std::uint64_t drawn = 0;
     const auto draw = [&](std::uint64_t bound) { return bounded(random_of({turn, drawn++}), bound); };
     std::string bytes = turn % 3 == 0 ? "" : whole;
@@ -104,7 +104,7 @@ class SentenceCorpusTest : public testing::Test {
   static std::string rows(int count) {
     std::string text;
     for (int row = 0; row < count; ++row)
-      text += "sentence " + std::to_string(row) + (row % 3 == 0 ? " is good\tyes\n" : " is bad\tno\n");
+      text += "sentence " + std::to_string(100 + row) + (row % 3 == 0 ? " is good\tyes\n" : " is bad\tno\n");
     return text;
   }
   TemporaryFolder folder_;
@@ -116,9 +116,9 @@ TEST_F(SentenceCorpusTest, HoldsOutATenthAndSortsClasses) {
   EXPECT_EQ(corpus.classes, (std::vector<std::string>{"no", "yes"}));
   EXPECT_EQ(corpus.training.size(), 45);
   ASSERT_EQ(corpus.held_out.size(), 5);
-  EXPECT_EQ(corpus.held_out.texts[3], "sentence 30 is good");
+  EXPECT_EQ(corpus.held_out.texts[3], "sentence 130 is good");
   EXPECT_EQ(corpus.held_out.labels, (std::vector<std::int64_t>{1, 0, 0, 1, 0}));
-  EXPECT_EQ(corpus.tokenizer->decode(corpus.held_out.tokens.source(3)), "sentence 30 is good");
+  EXPECT_EQ(corpus.tokenizer->decode(corpus.held_out.tokens.source(3)), "sentence 130 is good");
   EXPECT_EQ(corpus.held_out.tokens.line(3), 30);
   EXPECT_EQ(dropped_text(corpus), "");
   EXPECT_EQ(corpus.files.size(), 1u);
@@ -126,7 +126,7 @@ TEST_F(SentenceCorpusTest, HoldsOutATenthAndSortsClasses) {
 
 TEST_F(SentenceCorpusTest, DropsCutsAndCounts) {
   // A blank line, a zero-width space, and a sentence that is held out.
-  const std::string text = rows(30) + "\n\xe2\x80\x8b\tno\nsentence 0 is good\tyes\n";
+  const std::string text = rows(30) + "\n\xe2\x80\x8b\tno\nsentence 100 is good\tyes\n";
   const SentenceCorpus corpus =
       load_sentence_corpus({.training = folder_.write("a.tsv", text), .vocabulary = 60, .longest = 5});
   EXPECT_EQ(corpus.training.size(), 27);
@@ -171,7 +171,7 @@ TEST_F(SentenceCorpusTest, PlainTextLosesNothing) {
   // Of a table, only the sentences.
   const SentenceCorpus table = load_sentence_corpus(
       {.training = folder_.write("a.tsv", rows(20)), .labels = false, .vocabulary = 60, .longest = 20});
-  EXPECT_EQ(table.tokenizer->decode(table.training.tokens.source(0)), "sentence 1 is bad");
+  EXPECT_EQ(table.tokenizer->decode(table.training.tokens.source(0)), "sentence 101 is bad");
 }
 
 TEST_F(SentenceCorpusTest, Refusals) {

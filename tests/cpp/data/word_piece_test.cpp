@@ -202,7 +202,7 @@ TEST(WordPiece, RefusalsNameFileAndLine) {
 TEST(WordPiece, SurvivesAnyBytes) {
   const TemporaryFolder folder;
   const WordPieceTokenizer whole(split(reference_vocabulary), false);
-  for (std::uint64_t turn = 0; turn < 400; ++turn) {
+  for (std::uint64_t turn = 0; turn < 150; ++turn) {
     std::uint64_t drawn = 0;
     const auto draw = [&](std::uint64_t bound) { return bounded(random_of({turn, drawn++}), bound); };
     std::string vocabulary = whole.vocabulary_text();
