@@ -12,6 +12,8 @@ std::vector<CLI::Option*> add_task_file_options(CLI::App& command, TaskFiles& fi
   add("source", "of the task translation: sentences to translate, one a line; .gz too", "FILE");
   add("target", "their translations, line by line", "FILE");
   add("strokes", "of the task handwriting: a folder of IAM-OnDB or .ndjson files of QuickDraw", "PATH");
+  add("sentences", "of the tasks sentences and masked_words: a .tsv or .csv table with labels, or text; .gz too",
+      "FILE");
   add("images", "of the tasks images and diffusion: CIFAR-10, folders of pictures by class, or .safetensors", "PATH");
   return options;
 }

@@ -142,9 +142,11 @@ void set_option(RunConfig& config, std::string_view assignment) {
   if (equals == std::string_view::npos || equals == 0) throw UsageError(expected_got("--set", "key=value", assignment));
   const std::string key(assignment.substr(0, equals)), value(assignment.substr(equals + 1));
   const ConfigSlot slot = find_slot(config, key, "--set");
-  // Strings may be given without quotes.
-  const bool word = std::holds_alternative<ConfigValue*>(slot) && !value.empty() && value != "true" &&
-                    value != "false" && std::isalpha(static_cast<unsigned char>(value.front())) != 0;
+  // Strings may be given without quotes, paths too.
+  const bool path = value.starts_with('/') || value.starts_with("./") || value.starts_with("../");
+  const bool letter = !value.empty() && std::isalpha(static_cast<unsigned char>(value.front())) != 0;
+  const bool word =
+      std::holds_alternative<ConfigValue*>(slot) && (path || letter) && value != "true" && value != "false";
   const bool text = ((std::holds_alternative<std::string*>(slot) || is_form(slot)) && !value.starts_with('"')) || word;
   const bool list = std::holds_alternative<std::vector<std::string>*>(slot) && !value.starts_with('[');
   if (text)

@@ -119,7 +119,25 @@ Preset diffusion_preset() {
   return made;
 }
 
-std::array<Preset, 11> make_presets() {
+Preset sentences_preset(std::string_view task, std::string_view data) {
+  EncoderOptions model;
+  model.layers = 4, model.heads = 4, model.width = 128, model.context = 64, model.dropout = 0.1;
+  Preset made{.name = task,
+              .summary = data,
+              .model = model,
+              .training = {},
+              .evaluated_tokens = 10000,
+              .seconds = 330,
+              .steps = 1000,
+              .task = {std::string(task), {}}};
+  made.training.batch = 32;
+  made.training.curve_tokens = 512;
+  made.training.learning_rate = 5e-4;
+  made.training.final_learning_rate = 5e-6;
+  return made;
+}
+
+std::array<Preset, 13> make_presets() {
   // nanoGPT's configuration for a CPU; its other settings (β₂ 0.99, weight decay 0.1, clip 1, no biases, tied head) are
   // the defaults of model and training.
   Preset small = preset("small", "4 layers, 4 heads, width 128, context 64, batch 12; 5 to 7 minutes on two cores", 4,
@@ -149,6 +167,8 @@ std::array<Preset, 11> make_presets() {
                       {{"length", whole(16)}}, 128, 32, 3000),
           translation_preset(),
           handwriting_preset(),
+          sentences_preset("sentences", "made-up reviews, or --sentences; an encoder of 4 layers, width 128, batch 32"),
+          sentences_preset("masked_words", "the same, whose hidden words are told"),
           images_preset(),
           diffusion_preset()};
 }
@@ -156,7 +176,7 @@ std::array<Preset, 11> make_presets() {
 }  // namespace
 
 std::span<const Preset> presets() {
-  static const std::array<Preset, 11> all = make_presets();
+  static const std::array<Preset, 13> all = make_presets();
   return all;
 }
 

@@ -19,6 +19,7 @@
 #include "cogwheel/models/model_holder.h"
 #include "cogwheel/nn/head_observer.h"
 #include "cogwheel/report/picture_grid.h"
+#include "cogwheel/tasks/class_names.h"
 #include "cogwheel/tasks/drawn_images.h"
 #include "cogwheel/tasks/tasks.h"
 #include "cogwheel/train/batch.h"
@@ -88,7 +89,7 @@ class Diffusion : public Task {
 
   std::vector<RunFile> assets() const override {
     if (!by_class()) return {};
-    return {class_names_file(*source_)};
+    return {class_names_file(source_->class_names())};
   }
 
   std::shared_ptr<torch::nn::Module> make_model(const ModelOptions& options) const override {

@@ -20,7 +20,7 @@
 #include "cogwheel/report/picture_grid.h"
 #include "cogwheel/storage/run_folder.h"
 #include "cogwheel/storage/safetensors.h"
-#include "cogwheel/tasks/image_data.h"
+#include "cogwheel/tasks/class_names.h"
 
 namespace cogwheel {
 namespace {

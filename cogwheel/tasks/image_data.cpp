@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/data/given_images.h"
 #include "cogwheel/data/keyed_order.h"
-#include "cogwheel/storage/run_folder.h"
 #include "cogwheel/storage/safetensors.h"
 
 namespace cogwheel {
@@ -86,19 +83,6 @@ void fit_images(std::int64_t& image_size, std::int64_t& channels, const ImageSou
   };
   fit("image_size", image_size, source.height());
   fit("channels", channels, source.channels());
-}
-
-RunFile class_names_file(const ImageSource& source) {
-  return {classes_file, nlohmann::json(source.class_names()).dump() + "\n"};
-}
-
-std::vector<std::string> load_class_names(const RunFolder& folder) {
-  const std::filesystem::path path = folder.path() / classes_file;
-  try {
-    return nlohmann::json::parse(read_file(path)).get<std::vector<std::string>>();
-  } catch (const nlohmann::json::exception&) {
-    throw Error(expected_got(path.string(), "a list of names", "something else"));
-  }
 }
 
 bool is_picture(const std::filesystem::path& path) {

@@ -26,10 +26,6 @@ ImageAugmentation image_augmentation(TaskOptionReader& reader, bool flips);
 // Sets image_size and channels of a model's options. Throws UsageError where they say others, or images are no squares.
 void fit_images(std::int64_t& image_size, std::int64_t& channels, const ImageSource& source);
 
-// The names of the classes, kept with a run.
-RunFile class_names_file(const ImageSource& source);
-std::vector<std::string> load_class_names(const RunFolder& folder);
-
 // Whether a file is a PNG or JPEG by its name.
 bool is_picture(const std::filesystem::path& path);
 

@@ -20,6 +20,7 @@
 #include "cogwheel/nn/head_observer.h"
 #include "cogwheel/report/picture_grid.h"
 #include "cogwheel/storage/run_folder.h"
+#include "cogwheel/tasks/class_names.h"
 #include "cogwheel/tasks/tasks.h"
 #include "cogwheel/train/batch.h"
 
@@ -80,7 +81,7 @@ class Images : public Task {
     return config;
   }
 
-  std::vector<RunFile> assets() const override { return {class_names_file(*source_)}; }
+  std::vector<RunFile> assets() const override { return {class_names_file(source_->class_names())}; }
 
   std::shared_ptr<torch::nn::Module> make_model(const ModelOptions& options) const override {
     return std::make_shared<VisionTransformerImpl>(std::get<VisionTransformerOptions>(options));

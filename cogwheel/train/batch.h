@@ -12,7 +12,8 @@ struct Batch {
   at::Tensor lengths = {};     // [B] int64, of inputs that are padded
   // What each of them goes with: a source sentence, characters to write, classes or vectors.
   at::Tensor source = {}, source_lengths = {};
-  at::Tensor times = {};  // [B], of images with noise: when they have it
+  at::Tensor segments = {};  // [B, N], of sentences: 0 for the first, 1 for the second
+  at::Tensor times = {};     // [B], of images with noise: when they have it
 };
 
 }  // namespace cogwheel

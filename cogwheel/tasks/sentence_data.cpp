@@ -1,0 +1,197 @@
+#include "cogwheel/tasks/sentence_data.h"
+
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/data/text_record.h"
+#include "cogwheel/data/toy_reviews.h"
+#include "cogwheel/storage/run_folder.h"
+#include "cogwheel/storage/weights.h"
+
+namespace cogwheel {
+namespace {
+
+bool is_encoder_task(const std::string& name) { return name == "sentences" || name == "masked_words"; }
+
+// What predicts, which differs between the two kinds of encoder.
+bool is_head(const std::string& name) {
+  return name.starts_with("word_") || name.starts_with("pooler.") || name.starts_with("classifier.");
+}
+
+}  // namespace
+
+struct SentenceData::Plan {
+  std::mutex mutex;
+  std::optional<BatchPlan> plan;
+  std::int64_t planned = 0;
+};
+
+std::shared_ptr<const SentenceCorpus> sentence_corpus(TaskOptionReader& reader, const RunConfig& config, bool labels,
+                                                      const std::filesystem::path& folder,
+                                                      const std::filesystem::path& start) {
+  SentenceOptions options{.training = reader.path("sentences"),
+                          .held_out = reader.path("held_out_sentences"),
+                          .labels = labels,
+                          .vocab = reader.path("vocab")};
+  options.vocabulary = reader.whole("vocabulary", options.vocabulary, WordPieceTokenizer::vocabularies);
+  options.cased = reader.yes("cased", false);
+  options.longest = common(config.model).context;
+  if (options.training.empty()) {
+    if (!options.held_out.empty() || !options.vocab.empty())
+      throw UsageError(expected_got("task.sentences", "a file to train on beside the others", "none"));
+    auto corpus = std::make_shared<SentenceCorpus>(toy_review_corpus(0));
+    return corpus;
+  }
+  const std::filesystem::path kept = !start.empty() ? start : folder;
+  std::error_code problem;
+  const bool has_tokenizer = !kept.empty() && std::filesystem::exists(kept / tokenizer_file, problem);
+  auto corpus = std::make_shared<SentenceCorpus>(
+      has_tokenizer ? load_sentence_corpus(options, load_word_piece(kept / tokenizer_file))
+                    : load_sentence_corpus(options));
+  if (!config.data.sha256.empty() && corpus->sha256 != config.data.sha256)
+    throw Error(expected_got("data.sha256 of " + corpus->name, config.data.sha256, corpus->sha256));
+  return corpus;
+}
+
+SentenceData::SentenceData(std::shared_ptr<const SentenceCorpus> corpus, std::int64_t evaluated)
+    : corpus_(std::move(corpus)),
+      evaluated_(evaluated < 0 ? corpus_->held_out.size() : std::min(evaluated, corpus_->held_out.size())),
+      plan_(std::make_shared<Plan>()) {
+  const SentenceRows& rows = corpus_->held_out;
+  std::vector<std::int64_t> sorted(static_cast<std::size_t>(rows.size()));
+  for (std::size_t i = 0; i < sorted.size(); ++i) sorted[i] = static_cast<std::int64_t>(i);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](std::int64_t a, std::int64_t b) { return rows.length(a) < rows.length(b); });
+  // Every k-th by length in turn, each of which has all lengths and is evaluated in batches of like ones.
+  const std::size_t stride = std::max<std::size_t>(1, sorted.size() / static_cast<std::size_t>(together));
+  for (std::size_t offset = 0; offset < stride; ++offset)
+    for (std::size_t i = offset; i < sorted.size(); i += stride) order_.push_back(sorted[i]);
+}
+
+std::vector<std::int64_t> SentenceData::training_rows(const TrainingOptions& training, std::int64_t step) const {
+  const std::lock_guard lock(plan_->mutex);
+  if (!plan_->plan || plan_->planned != training.batch) {
+    plan_->plan.emplace(sentence_batch_plan(corpus_->training, {.sentences = training.batch}));
+    plan_->planned = training.batch;
+  }
+  return plan_->plan->pairs(training.seed, step);
+}
+
+std::vector<std::vector<std::int64_t>> SentenceData::held_out_rows(std::int64_t count) const {
+  std::vector<std::int64_t> rows(order_.begin(), order_.begin() + std::min(count, evaluated_));
+  std::stable_sort(rows.begin(), rows.end(), [&](std::int64_t a, std::int64_t b) {
+    return corpus_->held_out.length(a) < corpus_->held_out.length(b);
+  });
+  std::vector<std::vector<std::int64_t>> batches;
+  for (std::size_t first = 0; first < rows.size(); first += static_cast<std::size_t>(together))
+    batches.emplace_back(
+        rows.begin() + static_cast<std::ptrdiff_t>(first),
+        rows.begin() + static_cast<std::ptrdiff_t>(std::min(rows.size(), first + static_cast<std::size_t>(together))));
+  return batches;
+}
+
+DataFacts SentenceData::facts(const std::string& item, const TrainingOptions& training) const {
+  return {.name = corpus_->name,
+          .tokenizer = item,
+          .sha256 = corpus_->sha256,
+          .bytes = corpus_->bytes,
+          .vocabulary = tokenizer().vocabulary(),
+          .train_tokens = corpus_->training.size(),
+          .held_out_tokens = corpus_->held_out.size(),
+          .evaluated_tokens = evaluated_,
+          .curve_tokens = training.curve_tokens == 0 ? evaluated_ : std::min(evaluated_, training.curve_tokens),
+          .window = 1};
+}
+
+void SentenceData::complete(RunConfig& config, const TaskOptions& options) const {
+  expect_no_text(config, ": task.sentences");
+  set_vocabulary(config, tokenizer().vocabulary(), ", the pieces of " + corpus_->name);
+  auto& model = std::get<EncoderOptions>(config.model);
+  check(model);
+  if (model.context < corpus_->longest)
+    throw UsageError(expected_got("model.context",
+                                  "at least " + std::to_string(corpus_->longest) + " for " + corpus_->name,
+                                  std::to_string(model.context)));
+  model.feed_forward = model.feed_forward_width();
+  config.definition = mechanism_text(model, "model.mechanism").definition;
+  config.data.sha256 = corpus_->sha256;
+  config.task = options;
+}
+
+std::vector<RunFile> SentenceData::records() const {
+  if (corpus_->files.empty()) return {};
+  return {{text_file, text_record(corpus_->name, corpus_->bytes, corpus_->sha256, corpus_->files)}};
+}
+
+// The last tenth of the training rows takes the place of the held-out ones, at most as many as those.
+SentenceData SentenceData::for_tuning() const {
+  auto split = std::make_shared<SentenceCorpus>(*corpus_);
+  const SentenceRows& all = corpus_->training;
+  split->training = split->held_out = {};
+  const std::int64_t first = all.size() - all.size() / 10;
+  for (std::int64_t row = 0; row < std::min(all.size(), first + corpus_->held_out.size()); ++row) {
+    SentenceRows& part = row < first ? split->training : split->held_out;
+    part.tokens.add(all.tokens.source(row), all.tokens.target(row), all.tokens.line(row));
+    if (all.labels.empty()) continue;
+    part.labels.push_back(all.labels[static_cast<std::size_t>(row)]);
+    part.texts.push_back(all.texts[static_cast<std::size_t>(row)]);
+  }
+  return SentenceData(std::move(split));
+}
+
+Batch as_batch(const EncoderBatch& encoded, const at::Tensor& targets) {
+  return {.inputs = encoded.tokens,
+          .targets = targets,
+          .tokens = encoded.tokens.size(0),
+          .lengths = encoded.lengths,
+          .segments = encoded.segments};
+}
+
+TrainedEncoder load_encoder(const RunFolder& folder) {
+  const RunConfig config = load_config(folder.config_path());
+  if (!is_encoder_task(config.task.name))
+    throw Error(expected_got(folder.path().string(), "a run of the task sentences or masked_words", config.task.name));
+  TrainedEncoder trained{.model = Encoder(std::get<EncoderOptions>(config.model)),
+                         .tokenizer = load_word_piece(folder.tokenizer_path())};
+  load_weights_of(*trained.model, config, folder);
+  return trained;
+}
+
+void start_from(EncoderImpl& model, const std::filesystem::path& run) {
+  const RunFolder folder = RunFolder::open(run);
+  TrainedEncoder trained = load_encoder(folder);
+  EncoderOptions theirs = trained.model->options();
+  theirs.classes = model.options().classes, theirs.dropout = model.options().dropout;
+  if (theirs != model.options())
+    throw Error(
+        expected_got(run.string(), "a model with the options of [model], but for classes and dropout", "another"));
+  const torch::NoGradGuard no_grad;
+  const auto parameters = trained.model->named_parameters();
+  for (auto& parameter : model.named_parameters())
+    if (!is_head(parameter.key())) parameter.value().copy_(parameters[parameter.key()]);
+}
+
+at::Tensor text_states(Encoder& model, const WordPieceTokenizer& tokenizer, const std::vector<std::string>& texts,
+                       std::int64_t tokens) {
+  const torch::NoGradGuard no_grad;
+  SentenceRows rows;
+  for (const std::string& text : texts) {
+    const EncodedRow row = encode_row(tokenizer, text, "", std::min(tokens, model->options().context));
+    rows.tokens.add(row.first, row.second, rows.size());
+  }
+  std::vector<std::int64_t> all(texts.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
+  const EncoderBatch batch = encoder_batch(rows, tokenizer, all);
+  const at::Tensor read = model->states(batch.tokens, batch.segments, {.lengths = batch.lengths}).cpu();
+  at::Tensor states = at::zeros({read.size(0), tokens, read.size(2)}, read.options());
+  const at::Tensor seen = at::arange(read.size(1)) < batch.lengths.unsqueeze(1);
+  states.narrow(1, 0, read.size(1)).copy_(at::where(seen.unsqueeze(-1), read, 0.0));
+  return states;
+}
+
+}  // namespace cogwheel

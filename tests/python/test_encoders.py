@@ -1,0 +1,204 @@
+"""The tasks sentences and masked_words on the command line: training, resuming, samples, comparisons, refusals."""
+
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from recorded_bits import weights_hash
+
+CONFIG = """
+name = "small"
+[task]
+name = "{task}"
+[model]
+width = 16
+heads = 2
+layers = 2
+context = {context}
+[training]
+steps = 6
+batch = 4
+warm_up = 2
+curve_tokens = 16
+evaluate_every = 3
+report_every = 1
+checkpoint_every = 3
+"""
+GOOD, BAD = ("fine", "lovely", "great"), ("poor", "dull", "bad")
+
+
+def table(rows, header=""):
+    draw = random.Random(2)
+    lines = [f"the {draw.choice(['film', 'plot', 'cast'])} was {word} number {n}\t{label}"
+             for n in range(rows) for label, words in (("good", GOOD), ("ill", BAD)) for word in [draw.choice(words)]]
+    return header + "\n".join(lines) + "\n"  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoders")
+    (folder / "sentences.toml").write_text(CONFIG.format(task="sentences", context=40))
+    (folder / "masked_words.toml").write_text(CONFIG.format(task="masked_words", context=40))
+    (folder / "table.tsv").write_text(table(30))
+    (folder / "text.txt").write_text("\n".join(line.split("\t")[0] for line in table(30).splitlines()) + "\n")
+    (folder / "unlabelled.tsv").write_text(table(3) + "no label here\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cogwheel(cogwheel_executable, work):
+    def run(*words):
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        command = [str(word) for word in (cogwheel_executable, *words)]
+        return subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=120)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def trained(cogwheel, work):
+    def train(name, config, *words):
+        done = cogwheel("train", config, *words, "--out", name)
+        assert done.returncode == 0, done.stderr
+        return work / name
+
+    small = ["--set", "task.vocabulary=120"]
+    return {
+        "reviews": train("reviews-run", "sentences.toml"),
+        "table": train("table-run", "sentences.toml", "--sentences", "table.tsv", *small),
+        "hidden": train("hidden-run", "masked_words.toml"),
+        "text": train("text-run", "masked_words.toml", "--sentences", "text.txt", *small, "--set", "task.whole_words=true"),
+    }
+
+
+def metrics(run):
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if "second" not in key} for line in lines]
+
+
+def test_trains_on_reviews_tables_and_text(trained):
+    for run in trained.values():
+        last = metrics(run)[-1]
+        assert last["step"] == 6 and math.isfinite(last["held_out_loss"]) and 0 <= last["accuracy"] <= 1
+    assert json.loads((trained["table"] / "classes.json").read_text()) == ["good", "ill"]
+    assert "classes = 2" in (trained["table"] / "config.toml").read_text()
+
+
+def test_learns_what_no_bag_of_words_can_tell(cogwheel, work):
+    words = ["--set", "training.steps=1000", "--set", "training.batch=32", "--set", "training.learning_rate=5e-4"]
+    words += ["--set", "model.width=64", "--set", "training.evaluate_every=0", "--set", "training.warm_up=50"]
+    done = cogwheel("train", "sentences.toml", "--out", "learned", *words)
+    assert done.returncode == 0, done.stderr
+    assert metrics(work / "learned")[-1]["final_accuracy"] > 0.78  # 0.753 is the most without the order of words
+
+
+def test_evaluation_shows_what_was_learned(cogwheel, trained):
+    for name, said in (("reviews", "naive Bayes on words"), ("hidden", "their entropy")):
+        done = cogwheel("evaluate", trained[name])
+        assert done.returncode == 0, done.stderr
+        assert said in (trained[name] / "evaluation.html").read_text()
+
+
+def test_samples_are_classes_and_words(cogwheel, trained, work):
+    done = cogwheel("sample", trained["table"], "--prompt", "the film was great")
+    assert done.returncode == 0, done.stderr
+    words = done.stdout.split()
+    assert {words[0], words[2]} == {"good", "ill"} and abs(float(words[1]) + float(words[3]) - 1) < 2e-3
+    (work / "lines.txt").write_text("the plot was dull\n\nthe cast was fine\n")
+    done = cogwheel("sample", trained["table"], "--input", "lines.txt")
+    assert done.returncode == 0 and len(done.stdout.strip("\n").split("\n")) == 3, done.stderr
+    done = cogwheel("sample", trained["text"], "--prompt", "the [MASK] was [MASK]")
+    assert done.returncode == 0 and len(done.stdout.strip().splitlines()) == 2, done.stderr
+
+
+def test_starts_from_hidden_words(cogwheel, trained, work):
+    words = ["--sentences", "table.tsv", "--set", f"task.start={trained['text']}", "--set", "training.steps=3"]
+    done = cogwheel("train", "sentences.toml", *words, "--out", "started")
+    assert done.returncode == 0, done.stderr
+    assert (work / "started/tokenizer.json").read_bytes() == (trained["text"] / "tokenizer.json").read_bytes()
+    plain = cogwheel("train", "sentences.toml", "--sentences", "table.tsv", "--set", "training.steps=3", "--out", "plain")
+    assert plain.returncode == 0
+    assert metrics(work / "started")[0] != metrics(work / "plain")[0]
+    assert cogwheel("evaluate", "started").returncode == 0
+    other = cogwheel("train", "sentences.toml", *words, "--set", "model.layers=1", "--out", "refused")
+    assert other.returncode == 1 and "the options of [model]" in other.stderr
+
+
+@pytest.mark.parametrize("task", ["sentences", "masked_words"])
+def test_resumes_bit_for_bit(cogwheel, cogwheel_executable, work, task):
+    words = [f"{task}.toml", "--set", "training.steps=12", "--set", "model.dropout=0.1", "--set", "training.ema=0.5"]
+    whole = cogwheel("train", *words, "--out", f"whole-{task}")
+    assert whole.returncode == 0, whole.stderr
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [cogwheel_executable, "train", *words, "--out", f"parts-{task}"]
+    process = subprocess.Popen(command, cwd=work, env=environment, stderr=subprocess.PIPE)
+    written = work / f"parts-{task}/metrics.jsonl"
+    while process.poll() is None and not (written.exists() and written.read_text().count("\n") >= 4):
+        time.sleep(0.005)
+    process.kill()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    resumed = cogwheel("resume", f"parts-{task}")
+    assert resumed.returncode == 0, resumed.stderr
+    ends = [work / f"{name}-{task}" for name in ("whole", "parts")]
+    assert weights_hash(ends[0] / "checkpoint.safetensors") == weights_hash(ends[1] / "checkpoint.safetensors")
+    assert metrics(ends[0])[-1] == metrics(ends[1])[-1]
+
+
+@pytest.mark.parametrize("task", ["sentences", "masked_words"])
+def test_compares_mechanisms(cogwheel, work, task):
+    done = cogwheel(
+        "compare", "--task", task, "--preset", task, "--attention", "softmax,cog,symmetric,polynomial", "--seeds", 1,
+        "--steps", 2, "--out", f"compared-{task}",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    results = json.loads((work / f"compared-{task}/results.json").read_text())
+    assert results["task"]["measures"][0]["name"] == ("accuracy" if task == "sentences" else "held_out_loss")
+    assert len(results["runs"]) == 4
+    assert '"whole":true' in (work / f"compared-{task}/report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("task", "words", "code", "said"),
+    [
+        ("sentences", ["--sentences", "nowhere.tsv"], 1, "nowhere.tsv"),
+        ("sentences", ["--sentences", "unlabelled.tsv"], 1, "7"),
+        ("sentences", ["--set", "task.start=nowhere"], 1, "nowhere"),
+        ("sentences", ["--set", "task.held_out_sentences=table.tsv"], 2, "task.sentences"),
+        ("sentences", ["--set", "model.classes=5"], 2, "model.classes"),
+        ("sentences", ["--set", "model.mechanism=mamba2"], 2, "has a state"),
+        ("sentences", ["--set", "task.masked=0.2"], 2, "masked"),
+        ("masked_words", ["--set", "task.masked=0"], 2, "task.masked"),
+        ("masked_words", ["--set", "model.classes=2"], 2, "model.classes"),
+        ("masked_words", ["--set", "model.context=4"], 2, "model.context"),
+        ("masked_words", ["--set", "task.start=hidden-run"], 2, "start"),
+    ],
+)
+def test_train_refuses_in_one_line(cogwheel, work, task, words, code, said):
+    done = cogwheel("train", f"{task}.toml", "--out", "refused", *words)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert said in line and "expected" in line, line
+    assert not (work / "refused").exists()
+
+
+@pytest.mark.parametrize(
+    ("run", "words", "said"),
+    [
+        ("table", [], "--prompt"),
+        ("table", ["--prompt", "a", "--input", "text.txt"], "both"),
+        ("text", ["--prompt", "the film was great"], "[MASK]"),
+        ("text", ["--prompt", "the [MASK]", "--count", "2"], "--count"),
+    ],
+)
+def test_sample_refuses_in_one_line(cogwheel, trained, run, words, said):
+    done = cogwheel("sample", trained[run], *words)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert said in line and "expected" in line, line
