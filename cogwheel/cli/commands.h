@@ -12,6 +12,7 @@ void add_train(CLI::App& app);
 void add_resume(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_sample(CLI::App& app);
+void add_embed(CLI::App& app);
 void add_reproduce(CLI::App& app);
 void add_list(CLI::App& app);
 void add_mechanism_command(CLI::App& app);

@@ -17,6 +17,7 @@ namespace {
 
 struct EvaluateArguments {
   std::string run, out;
+  ExaminationOptions examination;
   Definitions definitions;
 };
 
@@ -24,7 +25,12 @@ void evaluate(const EvaluateArguments& arguments) {
   register_definitions(arguments.definitions);
   const RunFolder folder = RunFolder::open(arguments.run);
   const RunConfig config = load_config(folder.config_path());
-  const EvaluationOfRun evaluation = evaluate_run(*make_task(config, folder.path()), config, folder);
+  const EvaluationOfRun evaluation = [&] {
+    ExaminationOptions options = arguments.examination;
+    options.folder = folder.path();
+    options.progress = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
+    return evaluate_run(*make_task(config, folder.path()), config, folder, options);
+  }();
   const std::filesystem::path out = arguments.out.empty() ? folder.path() : std::filesystem::path(arguments.out);
   std::filesystem::create_directories(out);
   write_file(out / evaluation_json_file, evaluation_to_json(evaluation));
@@ -41,6 +47,24 @@ void add_evaluate(CLI::App& app) {
       ->required()
       ->type_name("RUN");
   command->add_option("--out", arguments->out, "folder of the page; by default that of the run")->type_name("DIR");
+  ExaminationOptions& examination = arguments->examination;
+  command
+      ->add_option("--samples", examination.samples,
+                   "of diffusion: draw so many images and measure how near they are to those of the data")
+      ->type_name("N");
+  command->add_option("--sampler", examination.sampler, "from noise to image, as of sample")->type_name("NAME");
+  command->add_option("--sampler-steps", examination.sampler_steps, "of the sampler")
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      ->add_option("--inception", examination.inception,
+                   "weights of Inception-v3 as pytorch-fid names them, for FID; else a classifier is trained here")
+      ->type_name("FILE");
+  command->add_option("--classifier-steps", examination.classifier_steps, "of the training of that classifier")
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--references", examination.references, "mean and covariance of other images' features")
+      ->type_name("FILE");
   add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { evaluate(*arguments); });
 }

@@ -30,10 +30,10 @@ fs::path new_run_path(std::string_view name) {
 }
 
 const std::vector<std::string>& run_files() {
-  static const std::vector<std::string> names{
-      "config.toml",     tokenizer_file,       text_file,           strokes_file,
-      classes_file,      samples_file,         "metrics.jsonl",     "checkpoint.safetensors",
-      "inspection.json", evaluation_json_file, evaluation_page_file};
+  static const std::vector<std::string> names{"config.toml",     tokenizer_file,       text_file,
+                                              strokes_file,      classes_file,         samples_file,
+                                              classifier_file,   "metrics.jsonl",      "checkpoint.safetensors",
+                                              "inspection.json", evaluation_json_file, evaluation_page_file};
   return names;
 }
 

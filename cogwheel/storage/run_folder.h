@@ -30,6 +30,9 @@ inline constexpr const char *evaluation_json_file = "evaluation.json", *evaluati
 // Images that were drawn, where nobody says where they go.
 inline constexpr const char* samples_file = "samples.png";
 
+// What measures drawn images, kept because its training takes minutes.
+inline constexpr const char* classifier_file = "classifier.safetensors";
+
 // Of labelled images and sentences: the names of the classes.
 inline constexpr const char* classes_file = "classes.json";
 

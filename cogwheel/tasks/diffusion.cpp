@@ -21,6 +21,7 @@
 #include "cogwheel/report/picture_grid.h"
 #include "cogwheel/tasks/class_names.h"
 #include "cogwheel/tasks/drawn_images.h"
+#include "cogwheel/tasks/image_samples.h"
 #include "cogwheel/tasks/tasks.h"
 #include "cogwheel/train/batch.h"
 
@@ -55,8 +56,14 @@ class Diffusion : public Task {
         training_(source_, settings.augmentation) {
     if (by_class() && source_->class_names().empty())
       throw UsageError(expected_got("task.condition", "none for images without classes", settings.condition));
-    if (by_context() && source_->facts().context_width == 0)
-      throw UsageError(expected_got("task.condition", "none for images without contexts", settings.condition));
+    if (by_context() && source_->facts().context_width == 0 && !settings_.encoder)
+      throw UsageError(expected_got(
+          "task.condition",
+          source_->facts().captions ? "none, or task.encoder for captions" : "none for images without contexts",
+          settings_.condition));
+    if (settings_.encoder && (!by_context() || !source_->facts().captions))
+      throw UsageError(
+          expected_got("task.encoder", "none but for task.condition context on images with captions", "one"));
   }
 
   const TaskDescription& description() const override {
@@ -75,8 +82,9 @@ class Diffusion : public Task {
     auto& model = std::get<UVitOptions>(config.model);
     fit_images(model.image_size, model.channels, *source_);
     if (by_context()) {
-      model.condition_width = source_->facts().context_width;
-      model.condition_tokens = source_->facts().context_tokens;
+      const CaptionEncoder* const encoder = settings_.encoder.get();
+      model.condition_width = encoder != nullptr ? encoder->width() : source_->facts().context_width;
+      model.condition_tokens = encoder != nullptr ? encoder->tokens() : source_->facts().context_tokens;
     }
     check(model);
     model.context = model.tokens();
@@ -100,7 +108,7 @@ class Diffusion : public Task {
   }
 
   Batch batch(const torch::nn::Module& model, const TrainingOptions& training, std::int64_t step) const override {
-    const ImageBatch images = training_.at_step(training, step);
+    const ImageBatch images = with_contexts(training_.at_step(training, step));
     const std::int64_t count = images.images.size(0), first = step * training.batch;
     std::vector<double> when;
     for (std::int64_t image = 0; image < count; ++image)
@@ -136,7 +144,12 @@ class Diffusion : public Task {
   }
 
   Inspection inspect(torch::nn::Module& module, std::uint64_t seed) const override { return show(module, seed, 24); }
-  Inspection examine(torch::nn::Module& module, std::uint64_t seed) const override { return show(module, seed, 225); }
+  Inspection examine(torch::nn::Module& module, std::uint64_t seed, const ExaminationOptions& options) const override {
+    Inspection inspection = show(module, seed, 225);
+    if (options.any()) inspection.tables.push_back(measured_samples(module, seed, options));
+    return inspection;
+  }
+  bool draws_images() const override { return true; }
 
   std::shared_ptr<const Task> limited(std::int64_t evaluated) const override {
     auto part = std::make_shared<Diffusion>(source_, settings_, options_);
@@ -152,6 +165,14 @@ class Diffusion : public Task {
 
   bool by_class() const { return settings_.condition == "class"; }
   bool by_context() const { return settings_.condition == "context"; }
+
+  ImageBatch with_contexts(ImageBatch batch) const {
+    if (settings_.encoder) settings_.encoder->fill(batch);
+    return batch;
+  }
+  ImageBatch unseen(std::int64_t first, std::int64_t count) const {
+    return with_contexts(held_out_images(*source_, first, count));
+  }
 
   std::int64_t vocabulary() const { return by_class() ? std::ssize(source_->class_names()) : 0; }
 
@@ -190,7 +211,7 @@ class Diffusion : public Task {
       const double turned = 0.5 + 0.6180339887498949 * static_cast<double>(place);
       when.push_back(time_at(turned - std::floor(turned)));
     }
-    return noisy(held_out_images(*source_, first, count), when, Noise(0, first));
+    return noisy(unseen(first, count), when, Noise(0, first));
   }
 
   void drop_conditions(Batch& batch, const UVitOptions& model, std::uint64_t seed, std::int64_t first) const {
@@ -213,6 +234,37 @@ class Diffusion : public Task {
     return at::mse_loss(predicted, batch.targets.to(predicted.device()));
   }
 
+  // Images for the measures of evaluate/image_measures.h, of conditions as held-out images have them.
+  TextTable measured_samples(torch::nn::Module& module, std::uint64_t seed, const ExaminationOptions& options) const {
+    if (source_->facts().latents)
+      throw UsageError(
+          expected_got("evaluate: --samples", "0 for latents, which are no pictures", std::to_string(options.samples)));
+    if (options.samples < 2)
+      throw UsageError(expected_got("evaluate: --samples", "at least 2", std::to_string(options.samples)));
+    auto model = holder_of<UVit>(module);
+    SamplerOptions sampler{.steps = options.sampler_steps};
+    if (!options.sampler.empty()) sampler.kind = sampler_kind(options.sampler, "evaluate: --sampler");
+    const std::int64_t conditions = source_->images(ImagePart::held_out);
+    std::int64_t first = 0;
+    const ImageStream stream = [&]() -> std::optional<at::Tensor> {
+      const std::int64_t place = first % conditions;
+      const std::int64_t count = std::min({together, options.samples - first, conditions - place});
+      if (count == 0) return std::nullopt;
+      ImageDrawing drawing{.count = count, .guidance = settings_.guidance, .seed = seed, .sampler = sampler};
+      drawing.condition = condition_like(unseen(place, count));
+      drawing.first = first;
+      options.progress(fmt::format("image {} of {}", first, options.samples));
+      first += count;
+      return draw_images(model, settings_.schedule, drawing);
+    };
+    return sample_measures(*source_, stream, options);
+  }
+
+  NoiseCondition condition_like(const ImageBatch& images) const {
+    if (by_class()) return {.classes = images.labels};
+    return {.vectors = by_context() ? images.contexts : at::Tensor()};
+  }
+
   // The first images of a seed: from equal noise, whatever the model. Conditions are those of held-out images.
   Inspection show(torch::nn::Module& module, std::uint64_t seed, std::int64_t count) const {
     auto model = holder_of<UVit>(module);
@@ -220,8 +272,8 @@ class Diffusion : public Task {
     Inspection inspection;
     const std::int64_t shown = std::min(count, source_->images(ImagePart::held_out));
     ImageDrawing drawing{.count = shown, .seed = seed, .sampler = {.steps = 20}};
-    const ImageBatch like = held_out_images(*source_, 0, shown);
-    drawing.condition = condition_of(noisy(like, std::vector<double>(static_cast<std::size_t>(shown), 1), Noise(0)));
+    const ImageBatch like = unseen(0, shown);
+    drawing.condition = condition_like(like);
     drawing.guidance = settings_.guidance;
     const at::Tensor images = draw_images(model, settings_.schedule, drawing);
     if (!source_->facts().latents) {
@@ -300,6 +352,9 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
   DiffusionSettings settings{.schedule = noise_schedule(reader)};
   settings.augmentation = image_augmentation(reader, !source->facts().latents);
   settings.condition = reader.word("condition", "none", {"none", "class", "context"});
+  const std::string encoder = reader.path("encoder");
+  const std::int64_t caption_tokens = reader.whole("caption_tokens", 16, {2, 1 << 10});
+  if (!encoder.empty()) settings.encoder = std::make_shared<CaptionEncoder>(encoder, caption_tokens);
   settings.drop = reader.number("drop", settings.drop, Range<double>{.min = 0, .max = 1, .max_excluded = true});
   settings.guidance = reader.number("guidance", settings.guidance, guidance_range);
   if (settings.guidance > 0 && (settings.drop == 0 || settings.condition == "none"))
@@ -321,8 +376,8 @@ std::shared_ptr<const Task> make_diffusion(std::shared_ptr<const ImageSource> so
 TaskEntry diffusion_task() {
   return {diffusion::describe(),
           diffusion::make,
-          {{"--count", "--class", "--context", "--guidance", "--sampler", "--sampler-steps", "--eta", "--interpolate",
-            "--out", "--seed"},
+          {{"--count", "--class", "--prompt", "--context", "--guidance", "--sampler", "--sampler-steps", "--eta",
+            "--interpolate", "--out", "--seed"},
            sample_images}};
 }
 }  // namespace cogwheel

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cogwheel/diffusion/noise_schedule.h"
+#include "cogwheel/tasks/caption_encoder.h"
 #include "cogwheel/tasks/image_data.h"
 
 namespace cogwheel {
@@ -11,8 +12,10 @@ namespace cogwheel {
 struct DiffusionSettings {
   NoiseSchedule schedule = NoiseSchedule::continuous();
   std::string condition = "none";  // or "class", "context"
-  double drop = 0.1;               // in training, the share of images whose condition is hidden
-  double guidance = 0;             // of images that pages show
+  std::shared_ptr<CaptionEncoder> encoder =
+      {};               // whose vectors of captions are the contexts; null: those of the images
+  double drop = 0.1;    // in training, the share of images whose condition is hidden
+  double guidance = 0;  // of images that pages show
   ImageAugmentation augmentation = {};
 };
 

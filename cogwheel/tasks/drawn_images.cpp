@@ -20,6 +20,7 @@
 #include "cogwheel/report/picture_grid.h"
 #include "cogwheel/storage/run_folder.h"
 #include "cogwheel/storage/safetensors.h"
+#include "cogwheel/tasks/caption_encoder.h"
 #include "cogwheel/tasks/class_names.h"
 
 namespace cogwheel {
@@ -57,10 +58,12 @@ at::Tensor contexts_in(const std::filesystem::path& path, const UVitOptions& opt
 
 // What the request asks the images to show; by turns, where it says nothing.
 NoiseCondition condition_of(const SampleRequest& request, const UVitOptions& options,
-                            const std::vector<std::string>& classes) {
+                            const std::vector<std::string>& classes, TaskOptionReader& reader) {
   const std::int64_t count = request.count;
   if (!request.image_class.empty() && options.vocabulary == 0)
     throw UsageError(expected_got("sample: --class", "none for a run without classes", request.image_class));
+  if (!request.prompt.empty() && options.condition_width == 0)
+    throw UsageError(expected_got("sample: --prompt", "none for a run without contexts", request.prompt));
   if (!request.context.empty() && options.condition_width == 0)
     throw UsageError(expected_got("sample: --context", "none for a run without contexts", request.context.string()));
   if (options.vocabulary > 0) {
@@ -69,8 +72,15 @@ NoiseCondition condition_of(const SampleRequest& request, const UVitOptions& opt
                                                    : at::full_like(in_turn, class_named(request.image_class, classes))};
   }
   if (options.condition_width == 0) return {};
+  if (!request.prompt.empty()) {
+    const std::string encoder = reader.path("encoder");
+    if (encoder.empty())
+      throw UsageError(expected_got("sample: --prompt", "none for a run without task.encoder", request.prompt));
+    const CaptionEncoder captions(encoder, options.condition_tokens);
+    return {.vectors = captions.contexts(std::vector<std::string>(static_cast<std::size_t>(count), request.prompt))};
+  }
   if (request.context.empty())
-    throw UsageError(expected_got("sample: --context", "a .safetensors file with contexts", "none"));
+    throw UsageError(expected_got("sample: --context", "a .safetensors file with contexts, or --prompt", "none"));
   const at::Tensor contexts = contexts_in(request.context, options);
   return {.vectors = contexts.index_select(0, at::arange(count, at::kLong).remainder(contexts.size(0)))};
 }
@@ -115,7 +125,7 @@ at::Tensor draw_images(UVit& model, const NoiseSchedule& schedule, const ImageDr
       const auto with_and_without = at_time(at::cat({x, x}), both(condition, no_condition(options, count))).chunk(2);
       return with_and_without[0] + drawing.guidance * (with_and_without[0] - with_and_without[1]);
     };
-    const Noise noise(drawing.seed, first);
+    const Noise noise(drawing.seed, drawing.first + first);
     const at::Tensor like = at::empty({count, options.channels, options.image_size, options.image_size}, device);
     const at::Tensor start =
         drawing.start.defined() ? drawing.start.narrow(0, first, count).to(device) : noise.normal(like, 0);
@@ -160,7 +170,7 @@ void sample_images(const RunFolder& folder, const SampleRequest& request, const 
   ImageDrawing drawing{
       .count = request.count,
       .condition = condition_of(request, options,
-                                options.vocabulary > 0 ? load_class_names(folder) : std::vector<std::string>{}),
+                                options.vocabulary > 0 ? load_class_names(folder) : std::vector<std::string>{}, reader),
       .guidance = request.guidance,
       .seed = request.sampling.seed,
       .sampler = request.diffusion};

@@ -18,6 +18,7 @@ struct ImageDrawing {
   NoiseCondition condition = {};  // of each image, as the model has it
   double guidance = 0;            // s in ε_c + s (ε_c − ε_u): Ho and Salimans, "Classifier-Free Guidance" (2022)
   std::uint64_t seed = 0;         // image i of a seed has the same noise, whatever the count
+  std::int64_t first = 0;         // the number of the first image
   SamplerOptions sampler = {};
   at::Tensor start = {};  // [count, C, H, W], noise to start from; undefined: that of the seed
 };

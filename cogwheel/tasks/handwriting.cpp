@@ -116,7 +116,9 @@ class HandwritingTask : public Task {
   }
 
   Inspection inspect(torch::nn::Module& model, std::uint64_t seed) const override { return show(model, seed, 4); }
-  Inspection examine(torch::nn::Module& model, std::uint64_t seed) const override { return show(model, seed, 50); }
+  Inspection examine(torch::nn::Module& model, std::uint64_t seed, const ExaminationOptions&) const override {
+    return show(model, seed, 50);
+  }
 
   std::shared_ptr<const Task> limited(std::int64_t evaluated) const override {
     auto part = std::make_shared<HandwritingTask>(source_, options_);

@@ -9,6 +9,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/data/text_record.h"
+#include "cogwheel/data/toy_captions.h"
 #include "cogwheel/data/toy_reviews.h"
 #include "cogwheel/storage/run_folder.h"
 #include "cogwheel/storage/weights.h"
@@ -41,11 +42,11 @@ std::shared_ptr<const SentenceCorpus> sentence_corpus(TaskOptionReader& reader, 
   options.vocabulary = reader.whole("vocabulary", options.vocabulary, WordPieceTokenizer::vocabularies);
   options.cased = reader.yes("cased", false);
   options.longest = common(config.model).context;
+  const std::string toy = reader.word("toy", "reviews", {"reviews", "captions"});
   if (options.training.empty()) {
     if (!options.held_out.empty() || !options.vocab.empty())
       throw UsageError(expected_got("task.sentences", "a file to train on beside the others", "none"));
-    auto corpus = std::make_shared<SentenceCorpus>(toy_review_corpus(0));
-    return corpus;
+    return std::make_shared<SentenceCorpus>(toy == "captions" ? toy_caption_corpus() : toy_review_corpus(0));
   }
   const std::filesystem::path kept = !start.empty() ? start : folder;
   std::error_code problem;
@@ -99,7 +100,7 @@ DataFacts SentenceData::facts(const std::string& item, const TrainingOptions& tr
   return {.name = corpus_->name,
           .tokenizer = item,
           .sha256 = corpus_->sha256,
-          .bytes = corpus_->bytes,
+          .bytes = corpus_->files.empty() ? 0 : corpus_->bytes,
           .vocabulary = tokenizer().vocabulary(),
           .train_tokens = corpus_->training.size(),
           .held_out_tokens = corpus_->held_out.size(),

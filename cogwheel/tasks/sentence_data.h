@@ -17,10 +17,11 @@ namespace cogwheel {
 
 class RunFolder;
 
-// task.sentences and task.held_out_sentences, files that data/sentence_corpus.h reads; made-up reviews where there are
-// none (data/toy_reviews.h). task.vocab, task.vocabulary and task.cased say what pieces they are cut into; of a resumed
-// run, those that `folder` keeps, and of a run that starts from another one, that one's (`start`). Throws Error where
-// they cannot be read, or are not those of config.data.sha256.
+// task.sentences and task.held_out_sentences, files that data/sentence_corpus.h reads; where there are none made-up
+// reviews (data/toy_reviews.h), or with task.toy = "captions" those of coloured shapes. task.vocab, task.vocabulary and
+// task.cased say what pieces they are cut into; of a resumed run, those that `folder` keeps, and of a run that starts
+// from another one, that one's (`start`). Throws Error where they cannot be read, or are not those of
+// config.data.sha256.
 std::shared_ptr<const SentenceCorpus> sentence_corpus(TaskOptionReader& reader, const RunConfig& config, bool labels,
                                                       const std::filesystem::path& folder,
                                                       const std::filesystem::path& start = {});

@@ -127,7 +127,7 @@ class Translation : public Task {
     SequenceToSequence holder = holder_of<SequenceToSequence>(model);
     return show_translations(holder, *data_, quickly, settings_.beam);
   }
-  Inspection examine(torch::nn::Module& model, std::uint64_t) const override {
+  Inspection examine(torch::nn::Module& model, std::uint64_t, const ExaminationOptions&) const override {
     SequenceToSequence holder = holder_of<SequenceToSequence>(model);
     return show_translations(holder, *data_, std::ssize(data_->test().source), settings_.beam);
   }

@@ -4,9 +4,15 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "cogwheel/core/error.h"
+
 namespace cogwheel {
 
-EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const RunFolder& folder) {
+EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const RunFolder& folder,
+                             const ExaminationOptions& options) {
+  if (options.any() && !task.draws_images())
+    throw UsageError(expected_got("evaluate: --samples, --inception, --references",
+                                  "none for the task " + task.description().name, "one"));
   const torch::NoGradGuard no_grad;
   const std::shared_ptr<torch::nn::Module> model = load_model(task, config, folder);
   EvaluationOfRun evaluation{.config = config,
@@ -14,7 +20,7 @@ EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const Ru
                              .data = task.data(config.model, config.training),
                              .parameters = parameter_count(task, config.model)};
   evaluation.measured = task.evaluate(*model, config.training, EvaluationPart::whole, nullptr);
-  evaluation.inspection = task.examine(*model, config.training.seed);
+  evaluation.inspection = task.examine(*model, config.training.seed, options);
   evaluation.inspection.mechanism = common(config.model).mechanism;
   evaluation.inspection.seed = static_cast<std::int64_t>(config.training.seed);
   return evaluation;

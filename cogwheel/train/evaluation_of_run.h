@@ -20,6 +20,7 @@ struct EvaluationOfRun {
 };
 
 // Throws Error where the checkpoint is damaged or of another configuration.
-EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const RunFolder& folder);
+EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const RunFolder& folder,
+                             const ExaminationOptions& options = {});
 
 }  // namespace cogwheel

@@ -14,6 +14,7 @@
 #include "cogwheel/configuration/run_config.h"
 #include "cogwheel/nn/head_statistics.h"
 #include "cogwheel/storage/run_folder.h"
+#include "cogwheel/train/examination.h"
 #include "cogwheel/train/inspection.h"
 #include "cogwheel/train/measure.h"
 
@@ -108,7 +109,11 @@ class Task {
   virtual Inspection inspect(torch::nn::Module& model, std::uint64_t seed) const = 0;
 
   // The same, and what takes too long for every run of a comparison: for `cogwheel evaluate`.
-  virtual Inspection examine(torch::nn::Module& model, std::uint64_t seed) const { return inspect(model, seed); }
+  virtual Inspection examine(torch::nn::Module& model, std::uint64_t seed, const ExaminationOptions&) const {
+    return inspect(model, seed);
+  }
+  // Whether `examine` does what its options ask for.
+  virtual bool draws_images() const { return false; }
 
   // The same task with at most that many held-out items evaluated, a multiple of DataFacts::window.
   virtual std::shared_ptr<const Task> limited(std::int64_t evaluated_tokens) const = 0;

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -182,6 +183,56 @@ def test_images_do_not_depend_on_how_many_are_drawn(cogwheel, trained, work):
     torch.testing.assert_close(more[:2], few, rtol=1e-4, atol=1e-4)
 
 
+def test_measures_drawn_images_as_a_whole(cogwheel, trained):
+    words = ["--samples", 20, "--sampler-steps", 2, "--classifier-steps", 3]
+    done = cogwheel("evaluate", trained["diffusion"], *words)
+    assert done.returncode == 0, done.stderr
+    assert (trained["diffusion"] / "classifier.safetensors").exists()
+    page = (trained["diffusion"] / "evaluation.html").read_text()
+    assert "classifier distance" in page and "SHA-256" in page
+    assert "fewer" in page  # samples than features
+    again = cogwheel("evaluate", trained["diffusion"], *words)
+    assert again.returncode == 0 and "training a classifier" not in again.stderr
+    distance = re.search(r"classifier distance.*?class=\"[^\"]*num[^\"]*\">([0-9.]+)", page, re.DOTALL)
+    assert distance and float(distance[1]) > 0
+    refused = cogwheel("evaluate", trained["images"], "--samples", 20)
+    assert refused.returncode == 2 and "--samples" in refused.stderr
+    refused = cogwheel("evaluate", trained["diffusion"], "--samples", 20, "--inception", "images.toml")
+    assert refused.returncode == 1 and "images.toml" in refused.stderr
+
+
+def test_captions_say_what_is_drawn(cogwheel, work):
+    (work / "words.toml").write_text(
+        '[task]\nname = "masked_words"\ntoy = "captions"\n'
+        "[model]\nwidth = 16\nheads = 2\nlayers = 1\ncontext = 24\n[training]\nsteps = 3\nbatch = 4\nevaluate_every = 0\n"
+    )
+    done = cogwheel("train", "words.toml", "--out", "words-run")
+    assert done.returncode == 0, done.stderr
+    words = ["--set", "task.condition=context", "--set", f"task.encoder={work / 'words-run'}", "--set", "training.steps=3"]
+    done = cogwheel("train", "diffusion.toml", *words, "--out", "captions-run")
+    assert done.returncode == 0, done.stderr
+    drawn = []
+    for prompt in ("a red circle", "a blue square"):
+        words = ["--prompt", prompt, "--count", 2, "--sampler-steps", 2, "--guidance", 1, "--out", "prompt.png"]
+        done = cogwheel("sample", "captions-run", *words)
+        assert done.returncode == 0, done.stderr
+        drawn.append((work / "prompt.png").read_bytes())
+    assert drawn[0] != drawn[1]
+    done = cogwheel("evaluate", "captions-run")
+    assert done.returncode == 0 and "Whether the asked shape was drawn" in (work / "captions-run/evaluation.html").read_text()
+
+    (work / "lines.txt").write_text("a red circle\na large blue square\n")
+    done = cogwheel("embed", "words-run", "--input", "lines.txt", "--tokens", 16, "--out", "lines.safetensors")
+    assert done.returncode == 0, done.stderr
+    contexts = read_tensor(work / "lines.safetensors", "contexts")
+    assert contexts.shape == (2, 16, 16) and contexts[0, 10:].abs().max() == 0
+    assert torch.equal(contexts[:, 0], read_tensor(work / "lines.safetensors", "vectors"))
+    done = cogwheel("sample", "captions-run", "--context", "lines.safetensors", "--count", 2, "--out", "context.png")
+    assert done.returncode == 0, done.stderr
+    refused = cogwheel("embed", "images-run", "--prompt", "a", "--out", "x.safetensors")
+    assert refused.returncode == 1 and "a run of the task sentences or masked_words" in refused.stderr
+
+
 def test_latents_and_contexts_of_a_file(cogwheel, work):
     torch.manual_seed(1)
     tensors = {"images": torch.randn(40, 4, 8, 8), "contexts": torch.randn(40, 3, 5)}
@@ -271,6 +322,7 @@ def test_train_refuses_in_one_line(cogwheel, work, task, words, code, said):
         ("diffusion", ["--sampler-steps", "0"], 2, "--sampler-steps"),
         ("diffusion", ["--sampler", "euler"], 2, "--sampler"),
         ("diffusion", ["--prompt", "cat"], 2, "--prompt"),
+        ("pictures", ["--prompt", "cat"], 2, "--prompt"),
         ("pictures", ["--input", "images.toml"], 1, "images.toml"),
         ("pictures", ["--input", "nowhere.png"], 1, "nowhere.png"),
         ("pictures", [], 2, "--input"),

@@ -1,0 +1,23 @@
+#include "cogwheel/tasks/caption_encoder.h"
+
+#include "cogwheel/core/range.h"
+#include "cogwheel/storage/run_folder.h"
+#include "cogwheel/tasks/sentence_data.h"
+
+namespace cogwheel {
+
+struct CaptionEncoder::Trained : TrainedEncoder {};
+
+CaptionEncoder::CaptionEncoder(const std::filesystem::path& run, std::int64_t tokens)
+    : trained_(std::make_unique<Trained>(Trained{load_encoder(RunFolder::open(run))})), tokens_(tokens) {
+  expect_within("task.caption_tokens", tokens, Range<std::int64_t>{2, trained_->model->options().context});
+}
+CaptionEncoder::~CaptionEncoder() = default;
+
+std::int64_t CaptionEncoder::width() const { return trained_->model->options().width; }
+
+at::Tensor CaptionEncoder::contexts(const std::vector<std::string>& captions) const {
+  return text_states(trained_->model, *trained_->tokenizer, captions, tokens_);
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,19 @@
+// How near the images that a model draws are to those that it learned from.
+#pragma once
+#include <cstdint>
+#include <functional>
+
+#include "cogwheel/core/exhibits.h"
+#include "cogwheel/data/image_source.h"
+#include "cogwheel/evaluate/image_set.h"
+#include "cogwheel/train/examination.h"
+
+namespace cogwheel {
+
+// A table of the measures of evaluate/image_measures.h: in features of the given Inception network, or of a small
+// classifier that is trained on the source's labelled images and kept as classifier.safetensors in the folder, where it
+// is found again. References are the source's training images, held-out ones where it draws without end, or those of a
+// file. Throws Error for a source without labels and no Inception network.
+TextTable sample_measures(const ImageSource& source, const ImageStream& samples, const ExaminationOptions& options);
+
+}  // namespace cogwheel
