@@ -22,6 +22,7 @@
 #include "cogwheel/tasks/class_names.h"
 #include "cogwheel/tasks/drawn_images.h"
 #include "cogwheel/tasks/image_samples.h"
+#include "cogwheel/tasks/image_task.h"
 #include "cogwheel/tasks/tasks.h"
 #include "cogwheel/train/batch.h"
 
@@ -46,14 +47,10 @@ TaskDescription describe() {
 enum Stream : std::uint32_t { times = 0x7a1e, drops = 0x7a1f };
 constexpr std::uint64_t noises = 0x7a20;
 
-class Diffusion : public Task {
+class Diffusion : public ImageTask {
  public:
   Diffusion(std::shared_ptr<const ImageSource> source, const DiffusionSettings& settings, TaskOptions options)
-      : source_(std::move(source)),
-        settings_(settings),
-        options_(std::move(options)),
-        evaluated_(source_->images(ImagePart::held_out)),
-        training_(source_, settings.augmentation) {
+      : ImageTask(std::move(source), settings.augmentation, std::move(options)), settings_(settings) {
     if (by_class() && source_->class_names().empty())
       throw UsageError(expected_got("task.condition", "none for images without classes", settings.condition));
     if (by_context() && source_->facts().context_width == 0 && !settings_.encoder)
@@ -71,27 +68,16 @@ class Diffusion : public Task {
     return description;
   }
 
-  DataFacts data(const ModelOptions&, const TrainingOptions& training) const override {
-    return image_facts(*source_, description().item, vocabulary(), evaluated_, training);
-  }
-
   RunConfig completed(RunConfig config) const override {
-    expect_no_text(config, ": task.images");
     set_vocabulary(config, vocabulary(),
                    by_class() ? ", the classes of " + source_->name() : " without task.condition class");
     auto& model = std::get<UVitOptions>(config.model);
-    fit_images(model.image_size, model.channels, *source_);
     if (by_context()) {
       const CaptionEncoder* const encoder = settings_.encoder.get();
       model.condition_width = encoder != nullptr ? encoder->width() : source_->facts().context_width;
       model.condition_tokens = encoder != nullptr ? encoder->tokens() : source_->facts().context_tokens;
     }
-    check(model);
-    model.context = model.tokens();
-    model.feed_forward = model.feed_forward_width();
-    config.definition = mechanism_text(model, "model.mechanism").definition;
-    config.data.sha256 = source_->sha256();
-    config.task = options_;
+    complete_images<UVitOptions>(config);
     return config;
   }
 
@@ -127,8 +113,7 @@ class Diffusion : public Task {
   MeasuredValues evaluate(torch::nn::Module& module, const TrainingOptions& training, EvaluationPart part,
                           StatisticsOfHeads* heads) const override {
     const torch::NoGradGuard no_grad;
-    const DataFacts facts = data({}, training);
-    const std::int64_t count = part == EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
+    const std::int64_t count = images_of(part, training);
     auto model = holder_of<UVit>(module);
     double sum = 0;
     for (std::int64_t first = 0; first < count; first += together) {
@@ -161,8 +146,6 @@ class Diffusion : public Task {
   }
 
  private:
-  static constexpr std::int64_t together = 64;  // images of a pass in evaluation, whatever the training batch
-
   bool by_class() const { return settings_.condition == "class"; }
   bool by_context() const { return settings_.condition == "context"; }
 
@@ -174,7 +157,7 @@ class Diffusion : public Task {
     return with_contexts(held_out_images(*source_, first, count));
   }
 
-  std::int64_t vocabulary() const { return by_class() ? std::ssize(source_->class_names()) : 0; }
+  std::int64_t vocabulary() const override { return by_class() ? std::ssize(source_->class_names()) : 0; }
 
   // Of a number in [0, 1): a time of a continuous schedule, or a step of a discrete one.
   double time_at(double uniform) const {
@@ -296,9 +279,7 @@ class Diffusion : public Task {
     if (by_class()) names.emplace_back("class");
     names.emplace_back("time");
     for (std::int64_t token = 1; token <= options.condition_tokens; ++token) names.push_back(fmt::format("c{}", token));
-    const std::int64_t side = options.image_size / options.patch;
-    for (std::int64_t row = 1; row <= side; ++row)
-      for (std::int64_t column = 1; column <= side; ++column) names.push_back(fmt::format("{},{}", row, column));
+    add_patch_names(names, options.image_size / options.patch);
     return names;
   }
 
@@ -339,11 +320,7 @@ class Diffusion : public Task {
 
   static constexpr std::int64_t longest_maps = 100;  // tokens; maps of more are too large for a page
 
-  std::shared_ptr<const ImageSource> source_;
   DiffusionSettings settings_;
-  TaskOptions options_;
-  std::int64_t evaluated_;
-  mutable TrainingImages training_;
 };
 
 std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path&) {

@@ -21,6 +21,7 @@
 #include "cogwheel/report/picture_grid.h"
 #include "cogwheel/storage/run_folder.h"
 #include "cogwheel/tasks/class_names.h"
+#include "cogwheel/tasks/image_task.h"
 #include "cogwheel/tasks/tasks.h"
 #include "cogwheel/train/batch.h"
 
@@ -46,14 +47,10 @@ struct Answers {
   double loss = 0, right = 0;  // sums
 };
 
-class Images : public Task {
+class Images : public ImageTask {
  public:
   Images(std::shared_ptr<const ImageSource> source, const ImageTaskSettings& settings, TaskOptions options)
-      : source_(std::move(source)),
-        settings_(settings),
-        options_(std::move(options)),
-        evaluated_(source_->images(ImagePart::held_out)),
-        training_(source_, settings.augmentation) {
+      : ImageTask(std::move(source), settings.augmentation, std::move(options)), settings_(settings) {
     if (source_->class_names().empty())
       throw Error(expected_got(source_->name(), "images with labels, to learn what they show", "none"));
   }
@@ -63,21 +60,9 @@ class Images : public Task {
     return description;
   }
 
-  DataFacts data(const ModelOptions&, const TrainingOptions& training) const override {
-    return image_facts(*source_, description().item, classes(), evaluated_, training);
-  }
-
   RunConfig completed(RunConfig config) const override {
-    expect_no_text(config, ": task.images");
-    set_vocabulary(config, classes(), ", the classes of " + source_->name());
-    auto& model = std::get<VisionTransformerOptions>(config.model);
-    fit_images(model.image_size, model.channels, *source_);
-    check(model);
-    model.context = model.tokens();
-    model.feed_forward = model.feed_forward_width();
-    config.definition = mechanism_text(model, "model.mechanism").definition;
-    config.data.sha256 = source_->sha256();
-    config.task = options_;
+    set_vocabulary(config, vocabulary(), ", the classes of " + source_->name());
+    complete_images<VisionTransformerOptions>(config);
     return config;
   }
 
@@ -102,8 +87,7 @@ class Images : public Task {
 
   MeasuredValues evaluate(torch::nn::Module& module, const TrainingOptions& training, EvaluationPart part,
                           StatisticsOfHeads* heads) const override {
-    const DataFacts facts = data({}, training);
-    const std::int64_t count = part == EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
+    const std::int64_t count = images_of(part, training);
     const Answers answers = answer(module, count, heads);
     const auto images = static_cast<double>(count);
     return {{"accuracy", answers.right / images}, {"held_out_loss", answers.loss / images}};
@@ -133,9 +117,7 @@ class Images : public Task {
   }
 
  private:
-  static constexpr std::int64_t together = 64;  // images of a pass in evaluation, whatever the training batch
-
-  std::int64_t classes() const { return std::ssize(source_->class_names()); }
+  std::int64_t vocabulary() const override { return std::ssize(source_->class_names()); }
   const std::string& name_of(std::int64_t label) const {
     return source_->class_names()[static_cast<std::size_t>(label)];
   }
@@ -166,16 +148,14 @@ class Images : public Task {
   static std::vector<std::string> token_names(const VisionTransformerOptions& options) {
     std::vector<std::string> names;
     if (options.pooling == "class") names.emplace_back("class");
-    const std::int64_t side = options.image_size / options.patch;
-    for (std::int64_t row = 1; row <= side; ++row)
-      for (std::int64_t column = 1; column <= side; ++column) names.push_back(fmt::format("{},{}", row, column));
+    add_patch_names(names, options.image_size / options.patch);
     return names;
   }
 
   TextTable by_class(const Answers& answers) const {
     TextTable table{"By class", {"class", "images", "accuracy", "most often taken for"}, {}};
-    for (std::int64_t label = 0; label < classes(); ++label) {
-      std::vector<std::int64_t> taken(static_cast<std::size_t>(classes()));
+    for (std::int64_t label = 0; label < vocabulary(); ++label) {
+      std::vector<std::int64_t> taken(static_cast<std::size_t>(vocabulary()));
       for (std::size_t i = 0; i < answers.truth.size(); ++i)
         if (answers.truth[i] == label) ++taken[static_cast<std::size_t>(answers.best[i])];
       const std::int64_t images = std::accumulate(taken.begin(), taken.end(), std::int64_t{0});
@@ -207,11 +187,7 @@ class Images : public Task {
     return picture_grid_figure(grid);
   }
 
-  std::shared_ptr<const ImageSource> source_;
   ImageTaskSettings settings_;
-  TaskOptions options_;
-  std::int64_t evaluated_;
-  mutable TrainingImages training_;
 };
 
 std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path&) {

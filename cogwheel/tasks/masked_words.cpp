@@ -10,13 +10,12 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/evaluate/word_baseline.h"
-#include "cogwheel/models/attention_maps.h"
 #include "cogwheel/models/model_holder.h"
 #include "cogwheel/models/token.h"
 #include "cogwheel/nn/head_observer.h"
 #include "cogwheel/nn/token_loss.h"
 #include "cogwheel/storage/run_folder.h"
-#include "cogwheel/tasks/sentence_data.h"
+#include "cogwheel/tasks/encoder_task.h"
 #include "cogwheel/tasks/tasks.h"
 
 namespace cogwheel::masked_words {
@@ -48,17 +47,14 @@ Told told(Encoder& model, const Batch& batch, ForwardContext context) {
   return {model->word_logits(states.index_select(0, places.to(states.device()))), targets.index_select(0, places)};
 }
 
-class MaskedWords : public Task {
+class MaskedWords : public EncoderTask {
  public:
   MaskedWords(SentenceData data, const WordMasking& masking, TaskOptions options)
-      : data_(std::move(data)), masking_(masking), options_(std::move(options)) {}
+      : EncoderTask(std::move(data), std::move(options)), masking_(masking) {}
 
   const TaskDescription& description() const override {
     static const TaskDescription description = describe();
     return description;
-  }
-  DataFacts data(const ModelOptions&, const TrainingOptions& training) const override {
-    return data_.facts(description().item, training);
   }
 
   RunConfig completed(RunConfig config) const override {
@@ -68,12 +64,6 @@ class MaskedWords : public Task {
     return config;
   }
   std::vector<RunFile> assets() const override { return {{tokenizer_file, data_.tokenizer().to_json()}}; }
-  std::vector<RunFile> records() const override { return data_.records(); }
-  std::string left_out() const override { return dropped_text(data_.corpus()); }
-
-  std::shared_ptr<torch::nn::Module> make_model(const ModelOptions& options) const override {
-    return std::make_shared<EncoderImpl>(std::get<EncoderOptions>(options));
-  }
   void initialize(torch::nn::Module& model, std::uint64_t seed) const override {
     holder_of<Encoder>(model)->initialize(seed);
   }
@@ -93,11 +83,9 @@ class MaskedWords : public Task {
   MeasuredValues evaluate(torch::nn::Module& module, const TrainingOptions& training, EvaluationPart part,
                           StatisticsOfHeads* heads) const override {
     const torch::NoGradGuard no_grad;
-    const DataFacts facts = data({}, training);
-    const std::int64_t count = part == EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
     auto model = holder_of<Encoder>(module);
     double loss = 0, right = 0, words = 0;
-    for (const std::vector<std::int64_t>& rows : data_.held_out_rows(count)) {
+    for (const std::vector<std::int64_t>& rows : data_.held_out_rows(rows_of(part, training))) {
       const MaskedBatch some = masked_evaluation_batch(data_.corpus().held_out, data_.tokenizer(), rows, masking_);
       Tap tap;
       std::optional<HeadObserver> observer;
@@ -124,18 +112,11 @@ class MaskedWords : public Task {
          {{"frequencies of the held-out pieces: their entropy", fmt::format("{:.4f}", held_out.entropy())},
           {"frequencies of the training pieces", fmt::format("{:.4f}", training.cross_entropy(held_out))}}},
         examples(model)};
-    constexpr std::int64_t readable = 32;
     for (const std::vector<std::int64_t>& rows : data_.held_out_rows(data_.evaluated())) {
       const std::vector<std::int64_t> row{rows.back()};
       if (data_.corpus().held_out.length(row[0]) > readable) break;
-      const EncoderBatch batch =
-          masked_evaluation_batch(data_.corpus().held_out, data_.tokenizer(), row, masking_).batch;
-      inspection.whole_maps = true;
-      inspection.tokens.clear();
-      for (std::int64_t place = 0; place < batch.tokens.size(1); ++place)
-        inspection.tokens.push_back(piece(batch.tokens[0][place].item<std::int64_t>()));
-      inspection.set_maps(
-          attention_maps([&](const ForwardContext& context) { model->states(batch.tokens, batch.segments, context); }));
+      show_maps(inspection, model,
+                masked_evaluation_batch(data_.corpus().held_out, data_.tokenizer(), row, masking_).batch);
     }
     return inspection;
   }
@@ -148,8 +129,6 @@ class MaskedWords : public Task {
   }
 
  private:
-  const std::string& piece(std::int64_t token) const { return data_.tokenizer().piece(static_cast<Token>(token)); }
-
   // Hidden words of some held-out sentences, and what the model says.
   TextTable examples(Encoder& model) const {
     TextTable table{"Hidden words, and what the model takes them for", {"sentence", "hidden", "most probable"}, {}};
@@ -172,9 +151,7 @@ class MaskedWords : public Task {
     return table;
   }
 
-  SentenceData data_;
   WordMasking masking_;
-  TaskOptions options_;
 };
 
 std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path& folder) {

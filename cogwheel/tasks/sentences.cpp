@@ -11,12 +11,11 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/data/text_lines.h"
 #include "cogwheel/evaluate/word_baseline.h"
-#include "cogwheel/models/attention_maps.h"
 #include "cogwheel/models/model_holder.h"
 #include "cogwheel/nn/head_observer.h"
 #include "cogwheel/storage/run_folder.h"
 #include "cogwheel/tasks/class_names.h"
-#include "cogwheel/tasks/sentence_data.h"
+#include "cogwheel/tasks/encoder_task.h"
 #include "cogwheel/tasks/tasks.h"
 
 namespace cogwheel::sentences {
@@ -41,17 +40,14 @@ struct Answers {
   double loss = 0, right = 0;  // sums
 };
 
-class Sentences : public Task {
+class Sentences : public EncoderTask {
  public:
   Sentences(SentenceData data, std::filesystem::path start, TaskOptions options)
-      : data_(std::move(data)), start_(std::move(start)), options_(std::move(options)) {}
+      : EncoderTask(std::move(data), std::move(options)), start_(std::move(start)) {}
 
   const TaskDescription& description() const override {
     static const TaskDescription description = describe();
     return description;
-  }
-  DataFacts data(const ModelOptions&, const TrainingOptions& training) const override {
-    return data_.facts(description().item, training);
   }
 
   RunConfig completed(RunConfig config) const override {
@@ -65,12 +61,6 @@ class Sentences : public Task {
   }
   std::vector<RunFile> assets() const override {
     return {{tokenizer_file, data_.tokenizer().to_json()}, class_names_file(data_.corpus().classes)};
-  }
-  std::vector<RunFile> records() const override { return data_.records(); }
-  std::string left_out() const override { return dropped_text(data_.corpus()); }
-
-  std::shared_ptr<torch::nn::Module> make_model(const ModelOptions& options) const override {
-    return std::make_shared<EncoderImpl>(std::get<EncoderOptions>(options));
   }
   void initialize(torch::nn::Module& module, std::uint64_t seed) const override {
     auto model = holder_of<Encoder>(module);
@@ -91,8 +81,7 @@ class Sentences : public Task {
 
   MeasuredValues evaluate(torch::nn::Module& module, const TrainingOptions& training, EvaluationPart part,
                           StatisticsOfHeads* heads) const override {
-    const DataFacts facts = data({}, training);
-    const std::int64_t count = part == EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
+    const std::int64_t count = rows_of(part, training);
     const Answers answers = answer(module, count, heads);
     return {{"accuracy", answers.right / static_cast<double>(count)},
             {"held_out_loss", answers.loss / static_cast<double>(count)}};
@@ -104,20 +93,12 @@ class Sentences : public Task {
     const Answers answers = answer(module, data_.evaluated());
     Inspection inspection;
     inspection.tables = {beside_counts(answers), by_length(answers), mistakes(answers)};
-    // A sentence that a page has room for.
-    constexpr std::int64_t readable = 32;
     const SentenceRows& rows = data_.corpus().held_out;
     const auto shown = std::find_if(answers.rows.rbegin(), answers.rows.rend(),
                                     [&](std::int64_t row) { return rows.length(row) <= readable; });
     if (shown == answers.rows.rend()) return inspection;
     const std::vector<std::int64_t> row{*shown};
-    const EncoderBatch batch = encoder_batch(rows, data_.tokenizer(), row);
-    inspection.whole_maps = true;
-    for (std::int64_t place = 0; place < batch.tokens.size(1); ++place)
-      inspection.tokens.push_back(
-          data_.tokenizer().piece(static_cast<Token>(batch.tokens[0][place].item<std::int64_t>())));
-    inspection.set_maps(
-        attention_maps([&](const ForwardContext& context) { model->states(batch.tokens, batch.segments, context); }));
+    show_maps(inspection, model, encoder_batch(rows, data_.tokenizer(), row));
     return inspection;
   }
 
@@ -207,9 +188,7 @@ class Sentences : public Task {
     return table;
   }
 
-  SentenceData data_;
   std::filesystem::path start_;  // a run whose weights come first; empty: none
-  TaskOptions options_;
 };
 
 std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path& folder) {

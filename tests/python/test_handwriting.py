@@ -5,15 +5,13 @@ import math
 import os
 import random
 import shutil
-import signal
 import struct
 import subprocess
-import time
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from recorded_bits import weights_hash
+from resumed_runs import expect_resumes_bit_for_bit, metrics
 
 CONFIG = """
 name = "hand"
@@ -94,11 +92,6 @@ def drawn_from_files(cogwheel, work):
     return work / "drawn"
 
 
-def metrics(folder):
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if "second" not in key} for line in lines]
-
-
 def svg_of(path):
     text = path.read_text()
     assert "<script" not in text and "javascript:" not in text
@@ -152,22 +145,9 @@ def test_a_sample_whose_stop_rule_is_never_met_is_kept_and_says_so(cogwheel, tra
     assert svg_of(work / "still.svg")
 
 
-def test_resumes_bit_for_bit(cogwheel, cogwheel_executable, trained, work):
-    whole = cogwheel("train", "config.toml", "--set", "training.steps=12", "--out", "whole")
-    assert whole.returncode == 0, whole.stderr
-    command = [cogwheel_executable, "train", "config.toml", "--set", "training.steps=12", "--out", "parts"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, cwd=work, env=environment, stderr=subprocess.PIPE)
-    written = work / "parts/metrics.jsonl"
-    while process.poll() is None and not (written.exists() and written.read_text().count("\n") >= 4):
-        time.sleep(0.005)
-    process.kill()  # what lies there is the checkpoint of step 3 or 6
-    process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL
-    resumed = cogwheel("resume", "parts")
-    assert resumed.returncode == 0, resumed.stderr
-    assert weights_hash(work / "parts/checkpoint.safetensors") == weights_hash(work / "whole/checkpoint.safetensors")
-    assert metrics(work / "parts")[-1] == metrics(work / "whole")[-1]
+def test_resumes_bit_for_bit(cogwheel, cogwheel_executable, work):
+    words = ["config.toml", "--set", "training.steps=12"]
+    expect_resumes_bit_for_bit(cogwheel, cogwheel_executable, work, words, "hand")
 
 
 def test_compares_with_and_without_the_window(cogwheel, work):

@@ -4,16 +4,14 @@ import json
 import math
 import os
 import re
-import signal
 import struct
 import subprocess
-import time
 import zlib
 
 import pytest
 import torch
 
-from recorded_bits import weights_hash
+from resumed_runs import expect_resumes_bit_for_bit, metrics
 
 CONFIG = """
 name = "shapes"
@@ -115,11 +113,6 @@ def trained(cogwheel, work):
         "cifar": train("cifar-run", "images.toml", "--images", "cifar", "--set", "task.size=0"),
         "pictures": train("pictures-run", "images.toml", "--images", "pictures", "--set", "task.flip=true"),
     }
-
-
-def metrics(run):
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if "second" not in key} for line in lines]
 
 
 def test_trains_on_shapes_cifar_and_folders(trained):
@@ -252,22 +245,7 @@ def test_latents_and_contexts_of_a_file(cogwheel, work):
 @pytest.mark.parametrize("task", ["images", "diffusion"])
 def test_resumes_bit_for_bit(cogwheel, cogwheel_executable, work, task):
     words = [f"{task}.toml", "--set", "training.steps=12", "--set", "task.crop_padding=2", "--set", "model.dropout=0.1"]
-    whole = cogwheel("train", *words, "--out", f"whole-{task}")
-    assert whole.returncode == 0, whole.stderr
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [cogwheel_executable, "train", *words, "--out", f"parts-{task}"]
-    process = subprocess.Popen(command, cwd=work, env=environment, stderr=subprocess.PIPE)
-    written = work / f"parts-{task}/metrics.jsonl"
-    while process.poll() is None and not (written.exists() and written.read_text().count("\n") >= 4):
-        time.sleep(0.005)
-    process.kill()
-    process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL
-    resumed = cogwheel("resume", f"parts-{task}")
-    assert resumed.returncode == 0, resumed.stderr
-    ends = [work / f"{name}-{task}" for name in ("whole", "parts")]
-    assert weights_hash(ends[0] / "checkpoint.safetensors") == weights_hash(ends[1] / "checkpoint.safetensors")
-    assert metrics(ends[0])[-1] == metrics(ends[1])[-1]
+    expect_resumes_bit_for_bit(cogwheel, cogwheel_executable, work, words, task)
 
 
 @pytest.mark.parametrize("task", ["images", "diffusion"])

@@ -1,0 +1,62 @@
+// The base of tasks that learn from images: their source, and how many of them are evaluated.
+#pragma once
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cogwheel/tasks/image_data.h"
+
+namespace cogwheel {
+
+class ImageTask : public Task {
+ public:
+  ImageTask(std::shared_ptr<const ImageSource> source, const ImageAugmentation& augmentation, TaskOptions options)
+      : source_(std::move(source)),
+        options_(std::move(options)),
+        evaluated_(source_->images(ImagePart::held_out)),
+        training_(source_, augmentation) {}
+
+  DataFacts data(const ModelOptions&, const TrainingOptions& training) const override {
+    return image_facts(*source_, description().item, vocabulary(), evaluated_, training);
+  }
+
+ protected:
+  static constexpr std::int64_t together = 64;  // images of a pass in evaluation, whatever the training batch
+
+  // Of the model.
+  virtual std::int64_t vocabulary() const = 0;
+  // How many images a part of the evaluation has.
+  std::int64_t images_of(EvaluationPart part, const TrainingOptions& training) const {
+    const DataFacts facts = data({}, training);
+    return part == EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
+  }
+  // What both tasks complete in a configuration, after the vocabulary: options of a model with patches, the hash, the
+  // task. Throws UsageError where the model does not fit.
+  template <class Options>
+  void complete_images(RunConfig& config) const {
+    expect_no_text(config, ": task.images");
+    auto& model = std::get<Options>(config.model);
+    fit_images(model.image_size, model.channels, *source_);
+    check(model);
+    model.context = model.tokens();
+    model.feed_forward = model.feed_forward_width();
+    config.definition = mechanism_text(model, "model.mechanism").definition;
+    config.data.sha256 = source_->sha256();
+    config.task = options_;
+  }
+  // The names of patches in maps, by row and column, from 1.
+  static void add_patch_names(std::vector<std::string>& names, std::int64_t side) {
+    for (std::int64_t row = 1; row <= side; ++row)
+      for (std::int64_t column = 1; column <= side; ++column)
+        names.push_back(std::to_string(row) + "," + std::to_string(column));
+  }
+
+  std::shared_ptr<const ImageSource> source_;
+  TaskOptions options_;
+  std::int64_t evaluated_;
+  mutable TrainingImages training_;
+};
+
+}  // namespace cogwheel
