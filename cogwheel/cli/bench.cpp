@@ -23,6 +23,8 @@
 #include "cogwheel/data/sentence_tokens.h"
 #include "cogwheel/models/beam_search.h"
 #include "cogwheel/models/model_holder.h"
+#include "cogwheel/storage/safetensors.h"
+#include "cogwheel/storage/weights.h"
 #include "cogwheel/train/batch.h"
 #include "cogwheel/train/training_run.h"
 
@@ -46,6 +48,8 @@ struct Steps {
   RandomItems items;
   std::int64_t beam = 0;  // 0: training steps
   std::int64_t threads = 0;
+  std::string saved;         // file of the first weights and batches; empty: none
+  std::int64_t batches = 0;  // that are saved
   Definitions definitions;
 };
 
@@ -75,6 +79,26 @@ void make_searches(const Task& task, const RunConfig& config, std::int64_t beam)
   });
 }
 
+// What another implementation needs to make the same steps: "model.<name>", and "batch.<step>.<member>" of Batch.
+void save_start(const TrainingRun& run, std::int64_t batches, const std::filesystem::path& path) {
+  SafeTensors contents;
+  for (const auto& parameter : run.model()->named_parameters())
+    contents.tensors[weight_prefix + parameter.key()] = parameter.value().detach();
+  for (std::int64_t step = 0; step < batches; ++step) {
+    const Batch batch = run.task().batch(*run.model(), run.options(), step);
+    const std::string name = "batch." + std::to_string(step) + ".";
+    const std::pair<const char*, at::Tensor> members[] = {{"inputs", batch.inputs},
+                                                          {"targets", batch.targets},
+                                                          {"lengths", batch.lengths},
+                                                          {"source", batch.source},
+                                                          {"source_lengths", batch.source_lengths},
+                                                          {"times", batch.times}};
+    for (const auto& [member, tensor] : members)
+      if (tensor.defined()) contents.tensors[name + member] = tensor;
+  }
+  save_safetensors(contents, path);
+}
+
 void make_steps(Steps& steps) {
   if (steps.threads > 0) at::set_num_threads(static_cast<int>(steps.threads));
   register_definitions(steps.definitions);
@@ -88,6 +112,7 @@ void make_steps(Steps& steps) {
     return;
   }
   TrainingRun run(steps.config.model, steps.config.training, task);
+  if (!steps.saved.empty()) save_start(run, steps.batches, steps.saved);
   answer_lines(parameter_count(*task, run.model_options()), [&] { return run.step(); });
 }
 
@@ -110,6 +135,8 @@ void add_bench_steps(CLI::App& app) {
   add_number(*command, "--length", steps->items.length, some, "");
   add_number(*command, "--source", steps->items.source, some, "");
   add_number(*command, "--beam", steps->beam, any_count, "");
+  command->add_option("--save", steps->saved);
+  add_number(*command, "--batches", steps->batches, any_count, "");
   add_number(*command, "--threads", steps->threads, Range<std::int64_t>{0, 1 << 12}, "");
   add_definition_options(*command, steps->definitions);
   command->callback([steps] { make_steps(*steps); });

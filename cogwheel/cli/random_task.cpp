@@ -1,5 +1,9 @@
 #include "cogwheel/cli/random_task.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/randn.h>
+
 #include <numeric>
 #include <random>
 #include <string>
@@ -10,7 +14,10 @@
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/uniform_number.h"
 #include "cogwheel/data/counted_random.h"
+#include "cogwheel/data/given_images.h"
+#include "cogwheel/tasks/diffusion.h"
 #include "cogwheel/tasks/handwriting.h"
+#include "cogwheel/tasks/images.h"
 #include "cogwheel/tasks/language_modelling.h"
 #include "cogwheel/tasks/translation.h"
 
@@ -117,6 +124,21 @@ class RandomStrokes final : public StrokeSource {
   RandomItems items_;
 };
 
+// Of the size that the options say. As many of each class, or without classes none has a label; as latents, they may
+// have any number of channels.
+template <class Options>
+std::shared_ptr<const ImageSource> random_images(const Options& options) {
+  expect_within("model.image_size", options.image_size, Range<std::int64_t>{1, 1 << 10});
+  expect_within("model.channels", options.channels, Range<std::int64_t>{1, 1 << 6});
+  const std::int64_t count = std::max<std::int64_t>(1024, 2 * options.vocabulary);
+  GivenImages given;
+  given.name = "random images";
+  given.images = at::randn({count, options.channels, options.image_size, options.image_size},
+                           at::make_generator<at::CPUGeneratorImpl>(/*seed=*/0), at::TensorOptions());
+  if (options.vocabulary > 0) given.labels = at::arange(count, at::kLong).remainder(options.vocabulary);
+  return given_images(std::move(given));
+}
+
 }  // namespace
 
 std::shared_ptr<const Task> random_task(const RunConfig& config, const RandomItems& items) {
@@ -138,7 +160,15 @@ std::shared_ptr<const Task> random_task(const RunConfig& config, const RandomIte
     expect_vocabulary(0, 50'000);  // code points from ! on, up to those that are no characters
     return make_handwriting(std::make_shared<RandomStrokes>(vocabulary, items));
   }
-  throw UsageError(expected_got("task", "language_modelling, translation or handwriting", name));
+  if (name == "images") {
+    expect_vocabulary(1, 1 << 16);
+    return make_image_task(random_images(std::get<VisionTransformerOptions>(config.model)));
+  }
+  if (name == "diffusion") {
+    expect_vocabulary(0, 0);
+    return make_diffusion(random_images(std::get<UVitOptions>(config.model)));
+  }
+  throw UsageError(expected_got("task", "language_modelling, translation, handwriting, images or diffusion", name));
 }
 
 }  // namespace cogwheel

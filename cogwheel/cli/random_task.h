@@ -14,8 +14,8 @@ struct RandomItems {
   std::int64_t source = 1;  // tokens of a source sentence with its end; characters that are written
 };
 
-// The task of a configuration whose model says its vocabulary. All items are as long as each other, so that nothing is
-// padding. Throws UsageError for a task that has no random items.
+// The task of a configuration whose model says its vocabulary, and of images their size. All items are as long as each
+// other, so that nothing is padding. Throws UsageError for a task that has no random items.
 std::shared_ptr<const Task> random_task(const RunConfig& config, const RandomItems& items);
 
 }  // namespace cogwheel

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from resumed_runs import expect_resumes_bit_for_bit, metrics
+from tensor_files import read_tensors, write_tensors
 
 CONFIG = """
 name = "shapes"
@@ -44,26 +45,6 @@ def png(pixels, size):
     rows = b"".join(b"\0" + pixels[3 * size * row : 3 * size * (row + 1)] for row in range(size))
     header = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
-
-
-def write_tensors(tensors, path):
-    """A .safetensors file of float32."""
-    header, contents = {}, b""
-    for name, tensor in tensors.items():
-        numbers = tensor.contiguous().numpy().tobytes()
-        offsets = [len(contents), len(contents) + len(numbers)]
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": offsets}
-        contents += numbers
-    head = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(head)) + head + contents)
-
-
-def read_tensor(path, name):
-    content = path.read_bytes()
-    (length,) = struct.unpack("<Q", content[:8])
-    found = json.loads(content[8 : 8 + length])[name]
-    first, last = (8 + length + offset for offset in found["data_offsets"])
-    return torch.frombuffer(bytearray(content[first:last]), dtype=torch.float32).view(found["shape"])
 
 
 def size_of_png(path):
@@ -171,7 +152,7 @@ def test_images_do_not_depend_on_how_many_are_drawn(cogwheel, trained, work):
         words = ["--count", count, "--class", "red square", "--sampler", "ddpm", "--sampler-steps", 3]
         done = cogwheel("sample", trained["diffusion"], *words, "--out", f"{name}.safetensors")
         assert done.returncode == 0, done.stderr
-    few, more = (read_tensor(work / f"{name}.safetensors", "images") for name in ("few", "more"))
+    few, more = (read_tensors(work / f"{name}.safetensors")["images"] for name in ("few", "more"))
     assert few.shape == (2, 3, 16, 16)
     torch.testing.assert_close(more[:2], few, rtol=1e-4, atol=1e-4)
 
@@ -217,9 +198,9 @@ def test_captions_say_what_is_drawn(cogwheel, work):
     (work / "lines.txt").write_text("a red circle\na large blue square\n")
     done = cogwheel("embed", "words-run", "--input", "lines.txt", "--tokens", 16, "--out", "lines.safetensors")
     assert done.returncode == 0, done.stderr
-    contexts = read_tensor(work / "lines.safetensors", "contexts")
+    contexts = read_tensors(work / "lines.safetensors")["contexts"]
     assert contexts.shape == (2, 16, 16) and contexts[0, 10:].abs().max() == 0
-    assert torch.equal(contexts[:, 0], read_tensor(work / "lines.safetensors", "vectors"))
+    assert torch.equal(contexts[:, 0], read_tensors(work / "lines.safetensors")["vectors"])
     done = cogwheel("sample", "captions-run", "--context", "lines.safetensors", "--count", 2, "--out", "context.png")
     assert done.returncode == 0, done.stderr
     refused = cogwheel("embed", "images-run", "--prompt", "a", "--out", "x.safetensors")

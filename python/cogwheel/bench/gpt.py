@@ -6,6 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cogwheel.bench.transformer import LayerForm, initialize, layers
+
+FORM = LayerForm(causal=True, bias=False, projection_bias=False)
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -46,38 +50,6 @@ class Shape:
         return tokens[:, :-1], tokens[:, 1:]
 
 
-class Attention(nn.Module):
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.heads = shape.heads
-        self.query_key_value = nn.Linear(shape.width, 3 * shape.width, bias=False)
-        self.output = nn.Linear(shape.width, shape.width, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        query, key, value = (
-            part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.query_key_value(x).chunk(3, -1)
-        )
-        heads = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-        return self.output(heads.transpose(1, 2).flatten(2))
-
-
-class Layer(nn.Module):
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.attention_norm = nn.LayerNorm(shape.width, bias=False)
-        self.attention = Attention(shape)
-        self.feed_forward_norm = nn.LayerNorm(shape.width, bias=False)
-        self.feed_forward = nn.Sequential(
-            nn.Linear(shape.width, 4 * shape.width, bias=False),
-            nn.GELU(),
-            nn.Linear(4 * shape.width, shape.width, bias=False),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attention(self.attention_norm(x))
-        return x + self.feed_forward(self.feed_forward_norm(x))
-
-
 class GPT(nn.Module):
     """Learned positions, pre-norm layers, a head tied to the token embedding, no biases, no dropout."""
 
@@ -85,13 +57,11 @@ class GPT(nn.Module):
         super().__init__()
         self.tokens = nn.Embedding(shape.vocabulary, shape.width)
         self.positions = nn.Embedding(shape.context, shape.width)
-        self.layers = nn.Sequential(*(Layer(shape) for _ in range(shape.layers)))
-        self.norm = nn.LayerNorm(shape.width, bias=False)
+        self.layers = nn.Sequential(*layers(shape.layers, shape.width, shape.heads, FORM))
+        self.norm = FORM.norm(shape.width)
         self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
         self.head.weight = self.tokens.weight
-        for weight in self.parameters():
-            if weight.dim() > 1:
-                nn.init.normal_(weight, std=0.02)
+        initialize(self)
 
     def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
         x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1]))

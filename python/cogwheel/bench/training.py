@@ -14,10 +14,13 @@ from collections.abc import Callable, Sequence
 import torch
 
 from cogwheel.bench.eager_training import EagerTraining
+from cogwheel.bench.encoder import WordShape
 from cogwheel.bench.gpt import Shape
 from cogwheel.bench.handwriting import PenShape
 from cogwheel.bench.seq2seq import SequenceShape, beam_search
 from cogwheel.bench.timing import Timing, take_turns
+from cogwheel.bench.u_vit import NoiseShape
+from cogwheel.bench.vision_transformer import ImageShape
 
 # Each shape has a module with its peer.
 SHAPES = {
@@ -30,8 +33,12 @@ SHAPES = {
     "handwriting": PenShape(
         layers=3, width=400, mixtures=20, curves=10, alphabet=60, batch=32, points=200, characters=16
     ),
+    # Images as large as those of CIFAR-10.
+    "vit": ImageShape(layers=6, heads=3, width=192, side=32, patch=4, classes=10, batch=64),
+    "u_vit": NoiseShape(layers=7, heads=4, width=256, side=32, patch=2, batch=32),
+    "encoder": WordShape(layers=6, heads=6, width=384, length=128, vocabulary=8000, batch=32),
 }
-AnyShape = Shape | SequenceShape | PenShape
+AnyShape = Shape | SequenceShape | PenShape | ImageShape | NoiseShape | WordShape
 
 
 class CogwheelSteps:

@@ -1,0 +1,100 @@
+"""From equal weights and batches, our training and that of a model written in eager PyTorch have the same losses.
+
+The models are the peers of `bench training`, written from the papers. So this holds models, gradients, clipping, AdamW
+and learning rates to a reference that shares nothing with them.
+"""
+
+import math
+
+import pytest
+import torch
+from tensor_files import read_tensors
+
+from cogwheel.bench.eager_training import EagerTraining
+from cogwheel.bench.gpt import Shape
+from cogwheel.bench.training import CogwheelSteps
+from cogwheel.bench.u_vit import NoiseShape
+from cogwheel.bench.vision_transformer import ImageShape
+
+STEPS = 20
+SCHEDULE = {"steps": 30, "warm_up": 4, "learning_rate": 6e-3, "final_learning_rate": 2e-4}
+
+
+def learning_rate(step):
+    """A line up to the largest rate, of which the first step has a part, then half a cosine."""
+    whole, warm_up, most, least = SCHEDULE.values()
+    if step < warm_up:
+        return most * (step + 1) / (warm_up + 1)
+    return least + (most - least) * (1 + math.cos(math.pi * (step - warm_up) / (whole - warm_up))) / 2
+
+
+# Ours, and theirs where they differ.
+LAYER = {"feed_forward.in": "feed_forward.0", "feed_forward.out": "feed_forward.2"}
+NAMES = {
+    "gpt": {"token_embedding": "tokens.weight", "position_embedding": "positions.weight", "final_norm.weight": "norm.weight"},
+    "vit": {
+        "position_embedding": "positions", "final_norm.weight": "norm.weight", "final_norm.bias": "norm.bias",
+    },
+    "u_vit": {
+        "position_embedding": "positions", "final_norm.weight": "norm.weight", "final_norm.bias": "norm.bias",
+        "convolution_weight": "convolution.weight", "convolution_bias": "convolution.bias",
+    },
+}  # fmt: skip
+CASES = {
+    "gpt": (Shape(layers=2, heads=2, width=32, context=12, batch=4, vocabulary=40), ["inputs", "targets"]),
+    "vit": (
+        ImageShape(layers=2, heads=2, width=32, side=12, patch=4, classes=5, batch=6, channels=2),
+        ["inputs", "targets"],
+    ),
+    "u_vit": (
+        NoiseShape(layers=5, heads=2, width=32, side=8, patch=2, batch=6, channels=2),
+        ["inputs", "targets", "times"],
+    ),
+}
+
+
+def load(model, tensors, names):
+    """Copies each of our weights to the peer's of the same part; a projection of patches becomes a convolution."""
+    left = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, weight in tensors.items():
+            part, _, name = name.partition(".")
+            if part != "model":
+                continue
+            for ours, theirs in LAYER.items():
+                name = name.replace(ours, theirs)
+            target = left.pop(names.get(name, name))
+            assert target.numel() == weight.numel() and len(target) == len(weight), name
+            target.copy_(weight.view_as(target))
+    assert not left
+    return model
+
+
+@pytest.fixture
+def one_thread():
+    """Steps of such small models are faster by one thread, of which the machine always has one free."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_losses_are_those_of_eager_pytorch(name, cogwheel_executable, tmp_path, one_thread):
+    shape, members = CASES[name]
+    start = tmp_path / "start.safetensors"
+    options = [f"--set=training.{key}={value}" for key, value in SCHEDULE.items()]
+    side = CogwheelSteps(cogwheel_executable, [*shape.words("softmax"), *options, f"--save={start}", f"--batches={STEPS}"])
+    ours = [side.step() for _ in range(STEPS)]
+    side.close()
+
+    tensors = read_tensors(start)
+    batches = [tuple(tensors[f"batch.{step}.{member}"] for member in members) for step in range(STEPS)]
+    model = load(shape.model(), tensors, NAMES[name])
+    with torch.no_grad():
+        untrained = model(*batches[-1]).item()
+    drawn = iter(batches)
+    peer = EagerTraining(model, lambda: next(drawn), "fp32", learning_rate=learning_rate)
+    theirs = [peer.step() for _ in range(STEPS)]
+    assert ours == pytest.approx(theirs, abs=1e-5)  # the order of sums makes 1e-6
+    assert abs(ours[-1] - untrained) > 5e-3  # the steps between have moved it
