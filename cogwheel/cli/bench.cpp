@@ -92,6 +92,7 @@ void save_start(const TrainingRun& run, std::int64_t batches, const std::filesys
                                                           {"lengths", batch.lengths},
                                                           {"source", batch.source},
                                                           {"source_lengths", batch.source_lengths},
+                                                          {"segments", batch.segments},
                                                           {"times", batch.times}};
     for (const auto& [member, tensor] : members)
       if (tensor.defined()) contents.tensors[name + member] = tensor;

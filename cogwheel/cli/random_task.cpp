@@ -19,6 +19,7 @@
 #include "cogwheel/tasks/handwriting.h"
 #include "cogwheel/tasks/images.h"
 #include "cogwheel/tasks/language_modelling.h"
+#include "cogwheel/tasks/masked_words.h"
 #include "cogwheel/tasks/translation.h"
 
 namespace cogwheel {
@@ -95,6 +96,26 @@ class RandomSentences final : public TranslationData {
   ParallelText test_;
 };
 
+// Rows of two sentences.
+std::shared_ptr<const SentenceCorpus> random_rows(std::int64_t vocabulary, std::int64_t batch, std::int64_t length) {
+  constexpr std::int64_t added = 3, first_word = std::ssize(WordPieceTokenizer::special_pieces);  // [CLS], twice [SEP]
+  std::vector<std::string> pieces(WordPieceTokenizer::special_pieces.begin(), WordPieceTokenizer::special_pieces.end());
+  for (std::int64_t piece = first_word; piece < vocabulary; ++piece) pieces.push_back(std::to_string(piece));
+  auto corpus = std::make_shared<SentenceCorpus>();
+  corpus->name = "random sentences";
+  corpus->tokenizer = std::make_shared<WordPieceTokenizer>(std::move(pieces), true);
+  corpus->longest = length;
+  std::mt19937_64 generator(0);
+  const auto sentence = [&](std::int64_t tokens) { return random_tokens(tokens, first_word, vocabulary, generator); };
+  const std::int64_t first = (length - added + 1) / 2, second = length - added - first;
+  for (auto* const part : {&corpus->training, &corpus->held_out})
+    for (std::int64_t row = 0; row < std::max<std::int64_t>(1024, batch); ++row) {
+      const std::vector<Token> tokens = sentence(first);
+      part->tokens.add(tokens, sentence(second), row);
+    }
+  return corpus;
+}
+
 class RandomStrokes final : public StrokeSource {
  public:
   RandomStrokes(std::int64_t vocabulary, const RandomItems& items) : items_(items) {
@@ -160,6 +181,11 @@ std::shared_ptr<const Task> random_task(const RunConfig& config, const RandomIte
     expect_vocabulary(0, 50'000);  // code points from ! on, up to those that are no characters
     return make_handwriting(std::make_shared<RandomStrokes>(vocabulary, items));
   }
+  if (name == "masked_words") {
+    expect_vocabulary(WordPieceTokenizer::vocabularies.min, WordPieceTokenizer::vocabularies.max);
+    expect_within("--length", items.length, Range<std::int64_t>{5, SentenceOptions::lengths.max});
+    return make_masked_words(random_rows(vocabulary, config.training.batch, items.length));
+  }
   if (name == "images") {
     expect_vocabulary(1, 1 << 16);
     return make_image_task(random_images(std::get<VisionTransformerOptions>(config.model)));
@@ -168,7 +194,8 @@ std::shared_ptr<const Task> random_task(const RunConfig& config, const RandomIte
     expect_vocabulary(0, 0);
     return make_diffusion(random_images(std::get<UVitOptions>(config.model)));
   }
-  throw UsageError(expected_got("task", "language_modelling, translation, handwriting, images or diffusion", name));
+  throw UsageError(
+      expected_got("task", "language_modelling, translation, handwriting, masked_words, images or diffusion", name));
 }
 
 }  // namespace cogwheel

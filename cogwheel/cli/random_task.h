@@ -10,7 +10,8 @@ namespace cogwheel {
 
 // The shapes that a model's options do not say.
 struct RandomItems {
-  std::int64_t length = 1;  // tokens of a target sentence with its end; points of a pen that are predicted
+  // Tokens of a target sentence with its end; of a row with hidden words; points of a pen that are predicted.
+  std::int64_t length = 1;
   std::int64_t source = 1;  // tokens of a source sentence with its end; characters that are written
 };
 

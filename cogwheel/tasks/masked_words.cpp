@@ -1,5 +1,7 @@
 // Predicting hidden words from those around them: Devlin et al., "BERT" (2019), section 3.1. Of a text, a sentence a
 // line, or of made-up reviews.
+#include "cogwheel/tasks/masked_words.h"
+
 #include <fmt/format.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -160,7 +162,7 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
   masking.probability = reader.number("masked", masking.probability, WordMasking::probabilities);
   masking.whole_words = reader.yes("whole_words", masking.whole_words);
   auto corpus = sentence_corpus(reader, config, false, folder);
-  return std::make_shared<MaskedWords>(SentenceData(std::move(corpus)), masking, reader.finish());
+  return make_masked_words(std::move(corpus), masking, reader.finish());
 }
 
 // The prompt with each [MASK] told: the most probable pieces with their probabilities.
@@ -192,6 +194,12 @@ void tell(const RunFolder& folder, const SampleRequest& request, const SampleWri
 }  // namespace cogwheel::masked_words
 
 namespace cogwheel {
+
+std::shared_ptr<const Task> make_masked_words(std::shared_ptr<const SentenceCorpus> corpus, const WordMasking& masking,
+                                              TaskOptions options) {
+  return std::make_shared<masked_words::MaskedWords>(SentenceData(std::move(corpus)), masking, std::move(options));
+}
+
 TaskEntry masked_words_task() {
   return {masked_words::describe(), masked_words::make, {{"--prompt"}, masked_words::tell}};
 }

@@ -12,11 +12,14 @@ from cogwheel.bench import __main__ as bench_command
 from cogwheel.bench import alignment, attention, decode, eager, recurrent
 from cogwheel.bench.chart import CHART_JS
 from cogwheel.bench.eager_training import EagerTraining
+from cogwheel.bench.encoder import WordShape
 from cogwheel.bench.gpt import Shape
 from cogwheel.bench.handwriting import PenShape, negative_log_likelihood
 from cogwheel.bench.seq2seq import BEGIN, END, SequenceShape, beam_search
 from cogwheel.bench.timing import take_turns
 from cogwheel.bench.training import CogwheelSteps
+from cogwheel.bench.u_vit import NoiseShape
+from cogwheel.bench.vision_transformer import ImageShape
 
 
 def run(executable, *words):
@@ -156,8 +159,11 @@ def test_training_takes_turns_with_the_peer(cogwheel_executable, tmp_path):
         (Shape(layers=2, heads=2, width=32, context=32, batch=8, vocabulary=65), 27840, math.log(65)),
         (SequenceShape(width=32, vocabulary=70, batch=4, source=5, target=6), 22758, math.log(70)),
         (PenShape(layers=3, width=32, mixtures=3, curves=2, alphabet=9, batch=4, points=12, characters=3), 27897, None),
+        (WordShape(layers=2, heads=2, width=32, length=12, vocabulary=50, batch=4), 28690, math.log(50)),
+        (ImageShape(layers=2, heads=2, width=32, side=12, patch=4, classes=7, batch=4), 27623, math.log(7)),
+        (NoiseShape(layers=3, heads=2, width=32, side=8, patch=2, batch=4), 41408, None),
     ],
-    ids=["gpt", "seq2seq", "handwriting"],
+    ids=["gpt", "seq2seq", "handwriting", "encoder", "vit", "u_vit"],
 )
 def test_both_sides_train_the_same_model(shape, parameters, first, cogwheel_executable):
     """Equal numbers of parameters, and at the start the loss of a guess."""
@@ -211,12 +217,16 @@ def test_the_density_of_the_eager_pen_is_that_of_pytorch():
     torch.testing.assert_close(negative_log_likelihood(y, points), expected, rtol=1e-10, atol=0)
 
 
-@pytest.mark.parametrize("model, peer", [("seq2seq", "eager seq2seq"), ("handwriting", "eager handwriting")])
-def test_other_models_are_timed(model, peer, cogwheel_executable, tmp_path, monkeypatch):
+@pytest.mark.parametrize("model", ["seq2seq", "handwriting", "encoder", "vit", "u_vit"])
+def test_other_models_are_timed(model, cogwheel_executable, tmp_path, monkeypatch):
     small = {
         "seq2seq": SequenceShape(width=16, vocabulary=50, batch=2, source=3, target=3),
         "handwriting": PenShape(layers=2, width=16, mixtures=2, curves=2, alphabet=5, batch=2, points=6, characters=3),
+        "encoder": WordShape(layers=2, heads=2, width=16, length=6, vocabulary=20, batch=2),
+        "vit": ImageShape(layers=2, heads=2, width=16, side=4, patch=2, classes=3, batch=2),
+        "u_vit": NoiseShape(layers=3, heads=2, width=16, side=4, patch=2, batch=2),
     }
+    peer = small[model].peer
     monkeypatch.setattr(bench_command.training, "SHAPES", small)
     monkeypatch.setenv("COGWHEEL_EXECUTABLE", str(cogwheel_executable))
     commands = {("training", "--model", model, "--precision", "fp32"): [peer]}
@@ -235,7 +245,15 @@ def test_other_models_are_timed(model, peer, cogwheel_executable, tmp_path, monk
         ([], "model.vocabulary: expected at least 1, got 0"),
         (["--set=task.name=translation", "--set=model.vocabulary=4"], "model.vocabulary: expected at least 5, got 4"),
         (["--set=task.name=handwriting", "--set=model.vocabulary=60000"], "model.vocabulary: expected at most 50000, got 60000"),
-        (["--set=task.name=parity"], "task: expected language_modelling, translation or handwriting, got parity"),
+        (
+            ["--set=task.name=parity"],
+            "task: expected language_modelling, translation, handwriting, masked_words, images or diffusion, got parity",
+        ),
+        (["--set=task.name=masked_words", "--set=model.vocabulary=15"], "model.vocabulary: expected at least 16, got 15"),
+        (["--set=task.name=masked_words", "--set=model.vocabulary=16", "--length=4"], "--length: expected at least 5, got 4"),
+        (["--set=task.name=images", "--set=model.vocabulary=2"], "model.image_size: expected at least 1, got 0"),
+        (["--set=task.name=diffusion", "--set=model.image_size=8"], "model.channels: expected at least 1, got 0"),
+        (["--set=task.name=diffusion", "--set=model.vocabulary=2"], "model.vocabulary: expected at most 0, got 2"),
         (["--beam=3", "--set=model.vocabulary=9"], "--beam: expected the task translation, got language_modelling"),
     ],
 )

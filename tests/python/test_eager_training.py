@@ -11,6 +11,7 @@ import torch
 from tensor_files import read_tensors
 
 from cogwheel.bench.eager_training import EagerTraining
+from cogwheel.bench.encoder import WordShape
 from cogwheel.bench.gpt import Shape
 from cogwheel.bench.training import CogwheelSteps
 from cogwheel.bench.u_vit import NoiseShape
@@ -32,6 +33,12 @@ def learning_rate(step):
 LAYER = {"feed_forward.in": "feed_forward.0", "feed_forward.out": "feed_forward.2"}
 NAMES = {
     "gpt": {"token_embedding": "tokens.weight", "position_embedding": "positions.weight", "final_norm.weight": "norm.weight"},
+    "encoder": {
+        "token_embedding": "tokens.weight", "position_embedding": "positions.weight", "segment_embedding": "segments.weight",
+        "embedding_norm.weight": "norm.weight", "embedding_norm.bias": "norm.bias",
+        "word_transform.weight": "transform.weight", "word_transform.bias": "transform.bias",
+        "word_norm.weight": "transform_norm.weight", "word_norm.bias": "transform_norm.bias", "word_bias": "output_bias",
+    },
     "vit": {
         "position_embedding": "positions", "final_norm.weight": "norm.weight", "final_norm.bias": "norm.bias",
     },
@@ -42,6 +49,10 @@ NAMES = {
 }  # fmt: skip
 CASES = {
     "gpt": (Shape(layers=2, heads=2, width=32, context=12, batch=4, vocabulary=40), ["inputs", "targets"]),
+    "encoder": (
+        WordShape(layers=2, heads=2, width=32, length=14, vocabulary=40, batch=6),
+        ["inputs", "targets", "segments"],
+    ),
     "vit": (
         ImageShape(layers=2, heads=2, width=32, side=12, patch=4, classes=5, batch=6, channels=2),
         ["inputs", "targets"],
