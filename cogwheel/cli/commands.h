@@ -13,10 +13,13 @@ void add_resume(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_sample(CLI::App& app);
 void add_embed(CLI::App& app);
+void add_import(CLI::App& app);
+void add_export(CLI::App& app);
 void add_reproduce(CLI::App& app);
 void add_list(CLI::App& app);
 void add_mechanism_command(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_bench_steps(CLI::App& app);
+void add_forward(CLI::App& app);
 
 }  // namespace cogwheel

@@ -10,6 +10,7 @@
 #include "cogwheel/cli/experiments.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
+#include "cogwheel/interchange/architecture.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/ops/engine.h"
 #include "cogwheel/tasks/tasks.h"
@@ -91,6 +92,12 @@ Rows task_rows() {
   return rows;
 }
 
+Rows architecture_rows() {
+  Rows rows = {{"name", "summary"}};
+  for (const Architecture& each : architectures()) rows.push_back({std::string(each.name), std::string(each.summary)});
+  return rows;
+}
+
 struct List {
   const char* name;
   Rows (*rows)();
@@ -104,7 +111,8 @@ struct List {
 constexpr List lists[] = {{"mechanisms", mechanism_rows, forms_note},
                           {"tasks", task_rows},
                           {"experiments", experiment_rows},
-                          {"kernels", kernel_rows}};
+                          {"kernels", kernel_rows},
+                          {"architectures", architecture_rows}};
 
 // One of the lists, or all of them under their names.
 void list(const std::string& what) {
@@ -124,8 +132,11 @@ void list(const std::string& what) {
 
 void add_list(CLI::App& app) {
   const auto what = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("list", "List mechanisms, tasks, experiments and kernels");
-  command->add_option("what", *what, "mechanisms, tasks, experiments or kernels; all of them if not given")
+  CLI::App* command = app.add_subcommand("list", "List mechanisms, tasks, experiments, kernels and architectures");
+  command
+      ->add_option(
+          "what", *what,
+          "mechanisms, tasks, experiments, kernels, or architectures to import and export; all of them if not given")
       ->type_name("WHAT");
   command->callback([what] { list(*what); });
 }

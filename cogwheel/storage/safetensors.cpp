@@ -24,6 +24,8 @@ std::optional<at::ScalarType> scalar_type(const std::string& name) {
   if (name == "F32") return at::kFloat;
   if (name == "F64") return at::kDouble;
   if (name == "I64") return at::kLong;
+  if (name == "F16") return at::kHalf;
+  if (name == "BF16") return at::kBFloat16;
   return std::nullopt;
 }
 
@@ -145,7 +147,7 @@ SafeTensors load_safetensors(const std::filesystem::path& path) {
     at::Tensor tensor = at::empty(entry.shape, entry.type);
     if (entry.begin < entry.end)
       std::memcpy(tensor.mutable_data_ptr(), data.data() + entry.begin, entry.end - entry.begin);
-    contents.tensors[entry.name] = tensor;
+    contents.tensors[entry.name] = at::isReducedFloatingType(entry.type) ? tensor.to(at::kFloat) : tensor;
   }
   return contents;
 }

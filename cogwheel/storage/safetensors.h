@@ -9,7 +9,7 @@
 namespace cogwheel {
 
 struct SafeTensors {
-  std::map<std::string, at::Tensor> tensors;  // float32, float64 or int64
+  std::map<std::string, at::Tensor> tensors;  // float32, float64 or int64; float16 and bfloat16 are read as float32
   std::map<std::string, std::string> metadata;
 };
 

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cogwheel/configuration/config_record.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/shape_text.h"
 
@@ -26,6 +27,15 @@ void expect_whole(const SafeTensors& checkpoint, const std::filesystem::path& pa
 }
 
 }  // namespace
+
+void save_weights(const std::map<std::string, at::Tensor>& weights, const RunConfig& config,
+                  const std::filesystem::path& path) {
+  SafeTensors checkpoint;
+  for (const auto& [name, tensor] : weights) checkpoint.tensors[weight_prefix + name] = tensor.detach().cpu();
+  checkpoint.metadata = {{"format", checkpoint_format}, {"configuration", to_json(config).dump()}};
+  checkpoint.metadata["sha256"] = sha256(checkpoint);
+  save_safetensors(checkpoint, path);
+}
 
 void copy_tensor(const SafeTensors& checkpoint, const std::string& name, at::Tensor target,
                  const std::filesystem::path& path) {

@@ -6,6 +6,7 @@
 // configuration, the rest of the run ("state"), and a hash of all contents.
 #pragma once
 #include <filesystem>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -18,7 +19,15 @@ class Module;
 
 namespace cogwheel {
 
+struct RunConfig;
+
 inline const std::string weight_prefix = "model.", average_prefix = "average.";
+inline constexpr const char* checkpoint_format = "cogwheel checkpoint 1";
+
+// Writes a checkpoint of weights alone, by the names of parameters: of a run that was not trained here and cannot be
+// resumed. Replaces the file atomically.
+void save_weights(const std::map<std::string, at::Tensor>& weights, const RunConfig& config,
+                  const std::filesystem::path& path);
 
 // Throws Error where the file is damaged: its bytes are not those that were written, or it has numbers that no run
 // saves.

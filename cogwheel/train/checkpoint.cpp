@@ -124,7 +124,7 @@ void TrainingRun::save(const std::filesystem::path& path) const {
                                 {"tokens_at_report", tokens_at_report_},
                                 {"machine", machine(config_.training)}};
   checkpoint.metadata = {
-      {"format", "cogwheel checkpoint 1"}, {"configuration", to_json(configuration()).dump()}, {"state", state.dump()}};
+      {"format", checkpoint_format}, {"configuration", to_json(configuration()).dump()}, {"state", state.dump()}};
   checkpoint.metadata["sha256"] = sha256(checkpoint);
   save_safetensors(checkpoint, path);
 }

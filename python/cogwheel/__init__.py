@@ -22,6 +22,7 @@ from cogwheel.functional import (
 from cogwheel.key_value_cache import KeyValueCache
 from cogwheel.recurrent import RecurrentCache, recurrent, recurrent_statistics, recurrent_weights
 from cogwheel.soft_window import soft_window
+from cogwheel.trained import load
 
 __all__ = [
     "AttentionStatistics",
@@ -30,6 +31,7 @@ __all__ = [
     "attention",
     "attention_statistics",
     "attention_weights",
+    "load",
     "load_mechanism",
     "mechanism",
     "mechanisms",

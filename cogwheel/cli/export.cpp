@@ -1,0 +1,38 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "cogwheel/cli/commands.h"
+#include "cogwheel/interchange/export_run.h"
+
+namespace cogwheel {
+namespace {
+
+struct ExportArguments {
+  std::string run, out;
+  bool overwrite = false;
+};
+
+void export_model(const ExportArguments& arguments) {
+  const ExportedModel model = export_run(RunFolder::open(arguments.run), arguments.out, arguments.overwrite);
+  fmt::print("{}: {}, {} tensors\n", arguments.out, model.architecture, model.weights.size());
+}
+
+}  // namespace
+
+void add_export(CLI::App& app) {
+  const auto arguments = std::make_shared<ExportArguments>();
+  CLI::App* command = app.add_subcommand("export", "Write a trained model as other programs read it");
+  command->add_option("run", arguments->run, "the folder of the run, such as runs/latest")
+      ->required()
+      ->type_name("RUN");
+  command->add_option("--out", arguments->out, "folder for config.json, model.safetensors and the vocabulary")
+      ->required()
+      ->type_name("DIR");
+  command->add_flag("--overwrite", arguments->overwrite, "replace the export that --out holds");
+  command->callback([arguments] { export_model(*arguments); });
+}
+
+}  // namespace cogwheel

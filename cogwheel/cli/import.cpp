@@ -1,0 +1,69 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/task_files.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/interchange/import_run.h"
+#include "cogwheel/tasks/tasks.h"
+
+namespace cogwheel {
+namespace {
+
+struct ImportArguments {
+  std::string folder, out;
+  std::vector<std::string> assignments;
+  TaskFiles files;
+  bool overwrite = false;
+};
+
+// The data that the task is measured on, and settings of training; the weights decide the rest.
+void set_task(ImportedModel& imported, const ImportArguments& arguments) {
+  for (const std::string& assignment : arguments.assignments)
+    if (assignment.starts_with("model.") || assignment.starts_with("task.name="))
+      throw UsageError(expected_got("import: --set", "a key of the task, its data or training", assignment));
+  const bool any_file = std::any_of(arguments.files.begin(), arguments.files.end(),
+                                    [](const auto& file) { return !file.second.empty(); });
+  add_task_files(arguments.files, imported.config.task);
+  if (!arguments.assignments.empty()) set_options(imported.config, arguments.assignments);
+  if (any_file) imported.config = make_task(imported.config)->completed(imported.config);
+}
+
+void import_model(const ImportArguments& arguments) {
+  ImportedModel imported = read_foreign_model(arguments.folder);
+  set_task(imported, arguments);
+  const std::filesystem::path path =
+      arguments.out.empty() ? new_run_path(imported.config.name) : std::filesystem::path(arguments.out);
+  write_imported_run(imported, path, arguments.overwrite);
+  for (const std::string& note : imported.notes) fmt::print(stderr, "note: {}\n", note);
+  std::int64_t parameters = 0;
+  for (const auto& [name, tensor] : imported.weights) parameters += tensor.numel();
+  fmt::print("{}: {}, {} parameters, a run of the task {}\n", path.string(), imported.architecture, parameters,
+             imported.config.task.name);
+}
+
+}  // namespace
+
+void add_import(CLI::App& app) {
+  const auto arguments = std::make_shared<ImportArguments>();
+  CLI::App* command = app.add_subcommand("import", "Make a run of a model that another program trained");
+  command
+      ->add_option("folder", arguments->folder,
+                   "config.json, model.safetensors and, of a BERT, vocab.txt; `cogwheel list architectures`")
+      ->required()
+      ->type_name("DIR");
+  add_task_file_options(*command, arguments->files);
+  command->add_option("--set", arguments->assignments, "keys of the task or of training, as in task.schedule=linear")
+      ->type_name("KEY=VALUE");
+  command->add_option("--out", arguments->out, "folder of the run; by default runs/<date-time>-<name>")
+      ->type_name("RUN");
+  command->add_flag("--overwrite", arguments->overwrite, "replace the run that --out holds");
+  command->callback([arguments] { import_model(*arguments); });
+}
+
+}  // namespace cogwheel

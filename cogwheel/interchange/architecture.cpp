@@ -1,0 +1,89 @@
+#include "cogwheel/interchange/architecture.h"
+
+#include <fmt/format.h>
+#include <torch/nn/module.h>
+
+#include <array>
+#include <stdexcept>
+
+#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
+#include "cogwheel/interchange/architectures.h"
+#include "cogwheel/models/encoder.h"
+#include "cogwheel/models/layer_mechanisms.h"
+#include "cogwheel/models/u_vit.h"
+#include "cogwheel/models/vision_transformer.h"
+
+namespace cogwheel {
+
+std::span<const Architecture> architectures() {
+  static const std::array all{bert_for_masked_lm(), bert_for_sequence_classification(), vit_for_image_classification(),
+                              u_vit_of_bao()};
+  return all;
+}
+
+const Architecture& find_architecture(std::string_view name, std::string_view what) {
+  std::vector<std::string> names;
+  for (const Architecture& each : architectures()) {
+    if (each.name == name) return each;
+    names.emplace_back(each.name);
+  }
+  throw Error(expected_got(what, expected_names(name, names), name));
+}
+
+const Architecture& architecture_of(const ModelOptions& model, std::string_view what) {
+  for (const Architecture& each : architectures())
+    if (each.is(model)) return each;
+  throw Error(expected_got(what, "an encoder, a vision transformer or a U-ViT, which other programs know",
+                           "a model of another kind"));
+}
+
+void expect_plain_layers(const EncoderLayerOptions& options, std::string_view architecture) {
+  const LayerMechanisms mechanisms{options.mechanism, options.layers, options.first_softmax_layers,
+                                   options.last_softmax_layers};
+  for (std::int64_t layer = 0; layer < options.layers; ++layer)
+    if (const std::string name = mechanisms.at(layer); name != "softmax")
+      throw Error(expected_got(fmt::format("model.mechanism of layer {}", layer),
+                               fmt::format("softmax, the only attention of {}", architecture), name));
+  if (options.position != "learned")
+    throw Error(expected_got("model.position", fmt::format("learned, as in every {}", architecture), options.position));
+}
+
+std::shared_ptr<torch::nn::Module> make_foreign_model(const ModelOptions& options) {
+  if (const auto* encoder = std::get_if<EncoderOptions>(&options)) return std::make_shared<EncoderImpl>(*encoder);
+  if (const auto* vision = std::get_if<VisionTransformerOptions>(&options))
+    return std::make_shared<VisionTransformerImpl>(*vision);
+  if (const auto* u_vit = std::get_if<UVitOptions>(&options)) return std::make_shared<UVitImpl>(*u_vit);
+  throw std::logic_error(expected_got("interchange", "a model of some architecture", "another"));
+}
+
+RunFile class_names_file(const std::vector<std::string>& given, std::int64_t count) {
+  std::vector<std::string> names = given;
+  for (std::int64_t label = 0; given.empty() && label < count; ++label) names.push_back(std::to_string(label));
+  return {classes_file, nlohmann::json(names).dump() + "\n"};
+}
+
+std::vector<std::string> class_names_of(const std::filesystem::path& run, std::int64_t count) {
+  const std::filesystem::path path = run / classes_file;
+  if (!std::filesystem::exists(path)) return {};
+  try {
+    auto names = nlohmann::json::parse(read_file(path)).get<std::vector<std::string>>();
+    if (std::ssize(names) == count) return names;
+  } catch (const nlohmann::json::exception&) {
+  }
+  throw Error(expected_got(path.string(), fmt::format("a list of {} names", count), "something else"));
+}
+
+void add_class_names(nlohmann::ordered_json& config, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  auto by_id = nlohmann::ordered_json::object(), by_name = nlohmann::ordered_json::object();
+  for (std::size_t label = 0; label < names.size(); ++label) {
+    by_id[std::to_string(label)] = names[label];
+    by_name[names[label]] = label;
+  }
+  config["id2label"] = by_id;
+  config["label2id"] = by_name;
+}
+
+}  // namespace cogwheel

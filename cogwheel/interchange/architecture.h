@@ -1,0 +1,63 @@
+// What one foreign architecture says to both directions: its configuration, the tensors of its models, and the files
+// beside them. `import_run` and `export_run` do the rest, the same for all.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cogwheel/configuration/run_config.h"
+#include "cogwheel/interchange/foreign_config.h"
+#include "cogwheel/interchange/tensor_table.h"
+#include "cogwheel/storage/run_folder.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace cogwheel {
+
+// A foreign folder read as a run, but for its weights.
+struct ForeignModel {
+  RunConfig config;
+  std::vector<RunFile> files = {};
+  std::vector<std::string> notes = {};  // in a line each, what is not the same here
+};
+
+struct Architecture {
+  std::string_view name;  // as `architectures` of config.json says it
+  std::string_view summary;
+  // Whether models with such options are of this architecture, whatever their mechanism.
+  bool (*is)(const ModelOptions& model);
+  // The options must be checked.
+  TensorTable (*tensors)(const ModelOptions& model);
+  // Reads the whole of `config`, but for `finish`, and other files of `folder`. Throws Error for what models here have
+  // otherwise.
+  ForeignModel (*read)(ForeignConfig& config, const std::filesystem::path& folder);
+  // config.json and the other files; `run` holds the files of the run. Throws Error for what the architecture lacks.
+  std::vector<RunFile> (*write)(const RunConfig& config, const std::filesystem::path& run);
+};
+
+std::span<const Architecture> architectures();
+// Throws Error that names the known ones and `what`.
+const Architecture& find_architecture(std::string_view name, std::string_view what);
+// Throws Error that names `what` where no architecture has such models.
+const Architecture& architecture_of(const ModelOptions& model, std::string_view what);
+
+// Throws Error that names an option of the layers by which the model differs from any of `architecture`: attention that
+// is no softmax in some layer, or positions that are not learned.
+void expect_plain_layers(const EncoderLayerOptions& options, std::string_view architecture);
+
+// A model with these options; weights are uninitialised. Of options that some architecture `is`.
+std::shared_ptr<torch::nn::Module> make_foreign_model(const ModelOptions& options);
+
+// The names of classes that a run keeps, and where a file has none, "0", "1", …
+RunFile class_names_file(const std::vector<std::string>& names, std::int64_t count);
+// Those of the run; empty where it has no such file. Throws Error where it is damaged.
+std::vector<std::string> class_names_of(const std::filesystem::path& run, std::int64_t count);
+// `id2label` and `label2id`, where there are names.
+void add_class_names(nlohmann::ordered_json& config, const std::vector<std::string>& names);
+
+}  // namespace cogwheel

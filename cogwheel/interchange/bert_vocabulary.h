@@ -1,0 +1,21 @@
+// The vocabulary of a BERT, as Hugging Face's tokenizers keep it.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "cogwheel/data/word_piece.h"
+#include "cogwheel/storage/run_folder.h"
+
+namespace cogwheel {
+
+// vocab.txt, with what tokenizer_config.json says of it, or else tokenizer.json. Throws Error where there is neither,
+// one cuts text in another way than WordPieceTokenizer, or has another number of pieces than `vocabulary`.
+std::shared_ptr<const WordPieceTokenizer> read_bert_vocabulary(const std::filesystem::path& folder,
+                                                               std::int64_t vocabulary);
+
+// vocab.txt and tokenizer_config.json; `context`: the longest sequence of the model.
+std::vector<RunFile> bert_vocabulary_files(const WordPieceTokenizer& tokenizer, std::int64_t context);
+
+}  // namespace cogwheel

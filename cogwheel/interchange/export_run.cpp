@@ -1,0 +1,48 @@
+#include "cogwheel/interchange/export_run.h"
+
+#include <torch/nn/module.h>
+
+#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/folder_lock.h"
+#include "cogwheel/interchange/architecture.h"
+#include "cogwheel/storage/safetensors.h"
+
+namespace cogwheel {
+namespace {
+
+// The kind of folder in its marker, and all that may be written into it.
+constexpr std::string_view export_kind = "export";
+const std::vector<std::string> export_files{"config.json", "vocab.txt", "tokenizer_config.json",
+                                            "preprocessor_config.json", foreign_weights_file};
+
+}  // namespace
+
+ExportedModel foreign_model(const RunConfig& config, const NamedTensors& weights, const std::filesystem::path& run) {
+  const Architecture& architecture = architecture_of(config.model, run.string());
+  ExportedModel model{.architecture = std::string(architecture.name), .weights = {}, .files = {}};
+  model.files = architecture.write(config, run);
+  model.weights = architecture.tensors(config.model).to_theirs(weights, run);
+  return model;
+}
+
+void write_exported_model(const ExportedModel& model, const std::filesystem::path& folder, bool overwrite) {
+  const auto lock = take_folder(folder, export_kind, overwrite);
+  remove_files(folder, export_files);
+  for (const RunFile& file : model.files) write_file(folder / file.name, file.content);
+  // transformers reads files only that say whose numbers they hold.
+  save_safetensors({.tensors = model.weights, .metadata = {{"format", "pt"}}}, folder / foreign_weights_file);
+}
+
+ExportedModel export_run(const RunFolder& run, const std::filesystem::path& folder, bool overwrite) {
+  const RunConfig config = load_config(run.config_path());
+  architecture_of(config.model, run.path().string());
+  const std::shared_ptr<torch::nn::Module> module = make_foreign_model(config.model);
+  load_weights_of(*module, config, run);
+  NamedTensors weights;
+  for (const auto& parameter : module->named_parameters()) weights[parameter.key()] = parameter.value().detach();
+  ExportedModel model = foreign_model(config, weights, run.path());
+  write_exported_model(model, folder, overwrite);
+  return model;
+}
+
+}  // namespace cogwheel

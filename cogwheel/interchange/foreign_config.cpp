@@ -1,0 +1,100 @@
+#include "cogwheel/interchange/foreign_config.h"
+
+#include <charconv>
+#include <utility>
+
+#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/error.h"
+
+namespace cogwheel {
+
+nlohmann::json json_object(const std::filesystem::path& path) {
+  auto json = nlohmann::json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) throw Error(expected_got(path.string(), "a JSON object", "something else"));
+  return json;
+}
+
+ForeignConfig::ForeignConfig(std::filesystem::path path) : path_(std::move(path)), json_(json_object(path_)) {}
+
+void ForeignConfig::refuse(const std::string& key, const std::string& expected, const std::string& got) const {
+  throw Error(expected_got(path_.string() + ": " + key, expected, got));
+}
+
+const nlohmann::json* ForeignConfig::find(const std::string& key) {
+  read_.insert(key);
+  return has(key) ? &json_[key] : nullptr;
+}
+
+std::int64_t ForeignConfig::whole(const std::string& key, std::int64_t otherwise, const Range<std::int64_t>& range) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return otherwise;
+  // Also a whole number that 64 bits do not hold.
+  const bool fits =
+      value->is_number_integer() &&
+      (!value->is_number_unsigned() || value->get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX));
+  if (!fits || !range.holds(value->get<std::int64_t>())) refuse(key, "a whole number, " + range.text(), value->dump());
+  return value->get<std::int64_t>();
+}
+
+std::int64_t ForeignConfig::whole(const std::string& key, const Range<std::int64_t>& range) {
+  if (!has(key)) refuse(key, "a whole number, " + range.text(), "none");
+  return whole(key, 0, range);
+}
+
+double ForeignConfig::number(const std::string& key, double otherwise, const Range<double>& range) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_number() || !range.holds(value->get<double>()))
+    refuse(key, "a number, " + range.text(), value->dump());
+  return value->get<double>();
+}
+
+bool ForeignConfig::yes(const std::string& key, bool otherwise) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_boolean()) refuse(key, "true or false", value->dump());
+  return value->get<bool>();
+}
+
+std::string ForeignConfig::architecture() {
+  const nlohmann::json* names = find("architectures");
+  if (names == nullptr || !names->is_array() || names->size() != 1 || !names->front().is_string())
+    refuse("architectures", "a list of one name", names == nullptr ? "none" : names->dump());
+  return names->front().get<std::string>();
+}
+
+std::vector<std::string> ForeignConfig::class_names() {
+  skip({"label2id"});
+  const nlohmann::json* given = find("id2label");
+  if (given == nullptr) return {};
+  if (!given->is_object()) refuse("id2label", "an object of names", given->dump());
+  std::vector<std::string> names(given->size());
+  for (const auto& [key, name] : given->items()) {
+    std::size_t index = 0;
+    const auto [end, problem] = std::from_chars(key.data(), key.data() + key.size(), index);
+    if (problem != std::errc() || end != key.data() + key.size() || std::to_string(index) != key ||
+        index >= names.size() || !name.is_string())
+      refuse("id2label", "names under the keys 0 to " + std::to_string(names.size() - 1),
+             nlohmann::json(key).dump() + ": " + name.dump());
+    names[index] = name.get<std::string>();
+  }
+  return names;
+}
+
+void ForeignConfig::expect(const std::string& key, const nlohmann::json& value) {
+  const nlohmann::json* given = find(key);
+  if (given != nullptr && *given != value) refuse(key, value.dump() + ", as the models here have it", given->dump());
+}
+
+void ForeignConfig::skip(std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys) read_.emplace(key);
+}
+
+void ForeignConfig::finish() const {
+  for (const auto& [key, value] : json_.items())
+    if (!key.starts_with('_') && !read_.contains(key) && !value.is_null())
+      throw Error(expected_got(path_.string(), "keys whose meaning is known here (remove it if it changes nothing)",
+                               key + ": " + value.dump()));
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,53 @@
+// Reads config.json of a foreign folder, key by key. A key that nobody asked for may change what the model computes, so
+// it is refused.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cogwheel/core/range.h"
+
+namespace cogwheel {
+
+class ForeignConfig {
+ public:
+  // Throws Error where the file cannot be read or holds no JSON object.
+  explicit ForeignConfig(std::filesystem::path path);
+
+  // All throw Error that names the file and the key for a value of another type or out of range.
+  bool has(std::string_view key) const { return json_.contains(key) && !json_[key].is_null(); }
+  std::int64_t whole(const std::string& key, std::int64_t otherwise, const Range<std::int64_t>& range);
+  std::int64_t whole(const std::string& key, const Range<std::int64_t>& range);  // that must be there
+  double number(const std::string& key, double otherwise, const Range<double>& range);
+  bool yes(const std::string& key, bool otherwise);
+  // The only one of `architectures`.
+  std::string architecture();
+  // The names of classes in `id2label`, whose keys are 0, 1, …; empty where it is missing.
+  std::vector<std::string> class_names();
+  // Refuses any other value than this one, which a missing key or null stands for.
+  void expect(const std::string& key, const nlohmann::json& value);
+  // Keys that change nothing about the numbers that a model computes.
+  void skip(std::initializer_list<std::string_view> keys);
+  // Refuses the first key that was never asked for. Keys that begin with _ are skipped.
+  void finish() const;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  const nlohmann::json* find(const std::string& key);
+  [[noreturn]] void refuse(const std::string& key, const std::string& expected, const std::string& got) const;
+
+  std::filesystem::path path_;
+  nlohmann::json json_;
+  std::set<std::string, std::less<>> read_;
+};
+
+// The JSON object in a file. Throws Error where it cannot be read or is none.
+nlohmann::json json_object(const std::filesystem::path& path);
+
+}  // namespace cogwheel
