@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "cogwheel/cli/commands.h"
-#include "cogwheel/cli/task_files.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/interchange/import_run.h"
 #include "cogwheel/tasks/tasks.h"
@@ -16,9 +15,8 @@ namespace cogwheel {
 namespace {
 
 struct ImportArguments {
-  std::string folder, out;
+  std::string folder, images, out;
   std::vector<std::string> assignments;
-  TaskFiles files;
   bool overwrite = false;
 };
 
@@ -27,11 +25,20 @@ void set_task(ImportedModel& imported, const ImportArguments& arguments) {
   for (const std::string& assignment : arguments.assignments)
     if (assignment.starts_with("model.") || assignment.starts_with("task.name="))
       throw UsageError(expected_got("import: --set", "a key of the task, its data or training", assignment));
-  const bool any_file = std::any_of(arguments.files.begin(), arguments.files.end(),
-                                    [](const auto& file) { return !file.second.empty(); });
-  add_task_files(arguments.files, imported.config.task);
   if (!arguments.assignments.empty()) set_options(imported.config, arguments.assignments);
-  if (any_file) imported.config = make_task(imported.config)->completed(imported.config);
+  if (arguments.images.empty()) return;
+  imported.config.task.values["images"] = arguments.images;
+  const auto task = make_task(imported.config);
+  imported.config = task->completed(imported.config);
+  const auto names_in = [](const std::vector<RunFile>& files) {
+    const auto found =
+        std::find_if(files.begin(), files.end(), [](const auto& each) { return each.name == classes_file; });
+    return found == files.end() ? std::string() : found->content;
+  };
+  if (names_in(task->assets()) != names_in(imported.files))
+    imported.notes.push_back(
+        "the classes of the images have other names than those of the model; they are taken in "
+        "the order of the images");
 }
 
 void import_model(const ImportArguments& arguments) {
@@ -57,7 +64,10 @@ void add_import(CLI::App& app) {
                    "config.json, model.safetensors and, of a BERT, vocab.txt; `cogwheel list architectures`")
       ->required()
       ->type_name("DIR");
-  add_task_file_options(*command, arguments->files);
+  command
+      ->add_option("--images", arguments->images,
+                   "what `evaluate` measures on: CIFAR-10, folders of pictures by class, or .safetensors")
+      ->type_name("PATH");
   command->add_option("--set", arguments->assignments, "keys of the task or of training, as in task.schedule=linear")
       ->type_name("KEY=VALUE");
   command->add_option("--out", arguments->out, "folder of the run; by default runs/<date-time>-<name>")

@@ -135,6 +135,8 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path) {
     const auto text = checkpoint.metadata.find("state");
     const nlohmann::json state =
         text == checkpoint.metadata.end() ? nlohmann::json() : nlohmann::json::parse(text->second);
+    if (state.is_null())
+      throw Error(expected_got(path.string(), "a checkpoint of a training run", "weights alone, without its state"));
     expect_configuration(configuration(), checkpoint, state, path);
     // Everything that may fail comes before the first change.
     TrainingRun loaded(config_.model, config_.training, task_);

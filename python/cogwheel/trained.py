@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from cogwheel.catalogue import entry, mechanisms
+from cogwheel.catalogue import mechanisms
 from cogwheel.functional import attention
 
 _TYPES = {"F32": torch.float32, "F64": torch.float64, "I64": torch.int64}
 
 
 def _refusal(what: object, expected: str, got: object) -> ValueError:
-    return ValueError(f"cogwheel.load: {what}: expected {expected}, got {got}")
+    return ValueError(f"load: {what}: expected {expected}, got {got}")
 
 
 def _read(path: pathlib.Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -63,13 +63,15 @@ class _Model(torch.nn.Module):
     def __init__(self, options: dict[str, Any], weights: dict[str, Tensor]) -> None:
         super().__init__()
         self.options = options
-        known = {each["name"] for each in mechanisms()}
+        known = {each["name"]: each for each in mechanisms()}
+        self._mechanisms = []
         for layer in range(options["layers"]):
             name = _layer_mechanism(options, layer)
             if name not in known:
                 raise _refusal("model.mechanism", "one that this process knows (cogwheel.mechanism)", name)
-            if entry(name)["family"] == "recurrent":
+            if known[name]["family"] == "recurrent":
                 raise _refusal("model.mechanism", "attention in every layer", f"{name}, which has a state")
+            self._mechanisms.append(known[name])
         for name, tensor in weights.items():
             *path, last = name.split(".")
             module: torch.nn.Module = self
@@ -99,7 +101,7 @@ class _Model(torch.nn.Module):
         return heads
 
     def _attention(self, layer: int, x: Tensor, lengths: Tensor | None) -> Tensor:
-        prefix, mechanism = f"layers.{layer}.attention.", entry(_layer_mechanism(self.options, layer))
+        prefix, mechanism = f"layers.{layer}.attention.", self._mechanisms[layer]
         count = self.options["heads"]
         shared = self.options.get("key_value_heads") or count
         width, head_dim = self.options["width"], self.options["width"] // count
@@ -288,7 +290,7 @@ def load(run: str | os.PathLike[str]) -> LanguageModel | Encoder | VisionTransfo
     holds. Its ``options`` are the keys of ``[model]``. Dropout is left out.
 
     Raises ValueError for another model (translation, handwriting), a mechanism with a state, a mechanism of one's own
-    that was not defined in this process, and a damaged checkpoint; FileNotFoundError where there is none.
+    that was not defined in this process, and a checkpoint that is cut off; FileNotFoundError where there is none.
     """
     path = pathlib.Path(run) / "checkpoint.safetensors"
     tensors, metadata = _read(path)

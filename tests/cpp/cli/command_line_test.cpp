@@ -21,7 +21,7 @@ TEST(CommandLine, NamesTheNearest) {
   expect_refused({"trian"}, 2, "command: expected train");
   expect_refused({}, 2, "command: expected one of ");
   expect_refused({"train", "--txt", "a"}, 2, "train: option: expected --text");
-  expect_refused({"list", "mechanism"}, 2, "list: expected mechanisms (the nearest of 4 names), got mechanism");
+  expect_refused({"list", "mechanism"}, 2, "list: expected mechanisms (the nearest of 5 names), got mechanism");
   expect_refused({"train", "nanogpt-shakespear"}, 2, "config: expected a file, or an experiment: nanogpt-shakespeare");
   expect_refused({"train", "nanogpt-shakespeare", "--set", "model.mechanism=sofmax"}, 2,
                  "model.mechanism: expected softmax");
