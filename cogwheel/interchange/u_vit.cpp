@@ -1,6 +1,7 @@
 // U-ViT, as the code that was published with it keeps its weights: Bao et al., "All are Worth Words: A ViT Backbone for
 // Diffusion Models" (2023), classes UViT of uvit.py and uvit_t2i.py. Their weights come without a configuration:
 // config.json holds the arguments of the class.
+#include <algorithm>
 #include <cmath>
 
 #include "cogwheel/core/error.h"

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 
