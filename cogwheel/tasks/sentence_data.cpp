@@ -42,15 +42,21 @@ std::shared_ptr<const SentenceCorpus> sentence_corpus(TaskOptionReader& reader, 
   options.vocabulary = reader.whole("vocabulary", options.vocabulary, WordPieceTokenizer::vocabularies);
   options.cased = reader.yes("cased", false);
   options.longest = common(config.model).context;
+  const std::filesystem::path kept = !start.empty() ? start : folder;
+  std::error_code problem;
+  const bool has_tokenizer = !kept.empty() && std::filesystem::exists(kept / tokenizer_file, problem);
   const std::string toy = reader.word("toy", "reviews", {"reviews", "captions"});
   if (options.training.empty()) {
     if (!options.held_out.empty() || !options.vocab.empty())
       throw UsageError(expected_got("task.sentences", "a file to train on beside the others", "none"));
-    return std::make_shared<SentenceCorpus>(toy == "captions" ? toy_caption_corpus() : toy_review_corpus(0));
+    auto made_up = std::make_shared<SentenceCorpus>(toy == "captions" ? toy_caption_corpus() : toy_review_corpus(0));
+    if (has_tokenizer &&
+        load_word_piece(kept / tokenizer_file)->vocabulary_text() != made_up->tokenizer->vocabulary_text())
+      throw UsageError(
+          expected_got("task.sentences",
+                       "a file: the word pieces of " + kept.string() + " are not those of made-up sentences", "none"));
+    return made_up;
   }
-  const std::filesystem::path kept = !start.empty() ? start : folder;
-  std::error_code problem;
-  const bool has_tokenizer = !kept.empty() && std::filesystem::exists(kept / tokenizer_file, problem);
   auto corpus = std::make_shared<SentenceCorpus>(
       has_tokenizer ? load_sentence_corpus(options, load_word_piece(kept / tokenizer_file))
                     : load_sentence_corpus(options));

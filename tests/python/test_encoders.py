@@ -148,6 +148,7 @@ def test_compares_mechanisms(cogwheel, work, task):
         ("sentences", ["--sentences", "nowhere.tsv"], 1, "nowhere.tsv"),
         ("sentences", ["--sentences", "unlabelled.tsv"], 1, "7"),
         ("sentences", ["--set", "task.start=nowhere"], 1, "nowhere"),
+        ("sentences", ["--set", "task.start=text-run"], 2, "the word pieces of"),
         ("sentences", ["--set", "task.held_out_sentences=table.tsv"], 2, "task.sentences"),
         ("sentences", ["--set", "model.classes=5"], 2, "model.classes"),
         ("sentences", ["--set", "model.mechanism=mamba2"], 2, "has a state"),
@@ -158,7 +159,7 @@ def test_compares_mechanisms(cogwheel, work, task):
         ("masked_words", ["--set", "task.start=hidden-run"], 2, "start"),
     ],
 )
-def test_train_refuses_in_one_line(cogwheel, work, task, words, code, said):
+def test_train_refuses_in_one_line(cogwheel, work, trained, task, words, code, said):
     done = cogwheel("train", f"{task}.toml", "--out", "refused", *words)
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     (line,) = done.stderr.splitlines()
