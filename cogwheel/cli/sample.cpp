@@ -106,6 +106,8 @@ void add_sample(CLI::App& app) {
       "ETA");
   arguments->options.push_back(command->add_flag("--interpolate", request.interpolate,
                                                  "from one noise to another instead of noise for each image"));
+  arguments->options.push_back(command->add_flag(
+      "--unclipped", request.unclipped, "let predicted pixels lie beyond black and white on the way to an image"));
   add_text(
       "--out", request.out,
       "where it goes: handwriting as SVG, else it is printed; images as one .png, into a folder, or .safetensors, else "

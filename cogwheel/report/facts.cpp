@@ -119,21 +119,28 @@ std::string facts_html(const Comparison& comparison) {
           ? fmt::format(", of which {} {}s are evaluated", grouped(data.evaluated_tokens), data.tokenizer)
           : "";
   const std::int64_t seeds = static_cast<std::int64_t>(settings.seeds.size());
-  const std::string drawn_from = data.bytes > 0
-                                     ? fmt::format("{} of text as {}s; the last {:.0f} % held out{}",
-                                                   byte_size(data.bytes), data.tokenizer, held_out, evaluated)
-                                     : comparison.task.data;
-  const std::string trained_on =
-      data.window > 0 && data.window < settings.context ? fmt::format(", trained on sequences of {}", data.window) : "";
   const bool usual = comparison.task.name == TaskOptions{}.name;
+  const std::string drawn_from =
+      data.bytes == 0 ? comparison.task.data
+      : usual ? fmt::format("{} of text as {}s; the last {:.0f} % held out{}", byte_size(data.bytes), data.tokenizer,
+                            held_out, evaluated)
+              : fmt::format("{}: {} {}s to learn from, {} held out", byte_size(data.bytes), grouped(data.train_tokens),
+                            data.tokenizer, grouped(data.held_out_tokens));
+  // Where an item is a whole sequence, the context counts its tokens; of images it follows from their size.
+  const bool whole_items = data.window == 1;
+  const std::string context =
+      whole_items && settings.context == 0
+          ? ""
+          : fmt::format(", context of {} {}s", settings.context, whole_items ? "token" : data.tokenizer);
+  const std::string trained_on =
+      data.window > 1 && data.window < settings.context ? fmt::format(", trained on sequences of {}", data.window) : "";
   return (usual ? "" : fact("Task", comparison.task.name, comparison.task.summary)) +
          fact("Data", data.name, drawn_from) + budget_fact(comparison) +
          fact("Seeds", seeds == 1 ? "1" : fmt::format("{}, paired", seeds),
               "same data order and evaluation windows for all") +
          learning_rate_fact(comparison) +
          fact("Model", fmt::format("{} × {}", counted(settings.layers, "layer"), counted(settings.heads, "head")),
-              fmt::format("{}width {}, context of {} {}s{}", model_traits(settings), settings.width, settings.context,
-                          data.tokenizer, trained_on)) +
+              fmt::format("{}width {}{}{}", model_traits(settings), settings.width, context, trained_on)) +
          fact("Machine",
               fmt::format("{}{}, {}", comparison.machine.device == "cpu" ? "" : comparison.machine.device + ", ",
                           counted(comparison.machine.threads, "CPU thread"), unbroken(comparison.machine.instructions)),

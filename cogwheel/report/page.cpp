@@ -235,6 +235,10 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
   const auto section = [&](std::string_view text) {
     return fill_template(text, [&](std::string_view name) -> std::string {
       if (name == "item") return escape_html(comparison.data.tokenizer);
+      if (name == "hidden")
+        return with_maps.front()->whole_maps
+                   ? ""
+                   : escape_html(" Grey: later " + comparison.data.tokenizer + "s, not visible.");
       if (name == "unit") return escape_html(measure.unit);
       if (name == "measure") return escape_html(capitalised(measure.title));
       if (name == "label") return escape_html(capitalised(measure.label));

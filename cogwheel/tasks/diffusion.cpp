@@ -233,7 +233,8 @@ class Diffusion : public ImageTask {
       const std::int64_t place = first % conditions;
       const std::int64_t count = std::min({together, options.samples - first, conditions - place});
       if (count == 0) return std::nullopt;
-      ImageDrawing drawing{.count = count, .guidance = settings_.guidance, .seed = seed, .sampler = sampler};
+      ImageDrawing drawing{
+          .count = count, .guidance = settings_.guidance, .seed = seed, .sampler = sampler, .clip = true};
       drawing.condition = condition_like(unseen(place, count));
       drawing.first = first;
       options.progress(fmt::format("image {} of {}", first, options.samples));
@@ -254,7 +255,7 @@ class Diffusion : public ImageTask {
     const torch::NoGradGuard no_grad;
     Inspection inspection;
     const std::int64_t shown = std::min(count, source_->images(ImagePart::held_out));
-    ImageDrawing drawing{.count = shown, .seed = seed, .sampler = {.steps = 20}};
+    ImageDrawing drawing{.count = shown, .seed = seed, .sampler = {.steps = 20}, .clip = !source_->facts().latents};
     const ImageBatch like = unseen(0, shown);
     drawing.condition = condition_like(like);
     drawing.guidance = settings_.guidance;
@@ -354,7 +355,7 @@ TaskEntry diffusion_task() {
   return {diffusion::describe(),
           diffusion::make,
           {{"--count", "--class", "--prompt", "--context", "--guidance", "--sampler", "--sampler-steps", "--eta",
-            "--interpolate", "--out", "--seed"},
+            "--unclipped", "--interpolate", "--out", "--seed"},
            sample_images}};
 }
 }  // namespace cogwheel

@@ -125,11 +125,15 @@ at::Tensor draw_images(UVit& model, const NoiseSchedule& schedule, const ImageDr
       const auto with_and_without = at_time(at::cat({x, x}), both(condition, no_condition(options, count))).chunk(2);
       return with_and_without[0] + drawing.guidance * (with_and_without[0] - with_and_without[1]);
     };
+    const NoisePrediction clipped = [&](const at::Tensor& x, double t) {
+      const double alpha = schedule.alpha(t), sigma = schedule.sigma(t);
+      return (x - alpha * ((x - sigma * predict(x, t)) / alpha).clamp(-1, 1)) / sigma;
+    };
     const Noise noise(drawing.seed, drawing.first + first);
     const at::Tensor like = at::empty({count, options.channels, options.image_size, options.image_size}, device);
     const at::Tensor start =
         drawing.start.defined() ? drawing.start.narrow(0, first, count).to(device) : noise.normal(like, 0);
-    parts.push_back(sample_diffusion(schedule, predict, start, noise, drawing.sampler).cpu());
+    parts.push_back(sample_diffusion(schedule, drawing.clip ? clipped : predict, start, noise, drawing.sampler).cpu());
     if (progress && !progress(first + count)) break;
   }
   return at::cat(parts);
@@ -173,7 +177,8 @@ void sample_images(const RunFolder& folder, const SampleRequest& request, const 
                                 options.vocabulary > 0 ? load_class_names(folder) : std::vector<std::string>{}, reader),
       .guidance = request.guidance,
       .seed = request.sampling.seed,
-      .sampler = request.diffusion};
+      .sampler = request.diffusion,
+      .clip = options.channels == 3 && !request.unclipped};
   if (request.interpolate) {
     const at::Tensor ends =
         Noise(drawing.seed).normal(at::empty({2, options.channels, options.image_size, options.image_size}), 0);

@@ -20,6 +20,10 @@ struct ImageDrawing {
   std::uint64_t seed = 0;         // image i of a seed has the same noise, whatever the count
   std::int64_t first = 0;         // the number of the first image
   SamplerOptions sampler = {};
+  // At each step, the data that the noise implies are cut to [−1, 1], where pixels lie, and the noise follows from
+  // these: Ho, Jain, Abbeel (2020), as their code has it. Near t = 1 a small error of the noise is a large one of the
+  // data.
+  bool clip = false;
   at::Tensor start = {};  // [count, C, H, W], noise to start from; undefined: that of the seed
 };
 

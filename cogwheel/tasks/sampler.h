@@ -27,6 +27,7 @@ struct SampleRequest {
   std::filesystem::path context;  // vectors that say what they show
   double guidance = 0;            // how much more than the model would
   SamplerOptions diffusion;
+  bool unclipped = false;    // whether predicted pixels may lie beyond black and white on the way
   bool interpolate = false;  // from one noise to another instead of noise for each
   // What the user should know, in one line.
   std::function<void(const std::string&)> warn = [](const std::string&) {};

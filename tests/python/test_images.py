@@ -138,8 +138,9 @@ def test_draws_images_that_a_seed_repeats(cogwheel, trained, work):
         draw("e.png", "--seed", 5, "--guidance", 3),
         draw("f.png", "--seed", 5, "--sampler", "ddim", "--eta", 1),
         draw("g.png", "--seed", 5, "--interpolate"),
+        draw("h.png", "--seed", 5, "--unclipped"),
     ]
-    assert len({first, *others}) == 6
+    assert len({first, *others}) == 7
     done = cogwheel("sample", trained["diffusion"], "--count", 3, "--sampler-steps", 2, "--out", "many")
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in (work / "many").iterdir()) == ["00000.png", "00001.png", "00002.png", "grid.png"]
