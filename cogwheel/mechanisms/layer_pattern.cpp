@@ -52,6 +52,14 @@ std::vector<std::string> names_of_pattern(std::string_view pattern, std::string_
   return names;
 }
 
+bool ties_keys(std::string_view pattern) {
+  const std::vector<std::string> names = names_of_pattern(pattern);
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    const Mechanism* const mechanism = mechanism_or_null(name);
+    return mechanism != nullptr && mechanism->ties_keys;
+  });
+}
+
 LayerPattern::LayerPattern(std::string_view pattern, std::string_view what) {
   for (const NamedPart& part : parts_of(pattern, what)) {
     const Mechanism& mechanism = find_mechanism(part.name, what);

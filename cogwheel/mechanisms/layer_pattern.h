@@ -38,6 +38,9 @@ class LayerPattern {
   std::string_view definition_;
 };
 
+// Whether the keys of any layer are its queries; mechanisms that are not loaded count as others.
+bool ties_keys(std::string_view pattern);
+
 // The pattern where * and + have a meaning, as in the name of a folder: "gla.3-softmax". Names have neither . nor -.
 std::string name_in_path(std::string_view pattern);
 

@@ -41,9 +41,9 @@ std::string verdict_html(const Comparison& comparison) {
 // A note for readers of a mechanism's maps.
 std::string map_note(const Comparison& comparison, const MechanismPlan& plan) {
   std::string note;
+  if (ties_keys(plan.name)) note = "Keys are tied to queries, so the diagonal is strong.";
   for (const std::string& name : names_of_pattern(plan.name)) {
     const Mechanism* mechanism = mechanism_or_null(name);
-    if (mechanism != nullptr && mechanism->ties_keys) note = "Keys are tied to queries, so the diagonal is strong.";
     if (mechanism != nullptr && mechanism->recurrent() != nullptr)
       note = "What a state makes of values, as if it were weights of them.";
   }

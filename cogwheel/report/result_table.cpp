@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "cogwheel/evaluate/verdict.h"
+#include "cogwheel/mechanisms/layer_pattern.h"
 #include "cogwheel/report/embedded.h"
 #include "cogwheel/report/html.h"
 #include "cogwheel/report/results_csv.h"
@@ -190,6 +191,38 @@ std::string unfinished_html(const Comparison& comparison, const RunResult& run) 
 
 }  // namespace
 
+namespace {
+
+// "8.3 % fewer", "2.0 % more", "as many" or "as much".
+std::string relative(double value, double base, const char* less, const char* more) {
+  const double change = 100 * (value / base - 1);
+  if (std::abs(change) < 0.05) return std::string_view(less) == "fewer" ? "as many" : "as much";
+  return fmt::format("{:.1f} % {}", std::abs(change), change < 0 ? less : more);
+}
+
+// Parameters and time of mechanisms whose keys are their queries, beside a baseline whose are not.
+std::string tied_keys_text(const Comparison& comparison) {
+  const MechanismPlan& base = *comparison.plan(comparison.baseline);
+  if (ties_keys(base.name)) return "";
+  const double base_rate = run_means(comparison, base.name).tokens_per_second;
+  std::string text;
+  for (const MechanismPlan& plan : comparison.mechanisms) {
+    if (!ties_keys(plan.name)) continue;
+    const double rate = run_means(comparison, plan.name).tokens_per_second;
+    text += fmt::format(
+        "{}{} has {} parameters at the same widths{}", text.empty() ? "" : " ", escape_html(plan.title),
+        relative(static_cast<double>(plan.parameters_unmatched), static_cast<double>(base.parameters), "fewer", "more"),
+        plan.feed_forward > base.feed_forward ? ", which its wider feed-forward spends here" : "");
+    if (rate > 0 && base_rate > 0)
+      text += fmt::format("; training took {} time per {}", relative(base_rate, rate, "less", "more"),
+                          escape_html(comparison.data.tokenizer));
+    text += ".";
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string table_html(const Comparison& comparison) {
   const Scale scale(comparison);
   std::string rows;
@@ -213,10 +246,14 @@ std::string table_html(const Comparison& comparison) {
                         {"rows", rows}});
 }
 
-std::string notes_html(const Comparison& comparison) {
-  const auto note = [](const std::string& title, const std::string& text) {
-    return fmt::format("      <p><strong>{}</strong> {}</p>\n", title, text);
-  };
+namespace {
+
+std::string note(const std::string& title, const std::string& text) {
+  return fmt::format("      <p><strong>{}</strong> {}</p>\n", title, text);
+}
+
+// How to read the differences, and why they are as sharp as they are.
+std::string difference_notes(const Comparison& comparison) {
   std::int64_t pairs = 0, tests = 0;
   double confidence = 0;
   for (const SummaryRow& row : comparison.summary) {
@@ -249,6 +286,13 @@ std::string notes_html(const Comparison& comparison) {
                           "<i>t</i> test{}.",
                           is_loss ? "Losses are" : "Numbers are", counted(pairs - 1, "degree") + " of freedom",
                           tests == 1 ? "" : ", corrected after Holm"));
+}
+
+}  // namespace
+
+std::string notes_html(const Comparison& comparison) {
+  const std::string tied = tied_keys_text(comparison);
+  return difference_notes(comparison) + (tied.empty() ? "" : note("What keys that are queries save.", tied));
 }
 
 }  // namespace cogwheel

@@ -51,6 +51,9 @@ struct PairwiseVisibility {
   const QueryRange* seen_by = nullptr;
   std::int64_t queries = 0, batch_stride = 0, head_stride = 0;
 
+  // Whether a query may see other keys than its neighbours in the batch entry.
+  bool differs_by_query() const { return rule.causal || ranges; }
+
   Visibility of(std::int64_t batch, std::int64_t output_head) const {
     Visibility visibility = rule;
     if (key_lengths) visibility.keys = key_lengths[batch];

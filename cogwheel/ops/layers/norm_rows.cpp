@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "cogwheel/core/bfloat16.h"
@@ -38,21 +39,30 @@ template <class T>
   return {mean, inverse};
 }
 
-// With n the normalised row and g = dy∘gain:  dx += (g − mean(g) − n mean(g∘n)) · inverse, the second term only if the
-// mean is subtracted;  gains += dy∘n,  biases += dy.
+// With n the normalised row and g = dy∘gain:  dx = to_sum + (g − mean(g) − n mean(g∘n)) · inverse, the first term only
+// where given, the third only if the mean is subtracted;  gains += dy∘n,  biases += dy.
 template <class T>
-[[gnu::always_inline]] inline void differentiate(const T* x, const T* gain, const T* dy, Moments<T> moments,
-                                                 std::int64_t width, bool centered, T* dx, T* gains, T* biases) {
+[[gnu::always_inline]] inline void differentiate(const T* x, const T* gain, const T* dy, const T* to_sum,
+                                                 Moments<T> moments, std::int64_t width, bool centered, T* dx, T* gains,
+                                                 T* biases) {
   const auto [mean, inverse] = moments;
   const T count = static_cast<T>(width);
-  const T along = sum_of<T>(width, [=](std::int64_t i) { return dy[i] * gain[i] * (x[i] - mean) * inverse; }) / count;
-  const T shift = centered ? sum_of<T>(width, [=](std::int64_t i) { return dy[i] * gain[i]; }) / count : T(0);
+  const auto [along_sum, shift_sum] = sums_of<T>(width, [=](std::int64_t i) {
+    const T g = dy[i] * gain[i];
+    return std::pair(g * (x[i] - mean) * inverse, g);
+  });
+  const T along = along_sum / count, shift = centered ? shift_sum / count : T(0);
+  // Rows do not overlap, which the compiler cannot know.
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < width; ++i) {
     const T normed = (x[i] - mean) * inverse;
     gains[i] += dy[i] * normed;
     biases[i] += dy[i];
-    dx[i] += inverse * (dy[i] * gain[i] - shift - normed * along);
+    dx[i] = inverse * (dy[i] * gain[i] - shift - normed * along);
   }
+  if (to_sum)
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < width; ++i) dx[i] += to_sum[i];
 }
 
 // The same for each type, with the best instructions.
@@ -64,14 +74,15 @@ Moments<double> normalise_row(const double* x, const double* gain, const double*
                               bool centered, double epsilon, double* y) {
   return normalise(x, gain, bias, width, centered, epsilon, y);
 }
-COGWHEEL_FOR_EACH_X86 void differentiate_row(const float* x, const float* gain, const float* dy, Moments<float> moments,
-                                             std::int64_t width, bool centered, float* dx, float* gains,
-                                             float* biases) {
-  differentiate(x, gain, dy, moments, width, centered, dx, gains, biases);
+COGWHEEL_FOR_EACH_X86 void differentiate_row(const float* x, const float* gain, const float* dy, const float* to_sum,
+                                             Moments<float> moments, std::int64_t width, bool centered, float* dx,
+                                             float* gains, float* biases) {
+  differentiate(x, gain, dy, to_sum, moments, width, centered, dx, gains, biases);
 }
-void differentiate_row(const double* x, const double* gain, const double* dy, Moments<double> moments,
-                       std::int64_t width, bool centered, double* dx, double* gains, double* biases) {
-  differentiate(x, gain, dy, moments, width, centered, dx, gains, biases);
+void differentiate_row(const double* x, const double* gain, const double* dy, const double* to_sum,
+                       Moments<double> moments, std::int64_t width, bool centered, double* dx, double* gains,
+                       double* biases) {
+  differentiate(x, gain, dy, to_sum, moments, width, centered, dx, gains, biases);
 }
 
 COGWHEEL_FOR_EACH_X86 void widen_row(const std::uint16_t* from, std::int64_t width, float* to) {
@@ -156,12 +167,9 @@ void backward_rows(const NormBackward& call) {
       T *gains = partials + block * 2 * width, *biases = gains + width;
       for (std::int64_t row = block * block_rows; row < std::min(rows, (block + 1) * block_rows); ++row) {
         T* dx = to_x.begin(row, nullptr);
-        if (to_sum.exist())
-          std::copy_n(to_sum.read(row, nullptr), width, dx);
-        else
-          std::fill_n(dx, width, T(0));
-        differentiate_row(sums.read(row, nullptr), gain, to_normed.read(row, buffer.data()), moments[row], width,
-                          call.centered, dx, gains, biases);
+        differentiate_row(sums.read(row, nullptr), gain, to_normed.read(row, buffer.data()),
+                          to_sum.exist() ? to_sum.read(row, nullptr) : nullptr, moments[row], width, call.centered, dx,
+                          gains, biases);
         if (to_delta.exist()) to_delta.written(row, dx);
       }
     }

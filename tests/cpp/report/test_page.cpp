@@ -57,6 +57,21 @@ TEST(Page, SaysWhatTheMapsOfAHybridAre) {
   EXPECT_FALSE(holds(report_page(example_comparison(), example_inspections()), "What a state makes of values"));
 }
 
+TEST(Page, SaysWhatKeysThatAreQueriesSave) {
+  Comparison comparison = example_comparison();
+  for (RunResult& run : comparison.runs) run.tokens_per_second = run.mechanism == "symmetric" ? 1250 : 1000;
+  const std::string note = "Symmetric has 10.0 % fewer parameters at the same widths";
+  EXPECT_TRUE(holds(report_page(comparison, {}), note + "; training took 20.0 % less time per character."));
+  comparison.mechanisms[2].feed_forward = 150;
+  EXPECT_TRUE(holds(report_page(comparison, {}), note + ", which its wider feed-forward spends here; training took"));
+  for (RunResult& run : comparison.runs) run.tokens_per_second = 1000;
+  EXPECT_TRUE(holds(report_page(comparison, {}), "training took as much time per character."));
+  // Beside a baseline that ties them too there is nothing to say.
+  comparison.baseline = "symmetric";
+  comparison.summary = summarize(comparison);
+  EXPECT_FALSE(holds(report_page(comparison, {}), "keys that are queries"));
+}
+
 // A task shows what it has.
 TEST(Page, ShowsTablesAndSamplesWithoutMaps) {
   const TextTable table{.title = "Accuracy by length", .columns = {"length", "accuracy"}, .rows = {{"1", "0.5"}}};

@@ -50,6 +50,7 @@ class BackwardEngine {
       : problem_(problem),
         shape_(problem.shape),
         modified_(problem.modifiers.any()),
+        hides_keys_(modified_ || problem.visibility.differs_by_query()),
         scores_by_pairs_(problem.score_weight ? nullptr
                                               : pair_product_for(problem.query, problem.key, shape_.head_dim)),
         values_by_pairs_(pair_product_for(problem.output_gradient, problem.value, shape_.value_dim)),
@@ -217,7 +218,7 @@ class BackwardEngine {
       const std::int64_t first = std::max(block * panel_keys, range.begin);
       const std::int64_t count = std::min((block + 1) * panel_keys, range.end) - first;
       buffers.query_has_non_finite[block] =
-          count > 0 &&
+          hides_keys_ && count > 0 &&
           (any_non_finite(Rows<T>{queries.row(first), queries.stride}, count, shape_.head_dim) ||
            any_non_finite(Rows<T>{buffers.gradients + first * value_width_, value_width_}, count, value_width_) ||
            any_non_finite(Rows<T>{buffers.deltas + first, 1}, count, 1));
@@ -234,7 +235,8 @@ class BackwardEngine {
     const Rows<T> keys =
         in_whole_vectors(problem_.key, batch, key_head, first_key, count, shape_.head_dim, buffers.key_rows);
     // A single row sees just the keys that it is multiplied with.
-    const bool key_has_non_finite = (modified_ || shape_.queries > 1) && any_non_finite(keys, count, shape_.head_dim);
+    const bool key_has_non_finite =
+        hides_keys_ && (modified_ || shape_.queries > 1) && any_non_finite(keys, count, shape_.head_dim);
     if (scores_by_pairs_)
       pack_transposed(pairs_of(problem_.key, batch, key_head, first_key), count, shape_.head_dim / 2,
                       buffers.key_panel);
@@ -488,7 +490,7 @@ class BackwardEngine {
 
   const PairwiseBackward<T>& problem_;
   const PairwiseShape& shape_;
-  bool modified_;
+  bool modified_, hides_keys_;
   // Multiply bfloat16 pairs of queries and keys, and of do and values; null where elements are not such.
   const PairProduct *scores_by_pairs_, *values_by_pairs_;
   std::int64_t group_rows_;  // rows differentiated together: a register tile, or as many as scores_by_pairs_ prefers

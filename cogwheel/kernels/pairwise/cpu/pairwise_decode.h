@@ -19,7 +19,7 @@ template <class Map, class T>
 class DecodeEngine : ForwardEngine<Map, T> {
   using Forward = ForwardEngine<Map, T>;
   using V = Vector<T>;
-  using Forward::block_keys, Forward::has_energy;
+  using Forward::block_keys, Forward::score_row, Forward::has_energy;
   using Forward::problem_, Forward::shape_, Forward::modified_, Forward::by_pairs_, Forward::group_rows_,
       Forward::panel_width_, Forward::value_width_;
   using typename Forward::Buffers;
@@ -96,14 +96,14 @@ class DecodeEngine : ForwardEngine<Map, T> {
     const auto rows = static_cast<std::size_t>(rows_ + V::lanes);
     const auto scored = [&](std::int64_t each) { return static_cast<std::size_t>(with_scores ? each : 0); };
     Buffers buffers{};
-    buffers.scores = layout.take<T>(scored(rows_ * block_keys));
+    buffers.scores = layout.take<T>(scored(rows_ * score_row));
     buffers.sums = layout.take<T>(rows * static_cast<std::size_t>(value_width_));
     buffers.mass = layout.take<T>(rows * V::lanes);
     buffers.shift = layout.take<T>(rows + V::lanes);
     buffers.alpha = layout.take<T>(rows + V::lanes);
     buffers.visible = layout.take<T>(rows);
-    buffers.energy_bias = layout.take<T>(scored(modified_ ? group_rows_ * block_keys : 0));
-    buffers.multipliers = layout.take<T>(scored(modified_ ? group_rows_ * block_keys : 0));
+    buffers.energy_bias = layout.take<T>(scored(modified_ ? group_rows_ * score_row : 0));
+    buffers.multipliers = layout.take<T>(scored(modified_ ? group_rows_ * score_row : 0));
     buffers.queries = layout.take<T>(scored(rows_ * shape_.head_dim));
     return buffers;
   }
@@ -121,7 +121,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
 
   // The buffers from row `row` on.
   Buffers from_row(Buffers buffers, std::int64_t row) const {
-    if (buffers.scores) buffers.scores += row * block_keys;
+    if (buffers.scores) buffers.scores += row * score_row;
     buffers.sums += row * value_width_;
     buffers.mass += row * V::lanes;
     buffers.shift += row;
@@ -183,6 +183,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
     const Memory memory = take_memory(layout);
     const std::vector<QueryHead<Map>> heads = query_heads(value_head);
     KeyRange seen{shape_.keys, 0};
+    std::fill_n(memory.rows.shift, rows_ + V::lanes, T(0));  // whole vectors of rows, as in forward
     for (std::int64_t k = 0; k < heads_; ++k) {
       const QueryHead<Map>& head = heads[static_cast<std::size_t>(k)];
       begin_rows(head, visible, from_row(memory.rows, first_row(k)));
@@ -237,8 +238,8 @@ class DecodeEngine : ForwardEngine<Map, T> {
                          to - x,
                          {memory.rows.queries + row * query_width_, query_width_},
                          keys_from(problem_, memory.panel, x - from, panel_width_),
-                         memory.rows.scores + row * block_keys + x,
-                         block_keys});
+                         memory.rows.scores + row * score_row + x,
+                         score_row});
         };
         if (!problem_.score_weight)
           tile(c * rows_of_sub_head, rows_of_sub_head, 0);
@@ -257,7 +258,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
     const KeyRange by_all = head.visibility.seen_by_all(r, rows);
     const bool some_hidden = by_all.begin - first_key > first || by_all.end - first_key < last;
     if (modified_) {
-      modify_tile(problem_, has_energy, {head.batch, head.output_head, r, rows, first_key, first, last, block_keys},
+      modify_tile(problem_, has_energy, {head.batch, head.output_head, r, rows, first_key, first, last, score_row},
                   {buffers.scores, buffers.energy_bias, buffers.multipliers});
       this->template weigh_group<true>(head.map, rows, span_of, buffers, 0, buffers.shift);
     } else {
@@ -274,8 +275,8 @@ class DecodeEngine : ForwardEngine<Map, T> {
                                             end - first, shape_.value_dim, memory.values);
     const auto add = [&](std::int64_t row, std::int64_t rows, std::int64_t x, std::int64_t count) {
       const ProductOperands<T> operands{
-          memory.rows.scores + row * block_keys + x, block_keys,  1, values.row(x - first), values.stride,
-          memory.rows.sums + row * value_width_,     value_width_};
+          memory.rows.scores + row * score_row + x, score_row,   1, values.row(x - first), values.stride,
+          memory.rows.sums + row * value_width_,    value_width_};
       if constexpr (has_energy)
         rescale_add_product<T>(rows, vectors_of<T>(value_width_), count, operands, memory.rows.alpha + row);
       else

@@ -11,8 +11,10 @@ class ForwardEngine {
  protected:  // the decode engine splits the same arithmetic over the keys
   using V = Vector<T>;
   static constexpr bool has_energy = EnergyMap<Map, V>;
-  // 32 register tiles of rows share 256 keys and values from the second-level cache.
+  // 32 register tiles of rows share 256 keys and values from the second-level cache; the last block takes up to 64
+  // more, rather than leave them to a block of their own.
   static constexpr std::int64_t block_queries = 192, block_keys = 256;
+  static constexpr std::int64_t score_row = block_keys + panel_keys;  // most keys of a block
 
   // Keys and values of one head, ready for the products.
   struct Head {
@@ -39,6 +41,7 @@ class ForwardEngine {
       : problem_(problem),
         shape_(problem.shape),
         modified_(problem.modifiers.any()),
+        hides_keys_(modified_ || problem.visibility.differs_by_query()),
         by_pairs_(problem.score_weight ? nullptr : pair_product_for(problem.query, problem.key, shape_.head_dim)),
         weights_by_pairs_(pair_product_for_weights(problem.value)),
         group_rows_(by_pairs_ ? by_pairs_->group_rows : 6),
@@ -122,16 +125,16 @@ class ForwardEngine {
     const auto group = static_cast<std::size_t>(group_rows_);
     const auto rows = static_cast<std::size_t>(std::min(block_queries, shape_.queries) + V::lanes);
     Buffers buffers;
-    buffers.scores = layout.take<T>(group * block_keys);
+    buffers.scores = layout.take<T>(group * score_row);
     buffers.sums = layout.take<T>(rows * static_cast<std::size_t>(value_width_));
     buffers.mass = layout.take<T>(rows * V::lanes);
     buffers.shift = layout.take<T>(rows);
     buffers.alpha = layout.take<T>(group + V::lanes);
     buffers.visible = layout.take<T>(rows);
-    buffers.energy_bias = layout.take<T>(modified_ ? group * block_keys : 0);
-    buffers.multipliers = layout.take<T>(modified_ ? group * block_keys : 0);
+    buffers.energy_bias = layout.take<T>(modified_ ? group * score_row : 0);
+    buffers.multipliers = layout.take<T>(modified_ ? group * score_row : 0);
     buffers.selected_values =
-        layout.take<T>(weights_by_pairs_ ? static_cast<std::size_t>(block_keys / 2 * value_width_) : 0);
+        layout.take<T>(weights_by_pairs_ ? static_cast<std::size_t>(score_row / 2 * value_width_) : 0);
     buffers.queries = layout.take<T>(
         problem_.query.is_compute_dtype() || by_pairs_ ? 0 : rows * static_cast<std::size_t>(shape_.head_dim));
     buffers.statistics =
@@ -160,7 +163,7 @@ class ForwardEngine {
       if (with_values && weights_by_pairs_)
         memory.flags[p] = pack_row_pairs(problem_.value, batch, value_head, first, count, shape_.value_dim,
                                          memory.values + first / 2 * value_width_);
-      else if (with_values)
+      else if (with_values && hides_keys_)
         memory.flags[p] = any_non_finite(Rows<T>{values.row(first), values.stride}, count, shape_.value_dim);
     }
     return {memory.panels, values, memory.flags};
@@ -173,20 +176,25 @@ class ForwardEngine {
     const QueryHead<Map> query_head = query_head_of<Map>(problem_, batch, index);
     const std::int64_t first_query = block * block_queries;
     const std::int64_t rows = std::min(block_queries, shape_.queries - first_query);
-    std::fill_n(buffers.sums, rows * value_width_, T(0));
     std::fill_n(buffers.mass, rows * V::lanes, T(0));
     if (problem_.statistics.wanted()) clear_statistics(rows, buffers.statistics);
     V(initial_shift(query_head.map)).store(buffers.alpha);
-    std::fill_n(buffers.shift, rows, buffers.alpha[0]);
+    // Whole vectors of rows: what lies beyond must not slow down arithmetic, as subnormal numbers would.
+    std::fill_n(buffers.shift, rows + V::lanes, buffers.alpha[0]);
     count_visible_keys(problem_, query_head, first_query, rows, buffers.visible);
     const Rows<T> queries =
         by_pairs_ ? pairs_of(problem_.query, batch, index, first_query)
                   : rows_of(problem_.query, batch, index, first_query, rows, shape_.head_dim, buffers.queries);
 
     const KeyRange seen = query_head.visibility.seen_by_any(first_query, rows);
-    for (std::int64_t first_key = seen.begin / panel_keys * panel_keys; first_key < seen.end; first_key += block_keys)
+    const std::int64_t begin = seen.begin / panel_keys * panel_keys;
+    for (std::int64_t first_key = begin, end = begin; first_key < seen.end; first_key = end) {
+      end = seen.end - first_key <= score_row ? seen.end : first_key + block_keys;
       for (std::int64_t r = 0; r < rows; r += group_rows_)
-        attend_group(query_head, first_query, r, std::min(group_rows_, rows - r), first_key, queries, head, buffers);
+        attend_group(query_head, first_query, r, std::min(group_rows_, rows - r), {first_key, end}, first_key == begin,
+                     queries, head, buffers);
+    }
+    if (begin >= seen.end) std::fill_n(buffers.sums, rows * value_width_, T(0));
     finish(query_head, first_query, rows, buffers);
   }
 
@@ -197,15 +205,20 @@ class ForwardEngine {
       return V(has_energy ? -std::numeric_limits<T>::infinity() : T(0));
   }
 
-  // Rows [r, r + rows) of the block against up to 256 keys.
+  // Rows [r, r + rows) of the block against a block of keys. `fresh`: the first, before which there are no sums.
   void attend_group(const QueryHead<Map>& query_head, std::int64_t first_query, std::int64_t r, std::int64_t rows,
-                    std::int64_t first_key, const Rows<T>& queries, const Head& head, const Buffers& buffers) const {
+                    KeyRange keys, bool fresh, const Rows<T>& queries, const Head& head, const Buffers& buffers) const {
+    const std::int64_t first_key = keys.begin;
     const Visibility& visibility = query_head.visibility;
     const KeyRange by_any = visibility.seen_by_any(first_query + r, rows);
     const KeyRange by_all = visibility.seen_by_all(first_query + r, rows);
     const std::int64_t begin = std::max<std::int64_t>(by_any.begin - first_key, 0);
-    const std::int64_t end = std::min(by_any.end - first_key, block_keys);
-    if (begin >= end) return;
+    const std::int64_t end = std::min(by_any.end, keys.end) - first_key;
+    T* const sums = buffers.sums + r * value_width_;
+    if (begin >= end) {
+      if (fresh) std::fill_n(sums, rows * value_width_, T(0));
+      return;
+    }
     const std::int64_t first = begin / V::lanes * V::lanes, last = padded<T>(end);
     const bool some_hidden = by_all.begin - first_key > first || by_all.end - first_key < last;
 
@@ -218,7 +231,7 @@ class ForwardEngine {
                      {queries.row(r), queries.stride},
                      keys_from(problem_, panel, x % panel_keys, panel_width_),
                      buffers.scores + x,
-                     block_keys});
+                     score_row});
       x = panel_end;
     }
 
@@ -226,17 +239,17 @@ class ForwardEngine {
     T* shift = buffers.shift + r;
     if (modified_) {
       modify_tile(problem_, has_energy,
-                  {query_head.batch, query_head.output_head, first_query + r, rows, first_key, first, last, block_keys},
+                  {query_head.batch, query_head.output_head, first_query + r, rows, first_key, first, last, score_row},
                   {buffers.scores, buffers.energy_bias, buffers.multipliers});
       weigh_group<true>(query_head.map, rows, span_of, buffers, r, shift);
     } else {
       weigh_group<false>(query_head.map, rows, span_of, buffers, r, shift);
     }
     if (problem_.statistics.wanted())
-      add_weights<T>({buffers.scores, block_keys, rows, first_key, first, last}, has_energy ? buffers.alpha : nullptr,
+      add_weights<T>({buffers.scores, score_row, rows, first_key, first, last}, has_energy ? buffers.alpha : nullptr,
                      problem_.statistics.argmax_wanted, buffers.statistics + r * statistics_scratch<T>());
     add_values(query_head, first_query + r, rows, first_key, first, std::min(end, last), some_hidden || modified_,
-               span_of, head, buffers, buffers.sums + r * value_width_);
+               fresh, span_of, head, buffers, sums);
   }
 
   // Turns the scores of a group into weights, and adds their masses g to the rows' totals G.
@@ -246,7 +259,7 @@ class ForwardEngine {
     if constexpr (has_energy) raise_shift<modified>(map, rows, span_of, buffers, shift);
     for (std::int64_t row = 0; row < rows; ++row) {
       const Row<V> of_row{.visible = V(buffers.visible[r + row]), .shift = V(shift[row])};
-      T* scores = buffers.scores + row * block_keys;
+      T* scores = buffers.scores + row * score_row;
       V mass = V::load(buffers.mass + (r + row) * V::lanes);
       if constexpr (has_energy) mass = mass * V(buffers.alpha[row]);
       const RowSpan span = span_of(row);
@@ -254,9 +267,9 @@ class ForwardEngine {
         Terms<V> terms;
         if constexpr (modified) {
           // Adding to the exponent is the same as lowering the shift.
-          const Row<V> of_key{of_row.visible, of_row.shift - V::load(buffers.energy_bias + row * block_keys + x)};
+          const Row<V> of_key{of_row.visible, of_row.shift - V::load(buffers.energy_bias + row * score_row + x)};
           terms = map.terms(V::load(scores + x), of_key);
-          terms.weight = terms.weight * V::load(buffers.multipliers + row * block_keys + x);
+          terms.weight = terms.weight * V::load(buffers.multipliers + row * score_row + x);
         } else {
           terms = map.terms(score(scores + x), of_row);
         }
@@ -275,13 +288,13 @@ class ForwardEngine {
                    T* shift) const {
     T highest[PairProduct::max_group_rows + V::lanes] = {};
     for (std::int64_t row = 0; row < rows; ++row) {
-      const T* scores = buffers.scores + row * block_keys;
+      const T* scores = buffers.scores + row * score_row;
       V energy(shift[row]);
       const RowSpan span = span_of(row);
       for_each_vector<modified>(span, scores, [&](std::int64_t x, const auto& visible) {
         V of_key;
         if constexpr (modified)
-          of_key = map.energy(V::load(scores + x)) + V::load(buffers.energy_bias + row * block_keys + x);
+          of_key = map.energy(V::load(scores + x)) + V::load(buffers.energy_bias + row * score_row + x);
         else
           of_key = map.energy(score(scores + x));
         energy = V::max(energy, visible.or_else(of_key, V(shift[row])));
@@ -299,19 +312,25 @@ class ForwardEngine {
   // sums ← α·sums + weights · values, columns [first, end) of the group's weights.
   template <class SpanOf>
   void add_values(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows, std::int64_t first_key,
-                  std::int64_t first, std::int64_t end, bool some_hidden, const SpanOf& span_of, const Head& head,
-                  const Buffers& buffers, T* sums) const {
+                  std::int64_t first, std::int64_t end, bool some_hidden, bool fresh, const SpanOf& span_of,
+                  const Head& head, const Buffers& buffers, T* sums) const {
     const T *weights = buffers.scores, *alpha = buffers.alpha;
     const bool* flags = head.value_has_non_finite;
-    const bool careful = some_hidden && std::any_of(flags + (first_key + first) / panel_keys,
-                                                    flags + panels_of(first_key + end), [](bool flag) { return flag; });
+    const bool careful = hides_keys_ && some_hidden &&
+                         std::any_of(flags + (first_key + first) / panel_keys, flags + panels_of(first_key + end),
+                                     [](bool flag) { return flag; });
+    if (fresh && careful) std::fill_n(sums, rows * value_width_, T(0));
+    const bool writes = fresh && !careful;
     if (weights_by_pairs_)
-      return add_value_pairs(query_head, query, rows, first_key, first, end, careful, span_of, head, buffers, sums);
+      return add_value_pairs(query_head, query, rows, first_key, first, end, careful, writes, span_of, head, buffers,
+                             sums);
     const auto add = [&](std::int64_t row, std::int64_t count, std::int64_t from, std::int64_t to) {
       const ProductOperands<T> operands{
-          weights + row * block_keys + from, block_keys,  1, head.value.row(first_key + from), head.value.stride,
-          sums + row * value_width_,         value_width_};
-      if constexpr (has_energy)
+          weights + row * score_row + from, score_row,   1, head.value.row(first_key + from), head.value.stride,
+          sums + row * value_width_,        value_width_};
+      if (writes)
+        product<T>(count, vectors_of<T>(value_width_), to - from, operands);
+      else if constexpr (has_energy)
         rescale_add_product<T>(count, vectors_of<T>(value_width_), to - from, operands, alpha + row);
       else
         add_product<T>(count, vectors_of<T>(value_width_), to - from, operands);
@@ -329,27 +348,27 @@ class ForwardEngine {
       for (std::int64_t x = from; x < to; ++x)
         if (!hides(problem_.modifiers, query_head.batch, query_head.output_head, query + row, first_key + x))
           add_product<T>(1, vectors_of<T>(value_width_), 1,
-                         {weights + row * block_keys + x, block_keys, 1, head.value.row(first_key + x),
-                          head.value.stride, sums + row * value_width_, value_width_});
+                         {weights + row * score_row + x, score_row, 1, head.value.row(first_key + x), head.value.stride,
+                          sums + row * value_width_, value_width_});
     }
   }
 
   // The same by pairs of keys, with weights rounded to bfloat16.
   template <class SpanOf>
   void add_value_pairs(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows, std::int64_t first_key,
-                       std::int64_t first, std::int64_t end, bool careful, const SpanOf& span_of, const Head& head,
-                       const Buffers& buffers, T* sums) const {
+                       std::int64_t first, std::int64_t end, bool careful, bool writes, const SpanOf& span_of,
+                       const Head& head, const Buffers& buffers, T* sums) const {
     if constexpr (may_have_pairs<T>) {
-      if constexpr (has_energy)
+      if (has_energy && !writes)
         for (std::int64_t row = 0; row < rows; ++row)
           copy_scaled(sums + row * value_width_, value_width_, V(buffers.alpha[row]), sums + row * value_width_);
       T* weights = buffers.scores + first;  // pairs in place of the weights
-      round_to_pairs(rows, end - first, weights, weights, block_keys);
+      round_to_pairs(rows, end - first, weights, weights, score_row);
       const std::int64_t pairs = (end - first + 1) / 2;
       const auto add = [&](std::int64_t row, std::int64_t count, const T* values) {
         weights_by_pairs_->multiply(count, vectors_of<T>(value_width_), pairs,
-                                    {weights + row * block_keys, block_keys, values, value_width_,
-                                     sums + row * value_width_, value_width_, true});
+                                    {weights + row * score_row, score_row, values, value_width_,
+                                     sums + row * value_width_, value_width_, !writes});
       };
       const T* values = head.value.row((first_key + first) / 2);
       if (!careful) return add(0, rows, values);
@@ -392,7 +411,7 @@ class ForwardEngine {
 
   const PairwiseForward<T>& problem_;
   const PairwiseShape& shape_;
-  bool modified_;
+  bool modified_, hides_keys_;
   // Multiply bfloat16 pairs for the scores, and for weights with values; null where not used.
   const PairProduct *by_pairs_, *weights_by_pairs_;
   std::int64_t group_rows_;   // rows processed together: a register tile, or as many as by_pairs_ prefers
