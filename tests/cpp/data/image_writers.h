@@ -126,4 +126,17 @@ inline Image counted_image(std::int64_t height, std::int64_t width) {
   return image;
 }
 
+// Makes the checksums of a PNG's parts right, so that changes are not refused for them.
+inline void repair_checksums(std::string& bytes) {
+  const auto byte = [&](std::size_t at) { return std::uint32_t{static_cast<unsigned char>(bytes[at])}; };
+  for (std::size_t at = 8; at + 12 <= bytes.size();) {
+    const std::size_t length = byte(at) << 24 | byte(at + 1) << 16 | byte(at + 2) << 8 | byte(at + 3);
+    if (length > bytes.size() - at - 12) break;
+    const auto sum = crc32(0, reinterpret_cast<const Bytef*>(bytes.data()) + at + 4, static_cast<uInt>(length + 4));
+    for (std::size_t digit = 0; digit < 4; ++digit)
+      bytes[at + 8 + length + digit] = static_cast<char>(sum >> (24 - 8 * digit));
+    at += 12 + length;
+  }
+}
+
 }  // namespace cogwheel

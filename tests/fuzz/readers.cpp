@@ -1,0 +1,167 @@
+#include "readers.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "cogwheel/data/image_files.h"
+#include "cogwheel/data/image_source.h"
+#include "cogwheel/data/sentence_table.h"
+#include "cogwheel/data/stroke_files.h"
+#include "cogwheel/data/text_lines.h"
+#include "cogwheel/data/tokenizer.h"
+#include "cogwheel/data/word_piece.h"
+#include "data/gzip.h"
+#include "data/image_writers.h"
+
+namespace cogwheel {
+namespace {
+
+// Readers of paths get a file of this process, with the ending that they look at.
+class OwnFile {
+ public:
+  explicit OwnFile(const std::string& ending)
+      : path_(std::filesystem::temp_directory_path() / ("cogwheel-fuzz-" + std::to_string(getpid()) + ending)) {}
+  ~OwnFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  const std::filesystem::path& holding(const std::string& bytes) const {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
+    return path_;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+Image small_image() {
+  Image image{6, 5, {}};
+  for (int i = 0; i < 6 * 5 * 3; ++i) image.pixels.push_back(static_cast<std::uint8_t>(9 * i));
+  return image;
+}
+
+void decode(const std::string& bytes) {
+  const Image image = decode_image(bytes, "a");
+  if (std::ssize(image.pixels) != 3 * image.height * image.width) std::abort();
+}
+
+std::vector<std::string> png_seeds() {
+  const Image image = small_image();
+  return {encode_png(image), written_png(6, 5, {.interlaced = true, .comment = "comment"}, image.pixels),
+          written_png(4, 2, {.color = PNG_COLOR_TYPE_PALETTE, .palette = {{1, 2, 3}, {4, 5, 6}}, .palette_alpha = {9}},
+                      {0, 1, 1, 0, 0, 0, 1, 0}),
+          written_png(1, 3, {.color = PNG_COLOR_TYPE_RGBA, .bits = 16}, std::vector<std::uint8_t>(24, 77))};
+}
+
+std::vector<std::string> jpeg_seeds() {
+  const Image image = small_image();
+  return {written_jpeg(6, 5, {}, image.pixels), written_jpeg(6, 5, {.progressive = true}, image.pixels)};
+}
+
+std::string cifar_records(int count) {
+  std::string records;
+  for (int record = 0; record < count; ++record) records += std::string(1, char(record % 10)) + std::string(3072, 'a');
+  return records;
+}
+
+void read_cifar(const std::string& bytes) {
+  static const OwnFile file(".bin");
+  const auto images = cifar10_images({file.holding(bytes)});
+  for (const ImagePart part : {ImagePart::training, ImagePart::held_out})
+    for (std::int64_t index = 0; index < images->images(part); ++index)
+      if (images->image(part, index).pixels.size() != 3072) std::abort();
+}
+
+template <const char* ending>
+void read_table(const std::string& bytes) {
+  static const OwnFile file(ending);
+  for (const SentenceRow& row : read_sentence_table(file.holding(bytes)).rows)
+    if (row.label.empty()) std::abort();
+}
+constexpr char csv[] = ".csv", tsv[] = ".tsv";
+
+template <const char* ending>
+void read_lines(const std::string& bytes) {
+  static const OwnFile file(ending);
+  read_text_lines(file.holding(bytes));
+}
+constexpr char txt[] = ".txt", gz[] = ".gz";
+
+std::string gzipped_text() {
+  const OwnFile file(".seed.gz");
+  return gzipped("Ein Hund läuft.\nZwei Katzen schlafen.\n", file.holding(""));
+}
+
+// A vocabulary, and the text of its pieces by itself.
+void read_vocabulary(const std::string& bytes) {
+  static const OwnFile file(".txt");
+  const TextLines lines = read_text_lines(file.holding(bytes));
+  const WordPieceTokenizer tokenizer(lines.lines, true);
+  std::string text;
+  for (const std::string& line : lines.lines) text += line + " ";
+  tokenizer.encode(text);
+}
+
+// What a run keeps.
+void read_tokenizer(const std::string& bytes) {
+  static const OwnFile file(".json");
+  load_tokenizer(file.holding(bytes))->encode("a b\xc3\xbc");
+}
+
+std::vector<std::string> tokenizer_seeds() {
+  std::vector<std::string> seeds;
+  const OwnFile file(".seed.json");
+  for (const char* kind : {"character", "byte"}) {
+    const auto& path = file.holding("");
+    save_tokenizer(*make_tokenizer(kind, "ab \xc3\xbc"), path);
+    std::ifstream written(path);
+    seeds.emplace_back(std::istreambuf_iterator<char>(written), std::istreambuf_iterator<char>());
+  }
+  return seeds;
+}
+
+const std::string line_xml = R"(<?xml version="1.0" encoding="ISO-8859-1"?>
+<WhiteboardCaptureSession><StrokeSet>
+<Stroke colour="black"><Point x="1073" y="1058" time="769.05"/><Point x="1072" y="1085" time="769.07"/></Stroke>
+<Stroke><Point x="1180.5" y="1050" time="770.05"/></Stroke>
+</StrokeSet></WhiteboardCaptureSession>)";
+const std::string transcript = "OCR:\n\nA MOVF\nto stop\n\nCSR:\n\nA MOVE to \r\n\nstop Mr. Gaitskell\n";
+const std::string original = R"(<WhiteboardCaptureSession><Transcription><Text>A &lt;b&gt;</Text>
+<TextLine id="b02-000z-01" text="&quot;A &lt;b&gt;&quot;"><Word text="A"/></TextLine><TextLine text="end"/>
+</Transcription></WhiteboardCaptureSession>)";
+const std::string drawing = R"({"word":"cat","recognized":true,"drawing":[[[0,3,3],[1,1,5]],[[10],[20]]]})";
+const std::string raw_drawing = R"({"word":"dög","drawing":[[[0.5,3.25],[1,1],[0,16]]]})";
+const std::string comma_table = "sentence,label\n\"a, b\"\"c\"\"\",1\nd,0\n\"e\nf\",1\n";
+const std::string tab_table = "sentence\tlabel\na b\t1\nc\t0\n";
+const std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n##ü\n中\n";
+
+}  // namespace
+
+const std::vector<Reader>& readers() {
+  static const std::vector<Reader> all{
+      {"png", decode, png_seeds(), repair_checksums},
+      {"jpeg", decode, jpeg_seeds()},
+      {"cifar10", read_cifar, {cifar_records(1), cifar_records(3)}},
+      {"csv", read_table<csv>, {comma_table}},
+      {"tsv", read_table<tsv>, {tab_table}},
+      {"text",
+       read_lines<txt>,
+       {tab_table,
+        "\xef\xbb\xbf"
+        "a\r\n\r\nb"}},
+      {"gzip", read_lines<gz>, {gzipped_text()}},
+      {"vocabulary", read_vocabulary, {vocabulary}},
+      {"tokenizer", read_tokenizer, tokenizer_seeds()},
+      {"line_strokes", [](const std::string& bytes) { parse_line_strokes(bytes, "a"); }, {line_xml}},
+      {"transcript", [](const std::string& bytes) { parse_transcript(bytes, "a"); }, {transcript}},
+      {"original_transcript", [](const std::string& bytes) { parse_original_transcript(bytes, "a"); }, {original}},
+      {"quick_draw", [](const std::string& bytes) { parse_quick_draw(bytes, "a", true); }, {drawing, raw_drawing}},
+  };
+  return all;
+}
+
+}  // namespace cogwheel
