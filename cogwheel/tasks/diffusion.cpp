@@ -7,6 +7,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -131,6 +132,7 @@ class Diffusion : public ImageTask {
   Inspection inspect(torch::nn::Module& module, std::uint64_t seed) const override { return show(module, seed, 24); }
   Inspection examine(torch::nn::Module& module, std::uint64_t seed, const ExaminationOptions& options) const override {
     Inspection inspection = show(module, seed, 225);
+    inspection.tables.push_back(loss_by_time(module));
     if (options.any()) inspection.tables.push_back(measured_samples(module, seed, options));
     return inspection;
   }
@@ -188,13 +190,16 @@ class Diffusion : public ImageTask {
   }
 
   // Times that fill [0, 1) evenly, however many there are: multiples of the golden ratio.
-  Batch held_out(std::int64_t first, std::int64_t count) const {
+  std::vector<double> held_out_times(std::int64_t first, std::int64_t count) const {
     std::vector<double> when;
     for (std::int64_t place = first; place < first + count; ++place) {
       const double turned = 0.5 + 0.6180339887498949 * static_cast<double>(place);
       when.push_back(time_at(turned - std::floor(turned)));
     }
-    return noisy(unseen(first, count), when, Noise(0, first));
+    return when;
+  }
+  Batch held_out(std::int64_t first, std::int64_t count) const {
+    return noisy(unseen(first, count), held_out_times(first, count), Noise(0, first));
   }
 
   void drop_conditions(Batch& batch, const UVitOptions& model, std::uint64_t seed, std::int64_t first) const {
@@ -215,6 +220,37 @@ class Diffusion : public ImageTask {
   at::Tensor squared_error(UVit& model, const Batch& batch, const ForwardContext& context) const {
     const at::Tensor predicted = model->forward(batch.inputs, batch.times, condition_of(batch), context);
     return at::mse_loss(predicted, batch.targets.to(predicted.device()));
+  }
+
+  // Where the held-out loss comes from: images with much noise decide what is drawn, those with little noise its
+  // details.
+  TextTable loss_by_time(torch::nn::Module& module) const {
+    const torch::NoGradGuard no_grad;
+    auto model = holder_of<UVit>(module);
+    constexpr std::int64_t parts = 5;
+    std::array<double, parts> sums{}, images{};
+    for (std::int64_t first = 0; first < evaluated_; first += together) {
+      const std::int64_t count = std::min(together, evaluated_ - first);
+      const Batch batch = held_out(first, count);
+      const at::Tensor predicted = model->forward(batch.inputs, batch.times, condition_of(batch), {});
+      const at::Tensor errors =
+          (predicted - batch.targets.to(predicted.device())).square().flatten(1).mean(1).to(at::kCPU, at::kDouble);
+      const std::vector<double> when = held_out_times(first, count);
+      for (std::int64_t image = 0; image < count; ++image) {
+        const auto t = when[static_cast<std::size_t>(image)];
+        const auto part =
+            static_cast<std::size_t>(std::min<std::int64_t>(parts - 1, static_cast<std::int64_t>(parts * t)));
+        sums[part] += errors[image].item<double>();
+        ++images[part];
+      }
+    }
+    TextTable table{"Held-out loss by time", {"time, from image to noise", "images", "loss"}, {}};
+    for (std::size_t part = 0; part < parts; ++part)
+      if (images[part] > 0)
+        table.rows.push_back(
+            {fmt::format("{:.1f} to {:.1f}", static_cast<double>(part) / parts, static_cast<double>(part + 1) / parts),
+             fmt::format("{:.0f}", images[part]), fmt::format("{:.4f}", sums[part] / images[part])});
+    return table;
   }
 
   // Images for the measures of evaluate/image_measures.h, of conditions as held-out images have them.

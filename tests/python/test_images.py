@@ -115,6 +115,16 @@ def test_evaluation_shows_what_was_learned(cogwheel, trained):
         assert ("By class" if name == "images" else "Whether the asked shape was drawn") in page
 
 
+def test_losses_by_time_are_parts_of_the_held_out_loss(trained):
+    evaluation = json.loads((trained["diffusion"] / "evaluation.json").read_text())
+    (table,) = (table for table in evaluation["tables"] if table["title"] == "Held-out loss by time")
+    assert [row[0] for row in table["rows"]] == ["0.0 to 0.2", "0.2 to 0.4", "0.4 to 0.6", "0.6 to 0.8", "0.8 to 1.0"]
+    images, losses = ([float(row[column]) for row in table["rows"]] for column in (1, 2))
+    assert sum(images) == evaluation["evaluated_tokens"] and max(images) - min(images) <= 2
+    mean = sum(count * loss for count, loss in zip(images, losses)) / sum(images)
+    assert mean == pytest.approx(evaluation["measures"]["held_out_loss"], abs=1e-4)
+
+
 def test_classifies_pictures(cogwheel, trained):
     done = cogwheel("sample", trained["pictures"], "--input", "pictures/dark")
     assert done.returncode == 0, done.stderr
