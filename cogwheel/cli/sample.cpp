@@ -57,12 +57,14 @@ void sample_run(const SampleArguments& arguments) {
   SampleRequest request = arguments.request;
   request.diffusion.kind = sampler_kind(arguments.sampler, "sample: --sampler");
   request.warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
+  bool written = false;
   sampler_of(folder, arguments.options).sample(folder, request, [&](std::string_view text) {
+    written = true;
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
     return !stop.load();
   });
-  fmt::print("\n");
+  if (written) fmt::print("\n");
   if (stop.load()) throw Interrupted("interrupted");
 }
 

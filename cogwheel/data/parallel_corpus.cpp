@@ -83,11 +83,11 @@ std::string name_of(const ParallelFiles& files) {
   return files.source.filename().string() + ", " + files.target.filename().string();
 }
 
-std::shared_ptr<const SentenceTokenizer> learn(const ParallelText& text, std::int64_t vocabulary,
+std::shared_ptr<const SentenceTokenizer> learn(const ParallelText& text, const ParallelOptions& options,
                                                const std::string& name) {
   std::vector<std::string_view> lines(text.source.begin(), text.source.end());
   lines.insert(lines.end(), text.target.begin(), text.target.end());
-  return SentencePieceTokenizer::train(lines, vocabulary, name);
+  return SentencePieceTokenizer::train(lines, options.vocabulary, name, options.fewer_will_do);
 }
 
 }  // namespace
@@ -125,11 +125,13 @@ ParallelCorpus load_parallel_corpus(const ParallelOptions& options,
   const bool of_training = options.held_out.none();
   ParallelText held_out = of_training ? take_held_out(training) : read_files(options.held_out, corpus);
   if (!options.test.none()) corpus.test = read_files(options.test, corpus);
+  if (!options.test.none() && corpus.test.source.empty())
+    throw Error(expected_got(name_of(options.test), "lines to translate", "none"));
   Sha256 all;
   for (const CorpusFile& file : corpus.files) all.add(file.sha256);
   corpus.sha256 = all.digits();
 
-  corpus.tokenizer = tokenizer != nullptr ? std::move(tokenizer) : learn(training, options.vocabulary, corpus.name);
+  corpus.tokenizer = tokenizer != nullptr ? std::move(tokenizer) : learn(training, options, corpus.name);
   std::unordered_set<std::string_view> known;
   if (of_training) known.insert(held_out.source.begin(), held_out.source.end());
   corpus.training = encode(training, *corpus.tokenizer, options.longest, known);
@@ -153,6 +155,7 @@ std::string dropped_text(const ParallelCorpus& corpus) {
   add(pairs.empty, "with an empty side");
   add(pairs.overlong, fmt::format("longer than {} tokens", corpus.longest));
   add(pairs.held_out, "whose source is also held out");
+  add(corpus.held_out.empty + corpus.held_out.overlong, "of the held-out part, for the same reasons");
   return text.empty() ? "" : "pairs of sentences: " + text;
 }
 

@@ -60,6 +60,7 @@ struct ParallelOptions {
   ParallelFiles held_out = {};  // none: a part of the training files
   ParallelFiles test = {};      // none: translations of the held-out part are scored
   std::int64_t vocabulary = 8000;
+  bool fewer_will_do = false;  // fewer pieces where the text has no more
   std::int64_t longest = 100;  // tokens of a sentence
 };
 
@@ -83,7 +84,7 @@ ParallelCorpus load_parallel_corpus(const ParallelOptions& options);
 // The same with the tokenizer of an earlier run.
 ParallelCorpus load_parallel_corpus(const ParallelOptions& options, std::shared_ptr<const SentenceTokenizer> tokenizer);
 
-// In one line, the training pairs that were dropped, and why; empty: none.
+// In one line, the pairs that were dropped, and why; empty: none.
 std::string dropped_text(const ParallelCorpus& corpus);
 
 // The tokens of a sentence to translate: none for an empty line; cut to the limit.

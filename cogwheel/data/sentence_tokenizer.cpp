@@ -38,7 +38,7 @@ std::string number_after(std::string_view text, std::string_view before) {
 
 std::shared_ptr<const SentencePieceTokenizer> SentencePieceTokenizer::train(std::span<const std::string_view> lines,
                                                                             std::int64_t vocabulary,
-                                                                            std::string_view what) {
+                                                                            std::string_view what, bool fewer_will_do) {
   if (std::all_of(lines.begin(), lines.end(), [](std::string_view line) { return line.empty(); }))
     throw Error(expected_got(what, "text for a vocabulary", "none"));
   std::vector<const char*> texts;
@@ -49,8 +49,10 @@ std::shared_ptr<const SentencePieceTokenizer> SentencePieceTokenizer::train(std:
                             {keep_text, &result}))
     return std::make_shared<SentencePieceTokenizer>(std::move(result), what);
   const std::string got = std::to_string(vocabulary);
-  if (const std::string most = number_after(result, "a value <= "); !most.empty())
+  if (const std::string most = number_after(result, "a value <= "); !most.empty()) {
+    if (fewer_will_do) return train(lines, std::stoll(most), what);
     throw Error(expected_got(what, "text for a vocabulary of " + got + " pieces", "text for " + most + " at most"));
+  }
   if (const std::string least = number_after(result, got + " vs "); !least.empty())
     throw Error(expected_got(what, "a vocabulary of " + least + " pieces at least, for its characters", got));
   throw Error(expected_got(what, "text that SentencePiece can learn from", one_line(result)));

@@ -26,9 +26,11 @@ class SentencePieceTokenizer final : public SentenceTokenizer {
   static constexpr std::string_view name = "sentencepiece";
 
   // Trains a vocabulary of that size; the same lines give the same bytes. Throws Error that names `what`, and the size
-  // that is possible, where there is too little text or too few pieces for its characters.
+  // that is possible, where there is too little text, unless fewer pieces will do, or too few pieces for its
+  // characters.
   static std::shared_ptr<const SentencePieceTokenizer> train(std::span<const std::string_view> lines,
-                                                             std::int64_t vocabulary, std::string_view what);
+                                                             std::int64_t vocabulary, std::string_view what,
+                                                             bool fewer_will_do = false);
   // Of a model as SentencePiece writes it. Throws Error that names `what` where it is none, or has other tokens at the
   // start.
   SentencePieceTokenizer(std::string model, std::string_view what);

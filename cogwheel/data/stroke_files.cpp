@@ -61,14 +61,20 @@ class StrokeSetReader {
   // `lines` by form, in order; `transcripts` by form, or null where there is none.
   void read_form(const std::string& form, const std::vector<fs::path>& lines, const fs::path* transcript) {
     std::vector<std::string> texts;
+    bool readable = true;
     if (transcript != nullptr) {
       const std::string contents = read(*transcript);
-      texts = transcript->extension() == ".txt" ? parse_transcript(contents, transcript->string())
-                                                : parse_original_transcript(contents, transcript->string());
+      readable = unless_broken([&] {
+        texts = transcript->extension() == ".txt" ? parse_transcript(contents, transcript->string())
+                                                  : parse_original_transcript(contents, transcript->string());
+      });
     }
     for (std::size_t index = 0; index < lines.size(); ++index) {
-      StrokeSequence sequence = parse_line_strokes(read(lines[index]), lines[index].string());
-      if (transcript == nullptr) {
+      const std::string contents = read(lines[index]);
+      StrokeSequence sequence;
+      if (!readable || !unless_broken([&] { sequence = parse_line_strokes(contents, lines[index].string()); })) {
+        ++set_.unused.broken;
+      } else if (transcript == nullptr) {
         ++set_.unused.no_transcript;
       } else if (texts.size() != lines.size()) {
         ++set_.unused.transcripts_differ;
@@ -76,6 +82,18 @@ class StrokeSetReader {
         sequence.text = texts[index];
         take(std::move(sequence), form);
       }
+    }
+  }
+
+  // Whether it could be parsed.
+  template <class Parse>
+  bool unless_broken(Parse parse) {
+    try {
+      parse();
+      return true;
+    } catch (const Error& error) {
+      if (set_.unused.first_broken.empty()) set_.unused.first_broken = error.what();
+      return false;
     }
   }
 
@@ -120,6 +138,7 @@ std::string UnusedStrokes::text() const {
   add(no_transcript, "without transcript");
   add(no_strokes, "without strokes");
   add(too_long, "too long");
+  add(broken, ("broken (" + first_broken + ")").c_str());
   return text;
 }
 

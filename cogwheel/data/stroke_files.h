@@ -28,9 +28,11 @@ struct UnusedStrokes {
   std::int64_t no_transcript = 0;
   std::int64_t no_strokes = 0;  // less than two points: there is nothing to predict
   std::int64_t too_long = 0;
+  std::int64_t broken = 0;        // lines whose file, or whose form's transcript, is damaged
+  std::string first_broken = {};  // what was wrong with the first, in one line
 
-  std::int64_t total() const { return transcripts_differ + no_transcript + no_strokes + too_long; }
-  // In one line: "3 lines of forms with another number of transcripts, 1 too long". Empty: none.
+  std::int64_t total() const { return transcripts_differ + no_transcript + no_strokes + too_long + broken; }
+  // In one line: "3 of forms with another number of transcripts, 1 too long". Empty: none.
   std::string text() const;
 };
 
@@ -46,8 +48,9 @@ struct StrokeSet {
   UnusedStrokes unused;
 };
 
-// A folder of IAM-OnDB or of .ndjson files, wherever below it they lie, or one .ndjson file. Throws Error with the file
-// for what cannot be read, and where nothing is left to use.
+// A folder of IAM-OnDB or of .ndjson files, wherever below it they lie, or one .ndjson file. What is damaged in
+// IAM-OnDB is counted and not used. Throws Error with the file for what cannot be read and for damaged .ndjson, and
+// where nothing is left to use.
 StrokeSet load_strokes(const std::filesystem::path& path, const StrokeFileOptions& options = {});
 
 // The parts of it. `name` is for messages.

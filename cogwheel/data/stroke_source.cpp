@@ -23,7 +23,7 @@ std::int64_t points_of(std::span<const StrokeSequence> sequences) {
 class StrokesOfFiles final : public StrokeSource {
  public:
   explicit StrokesOfFiles(StrokeSet set) {
-    name_ = set.name, sha256_ = set.sha256, bytes_ = set.bytes;
+    name_ = set.name, sha256_ = set.sha256, bytes_ = set.bytes, left_out_ = set.unused.text();
     std::string characters;
     const auto has_text = [](const StrokeSequence& sequence) { return !sequence.text.empty(); };
     const std::int64_t texts = std::count_if(set.sequences.begin(), set.sequences.end(), has_text);

@@ -26,6 +26,8 @@ class StrokeSource {
   const std::shared_ptr<const CharacterTokenizer>& alphabet() const { return alphabet_; }
   std::span<const StrokeSequence> held_out() const { return held_out_; }
   std::int64_t held_out_points() const;
+  // In one line, what the files hold and is not used, and why; empty: nothing.
+  const std::string& left_out() const { return left_out_; }
 
   // How many sequences and points there are to train on; 0: without end.
   virtual std::int64_t training_sequences() const = 0;
@@ -38,7 +40,7 @@ class StrokeSource {
   virtual std::shared_ptr<const StrokeSource> for_tuning() const = 0;
 
  protected:
-  std::string name_, sha256_;
+  std::string name_, sha256_, left_out_;
   std::int64_t bytes_ = 0;
   OffsetScale scale_;
   std::shared_ptr<const CharacterTokenizer> alphabet_;

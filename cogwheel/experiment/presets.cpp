@@ -66,7 +66,6 @@ Preset translation_preset() {
 Preset handwriting_preset() {
   HandwritingOptions model;
   model.width = 128;
-  model.context = 400;
   Preset made{.name = "handwriting",
               .summary = "the built-in font, or --strokes; 3 LSTM layers of 128, batch 32",
               .model = model,

@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "cogwheel/configuration/config_record.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/data/tokenizer.h"
 #include "cogwheel/experiment/presets.h"
 #include "cogwheel/models/language_model_form.h"
 
@@ -88,9 +92,12 @@ RunConfig shared_configuration(const Comparison& comparison) {
   }
   config.data = {
       .text = comparison.data.text, .byte_limit = comparison.data.byte_limit, .sha256 = comparison.data.sha256};
-  // The configuration does not say what the items of a task without a text are; before the data is known, it says what
-  // was asked for.
-  if (comparison.data.bytes > 0 || comparison.data.vocabulary == 0) config.data.tokenizer = comparison.data.tokenizer;
+  // Before the data is known, the configuration says which tokenizer was asked for; after, that of a text. It does not
+  // say what the items of other tasks are.
+  const std::vector<std::string> of_text = tokenizer_names();
+  if (comparison.data.name.empty() ||
+      std::find(of_text.begin(), of_text.end(), comparison.data.tokenizer) != of_text.end())
+    config.data.tokenizer = comparison.data.tokenizer;
   common(config.model).vocabulary = comparison.data.vocabulary;
   return config;
 }

@@ -160,4 +160,26 @@ std::vector<Translation> beam_search(SequenceToSequence& model, const at::Tensor
   }
 }
 
+at::Tensor alignment_weights(SequenceToSequence& model, const at::Tensor& sources, const at::Tensor& lengths,
+                             Token begin, std::span<const Translation> translations) {
+  if (!model->aligns())
+    throw UsageError(expected_got("alignment_weights", "a model with an alignment", model->options().mechanism));
+  if (std::ssize(translations) != sources.size(0))
+    throw UsageError(expected_got("alignment_weights: translations", std::to_string(sources.size(0)) + ", as sources",
+                                  std::to_string(translations.size())));
+  const torch::NoGradGuard no_grad;
+  std::int64_t longest = 0;
+  for (const Translation& translation : translations) longest = std::max(longest, std::ssize(translation.tokens));
+  at::Tensor inputs = at::full({sources.size(0), longest + 1}, static_cast<std::int64_t>(begin), at::kLong);
+  at::Tensor made = at::zeros({sources.size(0), 1, longest + 1, 1}, at::kBool);
+  for (std::int64_t row = 0; row < sources.size(0); ++row) {
+    const std::vector<Token>& tokens = translations[static_cast<std::size_t>(row)].tokens;
+    for (std::int64_t place = 0; place < std::ssize(tokens); ++place)
+      inputs[row][place + 1] = static_cast<std::int64_t>(tokens[static_cast<std::size_t>(place)]);
+    made[row].narrow(1, 0, std::ssize(tokens) + 1).fill_(true);
+  }
+  const at::Tensor weights = model->weights(model->read(sources, lengths), inputs.to(sources.device()));
+  return weights * made.to(weights.device());
+}
+
 }  // namespace cogwheel

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "cogwheel/models/beam_search_options.h"
@@ -21,5 +22,11 @@ struct Translation {
 // hypotheses that of the better parent wins, then the lower token: the same model and sources give the same result.
 std::vector<Translation> beam_search(SequenceToSequence& model, const at::Tensor& sources, const at::Tensor& lengths,
                                      Token begin, Token end, const BeamOptions& options = {});
+
+// The weights of the alignment while the model makes these translations, each token from those before it: [B, heads, T,
+// S] for the T − 1 tokens of the longest, and what comes after them; zero beyond the tokens of each and its end. Throws
+// UsageError where the model aligns nothing.
+at::Tensor alignment_weights(SequenceToSequence& model, const at::Tensor& sources, const at::Tensor& lengths,
+                             Token begin, std::span<const Translation> translations);
 
 }  // namespace cogwheel

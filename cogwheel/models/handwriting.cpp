@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include <limits>
+
 #include "cogwheel/models/mixture_density.h"
 #include "cogwheel/nn/new_parameter.h"
 #include "cogwheel/ops/soft_window.h"
@@ -78,7 +80,9 @@ HandwritingImpl::Predicted HandwritingImpl::forward(const at::Tensor& given, con
       states.push_back(step(at::cat({points.select(1, t), state.window}, -1), state.layers[0]));
       const auto curves = of_window.product(states.back()).to(points.scalar_type()).exp().chunk(3, -1);
       state.kappa = state.kappa + curves[2];
-      const auto [window, weight] = soft_window(curves[0], curves[1], state.kappa, text.characters, text.lengths);
+      // A β below the numbers would be 0, which is no curve.
+      const at::Tensor beta = curves[1].clamp_min(static_cast<double>(std::numeric_limits<float>::min()));
+      const auto [window, weight] = soft_window(curves[0], beta, state.kappa, text.characters, text.lengths);
       state.window = window;
       windows.push_back(window);
       weights.push_back(weight);

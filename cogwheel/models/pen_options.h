@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "cogwheel/core/range.h"
+#include "cogwheel/models/stroke_point.h"
 
 namespace cogwheel {
 
@@ -12,6 +13,8 @@ struct PenOptions {
   // The most points of a text, for each of its characters; a sample whose stop rule is never met ends there.
   std::int64_t points_per_character = 40;
   std::int64_t points = 700;  // without a window, which knows no end
+  // What the model reads first where no strokes are given: an offset of 0 as its lines have it, normalised.
+  StrokePoint start = {.dx = 0, .dy = 0, .ends = false};
 };
 
 inline constexpr Range<double> pen_bias_range{0, 100};

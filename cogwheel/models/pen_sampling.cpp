@@ -49,11 +49,10 @@ DrawnStrokes draw_strokes(Handwriting& model, std::span<const Token> text, const
   const WrittenText characters =
       model->text(torch::tensor(whole, at::kLong).unsqueeze(0), torch::tensor({std::ssize(whole)}, at::kLong));
   PenState state = model->first_state(1);
-  // The pen begins somewhere.
-  std::vector<StrokePoint> next{{.dx = 0, .dy = 0, .ends = false}};
-  if (prime != nullptr) next = prime->points;
-
   DrawnStrokes drawn;
+  if (prime == nullptr) drawn.points.push_back(options.start);
+  std::vector<StrokePoint> next = prime != nullptr ? prime->points : drawn.points;
+  const auto begun = std::ssize(drawn.points);
   drawn.ended = !has_window;
   const std::int64_t most =
       has_window ? options.points_per_character * static_cast<std::int64_t>(text.size()) : options.points;
@@ -62,9 +61,9 @@ DrawnStrokes draw_strokes(Handwriting& model, std::span<const Token> text, const
     if (has_window) {
       const at::Tensor last = window.select(1, -1).squeeze(0).to(at::kFloat).cpu().contiguous();
       const std::span<const float> row(last.const_data_ptr<float>(), static_cast<std::size_t>(last.numel()));
-      // Of the point that was read last, which for the first one is given.
+      // Of the point that was read last; a prime's have none.
       if (!drawn.points.empty()) drawn.window.insert(drawn.window.end(), row.begin() + written, row.end());
-      if (is_past_the_text(row) && !drawn.points.empty()) {
+      if (is_past_the_text(row) && std::ssize(drawn.points) > begun) {
         drawn.ended = true;
         return drawn;
       }

@@ -21,8 +21,9 @@ struct PrimedStrokes {
 };
 
 struct DrawnStrokes {
-  std::vector<StrokePoint> points;  // normalised offsets; those of the prime are left out
-  std::vector<float> window;        // [points, text + 1], a row for each point; empty without a window
+  // Normalised offsets, the start first; after a prime, whose points are left out, those drawn alone.
+  std::vector<StrokePoint> points;
+  std::vector<float> window;  // [points, text + 1], a row for each point; empty without a window
   // Whether the stop rule was met: the window was furthest along at the end of the text.
   bool ended = true;
 };

@@ -29,6 +29,9 @@ OffsetScale load_scale(const std::filesystem::path& path) {
   }
 }
 
+// With which lines begin.
+StrokePoint first_point(const OffsetScale& scale) { return scale.normalized({.dx = 0, .dy = 0, .ends = false}); }
+
 std::vector<StrokePoint> restored(std::span<const StrokePoint> points, const OffsetScale& scale) {
   std::vector<StrokePoint> drawn;
   for (const StrokePoint& point : points) drawn.push_back(scale.restored(point));
@@ -107,7 +110,8 @@ Inspection show_handwriting(Handwriting& model, const StrokeSource& source, std:
   constexpr double bias = 1;
   if (!model->has_window()) {
     for (std::uint64_t sample = 0; sample < 3; ++sample) {
-      const DrawnStrokes drawn = draw_strokes(model, {}, {.bias = bias, .seed = seed + sample});
+      const DrawnStrokes drawn =
+          draw_strokes(model, {}, {.bias = bias, .seed = seed + sample, .start = first_point(source.scale())});
       inspection.figures.push_back(
           strokes_figure(fmt::format("Sample {}", sample + 1), restored(drawn.points, source.scale())));
     }
@@ -119,8 +123,9 @@ Inspection show_handwriting(Handwriting& model, const StrokeSource& source, std:
   std::int64_t ended = 0, drawn_words = 0;
   for (const std::string& word : held_out_words(source, words)) {
     const std::vector<Token> text = alphabet.encode(word, "word");
-    const DrawnStrokes drawn =
-        draw_strokes(model, text, {.bias = bias, .seed = seed + static_cast<std::uint64_t>(drawn_words)});
+    const DrawnStrokes drawn = draw_strokes(
+        model, text,
+        {.bias = bias, .seed = seed + static_cast<std::uint64_t>(drawn_words), .start = first_point(source.scale())});
     const std::vector<StrokePoint> points = restored(drawn.points, source.scale());
     reading.add(matcher.match(points, word, attended_characters(drawn.window, std::ssize(text))));
     ended += drawn.ended ? 1 : 0;
@@ -155,8 +160,9 @@ void sample_handwriting(const RunFolder& folder, const SampleRequest& request, c
     for (const StrokePoint& point : set.sequences.front().points) prime.points.push_back(scale.normalized(point));
     if (model->has_window()) prime.text = alphabet->encode(set.sequences.front().text + " ", "--prime");
   }
-  const DrawnStrokes drawn = draw_strokes(model, text, {.bias = request.bias, .seed = request.sampling.seed},
-                                          request.prime.empty() ? nullptr : &prime, [&] { return write(""); });
+  const DrawnStrokes drawn =
+      draw_strokes(model, text, {.bias = request.bias, .seed = request.sampling.seed, .start = first_point(scale)},
+                   request.prime.empty() ? nullptr : &prime, [&] { return write(""); });
   if (!drawn.ended)
     request.warn(fmt::format("the stop rule was not met within {} points; the strokes are kept", drawn.points.size()));
   const std::string svg = stroke_svg(restored(drawn.points, scale), {.animated = true, .title = request.prompt});

@@ -65,10 +65,15 @@ class HandwritingTask : public Task {
     set_vocabulary(config, vocabulary(), ", the characters of the texts");
     const auto& model = std::get<HandwritingOptions>(config.model);
     check(model);
+    // Without a text there is nothing for a window to move over.
+    if (vocabulary() == 0 && model.mechanism != "none")
+      throw UsageError(expected_got("model.mechanism", "none for strokes without texts", model.mechanism));
     config.data.sha256 = source_->sha256();
     config.task = options_;
     return config;
   }
+
+  std::string left_out() const override { return source_->left_out().empty() ? "" : "lines: " + source_->left_out(); }
 
   std::vector<RunFile> assets() const override {
     std::vector<RunFile> files{{strokes_file, pen_record(*source_)}};

@@ -172,6 +172,7 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
                         .held_out = {reader.path("held_out_source"), reader.path("held_out_target")},
                         .test = {reader.path("test_source"), reader.path("test_target")}};
   files.vocabulary = reader.whole("vocabulary", files.vocabulary, ParallelOptions::vocabularies);
+  files.fewer_will_do = !config.task.values.contains("vocabulary");
   files.longest = common(config.model).context - 1;
   ToyLanguage language;
   language.distance = reader.whole("distance", 0, ToyLanguage::distances);
@@ -180,7 +181,7 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
                                            Range<double>{.min = 0, .max = 1, .max_excluded = true});
   settings.beam.beam = reader.whole("beam", settings.beam.beam, beam_range);
   settings.beam.length_penalty = reader.number("length_penalty", settings.beam.length_penalty, length_penalty_range);
-  const TaskOptions options = reader.finish();
+  TaskOptions options = reader.finish();
   if (files.training.none()) {
     if (!files.held_out.none() || !files.test.none())
       throw UsageError(expected_got("task.source", "a file to train on beside those to test on", "none"));
@@ -193,6 +194,7 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
            : load_parallel_corpus(files));
   if (!config.data.sha256.empty() && corpus->sha256 != config.data.sha256)
     throw Error(expected_got("data.sha256 of " + corpus->name, config.data.sha256, corpus->sha256));
+  if (files.fewer_will_do) options.values["vocabulary"] = corpus->tokenizer->vocabulary();
   return make_translation(parallel_data(std::move(corpus)), settings, options);
 }
 

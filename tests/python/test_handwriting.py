@@ -87,7 +87,7 @@ def trained(cogwheel, work):
 
 @pytest.fixture(scope="module")
 def drawn_from_files(cogwheel, work):
-    done = cogwheel("train", "config.toml", "--strokes", "drawings", "--out", "drawn")
+    done = cogwheel("train", "config.toml", "--strokes", "drawings", "--set", "model.mechanism=none", "--out", "drawn")
     assert done.returncode == 0, done.stderr
     return work / "drawn"
 
@@ -145,9 +145,19 @@ def test_a_sample_whose_stop_rule_is_never_met_is_kept_and_says_so(cogwheel, tra
     assert svg_of(work / "still.svg")
 
 
-def test_resumes_bit_for_bit(cogwheel, cogwheel_executable, work):
-    words = ["config.toml", "--set", "training.steps=12"]
-    expect_resumes_bit_for_bit(cogwheel, cogwheel_executable, work, words, "hand")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_resumes_bit_for_bit(cogwheel, cogwheel_executable, work, precision):
+    words = ["config.toml", "--set", "training.steps=12", "--set", f"training.precision={precision}"]
+    expect_resumes_bit_for_bit(cogwheel, cogwheel_executable, work, words, f"hand-{precision}")
+
+
+def test_says_which_lines_are_left_out(cogwheel, work):
+    write_forms(work / "damaged", 24)
+    line = sorted((work / "damaged").rglob("*.xml"))[3]
+    line.write_text(line.read_text()[:50])
+    done = cogwheel("train", "config.toml", "--strokes", "damaged", "--set", "training.steps=1", "--out", "undamaged")
+    assert done.returncode == 0, done.stderr
+    assert "left out of the text: lines: 1 broken (" in done.stderr and line.name in done.stderr
 
 
 def test_compares_with_and_without_the_window(cogwheel, work):
@@ -161,9 +171,15 @@ def test_compares_with_and_without_the_window(cogwheel, work):
     assert [run["mechanism"] for run in results["runs"]] == ["graves_window", "none"]
     assert all(math.isfinite(run["held_out_loss"]) for run in results["runs"])
     assert "<html" in (work / "compared/report.html").read_text()
+    # Its runs are runs as others are.
+    done = cogwheel("sample", "compared/trained/none-seed-1", "--out", "compared.svg")
+    assert done.returncode == 0, done.stderr
 
 
 def test_strokes_without_text_have_no_window(cogwheel, drawn_from_files, work):
+    refused = cogwheel("train", "config.toml", "--strokes", "drawings", "--out", "windowed")
+    assert refused.returncode == 2 and not (work / "windowed").exists()
+    assert "model.mechanism: expected none for strokes without texts, got graves_window" in refused.stderr
     assert "vocabulary = 0" in (drawn_from_files / "config.toml").read_text()
     assert all(math.isfinite(line["held_out_loss"]) for line in metrics(drawn_from_files) if "held_out_loss" in line)
     assert cogwheel("evaluate", drawn_from_files).returncode == 0

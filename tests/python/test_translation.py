@@ -130,8 +130,11 @@ def test_translates_a_sentence_or_the_lines_of_a_file(cogwheel, toy):
     assert greedy[0] == greedy[1] != "\n"
 
 
-def test_resumes_bit_for_bit_after_a_kill(cogwheel):
-    words = ["train", "toy.toml", "--set", "training.steps=120"]
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_resumes_bit_for_bit_after_a_kill(cogwheel, precision):
+    for name in ("parts", "whole"):
+        shutil.rmtree(cogwheel.folder / name, ignore_errors=True)
+    words = ["train", "toy.toml", "--set", "training.steps=120", "--set", f"training.precision={precision}"]
     process = cogwheel(*words, "--out", "parts", background=True)
     checkpoint = cogwheel.folder / "parts/checkpoint.safetensors"
     while not checkpoint.exists() and process.poll() is None:
@@ -176,15 +179,30 @@ def test_compares_alignments(cogwheel):
     assert "Luong general" in report and "nats per word" in report
 
 
+def test_a_small_text_has_a_small_vocabulary(cogwheel):
+    for name in ("small.en", "small.de"):
+        (cogwheel.folder / name).write_text("".join(f"the {word} is {word}\n" for word in "abcdefghijklmnopqrst"))
+    files = ["--source", "small.en", "--target", "small.de"]
+    ran(cogwheel("compare", "--task", "translation", *files, "--attention", "luong_dot,none", "--steps", 1, "--seeds", 1, "--out", "small"))
+    config = (cogwheel.folder / "small/trained/none-seed-1/config.toml").read_text()
+    pieces = re.findall(r"^vocabulary = (\d+)$", config, re.M)
+    assert len(pieces) == 2 and pieces[0] == pieces[1] and 20 < int(pieces[0]) < 200  # of the task and of the model
+    (cogwheel.folder / "nothing").write_text("")
+    assert ran(cogwheel("sample", "small/trained/none-seed-1", "--input", "nothing")).stdout == ""
+
+
 def test_refusals_are_one_line(cogwheel, toy):
     for name, lines in (("three", 3), ("two", 2), ("forty", 40)):
         (cogwheel.folder / name).write_text("a b c\n" * lines)
+    (cogwheel.folder / "empty").write_text("")
     train, compare = ["train", "toy.toml", "--out", "no"], ["compare", "--task", "translation", "--out", "no"]
     for words, message in (
         ([*train, "--source", "three", "--target", "two"], r"two: expected 3 lines, as \S+/three has, got 2 lines"),
         ([*train, "--source", "three"], r"training files: expected a source and a target file, got only \S+/three"),
         ([*train, "--target", "two"], r"training files: expected a source and a target file, got only \S+/two"),
-        ([*train, "--source", "forty", "--target", "forty"], "expected text for a vocabulary of 8000 pieces, got text for 11 at most"),
+        ([*train, "--source", "forty", "--target", "forty", "--set", "task.vocabulary=8000"], "expected text for a vocabulary of 8000 pieces, got text for 11 at most"),
+        ([*train, "--source", "forty", "--target", "forty", "--set", "task.test_source=empty", "--set", "task.test_target=empty"],
+         "empty, empty: expected lines to translate, got none"),
         ([*train, "--set", "task.test_source=three"], "task.source: expected a file to train on"),
         ([*train, "--set", "model.mechanism=bahdanow"], "model.mechanism: expected bahdanau "),
         ([*train, "--set", "model.width=17"], "model.width: expected an even number"),

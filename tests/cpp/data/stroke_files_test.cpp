@@ -89,26 +89,44 @@ TEST(LineStrokes, AreLeftOutWhereTheyDoNotFit) {
   EXPECT_NE(refusal(folder.path(), {.max_points = 2}).find("2 too long"), std::string::npos);
 }
 
+TEST(LineStrokes, BrokenFilesAreLeftOutAndNamed) {
+  const TemporaryFolder folder;
+  folder.write("lineStrokes/a01-000u-01.xml", line_xml);
+  const auto broken = folder.write("lineStrokes/a01-000u-02.xml", line_xml.substr(0, 100));
+  folder.write("ascii/a01-000u.txt", "CSR:\none\ntwo\n");
+  folder.write("lineStrokes/a02-000u-01.xml", line_xml);
+  folder.write("ascii/a02-000u.txt", "OCR:\none\n");
+  const StrokeSet set = load_strokes(folder.path());
+  ASSERT_EQ(set.sequences.size(), 1u);
+  EXPECT_EQ(set.sequences[0].text, "one");
+  EXPECT_TRUE(set.unused.text().starts_with("2 broken (" + broken.string() + ": expected XML, got "))
+      << set.unused.text();
+}
+
 TEST(LineStrokes, BrokenFilesAreNamed) {
   const TemporaryFolder folder;
+  const std::string none = folder.path().string() + ": expected strokes to learn from, got none but 1 broken (";
   const auto xml = folder.write("lineStrokes/a01-000u-01.xml", line_xml.substr(0, line_xml.size() / 2));
   const auto text = folder.write("ascii/a01-000u.txt", "CSR:\nline\n");
-  EXPECT_TRUE(refusal(folder.path()).starts_with(xml.string() + ": expected XML, got ")) << refusal(folder.path());
+  EXPECT_TRUE(refusal(folder.path()).starts_with(none + xml.string() + ": expected XML, got "))
+      << refusal(folder.path());
   const auto with = [&](const std::string& contents) {
     folder.write("lineStrokes/a01-000u-01.xml", contents);
     return refusal(folder.path());
   };
-  EXPECT_TRUE(with("").starts_with(xml.string() + ": expected XML, got "));
-  EXPECT_EQ(with("<a/>"), xml.string() + ": expected an element StrokeSet within the first one, got none in <a>");
+  EXPECT_TRUE(with("").starts_with(none + xml.string() + ": expected XML, got "));
+  EXPECT_EQ(with("<a/>"),
+            none + xml.string() + ": expected an element StrokeSet within the first one, got none in <a>)");
   for (const std::string wrong : {"", "1O", "0x1", "1 "})
     EXPECT_EQ(with("<a><StrokeSet><Stroke><Point x=\"1\" y=\"" + wrong + "\"/></Stroke></StrokeSet></a>"),
-              xml.string() + ": expected a number for y of each Point, got " + (wrong.empty() ? "nothing" : wrong));
+              none + xml.string() + ": expected a number for y of each Point, got " +
+                  (wrong.empty() ? "nothing" : wrong) + ")");
   EXPECT_EQ(with("<a><StrokeSet><Stroke><Point x=\"nan\" y=\"1\"/></Stroke></StrokeSet></a>"),
-            xml.string() + ": stroke 1, point 1: expected coordinates of at most 1,000,000, got nan");
+            none + xml.string() + ": stroke 1, point 1: expected coordinates of at most 1,000,000, got nan)");
   folder.write("ascii/a01-000u.txt", "OCR:\nline\n");
-  EXPECT_EQ(with(line_xml), text.string() + ": expected a line CSR: before the transcript, got none");
+  EXPECT_EQ(with(line_xml), none + text.string() + ": expected a line CSR: before the transcript, got none)");
   folder.write("ascii/a01-000u.txt", "CSR:\nl\xff\n");
-  EXPECT_EQ(with(line_xml), text.string() + ": expected a transcript in UTF-8, got byte 0xFF at offset 6");
+  EXPECT_EQ(with(line_xml), none + text.string() + ": expected a transcript in UTF-8, got byte 0xFF at offset 6)");
 }
 
 TEST(QuickDraw, IsReadAsDrawnOrWithItsWord) {

@@ -142,6 +142,37 @@ TEST(BeamSearch, SourcesTogetherGiveWhatEachGivesAlone) {
       }
 }
 
+TEST(BeamSearch, TellsTheAlignmentOfWhatItFinds) {
+  const torch::NoGradGuard no_grad;
+  const Sources sources = some_sources();
+  for (const std::string mechanism : {"bahdanau", "luong_general_local_m"}) {
+    SequenceToSequence model = make(mechanism, 5);
+    const std::vector<Translation> found = search(model, sources, {.beam = 3});
+    const at::Tensor weights = alignment_weights(model, sources.tokens, sources.lengths, begin, found);
+    std::size_t longest = 0;
+    for (std::int64_t row = 0; row < 4; ++row) {
+      const std::vector<Token>& tokens = found[static_cast<std::size_t>(row)].tokens;
+      longest = std::max(longest, tokens.size());
+      // Step by step, of this source alone.
+      const Sources own = sources.row(row);
+      std::vector<std::int64_t> inputs{begin};
+      inputs.insert(inputs.end(), tokens.begin(), tokens.end());
+      const at::Tensor alone =
+          model->weights(model->read(own.tokens, own.lengths), torch::tensor(inputs, at::kLong).unsqueeze(0));
+      const at::Tensor ours = weights[row].narrow(1, 0, alone.size(2)).narrow(2, 0, alone.size(3));
+      EXPECT_TRUE(ours.allclose(alone[0], 1e-4, 1e-6)) << mechanism;
+      EXPECT_EQ(weights[row].sum().item<double>(), ours.sum().item<double>());  // nothing beyond
+      EXPECT_GT(ours.abs().sum().item<double>(), 0);
+    }
+    EXPECT_EQ(weights.size(2), static_cast<std::int64_t>(longest) + 1);
+  }
+  SequenceToSequence none = make("none", 5);
+  EXPECT_NE(usage_error_of([&] {
+              alignment_weights(none, sources.tokens, sources.lengths, begin, search(none, sources, {}));
+            }).find("expected a model with an alignment, got none"),
+            std::string::npos);
+}
+
 // A model that shuns or likes the end, whatever it reads.
 SequenceToSequence with_end(float bias) {
   SequenceToSequence model = make("bahdanau", 6);

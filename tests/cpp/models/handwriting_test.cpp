@@ -241,16 +241,36 @@ TEST(PenSampling, EndsWhereTheWindowIsPastTheText) {
   Handwriting model = paced_model(1);
   const std::vector<Token> text{1, 4, 2};
   const DrawnStrokes drawn = draw_strokes(model, text, {.seed = 5});
-  // κ is 1 at the point that is given, so that it is beyond the text after three more.
+  // κ is 1 at the start, so that it is beyond the text after three more.
   EXPECT_TRUE(drawn.ended);
-  ASSERT_EQ(drawn.points.size(), 3u);
-  ASSERT_EQ(drawn.window.size(), 3u * 4);
-  for (std::size_t point = 0; point < 3; ++point)
+  ASSERT_EQ(drawn.points.size(), 4u);
+  ASSERT_EQ(drawn.window.size(), 4u * 4);
+  for (std::size_t point = 0; point < 4; ++point)
     for (std::size_t u = 0; u < 4; ++u)
-      EXPECT_NEAR(drawn.window[4 * point + u], 2 * std::exp(-std::pow(double(point) + 1 - double(u), 2)), 1e-5);
+      EXPECT_NEAR(drawn.window[4 * point + u], 2 * std::exp(-std::pow(double(point) - double(u), 2)), 1e-5);
   const DrawnStrokes again = draw_strokes(model, text, {.seed = 5}), other = draw_strokes(model, text, {.seed = 6});
-  EXPECT_EQ(again.points.front().dx, drawn.points.front().dx);
-  EXPECT_NE(other.points.front().dx, drawn.points.front().dx);
+  EXPECT_EQ(again.points[1].dx, drawn.points[1].dx);
+  EXPECT_NE(other.points[1].dx, drawn.points[1].dx);
+}
+
+// The first offset that is drawn leads from the start, which is one of the points.
+TEST(PenSampling, BeginsWithTheStart) {
+  Handwriting model = make_model("none", 1);
+  model->to(at::kFloat);
+  const StrokePoint start{.dx = -0.25F, .dy = 0.5F, .ends = false};
+  const DrawnStrokes drawn = draw_strokes(model, {}, {.points = 3, .start = start});
+  ASSERT_EQ(drawn.points.size(), 3u);
+  EXPECT_EQ(drawn.points[0].dx, start.dx);
+  EXPECT_EQ(drawn.points[0].dy, start.dy);
+  EXPECT_NE(drawn.points[1].dx, draw_strokes(model, {}, {.points = 3}).points[1].dx);  // it is read
+}
+
+// exp(β̂) below the smallest number is no reason to stop.
+TEST(PenSampling, SurvivesAWindowWithoutWidth) {
+  Handwriting model = paced_model(1);
+  const torch::NoGradGuard no_grad;
+  weights_of(model)["window_bias"].narrow(0, 2, 2).fill_(-200);
+  EXPECT_NO_THROW(draw_strokes(model, std::vector<Token>{1, 4}, {.points_per_character = 2}));
 }
 
 TEST(PenSampling, GivesUpAfterFortyPointsACharacter) {
@@ -260,7 +280,7 @@ TEST(PenSampling, GivesUpAfterFortyPointsACharacter) {
   EXPECT_EQ(drawn.points.size(), 80u);
   EXPECT_EQ(drawn.window.size(), 80u * 3);
   std::int64_t calls = 0;
-  EXPECT_EQ(draw_strokes(model, std::vector<Token>{1, 4}, {}, nullptr, [&] { return ++calls < 9; }).points.size(), 9u);
+  EXPECT_EQ(draw_strokes(model, std::vector<Token>{1, 4}, {}, nullptr, [&] { return ++calls < 9; }).points.size(), 10u);
 }
 
 TEST(PenSampling, WithoutAWindowDrawsAsManyPointsAsAsked) {
