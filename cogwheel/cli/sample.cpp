@@ -93,8 +93,9 @@ void add_sample(CLI::App& app) {
   add("--temperature", sampling.temperature, temperature_range, "0: always the likeliest token", "T");
   add("--top-k", sampling.top_k, top_k_range, "draw among the K likeliest tokens; 0: among all", "K");
   add("--seed", sampling.seed, sampling_seed_range, "the same seed gives the same sample", "S");
-  add("--beam", request.beam, Range<std::int64_t>{0, beam_range.max},
-      "hypotheses of each translation; 1: always the likeliest token; 0: as in the run", "K");
+  add("--beam", request.beam, beam_range,
+      "hypotheses of each translation; 1: always the likeliest token (default: as in the run)", "K");
+  arguments->options.back()->default_str("");
   add("--bias", request.bias, pen_bias_range, "of handwriting: 0 as the model says, more is tidier", "B");
   add_text("--prime", request.prime, "strokes to begin with, whose hand is kept: a .ndjson file or a folder", "PATH");
   add("--count", request.count, Range<std::int64_t>{1, 1'000'000}, "images to draw", "N");

@@ -215,6 +215,7 @@ def test_refusals_are_one_line(cogwheel, toy):
         ([*compare, "--preset", "tiny"], "--preset: expected one whose model learns translation: translation, got tiny"),
         ([*compare, "--attention", "bahdanau,nope"], "--attention: expected .*, got nope"),
         (["sample", toy, "--prompt", "a", "--bias", 1], "option: expected one for the task translation: .*, got --bias"),
+        (["sample", toy, "--prompt", "a", "--beam", 0], "--beam: expected at least 1"),
         (["sample", toy], "sample: expected either --prompt or --input, not empty, got neither"),
         (["sample", toy, "--prompt", "a", "--input", "two"], "sample: expected either .*, got both"),
         (["sample", toy, "--input", "gone"], "gone: expected a text file"),
