@@ -1,4 +1,4 @@
-// --source, --target and --strokes: the files of tasks that learn from other things than one text.
+// The files of tasks that learn from other things than one text: --source, --images and so on.
 #pragma once
 #include <map>
 #include <string>

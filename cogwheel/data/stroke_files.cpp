@@ -131,14 +131,14 @@ std::string form_of_original(const fs::path& path) {
 
 std::string UnusedStrokes::text() const {
   std::string text;
-  const auto add = [&](std::int64_t count, const char* what) {
+  const auto add = [&](std::int64_t count, const std::string& what) {
     if (count > 0) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + what;
   };
   add(transcripts_differ, "of forms with another number of transcripts");
   add(no_transcript, "without transcript");
   add(no_strokes, "without strokes");
   add(too_long, "too long");
-  add(broken, ("broken (" + first_broken + ")").c_str());
+  add(broken, "broken (" + first_broken + ")");
   return text;
 }
 

@@ -193,11 +193,11 @@ std::string unfinished_html(const Comparison& comparison, const RunResult& run) 
 
 namespace {
 
-// "8.3 % fewer", "2.0 % more", "as many" or "as much".
-std::string relative(double value, double base, const char* less, const char* more) {
+// "8.3 % fewer", "2.0 % more", or what says that both are equal.
+std::string relative(double value, double base, const char* less, const char* equal) {
   const double change = 100 * (value / base - 1);
-  if (std::abs(change) < 0.05) return std::string_view(less) == "fewer" ? "as many" : "as much";
-  return fmt::format("{:.1f} % {}", std::abs(change), change < 0 ? less : more);
+  if (std::abs(change) < 0.05) return equal;
+  return fmt::format("{:.1f} % {}", std::abs(change), change < 0 ? less : "more");
 }
 
 // Parameters and time of mechanisms whose keys are their queries, beside a baseline whose are not.
@@ -209,12 +209,12 @@ std::string tied_keys_text(const Comparison& comparison) {
   for (const MechanismPlan& plan : comparison.mechanisms) {
     if (!ties_keys(plan.name)) continue;
     const double rate = run_means(comparison, plan.name).tokens_per_second;
-    text += fmt::format(
-        "{}{} has {} parameters at the same widths{}", text.empty() ? "" : " ", escape_html(plan.title),
-        relative(static_cast<double>(plan.parameters_unmatched), static_cast<double>(base.parameters), "fewer", "more"),
-        plan.feed_forward > base.feed_forward ? ", which its wider feed-forward spends here" : "");
+    text += fmt::format("{}{} has {} parameters at the same widths{}", text.empty() ? "" : " ", escape_html(plan.title),
+                        relative(static_cast<double>(plan.parameters_unmatched), static_cast<double>(base.parameters),
+                                 "fewer", "as many"),
+                        plan.feed_forward > base.feed_forward ? ", which its wider feed-forward spends here" : "");
     if (rate > 0 && base_rate > 0)
-      text += fmt::format("; training took {} time per {}", relative(base_rate, rate, "less", "more"),
+      text += fmt::format("; training took {} time per {}", relative(base_rate, rate, "less", "as much"),
                           escape_html(comparison.data.tokenizer));
     text += ".";
   }

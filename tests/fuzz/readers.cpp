@@ -16,6 +16,7 @@
 #include "cogwheel/data/word_piece.h"
 #include "data/gzip.h"
 #include "data/image_writers.h"
+#include "data/stroke_examples.h"
 
 namespace cogwheel {
 namespace {
@@ -124,17 +125,6 @@ std::vector<std::string> tokenizer_seeds() {
   return seeds;
 }
 
-const std::string line_xml = R"(<?xml version="1.0" encoding="ISO-8859-1"?>
-<WhiteboardCaptureSession><StrokeSet>
-<Stroke colour="black"><Point x="1073" y="1058" time="769.05"/><Point x="1072" y="1085" time="769.07"/></Stroke>
-<Stroke><Point x="1180.5" y="1050" time="770.05"/></Stroke>
-</StrokeSet></WhiteboardCaptureSession>)";
-const std::string transcript = "OCR:\n\nA MOVF\nto stop\n\nCSR:\n\nA MOVE to \r\n\nstop Mr. Gaitskell\n";
-const std::string original = R"(<WhiteboardCaptureSession><Transcription><Text>A &lt;b&gt;</Text>
-<TextLine id="b02-000z-01" text="&quot;A &lt;b&gt;&quot;"><Word text="A"/></TextLine><TextLine text="end"/>
-</Transcription></WhiteboardCaptureSession>)";
-const std::string drawing = R"({"word":"cat","recognized":true,"drawing":[[[0,3,3],[1,1,5]],[[10],[20]]]})";
-const std::string raw_drawing = R"({"word":"dög","drawing":[[[0.5,3.25],[1,1],[0,16]]]})";
 const std::string comma_table = "sentence,label\n\"a, b\"\"c\"\"\",1\nd,0\n\"e\nf\",1\n";
 const std::string tab_table = "sentence\tlabel\na b\t1\nc\t0\n";
 const std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n##ü\n中\n";

@@ -1,37 +1,12 @@
 """Models as Hugging Face's transformers keeps them: small ones with random weights, and formulas over their names."""
 
 import json
-import struct
 
 import torch
+from tensor_files import write_tensors
 from torch.nn import functional as F
 
 WIDTH, HEADS, HIDDEN = 32, 2, 48
-TYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64"}
-
-
-def write_tensors(tensors, path):
-    """A .safetensors file."""
-    header, contents = {}, b""
-    for name, tensor in tensors.items():
-        numbers = tensor.contiguous().view(torch.uint8).numpy().tobytes()
-        offsets = [len(contents), len(contents) + len(numbers)]
-        header[name] = {"dtype": TYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": offsets}
-        contents += numbers
-    head = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(head)) + head + contents)
-
-
-def read_tensors(path):
-    """Those of a .safetensors file of float32."""
-    content = path.read_bytes()
-    (length,) = struct.unpack("<Q", content[:8])
-    found = {}
-    for name, entry in json.loads(content[8 : 8 + length]).items():
-        if name != "__metadata__":
-            first, last = (8 + length + offset for offset in entry["data_offsets"])
-            found[name] = torch.frombuffer(bytearray(content[first:last]), dtype=torch.float32).view(entry["shape"])
-    return found
 
 
 class Foreign:

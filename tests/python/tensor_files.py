@@ -5,14 +5,16 @@ import struct
 
 import torch
 
-DTYPES = {"F32": torch.float32, "F64": torch.float64, "I64": torch.int64}
+DTYPES = {
+    "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64, "I64": torch.int64,
+}  # fmt: skip
 
 
 def write_tensors(tensors, path):
     header, contents = {}, b""
     names = {dtype: name for name, dtype in DTYPES.items()}
     for name, tensor in tensors.items():
-        numbers = tensor.contiguous().numpy().tobytes()
+        numbers = tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes()
         offsets = [len(contents), len(contents) + len(numbers)]
         header[name] = {"dtype": names[tensor.dtype], "shape": list(tensor.shape), "data_offsets": offsets}
         contents += numbers

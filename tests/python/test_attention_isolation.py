@@ -163,5 +163,9 @@ def test_work_is_shared_by_threads(mechanism, direction, threads):
         after = processor_time_by_thread()
         return sorted((after[thread] - before.get(thread, 0) for thread in after), reverse=True)
 
-    busiest, second, *_ = work() + [0]
+    # Other work on the machine may keep a thread waiting once, not three times.
+    for _ in range(3):
+        busiest, second, *_ = work() + [0]
+        if second >= 0.3 * busiest > 0:
+            break
     assert second >= 0.3 * busiest > 0, f"clock ticks of the two busiest threads: {busiest}, {second}"

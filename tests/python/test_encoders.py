@@ -150,6 +150,7 @@ def test_compares_mechanisms(cogwheel, work, task):
         ("sentences", ["--set", "task.start=nowhere"], 1, "nowhere"),
         ("sentences", ["--set", "task.start=text-run"], 2, "the word pieces of"),
         ("sentences", ["--set", "task.held_out_sentences=table.tsv"], 2, "task.sentences"),
+        ("sentences", ["--held-out-sentences", "table.tsv"], 2, "task.sentences"),
         ("sentences", ["--set", "model.classes=5"], 2, "model.classes"),
         ("sentences", ["--set", "model.mechanism=mamba2"], 2, "has a state"),
         ("sentences", ["--set", "task.masked=0.2"], 2, "masked"),

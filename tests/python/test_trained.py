@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 import torch
-from foreign_models import Bert, Vit, read_tensors, write_tensors
+from foreign_models import Bert, Vit
+from tensor_files import read_tensors, write_tensors
 from torch.nn import functional as F
 
 import cogwheel

@@ -10,34 +10,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cogwheel.bench.square_images import SquareImages
 from cogwheel.bench.transformer import LayerForm, initialize, layers
 
 FORM = LayerForm(projection_bias=False)
 
 
-@dataclass(frozen=True)
-class NoiseShape:
-    """`batch` noisy square images of `side` pixels, cut into square patches of `patch`. An odd number of layers."""
+@dataclass(frozen=True, kw_only=True)
+class NoiseShape(SquareImages):
+    """Images with noise in them. An odd number of layers."""
 
-    layers: int
-    heads: int
-    width: int
-    side: int
-    patch: int
-    batch: int
-    channels: int = 3
-
-    peer, counted = "eager U-ViT", "images"
-    mechanisms = ("softmax", "cog")
-
-    @property
-    def items(self) -> int:
-        """Of a step, by which speeds are given."""
-        return self.batch
-
-    @property
-    def patches(self) -> int:
-        return (self.side // self.patch) ** 2
+    peer = "eager U-ViT"
 
     def describe(self) -> str:
         return (
@@ -45,14 +28,8 @@ class NoiseShape:
             f"images of {self.side} × {self.side}, batch {self.batch}"
         )
 
-    def words(self, mechanism: str) -> list[str]:
-        """Of `cogwheel bench-steps`."""
-        options = {
-            "task.name": "diffusion", "model.mechanism": mechanism, "model.layers": self.layers,
-            "model.heads": self.heads, "model.width": self.width, "model.image_size": self.side,
-            "model.channels": self.channels, "model.patch": self.patch, "training.batch": self.batch,
-        }  # fmt: skip
-        return [f"--set={key}={value}" for key, value in options.items()]
+    def options(self, mechanism: str) -> dict[str, object]:
+        return {"task.name": "diffusion", **super().options(mechanism)}
 
     def model(self) -> nn.Module:
         return UViT(self)

@@ -9,35 +9,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cogwheel.bench.square_images import SquareImages
 from cogwheel.bench.transformer import LayerForm, initialize, layers
 
 FORM = LayerForm(epsilon=1e-12)
 
 
-@dataclass(frozen=True)
-class ImageShape:
-    """`batch` square images of `side` pixels, cut into square patches of `patch`, of one of `classes` each."""
+@dataclass(frozen=True, kw_only=True)
+class ImageShape(SquareImages):
+    """Images of one of `classes` each."""
 
-    layers: int
-    heads: int
-    width: int
-    side: int
-    patch: int
     classes: int
-    batch: int
-    channels: int = 3
 
-    peer, counted = "eager ViT", "images"
-    mechanisms = ("softmax", "cog")
-
-    @property
-    def items(self) -> int:
-        """Of a step, by which speeds are given."""
-        return self.batch
-
-    @property
-    def patches(self) -> int:
-        return (self.side // self.patch) ** 2
+    peer = "eager ViT"
 
     def describe(self) -> str:
         return (
@@ -45,14 +29,8 @@ class ImageShape:
             f"{self.side} × {self.side}, {self.classes} classes, batch {self.batch}"
         )
 
-    def words(self, mechanism: str) -> list[str]:
-        """Of `cogwheel bench-steps`."""
-        options = {
-            "task.name": "images", "model.mechanism": mechanism, "model.layers": self.layers, "model.heads": self.heads,
-            "model.width": self.width, "model.image_size": self.side, "model.channels": self.channels,
-            "model.patch": self.patch, "model.vocabulary": self.classes, "training.batch": self.batch,
-        }  # fmt: skip
-        return [f"--set={key}={value}" for key, value in options.items()]
+    def options(self, mechanism: str) -> dict[str, object]:
+        return {"task.name": "images", **super().options(mechanism), "model.vocabulary": self.classes}
 
     def model(self) -> nn.Module:
         return VisionTransformer(self)
