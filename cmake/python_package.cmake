@@ -1,11 +1,12 @@
-# What a wheel holds beside the Python files, as the component `python`: the operators, the executable, the libraries of
+# What a wheel holds beside the Python files, as the component `python`: operators and models, the executable, the libraries of
 # Debian that they need, the headers that users' mechanisms are compiled against, and the experiments. Everything lies
 # below cogwheel/, so that one finds the other from where it lies itself; torch is the neighbour in site-packages.
 set(torch_beside "$ORIGIN/../torch/lib:$ORIGIN/../torch.libs")
 set_target_properties(cogwheel_ops PROPERTIES INSTALL_RPATH "$ORIGIN/lib:${torch_beside}")
+set_target_properties(cogwheel_bindings PROPERTIES INSTALL_RPATH "$ORIGIN:$ORIGIN/lib:${torch_beside}")
 string(REPLACE "$ORIGIN" "$ORIGIN/.." from_bin "$ORIGIN:$ORIGIN/lib:${torch_beside}")
 set_target_properties(cogwheel PROPERTIES INSTALL_RPATH "${from_bin}")
-install(TARGETS cogwheel_ops LIBRARY DESTINATION cogwheel COMPONENT python)
+install(TARGETS cogwheel_ops cogwheel_bindings LIBRARY DESTINATION cogwheel COMPONENT python)
 install(TARGETS cogwheel RUNTIME DESTINATION cogwheel/bin COMPONENT python)
 # The executable loads it from there.
 set_target_properties(cogwheel_sentencepiece PROPERTIES INSTALL_RPATH "$ORIGIN")

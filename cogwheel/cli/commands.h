@@ -20,6 +20,5 @@ void add_list(CLI::App& app);
 void add_mechanism_command(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_bench_steps(CLI::App& app);
-void add_forward(CLI::App& app);
 
 }  // namespace cogwheel

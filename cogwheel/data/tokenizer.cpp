@@ -35,8 +35,6 @@ std::shared_ptr<const Tokenizer> character_tokenizer(const std::filesystem::path
 
 }  // namespace
 
-std::vector<std::string> tokenizer_names() { return {"character", "byte"}; }
-
 std::shared_ptr<const Tokenizer> make_tokenizer(std::string_view kind, std::string_view text, std::string_view what) {
   if (kind == "character") return std::make_shared<CharacterTokenizer>(CharacterTokenizer::of_text(text, what));
   if (kind == "byte") return std::make_shared<ByteTokenizer>();

@@ -28,7 +28,7 @@ class Tokenizer {
 };
 
 // "character" and "byte": those of any text.
-std::vector<std::string> tokenizer_names();
+inline std::vector<std::string> tokenizer_names() { return {"character", "byte"}; }
 
 // A tokenizer for this text. character: one token per Unicode code point, in sorted order; the text must be UTF-8.
 // byte: 256 tokens, any bytes. Throws UsageError for another kind, Error for invalid UTF-8 that names `what`

@@ -15,8 +15,8 @@ WeightsOfHeads attention_maps(LanguageModel& model, std::span<const Token> text)
 WeightsOfHeads attention_maps(const std::function<void(const ForwardContext&)>& pass) {
   const torch::NoGradGuard no_grad;
   WeightsOfHeads maps;
-  Tap tap;
-  tap.read(TapPlace::weights, [&](TapSite, const at::Tensor& layer) {
+  Hooks hooks;
+  hooks.read(HookPlace::pattern, [&](const HookPoint&, const at::Tensor& layer) {
     maps.emplace_back();
     for (const at::Tensor& head : layer.squeeze(0).unbind(0)) {
       const at::Tensor weights = head.to(at::kFloat).cpu().contiguous();
@@ -24,7 +24,7 @@ WeightsOfHeads attention_maps(const std::function<void(const ForwardContext&)>& 
       maps.back().emplace_back(first, first + weights.numel());
     }
   });
-  pass({.tap = &tap});
+  pass({.hooks = &hooks});
   return maps;
 }
 

@@ -93,9 +93,13 @@ at::Tensor EncoderImpl::states(const at::Tensor& tokens, const at::Tensor& segme
   if (position_embedding_.defined()) x = x + at::embedding(position_embedding_, positions(tokens, context));
   x = x + (segments.defined() ? at::embedding(segment_embedding_, segments.to(device)) : segment_embedding_[0]);
   x = embedding_norm_->of_sum(x, {}, true).normed;
-  ResidualStream stream{context.tapped(TapPlace::embedding, context.dropout.part(0)(x))};
+  ResidualStream stream{context.hooked(HookPlace::full_embedding, context.dropout.part(0)(x))};
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) stream = layers_[layer](stream, context.at_layer(layer));
   return stream.total();
+}
+
+std::vector<HookPoint> EncoderImpl::hook_points() const {
+  return points_of(layers_, [](HookPlace place) { return place == HookPlace::full_embedding; });
 }
 
 at::Tensor EncoderImpl::word_logits(const at::Tensor& rows) {

@@ -31,6 +31,8 @@ class EncoderImpl : public torch::nn::Module {
   // tokens are padding (`lengths`), or which sequences lie one after another in a batch of one (`cu_seqlens`), whose
   // positions then begin anew. Throws UsageError where a sequence is longer than options().context.
   at::Tensor states(const at::Tensor& tokens, const at::Tensor& segments = {}, const ForwardContext& context = {});
+  // Every point where hooks read or replace a value, in the order of a pass.
+  std::vector<HookPoint> hook_points() const;
   // rows [n, width] of states → [n, vocabulary]. Of a model without classes.
   at::Tensor word_logits(const at::Tensor& rows);
   // first tokens [B, width] of states → [B, classes]. Of a model with classes.

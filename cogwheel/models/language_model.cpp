@@ -71,11 +71,14 @@ at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens, const ForwardConte
   if (tokens.dim() != 2 || tokens.size(1) > room)
     throw UsageError(expected_got("language model: tokens", "[batch, up to " + std::to_string(room) + "]",
                                   shape_text(tokens.sizes())));
-  const at::Tensor embedded = at::embedding(token_embedding_, tokens.to(token_embedding_.device()));
+  const at::Tensor embedded =
+      context.hooked(HookPlace::embedding, at::embedding(token_embedding_, tokens.to(token_embedding_.device())));
   if (!position_embedding_.defined()) return embedded;
-  return embedded + (context.positions.defined()
-                         ? at::embedding(position_embedding_, context.positions.to(position_embedding_.device()))
-                         : position_embedding_.narrow(0, first, tokens.size(1)));
+  const at::Tensor places = context.positions.defined()
+                                ? at::embedding(position_embedding_, context.positions.to(position_embedding_.device()))
+                                : position_embedding_.narrow(0, first, tokens.size(1));
+  if (!context.wants(HookPlace::position_embedding)) return embedded + places;
+  return embedded + context.hooked(HookPlace::position_embedding, places.expand_as(embedded));
 }
 
 // The caller's context as layers expect it: a state of as many layers, and positions where entries differ in length.
@@ -92,8 +95,8 @@ ForwardContext LanguageModelImpl::resolved(const at::Tensor& tokens, const Forwa
   return context;
 }
 
-at::Tensor LanguageModelImpl::logits(const ResidualStream& stream) {
-  const at::Tensor normed = final_norm_->of_sum(stream.x, stream.delta).normed;
+at::Tensor LanguageModelImpl::logits(const ResidualStream& stream, const ForwardContext& context) {
+  const at::Tensor normed = final_norm_->of_sum(stream.x, stream.delta, context, final_norm_hooks).normed;
   const at::Tensor logits = head_ ? head_(normed) : matrix_product(normed, token_embedding_);
   return logits.to(token_embedding_.scalar_type());
 }
@@ -102,15 +105,21 @@ at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens, const ForwardCon
   const ForwardContext context = resolved(tokens, given);
   const at::Tensor before = context.state != nullptr ? context.state->lengths().clone() : at::Tensor();
   try {
-    ResidualStream stream{context.tapped(TapPlace::embedding, context.dropout.part(0)(embed(tokens, context)))};
+    ResidualStream stream{context.hooked(HookPlace::full_embedding, context.dropout.part(0)(embed(tokens, context)))};
     for (std::size_t layer = 0; layer < layers_.size(); ++layer)
       stream = layers_[layer](stream, context.at_layer(layer));
-    return context.tapped(TapPlace::logits, logits(stream));
+    return context.hooked(HookPlace::logits, logits(stream, context));
   } catch (...) {
     // Some layers remember the tokens and others do not.
     if (before.defined()) context.state->crop(before);
     throw;
   }
+}
+
+std::vector<HookPoint> LanguageModelImpl::hook_points() const {
+  return points_of(layers_, [&](HookPlace place) {
+    return place != HookPlace::position_embedding || position_embedding_.defined();
+  });
 }
 
 bool LanguageModelImpl::can_decode() const {

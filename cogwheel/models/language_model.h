@@ -36,6 +36,9 @@ class LanguageModelImpl : public torch::nn::Module {
   // The dropout of the options, for a context in training: the same seed drops the same elements.
   Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
 
+  // Every point where hooks read or replace a value, in the order of a pass.
+  std::vector<HookPoint> hook_points() const;
+
   // Whether the model can decode with a state: not where a layer is a dense form, a function of the whole score matrix.
   bool can_decode() const;
   // The tokens of the longest text: the context, or any number where no layer keeps keys and no table positions.
@@ -51,7 +54,7 @@ class LanguageModelImpl : public torch::nn::Module {
  private:
   ForwardContext resolved(const at::Tensor& tokens, const ForwardContext& context) const;
   at::Tensor embed(const at::Tensor& tokens, const ForwardContext& context);
-  at::Tensor logits(const ResidualStream& stream);
+  at::Tensor logits(const ResidualStream& stream, const ForwardContext& context);
 
   LanguageModelOptions options_;
   at::Tensor token_embedding_;     // [vocabulary, width]

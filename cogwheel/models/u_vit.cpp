@@ -126,7 +126,7 @@ at::Tensor UVitImpl::forward(const at::Tensor& given, const at::Tensor& time, co
                              const ForwardContext& context) {
   expect_shapes(given, time, condition);
   const at::Tensor x = given.to(convolution_weight_.device());
-  ResidualStream stream{context.tapped(TapPlace::embedding, context.dropout.part(0)(embed(x, time, condition)))};
+  ResidualStream stream{context.hooked(HookPlace::full_embedding, context.dropout.part(0)(embed(x, time, condition)))};
   std::vector<at::Tensor> skipped;
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
     if (layer > layers_.size() / 2) {
@@ -140,10 +140,17 @@ at::Tensor UVitImpl::forward(const at::Tensor& given, const at::Tensor& time, co
       skipped.push_back(stream.x);
     }
   }
-  const at::Tensor patches = final_norm_->of_sum(stream.x, stream.delta).normed.slice(1, options_.extra_tokens());
+  const at::Tensor patches =
+      final_norm_->of_sum(stream.x, stream.delta, context, final_norm_hooks).normed.slice(1, options_.extra_tokens());
   const at::Tensor pixels = image_of_pixels(pixels_(patches).to(convolution_weight_.scalar_type()), options_.patch,
                                             options_.image_size, options_.image_size);
   return at::conv2d(pixels, convolution_weight_, convolution_bias_, 1, 1);
+}
+
+std::vector<HookPoint> UVitImpl::hook_points() const {
+  return points_of(layers_, [](HookPlace place) {
+    return place == HookPlace::full_embedding || place == HookPlace::final_norm_scale || place == HookPlace::final_norm;
+  });
 }
 
 }  // namespace cogwheel

@@ -42,6 +42,8 @@ class UVitImpl : public torch::nn::Module {
   // the noise in x. Throws UsageError for other sizes, and where the condition is not that of the options.
   at::Tensor forward(const at::Tensor& x, const at::Tensor& time, const NoiseCondition& condition = {},
                      const ForwardContext& context = {});
+  // Every point where hooks read or replace a value, in the order of a pass.
+  std::vector<HookPoint> hook_points() const;
   Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
 
   const UVitOptions& options() const { return options_; }

@@ -67,9 +67,15 @@ at::Tensor VisionTransformerImpl::states(const at::Tensor& images, const Forward
   x = x.to(at::promote_types(x.scalar_type(), head_->parameters().front().scalar_type()));
   if (class_token_.defined()) x = at::cat({class_token_.expand({x.size(0), 1, options_.width}), x}, 1);
   if (position_embedding_.defined()) x = x + position_embedding_;
-  ResidualStream stream{context.tapped(TapPlace::embedding, context.dropout.part(0)(x))};
+  ResidualStream stream{context.hooked(HookPlace::full_embedding, context.dropout.part(0)(x))};
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) stream = layers_[layer](stream, context.at_layer(layer));
-  return final_norm_->of_sum(stream.x, stream.delta).normed;
+  return final_norm_->of_sum(stream.x, stream.delta, context, final_norm_hooks).normed;
+}
+
+std::vector<HookPoint> VisionTransformerImpl::hook_points() const {
+  return points_of(layers_, [](HookPlace place) {
+    return place == HookPlace::full_embedding || place == HookPlace::final_norm_scale || place == HookPlace::final_norm;
+  });
 }
 
 at::Tensor VisionTransformerImpl::forward(const at::Tensor& images, const ForwardContext& context) {

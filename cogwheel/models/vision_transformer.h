@@ -29,6 +29,8 @@ class VisionTransformerImpl : public torch::nn::Module {
   at::Tensor states(const at::Tensor& images, const ForwardContext& context = {});
   // → [B, classes].
   at::Tensor forward(const at::Tensor& images, const ForwardContext& context = {});
+  // Every point where hooks read or replace a value, in the order of a pass.
+  std::vector<HookPoint> hook_points() const;
   Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
 
   // Mean cross-entropy in nats; labels [B] int64.

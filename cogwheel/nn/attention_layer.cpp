@@ -17,6 +17,7 @@
 #include "cogwheel/nn/memory_state.h"
 #include "cogwheel/nn/new_parameter.h"
 #include "cogwheel/nn/residual_norm.h"
+#include "cogwheel/ops/mixture.h"
 #include "cogwheel/ops/parameters.h"
 
 namespace cogwheel {
@@ -131,23 +132,54 @@ AttentionLayerImpl::Heads AttentionLayerImpl::project(const at::Tensor& x, const
   const at::Tensor positions =
       context.positions.defined() || state == nullptr ? context.positions : ragged_positions(*state, x.size(1));
   const std::int64_t first = positions.defined() || state == nullptr ? 0 : state->longest();
-  const auto placed = [&](const at::Tensor& part, std::int64_t heads) {
-    const at::Tensor split = split_heads(part, heads);
-    const at::Tensor turned = !rotary_              ? split
-                              : positions.defined() ? (*rotary_)(split, positions)
-                                                    : (*rotary_)(split, first);
-    return turned.transpose(1, 2);
+  const auto placed = [&](HookPlace place, const at::Tensor& split) {
+    if (!rotary_) return split.transpose(1, 2);
+    const at::Tensor turned = positions.defined() ? (*rotary_)(split, positions) : (*rotary_)(split, first);
+    return context.hooked(place, turned).transpose(1, 2);
   };
+  const Projected made = project_heads(x, context);
+  const at::Tensor split = context.hooked(HookPlace::query, made.query),
+                   query = placed(HookPlace::rotated_query, split);
+  const at::Tensor value = context.hooked(HookPlace::value, made.value).transpose(1, 2);
+  // Keys that are the queries stay the same tensor, unless hooks part them.
+  const bool parted = made.key.defined() || context.wants(HookPlace::key) || context.wants(HookPlace::rotated_key);
+  if (!parted) return {query, query, value};
+  const at::Tensor key = context.hooked(HookPlace::key, made.key.defined() ? made.key : split);
+  return {query, placed(HookPlace::rotated_key, key), value};
+}
+
+AttentionLayerImpl::Projected AttentionLayerImpl::project_heads(const at::Tensor& x, const ForwardContext& context) {
+  const std::int64_t shared = options_.used_key_value_heads(), of_values = shared / mechanism_.sub_heads();
+  const auto widths = projected_widths(options_, mechanism_);
+  if (const HeadInputs* const apart = context.head_inputs) {
+    const auto project = [&](const at::Tensor& inputs, std::int64_t first, std::int64_t width) {
+      const auto of_heads = [&](const at::Tensor& rows) {
+        return rows.narrow(0, first, width).unflatten(0, {inputs.size(2), width / inputs.size(2)});
+      };
+      const at::Tensor weight = of_heads(projection_->weight());
+      const at::Tensor made = at::einsum("bnhw,hdw->bnhd", {inputs.to(weight.scalar_type()), weight});
+      return projection_->bias().defined() ? made + of_heads(projection_->bias()) : made;
+    };
+    Projected made{project(apart->query, 0, widths.front()),
+                   {},
+                   project(apart->value, total(widths) - widths.back(), widths.back())};
+    if (!mechanism_.ties_keys)
+      made.key = project(apart->key, widths[0], widths[1]);
+    else if (apart->key_has_own)
+      made.key = project(apart->key, 0, widths[0]);
+    return made;
+  }
   // One split, so that the backward pass gathers the gradients of all parts with one copy.
-  const auto parts = projection_(x).split_with_sizes(projected_widths(options_, mechanism_), -1);
-  const std::int64_t shared = options_.used_key_value_heads();
-  const at::Tensor query = placed(parts.front(), options_.heads);
-  const at::Tensor value = split_heads(parts.back(), shared / mechanism_.sub_heads()).transpose(1, 2);
-  return {query, mechanism_.ties_keys ? query : placed(parts[1], shared), value};
+  const auto parts = projection_(x).split_with_sizes(widths, -1);
+  return {split_heads(parts.front(), options_.heads),
+          mechanism_.ties_keys ? at::Tensor() : split_heads(parts[1], shared), split_heads(parts.back(), of_values)};
 }
 
 AttentionLayerImpl::Heads AttentionLayerImpl::project_memory(const at::Tensor& x, const ForwardContext& context) {
-  const at::Tensor query = split_heads(projection_(x), options_.heads).transpose(1, 2);
+  const auto hooked = [&](HookPlace place, const at::Tensor& split) {
+    return context.hooked(place, split).transpose(1, 2);
+  };
+  const at::Tensor query = hooked(HookPlace::query, split_heads(projection_(x), options_.heads));
   auto* state = static_cast<MemoryState*>(context.layer_state);
   if (state != nullptr && state->key.defined()) return {query, state->key, state->value};
   if (!context.memory.defined())
@@ -155,29 +187,28 @@ AttentionLayerImpl::Heads AttentionLayerImpl::project_memory(const at::Tensor& x
         expected_got("context: memory", "[batch, tokens, " + std::to_string(options_.width) + "]", "none"));
   const std::int64_t shared = options_.used_key_value_heads();
   const auto parts = memory_projection_(context.memory).chunk(2, -1);
-  const at::Tensor key = split_heads(parts[0], shared).transpose(1, 2),
-                   value = split_heads(parts[1], shared / mechanism_.sub_heads()).transpose(1, 2);
+  const at::Tensor key = hooked(HookPlace::key, split_heads(parts[0], shared)),
+                   value = hooked(HookPlace::value, split_heads(parts[1], shared / mechanism_.sub_heads()));
   return {query, key, value};
 }
 
 at::Tensor AttentionLayerImpl::forward(const at::Tensor& x, const ForwardContext& context) {
-  const Heads projected = options_.memory ? project_memory(x, context) : project(x, context);
-  Heads heads = projected;
-  if (context.tap != nullptr)
-    heads = {context.tapped(TapPlace::query, heads.query), context.tapped(TapPlace::key, heads.key),
-             context.tapped(TapPlace::value, heads.value)};
+  const Heads heads = options_.memory ? project_memory(x, context) : project(x, context);
   const at::Tensor attended = attend(heads, context);
   // A memory that attention refused is not kept.
   if (auto* const state = options_.memory ? static_cast<MemoryState*>(context.layer_state) : nullptr;
       state != nullptr && !state->key.defined())
-    state->keep(projected.key, projected.value, context.memory_lengths);
-  return combine(context.tapped(TapPlace::heads, attended));
+    state->keep(heads.key, heads.value, context.memory_lengths);
+  // Without a copy, where the kernel wrote the output in the layout of the query.
+  return combine(context.hooked(HookPlace::heads, attended.transpose(1, 2)), context);
 }
 
 at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context) {
   const std::string_view name = mechanism_.operator_name;
   AttentionOptions options = operator_options(context.dropout);
-  const bool observed = context.taps(TapPlace::weights) || context.taps(TapPlace::row_statistics);
+  const bool weighed = context.wants(HookPlace::scores) || context.wants(HookPlace::pattern_members) ||
+                       context.wants(HookPlace::pattern);
+  const bool observed = weighed || context.wants(HookPlace::row_statistics);
   if (options_.memory) {
     const auto* state = static_cast<const MemoryState*>(context.layer_state);
     const bool kept = state != nullptr && state->key.defined();
@@ -196,14 +227,13 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
     options.cu_seqlens = context.cu_seqlens;
   }
   at::Tensor attended;
-  if (context.taps(TapPlace::row_statistics)) {
+  if (context.wants(HookPlace::row_statistics)) {
     at::Tensor rows;
     std::tie(attended, rows) = attention_statistics(heads.query, heads.key, heads.value, false, name, options);
-    context.tapped(TapPlace::row_statistics, rows.narrow(0, 0, RowStatistics<double>::argmax_at));
+    context.hooked(HookPlace::row_statistics, rows.narrow(0, 0, RowStatistics<double>::argmax_at));
   }
-  if (context.taps(TapPlace::weights)) {
-    const at::Tensor weights =
-        context.tapped(TapPlace::weights, attention_weights(heads.query, heads.key, name, options));
+  if (weighed) {
+    const at::Tensor weights = context.hooked(HookPlace::pattern, observed_weights(heads, options, context));
     const std::int64_t shared = heads.value.size(1);  // read by equally many heads each
     return weights.unflatten(1, {shared, weights.size(1) / shared}).matmul(heads.value.unsqueeze(2)).flatten(1, 2);
   }
@@ -229,15 +259,81 @@ std::unique_ptr<LayerState> AttentionLayerImpl::make_state(std::int64_t batch, s
                                                        projection_->parameters().front().device()));
 }
 
-at::Tensor AttentionLayerImpl::combine(const at::Tensor& attended) {
-  // [B, N, heads, width]: without a copy, where the kernel wrote the output in the layout of the query.
-  at::Tensor by_token = attended.transpose(1, 2);
-  if (is_difference(mechanism_))
+// The weights of each head, [B, H, N, M], through what hooks make of scores and of the maps of a difference.
+at::Tensor AttentionLayerImpl::observed_weights(const Heads& heads, const AttentionOptions& options,
+                                                const ForwardContext& context) const {
+  const bool of_scores = context.wants(HookPlace::scores),
+             of_members = is_difference(mechanism_) && (of_scores || context.wants(HookPlace::pattern_members));
+  if (!of_scores && !of_members) return attention_weights(heads.query, heads.key, mechanism_.operator_name, options);
+  if (of_members && options.dropout > 0)
+    throw UsageError(
+        expected_got("hooks: scores and members of " + options_.mechanism, "a pass without dropout", "one with"));
+  at::Tensor scores;
+  if (of_scores) {
+    scores = attention_scores(heads.query, heads.key, mechanism_.operator_name, options);
+    const at::Tensor hooked = context.hooked(HookPlace::scores, scores);
+    if (mechanism_.is_matrix()) {
+      if (!hooked.is_same(scores))
+        throw UsageError(expected_got("attn.hook_attn_scores of " + options_.mechanism,
+                                      "scores as they are: a function of the whole matrix reads queries", "others"));
+      return attention_weights(heads.query, heads.key, mechanism_.operator_name, options);
+    }
+    scores = hooked;
+  }
+  if (!of_members) return attention_weights_of_scores(scores, mechanism_.operator_name, options);
+  // The maps of a difference are those of its member, which has no λ.
+  AttentionOptions of_map = options;
+  of_map.parameters = learned_;
+  const std::string_view member = mechanism_.pairwise()->member;
+  const at::Tensor members = context.hooked(
+      HookPlace::pattern_members, scores.defined() ? attention_weights_of_scores(scores, member, of_map)
+                                                   : attention_weights(heads.query, heads.key, member, of_map));
+  return subtract_sub_heads(members, options.parameters.back().second.view({1, -1, 1}).to(members.scalar_type()));
+}
+
+at::Tensor AttentionLayerImpl::combine(const at::Tensor& attended, const ForwardContext& context) {
+  at::Tensor by_token = attended;  // [B, N, heads, width]
+  if (is_difference(mechanism_)) {
     // The factor cancels the scale of the norm, so that training starts with the gradients of plain attention.
     by_token = norm_of_sum(by_token.to(head_norm_.scalar_type()), {}, head_norm_ * (1 - lambda_init_), {},
                            NormKind::rms, 1e-5, BFloat16Products::enabled())
                    .normed;
-  return output_(by_token.flatten(2));
+    by_token = context.hooked(HookPlace::normed_heads, by_token);
+  }
+  if (!context.wants(HookPlace::result)) return output_(by_token.flatten(2));
+  const at::Tensor weight = output_->weight().unflatten(1, {by_token.size(2), by_token.size(3)});
+  const at::Tensor result =
+      context.hooked(HookPlace::result, at::einsum("bnhd,whd->bnhw", {by_token.to(weight.scalar_type()), weight}));
+  const at::Tensor sum = result.sum(2);
+  return output_->bias().defined() ? sum + output_->bias() : sum;
+}
+
+bool AttentionLayerImpl::has_hook(HookPlace place) const {
+  switch (place) {
+    case HookPlace::query:
+    case HookPlace::key:
+    case HookPlace::value:
+    case HookPlace::scores:
+    case HookPlace::pattern:
+    case HookPlace::row_statistics:
+    case HookPlace::heads:
+    case HookPlace::result:
+      return true;
+    case HookPlace::rotated_query:
+    case HookPlace::rotated_key:
+      return rotary_ != nullptr;
+    case HookPlace::pattern_members:
+    case HookPlace::normed_heads:
+      return is_difference(mechanism_);
+    default:
+      return false;
+  }
+}
+
+HeadCounts AttentionLayerImpl::head_counts() const {
+  if (options_.memory) return {};
+  const std::int64_t shared = options_.used_key_value_heads();
+  return {options_.heads, shared, shared / mechanism_.sub_heads()};
 }
 
 void AttentionLayerImpl::initialize(const WeightInitializer& initializer, const std::string& name,

@@ -54,6 +54,9 @@ class AttentionLayerImpl : public TokenMixer {
   // The context's dropout applies to the attention weights, except those of a dense form, which has no dropout.
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context = {}) override;
 
+  bool has_hook(HookPlace place) const override;
+  HeadCounts head_counts() const override;
+
   // False for a dense form, which is a function of the whole score matrix, and where tokens see later ones.
   bool can_decode() const override;
   std::unique_ptr<LayerState> make_state(std::int64_t batch, std::int64_t capacity) const override;
@@ -67,10 +70,15 @@ class AttentionLayerImpl : public TokenMixer {
   struct Heads {
     at::Tensor query, key, value;  // [B, heads, tokens, head_dim] each
   };
+  struct Projected {
+    at::Tensor query, key, value;  // [B, tokens, heads, head_dim] each, before positions; key undefined where tied
+  };
+  Projected project_heads(const at::Tensor& x, const ForwardContext& context);
   Heads project(const at::Tensor& x, const ForwardContext& context);
   Heads project_memory(const at::Tensor& x, const ForwardContext& context);
   at::Tensor attend(Heads heads, const ForwardContext& context);  // → [B, output heads, N, width of a value]
-  at::Tensor combine(const at::Tensor& attended);                 // → [B, N, width]
+  at::Tensor observed_weights(const Heads& heads, const AttentionOptions& options, const ForwardContext& context) const;
+  at::Tensor combine(const at::Tensor& attended, const ForwardContext& context);  // → [B, N, width]
   AttentionOptions operator_options(const Dropout& dropout) const;
 
   AttentionLayerOptions options_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "cogwheel/nn/forward_context.h"
 #include "cogwheel/nn/linear.h"
 
 namespace cogwheel {
@@ -26,7 +27,8 @@ struct FeedForwardOptions {
 class FeedForwardImpl : public torch::nn::Module {
  public:
   explicit FeedForwardImpl(const FeedForwardOptions& options);
-  at::Tensor forward(const at::Tensor& x);  // [..., width] → [..., width]
+  at::Tensor forward(const at::Tensor& x, const ForwardContext& context = {});  // [..., width] → [..., width]
+  bool has_hook(HookPlace place) const;
 
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,
                   double residual_standard_deviation);

@@ -6,10 +6,16 @@
 #include <optional>
 
 #include "cogwheel/nn/dropout.h"
+#include "cogwheel/nn/hooks.h"
 #include "cogwheel/nn/layer_state.h"
-#include "cogwheel/nn/tap.h"
 
 namespace cogwheel {
+
+// What the queries, keys and values of each head are made of, normalised: [B, N, heads, W] each.
+struct HeadInputs {
+  at::Tensor query, key, value;
+  bool key_has_own = false;  // else keys that are the queries stay them
+};
 
 struct ForwardContext {
   // [B, N] int64, the position of each token; undefined: consecutive, after those of the state, else from 0. A pass
@@ -26,9 +32,9 @@ struct ForwardContext {
   at::Tensor memory = {};
   std::optional<at::Tensor> memory_lengths = {};
   Dropout dropout = {};  // none: as in evaluation
-  const Tap* tap = nullptr;
+  const Hooks* hooks = nullptr;
 
-  // For the layer `index`: its state, independent dropout, its number for the tap.
+  // For the layer `index`: its state, independent dropout, its number for hooks.
   ForwardContext at_layer(std::size_t index) const {
     ForwardContext inner = *this;
     inner.site.layer = static_cast<std::int64_t>(index);
@@ -36,13 +42,20 @@ struct ForwardContext {
     inner.dropout = dropout.part(index + 1);
     return inner;
   }
-  TapSite site = {};
+  struct Site {
+    std::int64_t layer = -1;
+    bool memory = false;  // in the attention of a layer to the memory
+  };
+  Site site = {};
+  // In place of the layer's input, where hooks give single heads inputs of their own.
+  const HeadInputs* head_inputs = nullptr;
   LayerState* layer_state = nullptr;
 
-  bool taps(TapPlace place) const { return tap != nullptr && tap->wants(place); }
+  bool wants(HookPlace place) const { return hooks != nullptr && hooks->wants(place, site.layer); }
+  bool replaces(HookPlace place) const { return hooks != nullptr && hooks->replaces(place, site.layer); }
   // The value that the pass continues with.
-  at::Tensor tapped(TapPlace place, const at::Tensor& value) const {
-    return tap != nullptr ? (*tap)(place, site, value) : value;
+  at::Tensor hooked(HookPlace place, const at::Tensor& value) const {
+    return hooks != nullptr ? (*hooks)({place, site.layer, site.memory}, value) : value;
   }
 };
 

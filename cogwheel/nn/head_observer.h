@@ -1,14 +1,14 @@
 // Statistics of every head, from the same pass that computes a model's output.
 #pragma once
 #include "cogwheel/nn/head_statistics.h"
-#include "cogwheel/nn/tap.h"
+#include "cogwheel/nn/hooks.h"
 
 namespace cogwheel {
 
 class HeadObserver {
  public:
-  // Reads the tap places value, row_statistics and heads in the passes that `tap` sees while this object exists.
-  explicit HeadObserver(Tap& tap);
+  // Reads values, statistics of rows and outputs of heads in the passes with `hooks`, while this object exists.
+  explicit HeadObserver(Hooks& hooks);
   HeadObserver(const HeadObserver&) = delete;
   HeadObserver& operator=(const HeadObserver&) = delete;
 

@@ -15,7 +15,9 @@ namespace cogwheel {
 class LinearImpl : public torch::nn::Module {
  public:
   LinearImpl(std::int64_t inputs, std::int64_t outputs, bool bias);
-  at::Tensor forward(const at::Tensor& x);  // [..., inputs] → [..., outputs]
+  at::Tensor forward(const at::Tensor& x);              // [..., inputs] → [..., outputs]
+  const at::Tensor& weight() const { return weight_; }  // [outputs, inputs]
+  const at::Tensor& bias() const { return bias_; }      // [outputs], or undefined
   // For a forward pass that multiplies by the weight in many steps.
   CollectedWeight collected() const { return {weight_, bias_}; }
 

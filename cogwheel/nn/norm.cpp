@@ -20,6 +20,19 @@ NormOfSum NormImpl::of_sum(const at::Tensor& x, const at::Tensor& delta, bool wi
   return norm_of_sum(x, delta, weight_, bias_, kind_, epsilon_, !wide && BFloat16Products::enabled());
 }
 
+NormOfSum NormImpl::of_sum(const at::Tensor& x, const at::Tensor& delta, const ForwardContext& context, NormHooks hooks,
+                           bool wide) {
+  if (!context.wants(hooks.scale) && !context.wants(hooks.normalized)) return of_sum(x, delta, wide);
+  const at::Tensor sum = delta.defined() ? x + delta : x;
+  const at::Tensor centered = kind_ == NormKind::layer ? sum - sum.mean(at::IntArrayRef{-1}, true) : sum;
+  const at::Tensor scale =
+      context.hooked(hooks.scale, (centered.square().mean(at::IntArrayRef{-1}, true) + epsilon_).sqrt());
+  at::Tensor normed = context.hooked(hooks.normalized, centered / scale) * weight_;
+  if (bias_.defined()) normed = normed + bias_;
+  if (!wide && BFloat16Products::enabled()) normed = normed.to(at::kBFloat16);
+  return {sum, normed};
+}
+
 void NormImpl::initialize() {
   const torch::NoGradGuard no_grad;
   weight_.fill_(1);

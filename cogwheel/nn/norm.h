@@ -6,9 +6,17 @@
 #include <cstdint>
 #include <optional>
 
+#include "cogwheel/nn/forward_context.h"
 #include "cogwheel/nn/residual_norm.h"
 
 namespace cogwheel {
+
+// The places of one norm: what it divides by, and the result before gain and bias.
+struct NormHooks {
+  HookPlace scale, normalized;
+};
+
+inline constexpr NormHooks final_norm_hooks{HookPlace::final_norm_scale, HookPlace::final_norm};
 
 class NormImpl : public torch::nn::Module {
  public:
@@ -19,6 +27,9 @@ class NormImpl : public torch::nn::Module {
   // x + delta, and its norm; delta may be undefined. While products are in bfloat16, so is the norm, unless it is wide:
   // where it is the residual stream.
   NormOfSum of_sum(const at::Tensor& x, const at::Tensor& delta, bool wide = false);
+  // The same, for the hooks of the context at these places.
+  NormOfSum of_sum(const at::Tensor& x, const at::Tensor& delta, const ForwardContext& context, NormHooks hooks,
+                   bool wide = false);
 
   void initialize();  // weights 1, biases 0
 

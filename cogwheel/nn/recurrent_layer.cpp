@@ -295,24 +295,26 @@ at::Tensor RecurrentLayerImpl::weights_or_nan(const Heads& heads) const {
 // values.
 at::Tensor RecurrentLayerImpl::observed(const Heads& heads, const at::Tensor& output,
                                         const ForwardContext& context) const {
-  const bool weights_wanted = context.taps(TapPlace::weights), rows_wanted = context.taps(TapPlace::row_statistics);
+  const bool weights_wanted = context.wants(HookPlace::pattern), rows_wanted = context.wants(HookPlace::row_statistics);
   if (!weights_wanted && !rows_wanted) return output;
   if (context.layer_state != nullptr && context.layer_state->longest() > heads.value.size(2))
-    throw UsageError(expected_got("tap: weights of " + options_.mechanism, "a pass from the first token",
+    throw UsageError(expected_got("attn.hook_pattern of " + options_.mechanism, "a pass from the first token",
                                   "a state, which has not kept the keys"));
   const at::Tensor made = weights_or_nan(heads);
   if (rows_wanted)
-    context.tapped(TapPlace::row_statistics,
+    context.hooked(HookPlace::row_statistics,
                    statistics_of_weights(made.to(computed_type(made))).narrow(0, 0, RowStatistics<double>::argmax_at));
   if (!weights_wanted) return output;
-  const at::Tensor tapped = context.tapped(TapPlace::weights, made);
-  return tapped.is_same(made) ? output : tapped.matmul(heads.value);
+  const at::Tensor pattern = context.hooked(HookPlace::pattern, made);
+  return pattern.is_same(made) ? output : pattern.matmul(heads.value);
 }
 
-at::Tensor RecurrentLayerImpl::combine(const at::Tensor& attended, const Heads& heads, const Inputs& inputs) {
-  at::Tensor by_token = attended.transpose(1, 2);  // [B, N, heads, width]
+at::Tensor RecurrentLayerImpl::combine(at::Tensor by_token, const Heads& heads, const Inputs& inputs,
+                                       const ForwardContext& context) {
   if (skip_.defined()) by_token = by_token + (heads.skipped * skip_).unflatten(-1, {options_.heads, value_dim_});
-  if (head_norm_) by_token = head_norm_(by_token.to(output_->parameters().front().scalar_type()));
+  if (head_norm_)
+    by_token =
+        context.hooked(HookPlace::normed_heads, head_norm_(by_token.to(output_->parameters().front().scalar_type())));
   at::Tensor joined = by_token.flatten(2);
   if (output_gate_) joined = joined * at::silu(output_gate_(inputs.output_gate));
   return output_(joined);
@@ -324,14 +326,36 @@ at::Tensor RecurrentLayerImpl::forward(const at::Tensor& x, const ForwardContext
   Carried after;
   const Inputs inputs = read(x, before, after);
   Heads heads = project(inputs, before, after);
-  if (context.tap != nullptr) {
-    if (heads.query.defined()) heads.query = context.tapped(TapPlace::query, heads.query);
-    if (heads.key.defined()) heads.key = context.tapped(TapPlace::key, heads.key);
-    heads.value = context.tapped(TapPlace::value, heads.value);
+  if (context.hooks != nullptr) {
+    const auto hooked = [&](HookPlace place, at::Tensor& of_heads) {  // [B, H, N, D]; hooks have [B, N, H, D]
+      if (of_heads.defined()) of_heads = context.hooked(place, of_heads.transpose(1, 2)).transpose(1, 2);
+    };
+    hooked(HookPlace::query, heads.query);
+    hooked(HookPlace::key, heads.key);
+    hooked(HookPlace::value, heads.value);
   }
   const at::Tensor output = walk(heads, before.law, after.law);
   if (state != nullptr) state->advance(std::move(after), x.size(1));
-  return combine(context.tapped(TapPlace::heads, observed(heads, output, context)), heads, inputs);
+  const at::Tensor by_token = observed(heads, output, context).transpose(1, 2);
+  return combine(context.hooked(HookPlace::heads, by_token), heads, inputs, context);
+}
+
+bool RecurrentLayerImpl::has_hook(HookPlace place) const {
+  switch (place) {
+    case HookPlace::query:
+      return law_.has_query();
+    case HookPlace::key:
+      return law_.has_key();
+    case HookPlace::normed_heads:
+      return static_cast<bool>(head_norm_);
+    case HookPlace::value:
+    case HookPlace::pattern:
+    case HookPlace::row_statistics:
+    case HookPlace::heads:
+      return true;
+    default:
+      return false;
+  }
 }
 
 std::unique_ptr<LayerState> RecurrentLayerImpl::make_state(std::int64_t batch, std::int64_t) const {

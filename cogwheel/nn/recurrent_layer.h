@@ -41,10 +41,11 @@ class RecurrentLayerImpl : public TokenMixer {
  public:
   explicit RecurrentLayerImpl(const RecurrentLayerOptions& options);
 
-  // Of the context it reads state and tap: a law has no weights to drop, no positions, and padding at the end is seen
-  // by no token before it. Weights are tapped in a pass without a state only, which has not kept the keys.
+  // Of the context it reads state and hooks: a law has no weights to drop, no positions, and padding at the end is seen
+  // by no token before it. The pattern is known to a pass without a state only, which has not kept the keys.
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context = {}) override;
 
+  bool has_hook(HookPlace place) const override;
   bool can_decode() const override { return true; }
   // A law with a horizon has no meaning beyond it.
   bool keeps_tokens() const override { return law_.walks == Walks::phases; }
@@ -72,7 +73,8 @@ class RecurrentLayerImpl : public TokenMixer {
   at::Tensor weights(const Heads& heads) const;         // → [B, H, N, N]
   at::Tensor weights_or_nan(const Heads& heads) const;  // alike, NaN where a gate has diverged
   at::Tensor observed(const Heads& heads, const at::Tensor& output, const ForwardContext& context) const;
-  at::Tensor combine(const at::Tensor& attended, const Heads& heads, const Inputs& inputs);
+  // by_token [B, N, heads, width]
+  at::Tensor combine(at::Tensor by_token, const Heads& heads, const Inputs& inputs, const ForwardContext& context);
 
   RecurrentLayerOptions options_;
   const RecurrentLaw& law_;

@@ -11,12 +11,21 @@
 
 namespace cogwheel {
 
+struct HeadCounts {
+  std::int64_t query = 0, key = 0, value = 0;
+};
+
 class TokenMixer : public torch::nn::Module {
  public:
   // x [B, N, width] → [B, N, width]. With a state in the context, x holds the tokens after those in the state, and the
   // output is their rows of the pass over all tokens. The context's dropout applies inside (to attention weights), not
   // to the output.
   virtual at::Tensor forward(const at::Tensor& x, const ForwardContext& context) = 0;
+
+  // Whether its passes come to a place where hooks read or replace a value.
+  virtual bool has_hook(HookPlace place) const = 0;
+  // How many heads of queries, keys and values can read inputs of their own, ForwardContext::head_inputs; 0: none.
+  virtual HeadCounts head_counts() const { return {}; }
 
   // Whether a token's output can be computed before the tokens after it are known.
   virtual bool can_decode() const = 0;

@@ -2,7 +2,11 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
+
+#include "cogwheel/core/error.h"
 
 namespace cogwheel {
 namespace {
@@ -32,6 +36,10 @@ Norm make_norm(const TransformerBlockOptions& options) {
   return Norm(options.norm, options.attention.width, options.norm_bias, options.norm_epsilon);
 }
 
+constexpr NormHooks attention_norm_hooks{HookPlace::attention_norm_scale, HookPlace::attention_norm},
+    memory_norm_hooks{HookPlace::memory_norm_scale, HookPlace::memory_norm},
+    feed_forward_norm_hooks{HookPlace::feed_forward_norm_scale, HookPlace::feed_forward_norm};
+
 }  // namespace
 
 TransformerBlockImpl::TransformerBlockImpl(const TransformerBlockOptions& options, std::shared_ptr<const Rotary> rotary)
@@ -52,35 +60,100 @@ TransformerBlockImpl::TransformerBlockImpl(const TransformerBlockOptions& option
   register_module("feed_forward", feed_forward_);
 }
 
+// The inputs of single heads, where hooks change one of them. `normed` is what heads read otherwise.
+std::optional<HeadInputs> TransformerBlockImpl::head_inputs(const at::Tensor& stream, const at::Tensor& normed,
+                                                            const ForwardContext& context) {
+  const HeadCounts counts = attention_->head_counts();
+  HeadInputs inputs;
+  bool changed = false;
+  const auto read = [&](HookPlace place, std::int64_t heads, at::Tensor& of_heads) {
+    const auto split = [&](const at::Tensor& x) {
+      return x.unsqueeze(2).expand({x.size(0), x.size(1), heads, x.size(2)});
+    };
+    const at::Tensor given = split(stream), left = context.hooked(place, given);
+    const bool same = left.is_same(given);
+    changed = changed || !same;
+    of_heads = same ? split(normed) : norm_place_ == NormPlace::before ? attention_norm_(left) : left;
+    return !same;
+  };
+  read(HookPlace::query_input, counts.query, inputs.query);
+  inputs.key_has_own = read(HookPlace::key_input, counts.key, inputs.key);
+  read(HookPlace::value_input, counts.value, inputs.value);
+  return changed ? std::optional(inputs) : std::nullopt;
+}
+
 ResidualStream TransformerBlockImpl::forward(const ResidualStream& given, const ForwardContext& context) {
-  // What a part reads from the stream and writes back to it.
-  const auto add = [&](const ResidualStream& stream, Norm& norm, std::size_t dropout_part, auto&& part) {
+  const auto observed = [&](HookPlace place, const ResidualStream& stream) {
+    return context.wants(place) ? ResidualStream{context.hooked(place, stream.total())} : stream;
+  };
+  // What a part reads from the stream and writes back to it. After it, the stream is at `after` before its norm.
+  const auto add = [&](const ResidualStream& stream, Norm& norm, NormHooks hooks, HookPlace after,
+                       std::size_t dropout_part, auto&& part) {
     const Dropout dropout = context.dropout.part(dropout_part);
     if (norm_place_ == NormPlace::before) {
-      const NormOfSum read = norm->of_sum(stream.x, stream.delta);
-      return ResidualStream{read.sum, dropout(part(read.normed))};
+      const NormOfSum read = norm->of_sum(stream.x, stream.delta, context, hooks);
+      return observed(after, ResidualStream{read.sum, dropout(part(read.normed))});
     }
     const at::Tensor x = stream.total();
-    return ResidualStream{norm->of_sum(x, dropout(part(x)), true).normed};
+    const ResidualStream sum = observed(after, ResidualStream{x, dropout(part(x))});
+    return ResidualStream{norm->of_sum(sum.x, sum.delta, context, hooks, true).normed};
   };
   auto* const both = memory_attention_ ? static_cast<BlockState*>(context.layer_state) : nullptr;
-  const auto mix = [&](TokenMixer& mixer, bool memory, std::size_t dropout_part) {
+  const auto inside = [&](bool memory, std::size_t dropout_part) {
     ForwardContext inner = context;
     inner.dropout = context.dropout.part(dropout_part);
     inner.site.memory = memory;
     if (both != nullptr) inner.layer_state = (memory ? both->memory : both->own).get();
-    return [&mixer, inner](const at::Tensor& x) {
-      return inner.tapped(TapPlace::mixer_output, mixer.forward(inner.tapped(TapPlace::mixer_input, x), inner));
-    };
+    return inner;
   };
-  ResidualStream stream = add(given, attention_norm_, 0, mix(*attention_, false, 1));
-  if (memory_attention_) stream = add(stream, memory_norm_, 3, mix(*memory_attention_, true, 4));
-  stream = add(stream, feed_forward_norm_, 2, [&](const at::Tensor& x) {
-    return context.tapped(TapPlace::feed_forward_output,
-                          feed_forward_(context.tapped(TapPlace::feed_forward_input, x)));
-  });
-  if (!context.taps(TapPlace::stream)) return stream;
-  return {context.tapped(TapPlace::stream, stream.total())};
+  ResidualStream stream = observed(HookPlace::stream_before, given);
+  const bool apart = context.wants(HookPlace::query_input) || context.wants(HookPlace::key_input) ||
+                     context.wants(HookPlace::value_input);
+  if (apart) stream = {stream.total()};
+  stream =
+      add(stream, attention_norm_, attention_norm_hooks,
+          memory_attention_ ? HookPlace::stream_before_memory : HookPlace::stream_between, 0, [&](const at::Tensor& x) {
+            ForwardContext inner = inside(false, 1);
+            const std::optional<HeadInputs> inputs = apart ? head_inputs(stream.x, x, context) : std::nullopt;
+            inner.head_inputs = inputs ? &*inputs : nullptr;
+            return inner.hooked(HookPlace::attention_output, attention_->forward(x, inner));
+          });
+  if (memory_attention_)
+    stream = add(stream, memory_norm_, memory_norm_hooks, HookPlace::stream_between, 3, [&](const at::Tensor& x) {
+      const ForwardContext inner = inside(true, 4);
+      return inner.hooked(HookPlace::attention_output, memory_attention_->forward(x, inner));
+    });
+  stream = add(
+      stream, feed_forward_norm_, feed_forward_norm_hooks, HookPlace::stream_after, 2,
+      [&](const at::Tensor& x) { return context.hooked(HookPlace::feed_forward_output, feed_forward_(x, context)); });
+  return norm_place_ == NormPlace::after ? observed(HookPlace::normed_stream, stream) : stream;
+}
+
+bool TransformerBlockImpl::has_hook(HookPlace place) const {
+  switch (place) {
+    case HookPlace::stream_before:
+    case HookPlace::attention_norm_scale:
+    case HookPlace::attention_norm:
+    case HookPlace::attention_output:
+    case HookPlace::stream_between:
+    case HookPlace::feed_forward_norm_scale:
+    case HookPlace::feed_forward_norm:
+    case HookPlace::feed_forward_output:
+    case HookPlace::stream_after:
+      return true;
+    case HookPlace::query_input:
+    case HookPlace::key_input:
+    case HookPlace::value_input:
+      return attention_->head_counts().query > 0;
+    case HookPlace::stream_before_memory:
+    case HookPlace::memory_norm_scale:
+    case HookPlace::memory_norm:
+      return static_cast<bool>(memory_attention_);
+    case HookPlace::normed_stream:
+      return norm_place_ == NormPlace::after;
+    default:
+      return attention_->has_hook(place) || feed_forward_->has_hook(place);
+  }
 }
 
 bool TransformerBlockImpl::can_decode() const { return attention_->can_decode(); }
@@ -104,6 +177,27 @@ void TransformerBlockImpl::initialize(const WeightInitializer& initializer, cons
   }
   feed_forward_norm_->initialize();
   feed_forward_->initialize(initializer, name + ".feed_forward", standard_deviation, residual_standard_deviation);
+}
+
+std::vector<HookPoint> points_of(const std::vector<TransformerBlock>& layers,
+                                 const std::function<bool(HookPlace)>& of_model) {
+  std::vector<HookPoint> points;
+  const auto places = hook_places();
+  const auto add_of_model = [&](std::size_t first, std::size_t last) {
+    for (std::size_t place = first; place < last; ++place)
+      if (of_model(static_cast<HookPlace>(place))) points.push_back({static_cast<HookPlace>(place)});
+  };
+  // The model's places come before and after those of its layers.
+  const auto of_layer = [](const HookPlaceDescription& place) { return place.owner == HookOwner::layer; };
+  const auto first = static_cast<std::size_t>(std::find_if(places.begin(), places.end(), of_layer) - places.begin());
+  const auto count = static_cast<std::size_t>(std::count_if(places.begin(), places.end(), of_layer));
+  add_of_model(0, first);
+  for (std::size_t layer = 0; layer < layers.size(); ++layer)
+    for (std::size_t place = first; place < first + count; ++place)
+      if (layers[layer]->has_hook(static_cast<HookPlace>(place)))
+        points.push_back({static_cast<HookPlace>(place), static_cast<std::int64_t>(layer)});
+  add_of_model(first + count, places.size());
+  return points;
 }
 
 }  // namespace cogwheel

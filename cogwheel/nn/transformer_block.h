@@ -8,9 +8,11 @@
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cogwheel/nn/attention_layer.h"
 #include "cogwheel/nn/feed_forward.h"
@@ -48,6 +50,9 @@ class TransformerBlockImpl : public torch::nn::Module {
   // state comes from `make_state`.
   ResidualStream forward(const ResidualStream& stream, const ForwardContext& context = {});
 
+  // Whether a pass comes to a place where hooks read or replace a value.
+  bool has_hook(HookPlace place) const;
+
   bool can_decode() const;
   bool keeps_tokens() const;
   std::unique_ptr<LayerState> make_state(std::int64_t batch, std::int64_t capacity) const;
@@ -56,6 +61,9 @@ class TransformerBlockImpl : public torch::nn::Module {
                   double residual_standard_deviation);
 
  private:
+  std::optional<HeadInputs> head_inputs(const at::Tensor& stream, const at::Tensor& normed,
+                                        const ForwardContext& context);
+
   NormPlace norm_place_;
   Norm attention_norm_;
   std::shared_ptr<TokenMixer> attention_;
@@ -65,5 +73,10 @@ class TransformerBlockImpl : public torch::nn::Module {
   FeedForward feed_forward_;
 };
 TORCH_MODULE(TransformerBlock);
+
+// The points of a model of such layers, in the order of a pass. `of_model` says which of the model's own places there
+// are.
+std::vector<HookPoint> points_of(const std::vector<TransformerBlock>& layers,
+                                 const std::function<bool(HookPlace)>& of_model);
 
 }  // namespace cogwheel

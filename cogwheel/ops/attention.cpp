@@ -15,6 +15,7 @@
 #include "cogwheel/ops/attention_schema.h"
 #include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/dense_mechanisms.h"
+#include "cogwheel/ops/dense_pairwise.h"
 #include "cogwheel/ops/mixture.h"
 #include "cogwheel/ops/operators.h"
 #include "cogwheel/ops/pairwise.h"
@@ -188,6 +189,47 @@ at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, std
   if (keys == 0)
     return query.new_zeros_symint({query.sym_size(0), query.sym_size(1) / found.sub_heads(), query.sym_size(2), 0});
   return attend(found, query, key, identity_values(found, query, key), options);
+}
+
+at::Tensor attention_scores(const at::Tensor& query, const at::Tensor& key, std::string_view mechanism,
+                            const AttentionOptions& options) {
+  const Mechanism& found = find_operator(mechanism);
+  check_query_key(query, key, found.sub_heads(), needs_one_width(options.score));
+  check_parameter_names(found, options.parameters);
+  check_score(found, query, key, options);
+  const PairwiseOptions seen = pairwise_options(found, query, key, options, mask::causal);
+  // Any number of values: they are not read.
+  const at::Tensor none = key.narrow(1, 0, key.size(1) / found.sub_heads());
+  const ScoredHeads scored = score_heads(found, query, key, none, options, seen);
+  PairwiseOptions dense = seen;
+  dense.scale = scored.scale;
+  dense.score_weight = scored.score_weight;
+  const std::string_view member = found.is_matrix() ? "softmax" : found.pairwise()->member;
+  return DensePairwise(pairwise_inputs(scored.query, scored.key, scored.value, {}, dense), member, dense).scores();
+}
+
+at::Tensor attention_weights_of_scores(const at::Tensor& scores, std::string_view mechanism,
+                                       const AttentionOptions& options) {
+  const Mechanism& found = find_operator(mechanism);
+  if (found.is_matrix() || found.sub_heads() > 1)
+    refuse("mechanism", "one whose weights are a function of each row of scores", std::string(mechanism));
+  if (scores.dim() != 4) refuse("scores", "[batch, heads, queries, keys]", shape_text(scores));
+  // Queries and keys without an effect; the scores come as a bias.
+  constexpr std::int64_t width = 8;
+  const at::Tensor query = at::zeros({scores.size(0), scores.size(1), scores.size(2), width}, scores.options()),
+                   key = at::zeros({scores.size(0), scores.size(1), scores.size(3), width}, scores.options());
+  check_parameter_names(found, options.parameters);
+  if (scores.size(3) == 0) return scores;
+  const PairwiseMechanism& family = *found.pairwise();
+  PairwiseOptions dense = pairwise_options(found, query, key, options, mask::causal);
+  dense.scale = 1;
+  dense.bias = scores;
+  const at::Tensor identity = identity_values(found, query, key);
+  const auto weights_of = [&](const at::Tensor& parameters, std::string_view member) {
+    return std::get<0>(pairwise(query, key, identity, parameters, member, dense));
+  };
+  const at::Tensor weights = weights_of(row_map_parameters(found, options.parameters, query), family.member);
+  return family.subtracted.empty() ? weights : weights - weights_of(no_parameters(query), family.subtracted);
 }
 
 std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query, const at::Tensor& key,

@@ -44,6 +44,17 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
 at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, std::string_view mechanism = "softmax",
                              const AttentionOptions& options = {});
 
+// The scores of `attention` before the row map, [B, H, N, M], −∞ where a key is hidden; H counts both sub-heads of a
+// difference. Of a dense mechanism they are the entries of its matrix, scale · q·k.
+at::Tensor attention_scores(const at::Tensor& query, const at::Tensor& key, std::string_view mechanism = "softmax",
+                            const AttentionOptions& options = {});
+
+// The weights that follow from given scores [B, H, N, M], 0 where they are −∞ or the key is hidden: a row map of each
+// row. The options say what is visible, and have the mechanism's parameters and dropout. Differentiable in the scores.
+// Throws ValueError for a dense mechanism, and for a difference, whose maps have weights of their own.
+at::Tensor attention_weights_of_scores(const at::Tensor& scores, std::string_view mechanism = "softmax",
+                                       const AttentionOptions& options = {});
+
 // `attention` and, from the same pass, statistics of the weights of each row: output [B, H, N, Dv], which is
 // differentiable as that of `attention`, and statistics [8, B, H, N] without a derivative, in the order of
 // kernels/pairwise/row_statistics.h, the last one written only if `argmax`, which counts at most 2²⁴ keys. Row maps

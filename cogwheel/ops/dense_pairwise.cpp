@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <limits>
 #include <string>
 
 #include "cogwheel/mechanisms/catalogue.h"
@@ -112,6 +113,10 @@ DensePairwise::DensePairwise(const std::vector<at::Tensor>& inputs, std::string_
 // [B, Hq, N or 1, M, width].
 at::Tensor DensePairwise::masked(const at::Tensor& of_pairs) const {
   return pair_by_pair_ ? at::where(visible_.unsqueeze(-1), of_pairs, zero_) : of_pairs;
+}
+
+at::Tensor DensePairwise::scores() const {
+  return score_.masked_fill(visible_.logical_not(), -std::numeric_limits<double>::infinity());
 }
 
 at::Tensor DensePairwise::shift() const {

@@ -82,6 +82,9 @@ class DensePairwise {
   // [B or 1, Hq or 1, N, M], true where the query sees the key.
   const at::Tensor& visible() const { return visible_; }
 
+  // [B, Hq, N, M], −∞ where hidden.
+  at::Tensor scores() const;
+
   // The row maximum of the exponents, [B, Hq, N], as forward saves it for backward; without a derivative.
   at::Tensor shift() const;
 

@@ -119,11 +119,11 @@ class Diffusion : public ImageTask {
     double sum = 0;
     for (std::int64_t first = 0; first < count; first += together) {
       const std::int64_t images = std::min(together, count - first);
-      Tap tap;
+      Hooks hooks;
       std::optional<HeadObserver> observer;
-      if (heads != nullptr && first == 0) observer.emplace(tap);
+      if (heads != nullptr && first == 0) observer.emplace(hooks);
       sum += static_cast<double>(images) *
-             squared_error(model, held_out(first, images), {.tap = observer ? &tap : nullptr}).item<double>();
+             squared_error(model, held_out(first, images), {.hooks = observer ? &hooks : nullptr}).item<double>();
       if (observer) *heads = observer->statistics();
     }
     return {{"held_out_loss", sum / static_cast<double>(count)}};

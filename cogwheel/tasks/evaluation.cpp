@@ -20,12 +20,12 @@ std::vector<double> mean_in_parts(const Batch& all, StatisticsOfHeads* heads,
   double weight = 0;
   for (std::int64_t first = 0; first < count; first += at_once) {
     const std::int64_t last = std::min(first + at_once, count);
-    Tap tap;
+    Hooks hooks;
     std::optional<HeadObserver> observer;
-    if (heads != nullptr && first == 0) observer.emplace(tap);
+    if (heads != nullptr && first == 0) observer.emplace(hooks);
     const PartialMeans part =
         measure({all.inputs.slice(0, first, last), all.targets.slice(0, first, last), (last - first) * tokens},
-                {.tap = observer ? &tap : nullptr});
+                {.hooks = observer ? &hooks : nullptr});
     if (observer) *heads = observer->statistics();
     sums.resize(part.means.size());
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += part.means[i] * part.weight;

@@ -128,10 +128,10 @@ class Images : public ImageTask {
     Answers all;
     for (std::int64_t first = 0; first < count; first += together) {
       const ImageBatch some = held_out_images(*source_, first, std::min(together, count - first));
-      Tap tap;
+      Hooks hooks;
       std::optional<HeadObserver> observer;
-      if (heads != nullptr && first == 0) observer.emplace(tap);
-      const at::Tensor logits = model->forward(some.images, {.tap = observer ? &tap : nullptr}).cpu();
+      if (heads != nullptr && first == 0) observer.emplace(hooks);
+      const at::Tensor logits = model->forward(some.images, {.hooks = observer ? &hooks : nullptr}).cpu();
       if (observer) *heads = observer->statistics();
       all.loss += at::cross_entropy_loss(logits.to(at::kDouble), some.labels, {}, at::Reduction::Sum).item<double>();
       const at::Tensor best = logits.argmax(-1);

@@ -89,10 +89,10 @@ class MaskedWords : public EncoderTask {
     double loss = 0, right = 0, words = 0;
     for (const std::vector<std::int64_t>& rows : data_.held_out_rows(rows_of(part, training))) {
       const MaskedBatch some = masked_evaluation_batch(data_.corpus().held_out, data_.tokenizer(), rows, masking_);
-      Tap tap;
+      Hooks hooks;
       std::optional<HeadObserver> observer;
-      if (heads != nullptr && words == 0) observer.emplace(tap);
-      const Told found = told(model, as_batch(some.batch, some.targets), {.tap = observer ? &tap : nullptr});
+      if (heads != nullptr && words == 0) observer.emplace(hooks);
+      const Told found = told(model, as_batch(some.batch, some.targets), {.hooks = observer ? &hooks : nullptr});
       if (observer) *heads = observer->statistics();
       const at::Tensor logits = found.logits.to(at::kFloat).cpu();
       loss += at::cross_entropy_loss(logits, found.targets, {}, at::Reduction::Sum).item<double>();

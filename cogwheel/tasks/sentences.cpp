@@ -123,10 +123,11 @@ class Sentences : public EncoderTask {
     Answers all;
     for (const std::vector<std::int64_t>& rows : data_.held_out_rows(count)) {
       const EncoderBatch some = encoder_batch(data_.corpus().held_out, data_.tokenizer(), rows);
-      Tap tap;
+      Hooks hooks;
       std::optional<HeadObserver> observer;
-      if (heads != nullptr && all.rows.empty()) observer.emplace(tap);
-      const at::Tensor logits = logits_of(model, as_batch(some, some.labels), {.tap = observer ? &tap : nullptr}).cpu();
+      if (heads != nullptr && all.rows.empty()) observer.emplace(hooks);
+      const at::Tensor logits =
+          logits_of(model, as_batch(some, some.labels), {.hooks = observer ? &hooks : nullptr}).cpu();
       if (observer) *heads = observer->statistics();
       all.loss += at::cross_entropy_loss(logits.to(at::kDouble), some.labels, {}, at::Reduction::Sum).item<double>();
       const at::Tensor best = logits.argmax(-1);

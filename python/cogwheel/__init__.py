@@ -22,12 +22,16 @@ from cogwheel.functional import (
 from cogwheel.key_value_cache import KeyValueCache
 from cogwheel.recurrent import RecurrentCache, recurrent, recurrent_statistics, recurrent_weights
 from cogwheel.soft_window import soft_window
-from cogwheel.trained import load
+from cogwheel.trained import Encoder, LanguageModel, UVit, VisionTransformer, load
 
 __all__ = [
     "AttentionStatistics",
+    "Encoder",
     "KeyValueCache",
+    "LanguageModel",
     "RecurrentCache",
+    "UVit",
+    "VisionTransformer",
     "attention",
     "attention_statistics",
     "attention_weights",

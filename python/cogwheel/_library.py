@@ -28,5 +28,5 @@ def _load(path: pathlib.Path) -> None:
 
 
 # COGWHEEL_OPERATORS: another build's library, for work on Cogwheel with several build folders.
-PATH = pathlib.Path(os.environ.get("COGWHEEL_OPERATORS", pathlib.Path(__file__).parent / "libcogwheel_ops.so"))
+PATH = pathlib.Path(os.environ.get("COGWHEEL_OPERATORS", pathlib.Path(__file__).parent / "libcogwheel_ops.so")).resolve()
 _load(PATH)

@@ -1,201 +1,168 @@
-"""Trained runs as modules of PyTorch, over the operators of this package."""
+"""Trained runs as modules of PyTorch: the models of the executable, with hooks at every activation."""
 
+from __future__ import annotations
+
+import functools
+import itertools
 import json
-import math
 import os
 import pathlib
-import struct
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from cogwheel.catalogue import mechanisms
-from cogwheel.functional import attention
+from cogwheel import _library
 
-_TYPES = {"F32": torch.float32, "F64": torch.float64, "I64": torch.int64}
+# What a pass computes only because it is asked to: left out unless named.
+_ON_REQUEST = (
+    ".hook_q_input", ".hook_k_input", ".hook_v_input", ".hook_result", ".hook_row_statistics", ".hook_pattern_members",
+)  # fmt: skip
 
-
-def _refusal(what: object, expected: str, got: object) -> ValueError:
-    return ValueError(f"load: {what}: expected {expected}, got {got}")
-
-
-def _read(path: pathlib.Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and metadata of a safetensors file that ``cogwheel`` wrote."""
-    try:
-        content = path.read_bytes()
-        (length,) = struct.unpack("<Q", content[:8])
-        header = json.loads(content[8 : 8 + length])
-        metadata = header.pop("__metadata__", {})
-        numbers = memoryview(bytearray(content))[8 + length :]
-        tensors = {}
-        for name, found in header.items():
-            first, last = found["data_offsets"]
-            kind, shape = _TYPES[found["dtype"]], found["shape"]
-            # A view of no bytes is refused by frombuffer.
-            flat = torch.frombuffer(numbers[first:last], dtype=kind) if last > first else torch.empty(0, dtype=kind)
-            tensors[name] = flat.view(shape).clone()
-    except (ValueError, KeyError, TypeError, struct.error, RuntimeError) as error:
-        raise _refusal(path, "a whole checkpoint", f"{type(error).__name__}: {error}") from error
-    return tensors, metadata
+Names = str | Iterable[str] | Callable[[str], bool]
 
 
-def _layer_mechanism(options: dict[str, Any], layer: int) -> str:
-    """As in ``gla*3+softmax``, which repeats down the layers; the outer ones may be softmax."""
-    outer = layer < options["first_softmax_layers"] or layer >= options["layers"] - options["last_softmax_layers"]
-    if outer:
-        return "softmax"
-    period = []
-    for part in options["mechanism"].split("+"):
-        name, _, times = part.partition("*")
-        period += [name] * int(times or 1)
-    return period[layer % len(period)]
+class HookPoint:
+    """Where a value was read: ``name``, and ``layer()`` of what lies in a layer."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def layer(self) -> int:
+        return int(self.name.split(".")[1])
+
+    def __repr__(self) -> str:
+        return f"HookPoint({self.name!r})"
+
+
+Hook = Callable[[Tensor, HookPoint], "Tensor | None"]
+
+_numbers = itertools.count()
+_callbacks: dict[int, Callable[[str, Tensor], Tensor]] = {}
+
+
+@functools.cache
+def _bindings() -> Any:
+    """Loaded with the first model: attention alone does not need them."""
+    torch.classes.load_library(str(_library.PATH.with_name("libcogwheel_bindings.so")))
+    library = torch.library.Library("cogwheel", "IMPL")
+    library.impl("hook", lambda callback, name, value: _callbacks[callback](name, value), "CompositeImplicitAutograd")
+    return library, torch.classes.cogwheel.TrainedModel
 
 
 class _Model(torch.nn.Module):
-    """Parameters have the names of the run. ``options`` are its keys of ``[model]``."""
+    """Parameters have the names of the run. ``options`` are its keys of ``[model]``.
 
-    norm_epsilon = 1e-5
-    norms_before = True
-    causal = False
+    Everything is computed by the model that trained, in C++: by the same kernels, with derivatives, in float32 or,
+    after ``double()``, float64. The names of activations and their shapes are those of TransformerLens;
+    ``hook_names()`` lists the model's.
+    """
 
-    def __init__(self, options: dict[str, Any], weights: dict[str, Tensor]) -> None:
+    def __init__(self, made: Any) -> None:
         super().__init__()
-        self.options = options
-        known = {each["name"]: each for each in mechanisms()}
-        self._mechanisms = []
-        for layer in range(options["layers"]):
-            name = _layer_mechanism(options, layer)
-            if name not in known:
-                raise _refusal("model.mechanism", "one that this process knows (cogwheel.mechanism)", name)
-            if known[name]["family"] == "recurrent":
-                raise _refusal("model.mechanism", "attention in every layer", f"{name}, which has a state")
-            self._mechanisms.append(known[name])
-        for name, tensor in weights.items():
+        self._made = made
+        self.options: dict[str, Any] = json.loads(made.options())
+        for name, tensor in made.parameters().items():
             *path, last = name.split(".")
             module: torch.nn.Module = self
             for part in path:
                 if not hasattr(module, part):
                     module.add_module(part, torch.nn.Module())
                 module = getattr(module, part)
-            module.register_parameter(last, torch.nn.Parameter(tensor))
-        self._names = frozenset(weights)
+            tensor.__class__ = torch.nn.Parameter  # the model's own tensor, whose gradient backward fills in
+            module.register_parameter(last, tensor)
 
-    def _has(self, name: str) -> bool:
-        return name in self._names
+    def __deepcopy__(self, memo: object) -> None:
+        raise TypeError("a loaded model: expected no copies (cogwheel.load gives another one), got one")
 
-    def _linear(self, name: str, x: Tensor) -> Tensor:
-        bias = self.get_parameter(name + ".bias") if self._has(name + ".bias") else None
-        return F.linear(x, self.get_parameter(name + ".weight"), bias)
+    __reduce_ex__ = __deepcopy__
 
-    def _norm(self, name: str, x: Tensor) -> Tensor:
-        weight = self.get_parameter(name + ".weight")
-        if self.options.get("norm") == "rms":
-            return F.rms_norm(x, weight.shape, weight, 1e-6)
-        bias = self.get_parameter(name + ".bias") if self._has(name + ".bias") else None
-        return F.layer_norm(x, weight.shape, weight, bias, self.norm_epsilon)
+    @classmethod
+    def load(cls, run: str | os.PathLike[str]) -> Any:
+        """:func:`load`, of a run that holds such a model."""
+        model = load(run)
+        if not isinstance(model, cls):
+            raise ValueError(f"load: {run}: expected a run of {cls.__name__}, got one of {type(model).__name__}")
+        return model
 
-    def _placed(self, heads: Tensor) -> Tensor:
-        """Queries or keys [B, heads, N, head_dim] after what positions make of them."""
-        return heads
+    def hook_names(self) -> list[str]:
+        """Every activation, in the order of a pass."""
+        return self._made.hook_names()
 
-    def _attention(self, layer: int, x: Tensor, lengths: Tensor | None) -> Tensor:
-        prefix, mechanism = f"layers.{layer}.attention.", self._mechanisms[layer]
-        count = self.options["heads"]
-        shared = self.options.get("key_value_heads") or count
-        width, head_dim = self.options["width"], self.options["width"] // count
-        difference = self._has(prefix + "lambda_query1")
+    def _inputs(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+        raise NotImplementedError
 
-        def split(part: Tensor, heads: int) -> Tensor:
-            return part.unflatten(-1, (heads, -1)).transpose(1, 2)
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+        return self._made.forward(self._inputs(*args, **kwargs), [], -1)
 
-        if self._has(prefix + "query_value.weight"):  # K = Q
-            query, value = self._linear(prefix + "query_value", x).split([width, shared * head_dim], -1)
-            query = key = self._placed(split(query, count))
-        else:
-            projected = self._linear(prefix + "query_key_value", x)
-            query, key, value = projected.split([width, shared * head_dim, shared * head_dim], -1)
-            query, key = self._placed(split(query, count)), self._placed(split(key, shared))
-        value = split(value, shared // 2 if difference else shared)
-        name = mechanism["name"]
-        if mechanism["level"] == "layer":  # the layer ties the keys, the operator is that of the untied mechanism
-            member = mechanism["member"]
-            name = member if not difference else "differential" if member == "softmax" else "differential_" + member
-        learned = {each: self.get_parameter(prefix + each) for each in mechanism["parameters"] if self._has(prefix + each)}
-        if difference:
-            depth = layer + self.options["first_lambda_depth"]
-            first = 0.8 - 0.6 * math.exp(-0.3 * depth)
-            scalar = {each: self.get_parameter(prefix + each) for each in
-                      ("lambda_query1", "lambda_key1", "lambda_query2", "lambda_key2")}  # fmt: skip
-            lam = (
-                (scalar["lambda_query1"] @ scalar["lambda_key1"]).exp()
-                - (scalar["lambda_query2"] @ scalar["lambda_key2"]).exp()
-                + first
-            )
-            learned["lam"] = lam.expand(count // 2)
-        made = attention(query, key, value, name, causal=self.causal, key_lengths=lengths, **learned).transpose(1, 2)
-        if difference:
-            weight = self.get_parameter(prefix + "head_norm") * (1 - first)
-            made = F.rms_norm(made, weight.shape, weight, 1e-5)
-        return self._linear(prefix + "output", made.flatten(2))
+    def _chosen(self, names: Names) -> list[str]:
+        if callable(names):
+            return [name for name in self.hook_names() if names(name)]
+        return [names] if isinstance(names, str) else list(names)
 
-    def _feed_forward(self, layer: int, x: Tensor) -> Tensor:
-        prefix = f"layers.{layer}.feed_forward."
-        units = self._linear(prefix + "in", x)
-        if self.options.get("activation") == "swiglu":
-            gate, up = units.chunk(2, -1)
-            units = F.silu(gate) * up
-        else:
-            units = F.gelu(units)
-        return self._linear(prefix + "out", units)
+    def run_with_hooks(
+        self,
+        *args: Any,
+        fwd_hooks: Sequence[tuple[Names, Hook]] = (),
+        bwd_hooks: Sequence[tuple[Names, Hook]] = (),
+        **kwargs: Any,
+    ) -> Tensor:
+        """The output of a pass in which functions read or replace activations.
 
-    def _block(self, layer: int, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        prefix = f"layers.{layer}."
-        if self.norms_before:
-            x = x + self._attention(layer, self._norm(prefix + "attention_norm", x), lengths)
-            return x + self._feed_forward(layer, self._norm(prefix + "feed_forward_norm", x))
-        x = self._norm(prefix + "attention_norm", x + self._attention(layer, x, lengths))
-        return self._norm(prefix + "feed_forward_norm", x + self._feed_forward(layer, x))
+        A function gets the value and the :class:`HookPoint`; what it returns takes the value's place, unless it is None.
+        Functions of one name run in order. Those of ``bwd_hooks`` get and replace the gradient of the value, whenever
+        ``backward`` runs. Names are exact; a function chooses among all. A pass is computed as without hooks, but for
+        the layers whose scores or pattern are read, which compute these whole.
 
-    def _patches(self, images: Tensor) -> Tensor:
-        """Patches [B, patches, width], row by row."""
-        side, channels = self.options["image_size"], self.options["channels"]
-        if images.dim() != 4 or images.shape[1:] != (channels, side, side):
-            raise ValueError(f"images: expected [batch, {channels}, {side}, {side}], got {list(images.shape)}")
-        patch = self.options["patch"]
-        return self._linear("patch", F.unfold(images, patch, stride=patch).transpose(1, 2))
+        Raises ValueError for an unknown name, and for a value of another shape or type, or NaN; nothing is changed.
+        """
+        forward: dict[str, list[Hook]] = {}
+        backward: dict[str, list[Hook]] = {}
+        for hooks, found in ((fwd_hooks, forward), (bwd_hooks, backward)):
+            for names, hook in hooks:
+                for name in self._chosen(names):
+                    found.setdefault(name, []).append(hook)
+
+        def call(name: str, value: Tensor) -> Tensor:
+            point = HookPoint(name)
+            for hook in forward.get(name, ()):
+                replaced = hook(value, point)
+                value = value if replaced is None else replaced
+            for hook in backward.get(name, ()):
+                if value.requires_grad:
+                    value.register_hook(functools.partial(lambda gradient, called: called(gradient, point), called=hook))
+            return value
+
+        number = next(_numbers)
+        _callbacks[number] = call
+        try:
+            return self._made.forward(self._inputs(*args, **kwargs), list(forward | backward), number)
+        finally:
+            del _callbacks[number]
+
+    def run_with_cache(self, *args: Any, names: Names | None = None, **kwargs: Any) -> tuple[Tensor, dict[str, Tensor]]:
+        """The output of a pass and its activations by name.
+
+        ``names`` chooses: a name, names, or a function of the name. None means all but those that are computed on
+        request only, which are inputs and results of single heads, both maps of a difference, and statistics of rows.
+        The tensors belong to the pass: with gradients they can be differentiated for (``torch.autograd.grad``), and
+        under ``torch.no_grad()`` they hold nothing but themselves.
+        """
+        cache: dict[str, Tensor] = {}
+
+        def keep(value: Tensor, point: HookPoint) -> None:
+            cache[point.name] = value
+
+        chosen = (lambda name: not name.endswith(_ON_REQUEST)) if names is None else names
+        return self.run_with_hooks(*args, fwd_hooks=[(chosen, keep)], **kwargs), cache
 
 
 class LanguageModel(_Model):
     """tokens [B, N] int64 → logits [B, N, vocabulary]."""
 
-    causal = True
-
-    def _placed(self, heads: Tensor) -> Tensor:
-        position = self.options["position"]
-        if not position.startswith("rotary"):
-            return heads
-        head_dim, count = heads.shape[-1], heads.shape[-2]
-        places = torch.arange(0, head_dim, 2, dtype=torch.float64)
-        frequencies = self.options["rotary_base"] ** (places / -head_dim)
-        angles = torch.outer(torch.arange(count, dtype=torch.float64), frequencies)
-        cosine, sine = angles.cos().to(heads), angles.sin().to(heads)
-        if position == "rotary":
-            a, b = heads[..., 0::2], heads[..., 1::2]
-            return torch.stack([a * cosine - b * sine, a * sine + b * cosine], -1).flatten(-2)
-        a, b = heads.chunk(2, -1)
-        return torch.cat([a * cosine - b * sine, a * sine + b * cosine], -1)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        embedding = self.get_parameter("token_embedding")
-        x = F.embedding(tokens, embedding)
-        if self._has("position_embedding"):
-            x = x + self.get_parameter("position_embedding")[: tokens.shape[1]]
-        for layer in range(self.options["layers"]):
-            x = self._block(layer, x)
-        x = self._norm("final_norm", x)
-        return self._linear("head", x) if self._has("head.weight") else F.linear(x, embedding)
+    def _inputs(self, tokens: Tensor) -> dict[str, Tensor]:
+        return {"tokens": tokens}
 
 
 class Encoder(_Model):
@@ -204,39 +171,18 @@ class Encoder(_Model):
     ``segments`` [B, N] say which sentence a token is of, ``lengths`` [B] what is no padding.
     """
 
-    norm_epsilon = 1e-12
-    norms_before = False
-
-    def forward(self, tokens: Tensor, segments: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
-        embedding = self.get_parameter("token_embedding")
-        x = F.embedding(tokens, embedding)
-        if self._has("position_embedding"):
-            x = x + self.get_parameter("position_embedding")[: tokens.shape[1]]
-        of_segments = self.get_parameter("segment_embedding")
-        x = self._norm("embedding_norm", x + (of_segments[0] if segments is None else F.embedding(segments, of_segments)))
-        for layer in range(self.options["layers"]):
-            x = self._block(layer, x, lengths)
-        if self.options["classes"] > 0:
-            return self._linear("classifier", self._linear("pooler", x[:, 0]).tanh())
-        read = self._norm("word_norm", F.gelu(self._linear("word_transform", x)))
-        return F.linear(read, embedding, self.get_parameter("word_bias"))
+    def _inputs(
+        self, tokens: Tensor, segments: Tensor | None = None, lengths: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        given = {"tokens": tokens, "segments": segments, "lengths": lengths}
+        return {name: tensor for name, tensor in given.items() if tensor is not None}
 
 
 class VisionTransformer(_Model):
     """images [B, channels, image_size, image_size] in [-1, 1] → logits [B, classes]."""
 
-    norm_epsilon = 1e-12
-
-    def forward(self, images: Tensor) -> Tensor:
-        x = self._patches(images)
-        if self._has("class_token"):
-            x = torch.cat([self.get_parameter("class_token").expand(len(x), 1, -1), x], 1)
-        if self._has("position_embedding"):
-            x = x + self.get_parameter("position_embedding")
-        for layer in range(self.options["layers"]):
-            x = self._block(layer, x)
-        x = self._norm("final_norm", x)
-        return self._linear("head", x[:, 0] if self._has("class_token") else x.mean(1))
+    def _inputs(self, images: Tensor) -> dict[str, Tensor]:
+        return {"images": images}
 
 
 class UVit(_Model):
@@ -246,61 +192,28 @@ class UVit(_Model):
     [B, condition_tokens, condition_width]; or None.
     """
 
-    def forward(self, x: Tensor, time: Tensor, condition: Tensor | None = None) -> Tensor:
-        options = self.options
-        conditioned = options["vocabulary"] > 0 or options["condition_width"] > 0
-        if conditioned != (condition is not None):
-            raise ValueError(f"condition: expected {'one' if conditioned else 'none'}, got {'none' if conditioned else 'one'}")
-        half = options["width"] // 2
-        frequencies = torch.exp(torch.arange(half, dtype=torch.float32, device=x.device) * (-math.log(10000.0) / half))
-        angles = time.float()[:, None] * frequencies
-        tokens = [torch.cat([angles.cos(), angles.sin()], 1).to(x.dtype)[:, None]]
-        if options["vocabulary"] > 0:
-            tokens.insert(0, F.embedding(condition, self.get_parameter("class_embedding"))[:, None])
-        elif condition is not None:
-            tokens.append(self._linear("condition", condition))
-        patches = self._patches(x)
-        y = torch.cat([*tokens, patches], 1)
-        if self._has("position_embedding"):
-            y = y + self.get_parameter("position_embedding")
-        skipped: list[Tensor] = []
-        middle = options["layers"] // 2
-        for layer in range(options["layers"]):
-            if layer > middle:
-                y = self._linear(f"skips.{layer - middle - 1}", torch.cat([y, skipped.pop()], -1))
-            y = self._block(layer, y)
-            if layer < middle:
-                skipped.append(y)
-        y = self._linear("pixels", self._norm("final_norm", y)[:, -patches.shape[1] :])
-        side, patch = options["image_size"] // options["patch"], options["patch"]
-        pixels = y.unflatten(2, (patch, patch, -1)).unflatten(1, (side, side)).permute(0, 5, 1, 3, 2, 4)
-        image = pixels.flatten(4).flatten(2, 3)
-        return F.conv2d(image, self.get_parameter("convolution_weight"), self.get_parameter("convolution_bias"), padding=1)
+    def _inputs(self, x: Tensor, time: Tensor, condition: Tensor | None = None) -> dict[str, Tensor]:
+        return {"x": x, "time": time} | ({} if condition is None else {"condition": condition})
 
 
-# A key of [model] that only one topology has, and that topology.
-_TOPOLOGIES = (("tied_head", LanguageModel), ("segments", Encoder), ("pooling", VisionTransformer), ("condition_tokens", UVit))
+_TOPOLOGIES = {
+    "language_model": LanguageModel, "encoder": Encoder, "vision_transformer": VisionTransformer, "u_vit": UVit,
+}  # fmt: skip
 
 
 def load(run: str | os.PathLike[str]) -> LanguageModel | Encoder | VisionTransformer | UVit:
     """The model of a run that ``cogwheel`` trained or imported, with its averaged weights where it has them.
 
-    A module of PyTorch in float32, which computes what the executable computes, to rounding, with derivatives, on any
-    device: a :class:`LanguageModel`, :class:`Encoder`, :class:`VisionTransformer` or :class:`UVit`, by what the run
-    holds. Its ``options`` are the keys of ``[model]``. Dropout is left out.
+    A module of PyTorch in float32, on any device: a :class:`LanguageModel`, :class:`Encoder`,
+    :class:`VisionTransformer` or :class:`UVit`, by what the run holds. Its ``options`` are the keys of ``[model]``.
+    Dropout is left out.
 
-    Raises ValueError for another model (translation, handwriting), a mechanism with a state, a mechanism of one's own
-    that was not defined in this process, and a checkpoint that is cut off; FileNotFoundError where there is none.
+    Raises ValueError for another model (translation, handwriting), a mechanism of one's own that was not defined in
+    this process, and a checkpoint that is cut off; FileNotFoundError where there is none.
     """
-    path = pathlib.Path(run) / "checkpoint.safetensors"
-    tensors, metadata = _read(path)
-    if "configuration" not in metadata:
-        raise _refusal(path, "a checkpoint that records its configuration", "one without it")
-    configuration = json.loads(metadata["configuration"])
-    options = {key.removeprefix("model."): value for key, value in configuration.items() if key.startswith("model.")}
-    topologies = [topology for key, topology in _TOPOLOGIES if key in options]
-    if not topologies:
-        raise _refusal(path, "a language model, an encoder, a vision transformer or a U-ViT", configuration.get("task.name"))
-    prefix = "average." if any(name.startswith("average.") for name in tensors) else "model."
-    weights = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-    return topologies[0](options, weights)
+    path = pathlib.Path(run)
+    if not (path / "checkpoint.safetensors").is_file():
+        raise FileNotFoundError(f"load: {path}: expected the folder of a run, got none")
+    _, trained_model = _bindings()
+    made = trained_model(str(path))
+    return _TOPOLOGIES[made.topology()](made)

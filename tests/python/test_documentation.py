@@ -52,9 +52,10 @@ for line in sys.stdin:
 
 
 @pytest.fixture(scope="module")
-def run_block():
+def run_block(cogwheel_executable):
     command = [sys.executable, "-W", "error", "-c", FORKING_PYTHON]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    path = f"{cogwheel_executable.parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PATH": path}
     with subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
 
         def run(code, folder):

@@ -1,4 +1,4 @@
-"""Runs as modules of Python, against the executable; models of other programs against their formulas; and back."""
+"""Runs as modules of Python, with hooks, against plain formulas; models of other programs alike; and back."""
 
 import json
 import os
@@ -7,6 +7,7 @@ import subprocess
 import pytest
 import torch
 from foreign_models import Bert, Vit
+from plain_models import layer_mechanism, plain
 from tensor_files import read_tensors, write_tensors
 from torch.nn import functional as F
 
@@ -59,11 +60,6 @@ def program(cogwheel_executable, tmp_path_factory):
             self("train", f"{name}.toml", *words, "--out", name)
             return folder / name
 
-        def forward(self, run, **inputs):
-            write_tensors(inputs, folder / "in.safetensors")
-            self("forward", run, "in.safetensors", "out.safetensors")
-            return read_tensors(folder / "out.safetensors")["output"]
-
     return Program()
 
 
@@ -87,44 +83,162 @@ def expect_close(got, expected):
     torch.testing.assert_close(got.detach(), expected, rtol=0, atol=2e-5 * float(expected.abs().max()))
 
 
-@pytest.mark.parametrize("name", LANGUAGE_MODELS)
-def test_language_models_are_those_of_the_executable(program, name):
-    mechanism, model = LANGUAGE_MODELS[name]
+def observed_by(judge):
+    """Every activation of the judge's next passes, by name."""
+    seen = {}
+
+    def keep(name, value):
+        seen[name] = value
+        return value
+
+    judge.at = keep
+    return seen
+
+
+def expect_equal(got, expected, what=""):
+    """To 1e-9 of the largest finite number: the same formulas in float64."""
+    assert got.shape == expected.shape, what
+    expected = expected.detach()
+    largest = expected[expected.isfinite()].abs().max().clamp_min(1)
+    torch.testing.assert_close(got.detach(), expected, rtol=0, atol=1e-9 * float(largest), msg=lambda text: f"{what}: {text}")
+
+
+@pytest.fixture(scope="module", params=LANGUAGE_MODELS)
+def language_run(request, program):
+    mechanism, model = LANGUAGE_MODELS[request.param]
     config = TRAIN.format(task="language_modelling", data="", mechanism=mechanism, model=model)
-    run = program.train(f"language-{name}", config, "--text", "text.txt")
-    loaded = cogwheel.load(run)
+    return program.train(f"language-{request.param}", config, "--text", "text.txt")
+
+
+def test_language_models_are_their_formulas(language_run):
+    """Logits, every activation, and every gradient."""
+    loaded, judge = cogwheel.LanguageModel.load(language_run).double(), plain(language_run)
     tokens = whole(loaded.options["vocabulary"], 2, 11)
-    expect_close(loaded(tokens), program.forward(run, tokens=tokens))
-    F.cross_entropy(loaded(tokens).flatten(0, 1), tokens.flatten()).backward()
-    for parameter, value in loaded.named_parameters():
-        assert value.grad is not None and value.grad.isfinite().all(), parameter
+    expected = observed_by(judge)
+    for tensor in judge.weights.values():
+        tensor.requires_grad_()
+    logits = judge(tokens)
+    out, cache = loaded.run_with_cache(tokens, names=lambda name: True)
+    expect_equal(loaded(tokens), logits)
+    expect_equal(out, logits)
+    unseen = {name for name in loaded.hook_names() if name.endswith("row_statistics")}
+    assert cache.keys() - unseen == expected.keys() and list(cache) == sorted(cache, key=list(cache).index)
+    for name, value in expected.items():
+        expect_equal(cache[name], value, name)
+    for model in (loaded, judge):
+        F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()
+    for name, parameter in loaded.named_parameters():
+        expect_equal(parameter.grad, judge.weights[name].grad, name)
 
 
-def test_vision_transformers_are_those_of_the_executable(program, vision_run):
-    images = normal(2, 3, 16, 16)
-    expect_close(cogwheel.load(vision_run)(images), program.forward(vision_run, images=images))
+def test_every_activation_can_be_replaced(language_run):
+    """Hidden keys stay hidden, whatever a patch says; derivatives flow through it."""
+    loaded, judge = cogwheel.load(language_run).double(), plain(language_run)
+    tokens = whole(loaded.options["vocabulary"], 2, 11)
+    shapes = {name: value.shape for name, value in loaded.run_with_cache(tokens, names=lambda name: True)[1].items()}
+    visible = torch.ones(11, 11, dtype=torch.bool).tril()
+    for name, shape in shapes.items():
+        if name.endswith("row_statistics"):
+            continue
+        patch = normal(*shape).double()
+        if name.endswith("scale"):
+            patch = patch.abs() + 0.5
+        if name.endswith(("scores", "pattern", "pattern_members")):
+            patch = patch * 0.3
+        if name.endswith(("pattern", "pattern_members")):
+            patch = patch.where(visible, 0.0)
+        of_scores = name.endswith("scores")
+        patch.requires_grad_()
+
+        def replace(value, hook, patch=patch):
+            return patch
+
+        def judged(place, value, name=name, patch=patch, of_scores=of_scores):
+            replaced = patch.where(visible, -torch.inf) if of_scores else patch
+            return replaced if place == name else value
+
+        if of_scores and layer_mechanism(judge.options, int(name.split(".")[1])) == "polynomial":
+            with pytest.raises(ValueError, match="hook_attn_scores of polynomial: expected scores as they are"):
+                loaded.run_with_hooks(tokens, fwd_hooks=[(name, replace)])
+            continue
+        judge.at = judged
+        got, expected = loaded.run_with_hooks(tokens, fwd_hooks=[(name, replace)]), judge(tokens)
+        expect_equal(got, expected, name)
+        (gradient,), (of_judge,) = (torch.autograd.grad(out.square().sum(), patch) for out in (got, expected))
+        expect_equal(gradient, of_judge, name)
+
+
+def test_hooks_see_gradients(language_run):
+    loaded = cogwheel.load(language_run).double()
+    tokens = whole(loaded.options["vocabulary"], 2, 11)
+    name, seen = "blocks.1.hook_resid_mid", []
+    out, cache = loaded.run_with_cache(tokens, names=name)
+    (expected,) = torch.autograd.grad(out.square().sum(), cache[name])
+    out = loaded.run_with_hooks(tokens, bwd_hooks=[(name, lambda gradient, hook: seen.append((hook.layer(), gradient)))])
+    out.square().sum().backward()
+    assert seen[0][0] == 1 and torch.equal(seen[0][1], expected)
+    # What a hook returns is the gradient from there on: nothing before it learns.
+    loaded.zero_grad()
+    out = loaded.run_with_hooks(tokens, bwd_hooks=[(name, lambda gradient, hook: torch.zeros_like(gradient))])
+    out.square().sum().backward()
+    before, after = (loaded.get_parameter(f"layers.{layer}.feed_forward.out.weight").grad for layer in (0, 1))
+    assert before.count_nonzero() == 0 and after.count_nonzero() > 0
+
+
+def test_hooks_refuse_what_cannot_be(language_run):
+    loaded = cogwheel.load(language_run)
+    tokens = whole(loaded.options["vocabulary"], 2, 11)
+    name = "blocks.0.attn.hook_z"
+    whole_output = loaded(tokens)
+
+    def run(hook, at=name):
+        return loaded.run_with_hooks(tokens, fwd_hooks=[(at, hook)])
+
+    with pytest.raises(ValueError, match=r"hook: expected .*blocks.0.attn.hook_z.* \(the nearest of \d+ names\), got blocks.0.attn.hook_zz"):
+        run(None, "blocks.0.attn.hook_zz")
+    with pytest.raises(ValueError, match=r"hook_z: expected a tensor of shape \[2, 11, \d, \d+\], got \[1, 11,"):
+        run(lambda value, hook: value[:1])
+    with pytest.raises(ValueError, match="hook_z: expected numbers, got NaN"):
+        run(lambda value, hook: value * float("nan"))
+    with pytest.raises(ValueError, match="hook_z: expected Float on cpu, got Double on cpu"):
+        run(lambda value, hook: value.double())
+    with pytest.raises(KeyError, match="mine"):
+        run(lambda value, hook: {}["mine"])
+    assert torch.equal(loaded(tokens), whole_output)
+
+
+def test_vision_transformers_are_their_formulas(vision_run):
+    images, judge = normal(2, 3, 16, 16).double(), plain(vision_run)
+    expected = observed_by(judge)
+    out, cache = cogwheel.VisionTransformer.load(vision_run).double().run_with_cache(images)
+    expect_equal(out, judge(images))
+    for name in cache:
+        expect_equal(cache[name], expected[name], name)
 
 
 @pytest.mark.parametrize(("mechanism", "condition"), [("cog", "class"), ("differential", "none")])
-def test_u_vits_are_those_of_the_executable(program, mechanism, condition):
+def test_u_vits_are_their_formulas(program, mechanism, condition):
     """With averaged weights."""
     data = f'size = 16\ncondition = "{condition}"'
     config = TRAIN.format(task="diffusion", data=data, mechanism=mechanism, model="patch = 4") + "ema = 0.5\n"
     run = program.train(f"u-vit-{condition}", config)
-    inputs = {"images": normal(2, 3, 16, 16), "time": torch.tensor([3.5, 900.0])}
+    inputs = [normal(2, 3, 16, 16).double(), torch.tensor([3.5, 900.0])]
     if condition == "class":
-        inputs["classes"] = torch.tensor([1, 4])
-    expect_close(cogwheel.load(run)(*inputs.values()), program.forward(run, **inputs))
+        inputs.append(torch.tensor([1, 4]))
+    judge = plain(run)
+    expected = observed_by(judge)
+    out, cache = cogwheel.load(run).double().run_with_cache(*inputs)
+    expect_equal(out, judge(*inputs))
+    for name in cache:
+        expect_equal(cache[name], expected[name], name)
 
 
 def test_refuses_what_it_cannot_compute(program):
     config = TRAIN.format(task="language_modelling", data="", mechanism="gla+softmax", model="context = 16")
     run = program.train("recurrent", config, "--text", "text.txt")
-    with pytest.raises(ValueError, match="model.mechanism: expected attention in every layer, got gla, which has a state"):
-        cogwheel.load(run)
     checkpoint = run / "checkpoint.safetensors"
     checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
-    with pytest.raises(ValueError, match="expected a whole checkpoint"):
+    with pytest.raises(ValueError, match="expected a whole safetensors file"):
         cogwheel.load(run)
     with pytest.raises(FileNotFoundError):
         cogwheel.load(program.work / "nowhere")
@@ -140,7 +254,6 @@ def test_a_foreign_vit_is_itself_here_and_back(program):
     assert "ViTForImageClassification" in said and "a run of the task images" in said
     vit.weights = {name: tensor.float() for name, tensor in vit.weights.items()}
     images = normal(2, 3, 16, 16)
-    expect_close(program.forward(run, images=images), vit.logits(images))
     expect_close(cogwheel.load(run)(images), vit.logits(images))
 
     # Measured on images with as many classes, which have other names; training on is refused.

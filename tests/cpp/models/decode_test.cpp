@@ -10,7 +10,7 @@
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/models/sampling.h"
 #include "tests/cpp/core/usage_error_of.h"
-#include "tests/cpp/nn/tapped.h"
+#include "tests/cpp/nn/hooked.h"
 
 namespace cogwheel {
 namespace {
@@ -145,23 +145,24 @@ TEST(Decode, ContinuesEntriesOfDifferentLengths) {
   }
 }
 
-// A tap in a pass with a state sees the last rows of the pass over all tokens.
+// A hook in a pass with a state sees the last rows of the pass over all tokens.
 TEST(Decode, IsObservedAsTheFullPassIs) {
   const torch::NoGradGuard no_grad;
   const at::Tensor tokens = tokens_to_decode(2, 20);
   for (const std::string mechanism : {"softmax", "cog", "differential"})
-    for (const TapPlace place : {TapPlace::weights, TapPlace::row_statistics, TapPlace::heads, TapPlace::stream}) {
+    for (const HookPlace place :
+         {HookPlace::pattern, HookPlace::row_statistics, HookPlace::heads, HookPlace::stream_after}) {
       LanguageModel model = make(mechanism);
       model->to(at::kDouble);
-      const auto whole = tapped(place, model, tokens);
+      const auto whole = hooked(place, model, tokens);
       ModelState state = model->make_state(2);
       model->forward(tokens.slice(1, 0, 15), {.state = &state});
-      const auto last = tapped(place, model, tokens.slice(1, 15), {.state = &state});
+      const auto last = hooked(place, model, tokens.slice(1, 15), {.state = &state});
       ASSERT_EQ(last.size(), whole.size());
-      const std::int64_t dimension = place == TapPlace::stream ? 1 : place == TapPlace::row_statistics ? 3 : 2;
+      const std::int64_t dimension = place == HookPlace::row_statistics ? 3 : place == HookPlace::pattern ? 2 : 1;
       for (std::size_t layer = 0; layer < last.size(); ++layer)
         EXPECT_TRUE(at::allclose(last[layer], whole[layer].narrow(dimension, 15, 5), 1e-8, 1e-10))
-            << mechanism << " " << tap_places()[static_cast<std::size_t>(place)].name;
+            << mechanism << " " << hook_places()[static_cast<std::size_t>(place)].name;
     }
 }
 
@@ -175,10 +176,11 @@ TEST(Decode, GoesOnAfterAPassThatFailed) {
     const at::Tensor expected = model(tokens);
     ModelState state = model->make_state(1);
     model->forward(tokens.slice(1, 0, 5), {.state = &state});
-    Tap tap;
-    tap.replace(TapPlace::heads,
-                [](TapSite site, const at::Tensor& value) { return site.layer == 1 ? value.narrow(1, 0, 1) : value; });
-    EXPECT_THROW(model->forward(tokens.slice(1, 5, 9), {.state = &state, .tap = &tap}), UsageError);
+    Hooks hooks;
+    hooks.replace(HookPlace::heads, [](const HookPoint& site, const at::Tensor& value) {
+      return site.layer == 1 ? value.narrow(1, 0, 1) : value;
+    });
+    EXPECT_THROW(model->forward(tokens.slice(1, 5, 9), {.state = &state, .hooks = &hooks}), UsageError);
     for (std::size_t layer = 0; layer < state.size(); ++layer) EXPECT_EQ(state[layer].longest(), 5);
     EXPECT_TRUE(at::allclose(model->forward(tokens.slice(1, 5), {.state = &state}), expected.slice(1, 5), 1e-9, 1e-11));
   }

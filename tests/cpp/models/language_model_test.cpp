@@ -12,7 +12,7 @@
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/models/language_model_form.h"
 #include "tests/cpp/core/usage_error_of.h"
-#include "tests/cpp/nn/tapped.h"
+#include "tests/cpp/nn/hooked.h"
 
 namespace cogwheel {
 namespace {
@@ -208,7 +208,7 @@ TEST(LanguageModel, KeepsTheOuterLayersSoftmax) {
   for (std::int64_t layer = 0; layer < 5; ++layer) EXPECT_EQ(layer_mechanism(options, layer), expected[layer]);
 
   LanguageModel model = make(options);
-  const auto maps = tapped(TapPlace::weights, model, random_tokens(1, 24));
+  const auto maps = hooked(HookPlace::pattern, model, random_tokens(1, 24));
   for (std::int64_t layer = 0; layer < 5; ++layer)
     EXPECT_EQ(maps[layer].min().item<double>() < 0, expected[layer] == "cog") << layer;
 }
@@ -220,7 +220,7 @@ TEST(LanguageModel, RepeatsAHybridDownItsLayers) {
   const std::vector<std::string> expected = {"gla", "gla", "cog", "gla", "softmax"};
   for (std::int64_t layer = 0; layer < 5; ++layer) EXPECT_EQ(layer_mechanism(options, layer), expected[layer]);
   LanguageModel model = make(options);
-  const auto maps = tapped(TapPlace::weights, model, random_tokens(1, 24));
+  const auto maps = hooked(HookPlace::pattern, model, random_tokens(1, 24));
   ASSERT_EQ(maps.size(), 5u);
   EXPECT_NEAR(maps[2].abs().sum(-1).mean().item<double>(), 1, 1e-5);
 
@@ -234,7 +234,7 @@ TEST(LanguageModel, ShowsItsAttention) {
   const at::Tensor tokens = random_tokens(1, 10);
   for (const auto& mechanism : mechanism_names()) {
     LanguageModel model = make(small(mechanism));
-    const auto maps = tapped(TapPlace::weights, model, tokens);
+    const auto maps = hooked(HookPlace::pattern, model, tokens);
     ASSERT_EQ(maps.size(), 3u);
     const std::int64_t heads = 4 / find_mechanism(mechanism).sub_heads();
     for (const auto& map : maps) {

@@ -9,7 +9,7 @@
 #include "cogwheel/kernels/pairwise/row_statistics.h"
 #include "cogwheel/nn/matrix_product.h"
 #include "cogwheel/nn/new_parameter.h"
-#include "tapped.h"
+#include "hooked.h"
 #include "tests/cpp/core/usage_error_of.h"
 
 namespace cogwheel::attention_layer_test {
@@ -153,9 +153,9 @@ TEST(AttentionLayer, ObservesItsHeads) {
         {&HeadStatistics::abs_sum, total},
         {&HeadStatistics::value_mean, value.mean(-1)},
         {&HeadStatistics::output_norm, weights.matmul(value).norm(2, -1)}};
-    Tap tap;
-    const HeadObserver observer(tap);
-    EXPECT_TRUE(layer->forward(x, {.tap = &tap}).equal(layer(x))) << mechanism;
+    Hooks hooks;
+    const HeadObserver observer(hooks);
+    EXPECT_TRUE(layer->forward(x, {.hooks = &hooks}).equal(layer(x))) << mechanism;
     const std::vector<HeadStatistics> heads_seen = observer.statistics().at(0);
     ASSERT_EQ(static_cast<std::int64_t>(heads_seen.size()), weights.size(1)) << mechanism;
     for (std::size_t h = 0; h < heads_seen.size(); ++h)
@@ -299,31 +299,31 @@ TEST(AttentionLayer, PlacesTokensAfterThoseOfTheirOwnEntry) {
 }
 
 // An observed pass gives the same output as another; a replaced value changes it.
-TEST(Tap, ReadsAndReplaces) {
+TEST(Hooks, ReadsAndReplaces) {
   const at::Tensor x = input();
   for (const std::string mechanism : {"softmax", "cog", "differential", "polynomial"}) {
     AttentionLayer layer = make_layer(mechanism);
-    Tap reads;
+    Hooks reads;
     std::vector<at::Tensor> seen;
-    for (const TapPlace place : {TapPlace::query, TapPlace::value, TapPlace::weights, TapPlace::row_statistics})
-      reads.read(place, [&](TapSite site, const at::Tensor& value) {
+    for (const HookPlace place : {HookPlace::query, HookPlace::value, HookPlace::pattern, HookPlace::row_statistics})
+      reads.read(place, [&](const HookPoint& site, const at::Tensor& value) {
         EXPECT_FALSE(site.memory);
         seen.push_back(value);
       });
-    EXPECT_TRUE(at::allclose(layer(x, ForwardContext{.tap = &reads}), layer(x), 1e-9, 1e-11)) << mechanism;
+    EXPECT_TRUE(at::allclose(layer(x, ForwardContext{.hooks = &reads}), layer(x), 1e-9, 1e-11)) << mechanism;
     ASSERT_EQ(seen.size(), 4u);
     // In the order of the pass: query, value, the sums of the rows, the weights.
     EXPECT_TRUE(at::allclose(seen[2][RowStatistics<double>::sum_at], seen[3].sum(-1), 1e-9, 1e-11)) << mechanism;
-    Tap zeros;
-    zeros.replace(TapPlace::heads, [](TapSite, const at::Tensor& given) { return at::zeros_like(given); });
-    EXPECT_TRUE(
-        at::allclose(layer(x, ForwardContext{.tap = &zeros}), linear(layer, "output", at::zeros_like(x)), 1e-9, 1e-11))
+    Hooks zeros;
+    zeros.replace(HookPlace::heads, [](const HookPoint&, const at::Tensor& given) { return at::zeros_like(given); });
+    EXPECT_TRUE(at::allclose(layer(x, ForwardContext{.hooks = &zeros}), linear(layer, "output", at::zeros_like(x)),
+                             1e-9, 1e-11))
         << mechanism;
   }
 }
 
 // Weights that are made apart are those of the pass: with dropout, in bfloat16, of grouped heads, of a memory.
-TEST(Tap, WeightsAreThoseOfThePass) {
+TEST(Hooks, WeightsAreThoseOfThePass) {
   const torch::NoGradGuard no_grad;
   const at::Tensor x = input();
   for (const std::string mechanism : {"softmax", "cog", "differential", "centered"})
@@ -332,38 +332,42 @@ TEST(Tap, WeightsAreThoseOfThePass) {
           .width = width, .heads = heads, .key_value_heads = 2, .mechanism = mechanism, .memory = memory});
       layer->initialize(WeightInitializer(7), "attention", 0.5, 0.5);
       layer->to(at::kDouble);
-      ForwardContext plain{.memory = memory ? x : at::Tensor(), .dropout = Dropout(0.4, 3)}, tapped = plain;
-      Tap tap;
+      ForwardContext plain{.memory = memory ? x : at::Tensor(), .dropout = Dropout(0.4, 3)}, observed = plain;
+      Hooks hooks;
       std::int64_t seen = 0;
-      tap.read(TapPlace::weights, [&](TapSite, const at::Tensor&) { ++seen; });
-      tapped.tap = &tap;
-      EXPECT_TRUE(at::allclose(layer(x, tapped), layer(x, plain), 1e-9, 1e-11)) << mechanism << memory;
+      hooks.read(HookPlace::pattern, [&](const HookPoint&, const at::Tensor&) { ++seen; });
+      observed.hooks = &hooks;
+      EXPECT_TRUE(at::allclose(layer(x, observed), layer(x, plain), 1e-9, 1e-11)) << mechanism << memory;
       layer->to(at::kFloat);
       const BFloat16Products products(true);
-      plain.memory = tapped.memory = memory ? x.to(at::kFloat) : at::Tensor();
+      plain.memory = observed.memory = memory ? x.to(at::kFloat) : at::Tensor();
       const at::Tensor expected = layer(x.to(at::kFloat), plain).to(at::kFloat);
-      EXPECT_TRUE(at::allclose(layer(x.to(at::kFloat), tapped).to(at::kFloat), expected, 0.05, 0.1))
+      EXPECT_TRUE(at::allclose(layer(x.to(at::kFloat), observed).to(at::kFloat), expected, 0.05, 0.1))
           << mechanism << memory;
       EXPECT_EQ(seen, 2);
     }
 }
 
-TEST(Tap, RefusesWhatCannotBe) {
-  Tap tap;
-  EXPECT_EQ(usage_error_of([&] { tap.replace(TapPlace::row_statistics, {}); }),
-            "tap: replace: expected a place whose value can be replaced, got row_statistics");
-  tap.replace(TapPlace::value, [](TapSite, const at::Tensor& value) { return value.narrow(0, 0, 1); });
+TEST(Hooks, RefusesWhatCannotBe) {
+  Hooks hooks;
+  EXPECT_EQ(usage_error_of([&] { hooks.replace(HookPlace::row_statistics, {}); }),
+            "hooks: replace: expected a place whose value can be replaced, got attn.hook_row_statistics");
+  hooks.replace(HookPlace::value, [](const HookPoint&, const at::Tensor& value) { return value.narrow(0, 0, 1); });
   AttentionLayer layer = make_layer("softmax");
-  EXPECT_EQ(usage_error_of([&] { layer(input(), ForwardContext{.tap = &tap}); }),
-            "tap: value: expected a tensor of shape [2, 4, 7, 8], got [1, 4, 7, 8]");
-  tap.replace(TapPlace::value, [](TapSite, const at::Tensor& value) { return value.to(at::kFloat); });
-  EXPECT_EQ(usage_error_of([&] { layer(input(), ForwardContext{.tap = &tap}); }),
-            "tap: value: expected Double on cpu, got Float on cpu");
-  EXPECT_EQ(find_tap_place("weights"), TapPlace::weights);
-  EXPECT_EQ(usage_error_of([&] { find_tap_place("wieghts"); }),
-            "tap: place: expected weights (the nearest of 13 names), got wieghts");
-  for (std::size_t i = 0; i < tap_places().size(); ++i)
-    EXPECT_EQ(static_cast<std::size_t>(find_tap_place(tap_places()[i].name)), i);
+  EXPECT_EQ(usage_error_of([&] { layer(input(), ForwardContext{.hooks = &hooks}); }),
+            "attn.hook_v: expected a tensor of shape [2, 7, 4, 8], got [1, 7, 4, 8]");
+  Hooks narrowing;
+  narrowing.replace(HookPlace::value, [](const HookPoint&, const at::Tensor& value) { return value.to(at::kFloat); });
+  EXPECT_EQ(usage_error_of([&] { layer(input(), ForwardContext{.hooks = &narrowing}); }),
+            "attn.hook_v: expected Double on cpu, got Float on cpu");
+  Hooks poison;
+  poison.replace(HookPlace::value, [](const HookPoint&, const at::Tensor& value) { return at::full_like(value, NAN); });
+  EXPECT_EQ(usage_error_of([&] { layer(input(), ForwardContext{.hooks = &poison}); }),
+            "attn.hook_v: expected numbers, got NaN");
+  Hooks of_members;
+  of_members.read(HookPlace::pattern_members, [](const HookPoint&, const at::Tensor&) {});
+  AttentionLayer difference = make_layer("differential");
+  EXPECT_THROW(difference(input(), ForwardContext{.dropout = Dropout(0.4, 3), .hooks = &of_members}), UsageError);
 }
 
 TEST(AttentionLayer, RefusesWhatCannotBe) {

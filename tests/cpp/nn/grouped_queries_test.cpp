@@ -5,7 +5,7 @@
 #include <torch/utils.h>
 
 #include "cogwheel/core/error.h"
-#include "tapped.h"
+#include "hooked.h"
 
 namespace cogwheel::grouped_queries_test {
 namespace {

@@ -11,7 +11,7 @@
 #include "cogwheel/nn/head_observer.h"
 #include "cogwheel/nn/new_parameter.h"
 #include "tests/cpp/core/usage_error_of.h"
-#include "tests/cpp/nn/tapped.h"
+#include "tests/cpp/nn/hooked.h"
 
 namespace cogwheel::recurrent_layer_test {
 namespace {
@@ -201,12 +201,12 @@ TEST(RecurrentLayer, OfMamba2IsThePapers) {
 // Where the law or the layer divides by a sum, equal values come out as they are.
 TEST(RecurrentLayer, AveragesWhereThePaperDoes) {
   const torch::NoGradGuard no_grad;
-  Tap tap;
-  tap.replace(TapPlace::value, [](TapSite, const at::Tensor& value) { return at::ones_like(value); });
+  Hooks hooks;
+  hooks.replace(HookPlace::value, [](const HookPoint&, const at::Tensor& value) { return at::ones_like(value); });
   at::Tensor outputs;
-  tap.read(TapPlace::heads, [&](TapSite, const at::Tensor& output) { outputs = output; });
+  hooks.read(HookPlace::heads, [&](const HookPoint&, const at::Tensor& output) { outputs = output; });
   ForwardContext context;
-  context.tap = &tap;
+  context.hooks = &hooks;
   for (const char* mechanism : {"linear_attention", "abc"}) {
     RecurrentLayer layer = make_layer(mechanism, false);
     const auto state = layer->make_state(batch, 0);
@@ -241,31 +241,31 @@ TEST(RecurrentLayer, StartsFromThePapersGates) {
   }
 }
 
-// What is tapped as weights makes the heads of the values, and what replaces them is used.
+// What is shown as the pattern makes the heads of the values, and what replaces them is used.
 TEST(RecurrentLayer, HasWeights) {
   const torch::NoGradGuard no_grad;
   const at::Tensor x = input();
   for_each_layer([&](RecurrentLayer& layer) {
-    Tap tap;
-    HeadObserver observer(tap);
+    Hooks hooks;
+    HeadObserver observer(hooks);
     ForwardContext context;
-    context.tap = &tap;
+    context.hooks = &hooks;
     context.site.layer = 0;
     layer->forward(x, context);
     ASSERT_EQ(observer.statistics().size(), 1u);
     EXPECT_EQ(observer.statistics()[0].size(), static_cast<std::size_t>(heads));
-    const at::Tensor weights = tapped(TapPlace::weights, layer, x).at(0);
+    const at::Tensor weights = hooked(HookPlace::pattern, layer, x).at(0);
     EXPECT_TRUE(weights.triu(1).eq(0).all().item<bool>());
     // Equal columns of values, since some laws have weights of their own for each, of which the mean is shown.
     at::Tensor values, outputs;
-    Tap equal;
-    equal.replace(TapPlace::value, [&](TapSite, const at::Tensor& value) {
+    Hooks equal;
+    equal.replace(HookPlace::value, [&](const HookPoint&, const at::Tensor& value) {
       return values = value.narrow(-1, 0, 1).expand_as(value).contiguous();
     });
-    equal.read(TapPlace::heads, [&](TapSite, const at::Tensor& output) { outputs = output; });
-    context.tap = &equal;
+    equal.read(HookPlace::heads, [&](const HookPoint&, const at::Tensor& output) { outputs = output.transpose(1, 2); });
+    context.hooks = &equal;
     layer->forward(x, context);
-    EXPECT_TRUE(close(weights.matmul(values).mean(-1), outputs.mean(-1)));
+    EXPECT_TRUE(close(weights.matmul(values.transpose(1, 2)).mean(-1), outputs.mean(-1)));
     EXPECT_NEAR(observer.statistics()[0][1].sum, weights.select(1, 1).sum(-1).mean().item<double>(), 1e-9);
   });
   RecurrentLayer layer = make_layer("gla", true);
@@ -273,8 +273,8 @@ TEST(RecurrentLayer, HasWeights) {
   step(layer, x, *state);
   ForwardContext context;
   context.layer_state = state.get();
-  EXPECT_EQ(usage_error_of([&] { tapped(TapPlace::weights, layer, x, context); }),
-            "tap: weights of gla: expected a pass from the first token, got a state, which has not kept the keys");
+  EXPECT_EQ(usage_error_of([&] { hooked(HookPlace::pattern, layer, x, context); }),
+            "attn.hook_pattern of gla: expected a pass from the first token, got a state, which has not kept the keys");
 }
 
 TEST(RecurrentLayer, EveryParameterLearns) {
@@ -328,14 +328,14 @@ TEST(RecurrentLayer, OfGatesThatHaveGrownBeyondBoundsIsNoError) {
         if (child->as<RecurrentGateImpl>() != nullptr)
           for (at::Tensor& parameter : child->parameters()) parameter.fill_(size);
       EXPECT_EQ(layer(input()).sizes(), input().sizes());
-      EXPECT_EQ(tapped(TapPlace::weights, layer, input()).at(0).sizes(),
+      EXPECT_EQ(hooked(HookPlace::pattern, layer, input()).at(0).sizes(),
                 std::vector<std::int64_t>({batch, heads, tokens, tokens}));
     });
   // γ of 0, which its law has not.
   RecurrentLayer layer = make_layer("retnet", true);
   layer->named_parameters()["decay.bias"].fill_(-1e30);
   EXPECT_TRUE(layer(input()).isnan().all().item<bool>());
-  EXPECT_TRUE(tapped(TapPlace::weights, layer, input()).at(0).isnan().all().item<bool>());
+  EXPECT_TRUE(hooked(HookPlace::pattern, layer, input()).at(0).isnan().all().item<bool>());
 }
 
 TEST(RecurrentLayer, RefusesWhatDoesNotFit) {

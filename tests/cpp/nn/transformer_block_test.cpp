@@ -8,7 +8,7 @@
 #include <string>
 
 #include "block_formula.h"
-#include "tapped.h"
+#include "hooked.h"
 
 namespace cogwheel::transformer_block_test {
 namespace {
@@ -52,7 +52,8 @@ TEST(TransformerBlock, IsItsFormula) {
             x + other, place == NormPlace::before, causal, context.memory);
         EXPECT_TRUE(at::allclose(block->forward({x, other}, context).total(), expected, 1e-9, 1e-11))
             << static_cast<int>(place) << causal << with_memory;
-        const auto stream = tapped(TapPlace::stream, block, ResidualStream{x, other}, context);
+        const auto stream = hooked(place == NormPlace::before ? HookPlace::stream_after : HookPlace::normed_stream,
+                                   block, ResidualStream{x, other}, context);
         EXPECT_TRUE(at::allclose(stream.at(0), expected, 1e-9, 1e-11));
         EXPECT_EQ(block->can_decode(), causal);
       }

@@ -164,9 +164,9 @@ TEST(TrainingRun, CurvesMayHaveFewerWindowsAndChangeNothingElse) {
   const torch::NoGradGuard no_grad;
   EXPECT_EQ(held_out_loss(reports.back().measured),
             language_model(run)->loss(windows.inputs, windows.targets).item<double>());
-  Tap tap;
-  const HeadObserver observer(tap);
-  language_model(run)->forward(windows.inputs, {.tap = &tap});
+  Hooks hooks;
+  const HeadObserver observer(hooks);
+  language_model(run)->forward(windows.inputs, {.hooks = &hooks});
   EXPECT_EQ(reports.back().heads, observer.statistics());
   EXPECT_GT(run.evaluation_seconds(), 0);
 }

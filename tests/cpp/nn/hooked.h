@@ -1,4 +1,4 @@
-// The values at a tap place of a layer or a model.
+// The values at a place of a layer or a model.
 #pragma once
 #include <vector>
 
@@ -9,17 +9,17 @@ namespace cogwheel {
 
 // One for each layer of the pass, in order.
 template <class Module, class Input>
-std::vector<at::Tensor> tapped(TapPlace place, Module& module, const Input& x, ForwardContext context = {}) {
+std::vector<at::Tensor> hooked(HookPlace place, Module& module, const Input& x, ForwardContext context = {}) {
   std::vector<at::Tensor> values;
-  Tap tap;
-  tap.read(place, [&](TapSite, const at::Tensor& value) { values.push_back(value); });
-  context.tap = &tap;
+  Hooks hooks;
+  hooks.read(place, [&](const HookPoint&, const at::Tensor& value) { values.push_back(value); });
+  context.hooks = &hooks;
   module->forward(x, context);
   return values;
 }
 
 inline at::Tensor weights_of(AttentionLayer& layer, const at::Tensor& x) {
-  return tapped(TapPlace::weights, layer, x).at(0);
+  return hooked(HookPlace::pattern, layer, x).at(0);
 }
 
 }  // namespace cogwheel

@@ -1,0 +1,148 @@
+#include "cogwheel/bindings/trained_model.h"
+
+#include <c10/util/Exception.h>
+#include <torch/library.h>
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "cogwheel/configuration/config_record.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/models/encoder.h"
+#include "cogwheel/models/language_model.h"
+#include "cogwheel/models/u_vit.h"
+#include "cogwheel/models/vision_transformer.h"
+#include "cogwheel/ops/find_operator.h"
+#include "cogwheel/storage/run_folder.h"
+
+namespace cogwheel {
+namespace {
+
+// In Python, what a caller got wrong is a ValueError. Those that hooks of Python threw pass.
+template <class Call>
+decltype(auto) with_value_errors(const Call& call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    TORCH_CHECK_VALUE(false, error.what());
+  }
+}
+
+at::Tensor optional_input(const TrainedModel::Inputs& inputs, const char* name) {
+  const auto found = inputs.find(name);
+  return found == inputs.end() ? at::Tensor() : found->value();
+}
+
+at::Tensor input(const TrainedModel::Inputs& inputs, const char* name) {
+  at::Tensor found = optional_input(inputs, name);
+  if (!found.defined()) throw UsageError(expected_got(name, "a tensor", "none"));
+  return found;
+}
+
+// Hooks call this operator, whose kernel is Python's.
+at::Tensor call_back(std::int64_t callback, const std::string& name, const at::Tensor& value) {
+  static const auto handle =
+      find_operator<at::Tensor(std::int64_t, c10::string_view, const at::Tensor&)>("cogwheel::hook");
+  return handle.call(callback, name, value);
+}
+
+}  // namespace
+
+template <class Model, class Compute>
+void TrainedModel::hold(std::string topology, Model model, const Compute& compute) {
+  topology_ = std::move(topology);
+  module_ = model.ptr();
+  points_ = model->hook_points();
+  forward_ = [model, compute](const Inputs& inputs, const ForwardContext& context) mutable {
+    return compute(model, inputs, context);
+  };
+}
+
+TrainedModel::TrainedModel(const std::string& path) {
+  with_value_errors([&] {
+    const RunFolder folder = RunFolder::open(path);
+    const RunConfig config = load_config(folder.config_path());
+    if (const auto* options = std::get_if<LanguageModelOptions>(&config.model)) {
+      hold("language_model", LanguageModel(*options), [](auto& model, const Inputs& in, const ForwardContext& context) {
+        return model->forward(input(in, "tokens"), context);
+      });
+    } else if (const auto* of_encoder = std::get_if<EncoderOptions>(&config.model)) {
+      hold("encoder", Encoder(*of_encoder), [](auto& model, const Inputs& in, ForwardContext context) {
+        if (const at::Tensor lengths = optional_input(in, "lengths"); lengths.defined()) context.lengths = lengths;
+        const at::Tensor states = model->states(input(in, "tokens"), optional_input(in, "segments"), context);
+        return model->options().classes > 0 ? model->class_logits(states.select(1, 0)) : model->word_logits(states);
+      });
+    } else if (const auto* of_images = std::get_if<VisionTransformerOptions>(&config.model)) {
+      hold("vision_transformer", VisionTransformer(*of_images),
+           [](auto& model, const Inputs& in, const ForwardContext& context) {
+             return model->forward(input(in, "images"), context);
+           });
+    } else if (const auto* of_noise = std::get_if<UVitOptions>(&config.model)) {
+      hold("u_vit", UVit(*of_noise), [](auto& model, const Inputs& in, const ForwardContext& context) {
+        const bool classes = model->options().vocabulary > 0;
+        const at::Tensor condition = optional_input(in, "condition");
+        return model->forward(
+            input(in, "x"), input(in, "time"),
+            {.classes = classes ? condition : at::Tensor(), .vectors = classes ? at::Tensor() : condition}, context);
+      });
+    } else {
+      throw Error(expected_got(path, "a language model, an encoder, a vision transformer or a U-ViT",
+                               "a run of the task " + config.task.name));
+    }
+    load_weights_of(*module_, config, folder);
+    auto options = nlohmann::ordered_json::object();
+    const std::string prefix = "model.";
+    const auto record = to_json(config);
+    for (const auto& [key, value] : record.items())
+      if (key.starts_with(prefix)) options[key.substr(prefix.size())] = value;
+    options_ = options.dump();
+  });
+}
+
+TrainedModel::Inputs TrainedModel::parameters() const {
+  Inputs parameters;
+  for (const auto& parameter : module_->named_parameters()) parameters.insert(parameter.key(), parameter.value());
+  return parameters;
+}
+
+std::vector<std::string> TrainedModel::hook_names() const {
+  std::vector<std::string> names;
+  for (const HookPoint& point : points_) names.push_back(point.name());
+  return names;
+}
+
+at::Tensor TrainedModel::forward(const Inputs& inputs, const std::vector<std::string>& hooked,
+                                 std::int64_t callback) const {
+  return with_value_errors([&] {
+    Hooks hooks;
+    for (const std::string& name : hooked) {
+      const HookPoint point = find_hook_point(name, points_);
+      const auto call = [name, callback](const HookPoint&, const at::Tensor& value) {
+        return call_back(callback, name, value);
+      };
+      const auto layer = point.layer < 0 ? std::nullopt : std::optional(point.layer);
+      if (hook_places()[static_cast<std::size_t>(point.place)].replaceable)
+        hooks.replace(point.place, call, layer);
+      else
+        hooks.read(
+            point.place, [call](const HookPoint& at, const at::Tensor& value) { call(at, value); }, layer);
+    }
+    return forward_(inputs, {.hooks = hooked.empty() ? nullptr : &hooks});
+  });
+}
+
+TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
+  library.def("hook(int callback, str name, Tensor value) -> Tensor");
+  library.class_<TrainedModel>("TrainedModel")
+      .def(torch::init<std::string>())
+      .def("topology", [](const c10::intrusive_ptr<TrainedModel>& model) { return model->topology(); })
+      .def("options", [](const c10::intrusive_ptr<TrainedModel>& model) { return model->options(); })
+      .def("parameters", &TrainedModel::parameters)
+      .def("hook_names", &TrainedModel::hook_names)
+      .def("forward", &TrainedModel::forward);
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,59 @@
+// The model of a run as an object of PyTorch, torch.classes.cogwheel.TrainedModel, which the Python package wraps: one
+// model, in C++, for both languages.
+//
+// Hooks of Python come through the dispatcher: at each point that a pass was asked to show, the model calls
+//   cogwheel::hook(int callback, str name, Tensor value) -> Tensor
+// which Python implements (python/cogwheel/trained.py). Nothing here is linked with Python.
+#pragma once
+#include <ATen/core/Dict.h>
+#include <torch/custom_class.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cogwheel/nn/forward_context.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace cogwheel {
+
+class TrainedModel : public torch::CustomClassHolder {
+ public:
+  using Inputs = c10::Dict<std::string, at::Tensor>;
+
+  // The model of the run in `folder` with the weights of its checkpoint, averaged ones where it has them. Throws
+  // ValueError for the run of another model, and for a damaged one.
+  explicit TrainedModel(const std::string& folder);
+
+  // "language_model", "encoder", "vision_transformer" or "u_vit".
+  const std::string& topology() const { return topology_; }
+  // The keys of [model] as a JSON object, without "model.".
+  const std::string& options() const { return options_; }
+  // The model's own tensors, not copies: what changes them changes the model, and backward fills in their gradients.
+  Inputs parameters() const;
+  // Of every point where hooks read or replace a value, in the order of a pass.
+  std::vector<std::string> hook_names() const;
+
+  // What the topology makes of its inputs, which have the names of its arguments; those that are left out are
+  // undefined. At the points of `hooked`, the value is what `callback` makes of it. Throws ValueError for a name that
+  // the model does not have.
+  at::Tensor forward(const Inputs& inputs, const std::vector<std::string>& hooked, std::int64_t callback) const;
+
+ private:
+  using Forward = std::function<at::Tensor(const Inputs& inputs, const ForwardContext& context)>;
+
+  template <class Model, class Compute>
+  void hold(std::string topology, Model model, const Compute& compute);
+
+  std::string topology_, options_;
+  std::shared_ptr<torch::nn::Module> module_;
+  std::vector<HookPoint> points_;
+  Forward forward_;
+};
+
+}  // namespace cogwheel

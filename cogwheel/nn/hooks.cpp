@@ -1,0 +1,96 @@
+#include "cogwheel/nn/hooks.h"
+
+#include <ATen/TensorOperators.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
+#include "cogwheel/ops/checks.h"
+
+namespace cogwheel {
+namespace {
+
+constexpr HookPlaceDescription descriptions[] = {
+#define HOOK_PLACE(place, owner, name, shape, replaceable, meaning) \
+  {HookOwner::owner, name, shape, replaceable, meaning},
+#include "cogwheel/nn/hook_places.def"
+};
+
+const HookPlaceDescription& description_of(HookPlace place) { return descriptions[static_cast<std::size_t>(place)]; }
+
+bool has_nan(const at::Tensor& value) {
+  return value.is_floating_point() && !value.is_meta() && value.isnan().any().item<bool>();
+}
+
+}  // namespace
+
+std::span<const HookPlaceDescription> hook_places() { return descriptions; }
+
+std::string HookPoint::name() const {
+  const HookPlaceDescription& description = description_of(place);
+  std::string name;
+  if (description.owner == HookOwner::layer && layer >= 0) name = "blocks." + std::to_string(layer) + ".";
+  return name + (memory ? "memory." : "") + std::string(description.name);
+}
+
+HookPoint find_hook_point(std::string_view name, std::span<const HookPoint> points) {
+  std::vector<std::string> names;
+  for (const HookPoint& point : points) {
+    names.push_back(point.name());
+    if (names.back() == name) return point;
+  }
+  throw UsageError(expected_got("hook", expected_names(name, names), name));
+}
+
+void Hooks::read(HookPlace place, Reader reader, std::optional<std::int64_t> layer) {
+  functions_[static_cast<std::size_t>(place)].push_back(
+      {.layer = layer,
+       .call =
+           [reader = std::move(reader)](const HookPoint& at, const at::Tensor& value) {
+             reader(at, value);
+             return value;
+           },
+       .replaces = false});
+}
+
+void Hooks::replace(HookPlace place, Replacer replacer, std::optional<std::int64_t> layer) {
+  if (!description_of(place).replaceable)
+    throw UsageError(
+        expected_got("hooks: replace", "a place whose value can be replaced", std::string(description_of(place).name)));
+  functions_[static_cast<std::size_t>(place)].push_back(
+      {.layer = layer, .call = std::move(replacer), .replaces = true});
+}
+
+bool Hooks::wants(HookPlace place, std::int64_t layer) const {
+  const auto& functions = at_place(place);
+  return std::any_of(functions.begin(), functions.end(), [&](const Function& each) { return each.is_for(layer); });
+}
+
+bool Hooks::replaces(HookPlace place, std::int64_t layer) const {
+  const auto& functions = at_place(place);
+  return std::any_of(functions.begin(), functions.end(),
+                     [&](const Function& each) { return each.replaces && each.is_for(layer); });
+}
+
+at::Tensor Hooks::operator()(const HookPoint& at, const at::Tensor& value) const {
+  at::Tensor current = value;
+  for (const Function& function : at_place(at.place)) {
+    if (!function.is_for(at.layer)) continue;
+    at::Tensor replaced = function.call(at, current);
+    if (!replaced.defined() || replaced.sizes() != value.sizes())
+      throw UsageError(expected_got(at.name(), "a tensor of shape " + shape_text(value),
+                                    replaced.defined() ? shape_text(replaced) : "none"));
+    const auto kind = [](const at::Tensor& of) {
+      return std::string(c10::toString(of.scalar_type())) + " on " + of.device().str();
+    };
+    if (kind(replaced) != kind(value)) throw UsageError(expected_got(at.name(), kind(value), kind(replaced)));
+    if (function.replaces && has_nan(replaced) && !has_nan(current))
+      throw UsageError(expected_got(at.name(), "numbers", "NaN"));
+    current = std::move(replaced);
+  }
+  return current;
+}
+
+}  // namespace cogwheel
