@@ -11,6 +11,7 @@
 
 #include "cogwheel/configuration/config_record.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/interpret/effective_attention.h"
 #include "cogwheel/models/encoder.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/models/u_vit.h"
@@ -134,6 +135,13 @@ at::Tensor TrainedModel::forward(const Inputs& inputs, const std::vector<std::st
   });
 }
 
+std::vector<at::Tensor> TrainedModel::effective_attention(const Inputs& inputs, bool by_channel) const {
+  return with_value_errors([&] {
+    return cogwheel::effective_attention([&](const ForwardContext& context) { forward_(inputs, context); },
+                                         {.by_channel = by_channel});
+  });
+}
+
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
   library.def("hook(int callback, str name, Tensor value) -> Tensor");
   library.class_<TrainedModel>("TrainedModel")
@@ -142,7 +150,8 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       .def("options", [](const c10::intrusive_ptr<TrainedModel>& model) { return model->options(); })
       .def("parameters", &TrainedModel::parameters)
       .def("hook_names", &TrainedModel::hook_names)
-      .def("forward", &TrainedModel::forward);
+      .def("forward", &TrainedModel::forward)
+      .def("effective_attention", &TrainedModel::effective_attention);
 }
 
 }  // namespace cogwheel

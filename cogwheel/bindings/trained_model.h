@@ -43,6 +43,8 @@ class TrainedModel : public torch::CustomClassHolder {
   // undefined. At the points of `hooked`, the value is what `callback` makes of it. Throws ValueError for a name that
   // the model does not have.
   at::Tensor forward(const Inputs& inputs, const std::vector<std::string>& hooked, std::int64_t callback) const;
+  // interpret/effective_attention.h
+  std::vector<at::Tensor> effective_attention(const Inputs& inputs, bool by_channel) const;
 
  private:
   using Forward = std::function<at::Tensor(const Inputs& inputs, const ForwardContext& context)>;

@@ -56,6 +56,8 @@ void add_evaluate(CLI::App& app) {
   command->add_option("--sampler-steps", examination.sampler_steps, "of the sampler")
       ->type_name("N")
       ->capture_default_str();
+  command->add_option("--seed", examination.seed, "of what is drawn at random; by default that of the run")
+      ->type_name("S");
   command
       ->add_option("--inception", examination.inception,
                    "weights of Inception-v3 as pytorch-fid names them, for FID; else a classifier is trained here")

@@ -20,9 +20,10 @@ EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const Ru
                              .data = task.data(config.model, config.training),
                              .parameters = parameter_count(task, config.model)};
   evaluation.measured = task.evaluate(*model, config.training, EvaluationPart::whole, nullptr);
-  evaluation.inspection = task.examine(*model, config.training.seed, options);
+  const std::uint64_t seed = options.seed.value_or(config.training.seed);
+  evaluation.inspection = task.examine(*model, seed, options);
   evaluation.inspection.mechanism = common(config.model).mechanism;
-  evaluation.inspection.seed = static_cast<std::int64_t>(config.training.seed);
+  evaluation.inspection.seed = static_cast<std::int64_t>(seed);
   return evaluation;
 }
 

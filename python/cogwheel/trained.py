@@ -158,6 +158,16 @@ class _Model(torch.nn.Module):
         return self.run_with_hooks(*args, fwd_hooks=[(chosen, keep)], **kwargs), cache
 
 
+    def effective_attention(self, *args: Any, by_channel: bool = False, **kwargs: Any) -> list[Tensor]:
+        """The matrix by which each layer mixes the values of its tokens, [B, heads, N, N] of each layer.
+
+        It is measured, as the output for unit values, so that attention, differences of two maps, and layers with a state
+        are read alike; row i is what token i reads. ``by_channel`` tells the channels of a value apart, [B, heads, N, N,
+        channels]: some states forget each at its own rate. N / channels passes, by channel N; without gradients.
+        """
+        return self._made.effective_attention(self._inputs(*args, **kwargs), by_channel)
+
+
 class LanguageModel(_Model):
     """tokens [B, N] int64 → logits [B, N, vocabulary]."""
 

@@ -168,6 +168,35 @@ def test_every_activation_can_be_replaced(language_run):
         expect_equal(gradient, of_judge, name)
 
 
+def test_effective_attention_is_the_pattern(language_run):
+    loaded = cogwheel.load(language_run).double()
+    tokens = whole(loaded.options["vocabulary"], 2, 13)  # no multiple of the values' width
+    _, cache = loaded.run_with_cache(tokens, names=lambda name: name.endswith("hook_pattern"))
+    measured = loaded.effective_attention(tokens)
+    assert len(measured) == len(cache) == loaded.options["layers"]
+    for matrix, pattern in zip(measured, cache.values(), strict=True):
+        expect_equal(matrix, pattern)
+    for matrix, pattern in zip(loaded.effective_attention(tokens, by_channel=True), cache.values(), strict=True):
+        expect_equal(matrix, pattern[..., None].expand_as(matrix))
+
+
+def test_effective_attention_reads_states(program):
+    """Layers with a state: what their own formulas of weights say, and values through it are their output."""
+    config = TRAIN.format(task="language_modelling", data="", mechanism="gla+mamba+deltanet", model="context = 16")
+    loaded = cogwheel.load(program.train("states", config, "--text", "text.txt")).double()
+    tokens = whole(loaded.options["vocabulary"], 2, 13)
+    _, cache = loaded.run_with_cache(tokens, names=lambda name: name.endswith(("hook_pattern", "hook_v", "hook_z")))
+    measured = loaded.effective_attention(tokens, by_channel=True)
+    for layer, matrix in enumerate(measured):
+        place = f"blocks.{layer}.attn."
+        z = torch.einsum("bhijc,bjhc->bihc", matrix, cache[place + "hook_v"])
+        expect_equal(z, cache[place + "hook_z"], place)
+        expect_equal(matrix.mean(-1), cache[place + "hook_pattern"], place)
+        assert matrix.movedim(-1, 0).triu(1).count_nonzero() == 0
+    spread = [float((matrix - matrix.mean(-1, keepdim=True)).abs().max()) for matrix in measured]
+    assert spread[1] > 1e-4 and spread[0] < 1e-9 and spread[2] < 1e-9  # Mamba forgets each channel at its own rate
+
+
 def test_hooks_see_gradients(language_run):
     loaded = cogwheel.load(language_run).double()
     tokens = whole(loaded.options["vocabulary"], 2, 11)

@@ -1,0 +1,66 @@
+#include "cogwheel/interpret/effective_attention.h"
+
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace cogwheel {
+namespace {
+
+// Values [B, N, heads, channels] that are 1 where the token is that of the channel: `first` of the first channel, and
+// of the others as many tokens later or, by channel, the same.
+at::Tensor unit_values(const at::Tensor& like, std::int64_t first, bool by_channel) {
+  at::Tensor values = at::zeros_like(like);
+  const std::int64_t tokens = like.size(1), channels = like.size(3);
+  if (by_channel) {
+    values.select(1, first).fill_(1);
+    return values;
+  }
+  for (std::int64_t channel = 0; channel < channels && first + channel < tokens; ++channel)
+    values.select(3, channel).select(1, first + channel).fill_(1);
+  return values;
+}
+
+}  // namespace
+
+std::vector<at::Tensor> effective_attention(const ModelPass& pass, const EffectiveAttentionOptions& options) {
+  const torch::NoGradGuard no_gradient;
+  std::map<std::int64_t, at::Tensor> added;  // by layer: what attention adds in the pass itself
+  std::int64_t tokens = 0, channels = 1;     // channels: the fewest of a layer
+  Hooks observing;
+  observing.read(HookPlace::attention_output, [&](const HookPoint& at, const at::Tensor& value) {
+    if (!at.memory) added[at.layer] = value;
+  });
+  observing.read(HookPlace::value, [&](const HookPoint& at, const at::Tensor& value) {
+    if (at.memory) return;
+    channels = tokens == 0 ? value.size(3) : std::min(channels, value.size(3));
+    tokens = value.size(1);
+  });
+  pass({.hooks = &observing});
+
+  const std::int64_t step = options.by_channel ? 1 : channels;
+  std::map<std::int64_t, std::vector<at::Tensor>> columns;
+  for (std::int64_t first = 0; first < tokens; first += step) {
+    Hooks hooks;
+    hooks.replace(HookPlace::value, [&](const HookPoint& at, const at::Tensor& value) {
+      return at.memory ? value : unit_values(value, first, options.by_channel);
+    });
+    hooks.read(HookPlace::heads, [&](const HookPoint& at, const at::Tensor& z) {  // [B, N, heads, channels]
+      if (at.memory) return;
+      const at::Tensor by_head = z.transpose(1, 2);
+      columns[at.layer].push_back(options.by_channel ? by_head.unsqueeze(3)
+                                                     : by_head.narrow(3, 0, std::min(step, tokens - first)));
+    });
+    hooks.replace(HookPlace::attention_output,
+                  [&](const HookPoint& at, const at::Tensor& value) { return at.memory ? value : added.at(at.layer); });
+    pass({.hooks = &hooks});
+  }
+  std::vector<at::Tensor> matrices;
+  for (const auto& [layer, parts] : columns) matrices.push_back(at::cat(parts, 3));
+  return matrices;
+}
+
+}  // namespace cogwheel
