@@ -91,4 +91,9 @@ double NoiseSchedule::network_time(double t) const {
   return steps() == 0 ? 999 * t : t * static_cast<double>(steps()) - 1;
 }
 
+double NoiseSchedule::time_of_network(double told) const {
+  const double t = steps() == 0 ? told / 999 : (told + 1) / static_cast<double>(steps());
+  return std::clamp(t, 0.0, 1.0);
+}
+
 }  // namespace cogwheel

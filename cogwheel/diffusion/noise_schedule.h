@@ -33,6 +33,7 @@ class NoiseSchedule {
   std::int64_t steps() const { return static_cast<std::int64_t>(log_alphas_.size()) - (log_alphas_.empty() ? 0 : 1); }
   // What a network is told of t: 999 t, or the number of the step, n − 1 at t = n/T.
   double network_time(double t) const;
+  double time_of_network(double told) const;  // the t of which it is told that
   // Where sampling ends unless told otherwise: 0.001, or the first step.
   double first_time() const { return steps() == 0 ? 1e-3 : 1.0 / static_cast<double>(steps()); }
 

@@ -107,7 +107,9 @@ class Diffusion : public ImageTask {
 
   at::Tensor loss(torch::nn::Module& module, const Batch& batch, std::uint64_t dropout_seed) const override {
     auto model = holder_of<UVit>(module);
-    return squared_error(model, batch, {.dropout = model->dropout(dropout_seed)});
+    const Predicted predicted = predict(model, batch, {.dropout = model->dropout(dropout_seed)});
+    return prediction_error(settings_.prediction, predicted.noise, batch.targets.to(predicted.noise.device()),
+                            predicted.alpha);
   }
 
   // Times and noise are those of the image's place, so that models are measured on the same noisy images.
@@ -122,8 +124,9 @@ class Diffusion : public ImageTask {
       Hooks hooks;
       std::optional<HeadObserver> observer;
       if (heads != nullptr && first == 0) observer.emplace(hooks);
-      sum += static_cast<double>(images) *
-             squared_error(model, held_out(first, images), {.hooks = observer ? &hooks : nullptr}).item<double>();
+      sum +=
+          static_cast<double>(images) *
+          squared_errors(model, held_out(first, images), {.hooks = observer ? &hooks : nullptr}).mean().item<double>();
       if (observer) *heads = observer->statistics();
     }
     return {{"held_out_loss", sum / static_cast<double>(count)}};
@@ -217,9 +220,29 @@ class Diffusion : public ImageTask {
     return {.vectors = batch.source};
   }
 
-  at::Tensor squared_error(UVit& model, const Batch& batch, const ForwardContext& context) const {
-    const at::Tensor predicted = model->forward(batch.inputs, batch.times, condition_of(batch), context);
-    return at::mse_loss(predicted, batch.targets.to(predicted.device()));
+  struct Predicted {
+    at::Tensor noise;  // [B, C, H, W]
+    at::Tensor alpha;  // of each image, [B, 1, 1, 1]
+  };
+  Predicted predict(UVit& model, const Batch& batch, const ForwardContext& context) const {
+    const at::Tensor output = model->forward(batch.inputs, batch.times, condition_of(batch), context);
+    std::vector<float> alphas, sigmas;
+    for (std::int64_t image = 0; image < batch.times.size(0); ++image) {
+      const double t = settings_.schedule.time_of_network(batch.times[image].item<double>());
+      alphas.push_back(static_cast<float>(settings_.schedule.alpha(t)));
+      sigmas.push_back(static_cast<float>(settings_.schedule.sigma(t)));
+    }
+    const auto by_image = [&](const std::vector<float>& values) {
+      return at::tensor(values).view({-1, 1, 1, 1}).to(output.device());
+    };
+    const at::Tensor alpha = by_image(alphas);
+    return {noise_of(settings_.prediction, output, batch.inputs.to(output.device()), alpha, by_image(sigmas)), alpha};
+  }
+
+  // Of the noise, whatever the network tells; of each image.
+  at::Tensor squared_errors(UVit& model, const Batch& batch, const ForwardContext& context) const {
+    const at::Tensor noise = predict(model, batch, context).noise;
+    return (noise - batch.targets.to(noise.device())).square().flatten(1).mean(1);
   }
 
   // Where the held-out loss comes from: images with much noise decide what is drawn, those with little noise its
@@ -232,9 +255,7 @@ class Diffusion : public ImageTask {
     for (std::int64_t first = 0; first < evaluated_; first += together) {
       const std::int64_t count = std::min(together, evaluated_ - first);
       const Batch batch = held_out(first, count);
-      const at::Tensor predicted = model->forward(batch.inputs, batch.times, condition_of(batch), {});
-      const at::Tensor errors =
-          (predicted - batch.targets.to(predicted.device())).square().flatten(1).mean(1).to(at::kCPU, at::kDouble);
+      const at::Tensor errors = squared_errors(model, batch, {}).to(at::kCPU, at::kDouble);
       const std::vector<double> when = held_out_times(first, count);
       for (std::int64_t image = 0; image < count; ++image) {
         const auto t = when[static_cast<std::size_t>(image)];
@@ -269,8 +290,12 @@ class Diffusion : public ImageTask {
       const std::int64_t place = first % conditions;
       const std::int64_t count = std::min({together, options.samples - first, conditions - place});
       if (count == 0) return std::nullopt;
-      ImageDrawing drawing{
-          .count = count, .guidance = settings_.guidance, .seed = seed, .sampler = sampler, .clip = true};
+      ImageDrawing drawing{.count = count,
+                           .prediction = settings_.prediction,
+                           .guidance = settings_.guidance,
+                           .seed = seed,
+                           .sampler = sampler,
+                           .clip = true};
       drawing.condition = condition_like(unseen(place, count));
       drawing.first = first;
       options.progress(fmt::format("image {} of {}", first, options.samples));
@@ -291,7 +316,11 @@ class Diffusion : public ImageTask {
     const torch::NoGradGuard no_grad;
     Inspection inspection;
     const std::int64_t shown = std::min(count, source_->images(ImagePart::held_out));
-    ImageDrawing drawing{.count = shown, .seed = seed, .sampler = {.steps = 20}, .clip = !source_->facts().latents};
+    ImageDrawing drawing{.count = shown,
+                         .prediction = settings_.prediction,
+                         .seed = seed,
+                         .sampler = {.steps = 20},
+                         .clip = !source_->facts().latents};
     const ImageBatch like = unseen(0, shown);
     drawing.condition = condition_like(like);
     drawing.guidance = settings_.guidance;
@@ -365,6 +394,7 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
   const auto source = image_source(reader, config);
   DiffusionSettings settings{.schedule = noise_schedule(reader)};
   settings.augmentation = image_augmentation(reader, !source->facts().latents);
+  settings.prediction = prediction_of(reader);
   settings.condition = reader.word("condition", "none", {"none", "class", "context"});
   const std::string encoder = reader.path("encoder");
   const std::int64_t caption_tokens = reader.whole("caption_tokens", 16, {2, 1 << 10});

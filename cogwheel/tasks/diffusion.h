@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cogwheel/diffusion/noise_schedule.h"
+#include "cogwheel/diffusion/prediction.h"
 #include "cogwheel/tasks/caption_encoder.h"
 #include "cogwheel/tasks/image_data.h"
 
@@ -11,6 +12,7 @@ namespace cogwheel {
 
 struct DiffusionSettings {
   NoiseSchedule schedule = NoiseSchedule::continuous();
+  Prediction prediction = Prediction::noise;
   std::string condition = "none";  // or "class", "context"
   std::shared_ptr<CaptionEncoder> encoder =
       {};               // whose vectors of captions are the contexts; null: those of the images

@@ -119,7 +119,10 @@ at::Tensor draw_images(UVit& model, const NoiseSchedule& schedule, const ImageDr
     const NoiseCondition condition = part_of(drawing.condition, first, count);
     const NoisePrediction predict = [&](const at::Tensor& x, double t) {
       const auto at_time = [&](const at::Tensor& some, const NoiseCondition& what) {
-        return model->forward(some, at::full({some.size(0)}, schedule.network_time(t), some.options()), what);
+        const at::Tensor told =
+            model->forward(some, at::full({some.size(0)}, schedule.network_time(t), some.options()), what);
+        return noise_of(drawing.prediction, told, some, at::full({}, schedule.alpha(t), some.options()),
+                        at::full({}, schedule.sigma(t), some.options()));
       };
       if (drawing.guidance == 0) return at_time(x, condition);
       const auto with_and_without = at_time(at::cat({x, x}), both(condition, no_condition(options, count))).chunk(2);
@@ -156,6 +159,10 @@ NoiseSchedule noise_schedule(TaskOptionReader& reader) {
   return name == "linear" ? NoiseSchedule::linear() : NoiseSchedule::scaled_linear();
 }
 
+Prediction prediction_of(TaskOptionReader& reader) {
+  return find_prediction(reader.word("prediction", prediction_names().front(), prediction_names()), "task.prediction");
+}
+
 void sample_images(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
   const RunConfig config = load_config(folder.config_path());
   UVit model(std::get<UVitOptions>(config.model));
@@ -173,6 +180,7 @@ void sample_images(const RunFolder& folder, const SampleRequest& request, const 
         "sample: --out", fmt::format("a .safetensors file for images of {} channels", options.channels), out.string()));
   ImageDrawing drawing{
       .count = request.count,
+      .prediction = prediction_of(reader),
       .condition = condition_of(request, options,
                                 options.vocabulary > 0 ? load_class_names(folder) : std::vector<std::string>{}, reader),
       .guidance = request.guidance,

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "cogwheel/diffusion/noise_schedule.h"
+#include "cogwheel/diffusion/prediction.h"
 #include "cogwheel/diffusion/sampler_options.h"
 #include "cogwheel/models/u_vit.h"
 #include "cogwheel/tasks/sampler.h"
@@ -15,6 +16,7 @@ namespace cogwheel {
 
 struct ImageDrawing {
   std::int64_t count = 0;
+  Prediction prediction = Prediction::noise;
   NoiseCondition condition = {};  // of each image, as the model has it
   double guidance = 0;            // s in ε_c + s (ε_c − ε_u): Ho and Salimans, "Classifier-Free Guidance" (2022)
   std::uint64_t seed = 0;         // image i of a seed has the same noise, whatever the count
@@ -39,8 +41,9 @@ at::Tensor draw_images(UVit& model, const NoiseSchedule& schedule, const ImageDr
 // included. [C, H, W] each → [count, C, H, W]. Shoemake (1985).
 at::Tensor between_noise(const at::Tensor& from, const at::Tensor& to, std::int64_t count);
 
-// The schedule that task.schedule names.
+// What task.schedule and task.prediction name.
 NoiseSchedule noise_schedule(TaskOptionReader& reader);
+Prediction prediction_of(TaskOptionReader& reader);
 
 // `cogwheel sample` of a run that learned the noise in images.
 void sample_images(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write);

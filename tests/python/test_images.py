@@ -194,7 +194,7 @@ def test_captions_say_what_is_drawn(cogwheel, work):
     done = cogwheel("train", "words.toml", "--out", "words-run")
     assert done.returncode == 0, done.stderr
     words = ["--set", "task.condition=context", "--set", f"task.encoder={work / 'words-run'}", "--set", "training.steps=3"]
-    done = cogwheel("train", "diffusion.toml", *words, "--out", "captions-run")
+    done = cogwheel("train", "diffusion.toml", *words, "--set", "task.prediction=velocity", "--out", "captions-run")
     assert done.returncode == 0, done.stderr
     drawn = []
     for prompt in ("a red circle", "a blue square"):
@@ -272,6 +272,7 @@ def test_compares_mechanisms(cogwheel, work, task):
         ("diffusion", ["--set", "task.condition=context"], 2, "task.condition"),
         ("diffusion", ["--set", "task.guidance=2"], 2, "task.guidance"),
         ("diffusion", ["--set", "task.schedule=cosine"], 2, "task.schedule"),
+        ("diffusion", ["--set", "task.prediction=speed"], 2, "task.prediction"),
         ("diffusion", ["--set", "task.flip=3"], 2, "true or false"),
     ],
 )

@@ -17,6 +17,7 @@ TEST(NoiseSchedule, OfSongHasItsClosedForm) {
   EXPECT_NEAR(schedule.alpha(1), std::exp(-0.25 * 19.9 - 0.05), 1e-15);
   EXPECT_NEAR(schedule.beta(0.5), 10.05, 1e-12);
   EXPECT_DOUBLE_EQ(schedule.network_time(0.5), 499.5);
+  EXPECT_DOUBLE_EQ(schedule.time_of_network(499.5), 0.5);
   EXPECT_EQ(schedule.steps(), 0);
   // β = −2 d log α / dt.
   for (const double t : {0.1, 0.4, 0.9})
@@ -35,6 +36,7 @@ TEST(NoiseSchedule, OfStepsIsTheProductOfThem) {
     EXPECT_NEAR(linear.sigma(t), std::sqrt(1 - product), 1e-12);
     EXPECT_NEAR(scaled.alpha(t), std::sqrt(scaled_product), 1e-12);
     EXPECT_NEAR(linear.network_time(t), n - 1, 1e-9);
+    EXPECT_NEAR(linear.time_of_network(n - 1), t, 1e-12);
   }
   // What is published of DDPM's: ᾱ_1000 = 4.04e-5.
   EXPECT_NEAR(linear.alpha(1) * linear.alpha(1), 4.04e-5, 1e-7);
