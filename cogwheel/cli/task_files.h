@@ -1,4 +1,4 @@
-// The files of tasks that learn from other things than one text: --source, --images and so on.
+// The files of tasks that learn from other things than one text: --source, --images and so on (tasks/task_files.h).
 #pragma once
 #include <map>
 #include <string>
@@ -13,7 +13,7 @@ class Option;
 
 namespace cogwheel {
 
-// By the option of the task, task.source.
+// By the option of the task, such as source of task.source.
 using TaskFiles = std::map<std::string, std::string>;
 
 // Adds an option for each; `files` lives as long as the command.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cogwheel/core/error.h"
@@ -16,6 +15,7 @@
 #include "cogwheel/experiment/shared_configuration.h"
 #include "cogwheel/mechanisms/layer_pattern.h"
 #include "cogwheel/models/language_model_form.h"
+#include "cogwheel/tasks/task_files.h"
 #include "cogwheel/tasks/tasks.h"
 #include "cogwheel/train/training_run.h"
 
@@ -131,15 +131,16 @@ TaskOptions requested_task(const CompareRequest& request, const Preset& preset) 
 }
 
 // --source, --target and --strokes, as far as they were given.
-std::map<std::string, std::string> task_files_of(const Comparison& comparison) {
-  std::map<std::string, std::string> files;
-  if (comparison.configuration.empty()) return files;
+// " --images DIR" and the like, of those files that the task was given.
+std::string task_file_flags(const Comparison& comparison) {
+  if (comparison.configuration.empty()) return {};
   const auto record = nlohmann::json::parse(comparison.configuration);
-  for (const std::string option : {"source", "target", "strokes"}) {
-    const std::string path = record.value("task." + option, "");
-    if (!path.empty()) files[option] = path;
+  std::string flags;
+  for (const TaskFileOption& option : task_file_options()) {
+    const std::string path = record.value(std::string("task.") + option.key, "");
+    if (!path.empty()) flags += " " + option.flag() + " " + shell_word(std::filesystem::proximate(path).string());
   }
-  return files;
+  return flags;
 }
 
 }  // namespace
@@ -344,10 +345,10 @@ std::string reproduce_command(const Comparison& comparison) {
     for (const std::string& path : comparison.data.text)
       command += " " + shell_word(std::filesystem::proximate(path).string());
   }
-  const std::map<std::string, std::string> files = task_files_of(comparison);
-  for (const auto& [option, path] : files)
-    command += " --" + option + " " + shell_word(std::filesystem::proximate(path).string());
-  if (files.empty() && comparison.data.bytes > 0 && comparison.data.tokenizer != CompareRequest{}.tokenizer)
+  command += task_file_flags(comparison);
+  const std::vector<std::string> tokenizers = tokenizer_names();  // others say what the items of a task are
+  if (comparison.data.bytes > 0 && comparison.data.tokenizer != CompareRequest{}.tokenizer &&
+      std::find(tokenizers.begin(), tokenizers.end(), comparison.data.tokenizer) != tokenizers.end())
     command += " --tokenizer " + comparison.data.tokenizer;
   std::string names;
   for (const MechanismPlan& plan : comparison.mechanisms) names += (names.empty() ? "" : ",") + plan.name;

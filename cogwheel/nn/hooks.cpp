@@ -79,6 +79,7 @@ at::Tensor Hooks::operator()(const HookPoint& at, const at::Tensor& value) const
   for (const Function& function : at_place(at.place)) {
     if (!function.is_for(at.layer)) continue;
     at::Tensor replaced = function.call(at, current);
+    if (replaced.is_same(current)) continue;
     if (!replaced.defined() || replaced.sizes() != value.sizes())
       throw UsageError(expected_got(at.name(), "a tensor of shape " + shape_text(value),
                                     replaced.defined() ? shape_text(replaced) : "none"));

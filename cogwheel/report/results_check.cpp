@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "cogwheel/configuration/run_config.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/core/range.h"
@@ -36,11 +37,14 @@ void expect_task(const TaskDescription& task) {
       throw Error(expected_got("task.measures", "a name and a title for each", "none for one"));
 }
 
-void expect_data(const DataFacts& data) {
-  if (data.bytes > 0) expect_one_of("data.tokenizer", data.tokenizer, tokenizer_names());
+void expect_data(const DataFacts& data, const TaskDescription& task) {
+  // Of a text, how it was cut into tokens; of other data, what its items are.
+  if (data.bytes > 0)
+    expect_one_of("data.tokenizer", data.tokenizer,
+                  task.name == TaskOptions{}.name ? tokenizer_names() : std::vector<std::string>{task.item});
   expect("data.byte_limit", data.byte_limit, any_count);
   expect("data.bytes", data.bytes, any_count);
-  expect("data.vocabulary", data.vocabulary, some_count);
+  expect("data.vocabulary", data.vocabulary, any_count);  // 0 where nothing is chosen
   expect("data.train_tokens", data.train_tokens, data.bytes > 0 ? some_count : any_count);
   expect("data.held_out_tokens", data.held_out_tokens, some_count);
   expect("data.evaluated_tokens", data.evaluated_tokens, {1, data.held_out_tokens});
@@ -51,8 +55,9 @@ void expect_data(const DataFacts& data) {
 void expect_settings(const Comparison::Settings& settings) {
   for (const auto& [key, value] :
        {std::pair("layers", settings.layers), std::pair("heads", settings.heads), std::pair("width", settings.width),
-        std::pair("context", settings.context), std::pair("batch", settings.batch), std::pair("steps", settings.steps)})
+        std::pair("batch", settings.batch), std::pair("steps", settings.steps)})
     expect(fmt::format("settings.{}", key), value, {1, 1'000'000'000});
+  expect("settings.context", settings.context, {0, 1'000'000'000});  // 0: as the data say
   expect("settings.warmup_steps", settings.warmup_steps, any_count);
   expect("settings.tune", settings.tune, any_count);
   expect("settings.dropout", settings.dropout, {.min = 0, .max = 1, .max_excluded = true});
@@ -120,7 +125,7 @@ void expect_run(const Comparison& comparison, const RunResult& run) {
 
 void expect_sound(const Comparison& comparison) {
   expect_task(comparison.task);
-  expect_data(comparison.data);
+  expect_data(comparison.data, comparison.task);
   expect_settings(comparison.settings);
   expect_one_of("match", comparison.match, {"parameters", "time", "tokens"});
   expect_mechanisms(comparison);

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from comparison_records import expect_continues
 from resumed_runs import expect_resumes_bit_for_bit, metrics
 
 CONFIG = """
@@ -140,6 +141,16 @@ def test_compares_mechanisms(cogwheel, work, task):
     assert results["task"]["measures"][0]["name"] == ("accuracy" if task == "sentences" else "held_out_loss")
     assert len(results["runs"]) == 4
     assert '"whole":true' in (work / f"compared-{task}/report.html").read_text()
+
+
+@pytest.mark.parametrize(("task", "table"), [("sentences", "table.tsv"), ("masked_words", "text.txt")])
+def test_continues_a_comparison_on_files(cogwheel, work, task, table):
+    done = cogwheel(
+        "compare", "--task", task, "--sentences", table, "--held-out-sentences", table, "--attention", "softmax",
+        "--seeds", 1, "--steps", 1, "--out", f"files-{task}",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    expect_continues(cogwheel, work / f"files-{task}", "cog", f"--sentences {table}", f"--held-out-sentences {table}")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from comparison_records import expect_continues
 from resumed_runs import expect_resumes_bit_for_bit, metrics
 
 CONFIG = """
@@ -163,10 +164,11 @@ def test_says_which_lines_are_left_out(cogwheel, work):
 def test_compares_with_and_without_the_window(cogwheel, work):
     write_forms(work / "forms", 24)
     done = cogwheel(
-        "compare", "--task", "handwriting", "--preset", "handwriting", "--attention", "graves_window,none",
+        "compare", "--task", "handwriting", "--preset", "handwriting", "--attention", "graves_window",
         "--strokes", "forms", "--seeds", 1, "--steps", 2, "--out", "compared",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    expect_continues(cogwheel, work / "compared", "none", "--strokes forms")
     results = json.loads((work / "compared/results.json").read_text())
     assert [run["mechanism"] for run in results["runs"]] == ["graves_window", "none"]
     assert all(math.isfinite(run["held_out_loss"]) for run in results["runs"])

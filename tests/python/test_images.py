@@ -11,6 +11,7 @@ import zlib
 import pytest
 import torch
 
+from comparison_records import expect_continues
 from resumed_runs import expect_resumes_bit_for_bit, metrics
 from tensor_files import read_tensors, write_tensors
 
@@ -252,6 +253,16 @@ def test_compares_mechanisms(cogwheel, work, task):
     assert len(results["runs"]) == 6
     report = (work / f"compared-{task}/report.html").read_text()
     assert '"whole":true' in report and "data:image/png;base64," in report
+
+
+@pytest.mark.parametrize(("task", "images"), [("images", "pictures"), ("diffusion", "cifar")])
+def test_continues_a_comparison_on_files(cogwheel, work, task, images):
+    done = cogwheel(
+        "compare", "--task", task, "--images", images, "--attention", "softmax", "--seeds", 1, "--steps", 1,
+        "--out", f"files-{task}",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    expect_continues(cogwheel, work / f"files-{task}", "cog", f"--images {images}")
 
 
 @pytest.mark.parametrize(

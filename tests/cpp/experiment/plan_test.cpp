@@ -6,6 +6,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/experiment/presets.h"
+#include "cogwheel/tasks/task_files.h"
 #include "cogwheel/train/training_run.h"
 #include "core/temporary_folder.h"
 #include "core/usage_error_of.h"
@@ -125,6 +126,16 @@ TEST(ComparePlan, TheCommandOfATranslationNamesItsFilesAndWhatIsNotThePresets) {
   EXPECT_NE(command.find(" --dropout 0 "), std::string::npos) << command;
   EXPECT_NE(command.find("a.en --target "), std::string::npos) << command;
   EXPECT_EQ(command.find("--tokenizer"), std::string::npos) << command;
+}
+
+TEST(ComparePlan, TheCommandNamesEveryFileThatATaskCanHave) {
+  for (const TaskFileOption& option : task_file_options()) {
+    Comparison comparison = plan_comparison(tiny_request("text"));
+    auto record = nlohmann::ordered_json::parse(comparison.configuration);
+    record[std::string("task.") + option.key] = "/somewhere/here";
+    comparison.configuration = record.dump();
+    EXPECT_NE(reproduce_command(comparison).find(" " + option.flag() + " "), std::string::npos) << option.key;
+  }
 }
 
 // Before a folder is made, or replaced.
