@@ -11,6 +11,8 @@
 
 #include "cogwheel/configuration/config_record.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/diffusion/noise_schedule.h"
+#include "cogwheel/diffusion/prediction.h"
 #include "cogwheel/interpret/effective_attention.h"
 #include "cogwheel/models/encoder.h"
 #include "cogwheel/models/language_model.h"
@@ -29,6 +31,10 @@ decltype(auto) with_value_errors(const Call& call) {
     return call();
   } catch (const Error& error) {
     TORCH_CHECK_VALUE(false, error.what());
+  } catch (const c10::IndexError&) {
+    // PyTorch's own message names neither the input nor the table.
+    TORCH_CHECK_VALUE(false, expected_got("tokens, segments or condition", "numbers of rows that the model has",
+                                          "one beyond, or an empty tensor"));
   }
 }
 
@@ -41,6 +47,36 @@ at::Tensor input(const TrainedModel::Inputs& inputs, const char* name) {
   at::Tensor found = optional_input(inputs, name);
   if (!found.defined()) throw UsageError(expected_got(name, "a tensor", "none"));
   return found;
+}
+
+// Whole numbers that number rows of a table.
+at::Tensor optional_whole(const TrainedModel::Inputs& inputs, const char* name) {
+  at::Tensor found = optional_input(inputs, name);
+  if (found.defined() && found.scalar_type() != at::kLong)
+    throw UsageError(expected_got(name, "int64", at::toString(found.scalar_type())));
+  return found;
+}
+
+at::Tensor whole(const TrainedModel::Inputs& inputs, const char* name) {
+  input(inputs, name);
+  return optional_whole(inputs, name);
+}
+
+// The noise in x, whatever the network tells.
+at::Tensor noise_told(Prediction prediction, const NoiseSchedule& schedule, const at::Tensor& told, const at::Tensor& x,
+                      const at::Tensor& time) {
+  if (prediction == Prediction::noise) return told;
+  const at::Tensor when = time.detach().to(at::kCPU, at::kDouble).contiguous();
+  at::Tensor alpha = at::empty_like(when), sigma = at::empty_like(when);
+  for (std::int64_t index = 0; index < when.numel(); ++index) {
+    const double t = schedule.time_of_network(when[index].item<double>());
+    alpha[index] = schedule.alpha(t);
+    sigma[index] = schedule.sigma(t);
+  }
+  const auto by_image = [&](const at::Tensor& of) {
+    return of.to(told.device(), told.scalar_type()).view({-1, 1, 1, 1});
+  };
+  return noise_of(prediction, told, x.to(told.device()), by_image(alpha), by_image(sigma));
 }
 
 // Hooks call this operator, whose kernel is Python's.
@@ -68,12 +104,12 @@ TrainedModel::TrainedModel(const std::string& path) {
     const RunConfig config = load_config(folder.config_path());
     if (const auto* options = std::get_if<LanguageModelOptions>(&config.model)) {
       hold("language_model", LanguageModel(*options), [](auto& model, const Inputs& in, const ForwardContext& context) {
-        return model->forward(input(in, "tokens"), context);
+        return model->forward(whole(in, "tokens"), context);
       });
     } else if (const auto* of_encoder = std::get_if<EncoderOptions>(&config.model)) {
       hold("encoder", Encoder(*of_encoder), [](auto& model, const Inputs& in, ForwardContext context) {
-        if (const at::Tensor lengths = optional_input(in, "lengths"); lengths.defined()) context.lengths = lengths;
-        const at::Tensor states = model->states(input(in, "tokens"), optional_input(in, "segments"), context);
+        if (const at::Tensor lengths = optional_whole(in, "lengths"); lengths.defined()) context.lengths = lengths;
+        const at::Tensor states = model->states(whole(in, "tokens"), optional_whole(in, "segments"), context);
         return model->options().classes > 0 ? model->class_logits(states.select(1, 0)) : model->word_logits(states);
       });
     } else if (const auto* of_images = std::get_if<VisionTransformerOptions>(&config.model)) {
@@ -82,13 +118,25 @@ TrainedModel::TrainedModel(const std::string& path) {
              return model->forward(input(in, "images"), context);
            });
     } else if (const auto* of_noise = std::get_if<UVitOptions>(&config.model)) {
-      hold("u_vit", UVit(*of_noise), [](auto& model, const Inputs& in, const ForwardContext& context) {
-        const bool classes = model->options().vocabulary > 0;
-        const at::Tensor condition = optional_input(in, "condition");
-        return model->forward(
-            input(in, "x"), input(in, "time"),
-            {.classes = classes ? condition : at::Tensor(), .vectors = classes ? at::Tensor() : condition}, context);
-      });
+      const auto option = [&](const char* name, const std::string& otherwise) {
+        const auto found = config.task.values.find(name);
+        return found == config.task.values.end() ? otherwise : std::get<std::string>(found->second);
+      };
+      const NoiseSchedule schedule =
+          NoiseSchedule::named(option("schedule", NoiseSchedule::names().front()), "task.schedule");
+      const Prediction prediction =
+          find_prediction(option("prediction", prediction_names().front()), "task.prediction");
+      hold("u_vit", UVit(*of_noise),
+           [schedule, prediction](auto& model, const Inputs& in, const ForwardContext& context) {
+             const bool classes = model->options().vocabulary > 0;
+             const at::Tensor condition = classes ? optional_whole(in, "condition") : optional_input(in, "condition");
+             const at::Tensor x = input(in, "x"), time = input(in, "time");
+             const at::Tensor told = model->forward(
+                 x, time,
+                 {.classes = classes ? condition : at::Tensor(), .vectors = classes ? at::Tensor() : condition},
+                 context);
+             return noise_told(prediction, schedule, told, x, time);
+           });
     } else {
       throw Error(expected_got(path, "a language model, an encoder, a vision transformer or a U-ViT",
                                "a run of the task " + config.task.name));

@@ -15,6 +15,7 @@ void add_sample(CLI::App& app);
 void add_embed(CLI::App& app);
 void add_import(CLI::App& app);
 void add_export(CLI::App& app);
+void add_inspect(CLI::App& app);
 void add_reproduce(CLI::App& app);
 void add_list(CLI::App& app);
 void add_mechanism_command(CLI::App& app);

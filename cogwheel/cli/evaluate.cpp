@@ -7,8 +7,13 @@
 
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
+#include "cogwheel/cli/number_option.h"
 #include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/folder_lock.h"
 #include "cogwheel/core/utc_time.h"
+#include "cogwheel/diffusion/sampler_options.h"
+#include "cogwheel/models/sampling.h"
 #include "cogwheel/report/evaluation_page.h"
 #include "cogwheel/tasks/tasks.h"
 
@@ -21,7 +26,38 @@ struct EvaluateArguments {
   Definitions definitions;
 };
 
+std::string command_of(const EvaluateArguments& arguments) {
+  const ExaminationOptions& options = arguments.examination;
+  std::string command = "cogwheel evaluate " + arguments.run;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) command += fmt::format(" {} {}", name, value);
+  };
+  const auto number = [](auto value) { return value ? std::to_string(*value) : ""; };
+  add("--samples", options.samples > 0 ? std::to_string(options.samples) : "");
+  add("--sampler", options.sampler);
+  add("--sampler-steps", number(options.sampler_steps));
+  add("--seed", number(options.seed));
+  add("--inception", options.inception.string());
+  add("--classifier-steps", number(options.classifier_steps));
+  add("--references", options.references.string());
+  return command;
+}
+
+// Those that say how images are drawn and measured mean nothing without.
+void expect_samples(const ExaminationOptions& options) {
+  if (options.samples > 0) return;
+  const auto refuse = [](const char* name, bool given) {
+    if (given) throw UsageError(expected_got(std::string("evaluate: ") + name, "--samples with it", "none"));
+  };
+  refuse("--sampler", !options.sampler.empty());
+  refuse("--sampler-steps", options.sampler_steps.has_value());
+  refuse("--inception", !options.inception.empty());
+  refuse("--classifier-steps", options.classifier_steps.has_value());
+  refuse("--references", !options.references.empty());
+}
+
 void evaluate(const EvaluateArguments& arguments) {
+  expect_samples(arguments.examination);
   register_definitions(arguments.definitions);
   const RunFolder folder = RunFolder::open(arguments.run);
   const RunConfig config = load_config(folder.config_path());
@@ -32,9 +68,10 @@ void evaluate(const EvaluateArguments& arguments) {
     return evaluate_run(*make_task(config, folder.path()), config, folder, options);
   }();
   const std::filesystem::path out = arguments.out.empty() ? folder.path() : std::filesystem::path(arguments.out);
-  std::filesystem::create_directories(out);
+  make_folder(out);
   write_file(out / evaluation_json_file, evaluation_to_json(evaluation));
-  write_file(out / evaluation_page_file, evaluation_page(evaluation, arguments.run, utc_now(), COGWHEEL_VERSION));
+  write_file(out / evaluation_page_file,
+             evaluation_page(evaluation, command_of(arguments), utc_now(), COGWHEEL_VERSION));
   fmt::print("{}\n{}\n", evaluation_verdict(evaluation), (out / evaluation_page_file).string());
 }
 
@@ -48,23 +85,23 @@ void add_evaluate(CLI::App& app) {
       ->type_name("RUN");
   command->add_option("--out", arguments->out, "folder of the page; by default that of the run")->type_name("DIR");
   ExaminationOptions& examination = arguments->examination;
-  command
-      ->add_option("--samples", examination.samples,
-                   "of diffusion: draw so many images and measure how near they are to those of the data")
+  add_number(*command, "--samples", examination.samples, Range<std::int64_t>{2, 10'000'000},
+             "of diffusion: draw so many images and measure how near they are to those of the data")
       ->type_name("N");
   command->add_option("--sampler", examination.sampler, "from noise to image, as of sample")->type_name("NAME");
-  command->add_option("--sampler-steps", examination.sampler_steps, "of the sampler")
-      ->type_name("N")
-      ->capture_default_str();
-  command->add_option("--seed", examination.seed, "of what is drawn at random; by default that of the run")
+  add_number(*command, "--sampler-steps", examination.sampler_steps, SamplerOptions::any_steps,
+             "of the sampler; by default 50")
+      ->type_name("N");
+  add_number(*command, "--seed", examination.seed, sampling_seed_range,
+             "of what is drawn at random; by default that of the run")
       ->type_name("S");
   command
       ->add_option("--inception", examination.inception,
                    "weights of Inception-v3 as pytorch-fid names them, for FID; else a classifier is trained here")
       ->type_name("FILE");
-  command->add_option("--classifier-steps", examination.classifier_steps, "of the training of that classifier")
-      ->type_name("N")
-      ->capture_default_str();
+  add_number(*command, "--classifier-steps", examination.classifier_steps, Range<std::int64_t>{1, 1'000'000},
+             "train that classifier anew for so many; by default the one of the run is kept, trained for 1,500")
+      ->type_name("N");
   command->add_option("--references", examination.references, "mean and covariance of other images' features")
       ->type_name("FILE");
   add_definition_options(*command, arguments->definitions);

@@ -69,8 +69,7 @@ void expect_room(const fs::path& folder, std::string_view kind, bool overwrite) 
   names.erase(std::string(folder_marker));
   if (names.empty()) return;
   const std::string got = "one that holds " + *names.begin();
-  if (!overwrite)
-    throw UsageError(expected_got(folder.string(), "a new or empty folder (or --overwrite, or --resume)", got));
+  if (!overwrite) throw UsageError(expected_got(folder.string(), "a new or empty folder (or --overwrite)", got));
   const std::string marked = folder_kind(folder);
   if (marked != kind)
     throw UsageError(expected_got(folder.string(), "a " + std::string(kind) + " to overwrite",
@@ -101,12 +100,16 @@ FolderLock::FolderLock(const fs::path& folder, std::string_view kind)
 
 FolderLock::~FolderLock() { ::close(descriptor_); }
 
-std::shared_ptr<const FolderLock> take_folder(const fs::path& folder, std::string_view kind, bool overwrite) {
+void make_folder(const fs::path& folder) {
   std::error_code problem;
   fs::create_directories(folder, problem);
   if (problem || !fs::is_directory(folder))
     throw Error(expected_got(folder.string(), "a folder that can be made",
                              problem ? problem.message() : "a file of that name"));
+}
+
+std::shared_ptr<const FolderLock> take_folder(const fs::path& folder, std::string_view kind, bool overwrite) {
+  make_folder(folder);
   expect_room(folder, kind, overwrite);
   auto lock = std::make_shared<const FolderLock>(folder, kind);
   expect_room(folder, kind, overwrite);  // again: another process may have written before the lock was taken

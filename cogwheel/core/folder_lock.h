@@ -27,6 +27,9 @@ class FolderLock {
   int descriptor_;
 };
 
+// Creates it, and those above it, where it is missing. Throws Error where that cannot be, or a file has the name.
+void make_folder(const std::filesystem::path& folder);
+
 // A folder for new results: created where it is missing, locked and marked. Throws UsageError where it is not empty,
 // unless `overwrite` is set and it is marked as `kind`; Error where it cannot be written or locked. Nothing is
 // removed: see remove_files.

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "cogwheel/data/numbered_draws.h"
+#include "cogwheel/core/numbered_draws.h"
 #include "cogwheel/data/strokes.h"
 
 namespace cogwheel {

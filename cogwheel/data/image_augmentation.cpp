@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "cogwheel/core/numbered_draws.h"
 #include "cogwheel/core/range.h"
-#include "cogwheel/data/numbered_draws.h"
 
 namespace cogwheel {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cogwheel/data/numbered_draws.h"
+#include "cogwheel/core/numbered_draws.h"
 
 namespace cogwheel {
 

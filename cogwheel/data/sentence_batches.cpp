@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/numbered_draws.h"
+#include "cogwheel/core/numbered_draws.h"
 
 namespace cogwheel {
 namespace {

@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "cogwheel/core/numbered_draws.h"
 #include "cogwheel/core/sha256.h"
-#include "cogwheel/data/numbered_draws.h"
 
 namespace cogwheel {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cogwheel/core/numbered_draws.h"
 #include "cogwheel/data/image.h"
-#include "cogwheel/data/numbered_draws.h"
 
 namespace cogwheel {
 

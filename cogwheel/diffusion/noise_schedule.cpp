@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
 #include "cogwheel/core/range.h"
 
 namespace cogwheel {
@@ -85,6 +86,18 @@ double NoiseSchedule::time_of_log_snr(double log_snr_wanted) const {
   const auto next = static_cast<double>(after - log_alphas_.begin());
   const double above = *(after - 1), below = *after;
   return (next - 1 + (log_a - above) / (below - above)) / static_cast<double>(steps());
+}
+
+const std::vector<std::string>& NoiseSchedule::names() {
+  static const std::vector<std::string> all{"continuous", "linear", "scaled_linear"};
+  return all;
+}
+
+NoiseSchedule NoiseSchedule::named(std::string_view name, std::string_view what) {
+  if (name == "continuous") return continuous();
+  if (name == "linear") return linear();
+  if (name == "scaled_linear") return scaled_linear();
+  throw UsageError(expected_got(what, expected_names(name, names()), name));
 }
 
 double NoiseSchedule::network_time(double t) const {

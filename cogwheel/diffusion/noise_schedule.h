@@ -20,6 +20,11 @@ class NoiseSchedule {
   static NoiseSchedule linear(std::int64_t steps = 1000, double beta_first = 1e-4, double beta_last = 0.02);
   static NoiseSchedule scaled_linear(std::int64_t steps = 1000, double beta_first = 8.5e-4, double beta_last = 0.012);
 
+  // "continuous", "linear", "scaled_linear", with their numbers as above.
+  static const std::vector<std::string>& names();
+  // Throws UsageError, which begins with `what`, with the nearest names.
+  static NoiseSchedule named(std::string_view name, std::string_view what);
+
   // Of t in [0, 1]; beyond, std::logic_error.
   double log_alpha(double t) const;
   double alpha(double t) const;

@@ -21,10 +21,10 @@
 #include <limits>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/numbered_draws.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/shape_text.h"
 #include "cogwheel/data/keyed_order.h"
-#include "cogwheel/data/numbered_draws.h"
 #include "cogwheel/storage/weights.h"
 #include "cogwheel/train/adamw.h"
 

@@ -111,8 +111,10 @@ void say_differences(Sentence& sentence, const Comparison& comparison, const Row
                      const Rows& open) {
   Amounts amounts(comparison);
   const TaskDescription& task = comparison.task;
-  sentence.say((comparison.data.bytes > 0 ? "on this text and budget" : "on this task and budget") + early(comparison) +
-               " ");
+  sentence.say((comparison.data.bytes == 0            ? "on this task and budget"
+                : comparison.task.counted == "tokens" ? "on this text and budget"
+                                                      : "on these data and budget") +
+               early(comparison) + " ");
   if (better.size() == 1) {
     const SummaryRow& row = *better.front();
     sentence.name(row.mechanism).say(" " + task.does_better + " than ").name(comparison.baseline);
@@ -154,7 +156,11 @@ void say_single_seed(Sentence& sentence, const Comparison& comparison, const Row
       fmt::format(" has the {} {}, ahead of ", measure.lower_is_better ? "lowest" : "highest", measure.title);
   Amounts amounts(comparison);
   sentence.say("in this one seed" + early(comparison) + " ");
-  if (baseline_best) {
+  if (std::all_of(rows.begin(), rows.end(), [](const SummaryRow* row) { return *row->difference == 0; })) {
+    sentence.name(comparison.baseline);
+    for (const SummaryRow* row : rows) sentence.say(row == rows.back() ? " and " : ", ").name(row->mechanism);
+    sentence.say(" have the same " + measure.title);
+  } else if (baseline_best) {
     sentence.name(comparison.baseline).say(has_the_best);
     say_with_amounts(sentence, rows, amounts);
   } else {

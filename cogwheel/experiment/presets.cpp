@@ -40,6 +40,17 @@ Preset task_preset(std::string_view name, std::string_view summary, std::map<std
   return made;
 }
 
+Preset ioi_preset() {
+  Preset made =
+      preset("ioi", "two names, one of which comes again; 4 layers, 4 heads, width 128, batch 64", 4, 4, 128, 32, 64);
+  made.task = {"ioi", {}};
+  made.steps = 1500;
+  made.evaluated_tokens = 32768;
+  made.training.learning_rate = 1e-3;
+  made.training.final_learning_rate = 1e-5;
+  return made;
+}
+
 // Models of other topologies, trained as their papers' are but for the size.
 Preset translation_preset() {
   SequenceToSequenceOptions model;
@@ -136,7 +147,7 @@ Preset sentences_preset(std::string_view task, std::string_view data) {
   return made;
 }
 
-std::array<Preset, 13> make_presets() {
+std::array<Preset, 14> make_presets() {
   // nanoGPT's configuration for a CPU; its other settings (β₂ 0.99, weight decay 0.1, clip 1, no biases, tied head) are
   // the defaults of model and training.
   Preset small = preset("small", "4 layers, 4 heads, width 128, context 64, batch 12; 5 to 7 minutes on two cores", 4,
@@ -164,6 +175,7 @@ std::array<Preset, 13> make_presets() {
                       {{"length", whole(16)}}, 64, 64, 10000),
           task_preset("copying", "strings up to 16 symbols, tested up to 64; 2 layers, 2 heads, width 64",
                       {{"length", whole(16)}}, 128, 32, 3000),
+          ioi_preset(),
           translation_preset(),
           handwriting_preset(),
           sentences_preset("sentences", "made-up reviews, or --sentences; an encoder of 4 layers, width 128, batch 32"),
@@ -175,7 +187,7 @@ std::array<Preset, 13> make_presets() {
 }  // namespace
 
 std::span<const Preset> presets() {
-  static const std::array<Preset, 13> all = make_presets();
+  static const std::array<Preset, 14> all = make_presets();
   return all;
 }
 

@@ -105,6 +105,10 @@ ForeignModel read(ForeignConfig& config, const std::filesystem::path&) {
 std::vector<RunFile> write(const RunConfig& run, const std::filesystem::path& folder) {
   const auto& options = std::get<UVitOptions>(run.model);
   expect_plain_layers(options, name);
+  // Their samplers take what the network tells for the noise.
+  if (const auto told = run.task.values.find("prediction");
+      told != run.task.values.end() && told->second != ConfigValue(std::string("noise")))
+    throw Error(expected_got(folder.string(), "task.prediction noise, as UViT is sampled from", "another"));
   nlohmann::ordered_json config = {{"architectures", {name}},
                                    {"img_size", options.image_size},
                                    {"patch_size", options.patch},

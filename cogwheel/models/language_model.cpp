@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/range.h"
 #include "cogwheel/core/shape_text.h"
 #include "cogwheel/nn/matrix_product.h"
 #include "cogwheel/nn/new_parameter.h"
@@ -114,6 +115,19 @@ at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens, const ForwardCon
     if (before.defined()) context.state->crop(before);
     throw;
   }
+}
+
+at::Tensor LanguageModelImpl::forward_from(std::int64_t layer, const at::Tensor& given, const ForwardContext& context) {
+  expect_within("language model: layer", layer, Range<std::int64_t>{0, std::ssize(layers_)});
+  if (context.state != nullptr) throw UsageError(expected_got("language model: the rest of a pass", "no state", "one"));
+  if (given.dim() != 3 || given.size(2) != options_.width)
+    throw UsageError(expected_got("language model: residual stream",
+                                  "[batch, tokens, " + std::to_string(options_.width) + "]",
+                                  shape_text(given.sizes())));
+  ResidualStream stream{given};
+  for (auto index = static_cast<std::size_t>(layer); index < layers_.size(); ++index)
+    stream = layers_[index](stream, context.at_layer(index));
+  return context.hooked(HookPlace::logits, logits(stream, context));
 }
 
 std::vector<HookPoint> LanguageModelImpl::hook_points() const {

@@ -33,6 +33,9 @@ class LanguageModelImpl : public torch::nn::Module {
   // context, the tokens follow those in the state: their logits are those of a pass over the whole text, up to
   // rounding, without computing the earlier tokens again. Throws UsageError where a text is longer.
   at::Tensor forward(const at::Tensor& tokens, const ForwardContext& context = {});
+  // What the layers from `layer` on and the head make of the residual stream before it, [B, N, width]: the rest of a
+  // pass whose earlier layers are known. `layer` may be the number of layers. Without a state.
+  at::Tensor forward_from(std::int64_t layer, const at::Tensor& stream, const ForwardContext& context = {});
   // The dropout of the options, for a context in training: the same seed drops the same elements.
   Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
 
@@ -50,6 +53,11 @@ class LanguageModelImpl : public torch::nn::Module {
   at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets, const ForwardContext& context = {});
 
   const LanguageModelOptions& options() const { return options_; }
+  const std::vector<TransformerBlock>& layers() const { return layers_; }
+  const at::Tensor& token_embedding() const { return token_embedding_; }                        // [vocabulary, width]
+  const at::Tensor& unembedding() const { return head_ ? head_->weight() : token_embedding_; }  // [vocabulary, width]
+  at::Tensor unembedding_bias() const { return head_ ? head_->bias() : at::Tensor(); }          // or undefined
+  const Norm& final_norm() const { return final_norm_; }
 
  private:
   ForwardContext resolved(const at::Tensor& tokens, const ForwardContext& context) const;

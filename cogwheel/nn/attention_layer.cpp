@@ -308,6 +308,17 @@ at::Tensor AttentionLayerImpl::combine(const at::Tensor& attended, const Forward
   return output_->bias().defined() ? sum + output_->bias() : sum;
 }
 
+std::optional<ValueCircuit> AttentionLayerImpl::value_circuit() const {
+  const std::int64_t heads = options_.heads / mechanism_.sub_heads(), width = head_dim_ * mechanism_.sub_heads(),
+                     groups = options_.used_key_value_heads() / mechanism_.sub_heads();
+  const at::Tensor& made = options_.memory ? memory_projection_->weight() : projection_->weight();
+  const at::Tensor value = made.narrow(0, made.size(0) - groups * width, groups * width)
+                               .unflatten(0, {groups, width})
+                               .repeat_interleave(heads / groups, 0);
+  return ValueCircuit{value, output_->weight().unflatten(1, {heads, width}).transpose(0, 1),
+                      is_difference(mechanism_) ? head_norm_ * (1 - lambda_init_) : at::Tensor()};
+}
+
 bool AttentionLayerImpl::has_hook(HookPlace place) const {
   switch (place) {
     case HookPlace::query:

@@ -56,6 +56,7 @@ class AttentionLayerImpl : public TokenMixer {
 
   bool has_hook(HookPlace place) const override;
   HeadCounts head_counts() const override;
+  std::optional<ValueCircuit> value_circuit() const override;
 
   // False for a dense form, which is a function of the whole score matrix, and where tokens see later ones.
   bool can_decode() const override;

@@ -53,6 +53,10 @@ struct ForwardContext {
 
   bool wants(HookPlace place) const { return hooks != nullptr && hooks->wants(place, site.layer); }
   bool replaces(HookPlace place) const { return hooks != nullptr && hooks->replaces(place, site.layer); }
+  // What hooks give in the place of a value that is then not computed; else undefined.
+  at::Tensor supplied(HookPlace place) const {
+    return hooks != nullptr ? hooks->supplied({place, site.layer, site.memory}) : at::Tensor();
+  }
   // The value that the pass continues with.
   at::Tensor hooked(HookPlace place, const at::Tensor& value) const {
     return hooks != nullptr ? (*hooks)({place, site.layer, site.memory}, value) : value;

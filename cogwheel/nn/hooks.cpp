@@ -63,6 +63,20 @@ void Hooks::replace(HookPlace place, Replacer replacer, std::optional<std::int64
       {.layer = layer, .call = std::move(replacer), .replaces = true});
 }
 
+void Hooks::supply(HookPlace place, Supplier supplier, std::optional<std::int64_t> layer) {
+  if (place != HookPlace::attention_output && place != HookPlace::feed_forward_output)
+    throw UsageError(
+        expected_got("hooks: supply", "hook_attn_out or hook_mlp_out", std::string(description_of(place).name)));
+  supplies_.push_back({place, layer, std::move(supplier)});
+}
+
+at::Tensor Hooks::supplied(const HookPoint& at) const {
+  const auto found = std::find_if(supplies_.rbegin(), supplies_.rend(), [&](const Supply& each) {
+    return each.place == at.place && (!each.layer || *each.layer == at.layer);
+  });
+  return found == supplies_.rend() ? at::Tensor() : found->call(at);
+}
+
 bool Hooks::wants(HookPlace place, std::int64_t layer) const {
   const auto& functions = at_place(place);
   return std::any_of(functions.begin(), functions.end(), [&](const Function& each) { return each.is_for(layer); });

@@ -56,6 +56,7 @@ class Hooks {
  public:
   using Reader = std::function<void(const HookPoint& at, const at::Tensor& value)>;
   using Replacer = std::function<at::Tensor(const HookPoint& at, const at::Tensor& value)>;
+  using Supplier = std::function<at::Tensor(const HookPoint& at)>;
 
   // Functions at one place run in the order in which they came. Without a layer: in every layer.
   void read(HookPlace place, Reader reader, std::optional<std::int64_t> layer = {});
@@ -63,10 +64,16 @@ class Hooks {
   // UsageError for a place that can only be read.
   void replace(HookPlace place, Replacer replacer, std::optional<std::int64_t> layer = {});
 
+  // The value in the place of one that is then not computed at all: of attention_output and feed_forward_output. It
+  // must have the shape that the other would have. Throws UsageError for another place.
+  void supply(HookPlace place, Supplier supplier, std::optional<std::int64_t> layer = {});
+
   bool wants(HookPlace place, std::int64_t layer) const;
   bool replaces(HookPlace place, std::int64_t layer) const;
   // The value that the pass continues with: the given one unless a function replaces it.
   at::Tensor operator()(const HookPoint& at, const at::Tensor& value) const;
+  // That of the last supplier for this point; undefined where there is none.
+  at::Tensor supplied(const HookPoint& at) const;
 
  private:
   struct Function {
@@ -75,6 +82,11 @@ class Hooks {
     bool replaces;
     bool is_for(std::int64_t at) const { return !layer || *layer == at; }
   };
+  struct Supply {
+    HookPlace place;
+    std::optional<std::int64_t> layer;
+    Supplier call;
+  };
   static constexpr std::size_t places = 0
 #define HOOK_PLACE(place, owner, name, shape, replaceable, meaning) +1
 #include "cogwheel/nn/hook_places.def"
@@ -82,6 +94,7 @@ class Hooks {
   const std::vector<Function>& at_place(HookPlace place) const { return functions_[static_cast<std::size_t>(place)]; }
 
   std::array<std::vector<Function>, places> functions_;
+  std::vector<Supply> supplies_;
 };
 
 }  // namespace cogwheel

@@ -31,6 +31,10 @@ class NormImpl : public torch::nn::Module {
   NormOfSum of_sum(const at::Tensor& x, const at::Tensor& delta, const ForwardContext& context, NormHooks hooks,
                    bool wide = false);
 
+  NormKind kind() const { return kind_; }
+  const at::Tensor& gain() const { return weight_; }  // [width]
+  const at::Tensor& bias() const { return bias_; }    // [width], or undefined
+
   void initialize();  // weights 1, biases 0
 
  private:

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cogwheel/nn/forward_context.h"
@@ -13,6 +14,13 @@ namespace cogwheel {
 
 struct HeadCounts {
   std::int64_t query = 0, key = 0, value = 0;
+};
+
+// What each head of the output reads of a token and writes: for weights w, output · Σ w_j value · x_j.
+struct ValueCircuit {
+  at::Tensor value;      // [heads, width of a value, width], of grouped heads that of their group
+  at::Tensor output;     // [heads, width, width of a value]
+  at::Tensor gain = {};  // [width of a value], of the norm of heads between the two, where there is one
 };
 
 class TokenMixer : public torch::nn::Module {
@@ -26,6 +34,8 @@ class TokenMixer : public torch::nn::Module {
   virtual bool has_hook(HookPlace place) const = 0;
   // How many heads of queries, keys and values can read inputs of their own, ForwardContext::head_inputs; 0: none.
   virtual HeadCounts head_counts() const { return {}; }
+  // None where values are not made and read by two matrices alone.
+  virtual std::optional<ValueCircuit> value_circuit() const { return std::nullopt; }
 
   // Whether a token's output can be computed before the tokens after it are known.
   virtual bool can_decode() const = 0;

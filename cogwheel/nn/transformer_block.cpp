@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/shape_text.h"
 
 namespace cogwheel {
 namespace {
@@ -106,6 +107,14 @@ ResidualStream TransformerBlockImpl::forward(const ResidualStream& given, const 
     if (both != nullptr) inner.layer_state = (memory ? both->memory : both->own).get();
     return inner;
   };
+  // What a part adds, computed from x unless hooks supply it.
+  const auto added = [](const ForwardContext& of, HookPlace place, const at::Tensor& x, auto&& compute) {
+    at::Tensor value = of.supplied(place);
+    if (value.defined() && value.sizes() != x.sizes())
+      throw UsageError(expected_got(HookPoint{place, of.site.layer, of.site.memory}.name(),
+                                    "a tensor of shape " + shape_text(x.sizes()), shape_text(value.sizes())));
+    return of.hooked(place, value.defined() ? value : compute());
+  };
   ResidualStream stream = observed(HookPlace::stream_before, given);
   const bool apart = context.wants(HookPlace::query_input) || context.wants(HookPlace::key_input) ||
                      context.wants(HookPlace::value_input);
@@ -116,16 +125,17 @@ ResidualStream TransformerBlockImpl::forward(const ResidualStream& given, const 
             ForwardContext inner = inside(false, 1);
             const std::optional<HeadInputs> inputs = apart ? head_inputs(stream.x, x, context) : std::nullopt;
             inner.head_inputs = inputs ? &*inputs : nullptr;
-            return inner.hooked(HookPlace::attention_output, attention_->forward(x, inner));
+            return added(inner, HookPlace::attention_output, x, [&] { return attention_->forward(x, inner); });
           });
   if (memory_attention_)
     stream = add(stream, memory_norm_, memory_norm_hooks, HookPlace::stream_between, 3, [&](const at::Tensor& x) {
       const ForwardContext inner = inside(true, 4);
-      return inner.hooked(HookPlace::attention_output, memory_attention_->forward(x, inner));
+      return added(inner, HookPlace::attention_output, x, [&] { return memory_attention_->forward(x, inner); });
     });
-  stream = add(
-      stream, feed_forward_norm_, feed_forward_norm_hooks, HookPlace::stream_after, 2,
-      [&](const at::Tensor& x) { return context.hooked(HookPlace::feed_forward_output, feed_forward_(x, context)); });
+  stream =
+      add(stream, feed_forward_norm_, feed_forward_norm_hooks, HookPlace::stream_after, 2, [&](const at::Tensor& x) {
+        return added(context, HookPlace::feed_forward_output, x, [&] { return feed_forward_(x, context); });
+      });
   return norm_place_ == NormPlace::after ? observed(HookPlace::normed_stream, stream) : stream;
 }
 

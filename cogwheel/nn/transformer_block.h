@@ -53,6 +53,10 @@ class TransformerBlockImpl : public torch::nn::Module {
   // Whether a pass comes to a place where hooks read or replace a value.
   bool has_hook(HookPlace place) const;
 
+  // How the heads map the stream onto itself, gain of the norm apart; none where there are no heads of values.
+  std::optional<ValueCircuit> value_circuit() const { return attention_->value_circuit(); }
+  const Norm& attention_norm() const { return attention_norm_; }
+
   bool can_decode() const;
   bool keeps_tokens() const;
   std::unique_ptr<LayerState> make_state(std::int64_t batch, std::int64_t capacity) const;

@@ -59,7 +59,7 @@ std::string evaluation_verdict(const EvaluationOfRun& evaluation) {
   return capitalised(text) + ".";
 }
 
-std::string evaluation_page(const EvaluationOfRun& evaluation, const std::string& run, const std::string& created,
+std::string evaluation_page(const EvaluationOfRun& evaluation, const std::string& command, const std::string& created,
                             const std::string& version) {
   const RunConfig& config = evaluation.config;
   const ConstCommonOptions model = common(config.model);
@@ -78,7 +78,7 @@ std::string evaluation_page(const EvaluationOfRun& evaluation, const std::string
                 {"Data", evaluation.data.name,
                  evaluation.data.sha256.empty() ? "" : "SHA-256 " + evaluation.data.sha256.substr(0, 12) + "…"}},
       .sections = {measures_section(evaluation)},
-      .command = "cogwheel evaluate " + run,
+      .command = command,
       .written_by = "cogwheel evaluate",
       .version = version};
   if (!inspection.tables.empty() || !inspection.figures.empty()) {

@@ -6,8 +6,8 @@
 
 namespace cogwheel {
 
-// `run` is the folder as the user named it. `created` is ISO 8601.
-std::string evaluation_page(const EvaluationOfRun& evaluation, const std::string& run, const std::string& created,
+// `command` makes the page again. `created` is ISO 8601.
+std::string evaluation_page(const EvaluationOfRun& evaluation, const std::string& command, const std::string& created,
                             const std::string& version);
 std::string evaluation_to_json(const EvaluationOfRun& evaluation);
 

@@ -115,8 +115,11 @@ std::string limits_html(const Comparison& comparison) {
                 fmt::format("{} parameters and {} {}s; an order found at this size can reverse at a larger one.",
                             rounded_count(base->parameters), rounded_count(tokens), unit));
   html += comparison.data.bytes > 0
-              ? limit("Whether it holds for other text.",
-                      fmt::format("One corpus, as {}s. Other text or other tokens may differ.", unit))
+              ? comparison.task.counted == "tokens"
+                    ? limit("Whether it holds for other text.",
+                            fmt::format("One corpus, as {}s. Other text or other tokens may differ.", unit))
+                    : limit("Whether it holds for other data.",
+                            fmt::format("One set of {}. Others may differ.", comparison.task.counted))
               : limit("Whether it holds for other tasks.",
                       fmt::format("One task: {}. It does not require the same abilities as a text.",
                                   comparison.task.summary));
@@ -129,7 +132,7 @@ std::string limits_html(const Comparison& comparison) {
   html += shortness(comparison);
   html += longer_training(comparison);
   html += unmatched(comparison);
-  if (settings.context < 1024)
+  if (comparison.task.counted == "tokens" && settings.context > 0 && settings.context < 1024)
     html += limit("Long contexts.", fmt::format("{} {}s are visible. Nothing here shows recall, length or sinks "
                                                 "beyond that.",
                                                 settings.context, unit));

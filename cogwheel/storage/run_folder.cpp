@@ -37,6 +37,16 @@ const std::vector<std::string>& run_files() {
   return names;
 }
 
+void expect_no_run_file(const fs::path& out, const RunFolder& run, std::string_view what) {
+  std::error_code problem;
+  const fs::path parent = out.has_parent_path() ? out.parent_path() : fs::path(".");
+  const std::string name = out.filename().string();
+  const bool of_run =
+      name != samples_file && std::find(run_files().begin(), run_files().end(), name) != run_files().end();
+  if (fs::equivalent(out, run.path(), problem) || (of_run && fs::equivalent(parent, run.path(), problem)))
+    throw UsageError(expected_got(what, "a place of its own, not the files of the run", out.string()));
+}
+
 void point_latest_at(const fs::path& folder) {
   std::error_code problem;
   const fs::path runs = fs::weakly_canonical("runs", problem), target = fs::weakly_canonical(folder, problem);
@@ -88,8 +98,9 @@ void load_weights_of(torch::nn::Module& model, const RunConfig& config, const Ru
 
 std::shared_ptr<LanguageModel> load_language_model(const RunFolder& folder) {
   const RunConfig config = load_config(folder.config_path());
-  if (config.task.name != TaskOptions{}.name)
-    throw Error(expected_got(folder.path().string(), "a run of the task " + TaskOptions{}.name, config.task.name));
+  if (!std::holds_alternative<LanguageModelOptions>(config.model))
+    throw Error(expected_got(folder.path().string(), "a run that trains a language model",
+                             "one of the task " + config.task.name));
   auto model = std::make_shared<LanguageModel>(language_model(config));
   load_weights_of(**model, config, folder);
   return model;

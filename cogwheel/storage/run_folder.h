@@ -52,6 +52,11 @@ struct RunFile {
   std::string name, content;
 };
 
+class RunFolder;
+// Throws UsageError, which begins with `what`, where `out` is a file that the run itself consists of, but for the
+// pictures that it may be asked for.
+void expect_no_run_file(const std::filesystem::path& out, const RunFolder& run, std::string_view what);
+
 class RunFolder {
  public:
   // A new run: locks the folder, replaces its files if `overwrite`, writes config.toml and `files`, whose names must be

@@ -24,15 +24,17 @@ std::optional<at::ScalarType> scalar_type(const std::string& name) {
   if (name == "F32") return at::kFloat;
   if (name == "F64") return at::kDouble;
   if (name == "I64") return at::kLong;
+  if (name == "I32") return at::kInt;
+  if (name == "U8") return at::kByte;
   if (name == "F16") return at::kHalf;
   if (name == "BF16") return at::kBFloat16;
   return std::nullopt;
 }
 
 std::string type_name(at::ScalarType type) {
-  for (const char* name : {"F32", "F64", "I64"})
+  for (const char* name : {"F32", "F64", "I64", "I32", "U8"})
     if (scalar_type(name) == type) return name;
-  throw Error(expected_got("safetensors", "float32, float64 or int64", at::toString(type)));
+  throw Error(expected_got("safetensors", "float32, float64, int64, int32 or uint8", at::toString(type)));
 }
 
 // An entry of the header; everything is checked except that it adjoins the other entries.

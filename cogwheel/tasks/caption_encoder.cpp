@@ -1,6 +1,9 @@
 #include "cogwheel/tasks/caption_encoder.h"
 
+#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
+#include "cogwheel/core/sha256.h"
 #include "cogwheel/storage/run_folder.h"
 #include "cogwheel/tasks/sentence_data.h"
 
@@ -9,10 +12,19 @@ namespace cogwheel {
 struct CaptionEncoder::Trained : TrainedEncoder {};
 
 CaptionEncoder::CaptionEncoder(const std::filesystem::path& run, std::int64_t tokens)
-    : trained_(std::make_unique<Trained>(Trained{load_encoder(RunFolder::open(run))})), tokens_(tokens) {
+    : trained_(std::make_unique<Trained>(Trained{load_encoder(RunFolder::open(run))})),
+      sha256_(cogwheel::sha256(read_file(RunFolder::open(run).checkpoint_path()))),
+      tokens_(tokens) {
   expect_within("task.caption_tokens", tokens, Range<std::int64_t>{2, trained_->model->options().context});
 }
 CaptionEncoder::~CaptionEncoder() = default;
+
+void CaptionEncoder::expect(const std::string& recorded, const std::filesystem::path& run) const {
+  if (!recorded.empty() && recorded != sha256_)
+    throw Error(expected_got(run.string() + ": SHA-256 of the checkpoint",
+                             recorded.substr(0, 12) + "…, the encoder that the run learned with",
+                             sha256_.substr(0, 12) + "…"));
+}
 
 std::int64_t CaptionEncoder::width() const { return trained_->model->options().width; }
 

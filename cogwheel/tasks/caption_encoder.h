@@ -20,6 +20,9 @@ class CaptionEncoder {
   ~CaptionEncoder();
 
   std::int64_t tokens() const { return tokens_; }
+  const std::string& sha256() const { return sha256_; }  // of its checkpoint
+  // Throws Error where a run learned with another one than `run` now holds.
+  void expect(const std::string& recorded, const std::filesystem::path& run) const;
   std::int64_t width() const;
   // [captions, tokens, width]
   at::Tensor contexts(const std::vector<std::string>& captions) const;
@@ -29,6 +32,7 @@ class CaptionEncoder {
  private:
   struct Trained;
   std::unique_ptr<Trained> trained_;
+  std::string sha256_;
   std::int64_t tokens_;
 };
 

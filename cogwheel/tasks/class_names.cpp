@@ -11,10 +11,14 @@ RunFile class_names_file(const std::vector<std::string>& names) {
   return {classes_file, nlohmann::json(names).dump() + "\n"};
 }
 
-std::vector<std::string> load_class_names(const RunFolder& folder) {
+std::vector<std::string> load_class_names(const RunFolder& folder, std::int64_t classes) {
   const std::filesystem::path path = folder.path() / classes_file;
   try {
-    return nlohmann::json::parse(read_file(path)).get<std::vector<std::string>>();
+    auto names = nlohmann::json::parse(read_file(path)).get<std::vector<std::string>>();
+    if (std::ssize(names) != classes)
+      throw Error(expected_got(path.string(), std::to_string(classes) + " names, as the model has classes",
+                               std::to_string(names.size())));
+    return names;
   } catch (const nlohmann::json::exception&) {
     throw Error(expected_got(path.string(), "a list of names", "something else"));
   }

@@ -8,7 +8,7 @@
 namespace cogwheel {
 
 RunFile class_names_file(const std::vector<std::string>& names);
-// Throws Error where the run has no such file, or it is damaged.
-std::vector<std::string> load_class_names(const RunFolder& folder);
+// Throws Error where the run has no such file, it is damaged, or has not so many names.
+std::vector<std::string> load_class_names(const RunFolder& folder, std::int64_t classes);
 
 }  // namespace cogwheel

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/numbered_draws.h"
+#include "cogwheel/core/numbered_draws.h"
 #include "cogwheel/data/toy_shapes.h"
 #include "cogwheel/diffusion/noise.h"
 #include "cogwheel/models/attention_maps.h"
@@ -282,7 +282,8 @@ class Diffusion : public ImageTask {
     if (options.samples < 2)
       throw UsageError(expected_got("evaluate: --samples", "at least 2", std::to_string(options.samples)));
     auto model = holder_of<UVit>(module);
-    SamplerOptions sampler{.steps = options.sampler_steps};
+    SamplerOptions sampler;
+    sampler.steps = options.sampler_steps.value_or(sampler.steps);
     if (!options.sampler.empty()) sampler.kind = sampler_kind(options.sampler, "evaluate: --sampler");
     const std::int64_t conditions = source_->images(ImagePart::held_out);
     std::int64_t first = 0;
@@ -302,7 +303,9 @@ class Diffusion : public ImageTask {
       first += count;
       return draw_images(model, settings_.schedule, drawing);
     };
-    return sample_measures(*source_, stream, options);
+    const std::string how = fmt::format("by {} steps of {}, seed {}", sampler.steps,
+                                        sampler_names()[static_cast<std::size_t>(sampler.kind)], seed);
+    return sample_measures(*source_, stream, how, options);
   }
 
   NoiseCondition condition_like(const ImageBatch& images) const {
@@ -398,13 +401,21 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
   settings.condition = reader.word("condition", "none", {"none", "class", "context"});
   const std::string encoder = reader.path("encoder");
   const std::int64_t caption_tokens = reader.whole("caption_tokens", 16, {2, 1 << 10});
-  if (!encoder.empty()) settings.encoder = std::make_shared<CaptionEncoder>(encoder, caption_tokens);
+  const std::string encoder_sha256 = reader.later_text("encoder_sha256");
+  holds_latents(reader);  // recorded below
+  if (!encoder.empty()) {
+    settings.encoder = std::make_shared<CaptionEncoder>(encoder, caption_tokens);
+    settings.encoder->expect(encoder_sha256, encoder);
+  }
   settings.drop = reader.number("drop", settings.drop, Range<double>{.min = 0, .max = 1, .max_excluded = true});
   settings.guidance = reader.number("guidance", settings.guidance, guidance_range);
   if (settings.guidance > 0 && (settings.drop == 0 || settings.condition == "none"))
     throw UsageError(expected_got("task.guidance", "0 without a condition that is dropped at times (task.drop)",
                                   number_text(settings.guidance)));
-  return make_diffusion(source, settings, reader.finish());
+  TaskOptions options = reader.finish();
+  if (settings.encoder) options.values["encoder_sha256"] = settings.encoder->sha256();
+  if (source->facts().latents) options.values["latents"] = true;
+  return make_diffusion(source, settings, std::move(options));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/folder_lock.h"
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/core/shape_text.h"
 #include "cogwheel/data/image_batches.h"
@@ -53,6 +54,8 @@ at::Tensor contexts_in(const std::filesystem::path& path, const UVitOptions& opt
   const at::Tensor& contexts = found->second;
   if (contexts.dim() != 3 || contexts.size(0) == 0 || contexts.size(1) != one[0] || contexts.size(2) != one[1])
     throw Error(expected_got(path.string(), expected, shape_text(contexts.sizes())));
+  if (!contexts.is_floating_point() || !contexts.isfinite().all().item<bool>())
+    throw Error(expected_got(path.string() + ": contexts", "finite numbers of a floating type", "others"));
   return contexts.to(at::kFloat);
 }
 
@@ -66,6 +69,8 @@ NoiseCondition condition_of(const SampleRequest& request, const UVitOptions& opt
     throw UsageError(expected_got("sample: --prompt", "none for a run without contexts", request.prompt));
   if (!request.context.empty() && options.condition_width == 0)
     throw UsageError(expected_got("sample: --context", "none for a run without contexts", request.context.string()));
+  if (!request.context.empty() && !request.prompt.empty())
+    throw UsageError(expected_got("sample", "either --prompt or --context", "both"));
   if (options.vocabulary > 0) {
     const at::Tensor in_turn = at::arange(count, at::kLong).remainder(options.vocabulary);
     return {.classes = request.image_class.empty() ? in_turn
@@ -77,12 +82,27 @@ NoiseCondition condition_of(const SampleRequest& request, const UVitOptions& opt
     if (encoder.empty())
       throw UsageError(expected_got("sample: --prompt", "none for a run without task.encoder", request.prompt));
     const CaptionEncoder captions(encoder, options.condition_tokens);
+    captions.expect(reader.later_text("encoder_sha256"), encoder);
     return {.vectors = captions.contexts(std::vector<std::string>(static_cast<std::size_t>(count), request.prompt))};
   }
   if (request.context.empty())
     throw UsageError(expected_got("sample: --context", "a .safetensors file with contexts, or --prompt", "none"));
   const at::Tensor contexts = contexts_in(request.context, options);
   return {.vectors = contexts.index_select(0, at::arange(count, at::kLong).remainder(contexts.size(0)))};
+}
+
+// Before anything is drawn. Pictures go into a folder of their own: among others they would be taken for one set.
+void expect_place(const std::filesystem::path& out, const RunFolder& run) {
+  namespace fs = std::filesystem;
+  expect_no_run_file(out, run, "sample: --out");
+  const std::string extension = out.extension().string();
+  if (extension == ".png" || extension == ".safetensors") return;
+  if (!extension.empty())
+    throw UsageError(expected_got("sample: --out", "a .png file, a .safetensors file or a folder", out.string()));
+  std::error_code problem;
+  if (!fs::exists(out, problem)) return;
+  if (!fs::is_directory(out, problem) || fs::directory_iterator(out, problem) != fs::directory_iterator())
+    throw UsageError(expected_got("sample: --out", "a new or empty folder", out.string()));
 }
 
 void write_images(const at::Tensor& images, const std::filesystem::path& out) {
@@ -92,7 +112,7 @@ void write_images(const at::Tensor& images, const std::filesystem::path& out) {
   for (const at::Tensor& image : images.unbind(0)) pictures.push_back(image_of_tensor(image));
   const auto columns = static_cast<int>(std::ceil(std::sqrt(static_cast<double>(pictures.size()))));
   if (out.extension() == ".png") return write_file(out, encode_png(tiled(pictures, columns)));
-  std::filesystem::create_directories(out);
+  make_folder(out);
   for (std::size_t i = 0; i < pictures.size(); ++i)
     write_file(out / fmt::format("{:05}.png", i), encode_png(pictures[i]));
   write_file(out / "grid.png", encode_png(tiled(pictures, columns)));
@@ -154,14 +174,15 @@ at::Tensor between_noise(const at::Tensor& from, const at::Tensor& to, std::int6
 }
 
 NoiseSchedule noise_schedule(TaskOptionReader& reader) {
-  const std::string name = reader.word("schedule", "continuous", {"continuous", "linear", "scaled_linear"});
-  if (name == "continuous") return NoiseSchedule::continuous();
-  return name == "linear" ? NoiseSchedule::linear() : NoiseSchedule::scaled_linear();
+  return NoiseSchedule::named(reader.word("schedule", NoiseSchedule::names().front(), NoiseSchedule::names()),
+                              "task.schedule");
 }
 
 Prediction prediction_of(TaskOptionReader& reader) {
   return find_prediction(reader.word("prediction", prediction_names().front(), prediction_names()), "task.prediction");
 }
+
+bool holds_latents(TaskOptionReader& reader) { return reader.later_yes("latents"); }
 
 void sample_images(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
   const RunConfig config = load_config(folder.config_path());
@@ -174,27 +195,44 @@ void sample_images(const RunFolder& folder, const SampleRequest& request, const 
     throw UsageError(expected_got("sample: --guidance",
                                   "0 for a run that never trained without its condition (task.drop)",
                                   number_text(request.guidance)));
+  if (request.guidance != 0 && options.vocabulary == 0 && options.condition_width == 0)
+    throw UsageError(
+        expected_got("sample: --guidance", "0 for a run without a condition", number_text(request.guidance)));
+  if (request.diffusion.eta != 0 && request.diffusion.kind != SamplerKind::ddim)
+    throw UsageError(expected_got("sample: --eta", "0 but for --sampler ddim", number_text(request.diffusion.eta)));
+  if (request.interpolate && request.count < 2)
+    throw UsageError(expected_got("sample: --count", "2 or more with --interpolate", std::to_string(request.count)));
+  const bool pictures = options.channels == 3 && !holds_latents(reader);
   const std::filesystem::path out = request.out.empty() ? folder.path() / samples_file : request.out;
-  if (options.channels != 3 && out.extension() != ".safetensors")
-    throw UsageError(expected_got(
-        "sample: --out", fmt::format("a .safetensors file for images of {} channels", options.channels), out.string()));
+  if (!pictures && out.extension() != ".safetensors")
+    throw UsageError(expected_got("sample: --out",
+                                  options.channels == 3
+                                      ? "a .safetensors file for latents, which are no pictures"
+                                      : fmt::format("a .safetensors file for images of {} channels", options.channels),
+                                  out.string()));
+  expect_place(out, folder);
   ImageDrawing drawing{
       .count = request.count,
       .prediction = prediction_of(reader),
-      .condition = condition_of(request, options,
-                                options.vocabulary > 0 ? load_class_names(folder) : std::vector<std::string>{}, reader),
+      .condition = condition_of(
+          request, options,
+          options.vocabulary > 0 ? load_class_names(folder, options.vocabulary) : std::vector<std::string>{}, reader),
       .guidance = request.guidance,
       .seed = request.sampling.seed,
       .sampler = request.diffusion,
-      .clip = options.channels == 3 && !request.unclipped};
+      .clip = pictures && !request.unclipped};
   if (request.interpolate) {
     const at::Tensor ends =
         Noise(drawing.seed).normal(at::empty({2, options.channels, options.image_size, options.image_size}), 0);
     drawing.start = between_noise(ends[0], ends[1], drawing.count);
   }
+  bool stopped = false;
   const at::Tensor images = draw_images(model, schedule, drawing, [&](std::int64_t done) {
-    return write(done < drawing.count ? fmt::format("{} of {} images\n", done, drawing.count) : "");
+    const bool goes_on = write(done < drawing.count ? fmt::format("{} of {} images\n", done, drawing.count) : "");
+    stopped = !goes_on && done < drawing.count;
+    return goes_on;
   });
+  if (stopped) return;  // what lies there is whole
   write_images(images, out);
   write(out.string());
 }

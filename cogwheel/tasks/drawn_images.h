@@ -46,6 +46,9 @@ NoiseSchedule noise_schedule(TaskOptionReader& reader);
 Prediction prediction_of(TaskOptionReader& reader);
 
 // `cogwheel sample` of a run that learned the noise in images.
+// Whether a run learned from latents, which are neither clipped nor pictures.
+bool holds_latents(TaskOptionReader& reader);
+
 void sample_images(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write);
 
 }  // namespace cogwheel

@@ -46,6 +46,7 @@ class DrawnTask : public LanguageModelTask {
     Draws(std::uint64_t seed, Part part, std::int64_t sequence) : seed_(seed), part_(part), sequence_(sequence) {}
     // That of a place, which may be −1 and less for what is drawn of the sequence as a whole.
     std::uint32_t at(std::int64_t place) const;
+    Part part() const { return part_; }
 
    private:
     std::uint64_t seed_;

@@ -13,15 +13,17 @@ namespace cogwheel {
 
 void write_embeddings(const RunFolder& folder, const EmbeddingRequest& request, const std::filesystem::path& out) {
   if (request.texts.empty()) throw UsageError(expected_got("embed", "a text at least", "none"));
+  if (out.extension() != ".safetensors")
+    throw UsageError(expected_got("embed: --out", "a .safetensors file", out.string()));
+  expect_no_run_file(out, folder, "embed: --out");
   TrainedEncoder trained = load_encoder(folder);
   const std::int64_t most = trained.model->options().context;
   if (request.tokens != 0) expect_within("embed: --tokens", request.tokens, Range<std::int64_t>{2, most});
   std::vector<std::int64_t> lengths;
   for (std::size_t line = 0; line < request.texts.size(); ++line) {
-    const EncodedRow row =
-        encode_row(*trained.tokenizer, request.texts[line], "", request.tokens == 0 ? most : request.tokens);
+    const EncodedRow row = encode_text(trained, request.texts[line], request.tokens == 0 ? most : request.tokens);
     if (row.cut) request.warn(fmt::format("line {} is too long and was cut", line + 1));
-    lengths.push_back(std::ssize(row.first) + 2);
+    lengths.push_back(std::ssize(row.first) + 2 + (row.second.empty() ? 0 : std::ssize(row.second) + 1));
   }
   const std::int64_t tokens = request.tokens == 0 ? *std::max_element(lengths.begin(), lengths.end()) : request.tokens;
   // A few at a time: a long file needs room for its vectors alone.

@@ -16,6 +16,7 @@ class ImageTask : public Task {
       : source_(std::move(source)),
         options_(std::move(options)),
         evaluated_(source_->images(ImagePart::held_out)),
+        augmentation_(augmentation),
         training_(source_, augmentation) {}
 
   DataFacts data(const ModelOptions&, const TrainingOptions& training) const override {
@@ -40,6 +41,9 @@ class ImageTask : public Task {
     auto& model = std::get<Options>(config.model);
     fit_images(model.image_size, model.channels, *source_);
     check(model);
+    expect_valid(augmentation_, source_->height(), source_->width());
+    if (source_->facts().latents && augmentation_.any())
+      throw UsageError(expected_got("task.flip, task.crop_padding and task.erase", "none of latents", "some"));
     model.context = model.tokens();
     model.feed_forward = model.feed_forward_width();
     config.definition = mechanism_text(model, "model.mechanism").definition;
@@ -56,6 +60,7 @@ class ImageTask : public Task {
   std::shared_ptr<const ImageSource> source_;
   TaskOptions options_;
   std::int64_t evaluated_;
+  ImageAugmentation augmentation_;
   mutable TrainingImages training_;
 };
 

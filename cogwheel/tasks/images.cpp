@@ -206,7 +206,7 @@ void classify(const RunFolder& folder, const SampleRequest& request, const Sampl
   const RunConfig config = load_config(folder.config_path());
   VisionTransformer model(std::get<VisionTransformerOptions>(config.model));
   load_weights_of(*model, config, folder);
-  const std::vector<std::string> classes = load_class_names(folder);
+  const std::vector<std::string> classes = load_class_names(folder, model->options().vocabulary);
   if (request.input.empty())
     throw UsageError(expected_got("sample: --input", "a PNG or JPEG file, or a folder", "none"));
   std::vector<std::filesystem::path> files{request.input};

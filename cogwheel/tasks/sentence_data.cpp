@@ -124,6 +124,11 @@ void SentenceData::complete(RunConfig& config, const TaskOptions& options) const
     throw UsageError(expected_got("model.context",
                                   "at least " + std::to_string(corpus_->longest) + " for " + corpus_->name,
                                   std::to_string(model.context)));
+  const SentenceRows& rows = corpus_->training;
+  const bool pairs = rows.size() > 0 && !rows.tokens.target(0).empty();
+  if (pairs && model.segments < 2)
+    throw UsageError(
+        expected_got("model.segments", "2 or more for the pairs of " + corpus_->name, std::to_string(model.segments)));
   model.feed_forward = model.feed_forward_width();
   config.definition = mechanism_text(model, "model.mechanism").definition;
   config.data.sha256 = corpus_->sha256;
@@ -183,12 +188,23 @@ void start_from(EncoderImpl& model, const std::filesystem::path& run) {
     if (!is_head(parameter.key())) parameter.value().copy_(parameters[parameter.key()]);
 }
 
+EncodedRow encode_text(const Encoder& model, const WordPieceTokenizer& tokenizer, std::string_view text,
+                       std::int64_t longest) {
+  const std::size_t tab = model->options().segments > 1 ? text.find('\t') : std::string_view::npos;
+  if (tab == std::string_view::npos) return encode_row(tokenizer, text, "", longest);
+  return encode_row(tokenizer, text.substr(0, tab), text.substr(tab + 1), longest);
+}
+
+EncodedRow encode_text(const TrainedEncoder& encoder, std::string_view text, std::int64_t longest) {
+  return encode_text(encoder.model, *encoder.tokenizer, text, longest);
+}
+
 at::Tensor text_states(Encoder& model, const WordPieceTokenizer& tokenizer, const std::vector<std::string>& texts,
                        std::int64_t tokens) {
   const torch::NoGradGuard no_grad;
   SentenceRows rows;
   for (const std::string& text : texts) {
-    const EncodedRow row = encode_row(tokenizer, text, "", std::min(tokens, model->options().context));
+    const EncodedRow row = encode_text(model, tokenizer, text, std::min(tokens, model->options().context));
     rows.tokens.add(row.first, row.second, rows.size());
   }
   std::vector<std::int64_t> all(texts.size());

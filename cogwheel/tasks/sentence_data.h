@@ -68,6 +68,10 @@ struct TrainedEncoder {
   std::shared_ptr<const WordPieceTokenizer> tokenizer;
 };
 TrainedEncoder load_encoder(const RunFolder& folder);
+// Of a text, or of two with a tab between, where the model tells two apart.
+EncodedRow encode_text(const TrainedEncoder& encoder, std::string_view text, std::int64_t longest);
+EncodedRow encode_text(const Encoder& model, const WordPieceTokenizer& tokenizer, std::string_view text,
+                       std::int64_t longest);
 
 // Copies what both models have: all but what predicts hidden words or classes. Throws Error where the run's model is of
 // other options.

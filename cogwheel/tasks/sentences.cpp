@@ -211,14 +211,19 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
 void classify(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
   const torch::NoGradGuard no_grad;
   TrainedEncoder trained = load_encoder(folder);
-  const std::vector<std::string> classes = load_class_names(folder);
+  const std::vector<std::string> classes = load_class_names(folder, trained.model->options().classes);
   if (request.prompt.empty() == request.input.empty())
     throw UsageError(
         expected_got("sample", "either --prompt or --input, not empty", request.prompt.empty() ? "neither" : "both"));
   const std::vector<std::string> lines =
       request.input.empty() ? std::vector<std::string>{request.prompt} : read_text_lines(request.input).lines;
   for (std::size_t line = 0; line < lines.size(); ++line) {
-    const EncodedRow row = encode_row(*trained.tokenizer, lines[line], "", trained.model->options().context);
+    const EncodedRow row = encode_text(trained, lines[line], trained.model->options().context);
+    if (row.first.empty()) {
+      if (request.input.empty()) throw UsageError(expected_got("sample: --prompt", "a sentence", "one without words"));
+      if (!write(line == 0 ? "" : "\n")) return;  // so that lines of the answer are those of the file
+      continue;
+    }
     if (row.cut) request.warn(fmt::format("line {} is too long and was cut", line + 1));
     SentenceRows rows;
     rows.tokens.add(row.first, row.second, 0);

@@ -43,6 +43,21 @@ std::int64_t TaskOptionReader::later_whole(const std::string& name, std::int64_t
   return find(name) == nullptr ? otherwise : whole(name, otherwise, range);
 }
 
+bool TaskOptionReader::later_yes(const std::string& name) {
+  later_.insert(name);
+  return find(name) != nullptr && yes(name, false);
+}
+
+std::string TaskOptionReader::later_text(const std::string& name) {
+  later_.insert(name);
+  const ConfigValue* const given = find(name);
+  if (given == nullptr) return {};
+  const auto* const held = std::get_if<std::string>(given);
+  if (held == nullptr) refuse_type(name, "text");
+  read_.values[name] = *held;
+  return *held;
+}
+
 double TaskOptionReader::number(const std::string& name, double otherwise, const Range<double>& range) {
   double value = otherwise;
   if (const ConfigValue* const given = find(name)) {

@@ -94,7 +94,14 @@ class _Model(torch.nn.Module):
         raise NotImplementedError
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        return self._made.forward(self._inputs(*args, **kwargs), [], -1)
+        return self._made.forward(self._given(*args, **kwargs), [], -1)
+
+    def _given(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+        inputs = self._inputs(*args, **kwargs)
+        for name, value in inputs.items():
+            if not isinstance(value, Tensor):
+                raise TypeError(f"{name}: expected a tensor, got {type(value).__name__}")
+        return inputs
 
     def _chosen(self, names: Names) -> list[str]:
         if callable(names):
@@ -137,7 +144,7 @@ class _Model(torch.nn.Module):
         number = next(_numbers)
         _callbacks[number] = call
         try:
-            return self._made.forward(self._inputs(*args, **kwargs), list(forward | backward), number)
+            return self._made.forward(self._given(*args, **kwargs), list(forward | backward), number)
         finally:
             del _callbacks[number]
 
@@ -165,7 +172,7 @@ class _Model(torch.nn.Module):
         are read alike; row i is what token i reads. ``by_channel`` tells the channels of a value apart, [B, heads, N, N,
         channels]: some states forget each at its own rate. N / channels passes, by channel N; without gradients.
         """
-        return self._made.effective_attention(self._inputs(*args, **kwargs), by_channel)
+        return self._made.effective_attention(self._given(*args, **kwargs), by_channel)
 
 
 class LanguageModel(_Model):

@@ -6,7 +6,7 @@ import struct
 import torch
 
 DTYPES = {
-    "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64, "I64": torch.int64,
+    "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64, "I64": torch.int64, "U8": torch.uint8,
 }  # fmt: skip
 
 

@@ -4,12 +4,14 @@ import json
 import math
 import os
 import random
+import shutil
 import subprocess
 
 import pytest
 
 from comparison_records import expect_continues
 from resumed_runs import expect_resumes_bit_for_bit, metrics
+from tensor_files import read_tensors
 
 CONFIG = """
 name = "small"
@@ -107,6 +109,7 @@ def test_samples_are_classes_and_words(cogwheel, trained, work):
     (work / "lines.txt").write_text("the plot was dull\n\nthe cast was fine\n")
     done = cogwheel("sample", trained["table"], "--input", "lines.txt")
     assert done.returncode == 0 and len(done.stdout.strip("\n").split("\n")) == 3, done.stderr
+    assert done.stdout.split("\n")[1] == ""  # a line without words has no class
     done = cogwheel("sample", trained["text"], "--prompt", "the [MASK] was [MASK]")
     assert done.returncode == 0 and len(done.stdout.strip().splitlines()) == 2, done.stderr
 
@@ -153,6 +156,39 @@ def test_continues_a_comparison_on_files(cogwheel, work, task, table):
     expect_continues(cogwheel, work / f"files-{task}", "cog", f"--sentences {table}", f"--held-out-sentences {table}")
 
 
+def test_a_pair_is_read_as_one(cogwheel, work):
+    rows = [f"{'the film was great' if n % 2 else 'a dull cast'}\tit was number {n}\t{n % 2}" for n in range(40)]
+    (work / "pairs.tsv").write_text("sentence1\tsentence2\tlabel\n" + "\n".join(rows) + "\n")
+    words = ["sentences.toml", "--sentences", "pairs.tsv", "--set", "task.vocabulary=100", "--out", "pairs"]
+    done = cogwheel("train", *words)
+    assert done.returncode == 0, done.stderr
+    lengths = {}
+    for name, text in (("pair", "a dull cast\tit was"), ("one", "a dull cast it was")):
+        done = cogwheel("embed", "pairs", "--prompt", text, "--out", f"{name}.safetensors")
+        assert done.returncode == 0, done.stderr
+        lengths[name] = read_tensors(work / f"{name}.safetensors")["lengths"].item()
+        done = cogwheel("sample", "pairs", "--prompt", text)
+        assert done.returncode == 0, done.stderr
+    assert lengths["pair"] == lengths["one"] + 1
+    done = cogwheel("train", *words[:-1], "unpaired", "--set", "model.segments=1")
+    assert done.returncode == 2 and "model.segments: expected 2 or more for the pairs of pairs.tsv, got 1" in done.stderr
+
+
+def test_embed_writes_over_nothing_else(cogwheel, trained, work):
+    before = (trained["table"] / "checkpoint.safetensors").read_bytes()
+    for out, said in (("table.tsv", "a .safetensors file"), ("table-run/checkpoint.safetensors", "a place of its own")):
+        done = cogwheel("embed", "table-run", "--prompt", "a film", "--out", out)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+    assert (trained["table"] / "checkpoint.safetensors").read_bytes() == before
+
+
+def test_class_names_are_those_of_the_model(cogwheel, trained, work):
+    shutil.copytree(trained["table"], work / "renamed")
+    (work / "renamed/classes.json").write_text('["good"]')
+    done = cogwheel("sample", "renamed", "--prompt", "a film")
+    assert done.returncode == 1 and "expected 2 names, as the model has classes, got 1" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("task", "words", "code", "said"),
     [
@@ -184,6 +220,7 @@ def test_train_refuses_in_one_line(cogwheel, work, trained, task, words, code, s
     [
         ("table", [], "--prompt"),
         ("table", ["--prompt", "a", "--input", "text.txt"], "both"),
+        ("table", ["--prompt", "  "], "without words"),
         ("text", ["--prompt", "the film was great"], "[MASK]"),
         ("text", ["--prompt", "the [MASK]", "--count", "2"], "--count"),
     ],

@@ -4,6 +4,8 @@ import json
 import math
 import os
 import re
+import shutil
+import signal
 import struct
 import subprocess
 import zlib
@@ -14,6 +16,8 @@ import torch
 from comparison_records import expect_continues
 from resumed_runs import expect_resumes_bit_for_bit, metrics
 from tensor_files import read_tensors, write_tensors
+
+import cogwheel as package
 
 CONFIG = """
 name = "shapes"
@@ -92,6 +96,7 @@ def trained(cogwheel, work):
     return {
         "images": train("images-run", "images.toml"),
         "diffusion": train("diffusion-run", "diffusion.toml", "--set", "task.condition=class"),
+        "unconditional": train("unconditional-run", "diffusion.toml"),
         "cifar": train("cifar-run", "images.toml", "--images", "cifar", "--set", "task.size=0"),
         "pictures": train("pictures-run", "images.toml", "--images", "pictures", "--set", "task.flip=true"),
     }
@@ -101,7 +106,7 @@ def test_trains_on_shapes_cifar_and_folders(trained):
     for name, run in trained.items():
         last = metrics(run)[-1]
         assert last["step"] == 6 and math.isfinite(last["held_out_loss"]), name
-        assert ("accuracy" in last) == (name != "diffusion")
+        assert ("accuracy" in last) == (name not in ("diffusion", "unconditional"))
     assert json.loads((trained["cifar"] / "classes.json").read_text())[3] == "cat"
     assert json.loads((trained["pictures"] / "classes.json").read_text()) == ["dark", "light"]
     assert "image_size = 32" in (trained["cifar"] / "config.toml").read_text()
@@ -177,8 +182,11 @@ def test_measures_drawn_images_as_a_whole(cogwheel, trained):
     page = (trained["diffusion"] / "evaluation.html").read_text()
     assert "classifier distance" in page and "SHA-256" in page
     assert "fewer" in page  # samples than features
-    again = cogwheel("evaluate", trained["diffusion"], *words)
+    assert "by 2 steps of dpm_solver, seed" in page and "--samples 20 --sampler-steps 2 --classifier-steps 3" in page
+    again = cogwheel("evaluate", trained["diffusion"], *words[:4])
     assert again.returncode == 0 and "training a classifier" not in again.stderr
+    anew = cogwheel("evaluate", trained["diffusion"], *words[:4], "--classifier-steps", 4)
+    assert anew.returncode == 0 and "training a classifier" in anew.stderr
     distance = re.search(r"classifier distance.*?class=\"[^\"]*num[^\"]*\">([0-9.]+)", page, re.DOTALL)
     assert distance and float(distance[1]) > 0
     refused = cogwheel("evaluate", trained["images"], "--samples", 20)
@@ -285,6 +293,7 @@ def test_continues_a_comparison_on_files(cogwheel, work, task, images):
         ("diffusion", ["--set", "task.schedule=cosine"], 2, "task.schedule"),
         ("diffusion", ["--set", "task.prediction=speed"], 2, "task.prediction"),
         ("diffusion", ["--set", "task.flip=3"], 2, "true or false"),
+        ("images", ["--set", "task.crop_padding=17"], 2, "crop padding"),
     ],
 )
 def test_train_refuses_in_one_line(cogwheel, work, task, words, code, said):
@@ -304,6 +313,12 @@ def test_train_refuses_in_one_line(cogwheel, work, task, words, code, said):
         ("diffusion", ["--sampler-steps", "0"], 2, "--sampler-steps"),
         ("diffusion", ["--sampler", "euler"], 2, "--sampler"),
         ("diffusion", ["--prompt", "cat"], 2, "--prompt"),
+        ("diffusion", ["--eta", "0.5"], 2, "--sampler ddim"),
+        ("diffusion", ["--interpolate", "--count", "1"], 2, "--interpolate"),
+        ("diffusion", ["--out", "shapes.jpg"], 2, "shapes.jpg"),
+        ("diffusion", ["--out", "pictures"], 2, "empty folder"),
+        ("diffusion", ["--out", "diffusion-run/checkpoint.safetensors"], 2, "a place of its own"),
+        ("unconditional", ["--guidance", "2"], 2, "without a condition"),
         ("pictures", ["--prompt", "cat"], 2, "--prompt"),
         ("pictures", ["--input", "images.toml"], 1, "images.toml"),
         ("pictures", ["--input", "nowhere.png"], 1, "nowhere.png"),
@@ -316,3 +331,98 @@ def test_sample_refuses_in_one_line(cogwheel, trained, run, words, code, said):
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     (line,) = done.stderr.splitlines()
     assert said in line and "expected" in line, line
+
+
+def test_a_finished_run_survives_what_is_refused(cogwheel, trained, work):
+    before = (trained["images"] / "checkpoint.safetensors").read_bytes()
+    done = cogwheel("train", "images.toml", "--set", "task.crop_padding=17", "--out", "images-run", "--overwrite")
+    assert done.returncode == 2 and (trained["images"] / "checkpoint.safetensors").read_bytes() == before
+
+
+def test_trains_on_bytes_in_safetensors(cogwheel, work):
+    pixels = torch.arange(40 * 3 * 16 * 16).remainder(251).to(torch.uint8).view(40, 3, 16, 16)
+    write_tensors({"images": pixels, "labels": torch.arange(40) % 2}, work / "bytes.safetensors")
+    done = cogwheel("train", "images.toml", "--images", "bytes.safetensors", "--set", "task.size=0",
+                    "--set", "task.flip=true", "--out", "bytes")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_latents_are_neither_pictures_nor_clipped(cogwheel, work):
+    write_tensors({"images": 4 * torch.randn(40, 3, 16, 16)}, work / "latents.safetensors")
+    done = cogwheel("train", "diffusion.toml", "--images", "latents.safetensors", "--set", "task.size=0", "--out", "latents")
+    assert done.returncode == 0, done.stderr
+    refused = cogwheel("sample", "latents", "--count", "2")
+    assert refused.returncode == 2 and "latents, which are no pictures" in refused.stderr
+    done = cogwheel("sample", "latents", "--count", "4", "--sampler-steps", "5", "--out", "drawn.safetensors")
+    assert done.returncode == 0, done.stderr
+    assert read_tensors(work / "drawn.safetensors")["images"].abs().max() > 1
+    late = cogwheel("train", "diffusion.toml", "--images", "latents.safetensors", "--set", "task.size=0",
+                    "--set", "task.flip=true", "--out", "flipped")  # fmt: skip
+    assert late.returncode == 2 and "none of latents" in late.stderr and not (work / "flipped").exists()
+
+
+def test_a_velocity_is_told_as_noise(cogwheel, cogwheel_executable, work):
+    done = cogwheel("train", "diffusion.toml", "--set", "task.prediction=velocity", "--out", "velocity")
+    assert done.returncode == 0, done.stderr
+    refused = cogwheel("export", "velocity", "--out", "exported")
+    assert refused.returncode == 1 and "task.prediction noise" in refused.stderr and not (work / "exported").exists()
+    shutil.copytree(work / "velocity", work / "as-noise")
+    config = (work / "as-noise/config.toml").read_text()
+    (work / "as-noise/config.toml").write_text(config.replace('prediction = "velocity"', 'prediction = "noise"'))
+    torch.manual_seed(1)
+    x, t = torch.randn(3, 3, 16, 16), torch.tensor([0.05, 0.4, 0.9])
+    log_alpha = -0.25 * t**2 * (20 - 0.1) - 0.5 * t * 0.1
+    alpha, sigma = (part.view(-1, 1, 1, 1) for part in (log_alpha.exp(), (1 - (2 * log_alpha).exp()).sqrt()))
+    with torch.no_grad():
+        told, network = (package.load(work / name)(x, 999 * t) for name in ("velocity", "as-noise"))
+    assert (told - (sigma * x + alpha * network)).abs().max() < 1e-4
+
+
+def test_another_encoder_is_told(cogwheel, work):
+    (work / "words.toml").write_text(
+        '[task]\nname = "masked_words"\ntoy = "captions"\n[model]\nlayers = 1\nheads = 2\nwidth = 16\ncontext = 16\n'
+        "[training]\nsteps = 2\nbatch = 4\n"
+    )
+    train = ["train", "words.toml", "--out", "words"]
+    assert cogwheel(*train).returncode == 0
+    words = ["--set", "task.condition=context", "--set", "task.encoder=words", "--set", "task.caption_tokens=8"]
+    done = cogwheel("train", "diffusion.toml", *words, "--out", "told")
+    assert done.returncode == 0, done.stderr
+    draw = ["sample", "told", "--prompt", "a red circle", "--count", "1", "--sampler-steps", "2", "--out", "told.png"]
+    assert cogwheel(*draw).returncode == 0
+    nothing = {"contexts": torch.full((1, 8, 16), math.nan)}
+    write_tensors(nothing, work / "nothing.safetensors")
+    refused = cogwheel("sample", "told", "--context", "nothing.safetensors", "--count", "1", "--out", "none.png")
+    assert refused.returncode == 1 and "finite numbers" in refused.stderr
+    assert cogwheel(*train, "--overwrite", "--set", "training.seed=2").returncode == 0
+    for command in (draw, ["evaluate", "told"]):
+        refused = cogwheel(*command)
+        assert refused.returncode == 1 and "the encoder that the run learned with" in refused.stderr, refused.stderr
+
+
+def test_what_was_drawn_stays_when_drawing_is_interrupted(cogwheel_executable, trained, work):
+    (work / "precious.png").write_bytes(b"precious")
+    command = [str(cogwheel_executable), "sample", "diffusion-run", "--count", "100000", "--out", "precious.png"]
+    process = subprocess.Popen(command, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env={**os.environ, "OMP_NUM_THREADS": "1"})  # fmt: skip
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode != 0 and (work / "precious.png").read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--samples", "1"], "--samples"),
+        (["--samples", "-5"], "--samples"),
+        (["--sampler-steps", "0", "--samples", "4"], "--sampler-steps"),
+        (["--sampler", "ddim"], "--samples with it"),
+        (["--classifier-steps", "5"], "--samples with it"),
+        (["--samples", "4", "--references", "images.toml"], "images.toml"),
+    ],
+)
+def test_evaluate_refuses_before_it_draws(cogwheel, trained, words, said):
+    done = cogwheel("evaluate", "diffusion-run", *words)
+    assert done.returncode != 0 and said in done.stderr.splitlines()[-1], done.stderr
+    assert "drawing images" not in done.stderr

@@ -54,7 +54,7 @@ TEST(FolderLock, TakesNoFolderThatHoldsWhatOthersWrote) {
   temporary.write("thesis.txt", "mine");
   const std::string path = temporary.path().string();
   EXPECT_EQ(refusal([&] { take_folder(path, "run", false); }),
-            path + ": expected a new or empty folder (or --overwrite, or --resume), got one that holds thesis.txt");
+            path + ": expected a new or empty folder (or --overwrite), got one that holds thesis.txt");
   EXPECT_EQ(refusal([&] { take_folder(path, "run", true); }),
             path + ": expected a run to overwrite, got one that holds thesis.txt and no .cogwheel");
   EXPECT_EQ(folder_kind(path), "");

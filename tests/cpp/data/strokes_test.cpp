@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/numbered_draws.h"
 #include "cogwheel/data/keyed_order.h"
-#include "cogwheel/data/numbered_draws.h"
 
 namespace cogwheel {
 namespace {

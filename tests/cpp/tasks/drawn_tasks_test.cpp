@@ -1,12 +1,15 @@
-// recall, parity and permutations, against their descriptions: every label is computed again in another way.
+// recall, parity, permutations and ioi, against their descriptions: every label is computed again in another way.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
 #include <map>
 #include <numeric>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/data/ioi.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/tasks/tasks.h"
 #include "cogwheel/train/batch.h"
@@ -183,6 +186,55 @@ TEST(Permutations, GiveTheRunningProduct) {
   expect_running_products("S4", 4, false, 24);
   expect_running_products("A4", 4, true, 12);
   expect_running_products("S3", 3, false, 6);
+}
+
+TEST(IndirectObjects, AreTheNameThatComesOnce) {
+  const Made made(config_of("ioi", {}));
+  const auto tokenizer = ioi_tokenizer();
+  const std::span<const std::string_view> names = ioi_names();
+  std::set<std::pair<std::string, std::string>> training, held_out;
+  const auto read = [&](const Batch& batch, auto& pairs) {
+    for (std::int64_t row = 0; row < batch.inputs.size(0); ++row) {
+      std::map<std::string, int> seen;
+      std::string answer;
+      for (std::int64_t place = 0; place < batch.inputs.size(1); ++place) {
+        const std::string word = tokenizer->piece(static_cast<Token>(batch.inputs[row][place].item<std::int64_t>()));
+        if (std::find(names.begin(), names.end(), word) != names.end()) ++seen[word];
+        if (const auto target = batch.targets[row][place].item<std::int64_t>(); target != ignored_target) {
+          EXPECT_EQ(answer, "");
+          EXPECT_EQ(word, "to");
+          answer = tokenizer->piece(static_cast<Token>(target));
+        }
+      }
+      ASSERT_EQ(seen.size(), 2u);
+      EXPECT_EQ(seen.at(answer), 1);
+      pairs.emplace(seen.begin()->first, seen.rbegin()->first);
+    }
+  };
+  for (std::int64_t step = 0; step < 20; ++step) read(made.batch(step), training);
+  for (std::uint64_t number = 0; number < 300; ++number) {
+    NumberedDraws draws(1, 2, number);
+    const IoiPrompt prompt = draw_ioi_prompt(draws, IoiPairs::unseen, static_cast<std::int64_t>(number % 2));
+    EXPECT_EQ(prompt.tokens[prompt.io_at], prompt.io);
+    EXPECT_EQ(prompt.tokens[prompt.s1_at], prompt.subject);
+    EXPECT_EQ(prompt.tokens[prompt.s2_at], prompt.subject);
+    EXPECT_EQ(prompt.io_at < prompt.s1_at, prompt.io_first);
+    EXPECT_LE(std::ssize(prompt.tokens), longest_ioi_prompt(1));
+    std::pair<std::string, std::string> pair{tokenizer->piece(prompt.io), tokenizer->piece(prompt.subject)};
+    if (pair.second < pair.first) std::swap(pair.first, pair.second);
+    held_out.insert(pair);
+    const IoiPrompt other = with_other_names(prompt, draws);
+    std::set<Token> three{other.tokens[other.io_at], other.tokens[other.s1_at], other.tokens[other.s2_at]};
+    EXPECT_EQ(three.size(), 3u);
+    EXPECT_FALSE(three.contains(prompt.io) || three.contains(prompt.subject));
+    for (std::size_t place = 0; place < prompt.tokens.size(); ++place) {
+      const bool of_name = place == prompt.io_at || place == prompt.s1_at || place == prompt.s2_at;
+      EXPECT_EQ(other.tokens[place] == prompt.tokens[place], !of_name);
+    }
+  }
+  EXPECT_GE(ioi_templates(), 15u);
+  EXPECT_GT(held_out.size(), 50u);
+  for (const auto& pair : held_out) EXPECT_FALSE(training.contains(pair)) << pair.first << " " << pair.second;
 }
 
 TEST(DrawnTasks, FollowFromSeedAndStep) {

@@ -50,7 +50,7 @@ TEST(RunFolder, IsNotOverwrittenUnasked) {
     make(path);
     ADD_FAILURE() << "overwritten";
   } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find("expected a new or empty folder (or --overwrite, or --resume), got one"),
+    EXPECT_NE(std::string(error.what()).find("expected a new or empty folder (or --overwrite), got one"),
               std::string::npos)
         << error.what();
   }

@@ -1,0 +1,58 @@
+// A question to trained models, and what answers it.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cogwheel/configuration/run_config.h"
+#include "cogwheel/core/exhibits.h"
+#include "cogwheel/labs/lab_parameters.h"
+#include "cogwheel/report/line_chart.h"
+#include "cogwheel/storage/run_folder.h"
+
+namespace cogwheel {
+
+class LanguageModel;
+
+// Its model is read from the checkpoint once: what is trained meanwhile changes nothing.
+struct StudiedRun {
+  std::string name;  // as given
+  RunFolder folder;
+  RunConfig config;
+  std::shared_ptr<LanguageModel> model;
+};
+
+struct StudyTable {
+  std::string file;  // of the CSV, without ".csv"
+  TextTable table;   // numbers as the CSV has them
+  bool on_page = true;
+};
+
+struct StudyResult {
+  std::string answer = {};  // in a sentence or two
+  std::vector<StudyTable> tables = {};
+  std::vector<LineChart> charts = {};
+  std::vector<Figure> figures = {};
+  std::vector<std::pair<std::string, std::string>> remarks = {};  // a few words, and what they mean
+};
+
+struct StudyEntry {
+  std::string name;      // as studies.def has it
+  std::string title;     // of the page
+  std::string question;  // that it answers
+  LabParameters parameters;
+  // Throws UsageError for a run that it can ask nothing.
+  StudyResult (*run)(const LabParameters& parameters, const std::vector<StudiedRun>& runs);
+};
+
+// In the order of studies.def.
+const std::vector<StudyEntry>& studies();
+// Throws UsageError, which begins with `what`, with the nearest names.
+const StudyEntry& find_study(std::string_view name, std::string_view what);
+
+// A number of a table: enough digits to tell what differs.
+std::string study_number(double value);
+
+}  // namespace cogwheel
