@@ -11,9 +11,15 @@
 
 #include "cogwheel/configuration/config_record.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/nearest_names.h"
 #include "cogwheel/diffusion/noise_schedule.h"
 #include "cogwheel/diffusion/prediction.h"
+#include "cogwheel/interpret/copying.h"
 #include "cogwheel/interpret/effective_attention.h"
+#include "cogwheel/interpret/head_scores.h"
+#include "cogwheel/interpret/logit_attribution.h"
+#include "cogwheel/interpret/patching.h"
+#include "cogwheel/interpret/path_patching.h"
 #include "cogwheel/models/encoder.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/models/u_vit.h"
@@ -48,6 +54,12 @@ at::Tensor input(const TrainedModel::Inputs& inputs, const char* name) {
   if (!found.defined()) throw UsageError(expected_got(name, "a tensor", "none"));
   return found;
 }
+
+Prompts prompts_of(const TrainedModel::Inputs& inputs) {
+  return {input(inputs, "tokens"), input(inputs, "end"), input(inputs, "answer"), input(inputs, "foil")};
+}
+
+at::Tensor number(double value) { return at::scalar_tensor(value, at::kDouble); }
 
 // Whole numbers that number rows of a table.
 at::Tensor optional_whole(const TrainedModel::Inputs& inputs, const char* name) {
@@ -190,6 +202,71 @@ std::vector<at::Tensor> TrainedModel::effective_attention(const Inputs& inputs, 
   });
 }
 
+LanguageModelImpl& TrainedModel::language_model() const {
+  auto* const model = dynamic_cast<LanguageModelImpl*>(module_.get());
+  if (model == nullptr) throw UsageError(expected_got("model", "a language model", topology_));
+  return *model;
+}
+
+std::vector<at::Tensor> TrainedModel::patch_activations(const Inputs& inputs, const std::string& name, bool by_token,
+                                                        bool estimate) const {
+  return with_value_errors([&] {
+    std::vector<std::string> names;
+    std::optional<HookPlace> place;
+    for (const HookPoint& point : points_) {
+      if (point.layer < 0) continue;
+      names.emplace_back(hook_places()[static_cast<std::size_t>(point.place)].name);
+      if (names.back() == name) place = point.place;
+    }
+    if (!place) throw UsageError(expected_got("name", expected_names(name, names), name));
+    const PatchingOptions options{.place = *place, .by_token = by_token};
+    const Prompts prompts = prompts_of(inputs);
+    const Patching patched =
+        estimate ? attribute_patches(language_model(), prompts, input(inputs, "corrupted"), options)
+                 : cogwheel::patch_activations(language_model(), prompts, input(inputs, "corrupted"), options);
+    return std::vector<at::Tensor>{number(patched.clean), number(patched.corrupted), patched.patched};
+  });
+}
+
+std::vector<at::Tensor> TrainedModel::patch_paths(const Inputs& inputs, const std::vector<std::string>& receivers,
+                                                  const std::vector<std::int64_t>& heads,
+                                                  bool freeze_feed_forward) const {
+  return with_value_errors([&] {
+    PathPatchingOptions options{.freeze_feed_forward = freeze_feed_forward};
+    for (std::size_t index = 0; index < receivers.size(); ++index) {
+      const HookPoint point = find_hook_point(receivers[index], points_);
+      options.receivers.push_back({point.place, point.layer, heads.at(index)});
+    }
+    const PathPatching patched =
+        cogwheel::patch_paths(language_model(), prompts_of(inputs), input(inputs, "corrupted"), options);
+    return std::vector<at::Tensor>{number(patched.clean), patched.patched};
+  });
+}
+
+std::tuple<std::vector<std::string>, at::Tensor> TrainedModel::attribute_logits(const Inputs& inputs) const {
+  return with_value_errors([&] {
+    const LogitAttribution found = cogwheel::attribute_logits(language_model(), prompts_of(inputs));
+    return std::tuple(found.parts, found.values);
+  });
+}
+
+std::vector<at::Tensor> TrainedModel::head_scores(const at::Tensor& tokens) const {
+  return with_value_errors([&] {
+    const HeadScores found = cogwheel::head_scores(language_model(), tokens);
+    std::vector<at::Tensor> scores;
+    for (const HeadScores::Score* each : {&found.previous, &found.duplicate, &found.induction})
+      scores.push_back(at::stack({each->weight, each->magnitude}));
+    return scores;
+  });
+}
+
+std::vector<at::Tensor> TrainedModel::copying_scores() const {
+  return with_value_errors([&] {
+    const CopyingScores found = cogwheel::copying_scores(language_model());
+    return std::vector<at::Tensor>{found.bare, found.full, number(found.null_deviation)};
+  });
+}
+
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
   library.def("hook(int callback, str name, Tensor value) -> Tensor");
   library.class_<TrainedModel>("TrainedModel")
@@ -199,7 +276,12 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       .def("parameters", &TrainedModel::parameters)
       .def("hook_names", &TrainedModel::hook_names)
       .def("forward", &TrainedModel::forward)
-      .def("effective_attention", &TrainedModel::effective_attention);
+      .def("effective_attention", &TrainedModel::effective_attention)
+      .def("patch_activations", &TrainedModel::patch_activations)
+      .def("patch_paths", &TrainedModel::patch_paths)
+      .def("attribute_logits", &TrainedModel::attribute_logits)
+      .def("head_scores", &TrainedModel::head_scores)
+      .def("copying_scores", &TrainedModel::copying_scores);
 }
 
 }  // namespace cogwheel

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "cogwheel/nn/forward_context.h"
@@ -21,6 +22,8 @@ class Module;
 }
 
 namespace cogwheel {
+
+class LanguageModelImpl;
 
 class TrainedModel : public torch::CustomClassHolder {
  public:
@@ -46,8 +49,26 @@ class TrainedModel : public torch::CustomClassHolder {
   // interpret/effective_attention.h
   std::vector<at::Tensor> effective_attention(const Inputs& inputs, bool by_channel) const;
 
+  // interpret/ of language models; others are ValueErrors. `prompts` has tokens, end, answer and foil of prompts.h, and
+  // where two are compared corrupted tokens. Means of clean and corrupted passes come first, then what was patched.
+  //
+  // interpret/patching.h: `name` is that of any layer's place, such as attn.hook_z.
+  std::vector<at::Tensor> patch_activations(const Inputs& prompts, const std::string& name, bool by_token,
+                                            bool estimate) const;
+  // interpret/path_patching.h: receivers by the names of their points and their heads.
+  std::vector<at::Tensor> patch_paths(const Inputs& prompts, const std::vector<std::string>& receivers,
+                                      const std::vector<std::int64_t>& heads, bool freeze_feed_forward) const;
+  // interpret/logit_attribution.h
+  std::tuple<std::vector<std::string>, at::Tensor> attribute_logits(const Inputs& prompts) const;
+  // interpret/head_scores.h: previous, duplicate and induction, [2, layers, heads] each: weights, and their magnitudes.
+  std::vector<at::Tensor> head_scores(const at::Tensor& tokens) const;
+  // interpret/copying.h: bare, full, and the deviation of chance.
+  std::vector<at::Tensor> copying_scores() const;
+
  private:
   using Forward = std::function<at::Tensor(const Inputs& inputs, const ForwardContext& context)>;
+
+  LanguageModelImpl& language_model() const;
 
   template <class Model, class Compute>
   void hold(std::string topology, Model model, const Compute& compute);

@@ -24,6 +24,8 @@ from cogwheel.recurrent import RecurrentCache, recurrent, recurrent_statistics, 
 from cogwheel.soft_window import soft_window
 from cogwheel.trained import Encoder, LanguageModel, UVit, VisionTransformer, load
 
+from cogwheel import interpret  # isort: skip  which needs the models
+
 __all__ = [
     "AttentionStatistics",
     "Encoder",
@@ -35,6 +37,7 @@ __all__ = [
     "attention",
     "attention_statistics",
     "attention_weights",
+    "interpret",
     "load",
     "load_mechanism",
     "mechanism",

@@ -1,0 +1,160 @@
+"""What the heads of a language model do: patching, attribution and circuits.
+
+A :class:`Prompts` has a right and a wrong answer for each prompt; every measure is of the difference of their logits at
+``end``. Whatever takes ``corrupted`` compares with a pass over these tokens, of the same shape and with the names in the same
+places. Heads and layers count from 0; what a model does not have is NaN.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from cogwheel.trained import LanguageModel
+
+
+@dataclasses.dataclass(frozen=True)
+class Prompts:
+    """tokens [B, N] int64, filled up at the right; end, answer and foil [B] int64."""
+
+    tokens: Tensor
+    end: Tensor
+    answer: Tensor
+    foil: Tensor
+
+    def _inputs(self, corrupted: Tensor | None = None) -> dict[str, Tensor]:
+        inputs = {"tokens": self.tokens, "end": self.end, "answer": self.answer, "foil": self.foil}
+        return inputs if corrupted is None else inputs | {"corrupted": corrupted}
+
+
+@dataclasses.dataclass(frozen=True)
+class Patching:
+    """Mean logit differences: of both passes, and with each value patched, [layers, heads, tokens] float64."""
+
+    clean: float
+    corrupted: float
+    patched: Tensor
+
+    def restored(self) -> Tensor:
+        """(patched - corrupted) / (clean - corrupted): 1 where a value brings the whole answer back."""
+        if self.clean == self.corrupted:
+            raise ValueError(f"patching: expected prompts whose logit differences the corruption changes, got {self.clean} for both")
+        return (self.patched - self.corrupted) / (self.clean - self.corrupted)
+
+
+@dataclasses.dataclass(frozen=True)
+class PathPatching:
+    """Mean logit differences: of the clean pass, and with the path from each head patched, [layers, heads] float64."""
+
+    clean: float
+    patched: Tensor
+
+    def change(self) -> Tensor:
+        """(patched - clean) / clean."""
+        if self.clean == 0:
+            raise ValueError("path patching: expected a mean logit difference other than 0, got 0")
+        return (self.patched - self.clean) / self.clean
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """Mean weights [layers, heads] float64, and means of their magnitudes: signed weights may cancel."""
+
+    weight: Tensor
+    magnitude: Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadScores:
+    """Weights on the token before, on the same token of the first half, and on the one after that."""
+
+    previous: Score
+    duplicate: Score
+    induction: Score
+
+
+@dataclasses.dataclass(frozen=True)
+class CopyingScores:
+    """Sum of eigenvalues over the sum of their magnitudes, [layers, heads] float64: 1 copies, -1 deletes.
+
+    ``bare`` is of values and output alone, ``full`` from tokens read to logits written with the gains of norms;
+    ``null_deviation`` is how far random matrices of these sizes lie from 0.
+    """
+
+    bare: Tensor
+    full: Tensor
+    null_deviation: float
+
+
+def patch_activations(
+    model: LanguageModel, clean: Prompts, corrupted: Tensor, name: str = "hook_resid_pre", *, by_token: bool = False
+) -> Patching:
+    """Puts each value of the clean pass into the corrupted one (Meng et al. 2022, "causal tracing").
+
+    ``name`` is that of an activation in any layer: ``hook_resid_pre``, ``hook_attn_out``, ``hook_mlp_out``,
+    ``attn.hook_z``, ``attn.hook_q``, ``attn.hook_k``, ``attn.hook_v``, ``attn.hook_pattern`` and others; those of heads are
+    patched head by head. ``by_token`` tells tokens apart (rows, of a pattern). A pass for each, from its layer on.
+    """
+    return _patching(model, clean, corrupted, name, by_token, False)
+
+
+def attribute_patches(
+    model: LanguageModel, clean: Prompts, corrupted: Tensor, name: str = "hook_resid_pre", *, by_token: bool = False
+) -> Patching:
+    """:func:`patch_activations` to first order, from one gradient (Nanda 2023)."""
+    return _patching(model, clean, corrupted, name, by_token, True)
+
+
+def _patching(
+    model: LanguageModel, clean: Prompts, corrupted: Tensor, name: str, by_token: bool, estimate: bool
+) -> Patching:
+    found = model._made.patch_activations(clean._inputs(corrupted), name, by_token, estimate)
+    return Patching(found[0].item(), found[1].item(), found[2])
+
+
+def patch_paths(
+    model: LanguageModel,
+    clean: Prompts,
+    corrupted: Tensor,
+    *,
+    receivers: Sequence[tuple[str, int]] = (),
+    freeze_feed_forward: bool = False,
+) -> PathPatching:
+    """What each head tells others directly (Wang et al. 2023): its output at ``end`` is that of the corrupted prompt.
+
+    All other attention stays that of the clean pass. Without ``receivers`` the output hears it; else the inputs of heads, as
+    ``("blocks.2.hook_q_input", 3)``, and all that follows from them. With ``freeze_feed_forward``, nothing goes through
+    feed-forward networks. For a model all of whose layers have heads of attention.
+    """
+    names, heads = [name for name, _ in receivers], [head for _, head in receivers]
+    found = model._made.patch_paths(clean._inputs(corrupted), names, heads, freeze_feed_forward)
+    return PathPatching(found[0].item(), found[1])
+
+
+def attribute_logits(model: LanguageModel, prompts: Prompts) -> tuple[list[str], Tensor]:
+    """How much each part adds to the logit difference: names, and values [parts, B] that sum to it.
+
+    Embeddings, heads (``"L0H1"``), what attention adds besides them, feed-forward networks, and biases; the scale of the
+    last norm is that of the pass.
+    """
+    return model._made.attribute_logits(prompts._inputs())
+
+
+def repeated_tokens(vocabulary: int, sequences: int = 32, length: int = 16, seed: int = 0) -> Tensor:
+    """Random tokens [sequences, 2 length] whose second half repeats the first."""
+    half = torch.randint(vocabulary, (sequences, length), generator=torch.Generator().manual_seed(seed))
+    return torch.cat([half, half], 1)
+
+
+def head_scores(model: LanguageModel, tokens: Tensor) -> HeadScores:
+    """Where heads look in repeated tokens (Olsson et al. 2022), as :func:`repeated_tokens` makes them."""
+    return HeadScores(*(Score(*score) for score in model._made.head_scores(tokens)))
+
+
+def copying_scores(model: LanguageModel) -> CopyingScores:
+    """Whether heads copy or delete what they read (Elhage et al. 2021)."""
+    bare, full, deviation = model._made.copying_scores()
+    return CopyingScores(bare, full, deviation.item())
