@@ -46,8 +46,8 @@ Preset ioi_preset() {
   made.task = {"ioi", {}};
   made.steps = 1500;
   made.evaluated_tokens = 32768;
-  made.training.learning_rate = 1e-3;
-  made.training.final_learning_rate = 1e-5;
+  made.training.learning_rate = 2e-3;
+  made.training.final_learning_rate = 2e-5;
   return made;
 }
 
