@@ -76,7 +76,7 @@ SentenceRows encode_labelled(const SentenceTable& table, const SentenceCorpus& c
     if (label == corpus.classes.end() || *label != row.label)
       throw Error(expected_got(
           fmt::format("{}, line {}", name, row.line),
-          fmt::format("a label of the rows to learn from: {:.80} (a header has columns named sentence and label)",
+          fmt::format("a label of {}: {:.80}", name.ends_with(corpus.name) ? "the rows to learn from" : corpus.name,
                       fmt::format("{}", fmt::join(corpus.classes, ", "))),
           row.label));
     const EncodedRow encoded = encode_row(*corpus.tokenizer, row.first, row.second, corpus.longest);

@@ -34,9 +34,10 @@ TextTable difficulty_table(const MeasuresByDifficulty& measures, const TaskDescr
 }
 
 DocumentSection measures_section(const EvaluationOfRun& evaluation) {
-  DocumentSection section{.title = "Measures",
-                          .lead = fmt::format("On {} held-out {}s that training has not seen.",
-                                              grouped(evaluation.data.evaluated_tokens), evaluation.task.item)};
+  DocumentSection section{
+      .title = "Measures",
+      .lead = fmt::format("On {} held-out {}s{}.", grouped(evaluation.data.evaluated_tokens), evaluation.task.item,
+                          evaluation.trained_here ? " that training has not seen" : "")};
   TextTable table{.title = {}, .columns = {"measure", "value", "unit", "better"}, .rows = {}};
   for (const Measure& measure : evaluation.task.measures)
     if (const double* value = find_value(evaluation.measured, measure.name))
@@ -73,8 +74,10 @@ std::string evaluation_page(const EvaluationOfRun& evaluation, const std::string
                 {"Model", model.mechanism,
                  fmt::format("{}, width {}, {} parameters", counted(model.layers, "layer"), grouped(model.width),
                              rounded_count(evaluation.parameters))},
-                {"Training", counted(config.training.steps, "step"),
-                 fmt::format("batch {}, seed {}", config.training.batch, config.training.seed)},
+                evaluation.trained_here
+                    ? DocumentFact{"Training", counted(config.training.steps, "step"),
+                                   fmt::format("batch {}, seed {}", config.training.batch, config.training.seed)}
+                    : DocumentFact{"Training", "elsewhere", "imported weights"},
                 {"Data", evaluation.data.name,
                  evaluation.data.sha256.empty() ? "" : "SHA-256 " + evaluation.data.sha256.substr(0, 12) + "…"}},
       .sections = {measures_section(evaluation)},
@@ -104,8 +107,8 @@ std::string evaluation_to_json(const EvaluationOfRun& evaluation) {
   const Json json{{"schema", 1},
                   {"task", evaluation.task.name},
                   {"mechanism", common(evaluation.config.model).mechanism},
-                  {"seed", evaluation.config.training.seed},
-                  {"steps", evaluation.config.training.steps},
+                  {"seed", evaluation.trained_here ? Json(evaluation.config.training.seed) : Json(nullptr)},
+                  {"steps", evaluation.trained_here ? Json(evaluation.config.training.steps) : Json(nullptr)},
                   {"parameters", evaluation.parameters},
                   {"data_sha256", evaluation.data.sha256},
                   {"evaluated_tokens", evaluation.data.evaluated_tokens},

@@ -76,6 +76,11 @@ Json maps_json(const Comparison& comparison, const std::vector<const Inspection*
           {"heads", heads}};
 }
 
+// What attends in a map: items of a text, but tokens of an image or a sentence, which is the item itself.
+std::string attending_item(const Comparison& comparison) {
+  return comparison.task.counted == "tokens" ? comparison.data.tokenizer : "token";
+}
+
 std::string data_json(const Comparison& comparison, const std::vector<const Inspection*>& inspections) {
   Json labels = Json::object(), series = Json::object();
   for (const MechanismPlan& plan : comparison.mechanisms) {
@@ -85,7 +90,7 @@ std::string data_json(const Comparison& comparison, const std::vector<const Insp
   Json data{{"results", results_as_json(comparison)},
             {"labels", labels},
             {"series", series},
-            {"item", comparison.data.tokenizer},
+            {"item", attending_item(comparison)},
             {"measure", comparison.task.decisive().name},
             {"downloads", {{"csv", results_to_csv(comparison)}, {"tex", results_to_latex(comparison)}}}};
   if (!inspections.empty()) data["maps"] = maps_json(comparison, inspections);
@@ -234,11 +239,11 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
   const Measure& measure = comparison.task.decisive();
   const auto section = [&](std::string_view text) {
     return fill_template(text, [&](std::string_view name) -> std::string {
-      if (name == "item") return escape_html(comparison.data.tokenizer);
+      if (name == "item") return escape_html(attending_item(comparison));
       if (name == "hidden")
         return with_maps.front()->whole_maps
                    ? ""
-                   : escape_html(" Grey: later " + comparison.data.tokenizer + "s, not visible.");
+                   : escape_html(" Grey: later " + attending_item(comparison) + "s, not visible.");
       if (name == "unit") return escape_html(measure.unit);
       if (name == "measure") return escape_html(capitalised(measure.title));
       if (name == "label") return escape_html(capitalised(measure.label));

@@ -4,6 +4,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <filesystem>
+
 #include "cogwheel/core/error.h"
 
 namespace cogwheel {
@@ -19,6 +21,8 @@ EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const Ru
                              .task = task.description(),
                              .data = task.data(config.model, config.training),
                              .parameters = parameter_count(task, config.model)};
+  std::error_code problem;
+  evaluation.trained_here = std::filesystem::exists(folder.metrics_path(), problem);
   evaluation.measured = task.evaluate(*model, config.training, EvaluationPart::whole, nullptr);
   const std::uint64_t seed = options.seed.value_or(config.training.seed);
   evaluation.inspection = task.examine(*model, seed, options);

@@ -15,6 +15,7 @@ struct EvaluationOfRun {
   TaskDescription task;
   DataFacts data;
   std::int64_t parameters = 0;
+  bool trained_here = true;      // else its weights were imported, and its configuration says nothing of their training
   MeasuredValues measured = {};  // over everything that the task evaluates
   Inspection inspection = {};    // with all that is too slow for every run of a comparison
 };

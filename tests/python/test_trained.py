@@ -294,6 +294,9 @@ def test_a_foreign_vit_is_itself_here_and_back(program):
     done = program("import", there, "--images", "5.safetensors", "--out", "measured")
     assert "note: the classes of the images have other names" in done.stderr
     program("evaluate", "measured")
+    evaluation = json.loads((program.work / "measured/evaluation.json").read_text())
+    assert evaluation["steps"] is None and evaluation["seed"] is None
+    assert "imported weights" in (program.work / "measured/evaluation.html").read_text()
     assert json.loads((program.work / "measured/evaluation.json").read_text())
     assert "expected a checkpoint of a training run, got weights alone" in program("resume", "measured", fails=True).stderr
 
