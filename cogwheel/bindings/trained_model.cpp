@@ -74,23 +74,6 @@ at::Tensor whole(const TrainedModel::Inputs& inputs, const char* name) {
   return optional_whole(inputs, name);
 }
 
-// The noise in x, whatever the network tells.
-at::Tensor noise_told(Prediction prediction, const NoiseSchedule& schedule, const at::Tensor& told, const at::Tensor& x,
-                      const at::Tensor& time) {
-  if (prediction == Prediction::noise) return told;
-  const at::Tensor when = time.detach().to(at::kCPU, at::kDouble).contiguous();
-  at::Tensor alpha = at::empty_like(when), sigma = at::empty_like(when);
-  for (std::int64_t index = 0; index < when.numel(); ++index) {
-    const double t = schedule.time_of_network(when[index].item<double>());
-    alpha[index] = schedule.alpha(t);
-    sigma[index] = schedule.sigma(t);
-  }
-  const auto by_image = [&](const at::Tensor& of) {
-    return of.to(told.device(), told.scalar_type()).view({-1, 1, 1, 1});
-  };
-  return noise_of(prediction, told, x.to(told.device()), by_image(alpha), by_image(sigma));
-}
-
 // Hooks call this operator, whose kernel is Python's.
 at::Tensor call_back(std::int64_t callback, const std::string& name, const at::Tensor& value) {
   static const auto handle =
@@ -147,7 +130,9 @@ TrainedModel::TrainedModel(const std::string& path) {
                  x, time,
                  {.classes = classes ? condition : at::Tensor(), .vectors = classes ? at::Tensor() : condition},
                  context);
-             return noise_told(prediction, schedule, told, x, time);
+             if (prediction == Prediction::noise) return told;
+             const NoiseShares shares = shares_at(schedule, time, told);
+             return noise_of(prediction, told, x.to(told.device()), shares.alpha, shares.sigma);
            });
     } else {
       throw Error(expected_got(path, "a language model, an encoder, a vision transformer or a U-ViT",

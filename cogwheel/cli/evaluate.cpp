@@ -11,6 +11,7 @@
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/folder_lock.h"
+#include "cogwheel/core/shell_word.h"
 #include "cogwheel/core/utc_time.h"
 #include "cogwheel/diffusion/sampler_options.h"
 #include "cogwheel/models/sampling.h"
@@ -28,9 +29,9 @@ struct EvaluateArguments {
 
 std::string command_of(const EvaluateArguments& arguments) {
   const ExaminationOptions& options = arguments.examination;
-  std::string command = "cogwheel evaluate " + arguments.run;
+  std::string command = "cogwheel evaluate " + shell_word(arguments.run);
   const auto add = [&](const char* name, const std::string& value) {
-    if (!value.empty()) command += fmt::format(" {} {}", name, value);
+    if (!value.empty()) command += fmt::format(" {} {}", name, shell_word(value));
   };
   const auto number = [](auto value) { return value ? std::to_string(*value) : ""; };
   add("--samples", options.samples > 0 ? std::to_string(options.samples) : "");

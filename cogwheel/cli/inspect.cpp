@@ -14,6 +14,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/folder_lock.h"
 #include "cogwheel/core/sha256.h"
+#include "cogwheel/core/shell_word.h"
 #include "cogwheel/core/utc_time.h"
 #include "cogwheel/evaluate/machine.h"
 #include "cogwheel/models/language_model.h"
@@ -34,8 +35,8 @@ struct InspectArguments {
 
 std::string command_of(const InspectArguments& arguments) {
   std::string command = "cogwheel inspect " + arguments.study;
-  for (const std::string& run : arguments.runs) command += " " + run;
-  for (const std::string& assignment : arguments.assignments) command += " --set " + assignment;
+  for (const std::string& run : arguments.runs) command += " " + shell_word(run);
+  for (const std::string& assignment : arguments.assignments) command += " --set " + shell_word(assignment);
   return command;
 }
 
@@ -75,7 +76,7 @@ void inspect(const InspectArguments& arguments) {
           expected_got(arguments.runs[index], "a checkpoint that stays as it is", "one that changed meanwhile"));
     study.checkpoints.push_back(before);
     study.mechanisms.push_back((*model)->options().mechanism);
-    runs.push_back({study.runs[index], folder, std::move(config), model});
+    runs.push_back({study.runs[index], std::move(config), model});
   }
   const auto begin = std::chrono::steady_clock::now();
   study.result = entry.run(study.parameters, runs);

@@ -13,6 +13,7 @@
 #include "cogwheel/core/duration_text.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/folder_lock.h"
+#include "cogwheel/core/shell_word.h"
 #include "cogwheel/core/utc_time.h"
 #include "cogwheel/evaluate/machine.h"
 #include "cogwheel/labs/reproduction.h"
@@ -31,7 +32,7 @@ struct ReproduceArguments {
 std::string command_of(const ReproduceArguments& arguments) {
   std::string command = "cogwheel reproduce " + arguments.experiment;
   for (const std::string& assignment : arguments.assignments)
-    command += " --set " + (assignment.find_first_of(" [") == std::string::npos ? assignment : "'" + assignment + "'");
+    command += " --set " + shell_word(assignment);
   return command;
 }
 

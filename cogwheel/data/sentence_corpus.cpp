@@ -136,9 +136,12 @@ void expect_rows(std::string_view what, const SentenceRows& rows) {
 
 }  // namespace
 
+std::int64_t encoded_length(std::span<const Token> first, std::span<const Token> second) {
+  return std::ssize(first) + 2 + (second.empty() ? 0 : std::ssize(second) + 1);
+}
+
 std::int64_t SentenceRows::length(std::int64_t row) const {
-  const std::int64_t second = std::ssize(tokens.target(row));
-  return std::ssize(tokens.source(row)) + 2 + (second == 0 ? 0 : second + 1);
+  return encoded_length(tokens.source(row), tokens.target(row));
 }
 
 EncodedRow encode_row(const WordPieceTokenizer& tokenizer, std::string_view first, std::string_view second,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,9 @@ SentenceCorpus load_sentence_corpus(const SentenceOptions& options,
 
 // In one line, the training rows that were dropped or cut, and why; empty: none.
 std::string dropped_text(const SentenceCorpus& corpus);
+
+// Tokens of a row with [CLS] and a [SEP] after each sentence; `second` may be empty.
+std::int64_t encoded_length(std::span<const Token> first, std::span<const Token> second);
 
 // One sentence or two as a row, cut as a row of the corpus.
 struct EncodedRow {

@@ -21,6 +21,20 @@ Prediction find_prediction(std::string_view name, std::string_view what) {
   return static_cast<Prediction>(found - names.begin());
 }
 
+NoiseShares shares_at(const NoiseSchedule& schedule, const at::Tensor& network_times, const at::Tensor& like) {
+  const at::Tensor when = network_times.detach().to(at::kCPU, at::kDouble);
+  std::vector<double> alphas, sigmas;
+  for (std::int64_t entry = 0; entry < when.size(0); ++entry) {
+    const double t = schedule.time_of_network(when[entry].item<double>());
+    alphas.push_back(schedule.alpha(t));
+    sigmas.push_back(schedule.sigma(t));
+  }
+  const auto by_entry = [&](const std::vector<double>& values) {
+    return at::tensor(values, at::kDouble).to(like.device(), like.scalar_type()).view({-1, 1, 1, 1});
+  };
+  return {by_entry(alphas), by_entry(sigmas)};
+}
+
 at::Tensor noise_of(Prediction prediction, const at::Tensor& output, const at::Tensor& x, const at::Tensor& alpha,
                     const at::Tensor& sigma) {
   return prediction == Prediction::noise ? output : sigma * x + alpha * output;

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cogwheel/diffusion/noise_schedule.h"
+
 namespace cogwheel {
 
 enum class Prediction { noise, velocity };
@@ -19,6 +21,12 @@ enum class Prediction { noise, velocity };
 const std::vector<std::string>& prediction_names();
 // Throws UsageError that names `what`.
 Prediction find_prediction(std::string_view name, std::string_view what);
+
+// α and σ of entries that a network is told these times of, [B], as [B, 1, 1, 1] of the type and device of `like`.
+struct NoiseShares {
+  at::Tensor alpha, sigma;
+};
+NoiseShares shares_at(const NoiseSchedule& schedule, const at::Tensor& network_times, const at::Tensor& like);
 
 // ε from what the network told; alpha and sigma broadcast to x.
 at::Tensor noise_of(Prediction prediction, const at::Tensor& output, const at::Tensor& x, const at::Tensor& alpha,

@@ -9,6 +9,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
+#include "cogwheel/core/shell_word.h"
 #include "cogwheel/data/tokenizer.h"
 #include "cogwheel/experiment/matching.h"
 #include "cogwheel/experiment/presets.h"
@@ -102,16 +103,6 @@ void match_models(Comparison& comparison, const Task& task) {
 std::int64_t rounded_steps(double steps) {
   const double unit = std::pow(10, std::max(0.0, std::floor(std::log10(std::max(1.0, steps))) - 1));
   return std::max(min_steps, static_cast<std::int64_t>(std::floor(steps / unit) * unit));
-}
-
-std::string shell_word(const std::string& word) {
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("_-./,:=+@%").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (plain) return word;
-  std::string quoted = "'";
-  for (const char character : word) quoted += character == '\'' ? std::string("'\\''") : std::string(1, character);
-  return quoted + "'";
 }
 
 // A preset of a task has its options too, which are those of no other.

@@ -10,7 +10,6 @@
 #include <string>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/shape_text.h"
 #include "cogwheel/models/language_model.h"
 
 namespace cogwheel {
@@ -35,12 +34,6 @@ at::Tensor part_of(const at::Tensor& value, const Dimensions& at, std::int64_t h
   at::Tensor part = value;
   if (at.heads >= 0) part = part.narrow(at.heads, head, 1);
   return token >= 0 ? part.narrow(at.tokens, token, 1) : part;
-}
-
-void expect_corrupted(const Prompts& clean, const at::Tensor& corrupted) {
-  if (!corrupted.defined() || corrupted.sizes() != clean.tokens.sizes() || corrupted.scalar_type() != at::kLong)
-    throw UsageError(expected_got("prompts: corrupted tokens", "int64 " + shape_text(clean.tokens.sizes()),
-                                  corrupted.defined() ? shape_text(corrupted.sizes()) : "none"));
 }
 
 // ValuesByLayer by layer.
@@ -77,8 +70,7 @@ at::Tensor Patching::restored() const {
 Patching patch_activations(LanguageModelImpl& model, const Prompts& clean, const at::Tensor& corrupted,
                            const PatchingOptions& options) {
   const torch::NoGradGuard no_gradient;
-  clean.check(model.options().vocabulary);
-  expect_corrupted(clean, corrupted);
+  clean.check(model.options().vocabulary, corrupted);
   const Dimensions at = dimensions_of(options.place);
   ValuesByLayer of_clean, streams;
   Patching found;
@@ -108,8 +100,7 @@ Patching patch_activations(LanguageModelImpl& model, const Prompts& clean, const
 
 Patching attribute_patches(LanguageModelImpl& model, const Prompts& clean, const at::Tensor& corrupted,
                            const PatchingOptions& options) {
-  clean.check(model.options().vocabulary);
-  expect_corrupted(clean, corrupted);
+  clean.check(model.options().vocabulary, corrupted);
   const Dimensions at = dimensions_of(options.place);
   ValuesByLayer of_clean, of_corrupted;
   Patching found;

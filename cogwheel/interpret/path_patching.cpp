@@ -9,7 +9,6 @@
 #include <string>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/shape_text.h"
 #include "cogwheel/models/language_model.h"
 
 namespace cogwheel {
@@ -100,10 +99,7 @@ at::Tensor PathPatching::change() const {
 PathPatching patch_paths(LanguageModelImpl& model, const Prompts& clean, const at::Tensor& corrupted,
                          const PathPatchingOptions& options) {
   const torch::NoGradGuard no_gradient;
-  clean.check(model.options().vocabulary);
-  if (!corrupted.defined() || corrupted.sizes() != clean.tokens.sizes() || corrupted.scalar_type() != at::kLong)
-    throw UsageError(expected_got("prompts: corrupted tokens", "int64 " + shape_text(clean.tokens.sizes()),
-                                  corrupted.defined() ? shape_text(corrupted.sizes()) : "none"));
+  clean.check(model.options().vocabulary, corrupted);
   for (std::size_t layer = 0; layer < model.layers().size(); ++layer)
     if (!model.layers()[layer]->value_circuit())
       throw UsageError(

@@ -27,6 +27,13 @@ void Prompts::check(std::int64_t vocabulary) const {
   expect("foil", foil, vocabulary);
 }
 
+void Prompts::check(std::int64_t vocabulary, const at::Tensor& corrupted) const {
+  check(vocabulary);
+  if (!corrupted.defined() || corrupted.sizes() != tokens.sizes() || corrupted.scalar_type() != at::kLong)
+    throw UsageError(expected_got("prompts: corrupted tokens", "int64 " + shape_text(tokens.sizes()),
+                                  corrupted.defined() ? shape_text(corrupted.sizes()) : "none"));
+}
+
 at::Tensor at_end(const at::Tensor& values, const at::Tensor& end) {
   return values.index({at::arange(end.size(0), end.options()), end});
 }

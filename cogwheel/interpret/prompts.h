@@ -12,6 +12,8 @@ struct Prompts {
   std::int64_t size() const { return tokens.size(0); }
   // Throws UsageError that names the first part of another shape, or a place or token out of range.
   void check(std::int64_t vocabulary) const;
+  // The same, and that `corrupted` are tokens of the shape of these.
+  void check(std::int64_t vocabulary, const at::Tensor& corrupted) const;
 };
 
 // Row `end` of each prompt: [B, N, …] → [B, …].

@@ -11,14 +11,6 @@
 namespace cogwheel {
 namespace {
 
-// RFC 4180: quoted where necessary, with quotes doubled.
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char character : text) quoted += character == '"' ? "\"\"" : std::string(1, character);
-  return quoted + "\"";
-}
-
 std::string csv_number(const std::optional<double>& value, int digits) {
   return value ? fmt::format("{:.{}g}", *value, digits) : "";
 }
@@ -43,6 +35,13 @@ std::string latex_estimate(const std::optional<double>& value, const std::option
 }
 
 }  // namespace
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char character : text) quoted += character == '"' ? "\"\"" : std::string(1, character);
+  return quoted + "\"";
+}
 
 RunMeans run_means(const Comparison& comparison, std::string_view mechanism) {
   RunMeans means;

@@ -15,6 +15,9 @@ struct RunMeans {
 };
 RunMeans run_means(const Comparison& comparison, std::string_view mechanism);
 
+// A cell as RFC 4180 has it: quoted where necessary, with quotes doubled.
+std::string csv_cell(const std::string& text);
+
 // One line per mechanism; cells of unknown values are empty.
 std::string results_to_csv(const Comparison& comparison);
 

@@ -10,7 +10,6 @@
 #include "cogwheel/core/exhibits.h"
 #include "cogwheel/labs/lab_parameters.h"
 #include "cogwheel/report/line_chart.h"
-#include "cogwheel/storage/run_folder.h"
 
 namespace cogwheel {
 
@@ -19,7 +18,6 @@ class LanguageModel;
 // Its model is read from the checkpoint once: what is trained meanwhile changes nothing.
 struct StudiedRun {
   std::string name;  // as given
-  RunFolder folder;
   RunConfig config;
   std::shared_ptr<LanguageModel> model;
 };

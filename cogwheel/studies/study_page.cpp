@@ -7,18 +7,12 @@
 
 #include "cogwheel/core/duration_text.h"
 #include "cogwheel/report/document.h"
+#include "cogwheel/report/results_csv.h"
 
 namespace cogwheel {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string cell(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char character : text) quoted += character == '"' ? "\"\"" : std::string(1, character);
-  return quoted + "\"";
-}
 
 }  // namespace
 
@@ -26,7 +20,7 @@ std::string study_csv(const TextTable& table) {
   std::string csv;
   const auto add = [&](const std::vector<std::string>& cells) {
     std::vector<std::string> quoted;
-    for (const std::string& each : cells) quoted.push_back(cell(each));
+    for (const std::string& each : cells) quoted.push_back(csv_cell(each));
     csv += fmt::format("{}\n", fmt::join(quoted, ","));
   };
   add(table.columns);

@@ -11,10 +11,10 @@ namespace cogwheel {
 
 struct CaptionEncoder::Trained : TrainedEncoder {};
 
-CaptionEncoder::CaptionEncoder(const std::filesystem::path& run, std::int64_t tokens)
-    : trained_(std::make_unique<Trained>(Trained{load_encoder(RunFolder::open(run))})),
-      sha256_(cogwheel::sha256(read_file(RunFolder::open(run).checkpoint_path()))),
-      tokens_(tokens) {
+CaptionEncoder::CaptionEncoder(const std::filesystem::path& run, std::int64_t tokens) : tokens_(tokens) {
+  const RunFolder folder = RunFolder::open(run);
+  trained_ = std::make_unique<Trained>(Trained{load_encoder(folder)});
+  sha256_ = cogwheel::sha256(read_file(folder.checkpoint_path()));
   expect_within("task.caption_tokens", tokens, Range<std::int64_t>{2, trained_->model->options().context});
 }
 CaptionEncoder::~CaptionEncoder() = default;
@@ -29,7 +29,7 @@ void CaptionEncoder::expect(const std::string& recorded, const std::filesystem::
 std::int64_t CaptionEncoder::width() const { return trained_->model->options().width; }
 
 at::Tensor CaptionEncoder::contexts(const std::vector<std::string>& captions) const {
-  return text_states(trained_->model, *trained_->tokenizer, captions, tokens_);
+  return text_states(*trained_, captions, tokens_);
 }
 
 }  // namespace cogwheel

@@ -222,21 +222,13 @@ class Diffusion : public ImageTask {
 
   struct Predicted {
     at::Tensor noise;  // [B, C, H, W]
-    at::Tensor alpha;  // of each image, [B, 1, 1, 1]
+    at::Tensor alpha;  // of each image, [B, 1, 1, 1]; undefined where the network tells the noise itself
   };
   Predicted predict(UVit& model, const Batch& batch, const ForwardContext& context) const {
     const at::Tensor output = model->forward(batch.inputs, batch.times, condition_of(batch), context);
-    std::vector<float> alphas, sigmas;
-    for (std::int64_t image = 0; image < batch.times.size(0); ++image) {
-      const double t = settings_.schedule.time_of_network(batch.times[image].item<double>());
-      alphas.push_back(static_cast<float>(settings_.schedule.alpha(t)));
-      sigmas.push_back(static_cast<float>(settings_.schedule.sigma(t)));
-    }
-    const auto by_image = [&](const std::vector<float>& values) {
-      return at::tensor(values).view({-1, 1, 1, 1}).to(output.device());
-    };
-    const at::Tensor alpha = by_image(alphas);
-    return {noise_of(settings_.prediction, output, batch.inputs.to(output.device()), alpha, by_image(sigmas)), alpha};
+    if (settings_.prediction == Prediction::noise) return {output, {}};
+    const auto [alpha, sigma] = shares_at(settings_.schedule, batch.times, output);
+    return {noise_of(settings_.prediction, output, batch.inputs.to(output.device()), alpha, sigma), alpha};
   }
 
   // Of the noise, whatever the network tells; of each image.

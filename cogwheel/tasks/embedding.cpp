@@ -23,7 +23,7 @@ void write_embeddings(const RunFolder& folder, const EmbeddingRequest& request, 
   for (std::size_t line = 0; line < request.texts.size(); ++line) {
     const EncodedRow row = encode_text(trained, request.texts[line], request.tokens == 0 ? most : request.tokens);
     if (row.cut) request.warn(fmt::format("line {} is too long and was cut", line + 1));
-    lengths.push_back(std::ssize(row.first) + 2 + (row.second.empty() ? 0 : std::ssize(row.second) + 1));
+    lengths.push_back(encoded_length(row.first, row.second));
   }
   const std::int64_t tokens = request.tokens == 0 ? *std::max_element(lengths.begin(), lengths.end()) : request.tokens;
   // A few at a time: a long file needs room for its vectors alone.
@@ -32,8 +32,7 @@ void write_embeddings(const RunFolder& folder, const EmbeddingRequest& request, 
   for (std::size_t first = 0; first < request.texts.size(); first += at_once) {
     const auto begin = request.texts.begin() + static_cast<std::ptrdiff_t>(first);
     const std::size_t count = std::min(at_once, request.texts.size() - first);
-    parts.push_back(
-        text_states(trained.model, *trained.tokenizer, {begin, begin + static_cast<std::ptrdiff_t>(count)}, tokens));
+    parts.push_back(text_states(trained, {begin, begin + static_cast<std::ptrdiff_t>(count)}, tokens));
   }
   const at::Tensor contexts = at::cat(parts);
   save_safetensors({.tensors = {{"contexts", contexts},

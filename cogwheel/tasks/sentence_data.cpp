@@ -188,29 +188,23 @@ void start_from(EncoderImpl& model, const std::filesystem::path& run) {
     if (!is_head(parameter.key())) parameter.value().copy_(parameters[parameter.key()]);
 }
 
-EncodedRow encode_text(const Encoder& model, const WordPieceTokenizer& tokenizer, std::string_view text,
-                       std::int64_t longest) {
-  const std::size_t tab = model->options().segments > 1 ? text.find('\t') : std::string_view::npos;
-  if (tab == std::string_view::npos) return encode_row(tokenizer, text, "", longest);
-  return encode_row(tokenizer, text.substr(0, tab), text.substr(tab + 1), longest);
-}
-
 EncodedRow encode_text(const TrainedEncoder& encoder, std::string_view text, std::int64_t longest) {
-  return encode_text(encoder.model, *encoder.tokenizer, text, longest);
+  const std::size_t tab = encoder.model->options().segments > 1 ? text.find('\t') : std::string_view::npos;
+  if (tab == std::string_view::npos) return encode_row(*encoder.tokenizer, text, "", longest);
+  return encode_row(*encoder.tokenizer, text.substr(0, tab), text.substr(tab + 1), longest);
 }
 
-at::Tensor text_states(Encoder& model, const WordPieceTokenizer& tokenizer, const std::vector<std::string>& texts,
-                       std::int64_t tokens) {
+at::Tensor text_states(TrainedEncoder& encoder, const std::vector<std::string>& texts, std::int64_t tokens) {
   const torch::NoGradGuard no_grad;
   SentenceRows rows;
   for (const std::string& text : texts) {
-    const EncodedRow row = encode_text(model, tokenizer, text, std::min(tokens, model->options().context));
+    const EncodedRow row = encode_text(encoder, text, std::min(tokens, encoder.model->options().context));
     rows.tokens.add(row.first, row.second, rows.size());
   }
   std::vector<std::int64_t> all(texts.size());
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
-  const EncoderBatch batch = encoder_batch(rows, tokenizer, all);
-  const at::Tensor read = model->states(batch.tokens, batch.segments, {.lengths = batch.lengths}).cpu();
+  const EncoderBatch batch = encoder_batch(rows, *encoder.tokenizer, all);
+  const at::Tensor read = encoder.model->states(batch.tokens, batch.segments, {.lengths = batch.lengths}).cpu();
   at::Tensor states = at::zeros({read.size(0), tokens, read.size(2)}, read.options());
   const at::Tensor seen = at::arange(read.size(1)) < batch.lengths.unsqueeze(1);
   states.narrow(1, 0, read.size(1)).copy_(at::where(seen.unsqueeze(-1), read, 0.0));

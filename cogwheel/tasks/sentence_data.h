@@ -70,15 +70,12 @@ struct TrainedEncoder {
 TrainedEncoder load_encoder(const RunFolder& folder);
 // Of a text, or of two with a tab between, where the model tells two apart.
 EncodedRow encode_text(const TrainedEncoder& encoder, std::string_view text, std::int64_t longest);
-EncodedRow encode_text(const Encoder& model, const WordPieceTokenizer& tokenizer, std::string_view text,
-                       std::int64_t longest);
 
 // Copies what both models have: all but what predicts hidden words or classes. Throws Error where the run's model is of
 // other options.
 void start_from(EncoderImpl& model, const std::filesystem::path& run);
 
 // The vectors of texts: states [texts, tokens, width], rows after the end of a text 0, cut to `tokens`.
-at::Tensor text_states(Encoder& model, const WordPieceTokenizer& tokenizer, const std::vector<std::string>& texts,
-                       std::int64_t tokens);
+at::Tensor text_states(TrainedEncoder& encoder, const std::vector<std::string>& texts, std::int64_t tokens);
 
 }  // namespace cogwheel

@@ -34,22 +34,33 @@ std::map<std::int64_t, at::Tensor> values_of(LanguageModel& model, const at::Ten
   return values;
 }
 
-// All attention as in the clean pass, but for one head at the last token of each prompt.
-Hooks frozen_but(LanguageModel& model, const std::map<std::int64_t, at::Tensor>& clean,
-                 const std::map<std::int64_t, at::Tensor>& corrupted, const at::Tensor& end, std::int64_t layer,
-                 std::int64_t head) {
-  Hooks hooks;
-  hooks.replace(sent_place(model), [=, &clean, &corrupted](const HookPoint& at, const at::Tensor&) {
-    at::Tensor value = clean.at(at.layer).clone();
-    if (at.layer == layer)
-      for (std::int64_t prompt = 0; prompt < end.size(0); ++prompt) {
-        const auto place = end[prompt].item<std::int64_t>();
-        value[prompt][place][head] = corrupted.at(layer)[prompt][place][head];
-      }
-    return value;
-  });
-  return hooks;
-}
+// What heads say in both passes, by layer.
+struct SentValues {
+  HookPlace place;
+  std::map<std::int64_t, at::Tensor> clean, corrupted;
+  at::Tensor end;
+
+  SentValues(LanguageModel& model, const Prompts& prompts, const at::Tensor& other)
+      : place(sent_place(model)),
+        clean(values_of(model, prompts.tokens, place)),
+        corrupted(values_of(model, other, place)),
+        end(prompts.end) {}
+
+  // All attention as in the clean pass, but for one head at the last token of each prompt.
+  Hooks frozen_but(std::int64_t layer, std::int64_t head) const {
+    Hooks hooks;
+    hooks.replace(place, [this, layer, head](const HookPoint& at, const at::Tensor&) {
+      at::Tensor value = clean.at(at.layer).clone();
+      if (at.layer == layer)
+        for (std::int64_t prompt = 0; prompt < end.size(0); ++prompt) {
+          const auto last = end[prompt].item<std::int64_t>();
+          value[prompt][last][head] = corrupted.at(layer)[prompt][last][head];
+        }
+      return value;
+    });
+    return hooks;
+  }
+};
 
 TEST(PathPatching, EqualsWholePassesWithAllOtherAttentionFrozen) {
   const torch::NoGradGuard no_gradient;
@@ -58,23 +69,20 @@ TEST(PathPatching, EqualsWholePassesWithAllOtherAttentionFrozen) {
   for (const SmallModel& small : small_models) {
     SCOPED_TRACE(small.form + " " + small.mechanism);
     LanguageModel model = make_small(small);
-    const auto clean = values_of(model, prompts.tokens, sent_place(model)),
-               other = values_of(model, corrupted, sent_place(model));
+    const SentValues sent(model, prompts, corrupted);
     const PathPatching found = patch_paths(*model, prompts, corrupted);
     EXPECT_NEAR(found.clean, difference_of(model, prompts.tokens, prompts, {}), 1e-12);
     for (std::int64_t layer = 0; layer < found.patched.size(0); ++layer)
       for (std::int64_t head = 0; head < found.patched.size(1); ++head)
-        EXPECT_NEAR(
-            found.patched[layer][head].item<double>(),
-            difference_of(model, prompts.tokens, prompts, frozen_but(model, clean, other, prompts.end, layer, head)),
-            1e-9)
+        EXPECT_NEAR(found.patched[layer][head].item<double>(),
+                    difference_of(model, prompts.tokens, prompts, sent.frozen_but(layer, head)), 1e-9)
             << layer << " " << head;
 
     // Without feed-forward networks in between, the change is what the head writes, seen by the last norm alone.
     Hooks keeps;
     const auto feed_forward = values_of(model, prompts.tokens, HookPlace::feed_forward_output);
     const PathPatching direct = patch_paths(*model, prompts, corrupted, {.freeze_feed_forward = true});
-    Hooks both = frozen_but(model, clean, other, prompts.end, 0, 1);
+    Hooks both = sent.frozen_but(0, 1);
     both.replace(HookPlace::feed_forward_output,
                  [&](const HookPoint& at, const at::Tensor&) { return feed_forward.at(at.layer); });
     EXPECT_NEAR(direct.patched[0][1].item<double>(), difference_of(model, prompts.tokens, prompts, both), 1e-9);
@@ -89,15 +97,14 @@ TEST(PathPatching, ReceiversHearWhatWasSentAndTheRestFollows) {
   for (const SmallModel& small : small_models) {
     SCOPED_TRACE(small.form + " " + small.mechanism);
     LanguageModel model = make_small(small);
-    const auto clean = values_of(model, prompts.tokens, sent_place(model)),
-               other = values_of(model, corrupted, sent_place(model));
+    const SentValues sent(model, prompts, corrupted);
     const std::vector<PathReceiver> receivers{{HookPlace::query_input, 1, 3}, {HookPlace::value_input, 2, 0}};
     const PathPatching found = patch_paths(*model, prompts, corrupted, {.receivers = receivers});
     EXPECT_TRUE(found.patched[2].isnan().all().item<bool>());  // the last layer speaks to none of them
     for (const std::int64_t layer : {0, 1})
       for (const std::int64_t head : {0, 1}) {
         std::map<HookPlace, at::Tensor> heard;
-        Hooks sends = frozen_but(model, clean, other, prompts.end, layer, head);
+        Hooks sends = sent.frozen_but(layer, head);
         for (const PathReceiver& receiver : receivers)
           sends.read(
               receiver.place, [&](const HookPoint& at, const at::Tensor& value) { heard[at.place] = value.clone(); },
