@@ -16,10 +16,12 @@
 #include "cogwheel/core/sha256.h"
 #include "cogwheel/core/shell_word.h"
 #include "cogwheel/core/utc_time.h"
+#include "cogwheel/data/tokenizer.h"
 #include "cogwheel/evaluate/machine.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/storage/run_folder.h"
 #include "cogwheel/studies/study_page.h"
+#include "cogwheel/studies/study_text.h"
 
 namespace cogwheel {
 namespace {
@@ -27,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct InspectArguments {
-  std::string study, out;
+  std::string study, out, text;
   std::vector<std::string> runs, assignments;
   bool overwrite = false;
   Definitions definitions;
@@ -37,6 +39,7 @@ std::string command_of(const InspectArguments& arguments) {
   std::string command = "cogwheel inspect " + arguments.study;
   for (const std::string& run : arguments.runs) command += " " + shell_word(run);
   for (const std::string& assignment : arguments.assignments) command += " --set " + shell_word(assignment);
+  if (!arguments.text.empty()) command += " --text " + shell_word(arguments.text);
   return command;
 }
 
@@ -56,6 +59,8 @@ std::vector<std::string> names_of(const std::vector<std::string>& paths) {
 
 void inspect(const InspectArguments& arguments) {
   const StudyEntry& entry = find_study(arguments.study, "study");
+  if (!entry.reads_text && !arguments.text.empty())
+    throw UsageError(expected_got("--text", "a study that reads one", entry.name));
   FinishedStudy study{.study = &entry, .parameters = entry.parameters, .result = {}};
   for (const std::string& assignment : arguments.assignments) {
     const std::size_t equals = assignment.find('=');
@@ -76,7 +81,12 @@ void inspect(const InspectArguments& arguments) {
           expected_got(arguments.runs[index], "a checkpoint that stays as it is", "one that changed meanwhile"));
     study.checkpoints.push_back(before);
     study.mechanisms.push_back((*model)->options().mechanism);
-    runs.push_back({study.runs[index], std::move(config), model});
+    const auto tokenizer = fs::exists(folder.tokenizer_path()) ? load_tokenizer(folder.tokenizer_path()) : nullptr;
+    runs.push_back({study.runs[index], std::move(config), model, tokenizer});
+    if (entry.reads_text)
+      runs.back().text = arguments.text.empty()
+                             ? tokens_of_text(runs.back(), study_text, study.runs[index] + ": the text of the study")
+                             : tokens_of_text(runs.back(), arguments.text, study.runs[index] + ": --text");
   }
   const auto begin = std::chrono::steady_clock::now();
   study.result = entry.run(study.parameters, runs);
@@ -110,6 +120,10 @@ void add_inspect(CLI::App& app) {
       ->type_name("RUN");
   command->add_option("--set", arguments->assignments, "override parameters of the study, as in prompts=200")
       ->type_name("KEY=VALUE");
+  command
+      ->add_option("--text", arguments->text,
+                   "what models read, where the study reads a text; by default one of its own")
+      ->type_name("TEXT");
   command->add_option("--out", arguments->out, "folder of the result; by default runs/<date-time>-inspect-<name>")
       ->type_name("DIR");
   command->add_flag("--overwrite", arguments->overwrite, "replace the result that --out holds");

@@ -107,19 +107,21 @@ AttentionLayerImpl::AttentionLayerImpl(const AttentionLayerOptions& options, std
   }
 }
 
-std::optional<at::Tensor> AttentionLayerImpl::lambda() const {
+std::optional<AttentionLayerImpl::Lambda> AttentionLayerImpl::lambda() const {
   if (!is_difference(mechanism_)) return std::nullopt;
   // at::dot has no shape function for the meta device.
   const auto product = [](const at::Tensor& a, const at::Tensor& b) {
     return a.is_meta() ? (a * b).sum() : at::dot(a, b);
   };
-  return product(lambda_query1_, lambda_key1_).exp() - product(lambda_query2_, lambda_key2_).exp() + lambda_init_;
+  const at::Tensor first = product(lambda_query1_, lambda_key1_).exp(),
+                   second = product(lambda_query2_, lambda_key2_).exp();
+  return Lambda{first, second, first - second + lambda_init_};
 }
 
 AttentionOptions AttentionLayerImpl::operator_options(const Dropout& dropout) const {
   AttentionOptions options{.causal = options_.causal && !options_.memory, .scale = {}, .parameters = learned_};
   if (const auto shared = lambda())
-    options.parameters.emplace_back("lam", shared->expand({options_.heads / mechanism_.sub_heads()}));
+    options.parameters.emplace_back("lam", shared->whole.expand({options_.heads / mechanism_.sub_heads()}));
   if (dropout.rate() > 0 && !mechanism_.is_matrix()) {
     options.dropout = dropout.rate();
     options.seed = at::scalar_tensor(static_cast<std::int64_t>(dropout.seed()), at::kLong);
@@ -226,6 +228,10 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
     options.key_lengths = context.lengths;
     options.cu_seqlens = context.cu_seqlens;
   }
+  if (context.wants(HookPlace::lambda))
+    if (const auto shared = lambda())
+      context.hooked(HookPlace::lambda, at::stack({shared->first, shared->second,
+                                                   at::full_like(shared->first, lambda_init_), shared->whole}));
   at::Tensor attended;
   if (context.wants(HookPlace::row_statistics)) {
     at::Tensor rows;
@@ -333,6 +339,7 @@ bool AttentionLayerImpl::has_hook(HookPlace place) const {
     case HookPlace::rotated_query:
     case HookPlace::rotated_key:
       return rotary_ != nullptr;
+    case HookPlace::lambda:
     case HookPlace::pattern_members:
     case HookPlace::normed_heads:
       return is_difference(mechanism_);

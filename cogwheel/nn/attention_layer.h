@@ -61,8 +61,11 @@ class AttentionLayerImpl : public TokenMixer {
   // False for a dense form, which is a function of the whole score matrix, and where tokens see later ones.
   bool can_decode() const override;
   std::unique_ptr<LayerState> make_state(std::int64_t batch, std::int64_t capacity) const override;
-  // λ of a difference of two maps: one scalar for all heads.
-  std::optional<at::Tensor> lambda() const;
+  // λ = λ1 − λ2 + λ_init of a difference of two maps: one scalar for all heads. None of other mechanisms.
+  struct Lambda {
+    at::Tensor first, second, whole;
+  };
+  std::optional<Lambda> lambda() const;
 
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,
                   double residual_standard_deviation) override;

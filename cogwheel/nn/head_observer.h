@@ -18,7 +18,7 @@ class HeadObserver {
  private:
   void finish_layer(const at::Tensor& heads);
 
-  at::Tensor value_, rows_;  // of the current layer
+  at::Tensor value_, rows_, lambda_;  // of the current layer
   StatisticsOfHeads statistics_;
 };
 

@@ -301,9 +301,11 @@ at::Tensor RecurrentLayerImpl::observed(const Heads& heads, const at::Tensor& ou
     throw UsageError(expected_got("attn.hook_pattern of " + options_.mechanism, "a pass from the first token",
                                   "a state, which has not kept the keys"));
   const at::Tensor made = weights_or_nan(heads);
-  if (rows_wanted)
-    context.hooked(HookPlace::row_statistics,
-                   statistics_of_weights(made.to(computed_type(made))).narrow(0, 0, RowStatistics<double>::argmax_at));
+  if (rows_wanted) {
+    const at::Tensor wide = made.to(computed_type(made));
+    const at::Tensor rows = statistics_of_weights(wide, keys_seen(wide.size(-1), wide.size(-1), true, {}, wide));
+    context.hooked(HookPlace::row_statistics, rows.narrow(0, 0, RowStatistics<double>::argmax_at));
+  }
   if (!weights_wanted) return output;
   const at::Tensor pattern = context.hooked(HookPlace::pattern, made);
   return pattern.is_same(made) ? output : pattern.matmul(heads.value);

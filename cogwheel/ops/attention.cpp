@@ -46,7 +46,7 @@ constexpr std::int64_t max_keys_of_argmax = 1 << 24;  // a kernel counts in its 
 // Statistics requested from a call besides its output.
 struct AskedStatistics {
   bool argmax;
-  at::Tensor rows = {};  // [8, B, H, N], set by the call
+  at::Tensor rows = {};  // [12, B, H, N], set by the call
 };
 
 // [B, H, M, M], so that the output is the weights.
@@ -63,7 +63,8 @@ at::Tensor attend_as_given(const Mechanism& mechanism, const at::Tensor& query, 
     if (asked) {
       const at::NoGradGuard no_gradient;
       asked->rows = statistics_of_weights(
-          dense_attention(mechanism, query, key, identity_values(mechanism, query, key), given, causal_mask));
+          dense_attention(mechanism, query, key, identity_values(mechanism, query, key), given, causal_mask),
+          keys_seen(query.sym_size(2), key.sym_size(2), given.causal, given.key_lengths.value_or(at::Tensor()), query));
     }
     return dense_attention(mechanism, query, key, value, given, causal_mask);
   }

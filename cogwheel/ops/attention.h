@@ -56,7 +56,7 @@ at::Tensor attention_weights_of_scores(const at::Tensor& scores, std::string_vie
                                        const AttentionOptions& options = {});
 
 // `attention` and, from the same pass, statistics of the weights of each row: output [B, H, N, Dv], which is
-// differentiable as that of `attention`, and statistics [8, B, H, N] without a derivative, in the order of
+// differentiable as that of `attention`, and statistics [12, B, H, N] without a derivative, in the order of
 // kernels/pairwise/row_statistics.h, the last one written only if `argmax`, which counts at most 2²⁴ keys. Row maps
 // cost little more than `attention`; mixtures sweep over the scores once more; dense mechanisms compute their weights.
 std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query, const at::Tensor& key,

@@ -81,6 +81,10 @@ class DensePairwise {
 
   // [B or 1, Hq or 1, N, M], true where the query sees the key.
   const at::Tensor& visible() const { return visible_; }
+  // How many keys each query sees, broadcasts to [B, output heads, N].
+  at::Tensor keys(std::int64_t sub_heads = 1) const {
+    return count_.squeeze(-1).slice(1, 0, c10::nullopt, count_.size(1) > 1 ? sub_heads : 1);
+  }
 
   // [B, Hq, N, M], −∞ where hidden.
   at::Tensor scores() const;

@@ -228,7 +228,7 @@ PairwiseOutputs forward(const at::Tensor& query, const at::Tensor& key, const at
     block.write(shift, 2, row_shift);
     block.write(mass, 2, weighed.mass.squeeze(-1));
     if (!wanted.statistics) return;
-    const at::Tensor rows = statistics_of_weights(weighed.weights);
+    const at::Tensor rows = statistics_of_weights(weighed.weights, composition.keys());
     const at::Tensor log_mass = weighed.terms.abs().sum(at::IntArrayRef{-1}).log() + row_shift;
     block.write(statistics, 3, at::cat({log_mass.unsqueeze(0), rows.narrow(0, 1, rows.size(0) - 1)}));
   });
@@ -320,7 +320,7 @@ at::Tensor statistics_of_mixture(const at::Tensor& query, const at::Tensor& key,
       const at::Tensor mean = composition.uniform_weights();
       weights = weighed.weights - (weighed.factors.defined() ? mean * weighed.factors : mean);
     }
-    block.write(statistics, 3, statistics_of_weights(weights));
+    block.write(statistics, 3, statistics_of_weights(weights, composition.keys(options.sub_heads)));
   });
   return statistics;
 }

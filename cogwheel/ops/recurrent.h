@@ -38,7 +38,7 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> recurrent(const std::optional<at
 at::Tensor recurrent_weights(const std::optional<at::Tensor>& query, const std::optional<at::Tensor>& key,
                              std::string_view mechanism, const RecurrentOptions& options);
 
-// The output of `recurrent`, and statistics [8, B, H, N] of the weights of each row, without a derivative, as
+// The output of `recurrent`, and statistics [12, B, H, N] of the weights of each row, without a derivative, as
 // attention_statistics has them; of [B, H, Dv, N] where columns decay apart.
 std::tuple<at::Tensor, at::Tensor> recurrent_statistics(const std::optional<at::Tensor>& query,
                                                         const std::optional<at::Tensor>& key, const at::Tensor& value,

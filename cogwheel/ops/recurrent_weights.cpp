@@ -104,8 +104,10 @@ std::tuple<at::Tensor, at::Tensor> recurrent_statistics(const OptionalTensor& qu
   const at::Tensor output = std::get<0>(recurrent(query, key, value, mechanism, options));
   const at::NoGradGuard none;
   const at::Tensor weights = recurrent_weights(query, key, mechanism, options).to(computed_type(value));
-  if (weights.dim() == 4) return {output, statistics_of_weights(weights)};
-  const at::Tensor rows = statistics_of_weights(weights.flatten(1, 2));
+  const c10::SymInt tokens = weights.sym_size(-1);
+  const at::Tensor seen = keys_seen(tokens, tokens, options.causal, {}, weights);
+  if (weights.dim() == 4) return {output, statistics_of_weights(weights, seen)};
+  const at::Tensor rows = statistics_of_weights(weights.flatten(1, 2), seen);
   return {output, rows.unflatten(2, {weights.size(1), weights.size(2)})};
 }
 

@@ -9,17 +9,21 @@
 #include "cogwheel/configuration/run_config.h"
 #include "cogwheel/core/exhibits.h"
 #include "cogwheel/labs/lab_parameters.h"
+#include "cogwheel/models/token.h"
 #include "cogwheel/report/line_chart.h"
 
 namespace cogwheel {
 
 class LanguageModel;
+class Tokenizer;
 
 // Its model is read from the checkpoint once: what is trained meanwhile changes nothing.
 struct StudiedRun {
   std::string name;  // as given
   RunConfig config;
   std::shared_ptr<LanguageModel> model;
+  std::shared_ptr<const Tokenizer> tokenizer = {};  // of text; none where the task has none
+  std::vector<Token> text = {};                     // where the study reads one
 };
 
 struct StudyTable {
@@ -43,6 +47,7 @@ struct StudyEntry {
   LabParameters parameters;
   // Throws UsageError for a run that it can ask nothing.
   StudyResult (*run)(const LabParameters& parameters, const std::vector<StudiedRun>& runs);
+  bool reads_text = false;  // one for all runs, in the tokens of each
 };
 
 // In the order of studies.def.

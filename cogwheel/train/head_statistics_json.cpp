@@ -1,5 +1,6 @@
 #include "cogwheel/train/head_statistics_json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +23,9 @@ nlohmann::ordered_json rounded(double value) {
 nlohmann::ordered_json heads_to_json(const StatisticsOfHeads& heads) {
   auto json = nlohmann::ordered_json::object();
   for (const HeadStatistic& statistic : head_statistics) {
+    const auto has = [&](const HeadStatistics& head) { return !std::isnan(head.*statistic.member); };
+    if (std::none_of(heads.begin(), heads.end(), [&](const auto& layer) { return std::ranges::any_of(layer, has); }))
+      continue;
     auto layers = nlohmann::ordered_json::array();
     for (const auto& layer : heads) {
       auto numbers = nlohmann::ordered_json::array();

@@ -1,4 +1,5 @@
-// Statistics of heads as JSON: {"sink": [[layer 0's heads], [layer 1's], …], "negative_mass": …}, five digits each.
+// Statistics of heads as JSON: {"sink": [[layer 0's heads], [layer 1's], …], "negative_mass": …}, five digits each. A
+// statistic that no head has is left out.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 

@@ -249,6 +249,15 @@ class AttentionStatistics(NamedTuple):
     """a of key 0; 0 where it is hidden"""
     largest: Tensor
     """max |a|"""
+    keys: Tensor
+    """n, the number of keys that the query sees"""
+    positive: Tensor
+    """The share of these with a > 0"""
+    negative: Tensor
+    """The share of these with a < 0"""
+    kurtosis: Tensor
+    """(Σ(a − μ)⁴/n) / (Σ(a − μ)²/n)² over these, with μ = Σa/n: Pearson's, 3 for normally distributed weights, n − 2 +
+    1/(n − 1) where one key has all. NaN where the weights differ by no more than rounding."""
     argmax: Tensor | None
     """int64: the first key with the largest |a|, −1 where all weights are 0; None unless asked for"""
 

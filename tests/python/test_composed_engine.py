@@ -45,7 +45,7 @@ def assert_all_close(found, expected):
     assert len(found) == len(expected)
     for ours, theirs in zip(found, expected):
         assert ours.dtype == theirs.dtype
-        torch.testing.assert_close(ours, theirs.detach(), rtol=1e-9, atol=1e-11)
+        torch.testing.assert_close(ours, theirs.detach(), rtol=1e-9, atol=1e-11, equal_nan=True)
 
 
 def leaves_of(case: str) -> dict:

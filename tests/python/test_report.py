@@ -141,16 +141,22 @@ def test_heads_over_training_show_what_was_measured(page, folder):
         if not page.find_element("id", label.get_attribute("for")).is_selected():
             page.execute_script("arguments[0].click()", label)
     seen = set()
-    for key in ("sink", "negative_mass", "entropy", "sum", "abs_sum", "value_mean", "output_norm"):
+    keys = list(dict.fromkeys(key for run in results["runs"] for key in run["curve"][-1]["heads"]))
+    assert {"kurtosis", "positive_share", "value_bias", "lambda_full"} <= set(keys) and len(keys) == 16
+    for key in keys:
         page.execute_script("document.getElementById(arguments[0]).click()", f"dynamics-{key}")
         for layer, label in enumerate(labels()):
             for mechanism, title in (("softmax", "Softmax"), ("cog", "Cog"), ("differential", "Differential")):
-                last = [run["curve"][-1]["heads"][key][layer] for run in results["runs"] if run["mechanism"] == mechanism]
+                runs = [run["curve"][-1]["heads"] for run in results["runs"] if run["mechanism"] == mechanism]
+                if all(key not in heads for heads in runs):
+                    assert title + " ends" not in label and key.startswith("lambda")
+                    continue
+                last = [heads[key][layer] for heads in runs]
                 heads = [sum(seeds) / len(seeds) for seeds in zip(*last)]
                 shown = float(re.search(rf"{title} ends at ([-+.e\d]+)", label).group(1))
                 assert shown == pytest.approx(sum(heads) / len(heads), rel=1e-2, abs=1e-9)
         seen.add(tuple(labels()))
-    assert len(seen) == 7
+    assert len(seen) == len(keys)
     negative = [point["heads"]["negative_mass"] for run in results["runs"] if run["mechanism"] == "softmax" for point in run["curve"]]
     assert all(head == 0 for layers in negative for layer in layers for head in layer)
     page.execute_script("document.getElementById('dynamics-negative_mass').click()")

@@ -2,10 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 import reference
 import torch
 from attention_cases import Shape, grid_inputs
+from scipy import stats
 
 import cogwheel
 
@@ -33,9 +35,15 @@ MAGNITUDES = {
 }
 
 
-def statistics_of(weights):
-    """The statistics of weights [B, H, N, M], by name; log_mass is log Σ|a|."""
+def statistics_of(weights, visible):
+    """The statistics of weights [B, H, N, M], by name; log_mass is log Σ|a|. `visible` broadcasts to the weights."""
     sizes = weights.abs()
+    visible = visible.expand_as(weights)
+    keys = visible.sum(-1).double()
+    away = torch.where(visible, weights - weights.sum(-1, keepdim=True) / keys[..., None], 0.0)
+    variance = (away**2).sum(-1) / keys
+    # Where weights differ by rounding alone there is no kurtosis.
+    differ = variance.sqrt() > 1e-6 * sizes.amax(-1)
     total = sizes.sum(-1)
     share = sizes / torch.where(total > 0, total, 1.0)[..., None]
     return {
@@ -46,6 +54,10 @@ def statistics_of(weights):
         "entropy": -torch.xlogy(share, share).sum(-1),
         "sink": weights[..., 0],
         "largest": sizes.amax(-1),
+        "keys": keys,
+        "positive": (weights > 0).sum(-1) / keys.clamp_min(1),
+        "negative": (weights < 0).sum(-1) / keys.clamp_min(1),
+        "kurtosis": torch.where(differ, (away**4).sum(-1) / keys / variance**2, torch.nan),
     }
 
 
@@ -55,10 +67,19 @@ def log_mass_of(mechanism, inputs, visible):
     return torch.where(visible, MAGNITUDES[mechanism](scores, inputs.parameters), 0.0).sum(-1).log()
 
 
+def assert_kurtosis(got, truth, tolerance):
+    assert torch.equal(got.isnan(), truth.isnan())
+    # A weight's relative error counts by how little the weights differ.
+    torch.testing.assert_close(got, truth, rtol=200 * tolerance, atol=0, equal_nan=True)
+
+
 def assert_statistics(statistics, expected, weights, tolerance):
     scale = max(1.0, expected["log_mass"].nan_to_num(neginf=0.0).abs().max().item())
     for name, truth in expected.items():
         got = getattr(statistics, name).double()
+        if name == "kurtosis":
+            assert_kurtosis(got, truth, tolerance)
+            continue
         bound = tolerance * (scale if name in ("log_mass", "entropy") else max(1.0, truth.abs().max().item()))
         assert torch.equal(got.isneginf(), truth.isneginf()), name
         finite = truth.isfinite()
@@ -90,7 +111,7 @@ def test_statistics_of_every_mechanism(mechanism, dtype, causal, shape):
     weights = reference.weights(
         mechanism, exact.query, exact.key, scale=exact.true_scale, visible=visible, parameters=exact.parameters
     )
-    expected = statistics_of(weights)
+    expected = statistics_of(weights, visible)
     if mechanism in MAGNITUDES:
         expected["log_mass"] = log_mass_of(mechanism, exact, visible)
     _, statistics = attention_statistics(mechanism, inputs.to(dtype), causal=causal)
@@ -120,6 +141,22 @@ def options_of(name):
     }[name]
 
 
+def seen_with(options):
+    """The keys that queries of SMALL see with these options."""
+    visible = reference.visible_keys(SMALL.queries, SMALL.keys, options.get("causal", False)).expand(2, 1, -1, -1)
+    if "window" in options:
+        before = torch.arange(SMALL.queries)[:, None] + SMALL.keys - SMALL.queries - torch.arange(SMALL.keys)
+        visible = visible & (before < options["window"])
+    if "key_lengths" in options:
+        visible = visible & (torch.arange(SMALL.keys) < options["key_lengths"][:, None, None, None])
+    if "local_radius" in options:
+        away = torch.arange(SMALL.keys) - options["local_centers"][..., None]
+        visible = visible & (away.abs() <= options["local_radius"])
+    for name in ("bias", "energy_bias"):
+        visible = visible & ~options[name].isneginf() if name in options else visible
+    return visible
+
+
 @pytest.mark.parametrize("mechanism", ["cog", "sigmoid", "centered", "differential"])
 @pytest.mark.parametrize(
     "option", ["window", "key_lengths", "bias", "energy_bias", "alibi", "local", "dropout", "cosine", "additive"]
@@ -134,7 +171,7 @@ def test_statistics_are_of_the_weights_that_are_applied(mechanism, option):
     inputs = grid_inputs(mechanism, SMALL).to(torch.float64)
     options.setdefault("scale", None if option in ("cosine", "additive") else inputs.scale)
     weights = cogwheel.attention_weights(inputs.query, inputs.key, mechanism, **options, **inputs.parameters)
-    expected = statistics_of(weights)
+    expected = statistics_of(weights, seen_with(options))
     _, statistics = attention_statistics(mechanism, inputs, **options)
     if mechanism in MAGNITUDES:  # before the normaliser; the table above has it
         expected["log_mass"] = statistics.log_mass
@@ -147,7 +184,7 @@ def test_dense_mechanisms_have_statistics_too(mechanism):
     weights = cogwheel.attention_weights(query, query, mechanism, causal=True)
     output, statistics = cogwheel.attention_statistics(query, query, value, mechanism, causal=True)
     assert torch.equal(output, cogwheel.attention(query, query, value, mechanism, causal=True))
-    assert_statistics(statistics, statistics_of(weights), weights, 1e-12)
+    assert_statistics(statistics, statistics_of(weights, reference.visible_keys(20, 20, True)), weights, 1e-12)
 
 
 @pytest.mark.parametrize("mechanism", ["softmax", "cog", "softmax_off_by_one", "cubic", "centered", "differential"])
@@ -181,13 +218,14 @@ def test_extreme_scores(mechanism):
         visible=torch.ones(70, 90, dtype=torch.bool),
         parameters=exact.parameters,
     )
-    expected = statistics_of(weights)
+    expected = statistics_of(weights, torch.ones(70, 90, dtype=torch.bool))
     _, statistics = attention_statistics(mechanism, inputs)
     if mechanism in MAGNITUDES:
         expected["log_mass"] = statistics.log_mass.double()
         assert statistics.log_mass.isfinite().all()
         assert statistics.log_mass.max() > 1e3
-    for name in ("sum", "abs_sum", "negative_mass", "entropy", "sink", "largest"):
+    assert_kurtosis(statistics.kurtosis.double(), expected["kurtosis"], 4e-6)
+    for name in ("sum", "abs_sum", "negative_mass", "entropy", "sink", "largest", "keys"):
         torch.testing.assert_close(getattr(statistics, name).double(), expected[name], rtol=1e-5, atol=1e-5)
 
 
@@ -195,10 +233,40 @@ def test_extreme_scores(mechanism):
 def test_a_row_that_sees_nothing(mechanism):
     inputs = grid_inputs(mechanism, SMALL)
     _, statistics = attention_statistics(mechanism, inputs, key_lengths=torch.tensor([0, 5]))
-    empty = [each[0] for each in statistics]
-    assert (empty[0] == -math.inf).all()
-    assert all((each == 0).all() for each in empty[1:7])
-    assert (empty[7] == -1).all()
+    empty = {name: numbers[0] for name, numbers in statistics._asdict().items()}
+    assert (empty.pop("log_mass") == -math.inf).all()
+    assert (empty.pop("argmax") == -1).all()
+    assert empty.pop("kurtosis").isnan().all()
+    assert all((each == 0).all() for each in empty.values())
+
+
+@pytest.mark.parametrize("mechanism", ["softmax", "cog", "relu", "differential"])
+def test_kurtosis_and_entropy_are_scipys(mechanism):
+    inputs = grid_inputs(mechanism, SMALL).to(torch.float64)
+    weights = cogwheel.attention_weights(
+        inputs.query, inputs.key, mechanism, scale=inputs.scale, **inputs.parameters
+    ).numpy()
+    _, statistics = attention_statistics(mechanism, inputs)
+    some = (statistics.abs_sum > 0).numpy()
+    kurtosis = stats.kurtosis(weights[some], axis=-1, fisher=False)
+    np.testing.assert_allclose(statistics.kurtosis.numpy()[some], kurtosis, rtol=1e-9)
+    entropy = stats.entropy(abs(weights[some]), axis=-1)
+    np.testing.assert_allclose(statistics.entropy.numpy()[some], entropy, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("spread", [1e-3, 1e-2, 1.0])
+def test_kurtosis_of_nearly_equal_weights(spread):
+    """As at the start of training, over several tiles: powers of the weights themselves would cancel in float32."""
+    generator = torch.Generator().manual_seed(5)
+    query, key = torch.ones(1, 1, 3, 8), torch.zeros(1, 1, 1500, 8)
+    key[..., 0] = spread * torch.randn(1500, generator=generator)
+    _, statistics = cogwheel.attention_statistics(query, key, key, scale=1.0)
+    weights = key[0, 0, :, 0].double().softmax(0)
+    away = weights - weights.mean()
+    truth = (away**4).mean() / (away**2).mean() ** 2
+    torch.testing.assert_close(statistics.kurtosis.double(), truth.expand(1, 1, 3), rtol=2e-3, atol=0)
+    key[..., 0] = 1.0
+    assert cogwheel.attention_statistics(query, key, key)[1].kurtosis.isnan().all()
 
 
 @pytest.mark.parametrize("mechanism", ["softmax", "cog", "differential"])
@@ -209,7 +277,8 @@ def test_a_nan_reaches_only_the_rows_that_see_it(mechanism):
     _, statistics = attention_statistics(mechanism, inputs, causal=True)
     seen_from = 50 - (90 - 70)
     for before, after in zip(clean, statistics):
-        assert torch.equal(before[:, :, :seen_from], after[:, :, :seen_from])
+        same = before[:, :, :seen_from], after[:, :, :seen_from]
+        torch.testing.assert_close(*same, rtol=0, atol=0, equal_nan=True)
     assert statistics.entropy[:, :, seen_from:].isnan().all()
 
 
@@ -222,6 +291,7 @@ def test_sixteen_bit_inputs_have_wide_statistics(mechanism, dtype):
     for got, expected in zip(statistics[:7], wide[:7]):
         assert got.dtype == torch.float32
         torch.testing.assert_close(got, expected, rtol=2e-6, atol=4e-6)
+    assert_kurtosis(statistics.kurtosis, wide.kurtosis, 4e-6)
 
 
 @pytest.mark.parametrize("mechanism", ["cog", "differential"])
@@ -235,7 +305,8 @@ def test_any_number_of_threads_gives_the_same_bits(mechanism):
             runs.append(torch.stack([each.float() for each in attention_statistics(mechanism, inputs)[1]]))
     finally:
         torch.set_num_threads(threads)
-    assert torch.equal(runs[0], runs[1]) and torch.equal(runs[0], runs[2])
+    for other in runs[1:]:
+        torch.testing.assert_close(runs[0], other, rtol=0, atol=0, equal_nan=True)
 
 
 def test_bad_input_is_one_line():

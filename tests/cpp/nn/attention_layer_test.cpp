@@ -106,7 +106,7 @@ TEST(AttentionLayer, DifferentialHalvesItsHeadsAndNormalisesEach) {
     EXPECT_TRUE(at::allclose(weights_of(layer, x), weights, 1e-9, 1e-11)) << depth;
     EXPECT_EQ(weights_of(layer, x).size(1), heads / 2);
     EXPECT_EQ(parameters["lambda_query1"].numel(), head_dim);
-    EXPECT_TRUE(at::allclose(layer->lambda().value(), lambda));
+    EXPECT_TRUE(at::allclose(layer->lambda()->whole, lambda));
   }
 }
 
@@ -145,24 +145,62 @@ TEST(AttentionLayer, ObservesItsHeads) {
                  difference ? heads / 2 : heads)
             .detach();
     const at::Tensor shares = sizes / total.unsqueeze(-1).clamp_min(1e-30);
+    // Without the first query, which sees one key; for kurtosis without those that see fewer than 8.
+    const std::int64_t queries = weights.size(2);
+    const auto later = [&](const at::Tensor& rows) { return rows.narrow(2, 1, queries - 1); };
+    const at::Tensor entropy = -at::xlogy(shares, shares).sum(-1), seen = at::arange(1, queries + 1, at::kDouble);
+    const at::Tensor visible = at::ones({queries, queries}, at::kDouble).tril();
+    const at::Tensor away =
+        (weights - weights.sum(-1, true) / seen.unsqueeze(-1)) * visible;  // from the mean over visible keys
+    const at::Tensor kurtosis = (away.pow(4).sum(-1) / seen) / (away.pow(2).sum(-1) / seen).square();
+    const at::Tensor signs = later(weights.sign()).sum({0, 2, 3}).abs() / later(weights.sign().abs()).sum({0, 2, 3});
+    const auto lambda_of = [&](double HeadStatistics::*member) -> at::Tensor {
+      if (!difference) return at::full_like(total, HeadStatistics::none);
+      const auto parameters = layer->named_parameters();
+      const auto part = [&](const char* query, const char* key) {
+        return (parameters[query] * parameters[key]).sum().exp().item<double>();
+      };
+      const double one = part("lambda_query1", "lambda_key1"), two = part("lambda_query2", "lambda_key2"),
+                   init = 0.8 - 0.6 * std::exp(-0.3);
+      return at::full_like(total, member == &HeadStatistics::lambda_1      ? one
+                                  : member == &HeadStatistics::lambda_2    ? two
+                                  : member == &HeadStatistics::lambda_init ? init
+                                                                           : one - two + init);
+    };
     const std::vector<std::pair<double HeadStatistics::*, at::Tensor>> expected{
-        {&HeadStatistics::sink, sizes.select(-1, 0)},
-        {&HeadStatistics::negative_mass, (-weights).clamp_min(0).sum(-1)},
-        {&HeadStatistics::entropy, -at::xlogy(shares, shares).sum(-1)},
-        {&HeadStatistics::sum, weights.sum(-1)},
-        {&HeadStatistics::abs_sum, total},
+        {&HeadStatistics::sink, later(sizes.select(-1, 0))},
+        {&HeadStatistics::negative_mass, later((-weights).clamp_min(0).sum(-1))},
+        {&HeadStatistics::entropy, later(entropy)},
+        {&HeadStatistics::normalized_entropy, later(entropy / seen.log())},
+        {&HeadStatistics::kurtosis, kurtosis.narrow(2, 7, queries - 7)},
+        {&HeadStatistics::positive_share, later((weights > 0).sum(-1) / seen)},
+        {&HeadStatistics::sign_consistency, signs.view({1, -1, 1})},
+        {&HeadStatistics::sum, later(weights.sum(-1))},
+        {&HeadStatistics::abs_sum, later(total)},
         {&HeadStatistics::value_mean, value.mean(-1)},
-        {&HeadStatistics::output_norm, weights.matmul(value).norm(2, -1)}};
+        {&HeadStatistics::value_bias,
+         (value.mean({0, 2}).norm(2, -1) / value.square().sum(-1).mean({0, 2}).sqrt()).view({1, -1, 1})},
+        {&HeadStatistics::output_norm, weights.matmul(value).norm(2, -1)},
+        {&HeadStatistics::lambda_1, lambda_of(&HeadStatistics::lambda_1)},
+        {&HeadStatistics::lambda_2, lambda_of(&HeadStatistics::lambda_2)},
+        {&HeadStatistics::lambda_init, lambda_of(&HeadStatistics::lambda_init)},
+        {&HeadStatistics::lambda_full, lambda_of(&HeadStatistics::lambda_full)}};
+    ASSERT_EQ(expected.size(), head_statistics.size());
     Hooks hooks;
     const HeadObserver observer(hooks);
     EXPECT_TRUE(layer->forward(x, {.hooks = &hooks}).equal(layer(x))) << mechanism;
     const std::vector<HeadStatistics> heads_seen = observer.statistics().at(0);
     ASSERT_EQ(static_cast<std::int64_t>(heads_seen.size()), weights.size(1)) << mechanism;
     for (std::size_t h = 0; h < heads_seen.size(); ++h)
-      for (std::size_t i = 0; i < expected.size(); ++i)
-        EXPECT_NEAR(heads_seen[h].*expected[i].first,
-                    expected[i].second.select(1, static_cast<std::int64_t>(h)).mean().item<double>(), 1e-9)
-            << mechanism << ", head " << h << ", " << head_statistics[i].name;
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const double truth = expected[i].second.select(1, static_cast<std::int64_t>(h)).mean().item<double>(),
+                     got = heads_seen[h].*expected[i].first;
+        EXPECT_EQ(expected[i].first, head_statistics[i].member);
+        EXPECT_EQ(std::isnan(got), std::isnan(truth)) << mechanism << ", " << head_statistics[i].name;
+        if (!std::isnan(truth)) {
+          EXPECT_NEAR(got, truth, 1e-9) << mechanism << ", head " << h << ", " << head_statistics[i].name;
+        }
+      }
   }
 }
 
@@ -173,7 +211,7 @@ TEST(AttentionLayer, LambdaStartsByEitherIndexing) {
       AttentionLayer layer = make_layer("differential", depth, true, first);
       const torch::NoGradGuard no_grad;
       for (const char* name : {"lambda_query1", "lambda_query2"}) layer->named_parameters()[name].zero_();
-      EXPECT_NEAR(layer->lambda()->item<double>(), expected[static_cast<std::size_t>(depth)], 0.005) << depth;
+      EXPECT_NEAR(layer->lambda()->whole.item<double>(), expected[static_cast<std::size_t>(depth)], 0.005) << depth;
     }
 }
 

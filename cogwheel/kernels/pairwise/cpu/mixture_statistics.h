@@ -115,7 +115,7 @@ class MixtureStatisticsEngine {
       for (std::int64_t r = 0; r < rows; r += group_rows)
         sweep_group(members, first_query, r, std::min(group_rows, rows - r), first_key, buffers);
     std::fill_n(buffers.ones, rows, T(1));
-    store_statistics<T>(rows, buffers.statistics, buffers.ones, nullptr, problem_.statistics, row);
+    store_statistics<T>(rows, buffers.statistics, {buffers.ones, nullptr, buffers.visible}, problem_.statistics, row);
   }
 
   Member member(std::int64_t batch, std::int64_t index, std::int64_t first_query, std::int64_t rows, std::int64_t row,

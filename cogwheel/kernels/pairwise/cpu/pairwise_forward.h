@@ -401,8 +401,8 @@ class ForwardEngine {
       const auto totals = row_totals<Map, T>(query_head.map, problem_.mass + totals_at + r,
                                              problem_.shift + totals_at + r, buffers.visible + r, count);
       if (problem_.statistics.wanted())
-        store_statistics<T>(count, buffers.statistics + r * statistics_scratch<T>(), totals.value, buffers.shift + r,
-                            problem_.statistics, totals_at + r);
+        store_statistics<T>(count, buffers.statistics + r * statistics_scratch<T>(),
+                            {totals.value, buffers.shift + r, buffers.visible + r}, problem_.statistics, totals_at + r);
       for (std::int64_t i = 0; i < count; ++i)
         store_row(buffers.sums + (r + i) * value_width_, shape_.value_dim, V(T(1) / totals.value[i]), problem_.output,
                   query_head.batch, query_head.index, first_query + r + i);

@@ -1,7 +1,7 @@
 // Statistics of a row's weights, accumulated tile by tile beside the products: Σ|f|, Σ of the negative part, Σ|f|
-// log|f|, the largest |f| and where it is, and f of key 0. Like the sums of the values, all are relative to the row's
-// shift and are rescaled when it rises.
-// Compiled once per instruction set and type in row_statistics.cpp.in; does not depend on a map.
+// log|f|, the largest |f| and where it is, f of key 0, and the moments of what is not 0. Like the sums of the values,
+// all are relative to the row's shift and are rescaled when it rises. Compiled once per instruction set and type in
+// row_statistics.cpp.in; does not depend on a map.
 #pragma once
 #include <cstdint>
 
@@ -27,9 +27,15 @@ struct WeightTile {
 template <class T>
 void add_weights(const WeightTile<T>& tile, const T* alpha, bool argmax, T* sums);
 
-// The statistics of `rows` rows from `place`, whose weights are w·f / normalizer; shift [rows], null for none.
+// What the weights of rows become: w·f / normalizer, relative to a shift, null for none, of `keys` that the query sees.
 template <class T>
-void store_statistics(std::int64_t rows, const T* sums, const T* normalizer, const T* shift, const RowStatistics<T>& to,
+struct RowsOfWeights {
+  const T *normalizer, *shift, *keys;  // [rows]
+};
+
+// The statistics of `rows` rows from `place`.
+template <class T>
+void store_statistics(std::int64_t rows, const T* sums, const RowsOfWeights<T>& of, const RowStatistics<T>& to,
                       std::int64_t place);
 
 }  // namespace cogwheel::HWY_NAMESPACE

@@ -6,11 +6,61 @@
 namespace cogwheel::HWY_NAMESPACE {
 namespace {
 
-// A row's scratch: a vector of partial sums for each of these, then one that begins with the weight of key 0.
-enum Sum { absolute, negative, entropy, largest, index, sink };
+// A row's scratch: a vector of partial sums for each of these, one that begins with the weight of key 0, and the
+// moments.
+enum Sum { absolute, negative, entropy, largest, index, positive, sink };
+
+// Of the weights that are not 0: how many, their mean, and Σ(f − mean)ᵏ for k = 2, 3, 4. In double, so that tiles can
+// be put together about a common mean; within a tile, differences from its own mean lose nothing.
+struct Moments {
+  double count, mean, second, third, fourth;
+};
 
 template <class T>
-constexpr std::int64_t scratch = (sink + 1) * Vector<T>::lanes;
+constexpr std::int64_t moments_at = (sink + 1) * Vector<T>::lanes;
+template <class T>
+constexpr std::int64_t scratch = moments_at<T> +
+                                 (static_cast<std::int64_t>(sizeof(Moments) / sizeof(T)) + Vector<T>::lanes - 1) /
+                                     Vector<T>::lanes* Vector<T>::lanes;
+
+template <class T>
+Moments moments_of(const T* row) {
+  Moments moments;
+  std::memcpy(&moments, row + moments_at<T>, sizeof moments);
+  return moments;
+}
+
+template <class T>
+void keep_moments(const Moments& moments, T* row) {
+  std::memcpy(row + moments_at<T>, &moments, sizeof moments);
+}
+
+// Both together, about their common mean.
+HWY_INLINE Moments together(const Moments& one, const Moments& other) {
+  const double count = one.count + other.count;
+  if (count == 0) return one;
+  Moments all{.count = count,
+              .mean = one.mean + (other.mean - one.mean) * (other.count / count),
+              .second = 0,
+              .third = 0,
+              .fourth = 0};
+  for (const Moments* part : {&one, &other}) {
+    const double e = part->mean - all.mean, e2 = e * e;
+    all.second += part->second + part->count * e2;
+    all.third += part->third + 3 * e * part->second + part->count * e2 * e;
+    all.fourth += part->fourth + 4 * e * part->third + 6 * e2 * part->second + part->count * e2 * e2;
+  }
+  return all;
+}
+
+HWY_INLINE Moments scaled(const Moments& of, double by) {
+  const double square = by * by;
+  return {.count = of.count,
+          .mean = by * of.mean,
+          .second = square * of.second,
+          .third = square * by * of.third,
+          .fourth = square * square * of.fourth};
+}
 
 // x log x for x ≥ 0; 0 at 0.
 //
@@ -52,32 +102,69 @@ void shrink(T alpha, T* row) {
   shrunk.store(row + entropy * V::lanes);
   for (const Sum each : {absolute, negative, largest})
     (factor * V::load(row + each * V::lanes)).store(row + each * V::lanes);
+  keep_moments(scaled(moments_of(row), static_cast<double>(alpha)), row);
 }
 
 template <bool argmax, class T>
 void add_row(const T* weights, std::int64_t first_key, std::int64_t first, std::int64_t last, T* row) {
   using V = Vector<T>;
-  const V zero(T(0));
-  V a = V::load(row + absolute * V::lanes), n = V::load(row + negative * V::lanes),
-    e = V::load(row + entropy * V::lanes), l = V::load(row + largest * V::lanes), i = V::load(row + index * V::lanes);
+  const V zero(T(0)), one(T(1));
+  V a = zero, n = zero, used = zero, largest_here = zero, l = V::load(row + largest * V::lanes),
+    i = V::load(row + index * V::lanes), p = V::load(row + positive * V::lanes);
   V key = V(hn::Iota(typename V::Tag(), static_cast<T>(first_key + first)));
   for (std::int64_t x = first; x < last; x += V::lanes) {
     const V weight = V::load(weights + x), size = V::abs(weight);
     a = a + size;
     n = n - V::min(zero, weight);
-    e = e + times_log<T>(size);
+    used = used + V::select_or_zero(size > zero, one);
+    p = p + V::select_or_zero(weight > zero, one);
     if constexpr (argmax) {
       const auto larger = size > l;
       i = V::select(larger, key, i);
       key = key + V(T(V::lanes));
     }
     l = V::max(l, size);
+    largest_here = V::max(largest_here, size);
   }
-  a.store(row + absolute * V::lanes);
-  n.store(row + negative * V::lanes);
-  e.store(row + entropy * V::lanes);
   l.store(row + largest * V::lanes);
   i.store(row + index * V::lanes);
+  p.store(row + positive * V::lanes);
+  (V::load(row + absolute * V::lanes) + a).store(row + absolute * V::lanes);
+  (V::load(row + negative * V::lanes) + n).store(row + negative * V::lanes);
+  const T count = used.sum();
+  if (count == T(0)) return;
+
+  // In units of the largest weight, whose fourth power need not be representable.
+  const T unit = largest_here.maximum(), per_unit = unit < std::numeric_limits<T>::min() ? T(0) : T(1) / unit;
+  const T mean = (a - n - n).sum() / count * per_unit;
+  const V inverse(per_unit), minus_mean(-mean);
+  V e = V::load(row + entropy * V::lanes), second = zero, third = zero, fourth = zero;
+  for (std::int64_t x = first; x < last; x += V::lanes) {
+    const V weight = V::load(weights + x), size = V::abs(weight);
+    e = e + times_log<T>(size);
+    const V d = V::select_or_zero(size > zero, V::fma(weight, inverse, minus_mean)), square = d * d;
+    second = second + square;
+    third = V::fma(square, d, third);
+    fourth = V::fma(square, square, fourth);
+  }
+  e.store(row + entropy * V::lanes);
+  const Moments here = scaled({.count = static_cast<double>(count),
+                               .mean = static_cast<double>(mean),
+                               .second = static_cast<double>(second.sum()),
+                               .third = static_cast<double>(third.sum()),
+                               .fourth = static_cast<double>(fourth.sum())},
+                              static_cast<double>(unit));
+  keep_moments(together(moments_of(row), here), row);
+}
+
+// Of all keys that the query sees: those without weight are 0. NaN where the weights differ by no more than rounding.
+template <class T>
+T kurtosis_of(const Moments& of_used, double keys, T largest_weight) {
+  const Moments all =
+      together(of_used, {.count = keys - of_used.count, .mean = 0, .second = 0, .third = 0, .fourth = 0});
+  const double variance = all.second / keys, rounding = 8 * std::numeric_limits<T>::epsilon() * largest_weight;
+  if (!(variance > rounding * rounding)) return std::numeric_limits<T>::quiet_NaN();
+  return static_cast<T>(all.fourth / keys / (variance * variance));
 }
 
 // The first key whose |weight| is the largest of all lanes; −1 where all are 0.
@@ -117,8 +204,8 @@ void add_weights(const WeightTile<T>& tile, const T* alpha, bool argmax, T* sums
 }
 
 template <class T>
-void store_statistics(std::int64_t rows, const T* sums_of_rows, const T* normalizer, const T* shift,
-                      const RowStatistics<T>& to, std::int64_t place) {
+void store_statistics(std::int64_t rows, const T* sums_of_rows, const RowsOfWeights<T>& of, const RowStatistics<T>& to,
+                      std::int64_t place) {
   using V = Vector<T>;
   using To = RowStatistics<T>;
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -126,26 +213,35 @@ void store_statistics(std::int64_t rows, const T* sums_of_rows, const T* normali
     const auto sum_of = [&](Sum which) { return V::load(row + which * V::lanes).sum(); };
     const T a = sum_of(absolute), n = sum_of(negative), e = sum_of(entropy);
     const T maximum = V::load(row + largest * V::lanes).maximum();
-    const T scale = T(1) / normalizer[r], size = std::abs(scale);
+    const T scale = T(1) / of.normalizer[r], size = std::abs(scale), keys = of.keys[r];
+    const Moments moments = moments_of(row);
+    T above = sum_of(positive), below = static_cast<T>(moments.count) - above;
+    if (scale < T(0)) std::swap(above, below);
+    const T share = keys > T(0) ? T(1) / keys : T(0);
     const std::int64_t row_index = place + r;
     to.at(To::log_mass_at, row_index) =
-        a == T(0) ? -std::numeric_limits<T>::infinity() : std::log(a) + (shift ? shift[r] : T(0));
+        a == T(0) ? -std::numeric_limits<T>::infinity() : std::log(a) + (of.shift ? of.shift[r] : T(0));
     to.at(To::sum_at, row_index) = (a - 2 * n) * scale;
     to.at(To::abs_sum_at, row_index) = a * size;
     to.at(To::negative_mass_at, row_index) = (scale < T(0) ? a - n : n) * size;
     to.at(To::entropy_at, row_index) = a == T(0) ? T(0) : std::log(a) - e / a;
     to.at(To::sink_at, row_index) = row[sink * V::lanes] * scale;
     to.at(To::largest_at, row_index) = maximum * size;
+    to.at(To::keys_at, row_index) = keys;
+    to.at(To::positive_at, row_index) = above * share;
+    to.at(To::negative_at, row_index) = below * share;
+    to.at(To::kurtosis_at, row_index) = kurtosis_of<T>(moments, static_cast<double>(keys), maximum);
     if (to.argmax_wanted)
       to.at(To::argmax_at, row_index) = first_of_largest(row + largest * V::lanes, row + index * V::lanes, maximum);
   }
 }
 
-#define COGWHEEL_INSTANTIATE(T)                                        \
-  template std::int64_t statistics_scratch<T>();                       \
-  template void clear_statistics(std::int64_t, T*);                    \
-  template void add_weights(const WeightTile<T>&, const T*, bool, T*); \
-  template void store_statistics(std::int64_t, const T*, const T*, const T*, const RowStatistics<T>&, std::int64_t);
+#define COGWHEEL_INSTANTIATE(T)                                                                            \
+  template std::int64_t statistics_scratch<T>();                                                           \
+  template void clear_statistics(std::int64_t, T*);                                                        \
+  template void add_weights(const WeightTile<T>&, const T*, bool, T*);                                     \
+  template void store_statistics(std::int64_t, const T*, const RowsOfWeights<T>&, const RowStatistics<T>&, \
+                                 std::int64_t);
 COGWHEEL_INSTANTIATE(float)
 COGWHEEL_INSTANTIATE(double)
 #undef COGWHEEL_INSTANTIATE
