@@ -16,6 +16,7 @@
 #include "cogwheel/core/sha256.h"
 #include "cogwheel/core/shell_word.h"
 #include "cogwheel/core/utc_time.h"
+#include "cogwheel/data/tokenizer.h"
 #include "cogwheel/evaluate/machine.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/storage/run_folder.h"
@@ -76,7 +77,8 @@ void inspect(const InspectArguments& arguments) {
           expected_got(arguments.runs[index], "a checkpoint that stays as it is", "one that changed meanwhile"));
     study.checkpoints.push_back(before);
     study.mechanisms.push_back((*model)->options().mechanism);
-    runs.push_back({study.runs[index], std::move(config), model});
+    const auto tokenizer = fs::exists(folder.tokenizer_path()) ? load_tokenizer(folder.tokenizer_path()) : nullptr;
+    runs.push_back({study.runs[index], std::move(config), model, tokenizer});
   }
   const auto begin = std::chrono::steady_clock::now();
   study.result = entry.run(study.parameters, runs);

@@ -14,12 +14,14 @@
 namespace cogwheel {
 
 class LanguageModel;
+class Tokenizer;
 
 // Its model is read from the checkpoint once: what is trained meanwhile changes nothing.
 struct StudiedRun {
   std::string name;  // as given
   RunConfig config;
   std::shared_ptr<LanguageModel> model;
+  std::shared_ptr<const Tokenizer> tokenizer = {};  // of text; none where the task has none
 };
 
 struct StudyTable {
