@@ -20,6 +20,7 @@
 #include "cogwheel/interpret/logit_attribution.h"
 #include "cogwheel/interpret/patching.h"
 #include "cogwheel/interpret/path_patching.h"
+#include "cogwheel/interpret/representation_distance.h"
 #include "cogwheel/models/encoder.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/models/u_vit.h"
@@ -252,6 +253,16 @@ std::vector<at::Tensor> TrainedModel::copying_scores() const {
   });
 }
 
+std::vector<double> TrainedModel::representation_distance(const at::Tensor& one, const at::Tensor& other) const {
+  return with_value_errors([&] {
+    LanguageModelImpl& model = language_model();
+    const RepresentationDistance found = cogwheel::representation_distance(
+        last_representation(model, one), last_representation(model, other), model.options().heads);
+    return std::vector<double>{found.blocks, found.euclidean, found.relative_euclidean, found.largest,
+                               found.relative_largest};
+  });
+}
+
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
   library.def("hook(int callback, str name, Tensor value) -> Tensor");
   library.class_<TrainedModel>("TrainedModel")
@@ -266,7 +277,8 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       .def("patch_paths", &TrainedModel::patch_paths)
       .def("attribute_logits", &TrainedModel::attribute_logits)
       .def("head_scores", &TrainedModel::head_scores)
-      .def("copying_scores", &TrainedModel::copying_scores);
+      .def("copying_scores", &TrainedModel::copying_scores)
+      .def("representation_distance", &TrainedModel::representation_distance);
 }
 
 }  // namespace cogwheel

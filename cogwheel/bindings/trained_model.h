@@ -64,6 +64,8 @@ class TrainedModel : public torch::CustomClassHolder {
   std::vector<at::Tensor> head_scores(const at::Tensor& tokens) const;
   // interpret/copying.h: bare, full, and the deviation of chance.
   std::vector<at::Tensor> copying_scores() const;
+  // interpret/representation_distance.h, of tokens [N] each: its numbers in their order.
+  std::vector<double> representation_distance(const at::Tensor& one, const at::Tensor& other) const;
 
  private:
   using Forward = std::function<at::Tensor(const Inputs& inputs, const ForwardContext& context)>;

@@ -89,6 +89,21 @@ class CopyingScores:
     null_deviation: float
 
 
+@dataclasses.dataclass(frozen=True)
+class RepresentationDistance:
+    """Of y - y': the mean over heads' blocks of components of the largest |y - y'|, and norms for p = 2 and infinity.
+
+    Relative ones are divided by the same norm of y. The release of Cog attention divides ``blocks`` by that of its
+    shortest texts.
+    """
+
+    blocks: float
+    euclidean: float
+    relative_euclidean: float
+    largest: float
+    relative_largest: float
+
+
 def patch_activations(
     model: LanguageModel, clean: Prompts, corrupted: Tensor, name: str = "hook_resid_pre", *, by_token: bool = False
 ) -> Patching:
@@ -158,3 +173,12 @@ def copying_scores(model: LanguageModel) -> CopyingScores:
     """Whether heads copy or delete what they read (Elhage et al. 2021)."""
     bare, full, deviation = model._made.copying_scores()
     return CopyingScores(bare, full, deviation.item())
+
+
+def representation_distance(model: LanguageModel, first: Tensor, second: Tensor) -> RepresentationDistance:
+    """How far apart two texts are at their last token, tokens [N] each (Barbero et al. 2024, "representational collapse").
+
+    Of the output of the final norm, which the head reads. What is left of a small difference may be less than float32
+    can tell: ``model.double()``.
+    """
+    return RepresentationDistance(*model._made.representation_distance(first, second))

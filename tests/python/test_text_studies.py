@@ -1,0 +1,166 @@
+"""`cogwheel inspect collapse` on small models of text, against plain PyTorch in float64."""
+
+import csv
+import json
+import os
+import subprocess
+
+import plain_models
+import pytest
+import torch
+
+import cogwheel as package
+from cogwheel import interpret
+
+CONFIG = """
+[data]
+tokenizer = "{tokenizer}"
+[model]
+form = "{form}"
+layers = 2
+heads = 4
+width = 32
+context = {context}
+mechanism = "{mechanism}"
+[training]
+seed = {seed}
+steps = 30
+batch = 4
+learning_rate = 3e-3
+"""
+QUESTIONS = {
+    "finding a zero": "Is there a zero in the following sequences? ",
+    "counting ones": "How many ones are in the following sequences? ",
+}
+LENGTHS = [30, 60, 90]
+
+
+def train(cogwheel, work, name, *, tokenizer="byte", form="llama", context=160, mechanism="softmax", seed=1):
+    config = CONFIG.format(tokenizer=tokenizer, form=form, context=context, mechanism=mechanism, seed=seed)
+    (work / f"{name}.toml").write_text(config)
+    text = "few-letters.txt" if tokenizer == "character" else "text.txt"
+    done = cogwheel("train", f"{name}.toml", "--text", text, "--out", name)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("studies")
+    (folder / "text.txt").write_text("Is it 1, 10 or 101? A zero and a one; 1111 and 0. " * 400)
+    (folder / "few-letters.txt").write_text("abab baba abba. " * 400)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cogwheel(cogwheel_executable, work):
+    def run(*words):
+        command = [str(word) for word in (cogwheel_executable, *words)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        return subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=120)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def runs(cogwheel, work):
+    train(cogwheel, work, "softmax-1")
+    train(cogwheel, work, "softmax-2", seed=2)
+    train(cogwheel, work, "cog", mechanism="cog")
+    train(cogwheel, work, "learned", form="gpt", context=80)
+    train(cogwheel, work, "letters", tokenizer="character")
+    (work / "copying.toml").write_text('[task]\nname = "copying"\n[training]\nsteps = 1\n')
+    assert cogwheel("train", "copying.toml", "--out", "copying").returncode == 0
+    return work
+
+
+def rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def last_output(run, text):
+    """What the head of a plain model reads at the last token."""
+    model = package.load(run)
+    plain = plain_models.PlainLanguageModel(run, model.options)
+    seen = {}
+
+    def at(name, value):
+        seen[name] = value
+        return value
+
+    plain.at = at
+    plain(torch.tensor([list(text.encode())]))
+    y = seen["ln_final.hook_normalized"][0, -1] * plain.weights["final_norm.weight"]
+    return y + plain.weights.get("final_norm.bias", 0)
+
+
+def pair_of(task, n):
+    question = QUESTIONS[task]
+    return question + "1" * (n + 1), question + ("0" if task == "finding a zero" else "") + "1" * n
+
+
+def test_collapse_is_the_distance_of_plain_outputs(runs, cogwheel):
+    done = cogwheel("inspect", "collapse", "softmax-1", "softmax-2", "cog", "--set", "lengths=30,60,90", "--out", "collapse")
+    assert done.returncode == 0, done.stderr
+    pairs = rows(runs / "collapse" / "pairs.csv")
+    assert len(pairs) == 3 * 2 * 3
+    shortest = {}
+    for row in pairs:
+        n = int(row["n"])
+        one, other = pair_of(row["task"], n)
+        assert (int(row["tokens"]), int(row["tokens of the other"])) == (len(one), len(other))
+        assert (row["tokens that differ"], row["same last token"]) == ("1", "yes")
+        y, z = last_output(runs / row["run"], one), last_output(runs / row["run"], other)
+        blocks = (y - z).abs().view(4, -1).amax(1).mean().item()
+        start = shortest.setdefault((row["run"], row["task"]), blocks)
+        for column, value in (
+            ("mean of largest in blocks", blocks),
+            ("to the shortest", blocks / start),
+            ("euclidean", (y - z).norm().item()),
+            ("relative euclidean", ((y - z).norm() / y.norm()).item()),
+            ("largest", (y - z).abs().max().item()),
+            ("relative largest", ((y - z).abs().max() / y.abs().max()).item()),
+        ):
+            assert float(row[column]) == pytest.approx(value, rel=1e-3), column
+        found = interpret.representation_distance(
+            package.load(runs / row["run"]).double(), *(torch.tensor(list(text.encode())) for text in (one, other))
+        )
+        assert found.blocks == pytest.approx(blocks, rel=1e-8)
+        assert found.relative_largest == pytest.approx(((y - z).abs().max() / y.abs().max()).item(), rel=1e-8)
+
+    # Seeds of one model are one row: mean and half of the interval, t with one degree of freedom.
+    table = rows(runs / "collapse" / "to_shortest.csv")
+    assert [(row["model"], row["runs"]) for row in table] == [("softmax", "2"), ("cog", "1")] * 2
+    of_seeds = [float(row["to the shortest"]) for row in pairs if (row["task"], row["n"]) == ("counting ones", "90")][:2]
+    mean, half = (float(part) for part in table[2]["n = 90"].split(" ± "))
+    assert mean == pytest.approx(sum(of_seeds) / 2, rel=1e-3)
+    assert half == pytest.approx(12.7062 * abs(of_seeds[0] - of_seeds[1]) / 2, rel=6e-2)
+    page = (runs / "collapse" / "report.html").read_text()
+    assert page.count("<svg") >= 4 and "<script src" not in page and "nan" not in page.split("<body")[1].lower().split()
+
+
+def test_lengths_are_shares_of_a_short_context(runs, cogwheel):
+    done = cogwheel("inspect", "collapse", "cog", "learned", "--out", "short")
+    assert done.returncode == 0 and "learned has room for 33 ones only, not 2000" in done.stdout, done.stderr
+    pairs = rows(runs / "short" / "pairs.csv")
+    expected = [int(n * 33 / 2000 + 0.5) for n in (200, 400, 600, 800, 1000, 2000)]
+    assert [int(row["n"]) for row in pairs] == expected * 4
+    assert max(int(row["tokens"]) for row in pairs) == 80
+    remarks = json.loads((runs / "short" / "results.json").read_text())["remarks"]
+    assert any("shares" in remark for remark in remarks)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["collapse", "letters"], 1, "letters: “Is there a zero"),
+        (["collapse", "cog", "copying"], 2, "copying: expected a run with a tokenizer of text"),
+        (["collapse", "learned", "--set", "lengths=100,101,102"], 2, "a context that holds"),
+        (["collapse", "cog", "--set", "lengths=60,30"], 2, "lengths"),
+        (["collapse", "cog", "--set", "lengths=0,30"], 2, "lengths"),
+    ],
+)
+def test_refuses_in_one_line(cogwheel, runs, words, code, said):
+    done = cogwheel("inspect", *words, "--out", "refused")
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert said in done.stderr.splitlines()[0] and not (runs / "refused").exists(), done.stderr
