@@ -136,7 +136,9 @@ class PlainModel:
         members = at("attn.hook_pattern_members", members)
         scalar = {part: self.weights[f"{prefix}lambda_{part}"] for part in ("query1", "key1", "query2", "key2")}
         first = 0.8 - 0.6 * math.exp(-0.3 * (layer + self.options["first_lambda_depth"]))
-        lam = (scalar["query1"] @ scalar["key1"]).exp() - (scalar["query2"] @ scalar["key2"]).exp() + first
+        parts = [(scalar[f"query{part}"] @ scalar[f"key{part}"]).exp() for part in (1, 2)]
+        lam = parts[0] - parts[1] + first
+        at("attn.hook_lambda", torch.stack([*parts, torch.full_like(lam, first), lam]))
         return members[:, 0::2] - lam * members[:, 1::2]
 
     def feed_forward(self, layer: int, x: Tensor) -> Tensor:

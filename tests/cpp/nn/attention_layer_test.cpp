@@ -161,7 +161,7 @@ TEST(AttentionLayer, ObservesItsHeads) {
         return (parameters[query] * parameters[key]).sum().exp().item<double>();
       };
       const double one = part("lambda_query1", "lambda_key1"), two = part("lambda_query2", "lambda_key2"),
-                   init = 0.8 - 0.6 * std::exp(-0.3);
+                   init = 0.8 - 0.6 * std::exp(-0.6);
       return at::full_like(total, member == &HeadStatistics::lambda_1      ? one
                                   : member == &HeadStatistics::lambda_2    ? two
                                   : member == &HeadStatistics::lambda_init ? init

@@ -266,7 +266,8 @@ TEST(RecurrentLayer, HasWeights) {
     context.hooks = &equal;
     layer->forward(x, context);
     EXPECT_TRUE(close(weights.matmul(values.transpose(1, 2)).mean(-1), outputs.mean(-1)));
-    EXPECT_NEAR(observer.statistics()[0][1].sum, weights.select(1, 1).sum(-1).mean().item<double>(), 1e-9);
+    const at::Tensor later = weights.select(1, 1).narrow(1, 1, weights.size(2) - 1);  // queries that see several keys
+    EXPECT_NEAR(observer.statistics()[0][1].sum, later.sum(-1).mean().item<double>(), 1e-9);
   });
   RecurrentLayer layer = make_layer("gla", true);
   const auto state = layer->make_state(batch, 0);

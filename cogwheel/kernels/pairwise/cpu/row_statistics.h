@@ -1,7 +1,7 @@
 // Statistics of a row's weights, accumulated tile by tile beside the products: Σ|f|, Σ of the negative part, Σ|f|
-// log|f|, the largest |f| and where it is, f of key 0, and the moments of what is not 0. Like the sums of the values,
-// all are relative to the row's shift and are rescaled when it rises. Compiled once per instruction set and type in
-// row_statistics.cpp.in; does not depend on a map.
+// log|f|, the largest |f| and where it is, f of key 0, and powers of the differences of what is not 0. Like the sums of
+// the values, all are relative to the row's shift and are rescaled when it rises. Compiled once per instruction set and
+// type in row_statistics.cpp.in; does not depend on a map.
 #pragma once
 #include <cstdint>
 

@@ -6,34 +6,32 @@
 namespace cogwheel::HWY_NAMESPACE {
 namespace {
 
-// A row's scratch: a vector of partial sums for each of these, one that begins with the weight of key 0, and the
-// moments.
-enum Sum { absolute, negative, entropy, largest, index, positive, sink };
-
-// Of the weights that are not 0: how many, their mean, and Σ(f − mean)ᵏ for k = 2, 3, 4. In double, so that tiles can
-// be put together about a common mean; within a tile, differences from its own mean lose nothing.
-struct Moments {
-  double count, mean, second, third, fourth;
+// A row's scratch: a vector of partial sums for each of these, from `sink` on vectors that begin with one number: the
+// weight of key 0, what differences are taken from and measured in, and counts.
+enum Sum {
+  absolute,
+  negative,
+  entropy,
+  largest,
+  index,
+  first_power,  // of differences of those that are not 0
+  second_power,
+  third_power,
+  fourth_power,
+  sink,
+  center,
+  per_unit,
+  positive,  // how many are above 0
+  used       // how many are not 0
 };
 
 template <class T>
-constexpr std::int64_t moments_at = (sink + 1) * Vector<T>::lanes;
-template <class T>
-constexpr std::int64_t scratch = moments_at<T> +
-                                 (static_cast<std::int64_t>(sizeof(Moments) / sizeof(T)) + Vector<T>::lanes - 1) /
-                                     Vector<T>::lanes* Vector<T>::lanes;
+constexpr std::int64_t scratch = (used + 1) * Vector<T>::lanes;
 
-template <class T>
-Moments moments_of(const T* row) {
-  Moments moments;
-  std::memcpy(&moments, row + moments_at<T>, sizeof moments);
-  return moments;
-}
-
-template <class T>
-void keep_moments(const Moments& moments, T* row) {
-  std::memcpy(row + moments_at<T>, &moments, sizeof moments);
-}
+// Of some numbers: how many, their mean, and Σ(x − mean)ᵏ for k = 2, 3, 4.
+struct Moments {
+  double count, mean, second, third, fourth;
+};
 
 // Both together, about their common mean.
 HWY_INLINE Moments together(const Moments& one, const Moments& other) {
@@ -51,15 +49,6 @@ HWY_INLINE Moments together(const Moments& one, const Moments& other) {
     all.fourth += part->fourth + 4 * e * part->third + 6 * e2 * part->second + part->count * e2 * e2;
   }
   return all;
-}
-
-HWY_INLINE Moments scaled(const Moments& of, double by) {
-  const double square = by * by;
-  return {.count = of.count,
-          .mean = by * of.mean,
-          .second = square * of.second,
-          .third = square * by * of.third,
-          .fourth = square * square * of.fourth};
 }
 
 // x log x for x ≥ 0; 0 at 0.
@@ -94,75 +83,114 @@ HWY_INLINE Vector<T> times_log(Vector<T> x) {
 template <class T>
 void shrink(T alpha, T* row) {
   using V = Vector<T>;
-  T* const key_0 = row + sink * V::lanes;
-  *key_0 = alpha == T(0) ? T(0) : alpha * *key_0;
+  for (const Sum each : {sink, center}) {
+    T* const number = row + each * V::lanes;
+    *number = alpha == T(0) ? T(0) : alpha * *number;
+  }
   const V a = V::load(row + absolute * V::lanes), e = V::load(row + entropy * V::lanes), factor(alpha);
   // Σ α|f| log(α|f|) = α (Σ|f| log|f| + log α · Σ|f|)
   const V shrunk = alpha == T(0) ? V(T(0)) : factor * V::fma(V(std::log(alpha)), a, e);
   shrunk.store(row + entropy * V::lanes);
   for (const Sum each : {absolute, negative, largest})
     (factor * V::load(row + each * V::lanes)).store(row + each * V::lanes);
-  keep_moments(scaled(moments_of(row), static_cast<double>(alpha)), row);
+  V power = factor;
+  for (const Sum each : {first_power, second_power, third_power, fourth_power}) {
+    (power * V::load(row + each * V::lanes)).store(row + each * V::lanes);
+    power = power * factor;
+  }
 }
 
-template <bool argmax, class T>
+// Differences are taken from a mean of some of the row's first weights: powers of the weights themselves would cancel
+// where these are nearly equal, as at the start of training. They are measured in a unit whose fourth power, and
+// theirs, is representable: 1 where no weight exceeds it.
+template <bool at_most_1, class T>
+void choose_center(const T* weights, std::int64_t first, std::int64_t last, T* row) {
+  using V = Vector<T>;
+  V sum(T(0)), most(T(0));
+  std::size_t count = 0;
+  for (std::int64_t x = first; x < last && !(at_most_1 && count > 0); x += V::lanes) {
+    const V weight = V::load(weights + x), size = V::abs(weight);
+    sum = sum + weight;
+    count += hn::CountTrue(typename V::Tag(), size > V(T(0)));
+    most = V::max(most, size);
+  }
+  const T largest_here = most.maximum();
+  if (!(largest_here >= std::numeric_limits<T>::min())) return;
+  row[center * V::lanes] = sum.sum() / static_cast<T>(count);
+  row[per_unit * V::lanes] = at_most_1 ? T(1) : T(1) / largest_here;
+}
+
+template <bool at_most_1, bool argmax, class T>
 void add_row(const T* weights, std::int64_t first_key, std::int64_t first, std::int64_t last, T* row) {
   using V = Vector<T>;
-  const V zero(T(0)), one(T(1));
-  V a = zero, n = zero, used = zero, largest_here = zero, l = V::load(row + largest * V::lanes),
-    i = V::load(row + index * V::lanes), p = V::load(row + positive * V::lanes);
-  V key = V(hn::Iota(typename V::Tag(), static_cast<T>(first_key + first)));
+  const typename V::Tag tag;
+  if (row[per_unit * V::lanes] == T(0)) choose_center<at_most_1>(weights, first, last, row);
+  const V zero(T(0)), scale(row[per_unit * V::lanes]), minus_center(-row[center * V::lanes] * row[per_unit * V::lanes]);
+  const auto at = [row](Sum which) HWY_ATTR { return row + which * V::lanes; };
+  V a = V::load(at(absolute)), e = V::load(at(entropy)), l = V::load(at(largest)), i = V::load(at(index)),
+    d1 = V::load(at(first_power)), d2 = V::load(at(second_power)), d3 = V::load(at(third_power)),
+    d4 = V::load(at(fourth_power)), least = zero;
+  V key = V(hn::Iota(tag, static_cast<T>(first_key + first)));
+  std::size_t is_used = 0, is_positive = 0;
   for (std::int64_t x = first; x < last; x += V::lanes) {
     const V weight = V::load(weights + x), size = V::abs(weight);
     a = a + size;
-    n = n - V::min(zero, weight);
-    used = used + V::select_or_zero(size > zero, one);
-    p = p + V::select_or_zero(weight > zero, one);
+    least = V::min(weight, least);
+    e = e + times_log<T>(size);
     if constexpr (argmax) {
       const auto larger = size > l;
       i = V::select(larger, key, i);
       key = key + V(T(V::lanes));
     }
     l = V::max(l, size);
-    largest_here = V::max(largest_here, size);
+    const auto not_0 = size > zero;
+    is_used += hn::CountTrue(tag, not_0);
+    const V d = V::select_or_zero(not_0, V::fma(weight, scale, minus_center)), square = d * d;
+    d1 = d1 + d;
+    d2 = d2 + square;
+    d3 = V::fma(square, d, d3);
+    d4 = V::fma(square, square, d4);
   }
-  l.store(row + largest * V::lanes);
-  i.store(row + index * V::lanes);
-  p.store(row + positive * V::lanes);
-  (V::load(row + absolute * V::lanes) + a).store(row + absolute * V::lanes);
-  (V::load(row + negative * V::lanes) + n).store(row + negative * V::lanes);
-  const T count = used.sum();
-  if (count == T(0)) return;
-
-  // In units of the largest weight, whose fourth power need not be representable.
-  const T unit = largest_here.maximum(), per_unit = unit < std::numeric_limits<T>::min() ? T(0) : T(1) / unit;
-  const T mean = (a - n - n).sum() / count * per_unit;
-  const V inverse(per_unit), minus_mean(-mean);
-  V e = V::load(row + entropy * V::lanes), second = zero, third = zero, fourth = zero;
-  for (std::int64_t x = first; x < last; x += V::lanes) {
-    const V weight = V::load(weights + x), size = V::abs(weight);
-    e = e + times_log<T>(size);
-    const V d = V::select_or_zero(size > zero, V::fma(weight, inverse, minus_mean)), square = d * d;
-    second = second + square;
-    third = V::fma(square, d, third);
-    fourth = V::fma(square, square, fourth);
+  a.store(at(absolute));
+  e.store(at(entropy));
+  l.store(at(largest));
+  i.store(at(index));
+  d1.store(at(first_power));
+  d2.store(at(second_power));
+  d3.store(at(third_power));
+  d4.store(at(fourth_power));
+  // Most mechanisms have no negative weights.
+  if (hn::AllFalse(tag, least < zero)) {
+    is_positive = is_used;
+  } else {
+    V n = V::load(at(negative));
+    for (std::int64_t x = first; x < last; x += V::lanes) {
+      const V weight = V::load(weights + x);
+      n = n - V::min(zero, weight);
+      is_positive += hn::CountTrue(tag, weight > zero);
+    }
+    n.store(at(negative));
   }
-  e.store(row + entropy * V::lanes);
-  const Moments here = scaled({.count = static_cast<double>(count),
-                               .mean = static_cast<double>(mean),
-                               .second = static_cast<double>(second.sum()),
-                               .third = static_cast<double>(third.sum()),
-                               .fourth = static_cast<double>(fourth.sum())},
-                              static_cast<double>(unit));
-  keep_moments(together(moments_of(row), here), row);
+  *at(used) += static_cast<T>(is_used);
+  *at(positive) += static_cast<T>(is_positive);
 }
 
 // Of all keys that the query sees: those without weight are 0. NaN where the weights differ by no more than rounding.
 template <class T>
-T kurtosis_of(const Moments& of_used, double keys, T largest_weight) {
-  const Moments all =
-      together(of_used, {.count = keys - of_used.count, .mean = 0, .second = 0, .third = 0, .fourth = 0});
-  const double variance = all.second / keys, rounding = 8 * std::numeric_limits<T>::epsilon() * largest_weight;
+T kurtosis_of(const T* row, double keys, T largest_weight) {
+  using V = Vector<T>;
+  const auto sum_of = [row](Sum which) HWY_ATTR { return static_cast<double>(V::load(row + which * V::lanes).sum()); };
+  const double n = static_cast<double>(row[used * V::lanes]), scale = static_cast<double>(row[per_unit * V::lanes]),
+               s1 = sum_of(first_power), s2 = sum_of(second_power), s3 = sum_of(third_power), s4 = sum_of(fourth_power),
+               e = n > 0 ? s1 / n : 0;
+  const Moments of_used{.count = n,
+                        .mean = static_cast<double>(row[center * V::lanes]) * scale + e,
+                        .second = s2 - e * s1,
+                        .third = s3 - 3 * e * s2 + 2 * e * e * s1,
+                        .fourth = s4 - 4 * e * s3 + 6 * e * e * s2 - 3 * e * e * e * s1};
+  const Moments all = together(of_used, {.count = keys - n, .mean = 0, .second = 0, .third = 0, .fourth = 0});
+  const double variance = all.second / keys,
+               rounding = 8 * std::numeric_limits<T>::epsilon() * static_cast<double>(largest_weight) * scale;
   if (!(variance > rounding * rounding)) return std::numeric_limits<T>::quiet_NaN();
   return static_cast<T>(all.fourth / keys / (variance * variance));
 }
@@ -196,10 +224,17 @@ void add_weights(const WeightTile<T>& tile, const T* alpha, bool argmax, T* sums
     const T* weights = tile.weights + r * tile.stride;
     if (alpha && alpha[r] != T(1)) shrink(alpha[r], row);
     if (tile.first_key == 0 && tile.first == 0) row[sink * Vector<T>::lanes] = weights[0];
-    if (argmax)
-      add_row<true>(weights, tile.first_key, tile.first, tile.last, row);
+    const auto add = [&]<bool at_most_1>(std::bool_constant<at_most_1>) {
+      if (argmax)
+        add_row<at_most_1, true>(weights, tile.first_key, tile.first, tile.last, row);
+      else
+        add_row<at_most_1, false>(weights, tile.first_key, tile.first, tile.last, row);
+    };
+    // Relative to the largest exponent so far, no weight is above 1.
+    if (alpha)
+      add(std::true_type());
     else
-      add_row<false>(weights, tile.first_key, tile.first, tile.last, row);
+      add(std::false_type());
   }
 }
 
@@ -214,8 +249,7 @@ void store_statistics(std::int64_t rows, const T* sums_of_rows, const RowsOfWeig
     const T a = sum_of(absolute), n = sum_of(negative), e = sum_of(entropy);
     const T maximum = V::load(row + largest * V::lanes).maximum();
     const T scale = T(1) / of.normalizer[r], size = std::abs(scale), keys = of.keys[r];
-    const Moments moments = moments_of(row);
-    T above = sum_of(positive), below = static_cast<T>(moments.count) - above;
+    T above = row[positive * V::lanes], below = row[used * V::lanes] - above;
     if (scale < T(0)) std::swap(above, below);
     const T share = keys > T(0) ? T(1) / keys : T(0);
     const std::int64_t row_index = place + r;
@@ -230,7 +264,7 @@ void store_statistics(std::int64_t rows, const T* sums_of_rows, const RowsOfWeig
     to.at(To::keys_at, row_index) = keys;
     to.at(To::positive_at, row_index) = above * share;
     to.at(To::negative_at, row_index) = below * share;
-    to.at(To::kurtosis_at, row_index) = kurtosis_of<T>(moments, static_cast<double>(keys), maximum);
+    to.at(To::kurtosis_at, row_index) = kurtosis_of(row, static_cast<double>(keys), maximum);
     if (to.argmax_wanted)
       to.at(To::argmax_at, row_index) = first_of_largest(row + largest * V::lanes, row + index * V::lanes, maximum);
   }
