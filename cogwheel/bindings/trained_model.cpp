@@ -18,6 +18,7 @@
 #include "cogwheel/interpret/effective_attention.h"
 #include "cogwheel/interpret/head_scores.h"
 #include "cogwheel/interpret/logit_attribution.h"
+#include "cogwheel/interpret/over_squashing.h"
 #include "cogwheel/interpret/patching.h"
 #include "cogwheel/interpret/path_patching.h"
 #include "cogwheel/interpret/representation_distance.h"
@@ -263,6 +264,13 @@ std::vector<double> TrainedModel::representation_distance(const at::Tensor& one,
   });
 }
 
+std::vector<at::Tensor> TrainedModel::over_squashing(const at::Tensor& tokens) const {
+  return with_value_errors([&] {
+    const OverSquashing found = cogwheel::over_squashing(language_model(), tokens);
+    return std::vector<at::Tensor>{found.path_product, found.path_magnitude, found.bound, found.frozen, found.full};
+  });
+}
+
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
   library.def("hook(int callback, str name, Tensor value) -> Tensor");
   library.class_<TrainedModel>("TrainedModel")
@@ -278,7 +286,8 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       .def("attribute_logits", &TrainedModel::attribute_logits)
       .def("head_scores", &TrainedModel::head_scores)
       .def("copying_scores", &TrainedModel::copying_scores)
-      .def("representation_distance", &TrainedModel::representation_distance);
+      .def("representation_distance", &TrainedModel::representation_distance)
+      .def("over_squashing", &TrainedModel::over_squashing);
 }
 
 }  // namespace cogwheel

@@ -66,6 +66,8 @@ class TrainedModel : public torch::CustomClassHolder {
   std::vector<at::Tensor> copying_scores() const;
   // interpret/representation_distance.h, of tokens [N] each: its numbers in their order.
   std::vector<double> representation_distance(const at::Tensor& one, const at::Tensor& other) const;
+  // interpret/over_squashing.h, of tokens [N]: its tensors in their order.
+  std::vector<at::Tensor> over_squashing(const at::Tensor& tokens) const;
 
  private:
   using Forward = std::function<at::Tensor(const Inputs& inputs, const ForwardContext& context)>;

@@ -1,6 +1,7 @@
 #include "cogwheel/nn/feed_forward.h"
 
 #include <torch/types.h>
+#include <torch/utils.h>
 
 namespace cogwheel {
 namespace {
@@ -24,6 +25,25 @@ at::Tensor FeedForwardImpl::forward(const at::Tensor& x, const ForwardContext& c
   const at::Tensor gate = context.hooked(HookPlace::units_before, gate_and_up[0]),
                    up = context.hooked(HookPlace::linear_units, gate_and_up[1]);
   return out_(context.hooked(HookPlace::units, at::silu(gate) * up));
+}
+
+at::Tensor FeedForwardImpl::jacobians(const at::Tensor& x) {
+  const torch::NoGradGuard no_gradient;
+  const at::Tensor units = in_(x);
+  // Of a unit by each of its inputs: its derivative times its row of the matrix.
+  const auto of_rows = [&](const at::Tensor& derivative, std::int64_t first) {
+    return derivative.unsqueeze(2) * in_->weight().narrow(0, first, derivative.size(1));
+  };
+  switch (activation_) {
+    case Activation::gelu:
+      return at::matmul(out_->weight(), of_rows(at::gelu_backward(at::ones_like(units), units), 0));
+    case Activation::swiglu: {
+      const auto gate_and_up = units.chunk(2, -1);
+      const at::Tensor by_gate = at::silu_backward(gate_and_up[1], gate_and_up[0]), by_up = at::silu(gate_and_up[0]);
+      return at::matmul(out_->weight(), of_rows(by_gate, 0) + of_rows(by_up, by_gate.size(1)));
+    }
+  }
+  return {};
 }
 
 bool FeedForwardImpl::has_hook(HookPlace place) const {

@@ -29,6 +29,9 @@ class FeedForwardImpl : public torch::nn::Module {
   explicit FeedForwardImpl(const FeedForwardOptions& options);
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context = {});  // [..., width] → [..., width]
   bool has_hook(HookPlace place) const;
+  // The derivatives of each token's output by its input: [N, width] → [N, width of the output, width]. Without
+  // gradients.
+  at::Tensor jacobians(const at::Tensor& x);
 
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,
                   double residual_standard_deviation);

@@ -56,6 +56,8 @@ class TransformerBlockImpl : public torch::nn::Module {
   // How the heads map the stream onto itself, gain of the norm apart; none where there are no heads of values.
   std::optional<ValueCircuit> value_circuit() const { return attention_->value_circuit(); }
   const Norm& attention_norm() const { return attention_norm_; }
+  const Norm& feed_forward_norm() const { return feed_forward_norm_; }
+  const FeedForward& feed_forward() const { return feed_forward_; }
 
   bool can_decode() const;
   bool keeps_tokens() const;

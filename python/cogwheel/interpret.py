@@ -104,6 +104,22 @@ class RepresentationDistance:
     relative_largest: float
 
 
+@dataclasses.dataclass(frozen=True)
+class OverSquashing:
+    """Spectral norms of the last output's derivative by the stream before the first layer at each position, [N] float64.
+
+    ``frozen`` holds the weights of attention fixed, as the theorem does, ``full`` does not. ``bound`` is never below
+    ``frozen``. ``path_product`` is the theorem's sum over paths with the mean weights of heads, signs included: with negative
+    weights it bounds nothing. ``path_magnitude`` is the same of their magnitudes.
+    """
+
+    path_product: Tensor
+    path_magnitude: Tensor
+    bound: Tensor
+    frozen: Tensor
+    full: Tensor
+
+
 def patch_activations(
     model: LanguageModel, clean: Prompts, corrupted: Tensor, name: str = "hook_resid_pre", *, by_token: bool = False
 ) -> Patching:
@@ -182,3 +198,11 @@ def representation_distance(model: LanguageModel, first: Tensor, second: Tensor)
     can tell: ``model.double()``.
     """
     return RepresentationDistance(*model._made.representation_distance(first, second))
+
+
+def over_squashing(model: LanguageModel, tokens: Tensor) -> OverSquashing:
+    """How much the output at the last of ``tokens`` [N] depends on each position (Barbero et al. 2024, theorem B.5).
+
+    Of a model in float64 (``model.double()``) with heads of attention in every layer.
+    """
+    return OverSquashing(*model._made.over_squashing(tokens))

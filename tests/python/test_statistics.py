@@ -349,3 +349,21 @@ def test_compiles_as_one_graph(mechanism):
     for got, eager in zip(*(torch.autograd.grad(each[0].sum(), leaves) for each in (compiled, expected))):
         assert torch.equal(got, eager)
     torch.compiler.reset()
+
+
+@pytest.mark.parametrize("mechanism", ["softmax", "cog"])
+def test_outputs_of_random_values_are_as_large_as_squared_weights_say(mechanism):
+    """E|o|^2 = D sum a^2 for v ~ N(0, I), whatever the signs of a: the mean of many draws within 3 standard errors."""
+    draws, tokens, width = 3000, 48, 16
+    generator = torch.Generator().manual_seed(14)
+    query, key = (2 * torch.randn(1, 1, tokens, width, generator=generator, dtype=torch.float64) for _ in range(2))
+    weights = cogwheel.attention_weights(query, key, mechanism=mechanism, causal=True)[0, 0]
+    assert (weights.min() < -0.1) == (mechanism == "cog")
+    value = torch.randn(draws, 1, tokens, width, generator=generator, dtype=torch.float64)
+    query, key = (x.expand(draws, -1, -1, -1) for x in (query, key))
+    sizes = cogwheel.attention(query, key, value, mechanism=mechanism, causal=True).square().sum(-1)[:, 0]
+    expected = width * weights.square().sum(-1)
+    error = sizes.std(0) / math.sqrt(draws)
+    rows = [0, 1, 7, 15, 31, 47]
+    assert ((sizes.mean(0) - expected).abs() < 3 * error)[rows].all()
+    assert ((sizes.mean(0) - 1.2 * expected).abs() > 3 * error)[rows].all()  # the test can tell

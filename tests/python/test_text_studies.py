@@ -1,4 +1,4 @@
-"""`cogwheel inspect collapse` on small models of text, against plain PyTorch in float64."""
+"""`cogwheel inspect collapse` and `squashing` on small models of text, against plain PyTorch in float64."""
 
 import csv
 import json
@@ -67,6 +67,7 @@ def runs(cogwheel, work):
     train(cogwheel, work, "softmax-2", seed=2)
     train(cogwheel, work, "cog", mechanism="cog")
     train(cogwheel, work, "learned", form="gpt", context=80)
+    train(cogwheel, work, "gla", mechanism="gla")
     train(cogwheel, work, "letters", tokenizer="character")
     (work / "copying.toml").write_text('[task]\nname = "copying"\n[training]\nsteps = 1\n')
     assert cogwheel("train", "copying.toml", "--out", "copying").returncode == 0
@@ -158,9 +159,101 @@ def test_lengths_are_shares_of_a_short_context(runs, cogwheel):
         (["collapse", "learned", "--set", "lengths=100,101,102"], 2, "a context that holds"),
         (["collapse", "cog", "--set", "lengths=60,30"], 2, "lengths"),
         (["collapse", "cog", "--set", "lengths=0,30"], 2, "lengths"),
+        (["squashing", "letters"], 1, "letters: the text of input=0"),
+        (["squashing", "copying"], 2, "--set input=2"),
+        (["squashing", "gla", "--set", "tokens=8"], 2, "one with heads of attention in every layer, got gla"),
+        (["squashing", "cog", "--set", "tokens=7"], 2, "tokens"),
     ],
 )
 def test_refuses_in_one_line(cogwheel, runs, words, code, said):
     done = cogwheel("inspect", *words, "--out", "refused")
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     assert said in done.stderr.splitlines()[0] and not (runs / "refused").exists(), done.stderr
+
+
+def plain_squashing(run, tokens):
+    """Norms by torch.autograd of a plain model, with weights held fixed and not, its path product, and a bound of norms."""
+    model = package.load(run)
+    plain = plain_models.PlainLanguageModel(run, model.options)
+    cache = {}
+
+    def keep(name, value):
+        cache[name] = value
+        return value
+
+    plain.at = keep
+    plain(tokens[None])
+    kept = dict(cache)
+    weights = plain.weights
+
+    def output(stream, frozen):
+        def at(name, value):
+            cache[name] = value
+            if name == "hook_full_embed":
+                return stream
+            return kept[name] if frozen and name.endswith("hook_pattern") else value
+
+        plain.at = at
+        plain(tokens[None])
+        return cache["ln_final.hook_normalized"][0, -1] * weights["final_norm.weight"]
+
+    def norms(frozen):
+        jacobian = torch.autograd.functional.jacobian(lambda stream: output(stream, frozen), kept["hook_full_embed"])
+        return torch.linalg.matrix_norm(jacobian[:, 0].transpose(0, 1), 2)  # [width, N, width]
+
+    sigma, product, magnitude = 0, torch.eye(len(tokens), dtype=torch.float64), torch.eye(len(tokens), dtype=torch.float64)
+    for layer in range(model.options["layers"]):
+        block, name = f"blocks.{layer}", f"layers.{layer}"
+        gain = weights[f"{name}.feed_forward_norm.weight"]
+        for normed in kept[f"{block}.ln2.hook_normalized"][0]:
+            local = torch.autograd.functional.jacobian(lambda x: plain.feed_forward(layer, x * gain), normed)  # noqa: B023
+            sigma = max(sigma, torch.linalg.matrix_norm(local, 2).item())
+        pattern = kept[f"{block}.attn.hook_pattern"][0] / kept[f"{block}.ln1.hook_scale"].mean()
+        product = pattern.mean(0) @ product + product
+        magnitude = pattern.abs().mean(0) @ magnitude + magnitude
+    constant = 1 / kept["ln_final.hook_scale"].mean().item()
+    for layer in range(model.options["layers"]):
+        constant *= 1 + sigma / kept[f"blocks.{layer}.ln2.hook_scale"].mean().item()
+    return norms(True), norms(False), constant * product[-1], constant * magnitude[-1]
+
+
+@pytest.mark.parametrize("name", ["softmax-1", "cog", "learned"])
+def test_squashing_is_what_plain_models_have(runs, name):
+    tokens = torch.tensor(list(QUESTIONS["finding a zero"][-14:].encode()) + list(b"01111"))
+    frozen, full, product, magnitude = plain_squashing(runs / name, tokens)
+    found = interpret.over_squashing(package.load(runs / name).double(), tokens)
+    for ours, plain in ((found.frozen, frozen), (found.full, full), (found.path_product, product), (found.path_magnitude, magnitude)):
+        assert torch.allclose(ours, plain, rtol=1e-8, atol=1e-10 * plain.abs().max().item())
+    assert (found.bound >= frozen * (1 - 1e-12)).all() and not torch.allclose(found.frozen, found.full, rtol=1e-3)
+    with pytest.raises(ValueError, match="float64"):
+        interpret.over_squashing(package.load(runs / name), tokens)
+
+
+def test_squashing_writes_every_position(runs, cogwheel):
+    words = ["inspect", "squashing", "softmax-1", "softmax-2", "cog", "--set", "tokens=61"]
+    done = cogwheel(*words, "--out", "squashing")
+    assert done.returncode == 0, done.stderr
+    positions = rows(runs / "squashing" / "positions.csv")
+    text = (QUESTIONS["finding a zero"] + "0" + "1" * 61)[:61]
+    assert [int(row["token"]) for row in positions] == list(text.encode()) * 3
+    found = interpret.over_squashing(package.load(runs / "cog").double(), torch.tensor(list(text.encode())))
+    own = [row for row in positions if row["run"] == "cog"]
+    for column, values in (
+        ("path product", found.path_product),
+        ("strict bound", found.bound),
+        ("norm with weights held fixed", found.frozen),
+        ("norm in full", found.full),
+    ):
+        assert [float(row[column]) for row in own] == pytest.approx(values.tolist(), rel=1e-3), column
+    models = rows(runs / "squashing" / "models.csv")
+    assert [(row["model"], row["runs"]) for row in models] == [("softmax", "2"), ("cog", "1")]
+    inner = found.frozen[1:-1]  # 59 positions: the first 14, and the last 15 from the 44th
+    assert float(models[1]["early to late: weights held fixed"]) == pytest.approx((inner[:14].mean() / inner[44:].mean()).item(), rel=1e-3)
+    assert float(models[1]["path product below 0"]) == (found.path_product < 0).sum().item()
+    page = (runs / "squashing" / "report.html").read_text()
+    assert page.count("<svg") >= 6 and "the zero" in page and "<script src" not in page
+    # A shorter context shortens the text of all; drawn tokens are the same for one seed.
+    drawn = cogwheel("inspect", "squashing", "cog", "learned", "--set", "input=2", "--set", "tokens=100", "--out", "drawn")
+    assert drawn.returncode == 0, drawn.stderr
+    positions = rows(runs / "drawn" / "positions.csv")
+    assert len(positions) == 2 * 80 and [row["token"] for row in positions[:80]] == [row["token"] for row in positions[80:]]
