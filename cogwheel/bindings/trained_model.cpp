@@ -16,8 +16,10 @@
 #include "cogwheel/diffusion/prediction.h"
 #include "cogwheel/interpret/copying.h"
 #include "cogwheel/interpret/effective_attention.h"
+#include "cogwheel/interpret/head_distance.h"
 #include "cogwheel/interpret/head_scores.h"
 #include "cogwheel/interpret/logit_attribution.h"
+#include "cogwheel/interpret/matrix_rank.h"
 #include "cogwheel/interpret/over_squashing.h"
 #include "cogwheel/interpret/patching.h"
 #include "cogwheel/interpret/path_patching.h"
@@ -273,6 +275,27 @@ std::vector<at::Tensor> TrainedModel::over_squashing(const at::Tensor& tokens) c
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
   library.def("hook(int callback, str name, Tensor value) -> Tensor");
+  library.def("matrix_rank(Tensor matrix) -> (float[] singular_values, int numerical, float[] others)",
+              [](const at::Tensor& matrix) {
+                return with_value_errors([&] {
+                  const MatrixRank rank = matrix_rank(matrix);
+                  return std::tuple(rank.singular_values, rank.numerical,
+                                    std::vector<double>{rank.effective, rank.stable, rank.negative_share});
+                });
+              });
+  library.def("score_matrices(Tensor query, Tensor key, float norm) -> (str[] names, Tensor[] matrices)",
+              [](const at::Tensor& query, const at::Tensor& key, double norm) {
+                return with_value_errors([&] {
+                  std::tuple<std::vector<std::string>, std::vector<at::Tensor>> named;
+                  for (const NamedMatrix& matrix : score_matrices(query, key, norm)) {
+                    std::get<0>(named).push_back(matrix.name);
+                    std::get<1>(named).push_back(matrix.values);
+                  }
+                  return named;
+                });
+              });
+  library.def("head_distances(Tensor maps) -> Tensor",
+              [](const at::Tensor& maps) { return with_value_errors([&] { return head_distances(maps); }); });
   library.class_<TrainedModel>("TrainedModel")
       .def(torch::init<std::string>())
       .def("topology", [](const c10::intrusive_ptr<TrainedModel>& model) { return model->topology(); })

@@ -22,6 +22,7 @@
 #include "cogwheel/storage/run_folder.h"
 #include "cogwheel/studies/study_page.h"
 #include "cogwheel/studies/study_text.h"
+#include "cogwheel/train/metrics.h"
 
 namespace cogwheel {
 namespace {
@@ -83,6 +84,9 @@ void inspect(const InspectArguments& arguments) {
     study.mechanisms.push_back((*model)->options().mechanism);
     const auto tokenizer = fs::exists(folder.tokenizer_path()) ? load_tokenizer(folder.tokenizer_path()) : nullptr;
     runs.push_back({study.runs[index], std::move(config), model, tokenizer});
+    if (fs::exists(folder.metrics_path()))
+      for (StepReport& report : read_metrics(folder.metrics_path()))
+        if (!report.heads.empty()) runs.back().history.push_back(std::move(report));
     if (entry.reads_text)
       runs.back().text = arguments.text.empty()
                              ? tokens_of_text(runs.back(), study_text, study.runs[index] + ": the text of the study")

@@ -31,8 +31,7 @@ struct ReproduceArguments {
 
 std::string command_of(const ReproduceArguments& arguments) {
   std::string command = "cogwheel reproduce " + arguments.experiment;
-  for (const std::string& assignment : arguments.assignments)
-    command += " --set " + shell_word(assignment);
+  for (const std::string& assignment : arguments.assignments) command += " --set " + shell_word(assignment);
   return command;
 }
 

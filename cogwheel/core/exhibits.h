@@ -1,6 +1,7 @@
 // What pages and terminals show: tables of text, and figures.
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cogwheel {
@@ -16,7 +17,8 @@ struct Figure {
   // An <svg> element or other HTML, made by this program: pages insert it as it stands, so that every text from data
   // is escaped in it. Colours are custom properties of report.css, so that it follows the theme of a page.
   std::string html;
-  std::string caption = {};  // text
+  std::string caption = {};                    // text
+  std::vector<std::string_view> scripts = {};  // JavaScript that draws it, which a page has once, in this order
 };
 
 }  // namespace cogwheel

@@ -3,7 +3,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "cogwheel/interpret/head_name.h"
+#include "cogwheel/core/head_name.h"
 #include "cogwheel/models/language_model.h"
 
 namespace cogwheel {

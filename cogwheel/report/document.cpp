@@ -1,6 +1,9 @@
 #include "cogwheel/report/document.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "cogwheel/report/embedded.h"
 #include "cogwheel/report/html.h"
@@ -69,6 +72,11 @@ std::string document_page(const Document& document) {
   for (const DocumentFact& fact : document.facts)
     facts += fmt::format("    <div><dt>{}</dt><dd>{}<small>{}</small></dd></div>\n", escape_html(fact.name),
                          escape_html(fact.value), escape_html(fact.detail));
+  std::vector<std::string_view> scripts;
+  for (const DocumentSection& section : document.sections)
+    for (const Figure& figure : section.figures)
+      for (const std::string_view script : figure.scripts)
+        if (std::find(scripts.begin(), scripts.end(), script) == scripts.end()) scripts.push_back(script);
   for (std::size_t index = 0; index < document.sections.size(); ++index) {
     contents += fmt::format("    <li><a href=\"#section-{}\">{}</a></li>\n", index,
                             escape_html(document.sections[index].title));
@@ -82,18 +90,22 @@ std::string document_page(const Document& document) {
         "    <div class=\"command\"><pre>{}</pre></div>\n  </section>\n",
         escape_html(document.command));
   }
-  return fill_template(embedded::document_html, {{"generator", escape_html("Cogwheel " + document.version)},
-                                                 {"created", escape_html(document.created)},
-                                                 {"date", escape_html(date_text(document.created))},
-                                                 {"title", escape_html(document.title)},
-                                                 {"kind", escape_html(document.kind)},
-                                                 {"verdict", escape_html(document.verdict)},
-                                                 {"css", std::string(embedded::report_css)},
-                                                 {"facts", facts},
-                                                 {"contents", contents},
-                                                 {"sections", sections},
-                                                 {"reproduce", reproduce},
-                                                 {"written_by", escape_html(document.written_by)}});
+  return fill_template(
+      embedded::document_html,
+      {{"generator", escape_html("Cogwheel " + document.version)},
+       {"created", escape_html(document.created)},
+       {"date", escape_html(date_text(document.created))},
+       {"title", escape_html(document.title)},
+       {"kind", escape_html(document.kind)},
+       {"verdict", escape_html(document.verdict)},
+       {"css", std::string(embedded::report_css)},
+       {"facts", facts},
+       {"contents", contents},
+       {"sections", sections},
+       {"reproduce", reproduce},
+       {"written_by", escape_html(document.written_by)},
+       {"no_script", scripts.empty() ? ", no script" : ""},
+       {"scripts", scripts.empty() ? "" : fmt::format("<script>\n{}</script>\n", fmt::join(scripts, "\n"))}});
 }
 
 }  // namespace cogwheel

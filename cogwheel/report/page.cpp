@@ -283,6 +283,7 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"report_js", std::string(embedded::report_js)},
       {"curves_js", std::string(embedded::curves_js)},
       {"dynamics_js", std::string(embedded::dynamics_js)},
+      {"maps_js", std::string(embedded::maps_js)},
       {"heads_js", std::string(embedded::heads_js)},
   };
   return fill_template(embedded::report_html, values);

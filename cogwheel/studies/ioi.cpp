@@ -12,8 +12,8 @@
 #include <map>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/head_name.h"
 #include "cogwheel/interpret/copying.h"
-#include "cogwheel/interpret/head_name.h"
 #include "cogwheel/interpret/head_scores.h"
 #include "cogwheel/interpret/path_patching.h"
 #include "cogwheel/models/language_model.h"

@@ -11,6 +11,7 @@
 #include "cogwheel/labs/lab_parameters.h"
 #include "cogwheel/models/token.h"
 #include "cogwheel/report/line_chart.h"
+#include "cogwheel/train/step_report.h"
 
 namespace cogwheel {
 
@@ -24,6 +25,7 @@ struct StudiedRun {
   std::shared_ptr<LanguageModel> model;
   std::shared_ptr<const Tokenizer> tokenizer = {};  // of text; none where the task has none
   std::vector<Token> text = {};                     // where the study reads one
+  std::vector<StepReport> history = {};             // of metrics.jsonl, those with statistics of heads
 };
 
 struct StudyTable {

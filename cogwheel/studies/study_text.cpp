@@ -1,10 +1,12 @@
 #include "cogwheel/studies/study_text.h"
 
+#include <fmt/format.h>
 #include <torch/types.h>
 
 #include <algorithm>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/data/sentence_tokenizer.h"
 #include "cogwheel/data/tokenizer.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/tasks/passage.h"
@@ -14,7 +16,13 @@ namespace cogwheel {
 std::vector<Token> tokens_of_text(const StudiedRun& run, std::string_view text, std::string_view what) {
   if (!run.tokenizer)
     throw UsageError(expected_got(run.name, "a run with a tokenizer", "one of " + run.config.task.name));
-  const std::vector<Token> tokens = run.tokenizer->encode(text, what);
+  std::vector<Token> tokens = run.tokenizer->encode(text, what);
+  if (run.tokenizer->kind() == WordTokenizer::name) {
+    for (std::size_t word = 0; word < tokens.size(); ++word)
+      if (tokens[word] == SentenceTokens::unknown)
+        throw UsageError(expected_got(what, "words that the run knows", fmt::format("another as word {}", word + 1)));
+    tokens.insert(tokens.begin(), SentenceTokens::begin);
+  }
   if (tokens.size() < 2) throw UsageError(expected_got(what, "two tokens or more", std::to_string(tokens.size())));
   return tokens;
 }
@@ -31,9 +39,13 @@ at::Tensor token_row(const StudiedRun& run, std::int64_t count) {
 }
 
 std::vector<std::string> token_labels(const StudiedRun& run, std::int64_t count) {
+  const auto* const sentences = dynamic_cast<const SentenceTokenizer*>(run.tokenizer.get());
+  const auto label = [&](Token token) {
+    return sentences ? sentences->piece(token) : token_label(*run.tokenizer, token);
+  };
   std::vector<std::string> labels;
   for (std::int64_t place = 0; place < shown(run, count); ++place)
-    labels.push_back(token_label(*run.tokenizer, run.text[static_cast<std::size_t>(place)]));
+    labels.push_back(label(run.text[static_cast<std::size_t>(place)]));
   return labels;
 }
 

@@ -11,7 +11,8 @@
 
 namespace cogwheel {
 
-// Throws UsageError for a run whose task has no tokenizer, Error for what it cannot read, which begin with `what`.
+// A text of words begins with the token that begins sentences, as in training. Throws UsageError for a run whose task
+// has no tokenizer, or a word that it does not know; Error for what else it cannot read; both begin with `what`.
 std::vector<Token> tokens_of_text(const StudiedRun& run, std::string_view text, std::string_view what);
 
 // The first `count` tokens of the run's text, [1, N] int64, as far as its context holds them.

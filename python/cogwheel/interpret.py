@@ -31,6 +31,22 @@ class Prompts:
 
 
 @dataclasses.dataclass(frozen=True)
+class MatrixRank:
+    """How many directions a matrix uses."""
+
+    singular_values: Tensor
+    """σ₁ ≥ σ₂ ≥ …, float64"""
+    numerical: int
+    """Those above σ₁ · max(rows, columns) · 2⁻⁵²"""
+    effective: float
+    """exp(−Σ p log p) of p = σ / Σσ (Roy and Vetterli 2007)"""
+    stable: float
+    """Σσ² / σ₁²"""
+    negative_share: float
+    """Share of the entries below 0"""
+
+
+@dataclasses.dataclass(frozen=True)
 class Patching:
     """Mean logit differences: of both passes, and with each value patched, [layers, heads, tokens] float64."""
 
@@ -206,3 +222,23 @@ def over_squashing(model: LanguageModel, tokens: Tensor) -> OverSquashing:
     Of a model in float64 (``model.double()``) with heads of attention in every layer.
     """
     return OverSquashing(*model._made.over_squashing(tokens))
+
+
+def matrix_rank(matrix: Tensor) -> MatrixRank:
+    """Of [rows, columns], computed in float64. ValueError for another shape, or numbers that are not finite."""
+    values, numerical, others = torch.ops.cogwheel.matrix_rank(matrix)
+    return MatrixRank(torch.tensor(values, dtype=torch.float64), numerical, *others)
+
+
+def score_matrices(query: Tensor, key: Tensor, norm: float = 8.0) -> dict[str, Tensor]:
+    """Scores, powers, exponentials and weights of one head, query and key [N, D], by name: [N, N] float64.
+
+    QKᵀ/√D; A = QQᵀ with the largest eigenvalue ``norm``, its powers, exp(A) and exp(A) − I; the exponential of each score;
+    softmax and Cog. Those that a causal model would mask also with later keys hidden.
+    """
+    return dict(zip(*torch.ops.cogwheel.score_matrices(query, key, norm)))
+
+
+def head_distances(maps: Tensor) -> Tensor:
+    """How unlike heads are: maps [..., H, N, N] → [..., H, H], the mean over later queries of ½ Σ|a − a′|."""
+    return torch.ops.cogwheel.head_distances(maps)

@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 import torch
+from test_report import browser, open_page  # noqa: F401  a fixture
 
 import cogwheel as package
 
@@ -105,6 +106,65 @@ def test_numbers_follow_from_the_model(study, work):
         assert float(summary["positivity"]) == pytest.approx((eigenvalues.real.sum() / eigenvalues.abs().sum()).item(), abs=1e-3)
 
 
+TEXT = "After Mary and John went to the park , John gave a ring to"
+
+
+def test_heads_are_those_that_the_run_measured(cogwheel, study, work):
+    done = cogwheel("inspect", "heads", "softmax", "cog", "--text", TEXT, "--out", "over-training")
+    assert done.returncode == 0, done.stderr
+    report = [json.loads(line) for line in (work / "cog/metrics.jsonl").read_text().splitlines() if '"heads"' in line][-1]
+    layers = rows(work / "over-training/layers.csv")
+    assert [(row["runs"], row["layer"]) for row in layers] == [(run, layer) for run in ("softmax", "cog") for layer in ("L0", "L1")]
+    for row in layers[2:]:
+        for column, name in (("kurtosis", "kurtosis"), ("positive share", "positive_share"), ("one sign", "sign_consistency")):
+            heads = report["heads"][name][int(row["layer"][1:])]
+            assert float(row[column]) == pytest.approx(sum(heads) / len(heads), rel=1e-3)
+    assert all(float(row["positive share"]) == 1 and float(row["one sign"]) == 1 for row in layers[:2])
+    points = rows(work / "over-training/over_training.csv")
+    assert {row["statistic"] for row in points} >= {"kurtosis", "value_bias", "normalized_entropy"}
+    model = package.load(work / "cog")
+    vocabulary = json.loads((work / "cog/tokenizer.json").read_text())
+    words = next(value for value in vocabulary.values() if isinstance(value, list) and "Mary" in value)
+    tokens = torch.tensor([[2, *(4 + words.index(word) for word in TEXT.split())]])
+    _, cache = model.run_with_cache(tokens, names=lambda name: name.endswith("hook_pattern"))
+    for row in layers[2:]:
+        maps = cache[f"blocks.{row['layer'][1:]}.attn.hook_pattern"][0].double()
+        distance = (maps[0, 1:] - maps[1, 1:]).abs().sum(-1).mean() / 2
+        assert float(row["head distance"]) == pytest.approx(distance.item(), rel=1e-3)
+
+
+def test_ranks_of_trained_and_of_random_heads(cogwheel, study, work):
+    done = cogwheel("inspect", "ranks", "cog", "--text", TEXT, "--out", "ranks")
+    assert done.returncode == 0, done.stderr
+    found = {(row["heads of"], row["matrix"]): row for row in rows(work / "ranks/ranks.csv")}
+    assert {run for run, _ in found} == {"random", "cog"} and len(found) == 30
+    assert all(int(row["most"]) <= 15 for row in found.values())
+    assert found["random", "softmax"]["negative entries"] == "0"
+    assert len(rows(work / "ranks/heads.csv")) == 2 * 4 * 15
+    assert (work / "ranks/report.html").read_text().count("<h3>random: singular values") == 1
+
+
+def test_gallery_shows_every_head(cogwheel, study, work, browser):  # noqa: F811
+    done = cogwheel("inspect", "gallery", "softmax", "cog", "--text", TEXT, "--out", "gallery")
+    assert done.returncode == 0, done.stderr
+    weights = rows(work / "gallery/rows.csv")
+    assert len(weights) == 2 * 2 * 2 * 15
+    for (run, head), row in {(row["run"], row["head"]): row for row in rows(work / "gallery/strongest.csv")}.items():
+        own = [float(each["weight"]) for each in weights if (each["run"], each["head"]) == (run, head)]
+        assert sum(map(abs, own)) == pytest.approx(1, abs=1e-2)
+        assert int(re.search(r"\((\d+)\)$", row["strongest"]).group(1)) == max(range(15), key=lambda key: abs(own[key]))
+    for width in (1440, 375):
+        open_page(browser, work / "gallery/report.html", width)
+        painted = browser.execute_script("""
+          return [...document.querySelectorAll("canvas[data-map]")].map(canvas => {
+            const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+            return [canvas.width, canvas.height, new Set(pixels).size, canvas.nextElementSibling.width];
+          });""")
+        assert len(painted) == 8 and all(each[:2] == [15, 15] and each[2] > 5 and each[3] == 45 for each in painted)
+        assert browser.execute_script("return document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        assert browser.get_log("browser") == []
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -117,6 +177,10 @@ def test_numbers_follow_from_the_model(study, work):
         (["ioi", "softmax", "--set", "prompts"], 2, "name=value"),
         (["ioi", "softmax", "--out", "softmax"], 2, "softmax"),
         (["ioi"], 2, "runs"),
+        (["ioi", "softmax", "--text", "John"], 2, "a study that reads one"),
+        (["ranks", "softmax"], 2, "the text of the study"),
+        (["ranks", "softmax", "--text", "Johannes and"], 2, "--text"),
+        (["gallery", "softmax", "--text", ""], 2, "the text of the study"),
     ],
 )
 def test_refuses_in_one_line(cogwheel, study, work, words, code, said):

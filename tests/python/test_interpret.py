@@ -3,6 +3,7 @@
 import os
 import subprocess
 
+import numpy as np
 import pytest
 import torch
 
@@ -150,3 +151,48 @@ def test_circuits_of_states_and_models_without_words(models, prompts):
         with pytest.raises(ValueError, match=said) as error:
             call()
         assert "\n" not in str(error.value).strip()
+
+
+def test_ranks_are_numpys():
+    torch.manual_seed(5)
+    matrix = torch.randn(30, 6, dtype=torch.float64) @ torch.randn(6, 20, dtype=torch.float64)
+    found = interpret.matrix_rank(matrix)
+    values = np.linalg.svd(matrix.numpy(), compute_uv=False)
+    np.testing.assert_allclose(found.singular_values.numpy(), values, rtol=1e-12, atol=1e-12)
+    assert found.numerical == np.linalg.matrix_rank(matrix.numpy()) == 6
+    share = values / values.sum()
+    assert found.effective == pytest.approx(np.exp(-(share * np.log(share)).sum()), rel=1e-9)
+    assert found.stable == pytest.approx((values**2).sum() / values[0] ** 2, rel=1e-12)
+    assert found.negative_share == (matrix < 0).double().mean().item()
+    with pytest.raises(ValueError, match="matrix: expected finite numbers"):
+        interpret.matrix_rank(torch.full((2, 2), torch.nan))
+
+
+def test_score_matrices_are_their_formulas():
+    torch.manual_seed(6)
+    query, key = torch.randn(2, 12, 8, dtype=torch.float64)
+    found = interpret.score_matrices(query, key, norm=2.0)
+    scores, gram = query @ key.T / 8**0.5, query @ query.T
+    gram = gram * 2 / torch.linalg.eigvalsh(gram).max()
+    hidden = torch.ones(12, 12, dtype=torch.bool).triu(1)
+    magnitudes = scores.abs().exp().masked_fill(hidden, 0.0)
+    expected = {
+        "QKᵀ": scores, "QKᵀ, causal": scores.tril(), "QQᵀ": gram, "QQᵀ, causal": gram.tril(), "(QQᵀ)²": gram @ gram,
+        "(QQᵀ)³": gram @ gram @ gram, "exp(QQᵀ)": torch.matrix_exp(gram), "exp(QQᵀ), causal": torch.matrix_exp(gram).tril(),
+        "exp(QQᵀ) − I": torch.matrix_exp(gram) - torch.eye(12), "softmax": scores.softmax(-1),
+        "softmax, causal": scores.masked_fill(hidden, -torch.inf).softmax(-1),
+        "Cog, causal": scores.sign() * magnitudes / magnitudes.sum(-1, keepdim=True),
+    }  # fmt: skip
+    assert len(found) == 15 and expected.keys() <= found.keys()
+    for name, matrix in expected.items():
+        torch.testing.assert_close(found[name], matrix.double(), rtol=1e-9, atol=1e-12)
+    # Up to a factor, which keeps it finite.
+    ratio = found["exp of each QKᵀ"] / scores.exp()
+    torch.testing.assert_close(ratio, ratio[0, 0].expand(12, 12))
+
+
+def test_distances_between_heads():
+    torch.manual_seed(7)
+    maps = torch.randn(2, 3, 9, 9, dtype=torch.float64).tril()
+    expected = (maps[:, :, None, 1:] - maps[:, None, :, 1:]).abs().sum(-1).mean(-1) / 2
+    torch.testing.assert_close(interpret.head_distances(maps), expected)

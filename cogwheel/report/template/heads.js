@@ -12,54 +12,32 @@ function startHeads() {
   const visible = token => ({ " ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍" })[token] ?? token;
   /** Where there is room for one letter only. */
   const letter = token => [...token].length > 1 ? "▯" : visible(token);
-  const ordinal = (layer, head) => `Layer ${layer + 1}, head ${head + 1}`;
 
   const cache = new Map();
-  /** Weights [query][key] of one head: sign(c)·c² of the codes c in [−1, 1], row by row. */
+  /** Weights [query][key] of one head. */
   function weights(layer, head) {
     const id = [state.seed, state.mechanism, layer, head].join();
-    if (!cache.has(id)) {
-      const codes = Int8Array.from(atob(layersOf()[layer][head]), c => c.charCodeAt(0));
-      let next = 0;
-      cache.set(id, tokens.map((_, i) => Array.from({ length: end(i) }, () => { const c = codes[next++] / 127; return Math.sign(c) * c * c; })));
-    }
+    if (!cache.has(id)) cache.set(id, decodeMap(layersOf()[layer][head], size, maps.whole));
     return cache.get(id);
   }
 
-  let colours, masked;
-  function readColours() {
-    const rgb = hex => { const h = hex.trim().slice(1); return (h.length === 3 ? [...h].map(c => c + c) : h.match(/../g)).map(c => parseInt(c, 16)); };
-    const stops = css("--diverging").split(",").map(rgb);
-    masked = rgb(css("--masked"));
-    colours = weight => {
-      const t = (Math.sign(weight) * Math.sqrt(Math.min(1, Math.abs(weight))) + 1) / 2 * (stops.length - 1);
-      const k = Math.min(stops.length - 2, Math.floor(t));
-      return stops[k].map((c, i) => Math.round(c + (stops[k + 1][i] - c) * (t - k)));
-    };
-  }
+  let colours;
   /** Black or white, whichever stands out more from a colour; one of them always reaches 4.5 to 1. */
   function legibleOn(colour) {
     const [r, g, b] = colour.map(c => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
     return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
   }
-  function paint(canvas, rows) {
-    canvas.width = canvas.height = size;
-    const context = canvas.getContext("2d"), image = context.createImageData(size, size);
-    for (let i = 0; i < size; i++) for (let j = 0; j < size; j++) image.data.set([...(j < end(i) ? colours(rows[i][j]) : masked), 255], 4 * (i * size + j));
-    context.putImageData(image, 0, 0);
-  }
-
   const most = Math.max(...seeds.flatMap(seed => shown(seed).map(name => maps.heads[seed][name][0].length)));
   function drawTiles() {
     const layers = layersOf(), count = layers[0].length, box = $("tiles");
     box.style.setProperty("--heads", most);
-    box.replaceChildren(element("span", { class: "corner" }), ...Array.from({ length: most }, (_, h) => element("span", {}, h < count ? `${most > 6 ? "" : "Head "}${h + 1}` : "")));
+    box.replaceChildren(element("span", { class: "corner" }), ...Array.from({ length: most }, (_, h) => element("span", {}, h < count ? `H${h}` : "")));
     layers.forEach((heads, l) => {
-      box.append(element("span", { class: "row" }, `${most > 6 ? "" : "Layer "}${l + 1}`));
+      box.append(element("span", { class: "row" }, `L${l}`));
       for (let h = 0; h < most; h++) {
         if (h >= count) { box.append(element("span", { class: "empty" })); continue; }
-        const canvas = element("canvas"), tile = element("button", { type: "button", class: "tile", "aria-label": ordinal(l, h), "data-layer": l, "data-head": h }, canvas);
-        paint(canvas, weights(l, h));
+        const canvas = element("canvas"), tile = element("button", { type: "button", class: "tile", "aria-label": headName(l, h), "data-layer": l, "data-head": h }, canvas);
+        paintMap(canvas, weights(l, h), colours);
         tile.onclick = () => { choose(l, h); if (matchMedia("(max-width: 52rem)").matches) document.querySelector(".focus-map").scrollIntoView(); };
         box.append(tile);
       }
@@ -77,9 +55,9 @@ function startHeads() {
     }
     const rows = weights(layer, head);
     const negative = mean(rows.map(row => row.reduce((sum, a) => sum + Math.max(0, -a), 0)));
-    $("map-title").textContent = `${labels[state.mechanism]}: ${ordinal(layer, head).toLowerCase()}`;
+    $("map-title").textContent = `${labels[state.mechanism]}: ${headName(layer, head)}`;
     $("map-facts").textContent = `first ${item} ${mean(rows.map(row => Math.abs(row[0]))).toFixed(2)} · negative ${negative.toFixed(2)} per row`;
-    paint($("cells").firstElementChild, rows);
+    paintMap($("cells").firstElementChild, rows, colours);
     showCell(state.query, state.key);
   }
   function showCell(query, key) {
@@ -94,8 +72,8 @@ function startHeads() {
       element("b", {}, signed(row[key], 3)), `, ${total ? (100 * Math.abs(row[key]) / total).toFixed(0) : 0} % of the row’s |weight|`);
     [...$("sentence").children].forEach((node, j) => {
       node.className = j >= end(query) ? "later" : j === query ? "query" : "";
-      node.style.background = j < end(query) ? `rgb(${colours(row[j])})` : "";
-      node.style.color = j < end(query) ? legibleOn(colours(row[j])) : "";
+      node.style.background = j < end(query) ? `rgb(${colours.of(row[j])})` : "";
+      node.style.color = j < end(query) ? legibleOn(colours.of(row[j])) : "";
     });
   }
 
@@ -130,7 +108,7 @@ function startHeads() {
     choose(clamp(state.layer + down, 0, layers.length - 1), clamp(state.head + right, 0, layers[0].length - 1));
     $("tiles").querySelector('[aria-pressed="true"]').focus();
   });
-  const repaint = () => { readColours(); drawTiles(); };
+  const repaint = () => { colours = mapColours(); drawTiles(); };
   repaint();
   return { repaint };
 }
