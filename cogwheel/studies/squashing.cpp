@@ -168,8 +168,8 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
   const std::vector<RunGroup> groups = groups_of(runs);
   TextTable summary{"Models",
                     {"model", "runs", "early to late: weights held fixed", "in full", "path product",
-                     "path product of |a|", "strict bound", "path product below 0", "bound to norm, at least", "median",
-                     "r of path product", "r of strict bound"},
+                     "path product of |a|", "strict bound", "path product below 0", "bound to norm: smallest",
+                     "bound to norm: median", "r of path product", "r of strict bound"},
                     {}};
   for (const RunGroup& group : groups) {
     const auto of_runs = [&](auto&& number) {
