@@ -225,7 +225,9 @@ StudyResult measure_collapse(const LabParameters& parameters, const std::vector<
         "another row of the table is read, which is a difference that attention need not keep."},
        {"Beyond training:",
         "runs of ones are like nothing that most models were trained on, and a model without a limit of its text "
-        "may be asked for more tokens than its training window had."}});
+        "may be asked for more tokens than its training window had. Positions near the end of a window are rare in "
+        "training, so the longest texts "
+        "that a context holds are a case of their own."}});
   return result;
 }
 

@@ -46,8 +46,9 @@ Estimate mean_of_group(const RunGroup& group, const std::vector<double>& values)
 
 std::string estimate_text(const Estimate& estimate) {
   if (!std::isfinite(estimate.mean)) return "";
-  return estimate.interval ? study_number(estimate.mean) + " ± " + fmt::format("{:.2g}", *estimate.interval)
-                           : study_number(estimate.mean);
+  return estimate.interval.value_or(0) > 0
+             ? study_number(estimate.mean) + " ± " + fmt::format("{:.2g}", *estimate.interval)
+             : study_number(estimate.mean);
 }
 
 ChartSeries group_series(const RunGroup& group, const std::vector<double>& x,

@@ -89,19 +89,18 @@ std::vector<double> numbers_of(const at::Tensor& values) {
   return {first, first + dense.numel()};
 }
 
-// [from, to) in shares of the values.
-double mean_between(const std::vector<double>& values, double from, double to) {
-  const auto at = [&](double share) { return static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size())); };
-  double sum = 0;
-  for (auto place = at(from); place < at(to); ++place) sum += values[static_cast<std::size_t>(place)];
-  return sum / static_cast<double>(at(to) - at(from));
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 // Of early tokens to late ones: the first quarter but for token 0, which every query sees first, and the last quarter
-// but for the last token, whose own stream is what is read.
+// but for the last token, whose own stream is what is read. Medians, for the few tokens before the last outweigh all.
 double early_to_late(const std::vector<double>& values) {
-  const std::vector<double> inner(values.begin() + 1, values.end() - 1);
-  return mean_between(inner, 0, 0.25) / mean_between(inner, 0.75, 1);
+  const auto inner = static_cast<std::ptrdiff_t>(values.size()) - 2, quarter = std::max<std::ptrdiff_t>(inner / 4, 1);
+  return median({values.begin() + 1, values.begin() + 1 + quarter}) /
+         median({values.end() - 1 - quarter, values.end() - 1});
 }
 
 // r of logarithms between both ends, where both are above 0.
@@ -169,8 +168,8 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
   const std::vector<RunGroup> groups = groups_of(runs);
   TextTable summary{"Models",
                     {"model", "runs", "early to late: weights held fixed", "in full", "path product",
-                     "path product of |a|", "strict bound", "path product below 0", "bound to norm, at least", "median",
-                     "r of path product", "r of strict bound"},
+                     "path product of |a|", "strict bound", "path product below 0", "bound to norm: smallest",
+                     "bound to norm: median", "r of path product", "r of strict bound"},
                     {}};
   for (const RunGroup& group : groups) {
     const auto of_runs = [&](auto&& number) {
@@ -185,7 +184,6 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
       std::vector<double> ratios;
       for (std::size_t place = 0; place < run.bound.size(); ++place)
         ratios.push_back(run.bound[place] / run.frozen[place]);
-      std::sort(ratios.begin(), ratios.end());
       return ratios;
     };
     summary.rows.push_back({group.name, std::to_string(group.runs.size()), ratio(&SquashedRun::frozen),
@@ -195,8 +193,8 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
                               return static_cast<double>(std::count_if(run.path_product.begin(), run.path_product.end(),
                                                                        [](double value) { return value < 0; }));
                             }),
-                            of_runs([&](const SquashedRun& run) { return above(run).front(); }),
-                            of_runs([&](const SquashedRun& run) { return above(run)[run.bound.size() / 2]; }),
+                            of_runs([&](const SquashedRun& run) { return std::ranges::min(above(run)); }),
+                            of_runs([&](const SquashedRun& run) { return median(above(run)); }),
                             of_runs([](const SquashedRun& run) { return agreement(run.path_product, run.frozen); }),
                             of_runs([](const SquashedRun& run) { return agreement(run.bound, run.frozen); })});
     result.answer += fmt::format(
@@ -239,7 +237,7 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
       {"A signed product can turn negative and bound nothing:",
        "with weights below 0 it is a heuristic of the paper of Cog attention, which no inequality supports: one for "
        "norms needs |a|."},
-      {"Early to late", fmt::format("is the mean norm of the first quarter of positions over that of the last, without "
+      {"Early to late", fmt::format("is the median of the first quarter of positions over that of the last, without "
                                     "the first and the last position; {} tokens.",
                                     length)},
       {"Query 0 sees only itself,",

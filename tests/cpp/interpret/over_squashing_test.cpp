@@ -138,6 +138,45 @@ TEST(OverSquashing, BoundIsTightWhereLayersAddLittle) {
   }
 }
 
+// One head that passes on 0.1 times what it reads, equally of all tokens, which differ much in size: what each adds is
+// as much as the bound says, but for the directions that the two norms leave out.
+TEST(OverSquashing, BoundIsTightWhereOneHeadCopies) {
+  for (const std::string norm : {"layer", "rms"}) {
+    LanguageModelOptions options;
+    options.vocabulary = 9;
+    options.layers = options.heads = 1;
+    options.width = 64;
+    options.context = 9;
+    options.position = "none";
+    options.norm = norm;
+    LanguageModel model(options);
+    model->initialize(1);
+    {
+      const torch::NoGradGuard no_gradient;
+      torch::manual_seed(2);
+      model->to(at::kDouble);
+      for (auto& parameter : model->named_parameters()) {
+        at::Tensor& value = parameter.value();
+        const std::string& name = parameter.key();
+        if (name == "token_embedding")
+          value.copy_(torch::randn({9, 64}, at::kDouble) * at::logspace(0, 2, 9, 10., at::kDouble).unsqueeze(1));
+        else if (name.ends_with("attention.query_key_value.weight"))
+          value.copy_(at::cat({at::zeros({128, 64}, at::kDouble), 0.1 * at::eye(64, at::kDouble)}));
+        else if (name.ends_with("attention.output.weight"))
+          value.copy_(at::eye(64, at::kDouble));
+        else if (name.ends_with("attention_norm.weight"))
+          value.copy_(at::linspace(0.5, 3, 64, at::kDouble));
+        else if (name.ends_with("feed_forward.out.weight"))
+          value.zero_();
+      }
+    }
+    const OverSquashing found = over_squashing(*model, at::arange(9, at::kLong));
+    const at::Tensor ratio = (found.bound / found.frozen).slice(0, 0, 8);
+    EXPECT_GE(ratio.min().item<double>(), 1 - 1e-12) << ratio;
+    EXPECT_LT(ratio.max().item<double>(), 1.15) << ratio;
+  }
+}
+
 TEST(OverSquashing, AFeedForwardKnowsItsDerivatives) {
   for (const Activation activation : {Activation::gelu, Activation::swiglu}) {
     FeedForward feed_forward(FeedForwardOptions{.width = 6, .hidden = 10, .activation = activation});
