@@ -188,7 +188,9 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     for (const RunGroup& group : groups) {
       std::vector<double> values(runs.size(), HeadStatistics::none);
       for (const std::size_t each : group.runs) values[each] = mean_over_heads(runs[each].history.back().heads, member);
-      numbers.push_back(fmt::format("{:.3g} ({})", mean_of_group(group, values).mean, group.name));
+      const double mean = mean_of_group(group, values).mean;
+      numbers.push_back(
+          fmt::format("{} ({})", std::isfinite(mean) ? fmt::format("{:.3g}", mean) : "not measured", group.name));
     }
     result.answer += fmt::format("{}{}{}", words, fmt::join(numbers, ", "), member == told[2].first ? "." : ";");
   }

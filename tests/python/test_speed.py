@@ -7,8 +7,11 @@ its vectors, its threads or its blocking does not pass.
 from pathlib import Path
 
 import pytest
+import torch
 
+import cogwheel
 from cogwheel.bench.attention import BASELINE, Case, measure
+from cogwheel.bench.timing import take_turns
 
 FLAGS = set(Path("/proc/cpuinfo").read_text().split())
 pytestmark = [
@@ -60,11 +63,6 @@ def test_other_maps_cost_what_softmax_does(backward):
 
 
 def test_a_window_costs_in_proportion_to_its_width():
-    import torch
-
-    import cogwheel
-    from cogwheel.bench.timing import take_turns
-
     query, key, value = (torch.randn(1, 4, 4096, 64) for _ in range(3))
     jobs = {
         window: lambda window=window: cogwheel.attention(query, key, value, "cog", causal=True, window=window)
@@ -73,3 +71,17 @@ def test_a_window_costs_in_proportion_to_its_width():
     least = {window: timing.min for window, timing in take_turns(jobs, seconds=1.0).items()}
     # Of 4,096 · 4,097 / 2 pairs, a window of 256 leaves an eighth and one of 64 a thirtieth; tiles overlap its edges.
     assert least[256] <= 0.3 * least[None] and least[64] <= 0.2 * least[None], least
+
+
+@pytest.mark.parametrize("mechanism", ["softmax", "cog"])
+def test_statistics_of_rows(mechanism):
+    """1.25 at most on a quiet machine, with AVX-512."""
+    query, key, value = torch.randn(3, 1, 6, 1024, 64)
+    calls = (cogwheel.attention, lambda *given, **options: cogwheel.attention_statistics(*given, argmax=False, **options))
+    jobs = {name: lambda call=call: call(query, key, value, mechanism, causal=True)
+            for name, call in zip(("attention", "statistics"), calls)}  # fmt: skip
+    with torch.no_grad():
+        times = take_turns(jobs, seconds=1.0)
+    ratio = times["statistics"].min / times["attention"].min
+    print(f"statistics of {mechanism}: {ratio:.2f} of attention")
+    assert ratio < 1.7 * LESS
