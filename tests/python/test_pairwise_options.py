@@ -244,10 +244,13 @@ def test_derivatives_are_those_of_the_formula(case, mechanism):
         assert not torch.allclose(ours(*inputs.values()), formula(*kept.values()))
 
 
-def sums_of(weights: Tensor) -> dict[str, Tensor]:
-    sizes = weights.abs()
+def statistics_of(weights: Tensor, seen: Tensor) -> dict[str, Tensor]:
+    sizes, keys = weights.abs(), seen.sum(-1).double()
     total = sizes.sum(-1)
     share = sizes / total.where(total > 0, 1.0)[..., None]
+    away = torch.where(seen, weights - weights.sum(-1, keepdim=True) / keys[..., None], 0.0)
+    variance = away.square().sum(-1) / keys
+    differ = variance.sqrt() > 1e-12 * sizes.amax(-1)
     return {
         "sum": weights.sum(-1),
         "abs_sum": total,
@@ -255,16 +258,23 @@ def sums_of(weights: Tensor) -> dict[str, Tensor]:
         "entropy": -torch.xlogy(share, share).sum(-1),
         "sink": weights[..., 0],
         "largest": sizes.amax(-1),
+        "keys": keys,
+        "positive": (weights > 0).sum(-1) / keys.clamp_min(1),
+        "negative": (weights < 0).sum(-1) / keys.clamp_min(1),
+        "kurtosis": (away.pow(4).sum(-1) / keys / variance.square()).where(differ, torch.nan),
     }
 
 
-def assert_statistics(rows: Tensor, weights: Tensor) -> None:
-    for at, (name, expected) in enumerate(sums_of(weights).items(), start=1):
-        torch.testing.assert_close(rows[at], expected, rtol=1e-11, atol=1e-12, msg=lambda text, name=name: f"{name}: {text}")
-    sizes, largest_at = weights.abs(), rows[7].long()
+def assert_statistics(rows: Tensor, weights: Tensor, seen: Tensor) -> None:
+    found = cogwheel.AttentionStatistics(*rows)
+    for name, expected in statistics_of(weights, seen).items():
+        tolerance = {"rtol": 1e-8 if name == "kurtosis" else 1e-11, "atol": 1e-12, "equal_nan": name == "kurtosis"}
+        report = lambda text, name=name: f"{name}: {text}"
+        torch.testing.assert_close(getattr(found, name), expected, msg=report, **tolerance)
+    sizes, largest_at = weights.abs(), found.argmax.long()
     assert torch.equal(largest_at < 0, sizes.sum(-1) == 0)
-    found = sizes.gather(-1, largest_at.clamp_min(0)[..., None])[..., 0]  # another may be as large
-    torch.testing.assert_close(found, sizes.amax(-1), rtol=1e-11, atol=1e-12)
+    chosen = sizes.gather(-1, largest_at.clamp_min(0)[..., None])[..., 0]  # another may be as large
+    torch.testing.assert_close(chosen, sizes.amax(-1), rtol=1e-11, atol=1e-12)
 
 
 @each_case
@@ -273,22 +283,23 @@ def test_statistics_are_those_of_the_formula(case, mechanism):
     inputs = inputs_of(mechanism, options["sub_heads"])
     _, shift, mass, rows = OPERATOR(*inputs.values(), mechanism, **options)
     weights = dense_weights(mechanism, inputs["query"], inputs["key"], inputs["parameters"], options)
-    assert_statistics(rows, weights)
+    seen = visibility_mask(options)
+    assert_statistics(rows, weights, seen)
 
     # Of a mixture: a second sweep, a₁ + c a₂ of two sub-heads or a less the mean over what is seen.
     coefficient = None
     if options["sub_heads"] == 2:
         coefficient = -0.3 - random(1, 2, 1).abs()
         mixed = weights[:, ::2] + coefficient[..., None] * weights[:, 1::2]
+        seen = seen[:, ::2]
     else:
-        seen = visibility_mask(options)
         mean = seen.double() / seen.sum(-1, keepdim=True).clamp_min(1)
         if options["centers"] is not None or options["dropout"]:
             mean = mean * multiplier(options)
         mixed = weights - mean
     taken = {name: value for name, value in options.items() if name not in ("wide_output", "statistics")}
     rows = torch.ops.cogwheel.mixture_statistics(*inputs.values(), shift, mass, coefficient, mechanism, **taken)
-    assert_statistics(rows, mixed)
+    assert_statistics(rows, mixed, seen)
 
 
 def multiplier(options: dict[str, object]) -> Tensor:

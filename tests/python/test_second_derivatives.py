@@ -191,7 +191,7 @@ def test_vmap_over_statistics_gives_what_a_loop_gives(mechanism):
     for at, (output, expected) in enumerate(map(attend, query, key, value)):
         torch.testing.assert_close(mapped[at], output)
         for ours, theirs in zip(statistics, expected):
-            torch.testing.assert_close(ours[at], theirs)
+            torch.testing.assert_close(ours[at], theirs, equal_nan=True)  # the kurtosis of one key
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
