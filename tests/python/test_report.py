@@ -161,10 +161,10 @@ def test_maps_by_keyboard(page):
     body = page.switch_to.active_element
     tiles = page.find_element("css selector", "#tiles")
     first = tiles.find_element("css selector", '[aria-pressed="true"]')
-    assert first.get_attribute("aria-label") == "Layer 1, head 1"
+    assert first.get_attribute("aria-label") == "L0H0"
     first.send_keys(Keys.ARROW_DOWN)
-    assert page.switch_to.active_element.get_attribute("aria-label") == "Layer 2, head 1"
-    assert page.find_element("css selector", "#map-title").text.endswith("layer 2, head 1")
+    assert page.switch_to.active_element.get_attribute("aria-label") == "L1H0"
+    assert page.find_element("css selector", "#map-title").text.endswith(": L1H0")
     assert page.switch_to.active_element != body
     # Only the chosen tile is a stop of the tab key.
     assert len(tiles.find_elements("css selector", '[tabindex="0"]')) == 1
