@@ -15,7 +15,15 @@ install(TARGETS cogwheel_sentencepiece LIBRARY DESTINATION cogwheel/lib COMPONEN
 # Under the names by which they are loaded: another machine may lack the packages.
 find_library(MIMALLOC_LIBRARY mimalloc REQUIRED)
 find_library(HWY_LIBRARY hwy REQUIRED)
-foreach(library IN ITEMS ${MIMALLOC_LIBRARY} ${HWY_LIBRARY} ${SENTENCEPIECE_LIBRARY} ${SENTENCEPIECE_TRAIN_LIBRARY})
+# What cpp-httplib needs is linked with the executable itself, whose RUNPATH does not hold for libraries of libraries.
+set(http_libraries)
+foreach(name IN ITEMS cpp-httplib ssl crypto brotlidec brotlienc brotlicommon)
+  string(TOUPPER ${name} variable)
+  find_library(${variable}_LIBRARY ${name} REQUIRED)
+  list(APPEND http_libraries ${${variable}_LIBRARY})
+endforeach()
+target_link_libraries(cogwheel PRIVATE -Wl,--push-state,--no-as-needed ${http_libraries} -Wl,--pop-state)
+foreach(library IN ITEMS ${MIMALLOC_LIBRARY} ${HWY_LIBRARY} ${SENTENCEPIECE_LIBRARY} ${SENTENCEPIECE_TRAIN_LIBRARY} ${http_libraries})
   execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${library} OUTPUT_VARIABLE headers COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCH "SONAME +([^ \n]+)" matched "${headers}")
   file(REAL_PATH ${library} path)

@@ -55,8 +55,8 @@ void run_command_line(int argc, char** argv) {
   app.set_version_flag("--version", COGWHEEL_VERSION);
   // As `cogwheel --help` lists them.
   for (const auto add :
-       {add_compare, add_train, add_resume, add_evaluate, add_sample, add_inspect, add_embed, add_import, add_export,
-        add_reproduce, add_list, add_mechanism_command, add_bench, add_bench_steps})
+       {add_compare, add_train, add_resume, add_evaluate, add_sample, add_inspect, add_view, add_embed, add_import,
+        add_export, add_reproduce, add_list, add_mechanism_command, add_bench, add_bench_steps})
     add(app);
   app.require_subcommand(1);
   const std::string first = argc > 1 ? argv[1] : "";

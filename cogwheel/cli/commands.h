@@ -12,6 +12,7 @@ void add_train(CLI::App& app);
 void add_resume(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_sample(CLI::App& app);
+void add_view(CLI::App& app);
 void add_embed(CLI::App& app);
 void add_import(CLI::App& app);
 void add_export(CLI::App& app);

@@ -43,7 +43,7 @@ Figure attention_gallery_figure(const AttentionGallery& gallery) {
   return {.title = gallery.title,
           .html = html + "</div></div>",
           .caption = gallery.caption,
-          .scripts = {embedded::maps_js, embedded::gallery_js}};
+          .scripts = {embedded::page_js, embedded::attention_maps_js, embedded::gallery_js}};
 }
 
 }  // namespace cogwheel

@@ -1,5 +1,6 @@
-# cmake -D OUTPUT=<embedded.cpp> -P embed.cmake -- <name>=<file> …: text files as string constants of embedded.h.
-set(source "#include \"cogwheel/report/embedded.h\"\n\nnamespace cogwheel::embedded {\n\n")
+# cmake -D OUTPUT=<file.cpp> -D HEADER=<file.h> -P embed.cmake -- <name>=<file> …: text files as string constants, which
+# the header declares.
+set(source "#include \"${HEADER}\"\n\nnamespace cogwheel::embedded {\n\n")
 set(index 0)
 while(index LESS CMAKE_ARGC)
   if(CMAKE_ARGV${index} MATCHES "^([a-z_]+)=(.+)$")

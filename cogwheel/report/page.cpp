@@ -280,10 +280,11 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"chart_js_version", escape_html(chart_js_version())},
       {"data", data_json(comparison, with_maps)},
       {"chart_js", std::string(embedded::chart_js)},
+      {"page_js", std::string(embedded::page_js)},
       {"report_js", std::string(embedded::report_js)},
       {"curves_js", std::string(embedded::curves_js)},
       {"dynamics_js", std::string(embedded::dynamics_js)},
-      {"maps_js", std::string(embedded::maps_js)},
+      {"attention_maps_js", std::string(embedded::attention_maps_js)},
       {"heads_js", std::string(embedded::heads_js)},
   };
   return fill_template(embedded::report_html, values);

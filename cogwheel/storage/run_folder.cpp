@@ -90,19 +90,27 @@ RunFolder RunFolder::resume(const fs::path& folder) {
 }
 
 void load_weights_of(torch::nn::Module& model, const RunConfig& config, const RunFolder& folder) {
-  const SafeTensors checkpoint = load_checkpoint(folder.checkpoint_path());
-  if (const auto recorded = recorded_configuration(checkpoint, folder.checkpoint_path()))
-    expect_same(config, *recorded, folder.checkpoint_path().string(), "model.");
-  load_weights(model, checkpoint, folder.checkpoint_path(), prefix_in_use(checkpoint));
+  load_weights_of(model, config, folder.checkpoint_path());
+}
+
+void load_weights_of(torch::nn::Module& model, const RunConfig& config, const fs::path& path) {
+  const SafeTensors checkpoint = load_checkpoint(path);
+  if (const auto recorded = recorded_configuration(checkpoint, path))
+    expect_same(config, *recorded, path.string(), "model.");
+  load_weights(model, checkpoint, path, prefix_in_use(checkpoint));
 }
 
 std::shared_ptr<LanguageModel> load_language_model(const RunFolder& folder) {
+  return load_language_model(folder, folder.checkpoint_path());
+}
+
+std::shared_ptr<LanguageModel> load_language_model(const RunFolder& folder, const fs::path& checkpoint) {
   const RunConfig config = load_config(folder.config_path());
   if (!std::holds_alternative<LanguageModelOptions>(config.model))
     throw Error(expected_got(folder.path().string(), "a run that trains a language model",
                              "one of the task " + config.task.name));
   auto model = std::make_shared<LanguageModel>(language_model(config));
-  load_weights_of(**model, config, folder);
+  load_weights_of(**model, config, checkpoint);
   return model;
 }
 

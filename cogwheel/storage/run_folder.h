@@ -84,9 +84,12 @@ class RunFolder {
 // Fills a model with the weights of a run's checkpoint, averaged ones where the run has them. Throws Error where the
 // configuration of the model differs from that of the checkpoint, or the file is damaged.
 void load_weights_of(torch::nn::Module& model, const RunConfig& config, const RunFolder& folder);
+// The same of another checkpoint of the run, such as a copy of an earlier one.
+void load_weights_of(torch::nn::Module& model, const RunConfig& config, const std::filesystem::path& checkpoint);
 
 // The model of a run with the weights of its checkpoint, for sampling and inspection. Throws Error where the model in
 // config.toml differs from that of the checkpoint, or the task of the run trains no language model.
 std::shared_ptr<LanguageModel> load_language_model(const RunFolder& folder);
+std::shared_ptr<LanguageModel> load_language_model(const RunFolder& folder, const std::filesystem::path& checkpoint);
 
 }  // namespace cogwheel

@@ -170,7 +170,7 @@ def test_maps_by_keyboard(page):
     assert first.get_attribute("aria-label") == "L0H0"
     first.send_keys(Keys.ARROW_DOWN)
     assert page.switch_to.active_element.get_attribute("aria-label") == "L1H0"
-    assert page.find_element("css selector", "#map-title").text.endswith("L1H0")
+    assert page.find_element("css selector", "#map-title").text.endswith(": L1H0")
     assert page.switch_to.active_element != body
     # Only the chosen tile is a stop of the tab key.
     assert len(tiles.find_elements("css selector", '[tabindex="0"]')) == 1

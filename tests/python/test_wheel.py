@@ -73,7 +73,7 @@ def test_it_names_the_torch_that_it_was_built_with(wheel):
 def test_it_carries_what_its_libraries_need(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    for name in ("libcogwheel_ops.so", "libcogwheel_bindings.so", "bin/cogwheel", "lib/libhwy.so.1", "lib/libcogwheel_sentencepiece.so", "lib/libsentencepiece.so.0",
+    for name in ("libcogwheel_ops.so", "libcogwheel_bindings.so", "bin/cogwheel", "lib/libhwy.so.1", "lib/libcpp-httplib.so.0.11", "lib/libbrotlienc.so.1", "lib/libcogwheel_sentencepiece.so", "lib/libsentencepiece.so.0",
                  "include/cogwheel/authoring/module_body.h",
                  "include/cogwheel/kernels/pairwise/cpu/pairwise_cpu.h", "experiments/nanogpt-shakespeare.toml",
                  "experiments/s2/hopfield.toml"):  # fmt: skip

@@ -3,19 +3,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const { results, labels, series, item, measure } = data;
 const mechanisms = results.mechanisms.map(plan => plan.name);
 
-const $ = id => document.getElementById(id);
-const mean = values => values.reduce((a, b) => a + b, 0) / values.length;
-const signed = (value, digits) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);
-const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
-const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const colourOf = mechanism => css(series[mechanism]);
-
-function element(name, attributes = {}, ...children) {
-  const node = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  node.append(...children);
-  return node;
-}
 
 /** A group of radio buttons or checkboxes, one per mechanism, in the mechanism's colour. */
 function switchOf(type, group, choices, checked, onchange) {
@@ -35,9 +23,8 @@ function startReproduction() {
   };
   const contents = { csv: () => data.downloads.csv, tex: () => data.downloads.tex, json: () => JSON.stringify(results, null, 2) + "\n" };
   for (const button of document.querySelectorAll("[data-download]")) button.onclick = () => {
-    const kind = button.dataset.download, url = URL.createObjectURL(new Blob([contents[kind]()], { type: "text/plain" }));
-    element("a", { href: url, download: "results." + kind }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 1000);
+    const kind = button.dataset.download;
+    download("results." + kind, new Blob([contents[kind]()], { type: "text/plain" }));
   };
 }
 

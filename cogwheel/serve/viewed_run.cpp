@@ -1,0 +1,175 @@
+#include "cogwheel/serve/viewed_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "cogwheel/configuration/config_record.h"
+#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/sha256.h"
+#include "cogwheel/data/sentence_tokenizer.h"
+#include "cogwheel/data/utf8.h"
+#include "cogwheel/models/language_model.h"
+#include "cogwheel/storage/run_folder.h"
+
+namespace cogwheel {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where words begin with a token of their own, models are trained to read it first.
+bool begins_texts(const Tokenizer& tokenizer) { return tokenizer.kind() == WordTokenizer::name; }
+
+std::string quoted_list(const std::vector<std::string>& pieces) {
+  constexpr std::size_t most = 8;
+  std::string list;
+  for (std::size_t index = 0; index < std::min(most, pieces.size()); ++index)
+    list += fmt::format("{}\"{}\"", index == 0 ? "" : ", ", pieces[index]);
+  return list + (pieces.size() > most ? ", …" : "");
+}
+
+}  // namespace
+
+ViewedRun::FileState ViewedRun::state_of(const fs::path& file) {
+  std::error_code problem;
+  FileState state{.time = fs::last_write_time(file, problem)};
+  const std::uintmax_t bytes = fs::file_size(file, problem);
+  state.bytes = problem ? 0 : bytes;
+  return state;
+}
+
+ViewedRun ViewedRun::load(const fs::path& path) {
+  ViewedRun run;
+  std::error_code problem;
+  const bool file = fs::is_regular_file(path, problem);
+  const fs::path given = path.lexically_normal();
+  run.folder_ = !file ? path : path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const RunFolder folder = RunFolder::open(run.folder_);
+  run.checkpoint_ = file ? path : folder.checkpoint_path();
+  const fs::path named = given.has_filename() ? given : given.parent_path();
+  run.name_ = file && given.has_parent_path() ? (given.parent_path().filename() / given.filename()).string()
+                                              : named.filename().string();
+  const RunConfig config = load_config(folder.config_path());
+  if (!std::holds_alternative<LanguageModelOptions>(config.model))
+    throw Error(
+        expected_got(path.string(), "a run that trains a language model", "one of the task " + config.task.name));
+  if (!fs::exists(folder.tokenizer_path(), problem))
+    throw Error(expected_got(path.string(), "a run that reads text",
+                             fmt::format("one of the task {}, without {}", config.task.name, tokenizer_file)));
+  run.loaded_ = run.checked_ = state_of(run.checkpoint_);
+  run.sha256_ = cogwheel::sha256(read_file(run.checkpoint_));
+  run.model_ = load_language_model(folder, run.checkpoint_);
+  if (cogwheel::sha256(read_file(run.checkpoint_)) != run.sha256_)
+    throw Error(expected_got(path.string(), "a checkpoint that stays as it is", "one that changed meanwhile"));
+  run.tokenizer_ = load_tokenizer(folder.tokenizer_path());
+  run.mechanism_ = (*run.model_)->options().mechanism;
+  return run;
+}
+
+std::string ViewedRun::change_on_disk() {
+  const FileState now = state_of(checkpoint_);
+  if (now == checked_) return change_;
+  checked_ = now;
+  change_.clear();
+  if (now == loaded_) return change_;
+  std::string hash;
+  try {
+    hash = cogwheel::sha256(read_file(checkpoint_));
+  } catch (const Error&) {
+    hash.clear();  // gone, or between two names
+  }
+  if (hash != sha256_)
+    change_ = expected_got(name_, fmt::format("the checkpoint that was loaded ({})", sha256_.substr(0, 12)),
+                           hash.empty() ? "none on disk by now" : fmt::format("{} on disk by now", hash.substr(0, 12)));
+  return change_;
+}
+
+ViewedText ViewedRun::read(std::string_view text, std::string_view what) const {
+  if (const std::size_t at = find_non_text(text); at != std::string::npos)
+    throw UsageError(expected_got(what, "UTF-8", code_point_text(text, at)));
+  constexpr std::size_t most_bytes = std::size_t{1} << 18;
+  if (text.size() > most_bytes)
+    throw UsageError(expected_got(what, fmt::format("at most {} bytes", most_bytes), std::to_string(text.size())));
+  ViewedText read;
+  try {
+    read.tokens = tokenizer_->encode(text, what);
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+  if (read.tokens.empty()) throw UsageError(expected_got(what, "a token at least", text.empty() ? "" : "none"));
+  if (tokenizer_->kind() == WordTokenizer::name)
+    if (const auto unknown = std::find(read.tokens.begin(), read.tokens.end(), Token{SentenceTokens::unknown});
+        unknown != read.tokens.end()) {
+      // Words are what spaces separate, so that the token's place is the word's.
+      std::size_t start = text.find_first_not_of(' ');
+      for (auto token = read.tokens.begin(); token != unknown; ++token)
+        start = text.find_first_not_of(' ', text.find(' ', start));
+      throw UsageError(
+          expected_got(what, "words that the run knows",
+                       std::string(text.substr(start, std::min(text.find(' ', start), text.size()) - start))));
+    }
+  if (begins_texts(*tokenizer_)) read.tokens.insert(read.tokens.begin(), SentenceTokens::begin);
+  const std::int64_t context = (*model_)->options().context;
+  if (const auto tokens = static_cast<std::int64_t>(read.tokens.size()); tokens > context)
+    throw UsageError(expected_got(what, fmt::format("at most {} tokens, the context of {}", context, name_),
+                                  std::to_string(tokens)));
+  for (const Token token : read.tokens) read.pieces.push_back(piece(token));
+  return read;
+}
+
+Token ViewedRun::one_token(std::string_view word, std::string_view what) const {
+  ViewedText read = this->read(word, what);
+  if (begins_texts(*tokenizer_)) {
+    read.tokens.erase(read.tokens.begin());
+    read.pieces.erase(read.pieces.begin());
+  }
+  if (read.tokens.size() != 1)
+    throw UsageError(
+        expected_got(what, "one token", fmt::format("{}: {}", read.tokens.size(), quoted_list(read.pieces))));
+  return read.tokens.front();
+}
+
+std::string ViewedRun::piece(Token token) const {
+  if (const auto* sentences = dynamic_cast<const SentenceTokenizer*>(tokenizer_.get())) return sentences->piece(token);
+  const std::string text = tokenizer_->decode(std::span(&token, 1));
+  if (find_non_text(text) == std::string::npos) return text;
+  std::string bytes;
+  for (const char byte : text) bytes += "\\x" + hexadecimal(static_cast<unsigned char>(byte), 2);
+  return bytes;
+}
+
+std::string ViewedRun::example() const {
+  try {
+    const auto json = nlohmann::json::parse(read_file(folder_ / "inspection.json"));
+    std::vector<std::string> tokens = json.at("tokens");
+    std::string text;
+    if (begins_texts(*tokenizer_)) {
+      // From "<s>" on, to the "." that fills the row of a batch.
+      while (tokens.size() > 2 && tokens.back() == ".") tokens.pop_back();
+      for (std::size_t index = 1; index < tokens.size(); ++index) text += (index > 1 ? " " : "") + tokens[index];
+    } else {
+      for (const std::string& token : tokens) text += token;
+    }
+    read(text, "example");
+    return text;
+  } catch (const std::exception&) {
+    return "";  // no such file, or of another run
+  }
+}
+
+void expect_same_tokens(const ViewedRun& first, const ViewedRun& second) {
+  const auto named = [](const ViewedRun& run) {
+    return fmt::format("{}, {} tokens", run.tokenizer().kind(), run.tokenizer().vocabulary());
+  };
+  if (first.tokenizer().to_json() == second.tokenizer().to_json()) return;
+  const bool alike = named(first) == named(second);
+  throw Error(expected_got(second.name(), fmt::format("the tokenizer of {} ({})", first.name(), named(first)),
+                           alike ? "one with other tokens" : named(second)));
+}
+
+}  // namespace cogwheel
