@@ -10,7 +10,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/core/shape_text.h"
-#include "cogwheel/interpret/head_name.h"
+#include "cogwheel/core/head_name.h"
 #include "cogwheel/models/language_model.h"
 
 namespace cogwheel {

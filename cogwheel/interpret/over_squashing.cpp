@@ -17,8 +17,13 @@ namespace {
 // Of the norm of heads in differential attention (nn/attention_layer.cpp). A larger one there keeps the bound a bound.
 constexpr double head_norm_epsilon = 1e-5;
 
-// Numbers in a copy of a text times copies: what a backward pass over them keeps stays below a gigabyte.
-constexpr std::int64_t numbers_at_once = 1 << 19;
+// What one step may hold at once, in numbers of 8 bytes: half a gigabyte.
+constexpr std::int64_t numbers_at_once = 1 << 26;
+
+// How many times `numbers_of_one` may be held at once: 1 or more, at most `most`.
+std::int64_t at_once(std::int64_t numbers_of_one, std::int64_t most) {
+  return std::clamp<std::int64_t>(numbers_at_once / numbers_of_one, 1, most);
+}
 
 struct LayerValues {
   at::Tensor pattern;                              // [heads, N, N]
@@ -85,7 +90,10 @@ at::Tensor derivative_norms(LanguageModelImpl& model, const PassValues& values, 
       return values.layers[static_cast<std::size_t>(at.layer)].pattern.expand_as(value);
     });
   std::vector<at::Tensor> rows;
-  const std::int64_t most = std::clamp<std::int64_t>(numbers_at_once / (length * width), 1, width);
+  // Of each layer, a backward pass keeps about a dozen numbers for each of the stream, and two for each weight.
+  const std::int64_t heads = values.layers.front().pattern.size(0),
+                     layers = static_cast<std::int64_t>(values.layers.size()),
+                     most = at_once(layers * length * (12 * width + 2 * heads * length), width);
   for (std::int64_t first = 0; first < width; first += most) {
     const std::int64_t copies = std::min(most, width - first);
     const at::Tensor stream = values.stream.repeat({copies, 1, 1}).requires_grad_(true);
@@ -102,7 +110,11 @@ at::Tensor feed_forward_norms(const TransformerBlock& layer, const LayerValues& 
   at::Tensor input = values.feed_forward_norm * norm->gain();
   if (norm->bias().defined()) input = input + norm->bias();
   FeedForward feed_forward = layer->feed_forward();
-  return spectral_norm(feed_forward->jacobians(input) * norm->gain());
+  const std::int64_t length = input.size(0);
+  std::vector<at::Tensor> norms;
+  for (const at::Tensor& tokens : input.split(at_once(feed_forward->numbers_of_jacobian(), length)))
+    norms.push_back(spectral_norm(feed_forward->jacobians(tokens) * norm->gain()));
+  return at::cat(norms);
 }
 
 // Row n of what heads add, from row n of what is passed on after them. The derivative of a LayerNorm and of an RMSNorm

@@ -46,6 +46,10 @@ at::Tensor FeedForwardImpl::jacobians(const at::Tensor& x) {
   return {};
 }
 
+std::int64_t FeedForwardImpl::numbers_of_jacobian() const {
+  return in_->weight().numel() + out_->weight().size(0) * in_->weight().size(1);
+}
+
 bool FeedForwardImpl::has_hook(HookPlace place) const {
   return place == HookPlace::units_before || place == HookPlace::units ||
          (place == HookPlace::linear_units && activation_ == Activation::swiglu);

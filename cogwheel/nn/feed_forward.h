@@ -32,6 +32,7 @@ class FeedForwardImpl : public torch::nn::Module {
   // The derivatives of each token's output by its input: [N, width] → [N, width of the output, width]. Without
   // gradients.
   at::Tensor jacobians(const at::Tensor& x);
+  std::int64_t numbers_of_jacobian() const;  // that `jacobians` holds at once for each token
 
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,
                   double residual_standard_deviation);

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/interpret/head_name.h"
+#include "cogwheel/core/head_name.h"
 #include "cogwheel/models/language_model.h"
 
 namespace cogwheel {

@@ -32,6 +32,7 @@ const std::vector<ModelCase> cases{
     {"differential", "rms", "gelu", "rotary", false, 2},
     {"differential_cog", "rms", "swiglu", "rotary"},
     {"symmetric", "layer", "gelu", "none"},
+    {"centered", "rms", "swiglu", "rotary", false, 2},
 };
 
 LanguageModel make_case(const ModelCase& each, std::uint64_t seed, double size) {
