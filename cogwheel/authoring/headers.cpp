@@ -25,7 +25,7 @@ std::string fingerprint_of(const fs::path& folder) {
   for (std::string name; names >> name;) {
     std::error_code problem;
     if (!fs::is_regular_file(folder / name, problem)) return "";
-    lines += name + " " + sha256(read_file(folder / name)) + "\n";
+    lines += name + " " + sha256_of_file(folder / name) + "\n";
   }
   return sha256(lines);
 }

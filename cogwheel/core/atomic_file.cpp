@@ -5,7 +5,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "cogwheel/core/error.h"
 
@@ -74,26 +76,23 @@ void write_file(const std::filesystem::path& path, std::string_view contents) {
   file.commit();
 }
 
-std::string read_file(const std::filesystem::path& path) {
+void read_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& take) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) refuse(path, "a file that can be read");
-  std::string contents;
-  std::size_t size = 0;
+  const std::unique_ptr<const int, void (*)(const int*)> closing(&descriptor, [](const int* open) { ::close(*open); });
+  std::vector<char> piece(1 << 20);
   for (;;) {
-    contents.resize(size + (1 << 20));
-    const ssize_t count = ::read(descriptor, contents.data() + size, contents.size() - size);
+    const ssize_t count = ::read(descriptor, piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      const int reason = errno;
-      ::close(descriptor);
-      errno = reason;
-      refuse(path, "a file that can be read");
-    }
-    if (count == 0) break;
-    size += static_cast<std::size_t>(count);
+    if (count < 0) refuse(path, "a file that can be read");
+    if (count == 0) return;
+    take({piece.data(), static_cast<std::size_t>(count)});
   }
-  ::close(descriptor);
-  contents.resize(size);
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  std::string contents;
+  read_pieces(path, [&](std::string_view piece) { contents += piece; });
   return contents;
 }
 

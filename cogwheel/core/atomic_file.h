@@ -2,6 +2,8 @@
 #pragma once
 #include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <string>
 #include <string_view>
 
 namespace cogwheel {
@@ -25,9 +27,11 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
-// Both throw Error with the system's reason.
+// All throw Error with the system's reason.
 void write_file(const std::filesystem::path& path, std::string_view contents);
 
 std::string read_file(const std::filesystem::path& path);
+// The same contents piece by piece, without ever holding all.
+void read_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& take);
 
 }  // namespace cogwheel

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "cogwheel/core/atomic_file.h"
+
 namespace cogwheel {
 namespace {
 
@@ -76,6 +78,12 @@ std::string Sha256::digits() {
 std::string sha256(std::string_view bytes) {
   Sha256 hash;
   hash.add(bytes);
+  return hash.digits();
+}
+
+std::string sha256_of_file(const std::filesystem::path& path) {
+  Sha256 hash;
+  read_pieces(path, [&](std::string_view piece) { hash.add(piece); });
   return hash.digits();
 }
 

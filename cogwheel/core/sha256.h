@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -24,5 +25,7 @@ class Sha256 {
 
 // The hash of one text.
 std::string sha256(std::string_view bytes);
+// That of a file's contents. Throws Error where it cannot be read.
+std::string sha256_of_file(const std::filesystem::path& path);
 
 }  // namespace cogwheel

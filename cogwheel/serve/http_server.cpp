@@ -11,6 +11,7 @@
 #include <deque>
 #include <exception>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -29,6 +30,15 @@ void answer_error(httplib::Response& response, int status, std::string_view mess
   response.status = status;
   const nlohmann::json body{{"error", one_line(message)}};
   response.set_content(body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), json_type);
+}
+
+// As it is: the library compresses contents of its own, which takes longer than any reader on this machine gains.
+void send(httplib::Response& response, HttpReply reply) {
+  const auto body = std::make_shared<const std::string>(std::move(reply.body));
+  response.set_content_provider(body->size(), reply.type,
+                                [body](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
+                                  return sink.write(body->data() + offset, length);
+                                });
 }
 
 bool is_json_type(std::string_view type) { return type.substr(0, type.find(';')) == json_type; }
@@ -90,8 +100,7 @@ struct HttpServer::Implementation {
   httplib::Server::Handler answering(Handler handler) {
     return [this, handler = std::move(handler)](const httplib::Request& request, httplib::Response& response) {
       try {
-        const HttpReply reply = queue.run([&] { return handler(request.body); });
-        response.set_content(reply.body, reply.type);
+        send(response, queue.run([&] { return handler(request.body); }));
       } catch (const Error& error) {
         answer_error(response, 400, error.what());
       } catch (const std::exception& error) {

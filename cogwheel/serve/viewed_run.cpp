@@ -60,9 +60,9 @@ ViewedRun ViewedRun::load(const fs::path& path) {
     throw Error(expected_got(path.string(), "a run that reads text",
                              fmt::format("one of the task {}, without {}", config.task.name, tokenizer_file)));
   run.loaded_ = run.checked_ = state_of(run.checkpoint_);
-  run.sha256_ = cogwheel::sha256(read_file(run.checkpoint_));
+  run.sha256_ = sha256_of_file(run.checkpoint_);
   run.model_ = load_language_model(folder, run.checkpoint_);
-  if (cogwheel::sha256(read_file(run.checkpoint_)) != run.sha256_)
+  if (state_of(run.checkpoint_) != run.loaded_)
     throw Error(expected_got(path.string(), "a checkpoint that stays as it is", "one that changed meanwhile"));
   run.tokenizer_ = load_tokenizer(folder.tokenizer_path());
   run.mechanism_ = (*run.model_)->options().mechanism;
@@ -77,7 +77,7 @@ std::string ViewedRun::change_on_disk() {
   if (now == loaded_) return change_;
   std::string hash;
   try {
-    hash = cogwheel::sha256(read_file(checkpoint_));
+    hash = sha256_of_file(checkpoint_);
   } catch (const Error&) {
     hash.clear();  // gone, or between two names
   }

@@ -97,7 +97,9 @@ double median(std::vector<double> values) {
 
 // Of early tokens to late ones: the first quarter but for token 0, which every query sees first, and the last quarter
 // but for the last token, whose own stream is what is read. Medians, for the few tokens before the last outweigh all.
+// NaN of signed numbers, whose medians may be near 0 or below.
 double early_to_late(const std::vector<double>& values) {
+  if (std::ranges::min(values) < 0) return std::numeric_limits<double>::quiet_NaN();
   const auto inner = static_cast<std::ptrdiff_t>(values.size()) - 2, quarter = std::max<std::ptrdiff_t>(inner / 4, 1);
   return median({values.begin() + 1, values.begin() + 1 + quarter}) /
          median({values.end() - 1 - quarter, values.end() - 1});
@@ -177,8 +179,11 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
       for (const SquashedRun& run : found) values.push_back(number(run));
       return estimate_text(mean_of_group(group, values));
     };
+    // Of all runs or of none.
     const auto ratio = [&](OfPositions part) {
-      return of_runs([&](const SquashedRun& run) { return early_to_late(run.*part); });
+      const bool every = std::ranges::none_of(
+          group.runs, [&](std::size_t run) { return std::isnan(early_to_late(found[run].*part)); });
+      return every ? of_runs([&](const SquashedRun& run) { return early_to_late(run.*part); }) : "";
     };
     const auto above = [](const SquashedRun& run) {
       std::vector<double> ratios;
@@ -199,9 +204,10 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
                             of_runs([](const SquashedRun& run) { return agreement(run.bound, run.frozen); })});
     result.answer += fmt::format(
         "{}In {}, early tokens move the last output {} times as much as late ones with weights held fixed, {} times in "
-        "full; the signed path product says {}.",
+        "full; the signed path product {}.",
         result.answer.empty() ? "" : " ", group.name, summary.rows.back()[2], summary.rows.back()[3],
-        summary.rows.back()[4]);
+        summary.rows.back()[4].empty() ? "is below 0 at some positions, so that it says nothing"
+                                       : "says " + summary.rows.back()[4]);
   }
   result.tables = {{"models", summary}, {"positions", positions, false}};
 

@@ -1,6 +1,5 @@
 #include "cogwheel/tasks/caption_encoder.h"
 
-#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/sha256.h"
@@ -14,7 +13,7 @@ struct CaptionEncoder::Trained : TrainedEncoder {};
 CaptionEncoder::CaptionEncoder(const std::filesystem::path& run, std::int64_t tokens) : tokens_(tokens) {
   const RunFolder folder = RunFolder::open(run);
   trained_ = std::make_unique<Trained>(Trained{load_encoder(folder)});
-  sha256_ = cogwheel::sha256(read_file(folder.checkpoint_path()));
+  sha256_ = sha256_of_file(folder.checkpoint_path());
   expect_within("task.caption_tokens", tokens, Range<std::int64_t>{2, trained_->model->options().context});
 }
 CaptionEncoder::~CaptionEncoder() = default;

@@ -275,6 +275,15 @@ def test_refuses_other_hosts_and_origins(server):
     assert server.ask("api/view", {"text": TEXT}, {"Host": f"localhost:{server.port}"})[0] == 200
 
 
+def test_answers_are_sent_as_they_are(server):
+    """Compressing 1,024 tokens' answers takes seconds, on the machine that reads them."""
+    asked = urllib.request.Request(server.address + "api/view", json.dumps({"text": TEXT}).encode(),
+                                   {"Content-Type": "application/json", "Accept-Encoding": "gzip, br"})  # fmt: skip
+    with urllib.request.urlopen(asked, timeout=60) as reply:
+        assert "Content-Encoding" not in reply.headers
+        assert int(reply.headers["Content-Length"]) == len(reply.read()) > 1000
+
+
 def test_listens_on_this_machine_alone(server):
     listening = pathlib.Path("/proc/net/tcp").read_text() + pathlib.Path("/proc/net/tcp6").read_text()
     own = [line.split()[1] for line in listening.splitlines() if line.split()[1].endswith(f":{server.port:04X}") and line.split()[3] == "0A"]
