@@ -4,6 +4,7 @@ import collections
 import itertools
 import os
 import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -33,6 +34,23 @@ def cogwheel_executable() -> pathlib.Path:
     path = BUILD / "cogwheel/cli/cogwheel"
     assert path.is_file(), f"expected the executable {path}, got none; build it with ./quickstart --setup-only"
     return path
+
+
+@pytest.fixture(scope="session")
+def cogwheel_in(cogwheel_executable):
+    """Of a folder, its command line on one thread: ``cogwheel_in(folder)("train", "run.toml", "--out", "run").stdout``."""
+
+    def runner(folder, **environment):
+        def run(*words):
+            return subprocess.run(
+                [cogwheel_executable, *map(str, words)], cwd=folder, capture_output=True, text=True, timeout=280,
+                env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+            )  # fmt: skip
+
+        run.folder = folder
+        return run
+
+    return runner
 
 
 @pytest.fixture

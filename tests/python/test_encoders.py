@@ -2,10 +2,8 @@
 
 import json
 import math
-import os
 import random
 import shutil
-import subprocess
 
 import pytest
 
@@ -53,13 +51,8 @@ def work(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def cogwheel(cogwheel_executable, work):
-    def run(*words):
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        command = [str(word) for word in (cogwheel_executable, *words)]
-        return subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=120)
-
-    return run
+def cogwheel(cogwheel_in, work):
+    return cogwheel_in(work)
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 """`cogwheel evaluate`: what a finished run has learned, measured again, as numbers and as a page; and what `sample` takes."""
 
 import json
-import os
-import subprocess
 
 import pytest
 
@@ -23,16 +21,10 @@ batch = 4
 
 
 @pytest.fixture(scope="module")
-def cogwheel(cogwheel_executable, tmp_path_factory):
+def cogwheel(cogwheel_in, tmp_path_factory):
     folder = tmp_path_factory.mktemp("evaluate")
     (folder / "parity.toml").write_text(CONFIG)
-
-    def run(*words):
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        command = [cogwheel_executable, *map(str, words)]
-        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
-
-    run.folder = folder
+    run = cogwheel_in(folder)
     assert run("train", "parity.toml", "--out", "run").returncode == 0
     return run
 

@@ -2,11 +2,9 @@
 
 import json
 import math
-import os
 import random
 import shutil
 import struct
-import subprocess
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -70,13 +68,8 @@ def work(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def cogwheel(work, cogwheel_executable):
-    def run(*words):
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        command = [cogwheel_executable, *map(str, words)]
-        return subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=120)
-
-    return run
+def cogwheel(cogwheel_in, work):
+    return cogwheel_in(work)
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,8 @@
 import csv
 import json
 import math
-import os
 import pathlib
 import re
-import subprocess
 
 import pytest
 import torch
@@ -42,13 +40,8 @@ def work(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def cogwheel(cogwheel_executable, work):
-    def run(*words):
-        command = [str(word) for word in (cogwheel_executable, *words)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        return subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=120)
-
-    return run
+def cogwheel(cogwheel_in, work):
+    return cogwheel_in(work)
 
 
 @pytest.fixture(scope="module")

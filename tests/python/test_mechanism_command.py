@@ -1,8 +1,6 @@
 """Mechanisms of a user's own on the command line: new, check, compare, resume, sample and bench."""
 
 import json
-import os
-import subprocess
 
 import pytest
 from own_mechanisms import MINE_LINE, make_workshop
@@ -17,15 +15,8 @@ def workshop(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def cogwheel(workshop, cogwheel_executable):
-    def run(*words):
-        environment = {**os.environ, **workshop.environment, "OMP_NUM_THREADS": "1"}
-        return subprocess.run(
-            [cogwheel_executable, *map(str, words)],
-            cwd=workshop.folder, env=environment, capture_output=True, text=True, timeout=280,
-        )  # fmt: skip
-
-    return run
+def cogwheel(workshop, cogwheel_in):
+    return cogwheel_in(workshop.folder, **workshop.environment)
 
 
 def refusal(done, status):

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import re
 import subprocess
 import sys
@@ -283,15 +282,9 @@ checkpoint_every = 2
 """
 
 
-def test_on_the_command_line(workshop, cogwheel_executable):
+def test_on_the_command_line(workshop, cogwheel_in):
     """Written, checked, trained, resumed, sampled, compared, timed."""
-
-    def run(*words):
-        environment = {**os.environ, **workshop.environment, "OMP_NUM_THREADS": "1"}
-        return subprocess.run(
-            [cogwheel_executable, *map(str, words)],
-            cwd=workshop.folder, env=environment, capture_output=True, text=True, timeout=280,
-        )  # fmt: skip
+    run = cogwheel_in(workshop.folder, **workshop.environment)
 
     def ran(*words):
         done = run(*words)

@@ -17,6 +17,7 @@ import urllib.request
 import numpy
 import pytest
 import torch
+from page_checks import FAINT_TEXT
 
 import cogwheel as package
 
@@ -439,25 +440,6 @@ def address(browser):
     return browser.execute_script("return Object.fromEntries(new URLSearchParams(location.hash.slice(1)))")
 
 
-FAINT = """
-  const parse = colour => { const [r, g, b, a = 1] = colour.match(/[\\d.]+/g).map(Number); return { r, g, b, a }; };
-  const light = ({ r, g, b }) => [r, g, b].map(c => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-  const paper = node => {
-    for (let up = node; up; up = up.parentElement) { const colour = parse(getComputedStyle(up).backgroundColor); if (colour.a === 1) return colour; }
-    return { r: 255, g: 255, b: 255 };
-  };
-  const found = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const node = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || !node.getClientRects().length || node.closest("script, noscript, option")) continue;
-    const [a, b] = [light(parse(getComputedStyle(node).color)), light(paper(node))].sort((x, y) => y - x);
-    if ((a + 0.05) / (b + 0.05) < 4.5) found.push([walker.currentNode.data.trim().slice(0, 30), node.className, ((a + 0.05) / (b + 0.05)).toFixed(2)]);
-  }
-  return found;"""
-
-
 @needs_browser
 @pytest.mark.parametrize("kind", ["served", "exported"])
 @pytest.mark.parametrize("width", [1440, 375])
@@ -475,7 +457,7 @@ def test_renders_at_any_width_in_both_themes(browser, server, exported, kind, wi
         const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
         return new Set(Array.from({ length: pixels.length / 4 }, (_, i) => pixels.slice(4 * i, 4 * i + 3).join())).size; });""")
     assert len(colours) == 2 * 2 + 2 and min(colours) > 3
-    assert browser.execute_script(FAINT) == []
+    assert browser.execute_script(FAINT_TEXT) == []
     unnamed = browser.execute_script("""
       return [...document.querySelectorAll("button, input, textarea, [tabindex='0']")].filter(node => node.getClientRects().length &&
         !(node.textContent.trim() || node.ariaLabel || node.getAttribute("aria-labelledby") || node.labels?.length)).map(node => node.outerHTML);""")
