@@ -5,6 +5,7 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -12,12 +13,16 @@
 #include "cogwheel/configuration/config_record.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
+#include "cogwheel/core/shape_text.h"
+#include "cogwheel/data/text_tokens.h"
+#include "cogwheel/data/tokenizer.h"
 #include "cogwheel/diffusion/noise_schedule.h"
 #include "cogwheel/diffusion/prediction.h"
 #include "cogwheel/interpret/copying.h"
 #include "cogwheel/interpret/effective_attention.h"
 #include "cogwheel/interpret/head_distance.h"
 #include "cogwheel/interpret/head_scores.h"
+#include "cogwheel/interpret/ioi_prompts.h"
 #include "cogwheel/interpret/logit_attribution.h"
 #include "cogwheel/interpret/matrix_rank.h"
 #include "cogwheel/interpret/over_squashing.h"
@@ -97,7 +102,7 @@ void TrainedModel::hold(std::string topology, Model model, const Compute& comput
   };
 }
 
-TrainedModel::TrainedModel(const std::string& path) {
+TrainedModel::TrainedModel(const std::string& path) : folder_(path) {
   with_value_errors([&] {
     const RunFolder folder = RunFolder::open(path);
     const RunConfig config = load_config(folder.config_path());
@@ -191,6 +196,39 @@ std::vector<at::Tensor> TrainedModel::effective_attention(const Inputs& inputs, 
   });
 }
 
+const Tokenizer& TrainedModel::tokenizer() const {
+  if (tokenizer_ == nullptr) {
+    const RunFolder folder = RunFolder::open(folder_);
+    if (!std::filesystem::exists(folder.tokenizer_path()))
+      throw UsageError(expected_got(folder_, "a run that reads text", "one without a tokenizer"));
+    tokenizer_ = load_tokenizer(folder.tokenizer_path());
+  }
+  return *tokenizer_;
+}
+
+at::Tensor TrainedModel::tokens(const std::string& text) const {
+  return with_value_errors([&] {
+    const std::vector<Token> found = tokens_of(tokenizer(), text, "text");
+    return at::tensor(std::vector<std::int64_t>(found.begin(), found.end()), at::kLong);
+  });
+}
+
+std::vector<std::string> TrainedModel::pieces(const at::Tensor& tokens) const {
+  return with_value_errors([&] {
+    if (tokens.scalar_type() != at::kLong || tokens.dim() != 1)
+      throw UsageError(expected_got("tokens", "int64 [N]", shape_text(tokens.sizes())));
+    std::vector<std::string> found;
+    for (std::int64_t place = 0; place < tokens.size(0); ++place) {
+      const auto token = tokens[place].item<std::int64_t>();
+      const std::int64_t vocabulary = tokenizer().vocabulary();
+      if (token < 0 || token >= vocabulary)
+        throw UsageError(expected_got("tokens", "0 to " + std::to_string(vocabulary - 1), std::to_string(token)));
+      found.push_back(token_piece(tokenizer(), static_cast<Token>(token)));
+    }
+    return found;
+  });
+}
+
 LanguageModelImpl& TrainedModel::language_model() const {
   auto* const model = dynamic_cast<LanguageModelImpl*>(module_.get());
   if (model == nullptr) throw UsageError(expected_got("model", "a language model", topology_));
@@ -204,8 +242,9 @@ std::vector<at::Tensor> TrainedModel::patch_activations(const Inputs& inputs, co
     std::optional<HookPlace> place;
     for (const HookPoint& point : points_) {
       if (point.layer < 0) continue;
-      names.emplace_back(hook_places()[static_cast<std::size_t>(point.place)].name);
-      if (names.back() == name) place = point.place;
+      const std::string of_layer(hook_places()[static_cast<std::size_t>(point.place)].name);
+      if (std::find(names.begin(), names.end(), of_layer) == names.end()) names.push_back(of_layer);
+      if (of_layer == name) place = point.place;
     }
     if (!place) throw UsageError(expected_got("name", expected_names(name, names), name));
     const PatchingOptions options{.place = *place, .by_token = by_token};
@@ -296,6 +335,22 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
               });
   library.def("head_distances(Tensor maps) -> Tensor",
               [](const at::Tensor& maps) { return with_value_errors([&] { return head_distances(maps); }); });
+  library.def("ioi_prompts(int count, int seed) -> Tensor[]", [](std::int64_t count, std::int64_t seed) {
+    return with_value_errors([&] {
+      if (count < 1 || seed < 0)
+        throw UsageError(expected_got("ioi_prompts", "a count of 1 or more and a seed of 0 or more",
+                                      std::to_string(count) + " and " + std::to_string(seed)));
+      const IoiPrompts drawn = draw_ioi_prompts(count, static_cast<std::uint64_t>(seed));
+      const auto places = [&](std::size_t IoiPrompt::*place) {
+        std::vector<std::int64_t> of_prompts;
+        for (const IoiPrompt& prompt : drawn.prompts) of_prompts.push_back(static_cast<std::int64_t>(prompt.*place));
+        return at::tensor(of_prompts, at::kLong);
+      };
+      return std::vector<at::Tensor>{drawn.clean.tokens,        drawn.clean.end,          drawn.clean.answer,
+                                     drawn.clean.foil,          drawn.corrupted,          places(&IoiPrompt::io_at),
+                                     places(&IoiPrompt::s1_at), places(&IoiPrompt::s2_at)};
+    });
+  });
   library.class_<TrainedModel>("TrainedModel")
       .def(torch::init<std::string>())
       .def("topology", [](const c10::intrusive_ptr<TrainedModel>& model) { return model->topology(); })
@@ -303,6 +358,8 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       .def("parameters", &TrainedModel::parameters)
       .def("hook_names", &TrainedModel::hook_names)
       .def("forward", &TrainedModel::forward)
+      .def("tokens", &TrainedModel::tokens)
+      .def("pieces", &TrainedModel::pieces)
       .def("effective_attention", &TrainedModel::effective_attention)
       .def("patch_activations", &TrainedModel::patch_activations)
       .def("patch_paths", &TrainedModel::patch_paths)

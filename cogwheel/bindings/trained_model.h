@@ -24,6 +24,7 @@ class Module;
 namespace cogwheel {
 
 class LanguageModelImpl;
+class Tokenizer;
 
 class TrainedModel : public torch::CustomClassHolder {
  public:
@@ -46,6 +47,9 @@ class TrainedModel : public torch::CustomClassHolder {
   // undefined. At the points of `hooked`, the value is what `callback` makes of it. Throws ValueError for a name that
   // the model does not have.
   at::Tensor forward(const Inputs& inputs, const std::vector<std::string>& hooked, std::int64_t callback) const;
+  // data/text_tokens.h, with the tokenizer of the run; ValueError where it has none. Tokens are int64 [N].
+  at::Tensor tokens(const std::string& text) const;
+  std::vector<std::string> pieces(const at::Tensor& tokens) const;
   // interpret/effective_attention.h
   std::vector<at::Tensor> effective_attention(const Inputs& inputs, bool by_channel) const;
 
@@ -73,11 +77,13 @@ class TrainedModel : public torch::CustomClassHolder {
   using Forward = std::function<at::Tensor(const Inputs& inputs, const ForwardContext& context)>;
 
   LanguageModelImpl& language_model() const;
+  const Tokenizer& tokenizer() const;
 
   template <class Model, class Compute>
   void hold(std::string topology, Model model, const Compute& compute);
 
-  std::string topology_, options_;
+  std::string topology_, options_, folder_;
+  mutable std::shared_ptr<const Tokenizer> tokenizer_;  // read when it is needed
   std::shared_ptr<torch::nn::Module> module_;
   std::vector<HookPoint> points_;
   Forward forward_;

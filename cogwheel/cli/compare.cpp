@@ -172,6 +172,7 @@ void add_compare(CLI::App& app) {
   add_count("--learning-rate", request.learning_rate, learning_rate_range, "instead of the preset's", "RATE");
   add("--baseline", request.baseline, "what the others are compared with (default: softmax)", "NAME");
   add("--tokenizer", request.tokenizer, "character or byte (default: character)", "KIND");
+  add("--set", request.set, "keys of the configuration instead of the preset's, as in model.width=256", "KEY=VALUE");
   add("--out", arguments->out, "folder of the comparison; by default runs/<date-time>-compare", "DIR");
   settings.push_back(command->add_flag("--overwrite", arguments->overwrite, "replace the comparison that --out holds"));
   CLI::Option* resume = command->add_option("--resume", arguments->resume, "continue an interrupted comparison");

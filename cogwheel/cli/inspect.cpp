@@ -48,9 +48,7 @@ std::string command_of(const InspectArguments& arguments) {
 std::vector<std::string> names_of(const std::vector<std::string>& paths) {
   std::vector<std::string> names;
   for (const std::string& path : paths) {
-    const fs::path whole = fs::path(path).lexically_normal();
-    const fs::path folder = whole.has_filename() ? whole : whole.parent_path();
-    names.push_back(folder.filename().string());
+    names.push_back(name_of_run(path));
   }
   const std::vector<std::string> last = names;
   for (std::size_t index = 0; index < names.size(); ++index)
@@ -72,14 +70,21 @@ void inspect(const InspectArguments& arguments) {
   std::vector<StudiedRun> runs;
   study.runs = names_of(arguments.runs);
   for (std::size_t index = 0; index < arguments.runs.size(); ++index) {
-    const RunFolder folder = RunFolder::open(arguments.runs[index]);
+    const RunCheckpoint place = find_checkpoint(arguments.runs[index]);
+    const RunFolder& folder = place.folder;
     RunConfig config = load_config(folder.config_path());
-    const std::string before = sha256(read_file(folder.checkpoint_path()));
-    const auto model = load_language_model(folder);
-    const std::string after = sha256(read_file(folder.checkpoint_path()));
-    if (before != after)
+    const std::string before = sha256_of_file(place.file);
+    const auto model = load_language_model(folder, place.file);
+    if (sha256_of_file(place.file) != before)
       throw Error(
           expected_got(arguments.runs[index], "a checkpoint that stays as it is", "one that changed meanwhile"));
+    const auto same = std::find(study.checkpoints.begin(), study.checkpoints.end(), before);
+    if (same != study.checkpoints.end())
+      throw UsageError(
+          expected_got("runs", "each once",
+                       fmt::format("{} and {}, which are the same",
+                                   arguments.runs[static_cast<std::size_t>(same - study.checkpoints.begin())],
+                                   arguments.runs[index])));
     study.checkpoints.push_back(before);
     study.mechanisms.push_back((*model)->options().mechanism);
     const auto tokenizer = fs::exists(folder.tokenizer_path()) ? load_tokenizer(folder.tokenizer_path()) : nullptr;
@@ -102,6 +107,7 @@ void inspect(const InspectArguments& arguments) {
 
   const fs::path folder = arguments.out.empty() ? new_run_path("inspect-" + entry.name) : fs::path(arguments.out);
   const auto lock = take_folder(folder, study_kind, arguments.overwrite);
+  remove_files(folder, files_of_study(folder));  // of another study, which has other tables
   for (const StudyTable& table : study.result.tables)
     write_file(folder / (table.file + ".csv"), study_csv(table.table));
   write_file(folder / study_json_file, study_json(study));
@@ -119,7 +125,7 @@ void add_inspect(CLI::App& app) {
   std::string help = "what to ask:";
   for (const StudyEntry& study : studies()) help += fmt::format("\n  {}: {}", study.name, study.question);
   command->add_option("study", arguments->study, help)->required()->type_name("NAME");
-  command->add_option("runs", arguments->runs, "folders of runs, beside each other on the page")
+  command->add_option("runs", arguments->runs, "folders of runs, or checkpoints in them, beside each other on the page")
       ->required()
       ->type_name("RUN");
   command->add_option("--set", arguments->assignments, "override parameters of the study, as in prompts=200")

@@ -112,6 +112,7 @@ struct Comparison {
     std::int64_t warmup_steps = 0, tune = 0;
     double wall_seconds = 0;
     std::vector<std::int64_t> seeds;
+    std::vector<std::string> set = {};  // keys that are not the preset's, as in "model.width=256"
   } settings;
 
   // The configuration that all runs share, as configuration/config_record.h writes it; empty in older results.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cogwheel/core/error.h"
@@ -121,7 +122,34 @@ TaskOptions requested_task(const CompareRequest& request, const Preset& preset) 
   return {request.task};
 }
 
-// --source, --target and --strokes, as far as they were given.
+// The keys of `request.set`, which override those of the preset.
+void set_shared(RunConfig& shared, const CompareRequest& request) {
+  // Keys with an option of their own.
+  std::map<std::string, std::string, std::less<>> options{{"task.name", "--task"},
+                                                          {"model.form", "--form"},
+                                                          {"model.position", "--position"},
+                                                          {"model.recurrent_layer", "--recurrent-layer"},
+                                                          {"model.negative_eigenvalues", "--negative-eigenvalues"},
+                                                          {"model.dropout", "--dropout"},
+                                                          {"model.mechanism", "--attention"},
+                                                          {"data.text", "--text"},
+                                                          {"data.tokenizer", "--tokenizer"},
+                                                          {"training.steps", "--steps"},
+                                                          {"training.learning_rate", "--learning-rate"},
+                                                          {"training.device", "--device"},
+                                                          {"training.precision", "--precision"},
+                                                          {"training.seed", "--seeds"}};
+  for (const TaskFileOption& option : task_file_options()) options["task." + std::string(option.key)] = option.flag();
+  set_options(shared, request.set);
+  for (const std::string& assignment : request.set) {
+    const std::string_view key = std::string_view(assignment).substr(0, assignment.find('='));
+    if (const auto option = options.find(key); option != options.end())
+      throw UsageError(expected_got("--set", option->second + " for " + option->first, assignment));
+    if (!is_shared(shared, key))
+      throw UsageError(expected_got("--set", "a key of a configuration that all runs share", assignment));
+  }
+}
+
 // " --images DIR" and the like, of those files that the task was given.
 std::string task_file_flags(const Comparison& comparison) {
   if (comparison.configuration.empty()) return {};
@@ -173,14 +201,15 @@ Comparison plan_comparison(const CompareRequest& request) {
     set_language_model(*model, request, form);
   else
     expect_no_language_model(request, shared.task.name);
-  const CommonOptions model = common(shared.model);
-  model.dropout = request.dropout.value_or(model.dropout);
+  common(shared.model).dropout = request.dropout.value_or(common(shared.model).dropout);
   shared.training = preset.training;
   shared.training.device = request.device;
   shared.training.precision = request.precision;
   check(shared.training);
   shared.training.learning_rate = rate;
   shared.training.final_learning_rate = rate * preset.training.final_learning_rate / preset.training.learning_rate;
+  set_shared(shared, request);
+  const CommonOptions model = common(shared.model);
   comparison.configuration = shared_record(shared);
   comparison.settings = {.preset = std::string(preset.name),
                          .form = form,
@@ -200,7 +229,8 @@ Comparison plan_comparison(const CompareRequest& request) {
                          .warmup_steps = 0,
                          .tune = request.tune,
                          .wall_seconds = 0,
-                         .seeds = {}};
+                         .seeds = {},
+                         .set = request.set};
   for (std::int64_t seed = 1; seed <= request.seeds; ++seed) comparison.settings.seeds.push_back(seed);
 
   const std::vector<std::string>& names = request.attention.empty() ? preset.attention : request.attention;
@@ -358,6 +388,7 @@ std::string reproduce_command(const Comparison& comparison) {
   if (!known || settings.learning_rate != preset->training.learning_rate)
     command += fmt::format(" --learning-rate {}", settings.learning_rate);
   if (settings.tune > 0) command += fmt::format(" --tune {}", settings.tune);
+  for (const std::string& assignment : settings.set) command += " --set " + shell_word(assignment);
   std::vector<std::string> defined;
   for (const MechanismPlan& plan : comparison.mechanisms) {
     // Several forms may use the same map.

@@ -37,8 +37,9 @@ struct CompareRequest {
   std::string match = "parameters";
   std::int64_t steps = 0;  // 0: the preset's, or as many as fit its time
   std::int64_t tune = 0;
-  double learning_rate = 0;  // 0: the preset's
-  std::string baseline;      // empty: softmax where it is compared, else the first mechanism
+  double learning_rate = 0;      // 0: the preset's
+  std::string baseline;          // empty: softmax where it is compared, else the first mechanism
+  std::vector<std::string> set;  // "key=value" of the configuration that all runs share
 };
 
 // The requested comparison: checked, its data named, its mechanisms matched; steps are not decided yet. Throws

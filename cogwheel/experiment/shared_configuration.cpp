@@ -65,6 +65,10 @@ std::string shared_record(const RunConfig& config) {
   return record.dump();
 }
 
+bool is_shared(const RunConfig& config, std::string_view key) {
+  return nlohmann::json::parse(shared_record(config)).contains(key);
+}
+
 RunConfig shared_configuration(const Comparison& comparison) {
   const Comparison::Settings& settings = comparison.settings;
   RunConfig config;

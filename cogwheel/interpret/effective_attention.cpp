@@ -4,6 +4,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -24,6 +25,28 @@ at::Tensor unit_values(const at::Tensor& like, std::int64_t first, bool by_chann
   return values;
 }
 
+// Whether some layer mixes the channels of its values differently, by more than rounding: told by values that differ
+// between tokens and are alike in all channels.
+bool channels_differ(const ModelPass& pass, const std::map<std::int64_t, at::Tensor>& added) {
+  bool differ = false;
+  Hooks hooks;
+  hooks.replace(HookPlace::value, [&](const HookPoint& at, const at::Tensor& value) {
+    if (at.memory) return value;
+    const at::Tensor of_tokens = at::arange(1, value.size(1) + 1, value.options()).mul(2.4).sin();
+    return of_tokens.view({1, -1, 1, 1}).expand_as(value).contiguous();
+  });
+  hooks.read(HookPlace::heads, [&](const HookPoint& at, const at::Tensor& z) {
+    if (at.memory) return;
+    const double rounding = 64 * (z.scalar_type() == at::kDouble ? std::numeric_limits<double>::epsilon()
+                                                                 : std::numeric_limits<float>::epsilon());
+    differ = differ || ((z - z.narrow(3, 0, 1)).abs().max() > rounding * z.abs().max()).item<bool>();
+  });
+  hooks.replace(HookPlace::attention_output,
+                [&](const HookPoint& at, const at::Tensor& value) { return at.memory ? value : added.at(at.layer); });
+  pass({.hooks = &hooks});
+  return differ;
+}
+
 }  // namespace
 
 std::vector<at::Tensor> effective_attention(const ModelPass& pass, const EffectiveAttentionOptions& options) {
@@ -41,17 +64,19 @@ std::vector<at::Tensor> effective_attention(const ModelPass& pass, const Effecti
   });
   pass({.hooks = &observing});
 
-  const std::int64_t step = options.by_channel ? 1 : channels;
+  const bool apart = options.by_channel || channels_differ(pass, added);
+  const std::int64_t step = apart ? 1 : channels;
   std::map<std::int64_t, std::vector<at::Tensor>> columns;
   for (std::int64_t first = 0; first < tokens; first += step) {
     Hooks hooks;
     hooks.replace(HookPlace::value, [&](const HookPoint& at, const at::Tensor& value) {
-      return at.memory ? value : unit_values(value, first, options.by_channel);
+      return at.memory ? value : unit_values(value, first, apart);
     });
     hooks.read(HookPlace::heads, [&](const HookPoint& at, const at::Tensor& z) {  // [B, N, heads, channels]
       if (at.memory) return;
       const at::Tensor by_head = z.transpose(1, 2);
       columns[at.layer].push_back(options.by_channel ? by_head.unsqueeze(3)
+                                  : apart            ? by_head.mean(3, /*keepdim=*/true)
                                                      : by_head.narrow(3, 0, std::min(step, tokens - first)));
     });
     hooks.replace(HookPlace::attention_output,

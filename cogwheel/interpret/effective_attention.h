@@ -22,9 +22,10 @@ struct EffectiveAttentionOptions {
   bool by_channel = false;
 };
 
-// Of each layer [B, heads of the output, N, N], row i what token i reads; by channel [B, heads, N, N, width of a
-// value]. What attention adds to the stream stays that of the pass, so that every layer reads what it reads there.
-// Takes N / (width of a value) passes and one, by channel N and one. Without gradients.
+// Of each layer [B, heads of the output, N, N], row i what token i reads, the mean over channels where these differ; by
+// channel [B, heads, N, N, width of a value]. What attention adds to the stream stays that of the pass, so that every
+// layer reads what it reads there. Takes N / (width of a value) passes and two; by channel, and where channels differ,
+// N and two. Without gradients.
 std::vector<at::Tensor> effective_attention(const ModelPass& pass, const EffectiveAttentionOptions& options = {});
 
 }  // namespace cogwheel

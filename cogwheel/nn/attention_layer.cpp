@@ -239,7 +239,8 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
     context.hooked(HookPlace::row_statistics, rows.narrow(0, 0, RowStatistics<double>::argmax_at));
   }
   if (weighed) {
-    const at::Tensor weights = context.hooked(HookPlace::pattern, observed_weights(heads, options, context));
+    const at::Tensor weights =
+        hooked_weights(HookPlace::pattern, observed_weights(heads, options, context), heads, options, context);
     const std::int64_t shared = heads.value.size(1);  // read by equally many heads each
     return weights.unflatten(1, {shared, weights.size(1) / shared}).matmul(heads.value.unsqueeze(2)).flatten(1, 2);
   }
@@ -263,6 +264,21 @@ std::unique_ptr<LayerState> AttentionLayerImpl::make_state(std::int64_t batch, s
                                                         .value_dim = head_dim_ * mechanism_.sub_heads()},
                                                        projection_->parameters().front().scalar_type(),
                                                        projection_->parameters().front().device()));
+}
+
+// What hooks make of weights, [B, H, N, M]: 0 where keys are hidden, whatever they say.
+at::Tensor AttentionLayerImpl::hooked_weights(HookPlace place, const at::Tensor& made, const Heads& heads,
+                                              const AttentionOptions& options, const ForwardContext& context) const {
+  const auto version = [&] { return made.is_inference() ? 0 : made._version(); };
+  const auto before = version();
+  const at::Tensor weights = context.hooked(place, made);
+  if (weights.is_same(made) && version() == before) return weights;
+  const auto hidden = [&] {
+    const at::NoGradGuard no_gradient;
+    const at::Tensor scores = attention_scores(heads.query, heads.key, mechanism_.operator_name, options);
+    return scores.unflatten(1, {weights.size(1), -1}).select(2, 0).isneginf();
+  };
+  return weights.masked_fill(hidden(), 0);
 }
 
 // The weights of each head, [B, H, N, M], through what hooks make of scores and of the maps of a difference.
@@ -291,9 +307,11 @@ at::Tensor AttentionLayerImpl::observed_weights(const Heads& heads, const Attent
   AttentionOptions of_map = options;
   of_map.parameters = learned_;
   const std::string_view member = mechanism_.pairwise()->member;
-  const at::Tensor members = context.hooked(
-      HookPlace::pattern_members, scores.defined() ? attention_weights_of_scores(scores, member, of_map)
-                                                   : attention_weights(heads.query, heads.key, member, of_map));
+  const at::Tensor members =
+      hooked_weights(HookPlace::pattern_members,
+                     scores.defined() ? attention_weights_of_scores(scores, member, of_map)
+                                      : attention_weights(heads.query, heads.key, member, of_map),
+                     heads, options, context);
   return subtract_sub_heads(members, options.parameters.back().second.view({1, -1, 1}).to(members.scalar_type()));
 }
 

@@ -81,6 +81,8 @@ class AttentionLayerImpl : public TokenMixer {
   Heads project(const at::Tensor& x, const ForwardContext& context);
   Heads project_memory(const at::Tensor& x, const ForwardContext& context);
   at::Tensor attend(Heads heads, const ForwardContext& context);  // → [B, output heads, N, width of a value]
+  at::Tensor hooked_weights(HookPlace place, const at::Tensor& made, const Heads& heads,
+                            const AttentionOptions& options, const ForwardContext& context) const;
   at::Tensor observed_weights(const Heads& heads, const AttentionOptions& options, const ForwardContext& context) const;
   at::Tensor combine(const at::Tensor& attended, const ForwardContext& context);  // → [B, N, width]
   AttentionOptions operator_options(const Dropout& dropout) const;

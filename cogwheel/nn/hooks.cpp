@@ -92,8 +92,13 @@ at::Tensor Hooks::operator()(const HookPoint& at, const at::Tensor& value) const
   at::Tensor current = value;
   for (const Function& function : at_place(at.place)) {
     if (!function.is_for(at.layer)) continue;
+    const auto version = [&] { return current.is_inference() ? 0 : current._version(); };
+    const auto before = version();
     at::Tensor replaced = function.call(at, current);
-    if (replaced.is_same(current)) continue;
+    if (replaced.is_same(current)) {
+      if (version() != before && has_nan(current)) throw UsageError(expected_got(at.name(), "numbers", "NaN"));
+      continue;
+    }
     if (!replaced.defined() || replaced.sizes() != value.sizes())
       throw UsageError(expected_got(at.name(), "a tensor of shape " + shape_text(value),
                                     replaced.defined() ? shape_text(replaced) : "none"));

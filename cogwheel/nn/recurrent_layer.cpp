@@ -308,7 +308,7 @@ at::Tensor RecurrentLayerImpl::observed(const Heads& heads, const at::Tensor& ou
   }
   if (!weights_wanted) return output;
   const at::Tensor pattern = context.hooked(HookPlace::pattern, made);
-  return pattern.is_same(made) ? output : pattern.matmul(heads.value);
+  return pattern.is_same(made) ? output : pattern.tril().matmul(heads.value);
 }
 
 at::Tensor RecurrentLayerImpl::combine(at::Tensor by_token, const Heads& heads, const Inputs& inputs,

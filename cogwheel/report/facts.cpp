@@ -152,6 +152,9 @@ std::string versions_html(const Comparison& comparison) {
   const Comparison::Machine& machine = comparison.machine;
   std::string seeds;
   for (const std::int64_t seed : comparison.settings.seeds) seeds += (seeds.empty() ? "" : ", ") + std::to_string(seed);
+  std::string preset = comparison.settings.preset;
+  for (const std::string& assignment : comparison.settings.set)
+    preset += (assignment == comparison.settings.set.front() ? ", with " : ", ") + assignment;
   return version_row("Cogwheel", comparison.versions.cogwheel) + version_row("PyTorch", comparison.versions.torch) +
          version_row("Compiler", comparison.versions.compiler) + version_row("System", machine.system) +
          version_row("CPU", fmt::format("{}, {}, {}, {}", machine.cpu, counted(machine.cores, "core"),
@@ -165,7 +168,7 @@ std::string versions_html(const Comparison& comparison) {
          (comparison.data.sha256.empty() ? ""
                                          : fmt::format("        <dt>SHA-256</dt><dd><code>{}</code></dd>\n",
                                                        escape_html(comparison.data.sha256))) +
-         version_row("Seeds", seeds) + version_row("Preset", comparison.settings.preset);
+         version_row("Seeds", seeds) + version_row("Preset", preset);
 }
 
 std::string tuning_html(const Comparison& comparison) {

@@ -184,6 +184,7 @@ static constexpr auto fields(const Comparison::Settings&) {
       field("tune", &Comparison::Settings::tune),
       field("wall_seconds", &Comparison::Settings::wall_seconds),
       field("seeds", &Comparison::Settings::seeds),
+      unless_empty("set", &Comparison::Settings::set),
   };
 }
 

@@ -135,6 +135,7 @@ HttpServer::HttpServer(int port, std::string_view what) : implementation_(std::m
   });
   server.set_payload_max_length(largest_body);
   server.set_keep_alive_max_count(1000);
+  server.set_keep_alive_timeout(1);  // seconds that the end waits for a browser that keeps a connection
   server.set_tcp_nodelay(true);
   server.set_default_headers({{"Cache-Control", "no-store"},
                               {"X-Content-Type-Options", "nosniff"},

@@ -35,7 +35,8 @@ ViewRequest parse_view_request(std::string_view text) {
   ViewRequest request;
   for (const auto& [key, value] : json.items()) {
     if (key == "run") {
-      if (!value.is_number_unsigned()) throw UsageError(expected_got(key, "0 or 1", value.dump()));
+      if (!value.is_number_unsigned())
+        throw UsageError(expected_got(key, "0 or 1", value.is_number() ? value.dump() : kind_of(value)));
       request.run = value.get<std::size_t>();
     } else if (key == "text") {
       request.text = text_of(value, key);

@@ -10,8 +10,8 @@
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/sha256.h"
-#include "cogwheel/data/sentence_tokenizer.h"
-#include "cogwheel/data/utf8.h"
+#include "cogwheel/data/text_tokens.h"
+#include "cogwheel/data/tokenizer.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/storage/run_folder.h"
 
@@ -19,9 +19,6 @@ namespace cogwheel {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Where words begin with a token of their own, models are trained to read it first.
-bool begins_texts(const Tokenizer& tokenizer) { return tokenizer.kind() == WordTokenizer::name; }
 
 std::string quoted_list(const std::vector<std::string>& pieces) {
   constexpr std::size_t most = 8;
@@ -43,20 +40,15 @@ ViewedRun::FileState ViewedRun::state_of(const fs::path& file) {
 
 ViewedRun ViewedRun::load(const fs::path& path) {
   ViewedRun run;
-  std::error_code problem;
-  const bool file = fs::is_regular_file(path, problem);
-  const fs::path given = path.lexically_normal();
-  run.folder_ = !file ? path : path.has_parent_path() ? path.parent_path() : fs::path(".");
-  const RunFolder folder = RunFolder::open(run.folder_);
-  run.checkpoint_ = file ? path : folder.checkpoint_path();
-  const fs::path named = given.has_filename() ? given : given.parent_path();
-  run.name_ = file && given.has_parent_path() ? (given.parent_path().filename() / given.filename()).string()
-                                              : named.filename().string();
+  const auto [folder, checkpoint] = find_checkpoint(path);
+  run.folder_ = folder.path();
+  run.checkpoint_ = checkpoint;
+  run.name_ = name_of_run(path);
   const RunConfig config = load_config(folder.config_path());
   if (!std::holds_alternative<LanguageModelOptions>(config.model))
     throw Error(
         expected_got(path.string(), "a run that trains a language model", "one of the task " + config.task.name));
-  if (!fs::exists(folder.tokenizer_path(), problem))
+  if (std::error_code problem; !fs::exists(folder.tokenizer_path(), problem))
     throw Error(expected_got(path.string(), "a run that reads text",
                              fmt::format("one of the task {}, without {}", config.task.name, tokenizer_file)));
   run.loaded_ = run.checked_ = state_of(run.checkpoint_);
@@ -88,32 +80,13 @@ std::string ViewedRun::change_on_disk() {
 }
 
 ViewedText ViewedRun::read(std::string_view text, std::string_view what) const {
-  if (const std::size_t at = find_non_text(text); at != std::string::npos)
-    throw UsageError(expected_got(what, "UTF-8", code_point_text(text, at)));
   constexpr std::size_t most_bytes = std::size_t{1} << 18;
   if (text.size() > most_bytes)
     throw UsageError(expected_got(what, fmt::format("at most {} bytes", most_bytes), std::to_string(text.size())));
   ViewedText read;
-  try {
-    read.tokens = tokenizer_->encode(text, what);
-  } catch (const UsageError&) {
-    throw;
-  } catch (const Error& error) {
-    throw UsageError(error.what());
-  }
-  if (read.tokens.empty()) throw UsageError(expected_got(what, "a token at least", text.empty() ? "" : "none"));
-  if (tokenizer_->kind() == WordTokenizer::name)
-    if (const auto unknown = std::find(read.tokens.begin(), read.tokens.end(), Token{SentenceTokens::unknown});
-        unknown != read.tokens.end()) {
-      // Words are what spaces separate, so that the token's place is the word's.
-      std::size_t start = text.find_first_not_of(' ');
-      for (auto token = read.tokens.begin(); token != unknown; ++token)
-        start = text.find_first_not_of(' ', text.find(' ', start));
-      throw UsageError(
-          expected_got(what, "words that the run knows",
-                       std::string(text.substr(start, std::min(text.find(' ', start), text.size()) - start))));
-    }
-  if (begins_texts(*tokenizer_)) read.tokens.insert(read.tokens.begin(), SentenceTokens::begin);
+  read.tokens = tokens_of(*tokenizer_, text, what);
+  if (std::ssize(read.tokens) == (begins_texts(*tokenizer_) ? 1 : 0))
+    throw UsageError(expected_got(what, "a token at least", text.empty() ? "" : "none"));
   const std::int64_t context = (*model_)->options().context;
   if (const auto tokens = static_cast<std::int64_t>(read.tokens.size()); tokens > context)
     throw UsageError(expected_got(what, fmt::format("at most {} tokens, the context of {}", context, name_),
@@ -134,14 +107,7 @@ Token ViewedRun::one_token(std::string_view word, std::string_view what) const {
   return read.tokens.front();
 }
 
-std::string ViewedRun::piece(Token token) const {
-  if (const auto* sentences = dynamic_cast<const SentenceTokenizer*>(tokenizer_.get())) return sentences->piece(token);
-  const std::string text = tokenizer_->decode(std::span(&token, 1));
-  if (find_non_text(text) == std::string::npos) return text;
-  std::string bytes;
-  for (const char byte : text) bytes += "\\x" + hexadecimal(static_cast<unsigned char>(byte), 2);
-  return bytes;
-}
+std::string ViewedRun::piece(Token token) const { return token_piece(*tokenizer_, token); }
 
 std::string ViewedRun::example() const {
   try {

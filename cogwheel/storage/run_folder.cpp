@@ -89,6 +89,23 @@ RunFolder RunFolder::resume(const fs::path& folder) {
   return run;
 }
 
+RunCheckpoint find_checkpoint(const fs::path& path) {
+  std::error_code problem;
+  if (!fs::is_regular_file(path, problem)) {
+    RunFolder folder = RunFolder::open(path);
+    return {folder, folder.checkpoint_path()};
+  }
+  return {RunFolder::open(path.has_parent_path() ? path.parent_path() : fs::path(".")), path};
+}
+
+std::string name_of_run(const fs::path& path) {
+  std::error_code problem;
+  fs::path whole = fs::absolute(path, problem).lexically_normal();
+  if (!whole.has_filename()) whole = whole.parent_path();
+  const fs::path name = whole.filename();
+  return (fs::is_regular_file(path, problem) ? whole.parent_path().filename() / name : name).string();
+}
+
 void load_weights_of(torch::nn::Module& model, const RunConfig& config, const RunFolder& folder) {
   load_weights_of(model, config, folder.checkpoint_path());
 }

@@ -81,6 +81,16 @@ class RunFolder {
   std::shared_ptr<const FolderLock> lock_;  // null for a run that is only read
 };
 
+// What a command names to read a model.
+struct RunCheckpoint {
+  RunFolder folder;
+  std::filesystem::path file;
+};
+// The checkpoint of the run in a folder, or another one in it, whose file is named. Throws what RunFolder::open throws.
+RunCheckpoint find_checkpoint(const std::filesystem::path& path);
+// As readers tell runs apart: the folder's name, and the file's where one is named.
+std::string name_of_run(const std::filesystem::path& path);
+
 // Fills a model with the weights of a run's checkpoint, averaged ones where the run has them. Throws Error where the
 // configuration of the model differs from that of the checkpoint, or the file is damaged.
 void load_weights_of(torch::nn::Module& model, const RunConfig& config, const RunFolder& folder);

@@ -97,15 +97,15 @@ constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
 // One task: for each run, of each length.
 struct TaskDistances {
   const CollapseTask* task;
-  std::vector<std::vector<double>> to_shortest, relative;
+  std::vector<std::vector<double>> to_shortest, relative, relative_largest;
 };
 
 TaskDistances measure_task(const CollapseTask& task, const std::vector<StudiedRun>& runs,
                            const std::vector<std::int64_t>& lengths, TextTable& all) {
-  TaskDistances found{&task, {}, {}};
+  TaskDistances found{&task, {}, {}, {}};
   for (const StudiedRun& run : runs) {
     LanguageModelImpl& model = **run.model;
-    std::vector<double> to_shortest, relative;
+    std::vector<double> to_shortest, relative, relative_largest;
     double shortest = 0;
     for (const std::int64_t n : lengths) {
       const TokenPair pair = encoded_pair(run, task, n);
@@ -118,6 +118,7 @@ TaskDistances measure_task(const CollapseTask& task, const std::vector<StudiedRu
       if (to_shortest.empty()) shortest = distance.blocks;
       to_shortest.push_back(shortest > 0 ? distance.blocks / shortest : no_number);
       relative.push_back(distance.relative_euclidean);
+      relative_largest.push_back(distance.relative_largest);
       all.rows.push_back({run.name, model.options().mechanism, std::string(task.name), std::to_string(n),
                           std::to_string(pair.one.size()), std::to_string(pair.other.size()),
                           std::to_string(pair.differing()), pair.one.back() == pair.other.back() ? "yes" : "no",
@@ -127,6 +128,7 @@ TaskDistances measure_task(const CollapseTask& task, const std::vector<StudiedRu
     }
     found.to_shortest.push_back(to_shortest);
     found.relative.push_back(relative);
+    found.relative_largest.push_back(relative_largest);
   }
   return found;
 }
@@ -184,9 +186,13 @@ StudyResult measure_collapse(const LabParameters& parameters, const std::vector<
   StudyResult result;
   const std::string shortest = fmt::format("the difference at n = {}", lengths.n.front()),
                     to_shortest = "Difference, as a share of " + shortest,
-                    relative = "Difference, as a share of the representation’s length";
+                    relative = "Difference, as a share of the representation’s length",
+                    relative_largest =
+                        "Largest component of the difference, as a share of the representation’s largest";
   result.tables = {{"to_shortest", table_by_length(to_shortest, tasks, groups, lengths.n, &TaskDistances::to_shortest)},
                    {"relative", table_by_length(relative, tasks, groups, lengths.n, &TaskDistances::relative)},
+                   {"relative_largest",
+                    table_by_length(relative_largest, tasks, groups, lengths.n, &TaskDistances::relative_largest)},
                    {"pairs", all, runs.size() == 1}};
   for (const TaskDistances& task : tasks) {
     result.answer +=

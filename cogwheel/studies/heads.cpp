@@ -10,6 +10,7 @@
 #include <map>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/head_name.h"
 #include "cogwheel/interpret/head_distance.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/studies/run_groups.h"
@@ -94,6 +95,21 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
               over_training.rows.push_back({each.name, std::to_string(report.step), std::to_string(layer),
                                             std::to_string(head), std::string(statistic.name), study_number(value)});
 
+  TextTable histogram{"Weights of the text", {"run", "layer", "from", "to", "share"}, {}},
+      pairs{"Distances of heads", {"run", "head", "other head", "distance"}, {}};
+  const auto add_histogram = [&](const std::string& name, std::int64_t layer, const std::vector<double>& shares) {
+    const auto edge = [&](std::size_t bin) {
+      return study_number(-1 + 2 * static_cast<double>(bin) / static_cast<double>(bins));
+    };
+    for (std::size_t bin = 0; bin < shares.size(); ++bin)
+      histogram.rows.push_back({name, head_layer_name(layer), edge(bin), edge(bin + 1), study_number(shares[bin])});
+  };
+  const auto add_pairs = [&](const std::string& name, std::int64_t layer, const at::Tensor& distance) {
+    for (std::int64_t head = 0; head < distance.size(0); ++head)
+      for (std::int64_t other = head + 1; other < distance.size(1); ++other)
+        pairs.rows.push_back({name, head_name(layer, head), head_name(layer, other),
+                              study_number(distance[head][other].item<double>())});
+  };
   // Each run's maps on the text, layer by layer.
   std::vector<std::vector<double>> distances;
   std::vector<std::vector<std::vector<double>>> histograms;  // [runs][layers][bins]
@@ -103,6 +119,8 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     for (const auto& [layer, maps] : maps_of(each, parameters.whole("tokens"))) {
       distances.back().push_back(mean_head_distance(maps).item<double>());
       histograms.back().push_back(shares_of_weights(maps, bins));
+      add_histogram(each.name, layer, histograms.back().back());
+      add_pairs(each.name, layer, head_distances(maps));
     }
   }
 
@@ -125,13 +143,13 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
       for (const std::size_t each : group.runs)
         if (layer < std::ssize(distances[each])) distance[each] = distances[each][static_cast<std::size_t>(layer)];
       at_the_end.rows.push_back(
-          {group.name, fmt::format("L{}", layer), estimate(&HeadStatistics::kurtosis, layer),
+          {group.name, head_layer_name(layer), estimate(&HeadStatistics::kurtosis, layer),
            estimate(&HeadStatistics::normalized_entropy, layer), estimate(&HeadStatistics::sink, layer),
            estimate(&HeadStatistics::positive_share, layer), estimate(&HeadStatistics::sign_consistency, layer),
            estimate_text(mean_of_group(group, distance)), estimate(&HeadStatistics::value_bias, layer),
            estimate(&HeadStatistics::output_norm, layer)});
       if (const std::string full = estimate(&HeadStatistics::lambda_full, layer); !full.empty())
-        lambdas.rows.push_back({group.name, fmt::format("L{}", layer), estimate(&HeadStatistics::lambda_1, layer),
+        lambdas.rows.push_back({group.name, head_layer_name(layer), estimate(&HeadStatistics::lambda_1, layer),
                                 estimate(&HeadStatistics::lambda_2, layer),
                                 estimate(&HeadStatistics::lambda_init, layer), full});
     }
@@ -141,7 +159,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
                     .series = {},
                     .caption = "Of the text, mean over heads and runs."};
     for (std::size_t layer = 0; layer < histograms[group.runs.front()].size(); ++layer) {
-      ChartSeries series{.name = fmt::format("L{}", layer), .x = {}, .y = {}, .points = false};
+      ChartSeries series{.name = head_layer_name(static_cast<std::int64_t>(layer)), .x = {}, .y = {}, .points = false};
       for (std::int64_t bin = 0; bin < bins; ++bin) {
         double sum = 0;
         for (const std::size_t each : group.runs) sum += histograms[each][layer][static_cast<std::size_t>(bin)];
@@ -196,7 +214,9 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
   }
   result.tables = {{"layers", at_the_end}};
   if (!lambdas.rows.empty()) result.tables.push_back({"lambdas", lambdas});
-  result.tables.push_back({"over_training", over_training, false});
+  result.tables.insert(
+      result.tables.end(),
+      {{"histogram", histogram, false}, {"distances", pairs, false}, {"over_training", over_training, false}});
   result.remarks = {
       {"Queries that see one key are left out,",
        "whose weight is 1 or −1 whatever the head does, and of kurtosis those that see fewer than 8."},

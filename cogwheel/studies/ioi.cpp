@@ -9,12 +9,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/head_name.h"
 #include "cogwheel/interpret/copying.h"
 #include "cogwheel/interpret/head_scores.h"
+#include "cogwheel/interpret/ioi_prompts.h"
 #include "cogwheel/interpret/path_patching.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/report/alignment_figure.h"
@@ -23,35 +25,6 @@
 
 namespace cogwheel {
 namespace {
-
-struct IoiBatch {
-  std::vector<IoiPrompt> prompts;
-  Prompts clean;
-  at::Tensor corrupted;
-};
-
-IoiBatch draw_ioi_batch(std::int64_t count, std::uint64_t seed) {
-  IoiBatch drawn;
-  const std::int64_t longest = longest_ioi_prompt(most_ioi_openings);
-  const auto numbers = [&] { return at::zeros({count}, at::kLong); };
-  drawn.clean = {at::full({count, longest}, ioi_tokenizer()->vocabulary() - 1, at::kLong), numbers(), numbers(),
-                 numbers()};
-  drawn.corrupted = drawn.clean.tokens.clone();
-  for (std::int64_t row = 0; row < count; ++row) {
-    NumberedDraws draws(seed, 0x73747564, static_cast<std::uint64_t>(row));
-    drawn.prompts.push_back(draw_ioi_prompt(draws, IoiPairs::unseen, row % (1 + most_ioi_openings)));
-    const IoiPrompt& prompt = drawn.prompts.back();
-    const IoiPrompt other = with_other_names(prompt, draws);
-    for (std::size_t place = 0; place < prompt.tokens.size(); ++place) {
-      drawn.clean.tokens[row][static_cast<std::int64_t>(place)] = static_cast<std::int64_t>(prompt.tokens[place]);
-      drawn.corrupted[row][static_cast<std::int64_t>(place)] = static_cast<std::int64_t>(other.tokens[place]);
-    }
-    drawn.clean.end[row] = static_cast<std::int64_t>(prompt.end());
-    drawn.clean.answer[row] = static_cast<std::int64_t>(prompt.io);
-    drawn.clean.foil[row] = static_cast<std::int64_t>(prompt.subject);
-  }
-  return drawn;
-}
 
 void expect_ioi(const StudiedRun& run) {
   if (run.config.task.name != "ioi")
@@ -75,7 +48,7 @@ struct Observed {
   double accuracy = 0, difference = 0;
 };
 
-Observed observe(LanguageModelImpl& model, const IoiBatch& drawn) {
+Observed observe(LanguageModelImpl& model, const IoiPrompts& drawn) {
   const torch::NoGradGuard no_gradient;
   Observed seen;
   Hooks hooks;
@@ -92,7 +65,7 @@ Observed observe(LanguageModelImpl& model, const IoiBatch& drawn) {
   return seen;
 }
 
-HeadAtEnd head_at_end(const LanguageModelImpl& model, const IoiBatch& drawn, const Observed& seen, std::int64_t layer,
+HeadAtEnd head_at_end(const LanguageModelImpl& model, const IoiPrompts& drawn, const Observed& seen, std::int64_t layer,
                       std::int64_t head) {
   HeadAtEnd found;
   const at::Tensor weights = seen.weights.at(layer).select(1, head), written = seen.written.at(layer).select(1, head);
@@ -114,13 +87,22 @@ HeadAtEnd head_at_end(const LanguageModelImpl& model, const IoiBatch& drawn, con
   return found;
 }
 
+// r over prompts of what the head writes along IO and its weight on IO. None where it does not read IO on any prompt:
+// what is left of a softmax is rounding.
+Correlation correlation_of_reading(const HeadAtEnd& head) {
+  constexpr double least = 1e-3, nothing = std::numeric_limits<double>::quiet_NaN();
+  if (std::ranges::none_of(head.to_io, [&](double weight) { return std::abs(weight) >= least; }))
+    return {nothing, nothing, nothing};
+  return correlation(head.to_io, head.writes_io);
+}
+
 double mean_of(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += value;
   return sum / static_cast<double>(values.size());
 }
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share); }
 
 Figure map_of_heads(const std::string& title, const at::Tensor& values, const std::string& caption) {
   AlignmentFigure figure{
@@ -136,7 +118,7 @@ Figure map_of_heads(const std::string& title, const at::Tensor& values, const st
 }
 
 // Row END of every head on one prompt.
-Figure weights_of_heads(const std::string& title, const IoiBatch& drawn, const Observed& seen) {
+Figure weights_of_heads(const std::string& title, const IoiPrompts& drawn, const Observed& seen) {
   AlignmentFigure figure{
       .caption = title +
                  ": the last word's row of every head, on one prompt. Blue adds what it reads, orange "
@@ -171,17 +153,19 @@ LineChart scatter(const std::string& title, const HeadAtEnd& head) {
 
 StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& runs) {
   for (const StudiedRun& each : runs) expect_ioi(each);
-  const IoiBatch drawn =
-      draw_ioi_batch(parameters.whole("prompts"), static_cast<std::uint64_t>(parameters.whole("seed")));
+  const IoiPrompts drawn =
+      draw_ioi_prompts(parameters.whole("prompts"), static_cast<std::uint64_t>(parameters.whole("seed")));
   StudyResult result;
-  TextTable summary{"Models",
-                    {"run", "mechanism", "right", "logit difference", "head", "without it", "weight on IO",
-                     "weight on S", "r over IO", "95 % from", "to", "positivity", "of values alone"},
-                    {}};
-  TextTable heads{"Heads, the most decisive first",
-                  {"run", "head", "without it", "weight on IO", "weight on S", "positivity", "of values alone",
-                   "previous token", "duplicate token", "induction"},
-                  {}};
+  TextTable summary{
+      "Models",
+      {"run", "mechanism", "right", "logit difference", "head", "without it", "weight on IO", "weight on S",
+       "r over IO", "95 % from", "to", "positivity", "of values alone", "IO × positivity", "S × positivity"},
+      {}};
+  TextTable heads{
+      "Heads, from the one without which the difference falls most to that without which it rises most",
+      {"run", "head", "without it", "weight on IO", "weight on S", "positivity", "of values alone", "IO × positivity",
+       "S × positivity", "previous token", "its |a|", "duplicate token", "|a| of these", "induction", "|a| of it"},
+      {}};
   TextTable points{"Prompts", {"run", "head", "prompt", "weight on IO", "weight on S", "writes IO", "writes S"}, {}};
   std::vector<std::string> answers;
   double null_deviation = 0;
@@ -207,28 +191,34 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
               [&](const auto& one, const auto& other) { return of(change, one) < of(change, other); });
     for (const auto& at : ranked) {
       const HeadAtEnd head = head_at_end(model, drawn, seen, at.first, at.second);
-      heads.rows.push_back({each.name, head_name(at.first, at.second), percent(of(change, at)),
-                            study_number(mean_of(head.to_io)), study_number(mean_of(head.to_subject)),
-                            study_number(of(copying.full, at)), study_number(of(copying.bare, at)),
-                            study_number(of(scores.previous.weight, at)), study_number(of(scores.duplicate.weight, at)),
-                            study_number(of(scores.induction.weight, at))});
+      heads.rows.push_back(
+          {each.name, head_name(at.first, at.second), percent(of(change, at)), study_number(mean_of(head.to_io)),
+           study_number(mean_of(head.to_subject)), study_number(of(copying.full, at)),
+           study_number(of(copying.bare, at)), study_number(mean_of(head.to_io) * of(copying.full, at)),
+           study_number(mean_of(head.to_subject) * of(copying.full, at)), study_number(of(scores.previous.weight, at)),
+           study_number(of(scores.previous.magnitude, at)), study_number(of(scores.duplicate.weight, at)),
+           study_number(of(scores.duplicate.magnitude, at)), study_number(of(scores.induction.weight, at)),
+           study_number(of(scores.induction.magnitude, at))});
       for (std::size_t prompt = 0; prompt < drawn.prompts.size(); ++prompt)
         points.rows.push_back({each.name, head_name(at.first, at.second), std::to_string(prompt),
                                study_number(head.to_io[prompt]), study_number(head.to_subject[prompt]),
                                study_number(head.writes_io[prompt]), study_number(head.writes_subject[prompt])});
     }
     const auto& best = ranked.front();
+    const auto& most = *std::ranges::max_element(ranked, {}, [&](const auto& at) { return std::abs(of(change, at)); });
     const std::string name = head_name(best.first, best.second);
     const HeadAtEnd head = head_at_end(model, drawn, seen, best.first, best.second);
-    const Correlation r = correlation(head.to_io, head.writes_io);
-    summary.rows.push_back({each.name, model.options().mechanism, percent(seen.accuracy), study_number(seen.difference),
-                            name, percent(of(change, best)), study_number(mean_of(head.to_io)),
-                            study_number(mean_of(head.to_subject)), study_number(r.value), study_number(r.low),
-                            study_number(r.high), study_number(of(copying.full, best)),
-                            study_number(of(copying.bare, best))});
-    answers.push_back(
-        fmt::format("In {} ({}), {} matters most: the logit difference changes by {} without what it says.", each.name,
-                    model.options().mechanism, name, percent(of(change, best))));
+    const Correlation r = correlation_of_reading(head);
+    summary.rows.push_back(
+        {each.name, model.options().mechanism, percent(seen.accuracy), study_number(seen.difference), name,
+         percent(of(change, best)), study_number(mean_of(head.to_io)), study_number(mean_of(head.to_subject)),
+         study_number(r.value), study_number(r.low), study_number(r.high), study_number(of(copying.full, best)),
+         study_number(of(copying.bare, best)), study_number(mean_of(head.to_io) * of(copying.full, best)),
+         study_number(mean_of(head.to_subject) * of(copying.full, best))});
+    answers.push_back(fmt::format(
+        "In {} ({}), the logit difference changes most, by {}, without what {} says{}.", each.name,
+        model.options().mechanism, percent(of(change, most)), head_name(most.first, most.second),
+        most == best ? "" : fmt::format("; it falls most, by {}, without {}", percent(of(change, best)), name)));
     result.charts.push_back(scatter(each.name + ", " + name, head));
     result.figures.push_back(map_of_heads(
         each.name + ": change of the logit difference", change.nan_to_num(0),
@@ -248,8 +238,12 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
        "path patching tells that it matters, the weights what it reads, and only both with the circuit what it does. "
        "Heads that matter less "
        "may do the same."},
+      {"IO × positivity, S × positivity:",
+       "the weight on a name times what the circuit makes of it. Above 0 the name is copied, below 0 deleted: by a "
+       "negative weight and a circuit that copies, or by a positive weight and one that deletes."},
       {"r is Pearson's, over prompts,",
-       "its interval by Fisher's z. The authors' release divides a biased covariance by unbiased deviations, which "
+       "its interval by Fisher's z; there is none for a head whose weight on IO is below 0.001 on every prompt. The "
+       "authors' release divides a biased covariance by unbiased deviations, which "
        "makes it 1 % "
        "smaller at 100 prompts."},
       {"The paper's heads:",

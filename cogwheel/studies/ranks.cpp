@@ -29,7 +29,9 @@ std::vector<Head> heads_of(const StudiedRun& run, std::int64_t tokens) {
   const torch::NoGradGuard no_gradient;
   LanguageModelImpl& model = **run.model;
   std::map<std::int64_t, at::Tensor> queries, keys;
+  std::map<std::int64_t, std::int64_t> outputs;  // heads, of which a difference has half as many as queries
   Hooks hooks;
+  hooks.read(HookPlace::heads, [&](const HookPoint& at, const at::Tensor& z) { outputs[at.layer] = z.size(2); });
   // The later of the two places, where positions are rotated in.
   for (const HookPlace place : {HookPlace::query, HookPlace::rotated_query})
     hooks.read(place, [&](const HookPoint& at, const at::Tensor& value) { queries[at.layer] = value[0]; });
@@ -42,7 +44,8 @@ std::vector<Head> heads_of(const StudiedRun& run, std::int64_t tokens) {
     if (query.dim() != 3 || key.dim() != 3 || query.size(2) != key.size(2)) continue;
     const std::int64_t sharing = query.size(1) / key.size(1);
     for (std::int64_t head = 0; head < query.size(1); ++head)
-      heads.push_back({head_name(layer, head), query.select(1, head), key.select(1, head / sharing)});
+      heads.push_back({sub_head_name(layer, head, query.size(1) / outputs.at(layer)), query.select(1, head),
+                       key.select(1, head / sharing)});
   }
   if (heads.empty())
     throw UsageError(expected_got(run.name, "layers with queries and keys", model.options().mechanism));
@@ -92,6 +95,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
       "Every head",
       {"heads of", "head", "matrix", "numerical rank", "effective rank", "stable rank", "negative entries"},
       {}};
+  TextTable spectra{"Singular values", {"heads of", "head", "matrix", "index", "σ / σ₁"}, {}};
   std::int64_t most_of_low = 0, tokens = 0;
   std::vector<std::string> effective;
   const auto of_most = [](const Summary& of) {
@@ -109,6 +113,9 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
         each_head.rows.push_back({name, head.name, matrix.name, std::to_string(rank.numerical),
                                   study_number(rank.effective), study_number(rank.stable),
                                   study_number(rank.negative_share)});
+        for (std::size_t place = 0; place < rank.singular_values.size(); ++place)
+          spectra.rows.push_back({name, head.name, matrix.name, std::to_string(place + 1),
+                                  study_number(rank.singular_values[place] / rank.singular_values.front())});
       }
     LineChart chart{.title = name + ": singular values",
                     .x = {.title = "index"},
@@ -148,7 +155,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
       "QKᵀ and exp(QQᵀ) − I have rank {} at most, in trained heads as in random ones. The effective rank of softmax is "
       "{}, of {} tokens.",
       most_of_low, fmt::join(effective, ", "), tokens);
-  result.tables = {{"ranks", summary}, {"heads", each_head, false}};
+  result.tables = {{"ranks", summary}, {"heads", each_head, false}, {"spectra", spectra, false}};
   result.remarks = {
       {"A matrix function is I plus low rank:",
        "f(A) = f(0) I + Q g(M) Qᵀ with g(x) = (f(x) − f(0)) / x and M = QᵀQ. exp(A) itself has full rank, exp(A) − I "

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
+#include "cogwheel/configuration/config_record.h"
 #include "cogwheel/studies/study.h"
 
 namespace cogwheel {
@@ -22,12 +24,14 @@ std::string group_name(const LanguageModelOptions& options) {
 std::vector<RunGroup> groups_of(const std::vector<StudiedRun>& runs) {
   std::vector<RunGroup> groups;
   for (std::size_t run = 0; run < runs.size(); ++run) {
-    const LanguageModelOptions& options = language_model(runs[run].config);
+    const RunConfig& config = runs[run].config;
     const auto same = std::find_if(groups.begin(), groups.end(), [&](const RunGroup& group) {
-      return language_model(runs[group.runs.front()].config) == options;
+      RunConfig other = runs[group.runs.front()].config;
+      other.training.seed = config.training.seed;
+      return !first_difference(to_json(other), to_json(config));
     });
     if (same == groups.end())
-      groups.push_back({group_name(options), {run}});
+      groups.push_back({group_name(language_model(config)), {run}});
     else
       same->runs.push_back(run);
   }

@@ -11,6 +11,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/numbered_draws.h"
 #include "cogwheel/data/collapse_prompts.h"
+#include "cogwheel/data/text_tokens.h"
 #include "cogwheel/data/tokenizer.h"
 #include "cogwheel/interpret/over_squashing.h"
 #include "cogwheel/models/language_model.h"
@@ -53,7 +54,10 @@ SquashedText squashed_text(const StudiedRun& run, std::int64_t input, std::size_
     throw UsageError(expected_got(run.name, "a run with a tokenizer of text, or --set input=2",
                                   "one of the task " + run.config.task.name));
   const auto encoded = [&](const std::string& words) {
-    return run.tokenizer->encode(words, run.name + ": the text of input=" + std::to_string(input));
+    const std::string what = run.name + ": the text of input=" + std::to_string(input) + " (input=2 draws tokens)";
+    std::vector<Token> tokens = run.tokenizer->encode(words, what);
+    expect_known_words(*run.tokenizer, words, tokens, what);
+    return tokens;
   };
   // Pieces of merged characters are fewer than characters: more of the text until there are enough.
   for (std::size_t size = length; text.tokens.size() < length; size *= 2) {
@@ -143,6 +147,7 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
     throw UsageError(
         expected_got("squashing: context", fmt::format("{} tokens or more", fewest_squashed), std::to_string(length)));
   const auto count = static_cast<std::size_t>(length);
+  const bool shortened = length < parameters.whole("tokens");
   std::vector<SquashedText> texts;
   for (const StudiedRun& run : runs)
     texts.push_back(squashed_text(run, input, count, static_cast<std::uint64_t>(parameters.whole("seed"))));
@@ -209,6 +214,8 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
         summary.rows.back()[4].empty() ? "is below 0 at some positions, so that it says nothing"
                                        : "says " + summary.rows.back()[4]);
   }
+  if (shortened)
+    result.answer += fmt::format(" The shortest context holds {} tokens, not {}.", length, parameters.whole("tokens"));
   result.tables = {{"models", summary}, {"positions", positions, false}};
 
   const auto with_zero = [&](LineChart chart) {

@@ -30,7 +30,7 @@ struct StudiedRun {
 
 struct StudyTable {
   std::string file;  // of the CSV, without ".csv"
-  TextTable table;   // numbers as the CSV has them
+  TextTable table;   // a number in each cell, "0.5 ± 0.1" where it has an interval, "12 %"
   bool on_page = true;
 };
 

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
+#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/duration_text.h"
 #include "cogwheel/report/document.h"
 #include "cogwheel/report/results_csv.h"
@@ -14,9 +17,57 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::string_view plus_minus = " ± ", percent = " %";
+
+// The whole cell as a number; null where it is empty, its text where it is no number.
+Json value_of(const std::string& cell) {
+  if (cell.empty()) return nullptr;
+  Json number = Json::parse(cell, nullptr, /*allow_exceptions=*/false);
+  if (number.is_number()) return number;
+  return cell;
+}
+
+// The table as files have it, for programs to read: an interval has a column of its own, and a percentage is said by
+// the name of the column.
+TextTable as_in_files(const TextTable& table) {
+  TextTable found{table.title, {}, std::vector<std::vector<std::string>>(table.rows.size())};
+  for (std::size_t column = 0; column < table.columns.size(); ++column) {
+    const auto cells_have = [&](std::string_view part) {
+      return std::any_of(table.rows.begin(), table.rows.end(),
+                         [&](const auto& row) { return row[column].find(part) != std::string::npos; });
+    };
+    const bool intervals = cells_have(plus_minus), shares = cells_have(percent);
+    const std::string name = table.columns[column] + (shares ? ", %" : "");
+    found.columns.push_back(name);
+    if (intervals) found.columns.push_back(name + ", interval of 95 %: ±");
+    for (std::size_t row = 0; row < table.rows.size(); ++row) {
+      std::string cell = table.rows[row][column];
+      if (shares && cell.ends_with(percent)) cell.resize(cell.size() - percent.size());
+      const std::size_t interval = intervals ? cell.find(plus_minus) : std::string::npos;
+      found.rows[row].push_back(cell.substr(0, interval));
+      if (intervals)
+        found.rows[row].push_back(interval == std::string::npos ? "" : cell.substr(interval + plus_minus.size()));
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
-std::string study_csv(const TextTable& table) {
+std::vector<std::string> files_of_study(const std::filesystem::path& folder) {
+  std::vector<std::string> files{study_page_file, study_json_file};
+  try {
+    const Json before = Json::parse(read_file(folder / study_json_file));
+    for (const Json& table : before.at("tables"))
+      if (const std::string name = table.at("name"); name.find('/') == std::string::npos)
+        files.push_back(name + ".csv");
+  } catch (const std::exception&) {  // none, or not of ours
+  }
+  return files;
+}
+
+std::string study_csv(const TextTable& shown) {
+  const TextTable table = as_in_files(shown);
   std::string csv;
   const auto add = [&](const std::vector<std::string>& cells) {
     std::vector<std::string> quoted;
@@ -66,11 +117,17 @@ std::string study_json(const FinishedStudy& study) {
     runs.push_back({{"run", study.runs[run]},
                     {"mechanism", study.mechanisms[run]},
                     {"checkpoint_sha256", study.checkpoints[run]}});
-  for (const StudyTable& table : study.result.tables)
-    tables.push_back({{"name", table.file},
-                      {"title", table.table.title},
-                      {"columns", table.table.columns},
-                      {"rows", table.table.rows}});
+  for (const StudyTable& each : study.result.tables) {
+    const TextTable table = as_in_files(each.table);
+    Json rows = Json::array();
+    for (const auto& row : table.rows) {
+      Json cells = Json::array();
+      for (const std::string& cell : row) cells.push_back(value_of(cell));
+      rows.push_back(std::move(cells));
+    }
+    tables.push_back(
+        {{"name", each.file}, {"title", table.title}, {"columns", table.columns}, {"rows", std::move(rows)}});
+  }
   for (const auto& [about, text] : study.result.remarks) remarks.push_back(about + " " + text);
   const Json json{{"schema", 1},
                   {"study", study.study->name},

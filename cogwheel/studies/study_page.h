@@ -1,5 +1,6 @@
 // A study as files: a page, JSON, and a CSV of each table.
 #pragma once
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,5 +27,7 @@ std::string study_csv(const TextTable& table);
 // The marker of a folder that holds one, and the files in it besides the tables.
 inline constexpr std::string_view study_kind = "study";
 inline constexpr const char *study_page_file = "report.html", *study_json_file = "results.json";
+// The files of the study that a folder holds, with its tables; those alone where it holds none.
+std::vector<std::string> files_of_study(const std::filesystem::path& folder);
 
 }  // namespace cogwheel

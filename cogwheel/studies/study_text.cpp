@@ -7,6 +7,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/data/sentence_tokenizer.h"
+#include "cogwheel/data/text_tokens.h"
 #include "cogwheel/data/tokenizer.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/tasks/passage.h"
@@ -16,13 +17,7 @@ namespace cogwheel {
 std::vector<Token> tokens_of_text(const StudiedRun& run, std::string_view text, std::string_view what) {
   if (!run.tokenizer)
     throw UsageError(expected_got(run.name, "a run with a tokenizer", "one of " + run.config.task.name));
-  std::vector<Token> tokens = run.tokenizer->encode(text, what);
-  if (run.tokenizer->kind() == WordTokenizer::name) {
-    for (std::size_t word = 0; word < tokens.size(); ++word)
-      if (tokens[word] == SentenceTokens::unknown)
-        throw UsageError(expected_got(what, "words that the run knows", fmt::format("another as word {}", word + 1)));
-    tokens.insert(tokens.begin(), SentenceTokens::begin);
-  }
+  std::vector<Token> tokens = tokens_of(*run.tokenizer, text, what);
   if (tokens.size() < 2) throw UsageError(expected_got(what, "two tokens or more", std::to_string(tokens.size())));
   return tokens;
 }

@@ -11,8 +11,8 @@
 
 namespace cogwheel {
 
-// A text of words begins with the token that begins sentences, as in training. Throws UsageError for a run whose task
-// has no tokenizer, or a word that it does not know; Error for what else it cannot read; both begin with `what`.
+// As data/text_tokens.h reads it. Throws UsageError also for a run whose task has no tokenizer, and fewer than two
+// tokens.
 std::vector<Token> tokens_of_text(const StudiedRun& run, std::string_view text, std::string_view what);
 
 // The first `count` tokens of the run's text, [1, N] int64, as far as its context holds them.

@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from cogwheel.trained import LanguageModel
+from cogwheel.trained import LanguageModel, _bindings
+
+
+def _operators() -> Any:
+    _bindings()
+    return torch.ops.cogwheel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +34,19 @@ class Prompts:
     def _inputs(self, corrupted: Tensor | None = None) -> dict[str, Tensor]:
         inputs = {"tokens": self.tokens, "end": self.end, "answer": self.answer, "foil": self.foil}
         return inputs if corrupted is None else inputs | {"corrupted": corrupted}
+
+
+@dataclasses.dataclass(frozen=True)
+class IoiPrompts:
+    """Prompts that name an indirect object: the answer is its name, the foil that of the subject."""
+
+    clean: Prompts
+    corrupted: Tensor
+    """Tokens with three other names in the places of the names"""
+    io_at: Tensor
+    """Where the indirect object stands, [B]; the subject stands at ``s1_at`` and ``s2_at``"""
+    s1_at: Tensor
+    s2_at: Tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,6 +200,15 @@ def patch_paths(
     return PathPatching(found[0].item(), found[1])
 
 
+def ioi_prompts(count: int, seed: int = 0) -> IoiPrompts:
+    """Prompts of the task ``ioi`` (Wang et al. 2023), of pairs of names that its training never shows.
+
+    They are those of ``cogwheel inspect ioi`` for the same count and seed, in the tokens of every run of the task.
+    """
+    *clean, corrupted, io_at, s1_at, s2_at = _operators().ioi_prompts(count, seed)
+    return IoiPrompts(Prompts(*clean), corrupted, io_at, s1_at, s2_at)
+
+
 def attribute_logits(model: LanguageModel, prompts: Prompts) -> tuple[list[str], Tensor]:
     """How much each part adds to the logit difference: names, and values [parts, B] that sum to it.
 
@@ -226,7 +254,7 @@ def over_squashing(model: LanguageModel, tokens: Tensor) -> OverSquashing:
 
 def matrix_rank(matrix: Tensor) -> MatrixRank:
     """Of [rows, columns], computed in float64. ValueError for another shape, or numbers that are not finite."""
-    values, numerical, others = torch.ops.cogwheel.matrix_rank(matrix)
+    values, numerical, others = _operators().matrix_rank(matrix)
     return MatrixRank(torch.tensor(values, dtype=torch.float64), numerical, *others)
 
 
@@ -236,9 +264,9 @@ def score_matrices(query: Tensor, key: Tensor, norm: float = 8.0) -> dict[str, T
     QKᵀ/√D; A = QQᵀ with the largest eigenvalue ``norm``, its powers, exp(A) and exp(A) − I; the exponential of each score;
     softmax and Cog. Those that a causal model would mask also with later keys hidden.
     """
-    return dict(zip(*torch.ops.cogwheel.score_matrices(query, key, norm)))
+    return dict(zip(*_operators().score_matrices(query, key, norm)))
 
 
 def head_distances(maps: Tensor) -> Tensor:
     """How unlike heads are: maps [..., H, N, N] → [..., H, H], the mean over later queries of ½ Σ|a − a′|."""
-    return torch.ops.cogwheel.head_distances(maps)
+    return _operators().head_distances(maps)

@@ -42,6 +42,20 @@ _numbers = itertools.count()
 _callbacks: dict[int, Callable[[str, Tensor], Tensor]] = {}
 
 
+def _hooked_gradient(gradient: Tensor, hook: Hook, point: HookPoint) -> Tensor | None:
+    replaced = hook(gradient, point)
+    if replaced is None:
+        return None
+    if not isinstance(replaced, Tensor):
+        raise ValueError(f"{point.name}: expected a gradient or None from a hook, got {type(replaced).__name__}")
+    kind = lambda of: f"{of.dtype} {list(of.shape)} on {of.device}"  # noqa: E731
+    if kind(replaced) != kind(gradient):
+        raise ValueError(f"{point.name}: expected a gradient {kind(gradient)}, got {kind(replaced)}")
+    if replaced.isnan().any() and not gradient.isnan().any():
+        raise ValueError(f"{point.name}: expected a gradient of numbers, got NaN")
+    return replaced
+
+
 @functools.cache
 def _bindings() -> Any:
     """Loaded with the first model: attention alone does not need them."""
@@ -122,7 +136,8 @@ class _Model(torch.nn.Module):
         ``backward`` runs. Names are exact; a function chooses among all. A pass is computed as without hooks, but for
         the layers whose scores or pattern are read, which compute these whole.
 
-        Raises ValueError for an unknown name, and for a value of another shape or type, or NaN; nothing is changed.
+        Raises ValueError for an unknown name, for a value or a gradient of another shape or type, or NaN, and for
+        ``bwd_hooks`` where gradients are off; nothing is changed.
         """
         forward: dict[str, list[Hook]] = {}
         backward: dict[str, list[Hook]] = {}
@@ -135,11 +150,16 @@ class _Model(torch.nn.Module):
             point = HookPoint(name)
             for hook in forward.get(name, ()):
                 replaced = hook(value, point)
+                if replaced is not None and not isinstance(replaced, Tensor):
+                    raise ValueError(f"{name}: expected a tensor or None from a hook, got {type(replaced).__name__}")
                 value = value if replaced is None else replaced
             for hook in backward.get(name, ()):
                 if value.requires_grad:
-                    value.register_hook(functools.partial(lambda gradient, called: called(gradient, point), called=hook))
+                    value.register_hook(functools.partial(_hooked_gradient, hook=hook, point=point))
             return value
+
+        if backward and not torch.is_grad_enabled():
+            raise ValueError("bwd_hooks: expected a pass with gradients, got one under torch.no_grad()")
 
         number = next(_numbers)
         _callbacks[number] = call
@@ -170,7 +190,8 @@ class _Model(torch.nn.Module):
 
         It is measured, as the output for unit values, so that attention, differences of two maps, and layers with a state
         are read alike; row i is what token i reads. ``by_channel`` tells the channels of a value apart, [B, heads, N, N,
-        channels]: some states forget each at its own rate. N / channels passes, by channel N; without gradients.
+        channels]: some states forget each at its own rate, and are read as the mean without it. N / channels passes, N by
+        channel and for such states; without gradients.
         """
         return self._made.effective_attention(self._given(*args, **kwargs), by_channel)
 
@@ -180,6 +201,17 @@ class LanguageModel(_Model):
 
     def _inputs(self, tokens: Tensor) -> dict[str, Tensor]:
         return {"tokens": tokens}
+
+    def tokens(self, text: str) -> Tensor:
+        """A text as the run's tokenizer reads it, int64 [N], with the token that begins texts where there is one.
+
+        Raises ValueError for a run without a tokenizer, and for what its tokenizer does not know.
+        """
+        return self._made.tokens(text)
+
+    def pieces(self, tokens: Tensor) -> list[str]:
+        """What each of ``tokens``, int64 [N], says."""
+        return self._made.pieces(tokens)
 
 
 class Encoder(_Model):

@@ -43,7 +43,7 @@ def cogwheel_in(cogwheel_executable):
     def runner(folder, **environment):
         def run(*words):
             return subprocess.run(
-                [cogwheel_executable, *map(str, words)], cwd=folder, capture_output=True, text=True, timeout=280,
+                [cogwheel_executable, *(word if isinstance(word, bytes) else str(word) for word in words)], cwd=folder, capture_output=True, text=True, timeout=280,
                 env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
             )  # fmt: skip
 

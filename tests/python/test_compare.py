@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -280,6 +281,30 @@ def test_a_comparison_from_before_forms_and_tasks_reads_as_language_modelling_wi
     assert [run["held_out_loss"] for run in read["runs"]] == [run["held_out_loss"] for run in older["runs"]]
 
 
+def test_compares_at_another_size_than_the_preset(compare, work):
+    words = ["--preset", "tiny", "--text", "text.txt", "--attention", "softmax,symmetric", "--seeds", 1, "--steps", 10]
+    sizes = ["--set", "model.width=48", "--set", "training.batch=4", "--set", "training.weight_decay=0.3"]
+    done = compare(*words, *sizes, "--out", "sizes")
+    assert done.returncode == 0, done.stderr
+    found = results(work / "sizes")
+    assert (found["settings"]["width"], found["settings"]["batch"]) == (48, 4)
+    assert found["settings"]["set"] == sizes[1::2]
+    for name in ("softmax", "symmetric"):
+        config = (work / f"sizes/trained/{name}-seed-1/config.toml").read_text().splitlines()
+        assert {"width = 48", "batch = 4", "weight_decay = 0.3"} <= set(config)
+    assert "tiny, with model.width=48, training.batch=4" in (work / "sizes/report.html").read_text()
+    # The command that it records repeats it, and what is added later is of the same size.
+    again = compare(*shlex.split(found["command"])[2:], "--out", "sizes-again")
+    assert again.returncode == 0, again.stderr
+    for key in ("settings", "configuration"):
+        first, second = found[key], results(work / "sizes-again")[key]
+        assert {**first, "wall_seconds": 0} == {**second, "wall_seconds": 0}
+    losses = [[run["held_out_loss"] for run in results(work / folder)["runs"]] for folder in ("sizes", "sizes-again")]
+    assert losses[0] == losses[1]
+    assert compare("--add", "cog", "sizes").returncode == 0
+    assert "width = 48" in (work / "sizes/trained/cog-seed-1/config.toml").read_text()
+
+
 def test_a_run_that_diverges_is_said_and_kept(compare, work):
     diverged = compare(*TINY, "--steps", 30, "--learning-rate", "1e30", "--out", "diverged")
     assert diverged.returncode == 1
@@ -311,6 +336,13 @@ def test_a_run_that_diverges_is_said_and_kept(compare, work):
         (["--dropout", "nan"], 2, "--dropout: expected"),
         (["--precision", "fp8"], 2, "--precision: expected"),
         (["--tokenizer", "word"], 2, "--tokenizer: expected"),
+        (["--set", "model.widht=64"], 2, "model.width"),
+        (["--set", "model.width=63"], 2, "heads: expected a divisor of the width (63), got 2"),
+        (["--set", "model.width"], 2, "--set: expected key=value"),
+        (["--set", "model.dropout=0.1"], 2, "--set: expected --dropout for model.dropout"),
+        (["--set", "training.seed=4"], 2, "--set: expected --seeds for training.seed"),
+        (["--set", "training.warm_up=4"], 2, "--set: expected a key of a configuration that all runs share"),
+        (["--resume", "finished", "--set", "model.width=64"], 2, "--resume"),
         (["--stepps", "5"], 2, "--steps"),
         (["--resume", "finished", "--steps", "5"], 2, "--resume"),
         (["--resume", "nowhere"], 1, "nowhere: expected the folder of a comparison"),

@@ -5,6 +5,7 @@ import json
 import math
 import pathlib
 import re
+import shutil
 
 import pytest
 import torch
@@ -68,6 +69,17 @@ def test_writes_a_page_json_and_tables(study, cogwheel):
     assert "cogwheel inspect ioi softmax cog --set prompts=40" in page
     assert len(rows(study / "heads.csv")) == 8 and len(rows(study / "prompts.csv")) == 8 * 40
     assert [table["name"] for table in results["tables"]] == ["models", "heads", "prompts"]
+    # Programs find numbers in both files.
+    models, heads = results["tables"][:2]
+    for table, columns in ((models, ("right, %", "logit difference", "without it, %")), (heads, ("weight on S", "positivity", "its |a|"))):
+        for row in table["rows"]:
+            assert all(isinstance(row[table["columns"].index(column)], float | int) for column in columns)
+    for row in rows(study / "heads.csv"):
+        for name in ("IO", "S"):
+            product = float(row[f"weight on {name}"]) * float(row["positivity"])
+            assert float(row[f"{name} × positivity"]) == pytest.approx(product, rel=2e-3, abs=1e-6)
+        for signed, magnitude in (("previous token", "its |a|"), ("duplicate token", "|a| of these"), ("induction", "|a| of it")):
+            assert abs(float(row[signed])) <= float(row[magnitude]) + 1e-6
     again = cogwheel("inspect", "ioi", "softmax", "cog", "--set", "prompts=40", "--out", "again")
     assert again.returncode == 0
     for name in ("models.csv", "heads.csv", "prompts.csv"):
@@ -126,6 +138,38 @@ def test_heads_are_those_that_the_run_measured(cogwheel, study, work):
         assert float(row["head distance"]) == pytest.approx(distance.item(), rel=1e-3)
 
 
+def test_heads_have_tables_of_weights_and_of_distances(cogwheel, study, work):
+    assert cogwheel("inspect", "heads", "cog", "--text", TEXT, "--set", "bins=5", "--out", "tables").returncode == 0
+    shares = rows(work / "tables/histogram.csv")
+    assert [(row["layer"], float(row["from"])) for row in shares] == [
+        (layer, pytest.approx(-1 + 0.4 * bin)) for layer in ("L0", "L1") for bin in range(5)
+    ]
+    assert sum(float(row["share"]) for row in shares) == pytest.approx(2, abs=2e-3)
+    pairs = rows(work / "tables/distances.csv")
+    assert [(row["head"], row["other head"]) for row in pairs] == [("L0H0", "L0H1"), ("L1H0", "L1H1")]
+    of_layers = rows(work / "tables/layers.csv")
+    assert [row["distance"] for row in pairs] == [row["head distance"] for row in of_layers]
+
+
+def test_overwriting_removes_the_tables_of_another_study(cogwheel, study, work):
+    words = ["--text", TEXT, "--out", "overwritten"]
+    assert cogwheel("inspect", "ranks", "cog", *words).returncode == 0
+    (work / "overwritten/notes.csv").write_text("mine")
+    assert cogwheel("inspect", "gallery", "cog", *words, "--overwrite").returncode == 0
+    assert {path.name for path in (work / "overwritten").glob("*.csv")} == {"rows.csv", "strongest.csv", "notes.csv"}
+
+
+def test_inspects_another_checkpoint_of_a_run(cogwheel, study, work):
+    words = ["--set", "training.steps=3", "--out", "earlier"]
+    assert cogwheel("train", "cog.toml", *words).returncode == 0
+    shutil.copy(work / "earlier/checkpoint.safetensors", work / "cog/earlier.safetensors")
+    done = cogwheel("inspect", "ranks", "cog", "cog/earlier.safetensors", "--text", TEXT, "--out", "checkpoints")
+    assert done.returncode == 0, done.stderr
+    named = json.loads((work / "checkpoints/results.json").read_text())["runs"]
+    assert [run["run"] for run in named] == ["cog", "cog/earlier.safetensors"]
+    assert named[0]["checkpoint_sha256"] != named[1]["checkpoint_sha256"]
+
+
 def test_ranks_of_trained_and_of_random_heads(cogwheel, study, work):
     done = cogwheel("inspect", "ranks", "cog", "--text", TEXT, "--out", "ranks")
     assert done.returncode == 0, done.stderr
@@ -172,7 +216,10 @@ def test_gallery_shows_every_head(cogwheel, study, work, browser):  # noqa: F811
         (["ioi"], 2, "runs"),
         (["ioi", "softmax", "--text", "John"], 2, "a study that reads one"),
         (["ranks", "softmax"], 2, "the text of the study"),
-        (["ranks", "softmax", "--text", "Johannes and"], 2, "--text"),
+        (["ranks", "softmax", "--text", "Johannes and"], 2, "--text: expected words that the run knows, got Johannes"),
+        (["gallery", "softmax", "--text", b"Mary \xff"], 2, "--text: expected UTF-8"),
+        (["squashing", "softmax"], 2, "input=2 draws tokens"),
+        (["ranks", "softmax", "cog", "softmax", "--text", "Mary and"], 2, "runs: expected each once"),
         (["gallery", "softmax", "--text", ""], 2, "the text of the study"),
     ],
 )

@@ -87,6 +87,65 @@ def test_paths_are_passes_with_all_other_attention_frozen(models, prompts, name)
     assert torch.allclose(found.change(), (found.patched - found.clean) / found.clean)
 
 
+@pytest.mark.parametrize("name", ["softmax", "cog", "differential"])
+@pytest.mark.parametrize("frozen_too", [False, True])
+def test_paths_to_single_heads(models, prompts, name, frozen_too):
+    """Four passes: both caches, the receivers' inputs with one sender changed and all else held, and those inputs put in."""
+    model, (clean, corrupted) = models[name], prompts
+    receivers = [("blocks.2.hook_q_input", 1), ("blocks.1.hook_v_input", 0)]
+    with torch.no_grad():
+        parts = [f"blocks.{layer}.{sent(model)}" for layer in range(3)]
+        feed_forward = [f"blocks.{layer}.hook_mlp_out" for layer in range(3)] if frozen_too else []
+        _, held = model.run_with_cache(clean.tokens, names=parts + feed_forward)
+        _, other = model.run_with_cache(corrupted, names=parts)
+        found = interpret.patch_paths(model, clean, corrupted, receivers=receivers, freeze_feed_forward=frozen_too)
+        assert found.patched[2].isnan().all()  # nobody hears the last layer
+        rows = torch.arange(5)
+        for layer in range(2):
+            for head in range(found.patched.shape[1]):
+
+                def hold(value, point, layer=layer, head=head):
+                    changed = held[point.name].clone()
+                    if point.name == parts[layer]:
+                        changed[rows, clean.end, head] = other[point.name][rows, clean.end, head]
+                    return changed
+
+                heard = {}
+                keep = lambda value, point: heard.__setitem__(point.name, value.clone())  # noqa: E731
+                names = [point for point, _ in receivers]
+                model.run_with_hooks(clean.tokens, fwd_hooks=[(parts + feed_forward, hold), (names, keep)])
+
+                def put(value, point):
+                    value = value.clone()
+                    for receiver, of_head in receivers:
+                        if receiver == point.name:
+                            value[:, :, of_head] = heard[receiver][:, :, of_head]
+                    return value
+
+                wanted = difference(model.run_with_hooks(clean.tokens, fwd_hooks=[(names, put)]), clean).mean().item()
+                assert found.patched[layer, head].item() == pytest.approx(wanted, abs=1e-9)
+
+
+def test_prompts_of_the_task(models):
+    drawn = interpret.ioi_prompts(6, seed=2)
+    model = models["cog"]
+    for row in range(6):
+        tokens = drawn.clean.tokens[row, : drawn.clean.end[row] + 1]
+        words = model.pieces(tokens)
+        assert torch.equal(model.tokens(" ".join(words[1:])), tokens)
+        io, first, second = (int(place[row]) for place in (drawn.io_at, drawn.s1_at, drawn.s2_at))
+        assert words[first] == words[second] != words[io]
+        assert model.pieces(torch.stack([drawn.clean.answer[row], drawn.clean.foil[row]])) == [words[io], words[first]]
+        changed = (drawn.corrupted[row] != drawn.clean.tokens[row]).nonzero().flatten().tolist()
+        assert changed == sorted([io, first, second])
+    for seed in (2, 3):
+        assert torch.equal(interpret.ioi_prompts(6, seed=seed).clean.tokens, drawn.clean.tokens) == (seed == 2)
+    with pytest.raises(ValueError, match="words that the run knows, got Zaphod"):
+        model.tokens("After Mary and Zaphod")
+    with pytest.raises(ValueError, match="tokens: expected 0 to"):
+        model.pieces(torch.tensor([10_000]))
+
+
 @pytest.mark.parametrize("name", ["softmax", "cog", "differential", "gla"])
 def test_patches_are_passes_with_one_value_replaced(models, prompts, name):
     model, (clean, corrupted) = models[name], prompts

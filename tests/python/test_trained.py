@@ -145,16 +145,14 @@ def test_every_activation_can_be_replaced(language_run):
             patch = patch.abs() + 0.5
         if name.endswith(("scores", "pattern", "pattern_members")):
             patch = patch * 0.3
-        if name.endswith(("pattern", "pattern_members")):
-            patch = patch.where(visible, 0.0)
-        of_scores = name.endswith("scores")
+        of_scores, of_weights = name.endswith("scores"), name.endswith(("pattern", "pattern_members"))
         patch.requires_grad_()
 
         def replace(value, hook, patch=patch):
             return patch
 
-        def judged(place, value, name=name, patch=patch, of_scores=of_scores):
-            replaced = patch.where(visible, -torch.inf) if of_scores else patch
+        def judged(place, value, name=name, patch=patch, of_scores=of_scores, of_weights=of_weights):
+            replaced = patch.where(visible, -torch.inf if of_scores else 0.0) if of_scores or of_weights else patch
             return replaced if place == name else value
 
         if of_scores and layer_mechanism(judge.options, int(name.split(".")[1])) == "polynomial":
@@ -193,8 +191,48 @@ def test_effective_attention_reads_states(program):
         expect_equal(z, cache[place + "hook_z"], place)
         expect_equal(matrix.mean(-1), cache[place + "hook_pattern"], place)
         assert matrix.movedim(-1, 0).triu(1).count_nonzero() == 0
+    for matrix, mean in zip(measured, loaded.effective_attention(tokens), strict=True):
+        expect_equal(mean, matrix.mean(-1))
     spread = [float((matrix - matrix.mean(-1, keepdim=True)).abs().max()) for matrix in measured]
     assert spread[1] > 1e-4 and spread[0] < 1e-9 and spread[2] < 1e-9  # Mamba forgets each channel at its own rate
+
+
+def test_patterns_of_states_stay_causal(program):
+    config = TRAIN.format(task="language_modelling", data="", mechanism="gla+cog", model="context = 16")
+    loaded = cogwheel.load(program.train("causal-patches", config, "--text", "text.txt")).double()
+    tokens = whole(loaded.options["vocabulary"], 1, 9)
+    other = tokens.clone()
+    other[0, -1] = (other[0, -1] + 1) % loaded.options["vocabulary"]
+    for layer in range(2):
+        hooks = [(f"blocks.{layer}.attn.hook_pattern", lambda value, hook: torch.ones_like(value))]
+        one, two = (loaded.run_with_hooks(given, fwd_hooks=hooks) for given in (tokens, other))
+        assert torch.equal(one[:, :-1], two[:, :-1]) and not torch.equal(one[:, -1], two[:, -1])
+
+
+def test_hooks_refuse_what_they_cannot_use(language_run):
+    loaded = cogwheel.load(language_run)
+    tokens, name = whole(loaded.options["vocabulary"], 1, 5), "blocks.0.attn.hook_z"
+    refused = lambda message, **hooks: pytest.raises(ValueError, match=f"{name}: expected {message}")  # noqa: E731
+
+    def poison(value, hook):
+        value.detach().fill_(torch.nan)
+
+    with refused("numbers, got NaN"):
+        loaded.run_with_hooks(tokens, fwd_hooks=[(name, poison)])
+    with torch.no_grad(), refused("numbers, got NaN"):
+        loaded.run_with_hooks(tokens, fwd_hooks=[(name, lambda value, hook: value.fill_(torch.nan))])
+    with refused("a tensor or None from a hook, got int"):
+        loaded.run_with_hooks(tokens, fwd_hooks=[(name, lambda value, hook: 3)])
+    for message, hook in (
+        ("a gradient or None from a hook, got int", lambda gradient, hook: 3),
+        (r"a gradient torch.float32 \[.*, got torch.float32 \[", lambda gradient, hook: gradient[:, :1]),
+        ("a gradient of numbers, got NaN", lambda gradient, hook: gradient * torch.nan),
+    ):
+        out = loaded.run_with_hooks(tokens, bwd_hooks=[(name, hook)])
+        with refused(message):
+            out.sum().backward()
+    with torch.no_grad(), pytest.raises(ValueError, match="bwd_hooks: expected a pass with gradients"):
+        loaded.run_with_hooks(tokens, bwd_hooks=[(name, lambda gradient, hook: None)])
 
 
 def test_hooks_see_gradients(language_run):

@@ -305,7 +305,7 @@ def test_listens_on_this_machine_alone(server):
          "second text: expected 15 tokens, as the text has (tokens are matched by place), got 16"),
         ({"text": TEXT, "edits": ["L0H0:patch"]}, "second text: expected a token at least, got nothing"),
         ({"text": TEXT, "run": 2}, "run: expected one of 2, got number 2"),
-        ({"text": TEXT, "run": "cog"}, 'run: expected 0 or 1, got "cog"'),
+        ({"text": TEXT, "run": "cog"}, "run: expected 0 or 1, got text"),
         ({"text": 3}, "text: expected text, got number"),
         ({"txt": TEXT}, "request: expected text"),
         ({"text": TEXT, "values": "weight"}, "values: expected weights, weighted (the nearest of 3 names), got weight"),
@@ -319,6 +319,9 @@ def test_one_line_for_what_is_wrong(server, request_of, message):
 def test_refuses_bytes_that_are_no_request(server):
     assert server.ask("api/view", None, data=b'{"text": "\xff"}') == (400, {"error": "request: expected UTF-8, got byte 0xFF at offset 10"})
     assert server.ask("api/view", None, data=b"{")[1] == {"error": "request: expected a JSON object, got something else"}
+    for part in (b"run", b"edits", b"text", b"deep"):
+        status, answer = server.ask("api/view", None, data=b'{"' + part + b'":' + b"[" * 400_000 + b"]" * 400_000 + b"}")
+        assert status == 400 and len(answer["error"]) < 200
     status, answer = server.ask("api/view", None, data=b'"' + b"a" * (1 << 20) + b'"')
     assert (status, answer) == (413, {"error": "request: expected at most 1048576 bytes, got more"})
     assert server.refused("api/other", 404) == "request: expected a path of this server, got POST /api/other"
@@ -545,6 +548,14 @@ def test_nothing_is_lost_by_what_is_wrong(browser, server):
     assert len(browser.find_elements(By.CSS_SELECTOR, "#sentence span")) == 5
     pick(browser, "compared-text")
     assert "second text: expected 5 tokens" in text(browser, "#problem")
+    # What was refused is neither asked again nor kept in the address.
+    box.clear()
+    box.send_keys("After Mary and Zaphod", Keys.CONTROL, Keys.ENTER)
+    wait(browser, lambda: "Zaphod" in text(browser, "#problem"))
+    pick(browser, "scale-linear")
+    pick(browser, "values-scores")
+    assert find(browser, "#problem").get_attribute("hidden") and "Zaphod" not in address(browser).get("text", "")
+    assert find(browser, "#values-scores").is_selected() and len(browser.find_elements(By.CSS_SELECTOR, "#sentence span")) == 5
     assert find(browser, "#compared-none").is_selected()
     # The console shows a failed request, which the page itself tells better.
     assert all("400" in entry["message"] for entry in browser.get_log("browser"))

@@ -72,11 +72,17 @@ async function update() {
   } catch (error) {
     if (turn !== asked) return;
     complain(error.message);
+    // What was typed stays in its field; the rest, and the address, stay with what is shown.
     if (before) {
-      const { run, values, compared, edits } = before;
-      Object.assign(state, { run, values, compared, edits: { ...edits } });
+      const { run, text, second, values, compared, edits, answer, foil } = before;
+      Object.assign(state, { run, text, second, values, compared, edits: { ...edits }, answer, foil });
       drawControls();
       drawNext();
+    } else if (editList().length || state.compared !== "none") {
+      // An address of another run: what that alone allows is left out, and the line still says so.
+      Object.assign(state, { edits: {}, compared: "none" });
+      await update();
+      complain(error.message);
     }
   } finally {
     if (turn === asked) document.querySelector("main").setAttribute("aria-busy", "false");

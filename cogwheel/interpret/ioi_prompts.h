@@ -1,0 +1,22 @@
+// Prompts that name an indirect object (data/ioi.h), as measures of heads take them.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "cogwheel/data/ioi.h"
+#include "cogwheel/interpret/prompts.h"
+
+namespace cogwheel {
+
+struct IoiPrompts {
+  std::vector<IoiPrompt> prompts;
+  Prompts clean;         // answer: the indirect object; foil: the subject
+  at::Tensor corrupted;  // tokens with three other names in the places of the names
+};
+
+// Of pairs of names that training never shows; every other prompt has an opening. `seed` decides all that is drawn.
+IoiPrompts draw_ioi_prompts(std::int64_t count, std::uint64_t seed);
+
+}  // namespace cogwheel
