@@ -57,7 +57,8 @@ std::vector<Experiment> reproductions() {
 
 std::filesystem::path find_config(const std::string& file_or_name) {
   std::error_code problem;
-  if (std::filesystem::exists(file_or_name, problem)) return file_or_name;
+  if (std::filesystem::exists(file_or_name, problem) && !std::filesystem::is_directory(file_or_name, problem))
+    return file_or_name;
   std::vector<std::string> names;
   for (const auto& experiment : experiments()) {
     if (experiment.name == file_or_name) return experiment.path;
