@@ -17,14 +17,24 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view plus_minus = " ± ", percent = " %";
+bool is_number(std::string_view text) { return Json::parse(text, nullptr, /*allow_exceptions=*/false).is_number(); }
 
-// The whole cell as a number; null where it is empty, its text where it is no number.
-Json value_of(const std::string& cell) {
-  if (cell.empty()) return nullptr;
-  Json number = Json::parse(cell, nullptr, /*allow_exceptions=*/false);
-  if (number.is_number()) return number;
-  return cell;
+// A cell's number, and what stands after it: a percent sign, or half of an interval. Texts are none of these.
+struct CellParts {
+  std::string value, interval = {};
+  bool percent = false;
+};
+CellParts parts_of(const std::string& cell) {
+  constexpr std::string_view plus_minus = " ± ", percent = " %";
+  const std::size_t at = cell.find(plus_minus);
+  if (at != std::string::npos) {
+    const std::string number = cell.substr(0, at), interval = cell.substr(at + plus_minus.size());
+    if (is_number(number) && is_number(interval)) return {number, interval};
+  }
+  if (cell.ends_with(percent))
+    if (const std::string number = cell.substr(0, cell.size() - percent.size()); is_number(number))
+      return {.value = number, .percent = true};
+  return {cell};
 }
 
 // The table as files have it, for programs to read: an interval has a column of its own, and a percentage is said by
@@ -32,24 +42,33 @@ Json value_of(const std::string& cell) {
 TextTable as_in_files(const TextTable& table) {
   TextTable found{table.title, {}, std::vector<std::vector<std::string>>(table.rows.size())};
   for (std::size_t column = 0; column < table.columns.size(); ++column) {
-    const auto cells_have = [&](std::string_view part) {
-      return std::any_of(table.rows.begin(), table.rows.end(),
-                         [&](const auto& row) { return row[column].find(part) != std::string::npos; });
-    };
-    const bool intervals = cells_have(plus_minus), shares = cells_have(percent);
+    std::vector<CellParts> cells;
+    for (const auto& row : table.rows) cells.push_back(parts_of(row[column]));
+    const bool intervals = std::ranges::any_of(cells, [](const auto&cell) { return !cell.interval.empty(); }),
+               shares = std::ranges::any_of(cells, &CellParts::percent);
     const std::string name = table.columns[column] + (shares ? ", %" : "");
     found.columns.push_back(name);
     if (intervals) found.columns.push_back(name + ", interval of 95 %: ±");
     for (std::size_t row = 0; row < table.rows.size(); ++row) {
-      std::string cell = table.rows[row][column];
-      if (shares && cell.ends_with(percent)) cell.resize(cell.size() - percent.size());
-      const std::size_t interval = intervals ? cell.find(plus_minus) : std::string::npos;
-      found.rows[row].push_back(cell.substr(0, interval));
-      if (intervals)
-        found.rows[row].push_back(interval == std::string::npos ? "" : cell.substr(interval + plus_minus.size()));
+      found.rows[row].push_back(cells[row].value);
+      if (intervals) found.rows[row].push_back(cells[row].interval);
     }
   }
   return found;
+}
+
+// Numbers where every cell of the column is one, or empty: then null. Else texts.
+Json values_of(const TextTable& table) {
+  Json rows(table.rows.size(), Json::array());
+  for (std::size_t column = 0; column < table.columns.size(); ++column) {
+    const bool numbers =
+        std::ranges::all_of(table.rows, [&](const auto& row) { return row[column].empty() || is_number(row[column]); });
+    for (std::size_t row = 0; row < table.rows.size(); ++row) {
+      const std::string& cell = table.rows[row][column];
+      rows[row].push_back(!numbers ? Json(cell) : cell.empty() ? Json() : Json::parse(cell));
+    }
+  }
+  return rows;
 }
 
 }  // namespace
@@ -119,14 +138,8 @@ std::string study_json(const FinishedStudy& study) {
                     {"checkpoint_sha256", study.checkpoints[run]}});
   for (const StudyTable& each : study.result.tables) {
     const TextTable table = as_in_files(each.table);
-    Json rows = Json::array();
-    for (const auto& row : table.rows) {
-      Json cells = Json::array();
-      for (const std::string& cell : row) cells.push_back(value_of(cell));
-      rows.push_back(std::move(cells));
-    }
     tables.push_back(
-        {{"name", each.file}, {"title", table.title}, {"columns", table.columns}, {"rows", std::move(rows)}});
+        {{"name", each.file}, {"title", table.title}, {"columns", table.columns}, {"rows", values_of(table)}});
   }
   for (const auto& [about, text] : study.result.remarks) remarks.push_back(about + " " + text);
   const Json json{{"schema", 1},
