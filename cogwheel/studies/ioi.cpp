@@ -156,15 +156,17 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
   const IoiPrompts drawn =
       draw_ioi_prompts(parameters.whole("prompts"), static_cast<std::uint64_t>(parameters.whole("seed")));
   StudyResult result;
-  TextTable summary{
-      "Models",
-      {"run", "mechanism", "right", "logit difference", "head", "without it", "weight on IO", "weight on S",
-       "r over IO", "95 % from", "to", "positivity", "of values alone", "IO × positivity", "S × positivity"},
-      {}};
-  TextTable heads{
-      "Heads, from the one without which the difference falls most to that without which it rises most",
-      {"run", "head", "without it", "weight on IO", "weight on S", "positivity", "of values alone", "IO × positivity",
-       "S × positivity", "previous token", "its |a|", "duplicate token", "|a| of these", "induction", "|a| of it"},
+  TextTable summary{"Models",
+                    {"run", "mechanism", "right", "logit difference", "head", "without it", "weight on IO",
+                     "weight on S", "r over IO", "95 % from", "to", "positivity", "of values alone", "S × positivity"},
+                    {}};
+  TextTable heads{"Heads, from the one without which the difference falls most to that without which it rises most",
+                  {"run", "head", "without it", "weight on IO", "weight on S", "positivity", "of values alone",
+                   "IO × positivity", "S × positivity"},
+                  {}};
+  TextTable looks{
+      "Where heads look in random tokens that come twice, in the same order",
+      {"run", "head", "previous token", "its |a|", "duplicate token", "|a| of these", "induction", "|a| of it"},
       {}};
   TextTable points{"Prompts", {"run", "head", "prompt", "weight on IO", "weight on S", "writes IO", "writes S"}, {}};
   std::vector<std::string> answers;
@@ -191,11 +193,13 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
               [&](const auto& one, const auto& other) { return of(change, one) < of(change, other); });
     for (const auto& at : ranked) {
       const HeadAtEnd head = head_at_end(model, drawn, seen, at.first, at.second);
-      heads.rows.push_back(
-          {each.name, head_name(at.first, at.second), percent(of(change, at)), study_number(mean_of(head.to_io)),
-           study_number(mean_of(head.to_subject)), study_number(of(copying.full, at)),
-           study_number(of(copying.bare, at)), study_number(mean_of(head.to_io) * of(copying.full, at)),
-           study_number(mean_of(head.to_subject) * of(copying.full, at)), study_number(of(scores.previous.weight, at)),
+      heads.rows.push_back({each.name, head_name(at.first, at.second), percent(of(change, at)),
+                            study_number(mean_of(head.to_io)), study_number(mean_of(head.to_subject)),
+                            study_number(of(copying.full, at)), study_number(of(copying.bare, at)),
+                            study_number(mean_of(head.to_io) * of(copying.full, at)),
+                            study_number(mean_of(head.to_subject) * of(copying.full, at))});
+      looks.rows.push_back(
+          {each.name, head_name(at.first, at.second), study_number(of(scores.previous.weight, at)),
            study_number(of(scores.previous.magnitude, at)), study_number(of(scores.duplicate.weight, at)),
            study_number(of(scores.duplicate.magnitude, at)), study_number(of(scores.induction.weight, at)),
            study_number(of(scores.induction.magnitude, at))});
@@ -213,8 +217,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
         {each.name, model.options().mechanism, percent(seen.accuracy), study_number(seen.difference), name,
          percent(of(change, best)), study_number(mean_of(head.to_io)), study_number(mean_of(head.to_subject)),
          study_number(r.value), study_number(r.low), study_number(r.high), study_number(of(copying.full, best)),
-         study_number(of(copying.bare, best)), study_number(mean_of(head.to_io) * of(copying.full, best)),
-         study_number(mean_of(head.to_subject) * of(copying.full, best))});
+         study_number(of(copying.bare, best)), study_number(mean_of(head.to_subject) * of(copying.full, best))});
     answers.push_back(fmt::format(
         "In {} ({}), the logit difference changes most, by {}, without what {} says{}.", each.name,
         model.options().mechanism, percent(of(change, most)), head_name(most.first, most.second),
@@ -227,7 +230,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     result.figures.push_back(weights_of_heads(each.name, drawn, seen));
   }
   for (const std::string& answer : answers) result.answer += (result.answer.empty() ? "" : " ") + answer;
-  result.tables = {{"models", summary}, {"heads", heads}, {"prompts", points, false}};
+  result.tables = {{"models", summary}, {"heads", heads}, {"scores", looks}, {"prompts", points, false}};
   result.remarks = {
       {"Positivity is Σλ / Σ|λ| of the circuit from tokens read to logits written:",
        "1 copies what a head attends to, −1 deletes it. Under a negative weight the sign turns, and a head that copies "

@@ -68,21 +68,22 @@ def test_writes_a_page_json_and_tables(study, cogwheel):
     assert page.count("change of the logit difference") >= 2 and "<script src" not in page and "http" not in page.split("<body")[1]
     assert "cogwheel inspect ioi softmax cog --set prompts=40" in page
     assert len(rows(study / "heads.csv")) == 8 and len(rows(study / "prompts.csv")) == 8 * 40
-    assert [table["name"] for table in results["tables"]] == ["models", "heads", "prompts"]
+    assert [table["name"] for table in results["tables"]] == ["models", "heads", "scores", "prompts"]
     # Programs find numbers in both files.
-    models, heads = results["tables"][:2]
-    for table, columns in ((models, ("right, %", "logit difference", "without it, %")), (heads, ("weight on S", "positivity", "its |a|"))):
+    models, heads, scores = results["tables"][:3]
+    for table, columns in ((models, ("right, %", "logit difference", "without it, %")), (heads, ("weight on S", "positivity")), (scores, ("its |a|",))):
         for row in table["rows"]:
             assert all(isinstance(row[table["columns"].index(column)], float | int) for column in columns)
     for row in rows(study / "heads.csv"):
         for name in ("IO", "S"):
             product = float(row[f"weight on {name}"]) * float(row["positivity"])
             assert float(row[f"{name} × positivity"]) == pytest.approx(product, rel=2e-3, abs=1e-6)
+    for row in rows(study / "scores.csv"):
         for signed, magnitude in (("previous token", "its |a|"), ("duplicate token", "|a| of these"), ("induction", "|a| of it")):
             assert abs(float(row[signed])) <= float(row[magnitude]) + 1e-6
     again = cogwheel("inspect", "ioi", "softmax", "cog", "--set", "prompts=40", "--out", "again")
     assert again.returncode == 0
-    for name in ("models.csv", "heads.csv", "prompts.csv"):
+    for name in ("models.csv", "heads.csv", "scores.csv", "prompts.csv"):
         assert (study.parent / "again" / name).read_bytes() == (study / name).read_bytes()
 
 
