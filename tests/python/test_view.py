@@ -562,6 +562,19 @@ def test_nothing_is_lost_by_what_is_wrong(browser, server):
 
 
 @needs_browser
+def test_an_address_of_another_run_shows_what_it_can(browser, server):
+    browser.get("about:blank")
+    browser.get(server.address + "#edits=L9H9:zero,L0H1:flip&compared=edits&head=L1H1&text=After+Mary+and+John")
+    wait(browser, lambda: "L9H9" in text(browser, "#problem") and text(browser, "#map-title").endswith("L1H1"))
+    idle(browser)
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#sentence span")) == 5
+    assert "edits" not in address(browser) and find(browser, "#compared-none").is_selected()
+    pick(browser, "edit-zero")
+    assert find(browser, "#problem").get_attribute("hidden") and address(browser)["edits"] == "L1H1:zero"
+    browser.get_log("browser")  # the refused request
+
+
+@needs_browser
 def test_a_file_shows_the_same_without_a_server(browser, server, exported):
     def shown():
         rows = browser.find_elements(By.CSS_SELECTOR, "#said tbody tr")
