@@ -50,7 +50,8 @@ Estimate mean_of_group(const RunGroup& group, const std::vector<double>& values)
 
 std::string estimate_text(const Estimate& estimate) {
   if (!std::isfinite(estimate.mean)) return "";
-  return estimate.interval.value_or(0) > 0
+  // Of numbers that are alike, an interval is rounding.
+  return estimate.interval.value_or(0) > 1e-12 * std::abs(estimate.mean)
              ? study_number(estimate.mean) + " ± " + fmt::format("{:.2g}", *estimate.interval)
              : study_number(estimate.mean);
 }
