@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -16,6 +17,9 @@ namespace cogwheel {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Longer tables are in their CSV alone, which the JSON names.
+constexpr std::ptrdiff_t most_rows_in_json = 20'000;
 
 bool is_number(std::string_view text) { return Json::parse(text, nullptr, /*allow_exceptions=*/false).is_number(); }
 
@@ -138,8 +142,12 @@ std::string study_json(const FinishedStudy& study) {
                     {"checkpoint_sha256", study.checkpoints[run]}});
   for (const StudyTable& each : study.result.tables) {
     const TextTable table = as_in_files(each.table);
-    tables.push_back(
-        {{"name", each.file}, {"title", table.title}, {"columns", table.columns}, {"rows", values_of(table)}});
+    Json found{{"name", each.file}, {"title", table.title}, {"columns", table.columns}};
+    if (std::ssize(table.rows) > most_rows_in_json)
+      found["file"] = each.file + ".csv";
+    else
+      found["rows"] = values_of(table);
+    tables.push_back(std::move(found));
   }
   for (const auto& [about, text] : study.result.remarks) remarks.push_back(about + " " + text);
   const Json json{{"schema", 1},

@@ -179,6 +179,9 @@ def test_ranks_of_trained_and_of_random_heads(cogwheel, study, work):
     assert all(int(row["most"]) <= 15 for row in found.values())
     assert found["random", "softmax"]["negative entries"] == "0"
     assert len(rows(work / "ranks/heads.csv")) == 2 * 4 * 15
+    spectra = rows(work / "ranks/spectra.csv")
+    assert len(spectra) == 2 * 4 * 15 * 15
+    assert all((row["index"] == "1") <= (row["σ / σ₁"] == "1") for row in spectra)
     assert (work / "ranks/report.html").read_text().count("<h3>random: singular values") == 1
 
 
