@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,11 +50,7 @@ void view(const ViewArguments& arguments) {
   if (runs.size() == 2 && runs[0].name() == runs[1].name())
     for (std::size_t run = 0; run < 2; ++run) runs[run].rename(arguments.runs[run]);
   if (!arguments.out.empty())
-    for (const std::string& run : arguments.runs) {
-      const std::filesystem::path folder =
-          std::filesystem::is_directory(run) ? std::filesystem::path(run) : std::filesystem::path(run).parent_path();
-      expect_no_run_file(arguments.out, RunFolder::open(folder.empty() ? "." : folder), "--export");
-    }
+    for (const ViewedRun& run : runs) expect_no_run_file(arguments.out, RunFolder::open(run.folder()), "--export");
   ViewerPage page{.text = arguments.text.value_or(runs.front().example()),
                   .second_text = arguments.second_text,
                   .command = command_of(arguments),

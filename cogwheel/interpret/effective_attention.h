@@ -24,8 +24,8 @@ struct EffectiveAttentionOptions {
 
 // Of each layer [B, heads of the output, N, N], row i what token i reads, the mean over channels where these differ; by
 // channel [B, heads, N, N, width of a value]. What attention adds to the stream stays that of the pass, so that every
-// layer reads what it reads there. Takes N / (width of a value) passes and two; by channel, and where channels differ,
-// N and two. Without gradients.
+// layer reads what it reads there. Takes N / (width of a value) passes and two, or N and two where channels
+// differ; by channel N and one. Without gradients.
 std::vector<at::Tensor> effective_attention(const ModelPass& pass, const EffectiveAttentionOptions& options = {});
 
 }  // namespace cogwheel

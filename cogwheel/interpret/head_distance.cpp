@@ -21,8 +21,7 @@ at::Tensor head_distances(const at::Tensor& maps) {
   return at::stack(rows, -2);
 }
 
-at::Tensor mean_head_distance(const at::Tensor& maps) {
-  const at::Tensor distances = head_distances(maps);
+at::Tensor mean_head_distance(const at::Tensor& distances) {
   const auto heads = static_cast<double>(distances.size(-1));
   return distances.sum({-2, -1}) / (heads * (heads - 1));
 }

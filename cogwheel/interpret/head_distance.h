@@ -9,7 +9,7 @@ namespace cogwheel {
 // both. Throws UsageError for another shape, or fewer than two tokens.
 at::Tensor head_distances(const at::Tensor& maps);
 
-// The mean over the pairs of different heads, [...]; NaN where there is one head.
-at::Tensor mean_head_distance(const at::Tensor& maps);
+// distances [..., H, H] → [...]: the mean over the pairs of different heads; NaN where there is one head.
+at::Tensor mean_head_distance(const at::Tensor& distances);
 
 }  // namespace cogwheel

@@ -11,7 +11,6 @@
 #include "cogwheel/core/head_name.h"
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/core/shape_text.h"
-#include "cogwheel/models/language_model.h"
 
 namespace cogwheel {
 namespace {
@@ -51,17 +50,6 @@ HeadEditKind head_edit_kind(std::string_view name, std::string_view what) {
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end()) throw UsageError(expected_got(what, expected_names(name, names), name));
   return static_cast<HeadEditKind>(found - names.begin());
-}
-
-HeadOutputs head_outputs(LanguageModelImpl& model, const at::Tensor& tokens) {
-  const torch::NoGradGuard no_gradient;
-  HeadOutputs outputs(static_cast<std::size_t>(model.options().layers));
-  Hooks hooks;
-  hooks.read(HookPlace::heads, [&](const HookPoint& at, const at::Tensor& z) {
-    outputs[static_cast<std::size_t>(at.layer)] = z.contiguous();
-  });
-  model.forward(tokens, {.hooks = &hooks});
-  return outputs;
 }
 
 void edit_heads(Hooks& hooks, std::span<const HeadEdit> edits, const HeadOutputs& own, const HeadOutputs& other) {

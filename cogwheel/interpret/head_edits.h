@@ -12,8 +12,6 @@
 
 namespace cogwheel {
 
-class LanguageModelImpl;
-
 enum class HeadEditKind {
   zero,
   mean,  // of the head's outputs at all tokens of the text in the pass without edits
@@ -32,7 +30,6 @@ struct HeadEdit {
 
 // attn.hook_z of each layer, [B, N, heads, width].
 using HeadOutputs = std::vector<at::Tensor>;
-HeadOutputs head_outputs(LanguageModelImpl& model, const at::Tensor& tokens);
 
 // Adds the edits to hooks of a pass over a text whose outputs without edits are `own`. `other` has those of the text to
 // patch from, which needs as many tokens, and may be empty where nothing is patched. Throws UsageError for a head that

@@ -17,6 +17,7 @@
 #include "cogwheel/nn/memory_state.h"
 #include "cogwheel/nn/new_parameter.h"
 #include "cogwheel/nn/residual_norm.h"
+#include "cogwheel/nn/tensor_version.h"
 #include "cogwheel/ops/mixture.h"
 #include "cogwheel/ops/parameters.h"
 
@@ -269,10 +270,9 @@ std::unique_ptr<LayerState> AttentionLayerImpl::make_state(std::int64_t batch, s
 // What hooks make of weights, [B, H, N, M]: 0 where keys are hidden, whatever they say.
 at::Tensor AttentionLayerImpl::hooked_weights(HookPlace place, const at::Tensor& made, const Heads& heads,
                                               const AttentionOptions& options, const ForwardContext& context) const {
-  const auto version = [&] { return made.is_inference() ? 0 : made._version(); };
-  const auto before = version();
+  const std::int64_t before = tensor_version(made);
   const at::Tensor weights = context.hooked(place, made);
-  if (weights.is_same(made) && version() == before) return weights;
+  if (weights.is_same(made) && tensor_version(made) == before) return weights;
   const auto hidden = [&] {
     const at::NoGradGuard no_gradient;
     const at::Tensor scores = attention_scores(heads.query, heads.key, mechanism_.operator_name, options);

@@ -7,6 +7,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
+#include "cogwheel/nn/tensor_version.h"
 #include "cogwheel/ops/checks.h"
 
 namespace cogwheel {
@@ -92,11 +93,11 @@ at::Tensor Hooks::operator()(const HookPoint& at, const at::Tensor& value) const
   at::Tensor current = value;
   for (const Function& function : at_place(at.place)) {
     if (!function.is_for(at.layer)) continue;
-    const auto version = [&] { return current.is_inference() ? 0 : current._version(); };
-    const auto before = version();
+    const std::int64_t before = tensor_version(current);
     at::Tensor replaced = function.call(at, current);
     if (replaced.is_same(current)) {
-      if (version() != before && has_nan(current)) throw UsageError(expected_got(at.name(), "numbers", "NaN"));
+      if (tensor_version(current) != before && has_nan(current))
+        throw UsageError(expected_got(at.name(), "numbers", "NaN"));
       continue;
     }
     if (!replaced.defined() || replaced.sizes() != value.sizes())

@@ -117,10 +117,11 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     distances.emplace_back();
     histograms.emplace_back();
     for (const auto& [layer, maps] : maps_of(each, parameters.whole("tokens"))) {
-      distances.back().push_back(mean_head_distance(maps).item<double>());
+      const at::Tensor distance = head_distances(maps);
+      distances.back().push_back(mean_head_distance(distance).item<double>());
       histograms.back().push_back(shares_of_weights(maps, bins));
       add_histogram(each.name, layer, histograms.back().back());
-      add_pairs(each.name, layer, head_distances(maps));
+      add_pairs(each.name, layer, distance);
     }
   }
 

@@ -1,4 +1,23 @@
-"""What every page of ours is asked in a browser."""
+"""A browser, and what every page of ours is asked in it."""
+
+import shutil
+
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+
+DRIVER = shutil.which("chromedriver")
+
+
+def headless_browser(profile, preferences=None):
+    """Chromium without a window, which logs what a page writes and asks for. ``quit()`` ends it."""
+    options = webdriver.ChromeOptions()
+    for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    if preferences:
+        options.add_experimental_option("prefs", preferences)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    return webdriver.Chrome(options=options, service=Service(DRIVER))
+
 
 # The texts whose contrast with what lies below them is under 4.5 to 1 (WCAG AA), each with its class and contrast.
 FAINT_TEXT = """

@@ -4,17 +4,14 @@ import json
 import os
 import random
 import re
-import shutil
 import subprocess
 
 import pytest
-from page_checks import FAINT_TEXT
 
-webdriver = pytest.importorskip("selenium.webdriver")
-from selenium.webdriver.chrome.service import Service  # noqa: E402
+pytest.importorskip("selenium.webdriver")
+from page_checks import DRIVER, FAINT_TEXT, headless_browser  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
-DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(DRIVER is None, reason="no chromedriver")
 
 WORDS = "the cat sat on a mat and the dog ran to the big red house while birds sing of the <b>sea</b>".split()
@@ -36,12 +33,7 @@ def folder(tmp_path_factory, cogwheel_executable):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    profile = tmp_path_factory.mktemp("profile")
-    for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    driver = headless_browser(tmp_path_factory.mktemp("profile"))
     yield driver
     driver.quit()
 

@@ -17,17 +17,15 @@ import urllib.request
 import numpy
 import pytest
 import torch
-from page_checks import FAINT_TEXT
 
 import cogwheel as package
 
-webdriver = pytest.importorskip("selenium.webdriver")
-from selenium.webdriver.chrome.service import Service  # noqa: E402
+pytest.importorskip("selenium.webdriver")
+from page_checks import DRIVER, FAINT_TEXT, headless_browser  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.support.wait import WebDriverWait  # noqa: E402
 
-DRIVER = shutil.which("chromedriver")
 needs_browser = pytest.mark.skipif(DRIVER is None, reason="no chromedriver")
 
 TEXT = "After Mary and John went to the park , John gave a ring to"
@@ -383,13 +381,9 @@ def test_a_checkpoint_that_changes_is_told(work, cogwheel_executable):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
     saved = tmp_path_factory.mktemp("saved")
-    for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.add_experimental_option("prefs", {"download.default_directory": str(saved), "profile.default_content_setting_values.automatic_downloads": 1})
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    downloads = {"download.default_directory": str(saved), "profile.default_content_setting_values.automatic_downloads": 1}
+    driver = headless_browser(tmp_path_factory.mktemp("profile"), downloads)
     driver.saved = saved
     yield driver
     driver.quit()

@@ -68,8 +68,8 @@ TEST(HeadDistance, IsZeroForEqualMapsAndOneForDisjointOnes) {
   }
   const at::Tensor distances = head_distances(maps);
   EXPECT_TRUE(at::allclose(distances, 1 - at::eye(3, at::kDouble)));
-  EXPECT_NEAR(mean_head_distance(maps).item<double>(), 1, 1e-12);
-  EXPECT_TRUE(mean_head_distance(maps.narrow(0, 0, 1)).isnan().item<bool>());
+  EXPECT_NEAR(mean_head_distance(head_distances(maps)).item<double>(), 1, 1e-12);
+  EXPECT_TRUE(mean_head_distance(head_distances(maps.narrow(0, 0, 1))).isnan().item<bool>());
   maps[1] = 0.5 * maps[0] + 0.5 * maps[1];
   EXPECT_NEAR(head_distances(maps)[0][1].item<double>(), 0.5, 1e-12);
   EXPECT_THROW(head_distances(at::zeros({2, 1, 1})), UsageError);
