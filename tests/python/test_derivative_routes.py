@@ -245,6 +245,45 @@ def layer_case(name):
     raise KeyError(name)
 
 
+def lstm(projected, products, hidden, memory):
+    i, f, g, o = (projected + products).chunk(4, -1)
+    memory = f.sigmoid() * memory + i.sigmoid() * g.tanh()
+    return o.sigmoid() * memory.tanh(), memory
+
+
+def gru(projected, products, hidden, memory):
+    (r, z, n), (of_r, of_z, of_n) = projected.chunk(3, -1), products.chunk(3, -1)
+    keep = (z + of_z).sigmoid()
+    return (1 - keep) * (n + (r + of_r).sigmoid() * of_n).tanh() + keep * hidden, memory
+
+
+def gated_case(cell, one_token):
+    step, parts = {"lstm": (lstm, 4), "gru": (gru, 3)}[cell]
+    width, tokens = 2, 1 if one_token else 2
+    x, weight, bias = drawn(tokens, 1, parts * width), drawn(parts * width, width, seed=1), drawn(parts * width, seed=2)
+    hidden = drawn(1, width, seed=3)
+    memory = [drawn(1, width, seed=4)] if cell == "lstm" else []
+
+    def ours(x, weight, bias, hidden, *memory):
+        given = memory[0] if memory else None
+        if one_token:
+            products = torch.nn.functional.linear(hidden, weight, bias)
+            made = torch.ops.cogwheel.gated_cell(x[0], products, hidden, given, cell)[: 1 + len(memory)]
+        else:
+            made = torch.ops.cogwheel.gated_sequence(x, weight, bias, hidden, given, None, cell)[: 2 + len(memory)]
+        return torch.cat([each.flatten() for each in made])
+
+    def formula(x, weight, bias, hidden, *memory):
+        rest, outputs = memory[0] if memory else None, []
+        for each in x:
+            hidden, rest = step(each, torch.nn.functional.linear(hidden, weight, bias), hidden, rest)
+            outputs.append(hidden)
+        made = [*([] if one_token else [torch.stack(outputs)]), hidden, *([rest] if memory else [])]
+        return torch.cat([each.flatten() for each in made])
+
+    return ours, formula, [x, weight, bias, hidden, *memory]
+
+
 CASES = {
     **{f"attention {name}": functools.partial(attention_case, name) for name in MAPS},
     **{f"weights {name}": functools.partial(attention_case, name, of=cogwheel.attention_weights, values=False) for name in MAPS},
@@ -276,6 +315,11 @@ CASES = {
     **{f"law {name}": functools.partial(law_case, name) for name in LAWS if "scaled" not in name},
     **{f"{of} of law {name}": functools.partial(law_case, name, of) for of in ("weights", "statistics", "cache") for name in ("gla", "linear_elu_normalized")},
     **{f"layer {name}": functools.partial(layer_case, name) for name in ("norm_of_sum", "matrix_product", "dropout", "rotary")},
+    **{
+        f"layer {cell} {what}": functools.partial(gated_case, cell, what == "cell")
+        for cell in ("lstm", "gru")
+        for what in ("cell", "sequence")
+    },
 }  # fmt: skip
 
 REFUSALS = (
