@@ -2,7 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/eye.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
@@ -49,11 +49,10 @@ struct AskedStatistics {
   at::Tensor rows = {};  // [12, B, H, N], set by the call
 };
 
-// [B, H, M, M], so that the output is the weights.
+// Values without columns, which stand for the identity: the output is the weights.
 at::Tensor identity_values(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key) {
-  const c10::SymInt keys = key.sym_size(2);
-  return at::eye_symint(keys, query.options())
-      .expand_symint({key.sym_size(0), key.sym_size(1) / mechanism.sub_heads(), keys, keys});
+  return at::empty_symint({key.sym_size(0), key.sym_size(1) / mechanism.sub_heads(), key.sym_size(2), 0},
+                          query.options());
 }
 
 at::Tensor attend_as_given(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,

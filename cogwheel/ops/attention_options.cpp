@@ -130,8 +130,6 @@ void describe_modifiers(PairwiseOptions& options, const Call& call, const Attent
       refuse("alibi dtype", "a floating-point type", c10::toString(given.alibi->scalar_type()));
     if (given.alibi->dim() != 1 || given.alibi->sym_size(0) != call.heads)
       refuse("alibi", shape_text({call.heads}) + ", one slope for each head", shape_text(*given.alibi));
-    if (given.alibi->requires_grad()) refuse("alibi", "slopes that need no gradient", "slopes that need one");
-    if (given.alibi->_fw_grad(0).defined()) refuse("alibi", "slopes without a tangent", "slopes with one");
     options.alibi = given.alibi->to(widest_type(*given.alibi));
   }
   if (!(given.dropout >= 0 && given.dropout < 1))

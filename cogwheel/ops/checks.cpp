@@ -124,8 +124,8 @@ void check_query_key(const at::Tensor& query, const at::Tensor& key, std::int64_
     refuse("key heads", "a divisor of the " + size_text(query_heads) + " query heads", size_text(key_heads));
 }
 
-void check_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, std::int64_t sub_heads,
-                     bool one_width) {
+void check_heads_of_values(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                           std::int64_t sub_heads, bool one_width) {
   check_query_key(query, key, sub_heads, one_width);
   check_heads("value", value, query);
   if (value.sym_size(2) != key.sym_size(2))
@@ -134,6 +134,11 @@ void check_attention(const at::Tensor& query, const at::Tensor& key, const at::T
     refuse("value heads",
            size_text(key.sym_size(1) / sub_heads) + (sub_heads > 1 ? " (one for the sub-heads of a key)" : " (as key)"),
            size_text(value.sym_size(1)));
+}
+
+void check_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, std::int64_t sub_heads,
+                     bool one_width) {
+  check_heads_of_values(query, key, value, sub_heads, one_width);
   if (value.sym_size(3) < 1) refuse("value width", "1 or more", size_text(value.sym_size(3)));
 }
 

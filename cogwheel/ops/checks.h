@@ -28,6 +28,10 @@ void check_numbers(std::string_view operation, std::string_view argument, const 
 void check_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, std::int64_t sub_heads,
                      bool one_width = true);
 
+// The same for values of any width, also of 0.
+void check_heads_of_values(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                           std::int64_t sub_heads, bool one_width = true);
+
 // The same without values, for attention_weights.
 void check_query_key(const at::Tensor& query, const at::Tensor& key, std::int64_t sub_heads, bool one_width = true);
 

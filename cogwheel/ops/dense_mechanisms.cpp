@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_matrix_exp.h>
 #include <ATen/ops/ones.h>
@@ -24,12 +25,33 @@
 namespace cogwheel {
 namespace {
 
-// One call, with key and value heads repeated for the query heads that they serve.
+// One call, with key and value heads repeated for the query heads that they serve. Values without columns stand for the
+// identity: the output is then the matrix itself.
 struct Call {
   at::Tensor query, key, value;
   bool causal;
   double scale;
   at::Tensor lengths = {};  // [B], the visible keys of a batch entry; undefined: all
+
+  // [B, 1, M, 1], true where a token is hidden.
+  at::Tensor hidden(const c10::SymInt& tokens) const {
+    const at::Tensor places = at::arange(at::Scalar(tokens), lengths.options());
+    return (places >= lengths.unsqueeze(-1)).unsqueeze(1).unsqueeze(-1);
+  }
+
+  // A matrix whose columns are keys, times the values.
+  at::Tensor times_values(const at::Tensor& matrix) const {
+    if (!are_identity(value)) return product(matrix, value);
+    return lengths.defined() ? matrix.masked_fill(hidden(key.sym_size(2)).mT(), 0) : matrix;
+  }
+
+  // The values, as the identity matrix times them.
+  at::Tensor own_values() const {
+    if (!are_identity(value)) return value;
+    const c10::SymInt keys = key.sym_size(2);
+    return times_values(
+        at::eye_symint(keys, key.options()).expand_symint({key.sym_size(0), key.sym_size(1), keys, keys}));
+  }
 };
 
 void check_square(const at::Tensor& query, const at::Tensor& key) {
@@ -61,10 +83,11 @@ void check_options(const Mechanism& mechanism, const at::Tensor& query, const at
 }
 
 // Σ_j scale (x_i·k_j) v_j over the keys that row i sees.
-at::Tensor linear(const Call& call, const at::Tensor& x, const at::Tensor& value) {
+at::Tensor linear(const Call& call, const at::Tensor& x) {
   const at::Tensor scaled = x * call.scale;
-  if (!call.causal) return product(scaled, product(call.key.mT(), value));
-  return product(product(scaled, call.key.mT()).tril(), value);
+  if (!call.causal && !are_identity(call.value)) return product(scaled, product(call.key.mT(), call.value));
+  const at::Tensor scores = product(scaled, call.key.mT());
+  return call.times_values(call.causal ? scores.tril() : scores);
 }
 
 // [H, terms] as one coefficient per head, [H, 1, 1].
@@ -80,11 +103,13 @@ at::Tensor polynomial(const Call& call, const MechanismParameters& parameters) {
     refuse("coefficients", "[" + size_text(heads) + ", terms], one row for each query head, from the power 0",
            shape_text(coefficients));
   }
-  at::Tensor output = coefficient(coefficients, 0) * call.value;
+  Call of_queries = call;
+  of_queries.value = call.query;
+  at::Tensor output = coefficient(coefficients, 0) * call.own_values();
   at::Tensor x = call.query;  // row i: q_i M_iᵖ⁻¹
   for (std::int64_t power = 1; power < coefficients.size(1); ++power) {
-    output = output + coefficient(coefficients, power) * linear(call, x, call.value);
-    if (power + 1 < coefficients.size(1)) x = linear(call, x, call.query);
+    output = output + coefficient(coefficients, power) * linear(call, x);
+    if (power + 1 < coefficients.size(1)) x = linear(of_queries, x);
   }
   return output;
 }
@@ -108,11 +133,11 @@ at::Tensor queries_through_phi(const Call& call) {
   return product(left, phi(m)).squeeze(-2);
 }
 
-at::Tensor exponential_minus_identity(const Call& call) { return linear(call, queries_through_phi(call), call.value); }
+at::Tensor exponential_minus_identity(const Call& call) { return linear(call, queries_through_phi(call)); }
 
 // Rows of exp(A) divided by their norm of order 1 or 2.
 at::Tensor normalised_exponential(const Call& call, int order) {
-  if (call.value.sym_size(2) == 0) return call.value.clone();  // without tokens there is no largest entry
+  if (call.value.sym_size(2) == 0) return call.own_values().clone();  // without tokens there is no largest entry
   const at::Tensor queries = queries_through_phi(call) * call.scale;
   const at::Tensor scores = product(queries, call.key.mT());
   const at::Tensor low_rank = call.causal ? scores.tril() : scores;
@@ -122,17 +147,14 @@ at::Tensor normalised_exponential(const Call& call, int order) {
   const at::Tensor rows = unscaled / at::where(largest > 0, largest, 1);
   const at::Tensor total = (order == 1 ? rows.abs() : rows * rows).sum(-1, true);
   const at::Tensor positive = at::where(total > 0, total, 1);
-  return product(rows / (order == 1 ? positive : positive.sqrt()), call.value);
+  return call.times_values(rows / (order == 1 ? positive : positive.sqrt()));
 }
 
 // Rows of hidden tokens are 0, so that they add nothing to any power of the matrix: those of keys and values, and of
 // queries too where these are the same tokens.
 Call without_hidden_tokens(Call call, const at::Tensor& lengths) {
   call.lengths = lengths;
-  const auto cleared = [&](const at::Tensor& rows) {
-    const at::Tensor places = at::arange(at::Scalar(rows.sym_size(2)), lengths.options());
-    return rows.masked_fill((places >= lengths.unsqueeze(-1)).unsqueeze(1).unsqueeze(-1), 0);
-  };
+  const auto cleared = [&](const at::Tensor& rows) { return rows.masked_fill(call.hidden(rows.sym_size(2)), 0); };
   call.key = cleared(call.key), call.value = cleared(call.value);
   if (call.query.sym_size(2) == call.key.sym_size(2)) call.query = cleared(call.query);
   return call;
@@ -150,7 +172,7 @@ at::Tensor simple_norm(const Call& call, bool by_row) {
   const at::Tensor squares = scores * scores;
   const at::Tensor norm = by_row ? (squares * visible).sum(-1, true) : squares.sum({-2, -1}, true);
   const at::Tensor share = at::where(norm > 0, scores / at::where(norm > 0, norm, 1), 0);
-  return product(visible * (1 + share) / visible.sum(-1, true).clamp_min(1), call.value);
+  return call.times_values(visible * (1 + share) / visible.sum(-1, true).clamp_min(1));
 }
 
 at::Tensor of_sequence(const Mechanism& mechanism, const Call& call, const MechanismParameters& parameters) {
@@ -162,7 +184,7 @@ at::Tensor of_sequence(const Mechanism& mechanism, const Call& call, const Mecha
   if (name == "matrix_exponential_by_row") return normalised_exponential(call, 1);
   if (name == "matrix_exponential_l2") return normalised_exponential(call, 2);
   const at::Tensor low_rank = exponential_minus_identity(call);
-  return name == "matrix_exponential" ? call.value + low_rank : low_rank;
+  return name == "matrix_exponential" ? call.own_values() + low_rank : low_rank;
 }
 
 // Each sequence by itself: the function is one of its own matrix.
@@ -177,8 +199,10 @@ at::Tensor of_packed(const Mechanism& mechanism, const Call& call, const at::Ten
     const std::int64_t first = ends.const_data_ptr<std::int64_t>()[s];
     const std::int64_t length = ends.const_data_ptr<std::int64_t>()[s + 1] - first;
     const auto rows = [&](const at::Tensor& tensor) { return tensor.narrow(2, first, length); };
-    outputs.push_back(of_sequence(
-        mechanism, {rows(call.query), rows(call.key), rows(call.value), call.causal, call.scale}, parameters));
+    const at::Tensor output = of_sequence(
+        mechanism, {rows(call.query), rows(call.key), rows(call.value), call.causal, call.scale}, parameters);
+    const std::int64_t after = call.key.size(2) - first - length;
+    outputs.push_back(are_identity(call.value) ? at::constant_pad_nd(output, {first, after}, 0) : output);
   }
   return at::cat(outputs, 2);
 }

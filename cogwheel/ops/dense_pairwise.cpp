@@ -160,6 +160,7 @@ at::Tensor DensePairwise::uniform_weights() const { return at::where(visible_, c
 
 at::Tensor DensePairwise::output(const at::Tensor& weights) const {
   at::Tensor value = in_[place::value];
+  if (are_identity(value)) return weights;
   if (value.size(1) != heads_) value = value.repeat_interleave(heads_ / value.size(1), 1);
   value = at::where(seen_, value, zero_);
   return pair_by_pair_ ? (weights.unsqueeze(-1) * masked(value.unsqueeze(2))).sum(3) : product(weights, value);

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "cogwheel/ops/normalized_sums.h"
+#include "cogwheel/ops/token_rows.h"
 
 namespace cogwheel {
 namespace {
@@ -25,7 +26,7 @@ at::Tensor unit(const at::Tensor& x, const at::Tensor&) {
 }
 
 at::Tensor random_fourier(const at::Tensor& x, const at::Tensor& projection) {
-  const at::Tensor angles = x.matmul(projection.to(x.scalar_type()));
+  const at::Tensor angles = projected_rows(x, projection.to(x.scalar_type()));
   const double features = static_cast<double>(projection.sym_size(2).guard_int(__FILE__, __LINE__));
   return at::cat({angles.sin(), angles.cos()}, -1) / std::sqrt(features);
 }

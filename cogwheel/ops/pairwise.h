@@ -7,8 +7,9 @@
 //   mean
 //
 // parameters [Hq, P] in float64: the map's P learnable scalars for each query head (P is 0 for most). query [B, Hq, N,
-// D], key [B, Hv·sub_heads, M, D], value [B, Hv, M, Dv]; shift and mass are m and G of each row [B, Hq, N] (the table
-// in mechanisms/contract.h names them), which backward needs and which have no gradient; statistics are [8, B, Hq, N]
+// D], key [B, Hv·sub_heads, M, D], value [B, Hv, M, Dv], or without columns (Dv = 0), which stands for the identity:
+// the output is then the weights [B, Hq, N, M]; shift and mass are m and G of each row [B, Hq, N] (the table in
+// mechanisms/contract.h names them), which backward needs and which have no gradient; statistics are [8, B, Hq, N]
 // where they are wanted (kernels/pairwise/row_statistics.h), else empty, and have no gradient either. H = Hq /
 // sub_heads are the heads of the output.
 #pragma once
@@ -76,6 +77,9 @@ struct MixtureMembers {
   at::Tensor shift, mass;                 // [B, Hq, N]
   std::optional<at::Tensor> coefficient;  // broadcastable to [B, H, N]
 };
+
+// Whether values stand for the identity.
+inline bool are_identity(const at::Tensor& value) { return value.sym_size(3) == 0; }
 
 // Dispatches cogwheel::pairwise.
 PairwiseOutputs pairwise(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,

@@ -50,10 +50,17 @@ WantedGradients wanted_gradients(const variable_list& inputs) {
   return result;
 }
 
+// Here and not where options are checked, because each level of torch.func passes here, with its own derivatives.
+void check_constants(const variable_list& inputs) {
+  if (needs_record({inputs[place::alibi]})) refuse("alibi", "slopes that need no gradient", "slopes that need one");
+  if (has_tangent({inputs[place::alibi]})) refuse("alibi", "slopes without a tangent", "slopes with one");
+}
+
 PairwiseOutputs forward_autograd(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                  const at::Tensor& parameters, std::string_view mechanism,
                                  const PairwiseOptions& options, const WantedOutputs& outputs) {
   const variable_list inputs = pairwise_inputs(query, key, value, parameters, options);
+  check_constants(inputs);
   at::Tensor output, shift, mass, statistics;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
@@ -77,7 +84,7 @@ PairwiseOutputs forward_autograd(const at::Tensor& query, const at::Tensor& key,
 // the output. All of them, needed or not, because tangents reach them all.
 variable_list dense_backward(const variable_list& inputs, const at::Tensor& shift, std::string_view mechanism,
                              const WantedGradients& wanted, const PairwiseOptions& options) {
-  const at::AutoGradMode recorded(needs_record(inputs));
+  const at::AutoGradMode recorded(may_record(inputs));
   const variable_list given(inputs.begin(), inputs.begin() + place::differentiable);
   variable_list leaves = given;
   const auto differentiated = [&](std::size_t i) {

@@ -84,9 +84,9 @@ void check_saved(const at::Tensor& gradient, const at::Tensor& query, const Pair
 
 at::TensorOptions computed_options(const at::Tensor& query) { return query.options().dtype(computed_type(query)); }
 
-at::Tensor empty_output(const at::Tensor& query, const at::Tensor& value, bool wide) {
+at::Tensor empty_output(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool wide) {
   const auto sizes = query.sym_sizes();
-  const c10::SymInt width = value.sym_size(3);
+  const c10::SymInt width = are_identity(value) ? key.sym_size(2) : value.sym_size(3);
   const at::TensorOptions options = wide ? computed_options(query) : query.options();
   if (query.sym_stride(1) < query.sym_stride(2))
     return at::empty_symint({sizes[0], sizes[2], sizes[1], width}, options).transpose(1, 2);

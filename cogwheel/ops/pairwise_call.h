@@ -15,7 +15,7 @@ at::TensorOptions computed_options(const at::Tensor& query);
 
 // The output takes the order of the query's dimensions: where a query is a transposed view of [B, N, H, D], the layer's
 // transpose back to [B, N, H·D] is free.
-at::Tensor empty_output(const at::Tensor& query, const at::Tensor& value, bool wide);
+at::Tensor empty_output(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool wide);
 
 // [B, Hq, N]
 at::Tensor empty_totals(const at::Tensor& query);

@@ -213,10 +213,10 @@ class RecordingWithin {
 PairwiseOutputs forward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                         const at::Tensor& parameters, std::string_view mechanism, const PairwiseOptions& options,
                         const WantedOutputs& wanted) {
-  check_attention(query, key, value, options.sub_heads);
+  check_heads_of_values(query, key, value, options.sub_heads);
   check_options(query, key, options);
   const WithoutAutocast as_given;
-  const at::Tensor output = empty_output(query, value, wanted.wide), shift = empty_totals(query),
+  const at::Tensor output = empty_output(query, key, value, wanted.wide), shift = empty_totals(query),
                    mass = empty_totals(query), statistics = empty_statistics(query, query.size(1), wanted.statistics);
   if (output.numel() == 0) return {output, shift, mass, statistics};
   const Blocks blocks(query, key, value, parameters, mechanism, options, {});
@@ -248,7 +248,7 @@ struct Gathered {
 PairwiseGradients backward(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
                            const at::Tensor& value, const at::Tensor& parameters, const PairwiseSaved& saved,
                            std::string_view mechanism, const WantedGradients& wanted, const PairwiseOptions& options) {
-  check_attention(query, key, value, options.sub_heads);
+  check_heads_of_values(query, key, value, options.sub_heads);
   check_options(query, key, options);
   check_saved(gradient, query, saved);
   const WithoutAutocast as_given;
@@ -300,7 +300,7 @@ PairwiseGradients backward(const at::Tensor& gradient, const at::Tensor& query, 
 at::Tensor statistics_of_mixture(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                  const at::Tensor& parameters, const MixtureMembers& members,
                                  std::string_view mechanism, const PairwiseOptions& options, bool) {
-  check_attention(query, key, value, options.sub_heads);
+  check_heads_of_values(query, key, value, options.sub_heads);
   check_options(query, key, options);
   check_members(members, query, options.sub_heads);
   const WithoutAutocast as_given;

@@ -53,7 +53,7 @@ PairwiseShape shape_of(const at::Tensor& query, const at::Tensor& key, const at:
           .queries = query.size(2),
           .keys = key.size(2),
           .head_dim = query.size(3),
-          .value_dim = value.size(3)};
+          .value_dim = are_identity(value) ? key.size(2) : value.size(3)};
 }
 
 // Owns the memory behind the engine's pointers for the duration of a call.
@@ -144,6 +144,7 @@ void describe(Problem& problem, const at::Tensor& query, const at::Tensor& key, 
     held.score_weight = options.score_weight->contiguous();
     problem.score_weight = held.score_weight.const_data_ptr<T>();
   }
+  problem.identity_values = are_identity(value);
   problem.query = view<const T>(query);
   problem.key = view<const T>(key);
   problem.value = view<const T>(value);
@@ -153,11 +154,11 @@ PairwiseOutputs forward_cpu(const at::Tensor& query_, const at::Tensor& key_, co
                             const at::Tensor& parameters_, std::string_view mechanism, const PairwiseOptions& options,
                             const WantedOutputs& wanted) {
   check_engine_choice();
-  check_attention(query_, key_, value_, options.sub_heads);
+  check_heads_of_values(query_, key_, value_, options.sub_heads);
   check_options(query_, key_, options);
   const at::Tensor query = with_contiguous_width(query_), key = with_contiguous_width(key_),
                    value = with_contiguous_width(value_), parameters = parameters_.contiguous();
-  at::Tensor output = empty_output(query_, value_, wanted.wide), shift = empty_totals(query_),
+  at::Tensor output = empty_output(query_, key_, value_, wanted.wide), shift = empty_totals(query_),
              mass = empty_totals(query_), statistics = empty_statistics(query_, query_.size(1), wanted.statistics);
   if (output.numel() == 0) return {output, shift, mass, statistics};
   AT_DISPATCH_FLOATING_TYPES(computed_type(query), "cogwheel::pairwise", [&] {
@@ -176,7 +177,7 @@ PairwiseOutputs forward_cpu(const at::Tensor& query_, const at::Tensor& key_, co
 at::Tensor mixture_statistics_cpu(const at::Tensor& query_, const at::Tensor& key_, const at::Tensor& value,
                                   const at::Tensor& parameters_, const MixtureMembers& members,
                                   std::string_view mechanism, const PairwiseOptions& options, bool argmax) {
-  check_attention(query_, key_, value, options.sub_heads);
+  check_heads_of_values(query_, key_, value, options.sub_heads);
   check_options(query_, key_, options);
   check_members(members, query_, options.sub_heads);
   const at::Tensor query = with_contiguous_width(query_), key = with_contiguous_width(key_),
@@ -205,7 +206,7 @@ PairwiseGradients backward_cpu(const at::Tensor& gradient_, const at::Tensor& qu
                                const at::Tensor& value_, const at::Tensor& parameters_, const PairwiseSaved& saved,
                                std::string_view mechanism, const WantedGradients& wanted,
                                const PairwiseOptions& options) {
-  check_attention(query_, key_, value_, options.sub_heads);
+  check_heads_of_values(query_, key_, value_, options.sub_heads);
   check_options(query_, key_, options);
   check_saved(gradient_, query_, saved);
   const at::Tensor gradient = with_contiguous_width(gradient_), query = with_contiguous_width(query_),

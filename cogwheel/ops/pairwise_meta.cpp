@@ -11,8 +11,8 @@ namespace {
 
 PairwiseOutputs forward_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor&,
                              std::string_view, const PairwiseOptions& options, const WantedOutputs& wanted) {
-  check_attention(query, key, value, options.sub_heads);
-  return {empty_output(query, value, wanted.wide), empty_totals(query), empty_totals(query),
+  check_heads_of_values(query, key, value, options.sub_heads);
+  return {empty_output(query, key, value, wanted.wide), empty_totals(query), empty_totals(query),
           empty_statistics(query, query.sym_size(1), wanted.statistics)};
 }
 
@@ -32,7 +32,7 @@ PairwiseGradients backward_meta(const at::Tensor&, const at::Tensor& query, cons
 at::Tensor mixture_statistics_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                    const at::Tensor&, const MixtureMembers&, std::string_view,
                                    const PairwiseOptions& options, bool) {
-  check_attention(query, key, value, options.sub_heads);
+  check_heads_of_values(query, key, value, options.sub_heads);
   return empty_statistics(query, query.sym_size(1) / options.sub_heads, true);
 }
 

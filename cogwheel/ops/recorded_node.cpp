@@ -1,11 +1,14 @@
 #include "cogwheel/ops/recorded_node.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/functorch/DynamicLayer.h>
+#include <ATen/functorch/TensorWrapper.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,7 +58,53 @@ class RecordedNode final : public Node {
   std::vector<SavedVariable> inputs_, outputs_, constants_;
 };
 
+// A level of torch.func for one gradient: what an input depends on, at a level around this one or at none, is then told
+// apart from what is differentiated here. Nodes run after the level that recorded them has ended (in the pullback that
+// vjp returns, and so in jacrev and hessian), where an alias of an input needs no gradient, or is batched and can't.
+class Level {
+ public:
+  explicit Level(bool recorded)
+      : number_(at::functorch::initAndPushDynamicLayer(at::functorch::TransformType::Grad, std::nullopt, std::nullopt,
+                                                       recorded)) {}
+  ~Level() { at::functorch::popDynamicLayerAndDeleteMetadata(); }
+  Level(const Level&) = delete;
+  Level& operator=(const Level&) = delete;
+
+  at::Tensor leaf(const at::Tensor& tensor) const {
+    at::Tensor wrapped = at::functorch::makeTensorWrapper(tensor, number_);
+    wrapped.set_requires_grad(true);
+    return wrapped;
+  }
+  at::Tensor value_of(const at::Tensor& tensor) const {
+    if (!tensor.defined()) return tensor;
+    const auto* wrapper = at::functorch::maybeGetTensorWrapper(tensor);
+    return wrapper && wrapper->level() == number_ ? wrapper->value() : tensor;
+  }
+
+ private:
+  std::int64_t number_;
+};
+
+bool is_any_wrapped(const variable_list& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& each) {
+    return each.defined() && at::functorch::maybeGetTensorWrapper(each) != nullptr;
+  });
+}
+
+// Tensors as they are at the levels that still run: operators look through others, autograd's questions do not.
+variable_list without_ended_levels(variable_list tensors) {
+  for (at::Tensor& each : tensors)
+    while (each.defined() && at::functorch::isDeadTensorWrapper(each)) each = at::functorch::unwrapIfDead(each);
+  return tensors;
+}
+
 }  // namespace
+
+bool within_torch_func() { return !at::functorch::getDynamicLayerStack().empty(); }
+
+bool may_record(const variable_list& tensors) {
+  return at::GradMode::is_enabled() && (within_torch_func() || needs_record(tensors));
+}
 
 bool needs_record(const variable_list& tensors) {
   return at::GradMode::is_enabled() && std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& each) {
@@ -84,27 +133,33 @@ void record_saving(const char* name, const variable_list& inputs, const variable
 variable_list gradients_through(const Composition& composition, const variable_list& inputs,
                                 const variable_list& gradients) {
   const bool recorded = at::GradMode::is_enabled();
-  const at::AutoGradMode on(true);
-  // Aliases, because two inputs may be the same tensor; gradients pass through them to what the inputs depend on.
-  variable_list aliases = inputs, wanted;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].defined() && inputs[i].requires_grad()) {
-      aliases[i] = inputs[i].view_as(inputs[i]);
-      wanted.push_back(aliases[i]);
-      places.push_back(i);
-    }
+    if (inputs[i].defined() && inputs[i].requires_grad()) places.push_back(i);
+  variable_list result(inputs.size());
+  const variable_list now = without_ended_levels(inputs), upstream = without_ended_levels(gradients);
+  // Levels are made and ended between calls of operators, not within one.
+  const bool has_level = !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) &&
+                         (within_torch_func() || is_any_wrapped(inputs) || is_any_wrapped(gradients));
+  std::optional<Level> level;
+  if (has_level) level.emplace(recorded);
+  const at::AutoGradMode on(true);
+  // Aliases, because two inputs may be the same tensor; gradients pass through them to what the inputs depend on.
+  variable_list aliases = now, wanted;
+  for (const std::size_t i : places) {
+    aliases[i] = level ? level->leaf(now[i]) : now[i].view_as(now[i]);
+    wanted.push_back(aliases[i]);
+  }
   variable_list outputs, output_gradients;
   const variable_list all = composition(aliases);
-  for (std::size_t i = 0; i < all.size() && i < gradients.size(); ++i)
-    if (gradients[i].defined() && all[i].defined() && all[i].requires_grad()) {
+  for (std::size_t i = 0; i < all.size() && i < upstream.size(); ++i)
+    if (upstream[i].defined() && all[i].defined() && all[i].requires_grad()) {
       outputs.push_back(all[i]);
-      output_gradients.push_back(gradients[i]);
+      output_gradients.push_back(upstream[i]);
     }
-  variable_list result(inputs.size());
   if (outputs.empty() || wanted.empty()) return result;
   const variable_list found = torch::autograd::grad(outputs, wanted, output_gradients, recorded, recorded, true);
-  for (std::size_t i = 0; i < places.size(); ++i) result[places[i]] = found[i];
+  for (std::size_t i = 0; i < places.size(); ++i) result[places[i]] = level ? level->value_of(found[i]) : found[i];
   return result;
 }
 

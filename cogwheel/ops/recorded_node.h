@@ -20,6 +20,13 @@ using Composition = std::function<variable_list(const variable_list& inputs)>;
 // Whether a gradient of these is to be recorded.
 bool needs_record(const variable_list& tensors);
 
+// Whether a transform of torch.func is running.
+bool within_torch_func();
+
+// Whether a gradient of these may be recorded, at this level of torch.func or at one around it, of which they say
+// nothing here.
+bool may_record(const variable_list& tensors);
+
 // Whether any carries a tangent of forward-mode differentiation.
 bool has_tangent(const variable_list& tensors);
 

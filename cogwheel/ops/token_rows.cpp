@@ -8,6 +8,7 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <tuple>
 #include <vector>
 
@@ -213,7 +214,46 @@ at::Tensor turned_in_autograd(const at::Tensor& rows, const at::Tensor& cosines,
   return made;
 }
 
+at::Tensor projected_on_meta(const at::Tensor& rows, const at::Tensor& projection) {
+  return at::empty_symint({rows.sym_size(0), rows.sym_size(1), rows.sym_size(2), projection.sym_size(2)},
+                          rows.options());
+}
+
+at::Tensor projected_on_cpu(const at::Tensor& rows_, const at::Tensor& projection_) {
+  const at::Tensor rows = with_contiguous_width(rows_), projection = projection_.contiguous();
+  const at::Tensor made = projected_on_meta(rows, projection);
+  const std::int64_t width = rows.size(3), columns = projection.size(2);
+  AT_DISPATCH_FLOATING_TYPES(rows.scalar_type(), "cogwheel::projected_rows", [&] {
+    const RowsOf<scalar_t> from(rows);
+    const scalar_t* const factors = projection.const_data_ptr<scalar_t>();
+    scalar_t* const to = made.mutable_data_ptr<scalar_t>();
+    for_token_rows(rows, [&](std::int64_t row, std::int64_t batch, std::int64_t head, std::int64_t token) {
+      const scalar_t *x = from.at(batch, head, token), *factor = factors + head * width * columns;
+      scalar_t* const y = to + row * columns;
+      std::fill_n(y, columns, scalar_t(0));
+      for (std::int64_t i = 0; i < width; ++i, factor += columns)
+        for (std::int64_t j = 0; j < columns; ++j) y[j] += x[i] * factor[j];
+    });
+  });
+  return made;
+}
+
+at::Tensor projected_by_product(const at::Tensor& rows, const at::Tensor& projection) {
+  return rows.matmul(projection);
+}
+
+at::Tensor projected_in_autograd(const at::Tensor& rows, const at::Tensor& projection) {
+  return differentiated_by(
+      "ProjectedRowsBackward", {rows, projection}, [&] { return variable_list{projected_rows(rows, projection)}; },
+      [](const variable_list& given) { return variable_list{projected_by_product(given[0], given[1])}; })[0];
+}
+
 }  // namespace
+
+at::Tensor projected_rows(const at::Tensor& rows, const at::Tensor& projection) {
+  static const auto handle = find_operator<decltype(projected_rows)>("cogwheel::projected_rows");
+  return handle.call(rows, projection);
+}
 
 at::Tensor weighted_rows(const at::Tensor& rows, const at::Tensor& weights) {
   static const auto handle = find_operator<decltype(weighted_rows)>("cogwheel::weighted_rows");
@@ -226,28 +266,33 @@ at::Tensor turned_rows(const at::Tensor& rows, const at::Tensor& cosines, const 
 }
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
+  library.def("projected_rows(Tensor rows, Tensor projection) -> Tensor");
   library.def("weighted_rows(Tensor rows, Tensor weights) -> Tensor");
   library.def("weighted_rows_backward(Tensor gradient, Tensor rows, Tensor weights) -> (Tensor, Tensor)");
   library.def("turned_rows(Tensor rows, Tensor cosines, Tensor sines, bool relu) -> Tensor");
   library.def("turned_rows_backward(Tensor gradient, Tensor rows, Tensor cosines, Tensor sines, bool relu) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
+  library.impl("projected_rows", projected_on_cpu);
   library.impl("weighted_rows", weighted_on_cpu);
   library.impl("weighted_rows_backward", weighted_back_on_cpu);
   library.impl("turned_rows", turned_on_cpu);
   library.impl("turned_rows_backward", turned_back_on_cpu);
 }
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
+  library.impl("projected_rows", projected_on_meta);
   library.impl("weighted_rows", weighted_on_meta);
   library.impl("weighted_rows_backward", weighted_back_on_meta);
   library.impl("turned_rows", turned_on_meta);
   library.impl("turned_rows_backward", turned_back_on_meta);
 }
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
+  library.impl("projected_rows", projected_by_product);
   for (const char* name : {"weighted_rows", "weighted_rows_backward", "turned_rows", "turned_rows_backward"})
     implement_on_host(library, name);
 }
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
+  library.impl("projected_rows", projected_in_autograd);
   library.impl("weighted_rows", weighted_in_autograd);
   library.impl("turned_rows", turned_in_autograd);
 }

@@ -213,7 +213,7 @@ _OPTIONS = frozenset(
 def attention_weights(query: Tensor, key: Tensor, mechanism: str = "softmax", **options) -> Tensor:
     """The weights that :func:`attention` applies to the values, as a tensor; 0 where a key is hidden.
 
-    For pictures and analysis: unlike :func:`attention` it needs time and memory in proportion to N·M.
+    For pictures and analysis: unlike :func:`attention` it needs memory in proportion to N·M.
 
     Args:
         query: [B, H, N, D]; for ``differential``, over any map, [B, 2H, N, D].

@@ -174,6 +174,9 @@ def test_projection(small):
     assert ours(result, "Pairs beyond ε in a map, by χ²") == pytest.approx(expected, rel=1e-10)
     # Pairs that share an item depend on each other; 40 maps with about 140 pairs each.
     assert ours(result, "Pairs beyond ε in a map, measured") == pytest.approx(expected, rel=0.15)
+    # An item that the map makes long or short is in many bad pairs: they are no Poisson count, whose variance is its mean.
+    assert ours(result, "Variance of their number over its mean") > 1.5
+    assert "one draw of three" not in str(result)
     assert ours(result, "Dimensions that suffice") == math.ceil(8 * math.log(200) / 0.25)
     for row, k in zip(table(result, "Pairs beyond"), (48, 64), strict=True):
         assert float(row[2]) == pytest.approx(pairs * beyond(k, 0.5), abs=0.0051)

@@ -99,7 +99,10 @@ def test_has_statistics_and_second_derivatives(mine):
         tangent = torch.func.jvp(
             lambda x: cogwheel.attention(x, key, value, mechanism), (query.detach(),), (torch.ones_like(query),)  # noqa: B023
         )[1]
-        outcomes.append([output, *statistics, first, *curvature, tangent])
+        slope = torch.func.grad(lambda x: cogwheel.attention_weights(x, key, mechanism).sin().sum())  # noqa: B023
+        pulled = torch.func.vjp(slope, query.detach())[1](torch.ones_like(query))[0]
+        assert pulled.any()
+        outcomes.append([output, *statistics, first, *curvature, tangent, pulled])
     for ours, built_in in zip(*outcomes):
         torch.testing.assert_close(ours, built_in, rtol=1e-12, atol=1e-12, equal_nan=True)
 

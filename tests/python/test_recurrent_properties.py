@@ -28,6 +28,41 @@ def test_any_split_with_its_state_gives_the_whole(case):
                 assert torch.equal(found, right)
 
 
+def test_cosformer_cut_anywhere_is_the_whole_but_for_rounding():
+    """In float64 nothing but the rounding of its angles is left."""
+    problem = Problem("cosformer", 70)
+    whole, last = problem.call(fused, problem.inputs)
+    first, state = problem.call(fused, problem.cut(problem.inputs, 0, 33))
+    second, found = problem.call(fused, problem.cut(problem.inputs, 33, 70) | dict(zip(problem.state_names, state)))
+    assert torch.equal(first, whole[:, :, :33])
+    for ours, right in zip([second, *found], [whole[:, :, 33:], *last], strict=True):
+        torch.testing.assert_close(ours, right, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_random_features_are_the_same_bits_wherever_the_text_is_cut(dtype):
+    """Of one token a matrix product takes another order than of many."""
+    query, key, value = torch.randn(3, 2, 3, 45, 20, generator=torch.Generator().manual_seed(3)).to(dtype)
+    projection = torch.randn(3, 20, 24, generator=torch.Generator().manual_seed(4)).to(dtype)
+    given = {"feature_map": "random_fourier", "projection": projection, "normalize": True, "return_state": True}
+    whole, last = cogwheel.recurrent(query, key, value, "linear_attention", **given)
+    for cuts in ([1] * 45, [44, 1], [7, 1, 33, 4]):
+        state, parts = None, []
+        for q, k, v in zip(*(each.split(cuts, 2) for each in (query, key, value))):
+            output, state = cogwheel.recurrent(q, k, v, "linear_attention", initial_state=state, **given)
+            parts.append(output)
+        assert torch.equal(torch.cat(parts, 2), whole) and all(map(torch.equal, state, last))
+    angles = torch.einsum("bhnd,hdr->bhnr", query.double(), projection.double())
+    found = torch.ops.cogwheel.projected_rows(query, projection)
+    torch.testing.assert_close(found.double(), angles, rtol=0, atol=1e-5 if dtype == torch.float32 else 1e-13)
+
+
+@pytest.mark.parametrize("case", LAWS)
+def test_no_heads_have_no_gradients_but_empty_ones(case):
+    results = Problem(case, 5, heads=0).results(fused, torch.float32)
+    assert all(each.numel() == 0 or not each.any() for each in results.values())
+
+
 @pytest.mark.parametrize("with_state", [False, True], ids=["from_nothing", "from_a_state"])
 @pytest.mark.parametrize("case", LAWS)
 def test_packed_sequences_are_each_their_own(case, with_state):

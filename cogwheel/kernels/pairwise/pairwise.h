@@ -76,6 +76,8 @@ struct PairwiseProblem {
   T scale = 1;                         // s = scale · q·k, or
   const T* score_weight = nullptr;     // s = scale · v·tanh(q + k) where v [query_heads, head_dim] is not null
   const double* parameters = nullptr;  // θ [query_heads, parameters of the map]; null for maps without
+  // Values are the identity, value_dim = keys, and not read: the output is the weights. Work stays that of the scores.
+  bool identity_values = false;
   HeadsView<const T> query = {}, key = {}, value = {};
 };
 
@@ -105,9 +107,9 @@ struct PairwiseBackward : PairwiseProblem<T> {
   HeadsView<const T> output, output_gradient;
   const T* shift = nullptr;
   const T* mass = nullptr;
-  HeadsView<T> query_gradient, key_gradient, value_gradient;
-  double* parameter_gradient = nullptr;     // [query_heads, parameters]; null for maps without
-  double* score_weight_gradient = nullptr;  // [query_heads, head_dim]; null where score_weight is
+  HeadsView<T> query_gradient, key_gradient, value_gradient;  // none of values that are the identity
+  double* parameter_gradient = nullptr;                       // [query_heads, parameters]; null for maps without
+  double* score_weight_gradient = nullptr;                    // [query_heads, head_dim]; null where score_weight is
   // Of the modifiers, for each query head, where not null: [batch, query_heads, queries, keys], 0 before the call, and
   // [batch, query_heads, queries].
   T* bias_gradient = nullptr;

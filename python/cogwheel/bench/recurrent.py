@@ -97,11 +97,30 @@ def token_loop(mechanism: str) -> Callable[..., Tensor]:
     return attend
 
 
-def chunked(mechanism: str, chunk: int = CHUNK) -> Callable[..., Tensor]:
-    """The law by chunks: batched products within, the state between, delta rules by a triangular solve.
+def _states_before(written: Tensor, ends: Tensor | None) -> Tensor:
+    """The state before each chunk, of what every chunk adds [B, H, chunks, D, V], as one product with the decays between
+    chunks: the minimal form of Dao and Gu, "Transformers are SSMs" (2024). It is faster than a cumulative sum.
 
-    Yang et al., "Parallelizing Linear Transformers with the Delta Rule over Sequence Length" (2024). For mild decays:
-    exp(c) and exp(-c) are taken apart.
+    ends: log decays over whole chunks, [B, H, chunks, D or 1]; None without a decay. What a chunk adds has yet to decay to
+    the chunk's end.
+    """
+    chunks = written.shape[2]
+    if ends is None:
+        between = torch.ones(chunks, chunks, dtype=written.dtype).tril(-1)
+    else:
+        before = (ends.cumsum(2) - ends).transpose(2, 3)  # [B, H, D or 1, chunks]
+        between = (before[..., None] - before[..., None, :]).exp().tril(-1)
+        if ends.shape[-1] > 1:
+            return (between @ written.transpose(2, 3)).transpose(2, 3)
+        between = between[:, :, 0]
+    return (between @ written.flatten(3)).unflatten(3, written.shape[3:])
+
+
+def chunked(mechanism: str, chunk: int = CHUNK) -> Callable[..., Tensor]:
+    """The law by chunks: batched products within, and between them all states at once, but for delta rules.
+
+    A delta rule's states follow one another, and its chunks take a triangular solve: Yang et al., "Parallelizing Linear
+    Transformers with the Delta Rule over Sequence Length" (2024). For mild decays: exp(c) and exp(-c) are taken apart.
     """
 
     def attend(query: Tensor, key: Tensor, value: Tensor, **own: Tensor) -> Tensor:
@@ -112,26 +131,35 @@ def chunked(mechanism: str, chunk: int = CHUNK) -> Callable[..., Tensor]:
             padded = torch.nn.functional.pad(x, (0, 0, 0, padding)) if padding else x
             return padded.unflatten(2, (-1, chunk))
 
+        def whole(x: Tensor) -> Tensor:
+            joined = x.flatten(2, 3)
+            return joined[:, :, :tokens] if padding else joined
+
         q, k, v = cut(query / query.shape[-1] ** 0.5), cut(key), cut(value)
+        causal = torch.ones(chunk, chunk, dtype=q.dtype).tril()
+        if mechanism == "linear_attention":
+            return whole(q @ _states_before(k.mT @ v, None) + (q @ k.mT * causal) @ v)
         total = cut(_decays(mechanism, query, own)).cumsum(3)
-        at, back, end = total.exp(), (-total).exp(), total[..., -1:, :]
-        q, outward = q * at, k * back
-        scores = (q @ outward.mT).tril()
-        inner, erased = v, None
-        if "beta" in own:
-            beta = cut(own["beta"][..., None])
-            keys = k * at
-            system = (beta * (keys @ outward.mT)).tril(-1) + torch.eye(chunk, dtype=q.dtype)
-            both = torch.linalg.solve_triangular(system, beta * torch.cat([v, keys], -1), upper=False, unitriangular=True)
-            inner, erased = both.split([v.shape[-1], k.shape[-1]], -1)
+        end = total[..., -1:, :]
+        q, outward = q * total.exp(), k * (-total).exp()
+        scores = q @ outward.mT * causal
+        if "beta" not in own:
+            states = _states_before(outward.mT @ v, end[..., 0, :])
+            return whole(q @ states + scores @ v)
+        beta = cut(own["beta"][..., None])
+        keys = k * total.exp()
+        system = (beta * (keys @ outward.mT)).tril(-1) + torch.eye(chunk, dtype=q.dtype)
+        both = torch.linalg.solve_triangular(system, beta * torch.cat([v, keys], -1), upper=False, unitriangular=True)
+        inner, erased = both.split([v.shape[-1], k.shape[-1]], -1)
         kept, written = end.exp().mT, (outward * end.exp()).mT
         state = query.new_zeros(*query.shape[:2], query.shape[3], value.shape[3])
         outputs = []
-        for i in range(q.shape[2]):
-            new = inner[:, :, i] if erased is None else inner[:, :, i] - erased[:, :, i] @ state
-            outputs.append(q[:, :, i] @ state + scores[:, :, i] @ new)
-            state = kept[:, :, i] * state + written[:, :, i] @ new
-        return torch.stack(outputs, 2).flatten(2, 3)[:, :, :tokens]
+        # Unbound, because the gradient of each slice would be as large as the whole.
+        for q_, scores_, inner_, erased_, kept_, written_ in zip(*(x.unbind(2) for x in (q, scores, inner, erased, kept, written))):
+            new = inner_ - erased_ @ state
+            outputs.append(q_ @ state + scores_ @ new)
+            state = kept_ * state + written_ @ new
+        return whole(torch.stack(outputs, 2))
 
     return attend
 

@@ -33,6 +33,7 @@ struct Call {
   double scale = 0.3;
   std::vector<double> query, key, value, gradient, theta;
   std::vector<double> centers;  // of Gaussian windows; empty: none
+  bool identity_values = false;
 
   Call() {
     std::mt19937 random(7);
@@ -101,6 +102,7 @@ Result run(const Call& call, const PairwiseKernel<double>& kernel, const Executo
     problem.rest.modifiers.sigma = sigma;
   }
   problem.rest.scale = call.scale;
+  problem.rest.identity_values = call.identity_values;
   kernel.forward(problem.forward(), executor);
   kernel.backward(problem.backward(), executor);
   return {problem.output, problem.query_gradient, problem.key_gradient, problem.value_gradient,
@@ -217,6 +219,37 @@ TEST_P(Engine, GivesTheSameBitsForAnyNumberAndOrderOfWorkers) {
     EXPECT_EQ(serial.key, other.key);
     EXPECT_EQ(serial.value, other.value);
     EXPECT_EQ(serial.theta, other.theta);
+  }
+}
+
+// Over several blocks of keys, whose maxima rise, and with keys that no query of a group sees.
+TEST_P(Engine, GivesForTheIdentityWhatItGivesForItsNumbers) {
+  for (const bool windowed : {false, true}) {
+    Call call;
+    call.shape.keys = 700;
+    call.shape.value_dim = 700;
+    call.visibility = {.keys = 690, .causal = true, .diagonal = 630, .window = 600};
+    std::mt19937 random(3);
+    std::normal_distribution<double> normal;
+    call.key.resize(static_cast<std::size_t>(call.shape.batch * call.shape.value_heads * 700 * call.shape.head_dim));
+    call.gradient.resize(
+        static_cast<std::size_t>(call.shape.batch * call.shape.query_heads * call.shape.queries * 700));
+    for (double& each : call.key) each = normal(random);
+    for (double& each : call.gradient) each = normal(random);
+    if (windowed)
+      call.centers.resize(static_cast<std::size_t>(call.shape.batch * call.shape.query_heads * call.shape.queries),
+                          400);
+    Call named = call;
+    named.value.clear(), named.identity_values = true;
+    call.value.assign(static_cast<std::size_t>(call.shape.batch * call.shape.value_heads * 700 * 700), 0);
+    for (std::size_t i = 0; i < call.value.size(); ++i) call.value[i] = i / 700 % 700 == i % 700 ? 1 : 0;
+    for (const PairwiseKernel<double>& kernel : {GetParam()->softmax_off_by_one, GetParam()->sigmoid}) {
+      const Result read = run(call, kernel, SerialExecutor()), given = run(named, kernel, ReversedExecutor(3));
+      EXPECT_EQ(read.output, given.output);
+      EXPECT_EQ(read.query, given.query);
+      EXPECT_EQ(read.key, given.key);
+      EXPECT_EQ(read.theta, given.theta);
+    }
   }
 }
 

@@ -53,7 +53,9 @@ class BackwardEngine {
         hides_keys_(modified_ || problem.visibility.differs_by_query()),
         scores_by_pairs_(problem.score_weight ? nullptr
                                               : pair_product_for(problem.query, problem.key, shape_.head_dim)),
-        values_by_pairs_(pair_product_for(problem.output_gradient, problem.value, shape_.value_dim)),
+        values_by_pairs_(problem.identity_values
+                             ? nullptr
+                             : pair_product_for(problem.output_gradient, problem.value, shape_.value_dim)),
         group_rows_(scores_by_pairs_ ? scores_by_pairs_->group_rows : 6),
         key_width_(padded<T>(shape_.head_dim)),
         value_width_(padded<T>(shape_.value_dim)),
@@ -91,7 +93,7 @@ class BackwardEngine {
     const auto take = [&](std::int64_t count) { return layout.take<T>(static_cast<std::size_t>(count)); };
     Buffers buffers;
     buffers.key_panel = take(is_additive() ? 0 : shape_.head_dim * panel_keys);
-    buffers.value_panel = take(shape_.value_dim * panel_keys);
+    buffers.value_panel = take(problem_.identity_values ? 0 : shape_.value_dim * panel_keys);
     buffers.key_rows = take(lies_in_whole_vectors(problem_.key, shape_.head_dim) ? 0 : panel_keys * key_width_);
     buffers.weights = take(block_queries * panel_keys);
     buffers.score_gradients = take(block_queries * panel_keys);
@@ -100,12 +102,13 @@ class BackwardEngine {
     buffers.visible = take(shape_.queries);
     buffers.inverses = take(values_by_pairs_ ? shape_.queries : 0);
     buffers.queries = take(lies_in_whole_vectors(problem_.query, shape_.head_dim) ? 0 : shape_.queries * key_width_);
-    buffers.value_rows = take(problem_.value.is_compute_dtype() ? 0 : panel_keys * shape_.value_dim);
+    buffers.value_rows =
+        take(problem_.identity_values || problem_.value.is_compute_dtype() ? 0 : panel_keys * shape_.value_dim);
     buffers.gradient_rows = take(problem_.output_gradient.is_compute_dtype() ? 0 : V::lanes * shape_.value_dim);
     buffers.output_rows = take(problem_.output.is_compute_dtype() ? 0 : V::lanes * shape_.value_dim);
     buffers.query_gradient = take(shape_.queries * key_width_);
     buffers.key_gradient = take(chunk_keys_ * key_width_);
-    buffers.value_gradient = take(chunk_keys_ * value_width_);
+    buffers.value_gradient = take(problem_.identity_values ? 0 : chunk_keys_ * value_width_);
     buffers.query_has_non_finite = layout.take<bool>(static_cast<std::size_t>(panels_of(shape_.queries)));
     const std::int64_t modified_tile = modified_ ? group_rows_ * panel_keys : 0;
     buffers.energy_bias = take(modified_tile);
@@ -133,7 +136,7 @@ class BackwardEngine {
     const PairProductUse of_scores(scores_by_pairs_), of_values(values_by_pairs_);
     // Without sub-heads, the first head writes what others add to.
     const bool written = shape_.sub_heads == 1;
-    if (!written) std::fill_n(buffers.value_gradient, keys * value_width_, T(0));
+    if (!written && !problem_.identity_values) std::fill_n(buffers.value_gradient, keys * value_width_, T(0));
     for (std::int64_t c = 0; c < shape_.sub_heads; ++c) {
       const std::int64_t key_head = value_head * shape_.sub_heads + c;
       if (!written) std::fill_n(buffers.key_gradient, keys * key_width_, T(0));
@@ -144,6 +147,7 @@ class BackwardEngine {
         store_row(buffers.key_gradient + j * key_width_, shape_.head_dim, V(problem_.scale), problem_.key_gradient,
                   batch, key_head, chunk.begin + j);
     }
+    if (problem_.identity_values) return;
     for (std::int64_t j = 0; j < keys; ++j)
       store_row(buffers.value_gradient + j * value_width_, shape_.value_dim, V(T(1)), problem_.value_gradient, batch,
                 value_head, chunk.begin + j);
@@ -246,7 +250,7 @@ class BackwardEngine {
     if (values_by_pairs_) {
       pack_transposed(pairs_of(problem_.value, batch, value_head, first_key), count, shape_.value_dim / 2,
                       buffers.value_panel);
-    } else {
+    } else if (!problem_.identity_values) {
       values = rows_of(problem_.value, batch, value_head, first_key, count, shape_.value_dim, buffers.value_rows);
       if (!values_row_by_row()) pack_transposed(values, count, shape_.value_dim, buffers.value_panel);
     }
@@ -297,7 +301,11 @@ class BackwardEngine {
     // Not row by row: a score is one chain of additions, as in forward, or the two disagree on its sign.
     score_tile<T>(problem_, scores_by_pairs_, query_head.index,
                   {rows, end - first, scored, scored_keys, weights + first, panel_keys, buffers.tangents});
-    if (values_row_by_row())
+    if (problem_.identity_values)
+      for (std::int64_t row = 0; row < rows; ++row)
+        std::copy_n(buffers.gradients + (query + row) * value_width_ + first_key + first, last - first,
+                    score_gradients + row * panel_keys + first);
+    else if (values_row_by_row())
       dot_products<T>({buffers.gradients + query * value_width_, value_width_}, rows, values, first, end,
                       shape_.value_dim, score_gradients, panel_keys);
     else
@@ -434,7 +442,8 @@ class BackwardEngine {
   }
 
   void clear_key_gradients(std::int64_t key_in_chunk, std::int64_t keys, bool of_keys, const Buffers& buffers) const {
-    std::fill_n(buffers.value_gradient + key_in_chunk * value_width_, keys * value_width_, T(0));
+    if (!problem_.identity_values)
+      std::fill_n(buffers.value_gradient + key_in_chunk * value_width_, keys * value_width_, T(0));
     if (of_keys) std::fill_n(buffers.key_gradient + key_in_chunk * key_width_, keys * key_width_, T(0));
   }
 
@@ -450,9 +459,10 @@ class BackwardEngine {
       }
       const auto add = writes ? product<T> : add_product<T>;
       const std::int64_t query = first_query + from;
-      add(count, vectors_of<T>(value_width_), to - from,
-          {buffers.weights + from * panel_keys + key, 1, panel_keys, buffers.gradients + query * value_width_,
-           value_width_, buffers.value_gradient + (key_in_chunk + key) * value_width_, value_width_});
+      if (!problem_.identity_values)
+        add(count, vectors_of<T>(value_width_), to - from,
+            {buffers.weights + from * panel_keys + key, 1, panel_keys, buffers.gradients + query * value_width_,
+             value_width_, buffers.value_gradient + (key_in_chunk + key) * value_width_, value_width_});
       if (is_additive()) return;
       add(count, vectors_of<T>(key_width_), to - from,
           {buffers.score_gradients + from * panel_keys + key, 1, panel_keys, queries.row(query), queries.stride,

@@ -51,7 +51,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
   // rows is cheaper. Statistics are summed by the other engine only.
   static bool serves(const PairwiseForward<T>& problem) {
     const PairwiseShape& shape = problem.shape;
-    return !problem.statistics.wanted() &&
+    return !problem.statistics.wanted() && !problem.identity_values &&
            shape.queries <= (shape.keys < min_chunk_keys ? max_queries / 2 : max_queries) &&
            shape.queries * shape.query_heads_per_value_head() <= max_rows;
   }

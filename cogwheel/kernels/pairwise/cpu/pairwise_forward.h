@@ -43,7 +43,7 @@ class ForwardEngine {
         modified_(problem.modifiers.any()),
         hides_keys_(modified_ || problem.visibility.differs_by_query()),
         by_pairs_(problem.score_weight ? nullptr : pair_product_for(problem.query, problem.key, shape_.head_dim)),
-        weights_by_pairs_(pair_product_for_weights(problem.value)),
+        weights_by_pairs_(problem.identity_values ? nullptr : pair_product_for_weights(problem.value)),
         group_rows_(by_pairs_ ? by_pairs_->group_rows : 6),
         panel_width_(panel_width_of(problem, by_pairs_)),
         panels_(panels_of(shape_.keys)),
@@ -112,7 +112,7 @@ class ForwardEngine {
   HeadMemory take_head(WorkspaceLayout& layout) const {
     HeadMemory memory;
     memory.panels = layout.take<T>(static_cast<std::size_t>(panels_ * panel_keys * panel_width_));
-    const bool copied = !lies_in_whole_vectors(problem_.value, shape_.value_dim);
+    const bool copied = !problem_.identity_values && !lies_in_whole_vectors(problem_.value, shape_.value_dim);
     const std::int64_t value_rows = weights_by_pairs_ ? panels_ * panel_keys / 2 : shape_.keys;
     memory.values = layout.take<T>(copied ? static_cast<std::size_t>(value_rows * value_width_) : 0);
     memory.key_rows = layout.take<T>(
@@ -143,13 +143,15 @@ class ForwardEngine {
   }
 
   Rows<T> whole_values(std::int64_t batch, std::int64_t value_head, const T* copy) const {
+    if (problem_.identity_values) return {nullptr, 0};
     if (lies_in_whole_vectors(problem_.value, shape_.value_dim))
       return {problem_.value.row(batch, value_head, 0), problem_.value.row_stride()};
     return {copy, value_width_};
   }
 
-  Head pack(std::int64_t batch, std::int64_t value_head, std::int64_t sub_head, bool with_values,
+  Head pack(std::int64_t batch, std::int64_t value_head, std::int64_t sub_head, bool first_of_values,
             const HeadMemory& memory) const {
+    const bool with_values = first_of_values && !problem_.identity_values;
     const std::int64_t key_head = value_head * shape_.sub_heads + sub_head;
     if (with_values && !weights_by_pairs_)
       in_whole_vectors(problem_.value, batch, value_head, 0, shape_.keys, shape_.value_dim, memory.values);
@@ -248,8 +250,11 @@ class ForwardEngine {
     if (problem_.statistics.wanted())
       add_weights<T>({buffers.scores, score_row, rows, first_key, first, last}, has_energy ? buffers.alpha : nullptr,
                      problem_.statistics.argmax_wanted, buffers.statistics + r * statistics_scratch<T>());
-    add_values(query_head, first_query + r, rows, first_key, first, std::min(end, last), some_hidden || modified_,
-               fresh, span_of, head, buffers, sums);
+    if (problem_.identity_values)
+      place_weights(rows, first_key, first, std::min(end, last), fresh, buffers, sums);
+    else
+      add_values(query_head, first_query + r, rows, first_key, first, std::min(end, last), some_hidden || modified_,
+                 fresh, span_of, head, buffers, sums);
   }
 
   // Turns the scores of a group into weights, and adds their masses g to the rows' totals G.
@@ -307,6 +312,20 @@ class ForwardEngine {
       V::select(before == now, V(T(1)), V::exp(before - now)).store(buffers.alpha + row);
     }
     std::copy_n(highest, rows, shift);
+  }
+
+  // What add_values gives for the identity, whose products with weights are the weights. A running maximum that stays
+  // leaves what was placed before as it is; it rises in few blocks.
+  void place_weights(std::int64_t rows, std::int64_t first_key, std::int64_t first, std::int64_t end, bool fresh,
+                     const Buffers& buffers, T* sums) const {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      T* const to = sums + row * value_width_;
+      if (fresh)
+        std::fill_n(to, value_width_, T(0));
+      else if (has_energy && buffers.alpha[row] != T(1))
+        copy_scaled(to, first_key + first, V(buffers.alpha[row]), to);
+      std::copy_n(buffers.scores + row * score_row + first, end - first, to + first_key + first);
+    }
   }
 
   // sums ← α·sums + weights · values, columns [first, end) of the group's weights.

@@ -287,7 +287,8 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
 template <class T>
 std::int64_t parts_of_a_head(const StateSpaceBackward<T>& problem, std::int64_t blocks) {
   constexpr std::int64_t tasks = 8;
-  const std::int64_t wanted = (tasks + problem.shape.heads - 1) / problem.shape.heads;
+  const std::int64_t heads = std::max<std::int64_t>(1, problem.shape.heads);
+  const std::int64_t wanted = (tasks + heads - 1) / heads;
   const std::int64_t affordable =
       problem.selective ? 2 + problem.shape.value_width / (2 * problem.shape.key_width) : blocks;
   return std::min({blocks, wanted, affordable});
