@@ -7,13 +7,26 @@ import importlib.util
 import os
 import pathlib
 import sys
+from collections.abc import Iterator
+
+
+def _candidates() -> Iterator[pathlib.Path]:
+    # Beside the operators of another build, its own executable: work on Cogwheel with several build folders.
+    if operators := os.environ.get("COGWHEEL_OPERATORS"):
+        yield pathlib.Path(operators).resolve().parent.parent / "cli/cogwheel"
+    package = importlib.util.find_spec("cogwheel")
+    for folder in package.submodule_search_locations or () if package else ():
+        yield pathlib.Path(folder) / "bin/cogwheel"
+    # A source tree that is on the path has the package without the executable, which an installed one behind it has.
+    for folder in sys.path:
+        yield pathlib.Path(folder) / "cogwheel/bin/cogwheel"
 
 
 def main() -> None:
-    package = importlib.util.find_spec("cogwheel")
-    folders = list(package.submodule_search_locations) if package else []
-    executable = next((path for path in (pathlib.Path(folder) / "bin/cogwheel" for folder in folders) if path.is_file()), None)
+    executable = next((path for path in _candidates() if path.is_file()), None)
     if executable is None:
-        sys.exit("cogwheel: executable: expected bin/cogwheel in the installed package, got none; install it again")
+        package = importlib.util.find_spec("cogwheel")
+        found = f"none in {pathlib.Path(package.origin).parent}" if package and package.origin else "no package"
+        sys.exit(f"cogwheel: executable: expected bin/cogwheel in an installed package, got {found}; install it, or name a build's operators in COGWHEEL_OPERATORS")
     os.environ.setdefault("COGWHEEL_PYTHON", sys.executable)  # whose environment `bench` and the default text are of
     os.execv(executable, [str(executable), *sys.argv[1:]])

@@ -33,6 +33,8 @@
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/models/u_vit.h"
 #include "cogwheel/models/vision_transformer.h"
+#include "cogwheel/nn/new_parameter.h"
+#include "cogwheel/nn/tensor_version.h"
 #include "cogwheel/ops/find_operator.h"
 #include "cogwheel/storage/run_folder.h"
 
@@ -102,59 +104,100 @@ void TrainedModel::hold(std::string topology, Model model, const Compute& comput
   };
 }
 
+void TrainedModel::make() {
+  const RunConfig& config = *config_;
+  if (const auto* options = std::get_if<LanguageModelOptions>(&config.model)) {
+    hold("language_model", LanguageModel(*options), [](auto& model, const Inputs& in, const ForwardContext& context) {
+      return model->forward(whole(in, "tokens"), context);
+    });
+  } else if (const auto* of_encoder = std::get_if<EncoderOptions>(&config.model)) {
+    hold("encoder", Encoder(*of_encoder), [](auto& model, const Inputs& in, ForwardContext context) {
+      if (const at::Tensor lengths = optional_whole(in, "lengths"); lengths.defined()) context.lengths = lengths;
+      const at::Tensor states = model->states(whole(in, "tokens"), optional_whole(in, "segments"), context);
+      return model->options().classes > 0 ? model->class_logits(states.select(1, 0)) : model->word_logits(states);
+    });
+  } else if (const auto* of_images = std::get_if<VisionTransformerOptions>(&config.model)) {
+    hold("vision_transformer", VisionTransformer(*of_images),
+         [](auto& model, const Inputs& in, const ForwardContext& context) {
+           return model->forward(input(in, "images"), context);
+         });
+  } else if (const auto* of_noise = std::get_if<UVitOptions>(&config.model)) {
+    const auto option = [&](const char* name, const std::string& otherwise) {
+      const auto found = config.task.values.find(name);
+      return found == config.task.values.end() ? otherwise : std::get<std::string>(found->second);
+    };
+    const NoiseSchedule schedule =
+        NoiseSchedule::named(option("schedule", NoiseSchedule::names().front()), "task.schedule");
+    const Prediction prediction = find_prediction(option("prediction", prediction_names().front()), "task.prediction");
+    hold("u_vit", UVit(*of_noise),
+         [schedule, prediction](auto& model, const Inputs& in, const ForwardContext& context) {
+           const bool classes = model->options().vocabulary > 0;
+           const at::Tensor condition = classes ? optional_whole(in, "condition") : optional_input(in, "condition");
+           const at::Tensor x = input(in, "x"), time = input(in, "time");
+           const at::Tensor told = model->forward(
+               x, time, {.classes = classes ? condition : at::Tensor(), .vectors = classes ? at::Tensor() : condition},
+               context);
+           if (prediction == Prediction::noise) return told;
+           const NoiseShares shares = shares_at(schedule, time, told);
+           return noise_of(prediction, told, x.to(told.device()), shares.alpha, shares.sigma);
+         });
+  } else {
+    throw Error(expected_got(folder_, "a language model, an encoder, a vision transformer or a U-ViT",
+                             "a run of the task " + config.task.name));
+  }
+}
+
 TrainedModel::TrainedModel(const std::string& path) : folder_(path) {
   with_value_errors([&] {
     const RunFolder folder = RunFolder::open(path);
-    const RunConfig config = load_config(folder.config_path());
-    if (const auto* options = std::get_if<LanguageModelOptions>(&config.model)) {
-      hold("language_model", LanguageModel(*options), [](auto& model, const Inputs& in, const ForwardContext& context) {
-        return model->forward(whole(in, "tokens"), context);
-      });
-    } else if (const auto* of_encoder = std::get_if<EncoderOptions>(&config.model)) {
-      hold("encoder", Encoder(*of_encoder), [](auto& model, const Inputs& in, ForwardContext context) {
-        if (const at::Tensor lengths = optional_whole(in, "lengths"); lengths.defined()) context.lengths = lengths;
-        const at::Tensor states = model->states(whole(in, "tokens"), optional_whole(in, "segments"), context);
-        return model->options().classes > 0 ? model->class_logits(states.select(1, 0)) : model->word_logits(states);
-      });
-    } else if (const auto* of_images = std::get_if<VisionTransformerOptions>(&config.model)) {
-      hold("vision_transformer", VisionTransformer(*of_images),
-           [](auto& model, const Inputs& in, const ForwardContext& context) {
-             return model->forward(input(in, "images"), context);
-           });
-    } else if (const auto* of_noise = std::get_if<UVitOptions>(&config.model)) {
-      const auto option = [&](const char* name, const std::string& otherwise) {
-        const auto found = config.task.values.find(name);
-        return found == config.task.values.end() ? otherwise : std::get<std::string>(found->second);
-      };
-      const NoiseSchedule schedule =
-          NoiseSchedule::named(option("schedule", NoiseSchedule::names().front()), "task.schedule");
-      const Prediction prediction =
-          find_prediction(option("prediction", prediction_names().front()), "task.prediction");
-      hold("u_vit", UVit(*of_noise),
-           [schedule, prediction](auto& model, const Inputs& in, const ForwardContext& context) {
-             const bool classes = model->options().vocabulary > 0;
-             const at::Tensor condition = classes ? optional_whole(in, "condition") : optional_input(in, "condition");
-             const at::Tensor x = input(in, "x"), time = input(in, "time");
-             const at::Tensor told = model->forward(
-                 x, time,
-                 {.classes = classes ? condition : at::Tensor(), .vectors = classes ? at::Tensor() : condition},
-                 context);
-             if (prediction == Prediction::noise) return told;
-             const NoiseShares shares = shares_at(schedule, time, told);
-             return noise_of(prediction, told, x.to(told.device()), shares.alpha, shares.sigma);
-           });
-    } else {
-      throw Error(expected_got(path, "a language model, an encoder, a vision transformer or a U-ViT",
-                               "a run of the task " + config.task.name));
+    config_ = std::make_shared<const RunConfig>(load_config(folder.config_path()));
+    std::vector<at::Tensor> asked;
+    {
+      const TakeParameters recorded([&](at::IntArrayRef sizes) { return asked.emplace_back(at::empty(sizes)); });
+      make();
     }
-    load_weights_of(*module_, config, folder);
+    for (const at::Tensor& tensor : asked)
+      for (const auto& parameter : module_->named_parameters())
+        if (parameter.value().is_same(tensor)) order_.push_back(parameter.key());
+    load_weights_of(*module_, *config_, folder);
     auto options = nlohmann::ordered_json::object();
     const std::string prefix = "model.";
-    const auto record = to_json(config);
+    const auto record = to_json(*config_);
     for (const auto& [key, value] : record.items())
       if (key.starts_with(prefix)) options[key.substr(prefix.size())] = value;
     options_ = options.dump();
   });
+}
+
+TrainedModel::TrainedModel(const TrainedModel& other, const Inputs& parameters)
+    : options_(other.options_),
+      folder_(other.folder_),
+      config_(other.config_),
+      order_(other.order_),
+      tokenizer_(other.tokenizer_) {
+  with_value_errors([&] {
+    for (const auto& own : other.module_->named_parameters()) {
+      const at::Tensor given = input(parameters, own.key().c_str());
+      if (given.sizes() != own.value().sizes() || !given.is_floating_point())
+        throw UsageError(
+            expected_got(own.key(), "floating-point numbers of shape " + shape_text(own.value().sizes()),
+                         std::string(at::toString(given.scalar_type())) + " " + shape_text(given.sizes())));
+    }
+    // Registering a parameter says that it wants a gradient, which is the caller's to say.
+    std::vector<at::Tensor> frozen;
+    std::size_t index = 0;
+    const TakeParameters given([&](at::IntArrayRef) {
+      const at::Tensor tensor = parameters.at(order_.at(index++));
+      if (!tensor.requires_grad()) frozen.push_back(tensor);
+      return tensor;
+    });
+    make();
+    for (const at::Tensor& tensor : frozen) tensor.set_requires_grad(false);
+  });
+}
+
+c10::intrusive_ptr<TrainedModel> TrainedModel::with_parameters(const Inputs& parameters) const {
+  return c10::intrusive_ptr<TrainedModel>::reclaim(new TrainedModel(*this, parameters));
 }
 
 TrainedModel::Inputs TrainedModel::parameters() const {
@@ -166,6 +209,13 @@ TrainedModel::Inputs TrainedModel::parameters() const {
 std::vector<std::string> TrainedModel::hook_names() const {
   std::vector<std::string> names;
   for (const HookPoint& point : points_) names.push_back(point.name());
+  return names;
+}
+
+std::vector<std::string> TrainedModel::read_only_hook_names() const {
+  std::vector<std::string> names;
+  for (const HookPoint& point : points_)
+    if (point.read_only) names.push_back(point.name());
   return names;
 }
 
@@ -183,7 +233,14 @@ at::Tensor TrainedModel::forward(const Inputs& inputs, const std::vector<std::st
         hooks.replace(point.place, call, layer);
       else
         hooks.read(
-            point.place, [call](const HookPoint& at, const at::Tensor& value) { call(at, value); }, layer);
+            point.place,
+            [call](const HookPoint& at, const at::Tensor& value) {
+              const std::int64_t before = tensor_version(value);
+              if (!call(at, value).is_same(value) || tensor_version(value) != before)
+                throw UsageError(
+                    expected_got(at.name(), "a hook that only reads", "one that returns or writes a value"));
+            },
+            layer);
     }
     return forward_(inputs, {.hooks = hooked.empty() ? nullptr : &hooks});
   });
@@ -356,7 +413,9 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       .def("topology", [](const c10::intrusive_ptr<TrainedModel>& model) { return model->topology(); })
       .def("options", [](const c10::intrusive_ptr<TrainedModel>& model) { return model->options(); })
       .def("parameters", &TrainedModel::parameters)
+      .def("with_parameters", &TrainedModel::with_parameters)
       .def("hook_names", &TrainedModel::hook_names)
+      .def("read_only_hook_names", &TrainedModel::read_only_hook_names)
       .def("forward", &TrainedModel::forward)
       .def("tokens", &TrainedModel::tokens)
       .def("pieces", &TrainedModel::pieces)

@@ -25,6 +25,7 @@ namespace cogwheel {
 
 class LanguageModelImpl;
 class Tokenizer;
+struct RunConfig;
 
 class TrainedModel : public torch::CustomClassHolder {
  public:
@@ -34,14 +35,19 @@ class TrainedModel : public torch::CustomClassHolder {
   // ValueError for the run of another model, and for a damaged one.
   explicit TrainedModel(const std::string& folder);
 
+  // The same model with these tensors as its parameters, by their names: inputs of its passes, so that derivatives
+  // reach whatever they were computed from. Throws ValueError for one that is missing or of another shape.
+  c10::intrusive_ptr<TrainedModel> with_parameters(const Inputs& parameters) const;
+
   // "language_model", "encoder", "vision_transformer" or "u_vit".
   const std::string& topology() const { return topology_; }
   // The keys of [model] as a JSON object, without "model.".
   const std::string& options() const { return options_; }
   // The model's own tensors, not copies: what changes them changes the model, and backward fills in their gradients.
   Inputs parameters() const;
-  // Of every point where hooks read or replace a value, in the order of a pass.
+  // Of every point where hooks read or replace a value, in the order of a pass; and of those that can only be read.
   std::vector<std::string> hook_names() const;
+  std::vector<std::string> read_only_hook_names() const;
 
   // What the topology makes of its inputs, which have the names of its arguments; those that are left out are
   // undefined. At the points of `hooked`, the value is what `callback` makes of it. Throws ValueError for a name that
@@ -74,6 +80,8 @@ class TrainedModel : public torch::CustomClassHolder {
   std::vector<at::Tensor> over_squashing(const at::Tensor& tokens) const;
 
  private:
+  TrainedModel(const TrainedModel& other, const Inputs& parameters);
+
   using Forward = std::function<at::Tensor(const Inputs& inputs, const ForwardContext& context)>;
 
   LanguageModelImpl& language_model() const;
@@ -81,8 +89,12 @@ class TrainedModel : public torch::CustomClassHolder {
 
   template <class Model, class Compute>
   void hold(std::string topology, Model model, const Compute& compute);
+  // New layers, whose parameters are those that are in force (nn/new_parameter.h).
+  void make();
 
   std::string topology_, options_, folder_;
+  std::shared_ptr<const RunConfig> config_;
+  std::vector<std::string> order_;                      // of the parameters' names, as layers ask for them
   mutable std::shared_ptr<const Tokenizer> tokenizer_;  // read when it is needed
   std::shared_ptr<torch::nn::Module> module_;
   std::vector<HookPoint> points_;

@@ -141,7 +141,8 @@ void add_compare(CLI::App& app) {
   add("--task", request.task, "what is learned; cogwheel list tasks shows them (default: that of the preset)", "NAME");
   for (CLI::Option* option : add_task_file_options(*command, request.task_files)) settings.push_back(option);
   add("--attention", request.attention,
-      "mechanisms or hybrids such as gla*3+softmax, separated by commas (default: softmax,cog,differential,symmetric)",
+      "mechanisms, or hybrids of at most the preset's layers such as gla+softmax, separated by commas (default: "
+      "softmax,cog,differential,symmetric)",
       "NAMES")
       ->delimiter(',');
   add("--preset", request.preset, preset_help(), "NAME");

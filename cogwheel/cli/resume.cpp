@@ -21,6 +21,7 @@ void resume(const ResumeArguments& arguments) {
   const std::string& path = arguments.run;
   register_definitions(arguments.definitions);
   const RunFolder folder = RunFolder::resume(path);
+  expect_resumable(folder.checkpoint_path());  // before a task looks for data that imported weights lack
   const RunConfig config = load_config(folder.config_path());
   TrainingRun run(config.model, config.training, make_task(config, folder.path()));
   for (const auto& difference : run.load(folder.checkpoint_path())) fmt::print(stderr, "warning: {}\n", difference);

@@ -11,7 +11,7 @@
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/interchange/architectures.h"
 #include "cogwheel/models/encoder.h"
-#include "cogwheel/models/layer_mechanisms.h"
+#include "cogwheel/models/encoder_stack.h"
 #include "cogwheel/models/u_vit.h"
 #include "cogwheel/models/vision_transformer.h"
 
@@ -40,8 +40,7 @@ const Architecture& architecture_of(const ModelOptions& model, std::string_view 
 }
 
 void expect_plain_layers(const EncoderLayerOptions& options, std::string_view architecture) {
-  const LayerMechanisms mechanisms{options.mechanism, options.layers, options.first_softmax_layers,
-                                   options.last_softmax_layers};
+  const LayerMechanisms mechanisms = layer_mechanisms(options);
   for (std::int64_t layer = 0; layer < options.layers; ++layer)
     if (const std::string name = mechanisms.at(layer); name != "softmax")
       throw Error(expected_got(fmt::format("model.mechanism of layer {}", layer),
@@ -83,7 +82,8 @@ void add_class_names(nlohmann::ordered_json& config, const std::vector<std::stri
     by_name[names[label]] = label;
   }
   config["id2label"] = by_id;
-  config["label2id"] = by_name;
+  // Of classes of one name, as the two cranes of ImageNet, it could tell only one.
+  if (by_name.size() == names.size()) config["label2id"] = by_name;
 }
 
 }  // namespace cogwheel

@@ -7,30 +7,14 @@
 #include <stdexcept>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/evaluate/foreign_file.h"
 #include "cogwheel/interchange/architecture.h"
-#include "cogwheel/interchange/export_run.h"
+#include "cogwheel/interchange/foreign_weights.h"
 #include "cogwheel/interchange/transformers_config.h"
 #include "cogwheel/nn/new_parameter.h"
 #include "cogwheel/storage/weights.h"
 
 namespace cogwheel {
 namespace {
-
-constexpr const char* conversion =
-    "import sys, torch, safetensors.torch as s; w = torch.load(sys.argv[1], map_location='cpu'); "
-    "s.save_file({k: v.clone() for k, v in w.items()}, sys.argv[2])";
-
-NamedTensors read_weights(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / foreign_weights_file;
-  if (!std::filesystem::exists(path) && std::filesystem::exists(folder / "pytorch_model.bin"))
-    throw Error(
-        expected_got(path.string(), "a safetensors file",
-                     fmt::format("pytorch_model.bin alone, a pickle; to convert it where it is trusted, with the "
-                                 "package safetensors: python3 -c \"{}\" pytorch_model.bin {}",
-                                 conversion, foreign_weights_file)));
-  return load_safetensors_or_say(path, std::string(conversion)).tensors;
-}
 
 // Of a file, where the options of a model would say how they were used.
 void check_options(ModelOptions& model, const std::filesystem::path& path) {
@@ -73,8 +57,8 @@ ImportedModel read_foreign_model(const std::filesystem::path& folder) {
                          .notes = std::move(model.notes)};
   imported.config.name = "imported";
   std::vector<std::string> left_out;
-  imported.weights = architecture.tensors(imported.config.model)
-                         .to_ours(read_weights(folder), folder / foreign_weights_file, left_out);
+  const ForeignWeights weights = read_foreign_weights(folder);
+  imported.weights = architecture.tensors(imported.config.model).to_ours(weights.tensors, weights.path, left_out);
   expect_whole(imported.weights, imported.config.model);
   if (!left_out.empty())
     imported.notes.push_back(

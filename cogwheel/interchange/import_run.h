@@ -18,9 +18,9 @@ struct ImportedModel {
   std::vector<std::string> notes = {};  // in a line each, what is not the same here or left out
 };
 
-// Of a folder with config.json, whose `architectures` names one of architectures(), model.safetensors in float32,
-// float16 or bfloat16, and of a BERT its vocabulary. Throws Error that names the file and the key or tensor which is
-// missing, unknown, or not as the models here have it.
+// Of a folder with config.json, whose `architectures` names one of architectures(), model.safetensors, whole or in
+// parts, in float32, float16 or bfloat16, and of a BERT its vocabulary. Throws Error that names the file and the key or
+// tensor which is missing, unknown, or not as the models here have it.
 ImportedModel read_foreign_model(const std::filesystem::path& folder);
 
 // Makes the folder of a run whose checkpoint holds the weights alone. Throws what RunFolder::create throws.

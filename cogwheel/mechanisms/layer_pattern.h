@@ -20,6 +20,7 @@ class LayerPattern {
   explicit LayerPattern(std::string_view pattern, std::string_view what = "mechanism");
 
   const Mechanism& at(std::int64_t layer) const;
+  std::int64_t period() const { return period_; }  // the layers after which it repeats
   // Each in its place, once.
   std::vector<const Mechanism*> mechanisms() const;
 

@@ -30,6 +30,7 @@ void check_layers(const EncoderLayerOptions& options) {
   const std::vector<std::string> positions(std::begin(encoder_positions), std::end(encoder_positions));
   if (std::find(positions.begin(), positions.end(), options.position) == positions.end())
     throw UsageError(expected_got("model.position", expected_names(options.position, positions), options.position));
+  check(layer_mechanisms(options), "model.mechanism");
   for (const Mechanism* mechanism : LayerPattern(options.mechanism, "model.mechanism").mechanisms())
     if (mechanism->recurrent() != nullptr)
       throw UsageError(expected_got("model.mechanism", "one in which every token sees every other",
@@ -59,6 +60,7 @@ std::int64_t output_heads(const EncoderLayerOptions& options) {
   return output_heads_of(options.mechanism, options.heads);
 }
 MechanismText mechanism_text(const EncoderLayerOptions& options, std::string_view what) {
+  check(layer_mechanisms(options), what);
   return text_of(options.mechanism, what);
 }
 

@@ -2,14 +2,15 @@
 
 #include <torch/nn/modules/container/modulelist.h>
 
-#include "cogwheel/models/layer_mechanisms.h"
-
 namespace cogwheel {
+
+LayerMechanisms layer_mechanisms(const EncoderLayerOptions& options) {
+  return {options.mechanism, options.layers, options.first_softmax_layers, options.last_softmax_layers};
+}
 
 TransformerBlockOptions block_options(const EncoderLayerOptions& options, const EncoderBlockForm& form,
                                       std::int64_t layer) {
-  const LayerMechanisms mechanisms{options.mechanism, options.layers, options.first_softmax_layers,
-                                   options.last_softmax_layers};
+  const LayerMechanisms mechanisms = layer_mechanisms(options);
   return {.attention = {.width = options.width,
                         .heads = options.heads,
                         .mechanism = mechanisms.at(layer),

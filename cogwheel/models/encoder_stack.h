@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cogwheel/models/encoder_layers.h"
+#include "cogwheel/models/layer_mechanisms.h"
 #include "cogwheel/nn/transformer_block.h"
 
 namespace cogwheel {
@@ -14,6 +15,8 @@ struct EncoderBlockForm {
   double norm_epsilon = 1e-5;
   bool projection_bias = true;  // of queries, keys and values
 };
+
+LayerMechanisms layer_mechanisms(const EncoderLayerOptions& options);
 
 // The block `layer`, counted from 0. `options` must be checked.
 TransformerBlockOptions block_options(const EncoderLayerOptions& options, const EncoderBlockForm& form,

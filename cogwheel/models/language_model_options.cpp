@@ -5,7 +5,6 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
-#include "cogwheel/mechanisms/layer_pattern.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/models/layer_mechanisms.h"
 #include "cogwheel/nn/new_parameter.h"
@@ -24,6 +23,10 @@ void expect_option(const char* name, Number value, const Range<Number>& range) {
 void expect_one_of(const std::vector<std::string>& known, const std::string& value, const char* name) {
   if (std::find(known.begin(), known.end(), value) == known.end())
     throw UsageError(expected_got(std::string("model.") + name, expected_names(value, known), value));
+}
+
+LayerMechanisms layer_mechanisms(const LanguageModelOptions& options) {
+  return {options.mechanism, options.layers, options.first_softmax_layers, options.last_softmax_layers};
 }
 
 }  // namespace
@@ -59,7 +62,7 @@ void check(const LanguageModelOptions& options) {
   expect_one_of(recurrent_layers, options.recurrent_layer, "recurrent_layer");
   expect_option("rotary_base", options.rotary_base, Range<double>{.min = 1, .max = 1e30, .min_excluded = true});
   expect_option("dropout", options.dropout, dropout_range);
-  LayerPattern(options.mechanism, "model.mechanism");
+  check(layer_mechanisms(options), "model.mechanism");
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
     const TransformerBlockOptions block = layer_options(options, layer);
     if (block.recurrent)
@@ -80,6 +83,7 @@ std::int64_t output_heads(const LanguageModelOptions& options) {
   return output_heads_of(options.mechanism, options.heads);
 }
 MechanismText mechanism_text(const LanguageModelOptions& options, std::string_view what) {
+  check(layer_mechanisms(options), what);
   return text_of(options.mechanism, what);
 }
 
@@ -88,8 +92,7 @@ bool turns_heads(const LanguageModelOptions& options) {
 }
 
 std::string layer_mechanism(const LanguageModelOptions& options, std::int64_t layer) {
-  return LayerMechanisms{options.mechanism, options.layers, options.first_softmax_layers, options.last_softmax_layers}
-      .at(layer);
+  return layer_mechanisms(options).at(layer);
 }
 
 std::int64_t parameter_count(const LanguageModelOptions& options) {

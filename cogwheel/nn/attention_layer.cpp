@@ -6,18 +6,19 @@
 #include <algorithm>
 #include <numeric>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/kernels/pairwise/row_statistics.h"
 #include "cogwheel/mechanisms/forms/differential.h"
+#include "cogwheel/nn/derivative_path.h"
 #include "cogwheel/nn/head_width.h"
 #include "cogwheel/nn/key_value_state.h"
 #include "cogwheel/nn/matrix_product.h"
 #include "cogwheel/nn/memory_state.h"
 #include "cogwheel/nn/new_parameter.h"
 #include "cogwheel/nn/residual_norm.h"
-#include "cogwheel/nn/tensor_version.h"
 #include "cogwheel/ops/mixture.h"
 #include "cogwheel/ops/parameters.h"
 
@@ -144,38 +145,55 @@ AttentionLayerImpl::Heads AttentionLayerImpl::project(const at::Tensor& x, const
   const at::Tensor split = context.hooked(HookPlace::query, made.query),
                    query = placed(HookPlace::rotated_query, split);
   const at::Tensor value = context.hooked(HookPlace::value, made.value).transpose(1, 2);
-  // Keys that are the queries stay the same tensor, unless hooks part them.
-  const bool parted = made.key.defined() || context.wants(HookPlace::key) || context.wants(HookPlace::rotated_key);
+  // Keys that are the queries stay the same tensor, unless hooks see either alone.
+  const bool parted = made.key.defined() || made.key_change.defined() || context.wants(HookPlace::key) ||
+                      (rotary_ && (context.wants(HookPlace::rotated_query) || context.wants(HookPlace::rotated_key)));
   if (!parted) return {query, query, value};
-  const at::Tensor key = context.hooked(HookPlace::key, made.key.defined() ? made.key : split);
-  return {query, placed(HookPlace::rotated_key, key), value};
+  at::Tensor key = made.key.defined() ? made.key : split;
+  if (made.key_change.defined()) key = key + made.key_change;
+  return {query, placed(HookPlace::rotated_key, context.hooked(HookPlace::key, key)), value};
 }
 
 AttentionLayerImpl::Projected AttentionLayerImpl::project_heads(const at::Tensor& x, const ForwardContext& context) {
   const std::int64_t shared = options_.used_key_value_heads(), of_values = shared / mechanism_.sub_heads();
   const auto widths = projected_widths(options_, mechanism_);
-  if (const HeadInputs* const apart = context.head_inputs) {
-    const auto project = [&](const at::Tensor& inputs, std::int64_t first, std::int64_t width) {
-      const auto of_heads = [&](const at::Tensor& rows) {
-        return rows.narrow(0, first, width).unflatten(0, {inputs.size(2), width / inputs.size(2)});
-      };
-      const at::Tensor weight = of_heads(projection_->weight());
-      const at::Tensor made = at::einsum("bnhw,hdw->bnhd", {inputs.to(weight.scalar_type()), weight});
-      return projection_->bias().defined() ? made + of_heads(projection_->bias()) : made;
-    };
-    Projected made{project(apart->query, 0, widths.front()),
-                   {},
-                   project(apart->value, total(widths) - widths.back(), widths.back())};
-    if (!mechanism_.ties_keys)
-      made.key = project(apart->key, widths[0], widths[1]);
-    else if (apart->key_has_own)
-      made.key = project(apart->key, 0, widths[0]);
-    return made;
-  }
   // One split, so that the backward pass gathers the gradients of all parts with one copy.
   const auto parts = projection_(x).split_with_sizes(widths, -1);
-  return {split_heads(parts.front(), options_.heads),
-          mechanism_.ties_keys ? at::Tensor() : split_heads(parts[1], shared), split_heads(parts.back(), of_values)};
+  Projected made{split_heads(parts.front(), options_.heads),
+                 mechanism_.ties_keys ? at::Tensor() : split_heads(parts[1], shared),
+                 split_heads(parts.back(), of_values)};
+  if (context.head_inputs == nullptr) return made;
+  const at::ScalarType type = made.query.scalar_type();
+  const auto by_head = [&](const at::Tensor& inputs, std::int64_t first, std::int64_t width) {
+    const auto of_heads = [&](const at::Tensor& rows) {
+      return rows.narrow(0, first, width).unflatten(0, {inputs.size(2), width / inputs.size(2)});
+    };
+    const at::Tensor weight = of_heads(projection_->weight());
+    const at::Tensor product = at::einsum("bnhw,hdw->bnhd", {inputs.to(weight.scalar_type()), weight});
+    return (projection_->bias().defined() ? product + of_heads(projection_->bias()) : product).to(type);
+  };
+  // 0, with the derivatives that hooks want; undefined where they want none.
+  const auto change = [&](const HeadInput& input, std::int64_t first, std::int64_t width) {
+    return input.given.defined() ? by_head(input.hooked, first, width) - by_head(input.given, first, width)
+                                 : at::Tensor();
+  };
+  const auto read = [&](const HeadInput& input, at::Tensor& of_heads, std::int64_t first, std::int64_t width) {
+    if (input.changed())
+      of_heads = by_head(input.hooked, first, width);
+    else if (input.hooked.defined())
+      of_heads = of_heads + change(input, first, width);
+  };
+  const auto& [query, key, value] = *context.head_inputs;
+  read(query, made.query, 0, widths.front());
+  read(value, made.value, total(widths) - widths.back(), widths.back());
+  if (!mechanism_.ties_keys) {
+    read(key, made.key, widths[0], widths[1]);
+  } else if (key.changed()) {
+    made.key = by_head(key.hooked, 0, widths[0]);
+  } else {
+    made.key_change = change(key, 0, widths[0]);
+  }
+  return made;
 }
 
 AttentionLayerImpl::Heads AttentionLayerImpl::project_memory(const at::Tensor& x, const ForwardContext& context) {
@@ -197,13 +215,13 @@ AttentionLayerImpl::Heads AttentionLayerImpl::project_memory(const at::Tensor& x
 
 at::Tensor AttentionLayerImpl::forward(const at::Tensor& x, const ForwardContext& context) {
   const Heads heads = options_.memory ? project_memory(x, context) : project(x, context);
-  const at::Tensor attended = attend(heads, context);
+  at::Tensor attended = attend(heads, context).transpose(1, 2);
   // A memory that attention refused is not kept.
   if (auto* const state = options_.memory ? static_cast<MemoryState*>(context.layer_state) : nullptr;
       state != nullptr && !state->key.defined())
     state->keep(heads.key, heads.value, context.memory_lengths);
   // Without a copy, where the kernel wrote the output in the layout of the query.
-  return combine(context.hooked(HookPlace::heads, attended.transpose(1, 2)), context);
+  return combine(context.hooked(HookPlace::heads, std::move(attended)), context);
 }
 
 at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context) {
@@ -212,6 +230,11 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
   const bool weighed = context.wants(HookPlace::scores) || context.wants(HookPlace::pattern_members) ||
                        context.wants(HookPlace::pattern);
   const bool observed = weighed || context.wants(HookPlace::row_statistics);
+  if (context.wants(HookPlace::lambda))
+    if (const auto shared = lambda())
+      context.hooked(HookPlace::lambda, at::stack({shared->first, shared->second,
+                                                   at::full_like(shared->first, lambda_init_), shared->whole}));
+  at::Tensor attended;  // as without hooks
   if (options_.memory) {
     const auto* state = static_cast<const MemoryState*>(context.layer_state);
     const bool kept = state != nullptr && state->key.defined();
@@ -219,7 +242,8 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
   } else if (context.layer_state != nullptr) {
     KeyValueCache& cache = static_cast<KeyValueState*>(context.layer_state)->cache();
     cache.append(heads.key, heads.value);
-    if (!observed) return cache.attend(heads.query, name, options);
+    attended = cache.attend(heads.query, name, options);
+    if (!observed) return attended;
     const std::int64_t longest = cache.longest();
     heads.key = cache.key().narrow(2, 0, longest);
     heads.value = cache.value().narrow(2, 0, longest);
@@ -229,23 +253,22 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
     options.key_lengths = context.lengths;
     options.cu_seqlens = context.cu_seqlens;
   }
-  if (context.wants(HookPlace::lambda))
-    if (const auto shared = lambda())
-      context.hooked(HookPlace::lambda, at::stack({shared->first, shared->second,
-                                                   at::full_like(shared->first, lambda_init_), shared->whole}));
-  at::Tensor attended;
   if (context.wants(HookPlace::row_statistics)) {
-    at::Tensor rows;
-    std::tie(attended, rows) = attention_statistics(heads.query, heads.key, heads.value, false, name, options);
+    const auto [output, rows] = attention_statistics(heads.query, heads.key, heads.value, false, name, options);
+    if (!attended.defined()) attended = output;
     context.hooked(HookPlace::row_statistics, rows.narrow(0, 0, RowStatistics<double>::argmax_at));
   }
-  if (weighed) {
-    const at::Tensor weights =
-        hooked_weights(HookPlace::pattern, observed_weights(heads, options, context), heads, options, context);
+  if (!weighed) return attended.defined() ? attended : attention(heads.query, heads.key, heads.value, name, options);
+  const HookedWeights weights = observed_weights(heads, options, context);
+  const auto weighed_values = [&] {
     const std::int64_t shared = heads.value.size(1);  // read by equally many heads each
-    return weights.unflatten(1, {shared, weights.size(1) / shared}).matmul(heads.value.unsqueeze(2)).flatten(1, 2);
-  }
-  return attended.defined() ? attended : attention(heads.query, heads.key, heads.value, name, options);
+    return weights.value.unflatten(1, {shared, weights.value.size(1) / shared})
+        .matmul(heads.value.unsqueeze(2))
+        .flatten(1, 2);
+  };
+  if (weights.changed) return weighed_values();
+  if (!attended.defined()) attended = attention(heads.query, heads.key, heads.value, name, options);
+  return with_derivatives_of(attended, {weights.value}, weighed_values);
 }
 
 bool AttentionLayerImpl::can_decode() const { return !mechanism_.is_matrix() && (options_.causal || options_.memory); }
@@ -267,52 +290,94 @@ std::unique_ptr<LayerState> AttentionLayerImpl::make_state(std::int64_t batch, s
                                                        projection_->parameters().front().device()));
 }
 
-// What hooks make of weights, [B, H, N, M]: 0 where keys are hidden, whatever they say.
-at::Tensor AttentionLayerImpl::hooked_weights(HookPlace place, const at::Tensor& made, const Heads& heads,
-                                              const AttentionOptions& options, const ForwardContext& context) const {
-  const std::int64_t before = tensor_version(made);
-  const at::Tensor weights = context.hooked(place, made);
-  if (weights.is_same(made) && tensor_version(made) == before) return weights;
-  const auto hidden = [&] {
-    const at::NoGradGuard no_gradient;
-    const at::Tensor scores = attention_scores(heads.query, heads.key, mechanism_.operator_name, options);
-    return scores.unflatten(1, {weights.size(1), -1}).select(2, 0).isneginf();
+// [B, 1, N, M]: whether a query does not see a key, whatever their numbers.
+at::Tensor AttentionLayerImpl::hidden_keys(const Heads& heads, const AttentionOptions& options) {
+  const at::NoGradGuard no_gradient;
+  const auto nothing = [](const at::Tensor& like) {  // of one head, of the least width
+    return at::zeros({like.size(0), 1, like.size(2), 8}, like.options());
   };
-  return weights.masked_fill(hidden(), 0);
+  return attention_scores(nothing(heads.query), nothing(heads.key), "softmax",
+                          {.causal = options.causal,
+                           .key_lengths = options.key_lengths,
+                           .first_positions = options.first_positions,
+                           .cu_seqlens = options.cu_seqlens})
+      .isneginf();
 }
 
-// The weights of each head, [B, H, N, M], through what hooks make of scores and of the maps of a difference.
-at::Tensor AttentionLayerImpl::observed_weights(const Heads& heads, const AttentionOptions& options,
-                                                const ForwardContext& context) const {
+// What hooks make of weights, [B, H, N, M]: 0 where keys are hidden, whatever they say, and so is the gradient.
+AttentionLayerImpl::HookedWeights AttentionLayerImpl::hooked_weights(HookPlace place, const at::Tensor& made,
+                                                                     const Heads& heads,
+                                                                     const AttentionOptions& options,
+                                                                     const ForwardContext& context) {
+  at::Tensor weights = context.hooked(place, made);
+  if (context.replaces(place)) weights = weights.masked_fill(hidden_keys(heads, options), 0);
+  return {weights, context.changed(place, made, weights)};
+}
+
+// The weights of each head, [B, H, N, M], through what hooks make of scores, of the maps of a difference and of them.
+AttentionLayerImpl::HookedWeights AttentionLayerImpl::observed_weights(const Heads& heads,
+                                                                       const AttentionOptions& options,
+                                                                       const ForwardContext& context) const {
+  const auto [members, changed] = observed_members(heads, options, context);
+  HookedWeights weights = hooked_weights(HookPlace::pattern, members, heads, options, context);
+  weights.changed = weights.changed || changed;
+  return weights;
+}
+
+AttentionLayerImpl::HookedWeights AttentionLayerImpl::observed_members(const Heads& heads,
+                                                                       const AttentionOptions& options,
+                                                                       const ForwardContext& context) const {
   const bool of_scores = context.wants(HookPlace::scores),
              of_members = is_difference(mechanism_) && (of_scores || context.wants(HookPlace::pattern_members));
-  if (!of_scores && !of_members) return attention_weights(heads.query, heads.key, mechanism_.operator_name, options);
+  const auto whole = [&]() -> HookedWeights {
+    return {attention_weights(heads.query, heads.key, mechanism_.operator_name, options)};
+  };
+  if (!of_scores && !of_members) return whole();
   if (of_members && options.dropout > 0)
     throw UsageError(
         expected_got("hooks: scores and members of " + options_.mechanism, "a pass without dropout", "one with"));
   at::Tensor scores;
+  bool changed = false;
   if (of_scores) {
-    scores = attention_scores(heads.query, heads.key, mechanism_.operator_name, options);
-    const at::Tensor hooked = context.hooked(HookPlace::scores, scores);
+    const at::Tensor made = attention_scores(heads.query, heads.key, mechanism_.operator_name, options);
+    scores = context.hooked(HookPlace::scores, made);
+    changed = context.changed(HookPlace::scores, made, scores);
     if (mechanism_.is_matrix()) {
-      if (!hooked.is_same(scores))
+      if (changed)
         throw UsageError(expected_got("attn.hook_attn_scores of " + options_.mechanism,
                                       "scores as they are: a function of the whole matrix reads queries", "others"));
-      return attention_weights(heads.query, heads.key, mechanism_.operator_name, options);
+      return whole();
     }
-    scores = hooked;
   }
-  if (!of_members) return attention_weights_of_scores(scores, mechanism_.operator_name, options);
+  // Where hooks only read, weights are those that the kernel makes of queries and keys, whatever else is read.
+  const auto kept = [&](const auto& made, const at::Tensor& seen, const auto& path) {
+    return changed ? path() : seen.defined() ? with_derivatives_of(made(), {seen}, path) : made();
+  };
+  if (!of_members)
+    return {kept([&] { return whole().value; }, scores,
+                 [&] { return attention_weights_of_scores(scores, mechanism_.operator_name, options); }),
+            changed};
   // The maps of a difference are those of its member, which has no λ.
   AttentionOptions of_map = options;
   of_map.parameters = learned_;
   const std::string_view member = mechanism_.pairwise()->member;
-  const at::Tensor members =
+  const auto of_keys = [&] {
+    // Of keys that heads share, a sub-head reads the one of its own number, which a row map alone does not know.
+    const std::int64_t groups = heads.key.size(1) / 2, sharing = heads.query.size(1) / heads.key.size(1);
+    const at::Tensor key =
+        sharing == 1 ? heads.key : heads.key.unflatten(1, {groups, 2}).repeat_interleave(sharing, 1).flatten(1, 2);
+    return attention_weights(heads.query, key, member, of_map);
+  };
+  const HookedWeights members =
       hooked_weights(HookPlace::pattern_members,
-                     scores.defined() ? attention_weights_of_scores(scores, member, of_map)
-                                      : attention_weights(heads.query, heads.key, member, of_map),
-                     heads, options, context);
-  return subtract_sub_heads(members, options.parameters.back().second.view({1, -1, 1}).to(members.scalar_type()));
+                     kept(of_keys, scores, [&] { return attention_weights_of_scores(scores, member, of_map); }), heads,
+                     options, context);
+  changed = changed || members.changed;
+  const auto difference = [&] {
+    const at::Tensor lambda = options.parameters.back().second.view({1, -1, 1}).to(members.value.scalar_type());
+    return subtract_sub_heads(members.value, lambda);
+  };
+  return {kept([&] { return whole().value; }, members.value, difference), changed};
 }
 
 at::Tensor AttentionLayerImpl::combine(const at::Tensor& attended, const ForwardContext& context) {
@@ -324,12 +389,16 @@ at::Tensor AttentionLayerImpl::combine(const at::Tensor& attended, const Forward
                    .normed;
     by_token = context.hooked(HookPlace::normed_heads, by_token);
   }
-  if (!context.wants(HookPlace::result)) return output_(by_token.flatten(2));
+  const auto output = [&] { return output_(by_token.flatten(2)); };
+  if (!context.wants(HookPlace::result)) return output();
   const at::Tensor weight = output_->weight().unflatten(1, {by_token.size(2), by_token.size(3)});
-  const at::Tensor result =
-      context.hooked(HookPlace::result, at::einsum("bnhd,whd->bnhw", {by_token.to(weight.scalar_type()), weight}));
-  const at::Tensor sum = result.sum(2);
-  return output_->bias().defined() ? sum + output_->bias() : sum;
+  const at::Tensor made = at::einsum("bnhd,whd->bnhw", {by_token.to(weight.scalar_type()), weight}),
+                   result = context.hooked(HookPlace::result, made);
+  const auto sum = [&] {
+    const at::Tensor heads = result.sum(2);
+    return output_->bias().defined() ? heads + output_->bias() : heads;
+  };
+  return context.changed(HookPlace::result, made, result) ? sum() : with_derivatives_of(output(), {result}, sum);
 }
 
 std::optional<ValueCircuit> AttentionLayerImpl::value_circuit() const {
@@ -364,6 +433,10 @@ bool AttentionLayerImpl::has_hook(HookPlace place) const {
     default:
       return false;
   }
+}
+
+bool AttentionLayerImpl::only_reads(HookPlace place) const {
+  return place == HookPlace::scores && mechanism_.is_matrix();
 }
 
 HeadCounts AttentionLayerImpl::head_counts() const {

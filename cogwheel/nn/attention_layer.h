@@ -55,6 +55,7 @@ class AttentionLayerImpl : public TokenMixer {
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context = {}) override;
 
   bool has_hook(HookPlace place) const override;
+  bool only_reads(HookPlace place) const override;
   HeadCounts head_counts() const override;
   std::optional<ValueCircuit> value_circuit() const override;
 
@@ -76,14 +77,23 @@ class AttentionLayerImpl : public TokenMixer {
   };
   struct Projected {
     at::Tensor query, key, value;  // [B, tokens, heads, head_dim] each, before positions; key undefined where tied
+    at::Tensor key_change = {};    // to be added to tied keys
+  };
+  struct HookedWeights {
+    at::Tensor value;      // [B, heads, N, M]
+    bool changed = false;  // else what the kernels computed stands
   };
   Projected project_heads(const at::Tensor& x, const ForwardContext& context);
   Heads project(const at::Tensor& x, const ForwardContext& context);
   Heads project_memory(const at::Tensor& x, const ForwardContext& context);
   at::Tensor attend(Heads heads, const ForwardContext& context);  // → [B, output heads, N, width of a value]
-  at::Tensor hooked_weights(HookPlace place, const at::Tensor& made, const Heads& heads,
-                            const AttentionOptions& options, const ForwardContext& context) const;
-  at::Tensor observed_weights(const Heads& heads, const AttentionOptions& options, const ForwardContext& context) const;
+  static at::Tensor hidden_keys(const Heads& heads, const AttentionOptions& options);
+  static HookedWeights hooked_weights(HookPlace place, const at::Tensor& made, const Heads& heads,
+                                      const AttentionOptions& options, const ForwardContext& context);
+  HookedWeights observed_weights(const Heads& heads, const AttentionOptions& options,
+                                 const ForwardContext& context) const;
+  HookedWeights observed_members(const Heads& heads, const AttentionOptions& options,
+                                 const ForwardContext& context) const;
   at::Tensor combine(const at::Tensor& attended, const ForwardContext& context);  // → [B, N, width]
   AttentionOptions operator_options(const Dropout& dropout) const;
 

@@ -3,6 +3,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <utility>
+
 namespace cogwheel {
 namespace {
 
@@ -18,9 +20,9 @@ FeedForwardImpl::FeedForwardImpl(const FeedForwardOptions& options) : activation
 }
 
 at::Tensor FeedForwardImpl::forward(const at::Tensor& x, const ForwardContext& context) {
-  const at::Tensor units = in_(x);
+  at::Tensor units = in_(x);
   if (activation_ == Activation::gelu)
-    return out_(context.hooked(HookPlace::units, at::gelu(context.hooked(HookPlace::units_before, units))));
+    return out_(context.hooked(HookPlace::units, at::gelu(context.hooked(HookPlace::units_before, std::move(units)))));
   const auto gate_and_up = units.chunk(2, -1);
   const at::Tensor gate = context.hooked(HookPlace::units_before, gate_and_up[0]),
                    up = context.hooked(HookPlace::linear_units, gate_and_up[1]);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "cogwheel/nn/dropout.h"
 #include "cogwheel/nn/hooks.h"
@@ -11,10 +12,15 @@
 
 namespace cogwheel {
 
-// What the queries, keys and values of each head are made of, normalised: [B, N, heads, W] each.
+// What the queries, keys or values of each head are made of, normalised: [B, N, heads, W].
+struct HeadInput {
+  at::Tensor hooked;      // undefined where hooks neither change it nor need its derivatives
+  at::Tensor given = {};  // as it was; undefined where hooks changed it
+
+  bool changed() const { return hooked.defined() && !given.defined(); }
+};
 struct HeadInputs {
-  at::Tensor query, key, value;
-  bool key_has_own = false;  // else keys that are the queries stay them
+  HeadInput query, key, value;
 };
 
 struct ForwardContext {
@@ -47,7 +53,7 @@ struct ForwardContext {
     bool memory = false;  // in the attention of a layer to the memory
   };
   Site site = {};
-  // In place of the layer's input, where hooks give single heads inputs of their own.
+  // In place of the layer's input, where hooks see single heads' inputs.
   const HeadInputs* head_inputs = nullptr;
   LayerState* layer_state = nullptr;
 
@@ -57,9 +63,13 @@ struct ForwardContext {
   at::Tensor supplied(HookPlace place) const {
     return hooks != nullptr ? hooks->supplied({place, site.layer, site.memory}) : at::Tensor();
   }
+  // Whether what hooks made of a value has other numbers: else the pass goes on with what it would have without hooks.
+  bool changed(HookPlace place, const at::Tensor& before, const at::Tensor& after) const {
+    return hooks != nullptr && hooks->changed(place, site.layer, before, after);
+  }
   // The value that the pass continues with.
-  at::Tensor hooked(HookPlace place, const at::Tensor& value) const {
-    return hooks != nullptr ? (*hooks)({place, site.layer, site.memory}, value) : value;
+  at::Tensor hooked(HookPlace place, at::Tensor value) const {
+    return hooks != nullptr ? (*hooks)({place, site.layer, site.memory}, std::move(value)) : value;
   }
 };
 

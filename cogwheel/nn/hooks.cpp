@@ -1,6 +1,7 @@
 #include "cogwheel/nn/hooks.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <utility>
@@ -23,6 +24,17 @@ const HookPlaceDescription& description_of(HookPlace place) { return description
 
 bool has_nan(const at::Tensor& value) {
   return value.is_floating_point() && !value.is_meta() && value.isnan().any().item<bool>();
+}
+
+bool is_held_once(const at::Tensor& value) {
+  return value.use_count() == 1 && value.has_storage() && value.storage().use_count() == 1;
+}
+
+// NaN equals NaN.
+bool same_numbers(const at::Tensor& one, const at::Tensor& other) {
+  const at::NoGradGuard no_gradient;
+  return one.is_same(other) || one.equal(other) ||
+         (has_nan(one) && one.eq(other).logical_or(one.isnan().logical_and(other.isnan())).all().item<bool>());
 }
 
 }  // namespace
@@ -51,7 +63,7 @@ void Hooks::read(HookPlace place, Reader reader, std::optional<std::int64_t> lay
        .call =
            [reader = std::move(reader)](const HookPoint& at, const at::Tensor& value) {
              reader(at, value);
-             return value;
+             return at::Tensor();
            },
        .replaces = false});
 }
@@ -89,26 +101,35 @@ bool Hooks::replaces(HookPlace place, std::int64_t layer) const {
                      [&](const Function& each) { return each.replaces && each.is_for(layer); });
 }
 
-at::Tensor Hooks::operator()(const HookPoint& at, const at::Tensor& value) const {
-  at::Tensor current = value;
+bool Hooks::changed(HookPlace place, std::int64_t layer, const at::Tensor& before, const at::Tensor& after) const {
+  return replaces(place, layer) && !same_numbers(before, after);
+}
+
+at::Tensor Hooks::operator()(const HookPoint& at, at::Tensor current) const {
   for (const Function& function : at_place(at.place)) {
     if (!function.is_for(at.layer)) continue;
-    const std::int64_t before = tensor_version(current);
-    at::Tensor replaced = function.call(at, current);
-    if (replaced.is_same(current)) {
-      if (tensor_version(current) != before && has_nan(current))
-        throw UsageError(expected_got(at.name(), "numbers", "NaN"));
+    if (!function.replaces) {
+      function.call(at, current);
       continue;
     }
-    if (!replaced.defined() || replaced.sizes() != value.sizes())
-      throw UsageError(expected_got(at.name(), "a tensor of shape " + shape_text(value),
+    // The value may share its memory with weights, with other values of the pass, and with what functions before this
+    // one keep; then only a copy can be written into without changing these.
+    const at::Tensor own = is_held_once(current) ? std::move(current) : current.clone();
+    const std::int64_t before = tensor_version(own);
+    at::Tensor replaced = function.call(at, own);
+    if (replaced.is_same(own)) {
+      if (tensor_version(own) != before && has_nan(own)) throw UsageError(expected_got(at.name(), "numbers", "NaN"));
+      current = own;
+      continue;
+    }
+    if (!replaced.defined() || replaced.sizes() != own.sizes())
+      throw UsageError(expected_got(at.name(), "a tensor of shape " + shape_text(own),
                                     replaced.defined() ? shape_text(replaced) : "none"));
     const auto kind = [](const at::Tensor& of) {
       return std::string(c10::toString(of.scalar_type())) + " on " + of.device().str();
     };
-    if (kind(replaced) != kind(value)) throw UsageError(expected_got(at.name(), kind(value), kind(replaced)));
-    if (function.replaces && has_nan(replaced) && !has_nan(current))
-      throw UsageError(expected_got(at.name(), "numbers", "NaN"));
+    if (kind(replaced) != kind(own)) throw UsageError(expected_got(at.name(), kind(own), kind(replaced)));
+    if (has_nan(replaced) && !has_nan(own)) throw UsageError(expected_got(at.name(), "numbers", "NaN"));
     current = std::move(replaced);
   }
   return current;

@@ -6,7 +6,8 @@
 //   model->forward(tokens, {.hooks = &hooks});
 //
 // A pass without hooks costs nothing extra; one with hooks computes only what is asked for, in the layers for which it
-// is. Gradients flow through the replacements.
+// is. Gradients flow through the replacements. A pass whose values hooks only read, or replace by equal ones, gives the
+// bits of one without hooks.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -44,9 +45,9 @@ struct HookPoint {
   HookPlace place{};
   std::int64_t layer = -1;  // from 0; −1 outside of layers
   bool memory = false;      // in a layer that attends both to its own sequence and to a memory: the latter attention
+  bool read_only = false;   // of the points of a model: no value can take its place there
 
   std::string name() const;  // "blocks.3.attn.hook_q"
-  bool operator==(const HookPoint&) const = default;
 };
 
 // The point of that name among those of a model. Throws UsageError with the nearest names.
@@ -60,8 +61,9 @@ class Hooks {
 
   // Functions at one place run in the order in which they came. Without a layer: in every layer.
   void read(HookPlace place, Reader reader, std::optional<std::int64_t> layer = {});
-  // The returned tensor replaces the value; the pass throws UsageError if its shape, type or device differs. Throws
-  // UsageError for a place that can only be read.
+  // The returned tensor replaces the value; the pass throws UsageError if its shape, type or device differs. The
+  // function gets a tensor of its own, a copy unless nothing else holds the value, and may write into it and return it.
+  // Throws UsageError for a place that can only be read.
   void replace(HookPlace place, Replacer replacer, std::optional<std::int64_t> layer = {});
 
   // The value in the place of one that is then not computed at all: of attention_output and feed_forward_output. It
@@ -71,7 +73,9 @@ class Hooks {
   bool wants(HookPlace place, std::int64_t layer) const;
   bool replaces(HookPlace place, std::int64_t layer) const;
   // The value that the pass continues with: the given one unless a function replaces it.
-  at::Tensor operator()(const HookPoint& at, const at::Tensor& value) const;
+  at::Tensor operator()(const HookPoint& at, at::Tensor value) const;
+  // Whether `after`, what hooks made of `before` there, has other numbers.
+  bool changed(HookPlace place, std::int64_t layer, const at::Tensor& before, const at::Tensor& after) const;
   // That of the last supplier for this point; undefined where there is none.
   at::Tensor supplied(const HookPoint& at) const;
 

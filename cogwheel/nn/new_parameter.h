@@ -1,11 +1,13 @@
-// On which device new layers create their parameters.
+// Where new layers have their parameters from, and on which device they create them.
 #pragma once
 #include <ATen/core/Tensor.h>
+
+#include <functional>
 
 namespace cogwheel {
 
 // An uninitialised float32 tensor for a parameter, on the device of the innermost PlaceParameters of this thread; on
-// the CPU where there is none.
+// the CPU where there is none. Or the tensor that a TakeParameters gives.
 at::Tensor new_parameter(at::IntArrayRef sizes);
 at::Device device_of_new_parameters();
 
@@ -20,6 +22,21 @@ class PlaceParameters {
 
  private:
   at::Device before_;
+};
+
+// While such an object exists, the parameters of new layers on its thread are what `next` gives for their sizes, one
+// after another: layers of one kind with the same options ask in the same order.
+class TakeParameters {
+ public:
+  using Next = std::function<at::Tensor(at::IntArrayRef sizes)>;
+  explicit TakeParameters(Next next);
+  ~TakeParameters();
+  TakeParameters(const TakeParameters&) = delete;
+  TakeParameters& operator=(const TakeParameters&) = delete;
+
+ private:
+  Next next_;
+  const Next* before_;
 };
 
 }  // namespace cogwheel

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "cogwheel/nn/derivative_path.h"
 #include "cogwheel/nn/matrix_product.h"
 #include "cogwheel/nn/new_parameter.h"
 
@@ -25,12 +26,17 @@ NormOfSum NormImpl::of_sum(const at::Tensor& x, const at::Tensor& delta, const F
   if (!context.wants(hooks.scale) && !context.wants(hooks.normalized)) return of_sum(x, delta, wide);
   const at::Tensor sum = delta.defined() ? x + delta : x;
   const at::Tensor centered = kind_ == NormKind::layer ? sum - sum.mean(at::IntArrayRef{-1}, true) : sum;
-  const at::Tensor scale =
-      context.hooked(hooks.scale, (centered.square().mean(at::IntArrayRef{-1}, true) + epsilon_).sqrt());
-  at::Tensor normed = context.hooked(hooks.normalized, centered / scale) * weight_;
-  if (bias_.defined()) normed = normed + bias_;
-  if (!wide && BFloat16Products::enabled()) normed = normed.to(at::kBFloat16);
-  return {sum, normed};
+  const at::Tensor made_scale = (centered.square().mean(at::IntArrayRef{-1}, true) + epsilon_).sqrt();
+  const at::Tensor scale = context.hooked(hooks.scale, made_scale), made = centered / scale;
+  const at::Tensor normalized = context.hooked(hooks.normalized, made);
+  const auto normed = [&] {
+    const at::Tensor scaled = normalized * weight_, placed = bias_.defined() ? scaled + bias_ : scaled;
+    return !wide && BFloat16Products::enabled() ? placed.to(at::kBFloat16) : placed;
+  };
+  if (context.changed(hooks.scale, made_scale, scale) || context.changed(hooks.normalized, made, normalized))
+    return {sum, normed()};
+  const NormOfSum whole = of_sum(x, delta, wide);
+  return {whole.sum, with_derivatives_of(whole.normed, {scale, normalized}, normed)};
 }
 
 void NormImpl::initialize() {

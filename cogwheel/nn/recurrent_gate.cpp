@@ -35,6 +35,11 @@ std::vector<std::int64_t> sizes_of(std::string_view axes, const RecurrentGateOpt
   return sizes;
 }
 
+// The bound of HGRN2, which leaves the last layer room to forget.
+double lower_bound(const RecurrentGateOptions& options) {
+  return static_cast<double>(options.layer) / static_cast<double>(options.layers);
+}
+
 // The constants of Mamba-2: 1 to 16.
 double initial_constant(std::int64_t head, std::int64_t heads) {
   return std::log(heads < 2 ? 1 : 1 + 15 * static_cast<double>(head) / static_cast<double>(heads - 1));
@@ -78,8 +83,10 @@ RecurrentGateImpl::Value RecurrentGateImpl::forward(const at::Tensor& x) {
       return {at::log_sigmoid(y)};
     case GateMap::log_sigmoid_16:
       return {at::log_sigmoid(y) / 16};
-    case GateMap::above_bound:
-      return {options_.depth == 0 ? at::log_sigmoid(y) : (options_.depth + (1 - options_.depth) * y.sigmoid()).log()};
+    case GateMap::above_bound: {
+      const double bound = lower_bound(options_);
+      return {bound == 0 ? at::log_sigmoid(y) : (bound + (1 - bound) * y.sigmoid()).log()};
+    }
     case GateMap::softplus:
       return {at::softplus(y)};
     case GateMap::minus_exponential:
@@ -99,6 +106,8 @@ void RecurrentGateImpl::initialize(const WeightInitializer& initializer, const s
   if (into_rank_) into_rank_->initialize(initializer, name + ".into_rank", standard_deviation);
   if (projection_) projection_->initialize(initializer, name + ".projection", standard_deviation);
   const std::int64_t channels = bias_.numel() / options_.heads;
+  const double depth =
+      static_cast<double>(options_.layer) / static_cast<double>(std::max<std::int64_t>(1, options_.layers - 1));
   std::vector<double> values;
   for (std::int64_t head = 0; head < options_.heads; ++head)
     for (std::int64_t channel = 0; channel < channels; ++channel)
@@ -107,7 +116,7 @@ void RecurrentGateImpl::initialize(const WeightInitializer& initializer, const s
                                                 .channel = channel,
                                                 .channels = channels,
                                                 .row = sizes_.size() > 2 ? channel / sizes_.back() : channel,
-                                                .depth = options_.depth}));
+                                                .depth = depth}));
   bias_.copy_(at::tensor(values, at::kDouble));
   if (!constant_.defined()) return;
   values.clear();

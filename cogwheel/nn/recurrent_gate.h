@@ -16,8 +16,8 @@ struct RecurrentGateOptions {
   RecurrentParameter parameter;  // of the law
   std::int64_t inputs = 0;       // the width that W reads
   std::int64_t heads = 0, key_width = 0, value_width = 0;
-  double depth = 0;  // 0 in the first layer, below 1 in the last: of lower bounds and initial values
-  double reach = 1;  // of a share: 2 where β reaches to 2
+  std::int64_t layer = 0, layers = 1;  // of lower bounds and initial values
+  double reach = 1;                    // of a share: 2 where β reaches to 2
 };
 
 class RecurrentGateImpl : public torch::nn::Module {

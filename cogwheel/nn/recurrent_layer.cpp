@@ -11,6 +11,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/kernels/pairwise/row_statistics.h"
 #include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/nn/derivative_path.h"
 #include "cogwheel/nn/head_width.h"
 #include "cogwheel/nn/new_parameter.h"
 #include "cogwheel/ops/checks.h"
@@ -33,10 +34,6 @@ at::Tensor heads_of(const at::Tensor& x, std::int64_t heads) {
 }
 
 at::Tensor of_length_one(const at::Tensor& x) { return x * (x.square().sum(-1, true) + 1e-6).rsqrt(); }
-
-double depth_of(const RecurrentLayerOptions& options) {
-  return static_cast<double>(options.layer) / static_cast<double>(std::max<std::int64_t>(1, options.layers));
-}
 
 std::optional<at::Tensor> given(const at::Tensor& key) { return key.defined() ? std::optional(key) : std::nullopt; }
 
@@ -103,12 +100,14 @@ RecurrentLayerImpl::RecurrentLayerImpl(const RecurrentLayerOptions& options)
                                                                .heads = options.heads,
                                                                .key_width = head_dim_,
                                                                .value_width = value_dim_,
-                                                               .depth = depth_of(options),
+                                                               .layer = options.layer,
+                                                               .layers = options.layers,
                                                                .reach = options.negative_eigenvalues ? 2.0 : 1.0})));
   }
   if (recipe_.token_shift)
-    shift_ = register_module(
-        "shift", TokenShift(options.width, 4 + static_cast<std::int64_t>(gates_.size()), depth_of(options)));
+    shift_ =
+        register_module("shift", TokenShift(options.width, 4 + static_cast<std::int64_t>(gates_.size()),
+                                            static_cast<double>(options.layer) / static_cast<double>(options.layers)));
   if (recipe_.head_norm) head_norm_ = register_module("head_norm", Norm(NormKind::rms, value_dim_, false));
   if (recipe_.skip) skip_ = register_parameter("skip", new_parameter({values}));
   if (recipe_.features == LayerFeatures::random_of_units)
@@ -307,8 +306,11 @@ at::Tensor RecurrentLayerImpl::observed(const Heads& heads, const at::Tensor& ou
     context.hooked(HookPlace::row_statistics, rows.narrow(0, 0, RowStatistics<double>::argmax_at));
   }
   if (!weights_wanted) return output;
-  const at::Tensor pattern = context.hooked(HookPlace::pattern, made);
-  return pattern.is_same(made) ? output : pattern.tril().matmul(heads.value);
+  const at::Tensor pattern = context.hooked(HookPlace::pattern, made).tril();
+  if (context.changed(HookPlace::pattern, made, pattern)) return pattern.matmul(heads.value);
+  // Where a gate has diverged there is nothing to differentiate for.
+  if (!has_derivatives(pattern) || made.isnan().any().item<bool>()) return output;
+  return output + (pattern - made).matmul(heads.value);
 }
 
 at::Tensor RecurrentLayerImpl::combine(at::Tensor by_token, const Heads& heads, const Inputs& inputs,

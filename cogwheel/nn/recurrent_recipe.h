@@ -19,7 +19,7 @@ enum class GateMap {
   share,               // σ(y), or 2σ(y) where the model allows negative eigenvalues: β of delta rules
   log_sigmoid,         // log σ(y)
   log_sigmoid_16,      // log σ(y) / 16, so that a gate forgets slowly at first: GLA
-  above_bound,         // log(l + (1 − l) σ(y)), with l rising with depth from 0: HGRN2
+  above_bound,         // log(l + (1 − l) σ(y)), with l = layer / layers: HGRN2
   softplus,            // log(1 + exp(y))
   minus_exponential,   // −exp(y)
   step_times_constant  // −Δ exp(a), Δ = softplus(y), a learned for each head: Mamba-2
@@ -29,7 +29,7 @@ enum class GateMap {
 struct GatePlace {
   std::int64_t head, heads, channel, channels;
   std::int64_t row;  // where a head has a matrix; else as channel
-  double depth;      // of the layer, 0 to 1
+  double depth;      // of the layer: 0 in the first, 1 in the last
 };
 
 struct GateRecipe {

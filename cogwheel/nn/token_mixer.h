@@ -32,6 +32,8 @@ class TokenMixer : public torch::nn::Module {
 
   // Whether its passes come to a place where hooks read or replace a value.
   virtual bool has_hook(HookPlace place) const = 0;
+  // Whether no value can take the place of this one, where other layers would take it.
+  virtual bool only_reads(HookPlace) const { return false; }
   // How many heads of queries, keys and values can read inputs of their own, ForwardContext::head_inputs; 0: none.
   virtual HeadCounts head_counts() const { return {}; }
   // None where values are not made and read by two matrices alone.

@@ -17,7 +17,7 @@ namespace cogwheel {
 
 class TokenShiftImpl : public torch::nn::Module {
  public:
-  // `depth` of the layer, 0 to 1: deeper ones start with less of the token before.
+  // `depth` of the layer, layer / layers: deeper ones start with less of the token before.
   TokenShiftImpl(std::int64_t width, std::int64_t readers, double depth);
 
   // x [B, N, width] → one [B, N, width] for each reader. `last` is the token before x, [B, 1, width]; undefined: 0.

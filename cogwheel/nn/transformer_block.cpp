@@ -8,6 +8,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/shape_text.h"
+#include "cogwheel/nn/derivative_path.h"
 
 namespace cogwheel {
 namespace {
@@ -61,26 +62,20 @@ TransformerBlockImpl::TransformerBlockImpl(const TransformerBlockOptions& option
   register_module("feed_forward", feed_forward_);
 }
 
-// The inputs of single heads, where hooks change one of them. `normed` is what heads read otherwise.
-std::optional<HeadInputs> TransformerBlockImpl::head_inputs(const at::Tensor& stream, const at::Tensor& normed,
-                                                            const ForwardContext& context) {
+// The inputs of single heads that hooks see.
+HeadInputs TransformerBlockImpl::head_inputs(const at::Tensor& stream, const ForwardContext& context) {
   const HeadCounts counts = attention_->head_counts();
-  HeadInputs inputs;
-  bool changed = false;
-  const auto read = [&](HookPlace place, std::int64_t heads, at::Tensor& of_heads) {
-    const auto split = [&](const at::Tensor& x) {
-      return x.unsqueeze(2).expand({x.size(0), x.size(1), heads, x.size(2)});
-    };
-    const at::Tensor given = split(stream), left = context.hooked(place, given);
-    const bool same = left.is_same(given);
-    changed = changed || !same;
-    of_heads = same ? split(normed) : norm_place_ == NormPlace::before ? attention_norm_(left) : left;
-    return !same;
+  const auto read = [&](HookPlace place, std::int64_t heads) -> HeadInput {
+    if (heads == 0 || !context.wants(place)) return {};
+    const at::Tensor given = stream.unsqueeze(2).expand({stream.size(0), stream.size(1), heads, stream.size(2)}),
+                     left = context.hooked(place, given);
+    const auto normed = [&](const at::Tensor& x) { return norm_place_ == NormPlace::before ? attention_norm_(x) : x; };
+    if (context.changed(place, given, left)) return {normed(left)};
+    if (!has_derivatives(left)) return {};
+    return {normed(left), normed(given)};
   };
-  read(HookPlace::query_input, counts.query, inputs.query);
-  inputs.key_has_own = read(HookPlace::key_input, counts.key, inputs.key);
-  read(HookPlace::value_input, counts.value, inputs.value);
-  return changed ? std::optional(inputs) : std::nullopt;
+  return {read(HookPlace::query_input, counts.query), read(HookPlace::key_input, counts.key),
+          read(HookPlace::value_input, counts.value)};
 }
 
 ResidualStream TransformerBlockImpl::forward(const ResidualStream& given, const ForwardContext& context) {
@@ -123,8 +118,8 @@ ResidualStream TransformerBlockImpl::forward(const ResidualStream& given, const 
       add(stream, attention_norm_, attention_norm_hooks,
           memory_attention_ ? HookPlace::stream_before_memory : HookPlace::stream_between, 0, [&](const at::Tensor& x) {
             ForwardContext inner = inside(false, 1);
-            const std::optional<HeadInputs> inputs = apart ? head_inputs(stream.x, x, context) : std::nullopt;
-            inner.head_inputs = inputs ? &*inputs : nullptr;
+            const HeadInputs inputs = apart ? head_inputs(stream.x, context) : HeadInputs();
+            inner.head_inputs = apart ? &inputs : nullptr;
             return added(inner, HookPlace::attention_output, x, [&] { return attention_->forward(x, inner); });
           });
   if (memory_attention_)
@@ -166,6 +161,10 @@ bool TransformerBlockImpl::has_hook(HookPlace place) const {
   }
 }
 
+bool TransformerBlockImpl::only_reads(HookPlace place) const {
+  return !hook_places()[static_cast<std::size_t>(place)].replaceable || attention_->only_reads(place);
+}
+
 bool TransformerBlockImpl::can_decode() const { return attention_->can_decode(); }
 
 bool TransformerBlockImpl::keeps_tokens() const { return attention_->keeps_tokens(); }
@@ -204,8 +203,9 @@ std::vector<HookPoint> points_of(const std::vector<TransformerBlock>& layers,
   add_of_model(0, first);
   for (std::size_t layer = 0; layer < layers.size(); ++layer)
     for (std::size_t place = first; place < first + count; ++place)
-      if (layers[layer]->has_hook(static_cast<HookPlace>(place)))
-        points.push_back({static_cast<HookPlace>(place), static_cast<std::int64_t>(layer)});
+      if (const auto at = static_cast<HookPlace>(place); layers[layer]->has_hook(at))
+        points.push_back(
+            {.place = at, .layer = static_cast<std::int64_t>(layer), .read_only = layers[layer]->only_reads(at)});
   add_of_model(first + count, places.size());
   return points;
 }

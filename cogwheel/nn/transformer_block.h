@@ -52,6 +52,7 @@ class TransformerBlockImpl : public torch::nn::Module {
 
   // Whether a pass comes to a place where hooks read or replace a value.
   bool has_hook(HookPlace place) const;
+  bool only_reads(HookPlace place) const;
 
   // How the heads map the stream onto itself, gain of the norm apart; none where there are no heads of values.
   std::optional<ValueCircuit> value_circuit() const { return attention_->value_circuit(); }
@@ -67,8 +68,7 @@ class TransformerBlockImpl : public torch::nn::Module {
                   double residual_standard_deviation);
 
  private:
-  std::optional<HeadInputs> head_inputs(const at::Tensor& stream, const at::Tensor& normed,
-                                        const ForwardContext& context);
+  HeadInputs head_inputs(const at::Tensor& stream, const ForwardContext& context);
 
   NormPlace norm_place_;
   Norm attention_norm_;

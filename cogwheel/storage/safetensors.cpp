@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -88,7 +89,54 @@ void expect_no_overlap_or_gap(std::vector<Entry>& entries, std::uint64_t bytes) 
     throw std::invalid_argument(std::to_string(bytes) + " bytes of numbers instead of " + std::to_string(place));
 }
 
+Error damaged_file(const std::filesystem::path& path, const std::string& got) {
+  return Error(expected_got(path.string(), "a whole safetensors file", got));
+}
+
+Error malformed(const std::filesystem::path& path, const std::string& name) {
+  return damaged_file(path, "a malformed entry " + nlohmann::json(name).dump());
+}
+
+constexpr std::size_t length_bytes = sizeof(std::uint64_t);
+constexpr const char* metadata_entry = "__metadata__";
+
+std::uint64_t header_length(std::string_view start, std::uint64_t file_size, const std::filesystem::path& path) {
+  if (start.size() < length_bytes) throw damaged_file(path, std::to_string(start.size()) + " bytes");
+  std::uint64_t length = 0;
+  std::memcpy(&length, start.data(), length_bytes);
+  if (length > file_size - length_bytes)
+    throw damaged_file(path,
+                       "a header of " + std::to_string(length) + " bytes in a file of " + std::to_string(file_size));
+  return length;
+}
+
+nlohmann::json parse_header(std::string_view text, const std::filesystem::path& path) {
+  auto header = nlohmann::json::parse(text, nullptr, false);
+  if (!header.is_object()) throw damaged_file(path, "a header that is no JSON object");
+  return header;
+}
+
+std::map<std::string, std::string> metadata_of(const nlohmann::json& header, const std::filesystem::path& path) {
+  const auto found = header.find(metadata_entry);
+  if (found == header.end()) return {};
+  try {
+    return found->get<std::map<std::string, std::string>>();
+  } catch (const nlohmann::json::exception&) {
+    throw malformed(path, metadata_entry);
+  }
+}
+
 }  // namespace
+
+std::map<std::string, std::string> load_metadata(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string start(length_bytes, 0);
+  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  start.resize(static_cast<std::size_t>(file.gcount()));
+  std::string header(header_length(start, std::filesystem::file_size(path), path), 0);
+  file.read(header.data(), static_cast<std::streamsize>(header.size()));
+  return metadata_of(parse_header(header, path), path);
+}
 
 void save_safetensors(const SafeTensors& contents, const std::filesystem::path& path) {
   nlohmann::json header;
@@ -114,28 +162,18 @@ void save_safetensors(const SafeTensors& contents, const std::filesystem::path& 
 
 SafeTensors load_safetensors(const std::filesystem::path& path) {
   const std::string bytes = read_file(path);
-  const auto damaged = [&](const std::string& got) {
-    return Error(expected_got(path.string(), "a whole safetensors file", got));
-  };
-  std::uint64_t length = 0;
-  if (bytes.size() < sizeof length) throw damaged(std::to_string(bytes.size()) + " bytes");
-  std::memcpy(&length, bytes.data(), sizeof length);
-  if (length > bytes.size() - sizeof length)
-    throw damaged("a header of " + std::to_string(length) + " bytes in a file of " + std::to_string(bytes.size()));
+  const auto damaged = [&](const std::string& got) { return damaged_file(path, got); };
   const std::string_view all = bytes;
-  const auto header = nlohmann::json::parse(all.substr(sizeof length, length), nullptr, false);
-  if (!header.is_object()) throw damaged("a header that is no JSON object");
-  const std::string_view data = all.substr(sizeof length + length);
-  SafeTensors contents;
+  const std::uint64_t length = header_length(all.substr(0, length_bytes), bytes.size(), path);
+  const nlohmann::json header = parse_header(all.substr(length_bytes, length), path);
+  const std::string_view data = all.substr(length_bytes + length);
+  SafeTensors contents{.tensors = {}, .metadata = metadata_of(header, path)};
   std::vector<Entry> entries;
   for (const auto& [name, entry] : header.items()) {
     try {
-      if (name == "__metadata__")
-        contents.metadata = entry.get<std::map<std::string, std::string>>();
-      else
-        entries.push_back(read_entry(name, entry, data.size()));
+      if (name != metadata_entry) entries.push_back(read_entry(name, entry, data.size()));
     } catch (const nlohmann::json::exception&) {
-      throw damaged("a malformed entry " + nlohmann::json(name).dump());
+      throw malformed(path, name);
     } catch (const std::invalid_argument& error) {
       throw damaged("an impossible " + std::string(error.what()) + " in " + nlohmann::json(name).dump());
     }

@@ -18,6 +18,8 @@ void save_safetensors(const SafeTensors& contents, const std::filesystem::path& 
 // Throws Error where the file is missing or damaged: as the format demands, tensors must fill the data without overlap
 // or gap. Only a hash can tell whether the bits are those that were written.
 SafeTensors load_safetensors(const std::filesystem::path& path);
+// Its metadata, without reading the numbers.
+std::map<std::string, std::string> load_metadata(const std::filesystem::path& path);
 
 // The hash of every name, type, shape and number and of the metadata, except its entry "sha256".
 std::string sha256(const SafeTensors& contents);

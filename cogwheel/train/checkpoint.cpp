@@ -93,7 +93,15 @@ class State {
   const std::filesystem::path& path_;
 };
 
+Error weights_alone(const std::filesystem::path& path) {
+  return Error(expected_got(path.string(), "a checkpoint of a training run", "weights alone, without its state"));
+}
+
 }  // namespace
+
+void expect_resumable(const std::filesystem::path& path) {
+  if (!load_metadata(path).contains("state")) throw weights_alone(path);
+}
 
 RunConfig TrainingRun::configuration() const { return config_; }
 
@@ -135,8 +143,7 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path) {
     const auto text = checkpoint.metadata.find("state");
     const nlohmann::json state =
         text == checkpoint.metadata.end() ? nlohmann::json() : nlohmann::json::parse(text->second);
-    if (state.is_null())
-      throw Error(expected_got(path.string(), "a checkpoint of a training run", "weights alone, without its state"));
+    if (state.is_null()) throw weights_alone(path);
     expect_configuration(configuration(), checkpoint, state, path);
     // Everything that may fail comes before the first change.
     TrainingRun loaded(config_.model, config_.training, task_);

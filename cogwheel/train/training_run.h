@@ -38,6 +38,9 @@ struct TrainingHooks {
 // little memory: what the run would say, before anything is made. Of a completed configuration.
 void expect_trainable(const Task& task, const RunConfig& config);
 
+// Throws Error where the checkpoint holds weights alone, as those of imported models. Reads its header only.
+void expect_resumable(const std::filesystem::path& checkpoint);
+
 class TrainingRun {
  public:
   // The task completes the configuration. The weights are initialised from training.seed.

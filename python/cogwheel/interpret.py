@@ -177,7 +177,7 @@ def attribute_patches(
 def _patching(
     model: LanguageModel, clean: Prompts, corrupted: Tensor, name: str, by_token: bool, estimate: bool
 ) -> Patching:
-    found = model._made.patch_activations(clean._inputs(corrupted), name, by_token, estimate)
+    found = model._computing().patch_activations(clean._inputs(corrupted), name, by_token, estimate)
     return Patching(found[0].item(), found[1].item(), found[2])
 
 
@@ -196,7 +196,7 @@ def patch_paths(
     feed-forward networks. For a model all of whose layers have heads of attention.
     """
     names, heads = [name for name, _ in receivers], [head for _, head in receivers]
-    found = model._made.patch_paths(clean._inputs(corrupted), names, heads, freeze_feed_forward)
+    found = model._computing().patch_paths(clean._inputs(corrupted), names, heads, freeze_feed_forward)
     return PathPatching(found[0].item(), found[1])
 
 
@@ -215,7 +215,7 @@ def attribute_logits(model: LanguageModel, prompts: Prompts) -> tuple[list[str],
     Embeddings, heads (``"L0H1"``), what attention adds besides them, feed-forward networks, and biases; the scale of the
     last norm is that of the pass.
     """
-    return model._made.attribute_logits(prompts._inputs())
+    return model._computing().attribute_logits(prompts._inputs())
 
 
 def repeated_tokens(vocabulary: int, sequences: int = 32, length: int = 16, seed: int = 0) -> Tensor:
@@ -226,12 +226,12 @@ def repeated_tokens(vocabulary: int, sequences: int = 32, length: int = 16, seed
 
 def head_scores(model: LanguageModel, tokens: Tensor) -> HeadScores:
     """Where heads look in repeated tokens (Olsson et al. 2022), as :func:`repeated_tokens` makes them."""
-    return HeadScores(*(Score(*score) for score in model._made.head_scores(tokens)))
+    return HeadScores(*(Score(*score) for score in model._computing().head_scores(tokens)))
 
 
 def copying_scores(model: LanguageModel) -> CopyingScores:
     """Whether heads copy or delete what they read (Elhage et al. 2021)."""
-    bare, full, deviation = model._made.copying_scores()
+    bare, full, deviation = model._computing().copying_scores()
     return CopyingScores(bare, full, deviation.item())
 
 
@@ -241,7 +241,7 @@ def representation_distance(model: LanguageModel, first: Tensor, second: Tensor)
     Of the output of the final norm, which the head reads. What is left of a small difference may be less than float32
     can tell: ``model.double()``.
     """
-    return RepresentationDistance(*model._made.representation_distance(first, second))
+    return RepresentationDistance(*model._computing().representation_distance(first, second))
 
 
 def over_squashing(model: LanguageModel, tokens: Tensor) -> OverSquashing:
@@ -249,7 +249,7 @@ def over_squashing(model: LanguageModel, tokens: Tensor) -> OverSquashing:
 
     Of a model in float64 (``model.double()``) with heads of attention in every layer.
     """
-    return OverSquashing(*model._made.over_squashing(tokens))
+    return OverSquashing(*model._computing().over_squashing(tokens))
 
 
 def matrix_rank(matrix: Tensor) -> MatrixRank:

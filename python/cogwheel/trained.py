@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import json
@@ -12,6 +13,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.prune import BasePruningMethod
+from torch.nn.utils.spectral_norm import SpectralNorm
+from torch.nn.utils.weight_norm import WeightNorm
 
 from cogwheel import _library
 
@@ -65,32 +69,96 @@ def _bindings() -> Any:
     return library, torch.classes.cogwheel.TrainedModel
 
 
+class _Part(torch.nn.Module):
+    """Holds parameters of a model whose pass is computed whole, in C++."""
+
+
+def _refresh(part: torch.nn.Module, place: str, known: set[str]) -> None:
+    """Brings parameters up to date that a module computes as it is called, which parts are not; refuses what would not be seen."""
+    for hook in part._forward_pre_hooks.values():
+        if isinstance(hook, (BasePruningMethod, SpectralNorm, WeightNorm)):
+            hook(part, ())
+        else:
+            raise ValueError(f"{place}: expected hooks of run_with_hooks, for no pass calls a part of the model, got one of the part")
+    if part._forward_hooks or part._backward_hooks or part._backward_pre_hooks:
+        raise ValueError(f"{place}: expected hooks of run_with_hooks, for no pass calls a part of the model, got one of the part")
+    computed_from = {name + ending for name in known for ending in ("_orig", "_g", "_v")}
+    for name in part._parameters.keys() - known - computed_from:
+        raise ValueError(f"{place}: expected the parameters of the run, got another, {name}")
+
+
 class _Model(torch.nn.Module):
     """Parameters have the names of the run. ``options`` are its keys of ``[model]``.
 
     Everything is computed by the model that trained, in C++: by the same kernels, with derivatives, in float32 or,
     after ``double()``, float64. The names of activations and their shapes are those of TransformerLens;
     ``hook_names()`` lists the model's.
+
+    Parameters are inputs of every pass: what ``torch.func.functional_call``, ``torch.nn.utils.parametrize`` or ``prune``,
+    ``load_state_dict(assign=True)`` or an assignment puts in the place of one is computed with and differentiated. Modules
+    that take the place of the model's own, and hooks of these, are a ValueError, since no pass would call them.
     """
 
     def __init__(self, made: Any) -> None:
         super().__init__()
         self._made = made
         self.options: dict[str, Any] = json.loads(made.options())
-        for name, tensor in made.parameters().items():
+        self._own: dict[str, Tensor] = made.parameters()
+        self._places: dict[str, set[str]] = {}  # by path of a module: the names of its parameters
+        self._bound: tuple[dict[str, Tensor], Any] = (self._own, made)  # whose parameters are these
+        for name, tensor in self._own.items():
             *path, last = name.split(".")
+            for depth in range(len(path) + 1):
+                self._places.setdefault(".".join(path[:depth]), set())
+            self._places[".".join(path)].add(last)
             module: torch.nn.Module = self
             for part in path:
                 if not hasattr(module, part):
-                    module.add_module(part, torch.nn.Module())
+                    module.add_module(part, _Part())
                 module = getattr(module, part)
             tensor.__class__ = torch.nn.Parameter  # the model's own tensor, whose gradient backward fills in
             module.register_parameter(last, tensor)
 
-    def __deepcopy__(self, memo: object) -> None:
-        raise TypeError("a loaded model: expected no copies (cogwheel.load gives another one), got one")
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        copied = self.__class__.__new__(self.__class__)
+        memo[id(self)] = copied
+        # The compiled model is shared: whatever the parameters are, a pass is given them.
+        shared = ("_made", "_own", "_bound")
+        for name, value in self.__dict__.items():
+            copied.__dict__[name] = value if name in shared else copy.deepcopy(value, memo)
+        return copied
 
-    __reduce_ex__ = __deepcopy__
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError("a loaded model: expected to be loaded from its run (cogwheel.load), got a pickle")
+
+    def _parameters_now(self) -> dict[str, Tensor]:
+        """By name, whatever has taken the place of the model's own."""
+        now: dict[str, Tensor] = {}
+        for path, names in self._places.items():
+            part: Any = self
+            for step in filter(None, path.split(".")):
+                part = getattr(part, step, None)
+                if not isinstance(part, _Part):
+                    raise ValueError(f"{path}: expected the model's own modules, whose parameters may be replaced, got {type(part).__name__}")
+            if part is not self:
+                _refresh(part, path, names)
+            for last in names:
+                tensor = getattr(part, last, None)
+                if not isinstance(tensor, Tensor):
+                    raise ValueError(f"{path}.{last}: expected a tensor, got {type(tensor).__name__}")
+                now[f"{path}.{last}" if path else last] = tensor
+        return now
+
+    def _computing(self) -> Any:
+        """The compiled model with the parameters that this module has now."""
+        now = self._parameters_now()
+        for known, made in ((self._own, self._made), self._bound):
+            if all(now[name] is tensor for name, tensor in known.items()):
+                return made
+        made = self._made.with_parameters(now)
+        if all(type(tensor) is torch.nn.Parameter and tensor.is_leaf for tensor in now.values()):
+            self._bound = (now, made)  # others belong to one pass
+        return made
 
     @classmethod
     def load(cls, run: str | os.PathLike[str]) -> Any:
@@ -108,7 +176,7 @@ class _Model(torch.nn.Module):
         raise NotImplementedError
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        return self._made.forward(self._given(*args, **kwargs), [], -1)
+        return self._computing().forward(self._given(*args, **kwargs), [], -1)
 
     def _given(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
         inputs = self._inputs(*args, **kwargs)
@@ -132,29 +200,39 @@ class _Model(torch.nn.Module):
         """The output of a pass in which functions read or replace activations.
 
         A function gets the value and the :class:`HookPoint`; what it returns takes the value's place, unless it is None.
-        Functions of one name run in order. Those of ``bwd_hooks`` get and replace the gradient of the value, whenever
-        ``backward`` runs. Names are exact; a function chooses among all. A pass is computed as without hooks, but for
-        the layers whose scores or pattern are read, which compute these whole.
+        It may write into the value, a copy of its own, to the same effect. Functions of one name run in order. Those of
+        ``bwd_hooks`` get and replace the gradient of the value, whenever ``backward`` runs. Names are exact; a function
+        chooses among all. Values that are only read, or replaced by equal ones, leave the bits of the output.
 
-        Raises ValueError for an unknown name, for a value or a gradient of another shape or type, or NaN, and for
-        ``bwd_hooks`` where gradients are off; nothing is changed.
+        Raises ValueError for an unknown name, for a value or a gradient of another shape or type, or NaN, for a value
+        that can only be read and was replaced or has ``bwd_hooks``, and for ``bwd_hooks`` where gradients are off;
+        nothing is changed.
         """
+        read_only = set(self._made.read_only_hook_names()) if bwd_hooks else set()
         forward: dict[str, list[Hook]] = {}
         backward: dict[str, list[Hook]] = {}
         for hooks, found in ((fwd_hooks, forward), (bwd_hooks, backward)):
             for names, hook in hooks:
                 for name in self._chosen(names):
+                    if found is backward and name in read_only:
+                        if callable(names):
+                            continue
+                        raise ValueError(f"bwd_hooks: expected a value that the output is computed from, got {name}")
                     found.setdefault(name, []).append(hook)
 
         def call(name: str, value: Tensor) -> Tensor:
             point = HookPoint(name)
-            for hook in forward.get(name, ()):
-                replaced = hook(value, point)
+            for turn, hook in enumerate(forward.get(name, ())):
+                given = value.clone() if turn else value  # what earlier hooks keep stays as they saw it
+                replaced = hook(given, point)
                 if replaced is not None and not isinstance(replaced, Tensor):
                     raise ValueError(f"{name}: expected a tensor or None from a hook, got {type(replaced).__name__}")
-                value = value if replaced is None else replaced
-            for hook in backward.get(name, ()):
-                if value.requires_grad:
+                value = given if replaced is None else replaced
+            if name in backward:
+                # Another tensor than the one that a hook returned, which may be used elsewhere; with a gradient also
+                # where nothing before it has one.
+                value = value.view_as(value) if value.requires_grad else value.detach().requires_grad_()
+                for hook in backward[name]:
                     value.register_hook(functools.partial(_hooked_gradient, hook=hook, point=point))
             return value
 
@@ -164,7 +242,7 @@ class _Model(torch.nn.Module):
         number = next(_numbers)
         _callbacks[number] = call
         try:
-            return self._made.forward(self._given(*args, **kwargs), list(forward | backward), number)
+            return self._computing().forward(self._given(*args, **kwargs), list(forward | backward), number)
         finally:
             del _callbacks[number]
 
@@ -193,7 +271,7 @@ class _Model(torch.nn.Module):
         channels]: some states forget each at its own rate, and are read as the mean without it. N / channels passes, N by
         channel and for such states; without gradients.
         """
-        return self._made.effective_attention(self._given(*args, **kwargs), by_channel)
+        return self._computing().effective_attention(self._given(*args, **kwargs), by_channel)
 
 
 class LanguageModel(_Model):

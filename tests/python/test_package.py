@@ -44,3 +44,28 @@ def test_importing_is_quick(repository):
     code = "import torch, time; start = time.perf_counter(); import cogwheel; print(time.perf_counter() - start)"
     result = import_with(cogwheel._library.PATH, repository, code)
     assert float(result.stdout) < 1.0, result.stdout
+
+
+COMMAND = "import sys, cogwheel_command; sys.argv = ['cogwheel', '--version']; cogwheel_command.main()"
+
+
+def test_the_command_beside_a_source_tree(repository, build_folder, tmp_path):
+    """The executable of the build whose operators are named; else of an installed package behind the source tree."""
+
+    def command(*paths, operators="", options=()):
+        environment = {name: value for name, value in os.environ.items() if name != "COGWHEEL_OPERATORS"}
+        environment |= {"PYTHONPATH": os.pathsep.join(map(str, paths))} | ({"COGWHEEL_OPERATORS": str(operators)} if operators else {})
+        return subprocess.run([sys.executable, *options, "-c", COMMAND], env=environment, capture_output=True, text=True)
+
+    source = repository / "python"
+    of_build = command(source, operators=build_folder / "cogwheel/ops/libcogwheel_ops.so")
+    assert of_build.stdout.strip() == cogwheel.__version__, of_build.stderr
+    installed = tmp_path / "cogwheel/bin/cogwheel"
+    installed.parent.mkdir(parents=True)
+    installed.write_text("#!/bin/sh\necho installed $1\n")
+    installed.chmod(0o755)
+    assert command(source, tmp_path).stdout == "installed --version\n"
+    installed.unlink()
+    line = last_line(command(source, tmp_path, options=["-S"]))  # without site-packages, where one may be installed
+    assert line.startswith("cogwheel: executable: expected bin/cogwheel in an installed package, got none in ")
+    assert "COGWHEEL_OPERATORS" in line

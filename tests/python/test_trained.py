@@ -5,6 +5,7 @@ import os
 import subprocess
 
 import pytest
+import small_runs
 import torch
 from foreign_models import Bert, Vit
 from plain_models import layer_mechanism, plain
@@ -13,23 +14,7 @@ from torch.nn import functional as F
 
 import cogwheel
 
-TRAIN = """
-[task]
-name = "{task}"
-{data}
-[model]
-mechanism = "{mechanism}"
-width = 32
-heads = 4
-layers = 3
-{model}
-[training]
-steps = 2
-batch = 2
-warm_up = 1
-learning_rate = 0.05
-curve_tokens = 16
-"""
+TRAIN = small_runs.TRAIN.replace("{layers}", "3").replace("{width}", "32")
 
 # Each kind of attention layer, position, norm and feed-forward, in as few models as hold them.
 LANGUAGE_MODELS = {
@@ -345,6 +330,66 @@ def test_a_foreign_vit_is_itself_here_and_back(program):
     written = json.loads((back / "config.json").read_text())
     assert {key: written[key] for key in vit.config} == vit.config
     assert "expected a new or empty folder" in program("export", run, "--out", back, fails=True).stderr
+
+
+def test_weights_in_parts(program):
+    """As transformers writes models that one file would not hold: an index, and the files that it names."""
+    vit = Vit()
+    whole_folder, there = program.work / "vit-whole", program.work / "vit-parts"
+    vit.write(whole_folder)
+    vit.write(there)
+    (there / "model.safetensors").unlink()
+    parts = {f"model-0000{part}-of-00003.safetensors": sorted(vit.weights)[part - 1 :: 3] for part in (1, 2, 3)}
+    for name, tensors in parts.items():
+        write_tensors({tensor: vit.weights[tensor] for tensor in tensors}, there / name)
+    index = {"metadata": {"total_size": 1}, "weight_map": {tensor: name for name, tensors in parts.items() for tensor in tensors}}
+    file = there / "model.safetensors.index.json"
+
+    def imported(**changed):
+        file.write_text(json.dumps(index | changed))
+        return program("import", there, "--out", "parts", "--overwrite", fails=bool(changed)).stderr
+
+    imported()
+    program("import", whole_folder, "--out", "whole")
+    assert all(torch.equal(tensor, read_tensors(program.work / "whole/checkpoint.safetensors")[name])
+               for name, tensor in read_tensors(program.work / "parts/checkpoint.safetensors").items())  # fmt: skip
+
+    map, first = index["weight_map"], sorted(vit.weights)[0]
+    assert "index.json: weight_map: expected an object of names" in imported(weight_map=3)
+    said = imported(weight_map=map | {first: "../vit-whole/model.safetensors"})
+    assert f"index.json: weight_map: {first}: expected the name of a file beside it" in said
+    said = imported(weight_map=map | {first: "model-00003-of-00003.safetensors"})
+    assert f"model-00001-of-00003.safetensors: expected the tensors of its index, got another, {first}" in said
+    said = imported(weight_map=map | {"more": "model-00001-of-00003.safetensors"})
+    assert "model-00001-of-00003.safetensors: expected more, as its index says, got no such tensor" in said
+    said = imported(weight_map=map | {"more": "model-00004-of-00003.safetensors"})
+    assert "model-00004-of-00003.safetensors" in said and said.count("\n") == 1
+    said = imported(weight_map={tensor: part for tensor, part in map.items() if tensor != first})
+    assert f"expected the tensors of its index, got another, {first}" in said
+    file.unlink()
+    said = program("import", there, "--out", "parts", "--overwrite", fails=True).stderr
+    assert "expected model.safetensors, or parts with model.safetensors.index.json, got neither" in said
+
+
+def test_classes_of_one_name_are_exported(program):
+    """As the two cranes of ImageNet: numbers have names, and names no numbers."""
+    vit = Vit()
+    vit.config["id2label"] = {"0": "crane", "1": "ant", "2": "crane", "3": "bee", "4": "owl"}
+    vit.write(program.work / "cranes")
+    program("import", "cranes", "--out", "cranes-run")
+    program("export", "cranes-run", "--out", "cranes-back")
+    written = json.loads((program.work / "cranes-back/config.json").read_text())
+    assert written["id2label"] == vit.config["id2label"] and "label2id" not in written
+
+
+def test_imported_runs_are_not_resumed(program):
+    """Whatever the task would want first, such as a vocabulary or images."""
+    for name, foreign in (("vit", Vit()), ("bert", Bert(True)), ("words", Bert(False))):
+        foreign.write(program.work / f"resumed-{name}")
+        program("import", f"resumed-{name}", "--out", f"resumed-{name}-run")
+        said = program("resume", f"resumed-{name}-run", fails=True).stderr
+        assert "checkpoint.safetensors: expected a checkpoint of a training run, got weights alone" in said
+        assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize("classes", [False, True])

@@ -224,6 +224,23 @@ TEST(LanguageModel, RepeatsAHybridDownItsLayers) {
   ASSERT_EQ(maps.size(), 5u);
   EXPECT_NEAR(maps[2].abs().sum(-1).mean().item<double>(), 1, 1e-5);
 
+  const auto refused = [&](const char* pattern, std::int64_t layers) {
+    options.mechanism = pattern;
+    options.layers = layers;
+    return usage_error_of([&] { check(options); });
+  };
+  EXPECT_EQ(refused("gla*3+softmax", 2),
+            "model.mechanism: expected a hybrid of at most 2, the layers of the model, such as gla+softmax, got "
+            "gla*3+softmax, of 4");
+  EXPECT_EQ(refused("gla+cog+softmax", 2),
+            "model.mechanism: expected a hybrid of at most 2, the layers of the model, got gla+cog+softmax, of 3");
+  EXPECT_EQ(refused("cog+gla", 2),
+            "model.mechanism: expected mechanisms that a layer has beside those of first_softmax_layers and "
+            "last_softmax_layers, got gla, which none has");
+  EXPECT_EQ(refused("cog", 1),
+            "model.mechanism: expected mechanisms that a layer has beside those of first_softmax_layers and "
+            "last_softmax_layers, got cog, which none has");
+  options.layers = 5;
   options.mechanism = "gla*2+";
   EXPECT_EQ(usage_error_of([&] { check(options); }),
             "model.mechanism: expected a name, or names and numbers of layers as in gla*3+softmax, got gla*2+");

@@ -64,6 +64,26 @@ TEST(GroupedQueries, ReadTheHeadsThatTheyShare) {
       }
 }
 
+// A query reads the sub-head of its own number, whichever of its places is seen.
+TEST(GroupedQueries, ShowTheMapsOfADifference) {
+  const at::Tensor x = input();
+  for (const bool rotary : {false, true}) {
+    AttentionLayer layer = make_layer("differential", 4, rotary);
+    const at::Tensor members = hooked(HookPlace::pattern_members, layer, x).at(0);
+    const at::Tensor query = hooked(rotary ? HookPlace::rotated_query : HookPlace::query, layer, x).at(0),
+                     key = hooked(rotary ? HookPlace::rotated_key : HookPlace::key, layer, x).at(0);
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const std::int64_t group = head / 2 / 2, of_group = 2 * group + head % 2;  // four sub-heads to two keys
+      const at::Tensor scores = query.select(2, head).matmul(key.select(2, of_group).transpose(1, 2)) /
+                                std::sqrt(static_cast<double>(head_dim));
+      const at::Tensor hidden = at::ones({tokens, tokens}, at::kBool).triu(1);
+      EXPECT_TRUE(
+          at::allclose(members.select(1, head), scores.masked_fill(hidden, -INFINITY).softmax(-1), 1e-10, 1e-12))
+          << head << " " << rotary;
+    }
+  }
+}
+
 TEST(GroupedQueries, OneSharedHeadServesAll) {
   AttentionLayer layer = make_layer("cog", 1, true);
   EXPECT_EQ(layer->named_parameters()["query_key_value.weight"].size(0), width + 2 * head_dim);

@@ -54,6 +54,25 @@ at::Tensor step(RecurrentLayer& layer, const at::Tensor& x, LayerState& state) {
 
 bool close(const at::Tensor& a, const at::Tensor& b) { return at::allclose(a, b, 1e-9, 1e-11); }
 
+// As the published code of RWKV-6 starts its layers: the first at depth 0, the last at 1, but for the shares of the
+// token before, which leave the last layer a little of them.
+TEST(RecurrentLayer, StartsRwkv6AsItsCodeDoes) {
+  for (const bool plain : {true, false})
+    for (std::int64_t layer = 0; layer < 4; ++layer) {
+      SCOPED_TRACE(layer);
+      const auto parameters = make_layer("rwkv6", plain, layer)->named_parameters();
+      const double depth = static_cast<double>(layer) / 3;
+      const at::Tensor share = at::arange(width, at::kDouble) / static_cast<double>(width - 1),
+                       zigzag = 0.1 * ((at::arange(width, at::kDouble) + 1).remainder(3) - 1);
+      EXPECT_TRUE(at::allclose(parameters["log_decay.bias"], -6 + 5 * share.pow(0.7 + 1.3 * depth), 1e-6, 1e-6));
+      EXPECT_TRUE(at::allclose(parameters["bonus.bias"], depth * (1 - share) + zigzag, 1e-6, 1e-6));
+      if (plain) continue;
+      const at::Tensor of_token_before =
+          1 - (at::arange(width, at::kDouble) / static_cast<double>(width)).pow(1 - static_cast<double>(layer) / 4);
+      EXPECT_TRUE(at::allclose(parameters["shift.shared"], of_token_before, 1e-6, 1e-6));
+    }
+}
+
 TEST(RecurrentLayer, DecodesToTheRowsOfTheWholePass) {
   const torch::NoGradGuard no_grad;
   const at::Tensor x = input();
@@ -232,7 +251,8 @@ TEST(RecurrentLayer, StartsFromThePapersGates) {
                                             .heads = heads,
                                             .key_width = head_dim,
                                             .value_width = head_dim,
-                                            .depth = static_cast<double>(layer) / 4});
+                                            .layer = layer,
+                                            .layers = 4});
     gate->to(at::kDouble);
     gate->initialize(WeightInitializer(1), "gate", 5);  // far from 0
     const at::Tensor kept = gate(x).tensor.exp();
