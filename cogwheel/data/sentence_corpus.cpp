@@ -177,7 +177,8 @@ SentenceRows encode_text(const SentenceTable& table, const SentenceCorpus& corpu
 
 void expect_rows(std::string_view what, const SentenceRows& rows) {
   if (rows.size() == 0)
-    throw Error(expected_got(what, "sentences to learn from", fmt::format("{} empty", rows.tokens.empty)));
+    throw Error(expected_got(what, "sentences to learn from",
+                             rows.tokens.empty == 0 ? "none" : fmt::format("{} empty", rows.tokens.empty)));
 }
 
 }  // namespace

@@ -167,17 +167,15 @@ Columns columns_in_order(std::size_t count) {
   return columns;
 }
 
-// A short name, such as "star_rating" or "Class Index", and no sentence: it begins with a letter and ends with a letter
-// or digit.
+// A short name of one word, such as "star_rating", and hardly a sentence.
 bool is_like_a_name(std::string_view field) {
   constexpr std::size_t longest = 30;
   const std::string_view name = without_outer_spaces(field);
-  if (name.empty() || name.size() > longest || std::count(name.begin(), name.end(), ' ') > 1) return false;
+  if (name.empty() || name.size() > longest) return false;
   const auto is_letter = [](unsigned char c) { return std::isalpha(c) != 0 || c >= 0x80; };
   return is_letter(static_cast<unsigned char>(name.front())) &&
-         std::all_of(name.begin(), name.end(), [&](unsigned char c) {
-           return is_letter(c) || std::isdigit(c) != 0 || c == '_' || c == '-' || c == ' ';
-         });
+         std::all_of(name.begin(), name.end(),
+                     [&](unsigned char c) { return is_letter(c) || std::isdigit(c) != 0 || c == '_' || c == '-'; });
 }
 
 // Whether the first record of a table without names that are known can only be a header: names, and in the place of the
@@ -265,7 +263,8 @@ FoundColumns columns_to_read(const std::vector<Record>& records, const TableRead
   const bool two = found.columns.second.has_value();
   if (how.in_row != 0 && two != (how.in_row == 2))
     reader.refuse(first.line,
-                  how.in_row == 1 ? "one column of sentences, as the model learned" : "two, as the model learned",
+                  how.in_row == 1 ? "one column of sentences, as the model learned"
+                                  : "two columns of sentences, as the model learned",
                   two ? "two" : "one");
   return found;
 }

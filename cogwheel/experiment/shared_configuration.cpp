@@ -62,7 +62,8 @@ std::string shared_record(const RunConfig& config) {
   for (const char* key : said_elsewhere) record.erase(key);
   // Of language models it follows from the others, and is balanced for each mechanism.
   if (std::holds_alternative<LanguageModelOptions>(config.model)) record.erase("model.feed_forward");
-  return record.dump();
+  // Whoever reads a path refuses it unless it is in UTF-8, by its name.
+  return record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 bool is_shared(const RunConfig& config, std::string_view key) {

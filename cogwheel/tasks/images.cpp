@@ -53,6 +53,9 @@ class Images : public ImageTask {
       : ImageTask(std::move(source), settings.augmentation, std::move(options)), settings_(settings) {
     if (source_->class_names().empty())
       throw Error(expected_got(source_->name(), "images with labels, to learn what they show", "none"));
+    if (source_->class_names().size() == 1)
+      throw Error(
+          expected_got(source_->name(), "images of two classes at least", "only " + source_->class_names().front()));
   }
 
   const TaskDescription& description() const override {

@@ -130,7 +130,7 @@ def test_a_table_to_classify_or_embed_gives_its_sentences(cogwheel, trained, wor
     assert tab == space != ""
     (work / "empty.tsv").write_text("\n\n")
     done = cogwheel("sample", trained["table"], "--input", "empty.tsv")
-    assert (done.returncode, done.stderr) == (1, "error: empty.tsv: expected sentences, got none\n")
+    assert (done.returncode, done.stderr) == (1, "cogwheel: empty.tsv: expected sentences, got none\n")
 
 
 def test_says_what_a_line_is_taken_as_and_refuses_data_of_another_split(cogwheel, work):
