@@ -29,9 +29,12 @@ void set_task(ImportedModel& imported, const ImportArguments& arguments) {
       throw UsageError(expected_got("import: --set", "a key of the task, its data or training", assignment));
   if (!arguments.assignments.empty()) set_options(imported.config, arguments.assignments);
   auto& values = imported.config.task.values;
+  if (!arguments.images.empty() && imported.config.task.name != "images" && imported.config.task.name != "diffusion")
+    throw UsageError(
+        expected_got("import: --images", "none for a run of the task " + imported.config.task.name, arguments.images));
   if (!arguments.images.empty()) values["images"] = arguments.images;
   const auto given = [&](const char* key) { return values.contains(key) && values[key] != ConfigValue(std::string()); };
-  if (!given("images") && !given("sentences")) return;
+  if (!given("images") && !given("sentences") && !given("held_out_sentences")) return;
   const ScratchFolder folder;
   for (const RunFile& file : imported.files) write_file(folder / file.name, file.content);
   const auto task = make_task(imported.config, folder.path());

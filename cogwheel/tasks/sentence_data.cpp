@@ -61,9 +61,8 @@ std::shared_ptr<const SentenceCorpus> sentence_corpus(TaskOptionReader& reader, 
     auto made_up = std::make_shared<SentenceCorpus>(toy == "captions" ? toy_caption_corpus() : toy_review_corpus(0));
     if (has_tokenizer &&
         load_word_piece(kept / tokenizer_file)->vocabulary_text() != made_up->tokenizer->vocabulary_text())
-      throw UsageError(
-          expected_got("task.sentences",
-                       "a file: the word pieces of " + kept.string() + " are not those of made-up sentences", "none"));
+      throw UsageError(expected_got("task.sentences",
+                                    "a file: the word pieces of the model are not those of made-up sentences", "none"));
     expect_recorded_data(config, made_up->name, made_up->sha256);
     if (!options.classes.empty() && options.classes != made_up->classes)
       throw Error(expected_got(made_up->name + ": classes",

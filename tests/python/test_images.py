@@ -124,7 +124,7 @@ def test_links_and_names_in_folders(cogwheel, work):
     assert "expected the name of a class in UTF-8, got byte 0xFF at offset 0" in done.stderr
     done = cogwheel("compare", "--task", "images", "--images", b"linked\xff", "--attention", "softmax", "--out", "never")
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
-    assert "task.images: expected a path in UTF-8, got byte 0xFF" in done.stderr
+    assert "task.images: expected text in UTF-8, got byte 0xFF" in done.stderr
     (work / "alone/only").mkdir(parents=True)
     for number in range(3):
         shutil.copy(work / f"pictures/dark/{number}.png", work / "alone/only")
