@@ -36,7 +36,8 @@ bool is_cifar10(const std::filesystem::path& path) {
   std::error_code problem;  // whoever reads it reports it
   if (!std::filesystem::is_directory(path, problem)) return path.extension() == ".bin";
   std::filesystem::directory_iterator entries(path, problem);
-  return std::any_of(begin(entries), end(entries), [](const auto& entry) { return entry.path().extension() == ".bin"; });
+  return std::any_of(begin(entries), end(entries),
+                     [](const auto& entry) { return entry.path().extension() == ".bin"; });
 }
 
 std::shared_ptr<const ImageSource> source_at(const std::filesystem::path& path, std::int64_t size) {
