@@ -90,7 +90,7 @@ void compare_in(const ComparisonFolder& folder, Comparison comparison, const std
 void start(const Arguments& arguments) {
   Comparison comparison = plan_comparison(arguments.request);
   const auto task = load_task(comparison);
-  say_what_is_left_out(*task);
+  say_how_data_are_taken(*task);
   // The last check, because afterwards the replaced files are gone.
   const auto folder = ComparisonFolder::create(
       arguments.out.empty() ? new_run_path("compare") : fs::path(arguments.out), arguments.overwrite);

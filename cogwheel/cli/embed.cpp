@@ -6,8 +6,6 @@
 
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
-#include "cogwheel/core/error.h"
-#include "cogwheel/data/text_lines.h"
 #include "cogwheel/tasks/embedding.h"
 
 namespace cogwheel {
@@ -21,12 +19,7 @@ struct EmbedArguments {
 
 void embed(const EmbedArguments& arguments) {
   register_definitions(arguments.definitions);
-  if (arguments.text.empty() == arguments.input.empty())
-    throw UsageError(
-        expected_got("embed", "either --prompt or --input, not empty", arguments.text.empty() ? "neither" : "both"));
-  EmbeddingRequest request{.texts = {}, .tokens = arguments.tokens};
-  request.texts =
-      arguments.input.empty() ? std::vector<std::string>{arguments.text} : read_text_lines(arguments.input).lines;
+  EmbeddingRequest request{.prompt = arguments.text, .input = arguments.input, .tokens = arguments.tokens};
   request.warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
   write_embeddings(RunFolder::open(arguments.run), request, arguments.out);
   fmt::print("{}\n", arguments.out);
@@ -41,7 +34,9 @@ void add_embed(CLI::App& app) {
       ->required()
       ->type_name("RUN");
   command->add_option("--prompt", arguments->text, "a text")->type_name("TEXT");
-  command->add_option("--input", arguments->input, "a file instead, each line of which is a text")->type_name("FILE");
+  command
+      ->add_option("--input", arguments->input, "a file instead: each line is a text; of a .tsv or .csv its sentences")
+      ->type_name("FILE");
   command->add_option("--tokens", arguments->tokens, "tokens of each, [CLS] and [SEP] included; 0: of the longest")
       ->type_name("N")
       ->capture_default_str();

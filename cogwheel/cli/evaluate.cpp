@@ -8,6 +8,7 @@
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/number_option.h"
+#include "cogwheel/cli/training.h"
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/folder_lock.h"
@@ -66,7 +67,9 @@ void evaluate(const EvaluateArguments& arguments) {
     ExaminationOptions options = arguments.examination;
     options.folder = folder.path();
     options.progress = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
-    return evaluate_run(*make_task(config, folder.path()), config, folder, options);
+    const auto task = make_task(config, folder.path());
+    say_how_data_are_taken(*task);
+    return evaluate_run(*task, config, folder, options);
   }();
   const std::filesystem::path out = arguments.out.empty() ? folder.path() : std::filesystem::path(arguments.out);
   make_folder(out);

@@ -1,13 +1,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "cogwheel/cli/commands.h"
+#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/scratch_folder.h"
 #include "cogwheel/interchange/import_run.h"
 #include "cogwheel/tasks/tasks.h"
 
@@ -20,25 +21,25 @@ struct ImportArguments {
   bool overwrite = false;
 };
 
-// The data that the task is measured on, and settings of training; the weights decide the rest.
+// The data that the task is measured on, and settings of training; the weights decide the rest. Data are read as
+// `evaluate` will, with the files of the run, so that what does not fit is refused here.
 void set_task(ImportedModel& imported, const ImportArguments& arguments) {
   for (const std::string& assignment : arguments.assignments)
     if (assignment.starts_with("model.") || assignment.starts_with("task.name="))
       throw UsageError(expected_got("import: --set", "a key of the task, its data or training", assignment));
   if (!arguments.assignments.empty()) set_options(imported.config, arguments.assignments);
-  if (arguments.images.empty()) return;
-  imported.config.task.values["images"] = arguments.images;
-  const auto task = make_task(imported.config);
+  auto& values = imported.config.task.values;
+  if (!arguments.images.empty() && imported.config.task.name != "images" && imported.config.task.name != "diffusion")
+    throw UsageError(
+        expected_got("import: --images", "none for a run of the task " + imported.config.task.name, arguments.images));
+  if (!arguments.images.empty()) values["images"] = arguments.images;
+  const auto given = [&](const char* key) { return values.contains(key) && values[key] != ConfigValue(std::string()); };
+  if (!given("images") && !given("sentences") && !given("held_out_sentences")) return;
+  const ScratchFolder folder;
+  for (const RunFile& file : imported.files) write_file(folder / file.name, file.content);
+  const auto task = make_task(imported.config, folder.path());
   imported.config = task->completed(imported.config);
-  const auto names_in = [](const std::vector<RunFile>& files) {
-    const auto found =
-        std::find_if(files.begin(), files.end(), [](const auto& each) { return each.name == classes_file; });
-    return found == files.end() ? std::string() : found->content;
-  };
-  if (names_in(task->assets()) != names_in(imported.files))
-    imported.notes.push_back(
-        "the classes of the images have other names than those of the model; they are taken in "
-        "the order of the images");
+  for (const std::string& note : task->notes()) imported.notes.push_back(note);
 }
 
 void import_model(const ImportArguments& arguments) {

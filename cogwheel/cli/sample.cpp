@@ -88,7 +88,10 @@ void add_sample(CLI::App& app) {
         add_number(*command, name, value, range, help)->default_str(number_text(value))->type_name(type));
   };
   add_text("--prompt", request.prompt, "text to continue, to translate, or to write by hand", "TEXT");
-  add_text("--input", request.input, "a file: lines to translate; a picture, or a folder of them, to classify", "PATH");
+  add_text(
+      "--input", request.input,
+      "a file: lines to translate or to classify, or a table of sentences; a picture, or a folder of them, to classify",
+      "PATH");
   add("--length", sampling.length, length_range, "tokens to generate", "N");
   add("--temperature", sampling.temperature, temperature_range, "0: always the likeliest token", "T");
   add("--top-k", sampling.top_k, top_k_range, "draw among the K likeliest tokens; 0: among all", "K");

@@ -32,7 +32,7 @@ void train(const TrainArguments& arguments) {
   TrainingRun run(config.model, config.training, task);
   const std::filesystem::path path =
       arguments.out.empty() ? new_run_path(config.name) : std::filesystem::path(arguments.out);
-  say_what_is_left_out(*task);
+  say_how_data_are_taken(*task);
   std::vector<RunFile> files = task->assets();
   for (RunFile& record : task->records()) files.push_back(std::move(record));
   const RunFolder folder = RunFolder::create(path, config, files, arguments.overwrite);

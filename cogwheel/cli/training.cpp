@@ -53,7 +53,8 @@ void train_and_report(TrainingRun& run, const RunFolder& folder, const RunConfig
   }
 }
 
-void say_what_is_left_out(const Task& task) {
+void say_how_data_are_taken(const Task& task) {
+  for (const std::string& note : task.notes()) fmt::print(stderr, "note: {}\n", one_line(note));
   if (const std::string left_out = task.left_out(); !left_out.empty())
     fmt::print(stderr, "left out of the text: {}\n", one_line(left_out));
 }

@@ -9,7 +9,7 @@ namespace cogwheel {
 // loss is NaN or infinite; a checkpoint is left in both cases.
 void train_and_report(TrainingRun& run, const RunFolder& folder, const RunConfig& config);
 
-// Reports on stderr what was left out of the data.
-void say_what_is_left_out(const Task& task);
+// Reports on stderr what was left out of the data, and how they are taken where that may not be what was meant.
+void say_how_data_are_taken(const Task& task);
 
 }  // namespace cogwheel

@@ -14,6 +14,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/data/tokenizer.h"
+#include "cogwheel/data/utf8.h"
 #include "cogwheel/mechanisms/catalogue.h"
 #include "cogwheel/models/language_model_form.h"
 
@@ -133,8 +134,11 @@ void check(const RunConfig& config) {
     throw UsageError(expected_got("data.byte_limit", "at least 0", std::to_string(config.data.byte_limit)));
   const bool control = std::any_of(config.name.begin(), config.name.end(),
                                    [](unsigned char character) { return character < 0x20 || character == 0x7f; });
-  if (config.name.empty() || config.name.find('/') != std::string::npos || control)
-    throw UsageError(expected_got("name", "a name for a folder", nlohmann::json(config.name).dump()));
+  const bool text = find_non_text(config.name) == std::string::npos;
+  if (config.name.empty() || config.name.find('/') != std::string::npos || control || !text)
+    throw UsageError(
+        expected_got("name", text ? "a name for a folder" : "a name in UTF-8",
+                     nlohmann::json(config.name).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
 }
 
 void set_option(RunConfig& config, std::string_view assignment) {

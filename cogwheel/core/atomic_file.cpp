@@ -76,7 +76,10 @@ void write_file(const std::filesystem::path& path, std::string_view contents) {
   file.commit();
 }
 
-void read_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& take) {
+namespace {
+
+// Until `take` says that it has enough.
+void read_until(const std::filesystem::path& path, const std::function<bool(std::string_view)>& take) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) refuse(path, "a file that can be read");
   const std::unique_ptr<const int, void (*)(const int*)> closing(&descriptor, [](const int* open) { ::close(*open); });
@@ -85,9 +88,26 @@ void read_pieces(const std::filesystem::path& path, const std::function<void(std
     const ssize_t count = ::read(descriptor, piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) refuse(path, "a file that can be read");
-    if (count == 0) return;
-    take({piece.data(), static_cast<std::size_t>(count)});
+    if (count == 0 || !take({piece.data(), static_cast<std::size_t>(count)})) return;
   }
+}
+
+}  // namespace
+
+void read_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& take) {
+  read_until(path, [&](std::string_view piece) {
+    take(piece);
+    return true;
+  });
+}
+
+std::string read_file_start(const std::filesystem::path& path, std::size_t bytes) {
+  std::string contents;
+  read_until(path, [&](std::string_view piece) {
+    contents += piece.substr(0, bytes - contents.size());
+    return contents.size() < bytes;
+  });
+  return contents;
 }
 
 std::string read_file(const std::filesystem::path& path) {

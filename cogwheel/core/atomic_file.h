@@ -31,6 +31,8 @@ class AtomicFile {
 void write_file(const std::filesystem::path& path, std::string_view contents);
 
 std::string read_file(const std::filesystem::path& path);
+// The first bytes alone, at most so many: no more of a long file is read.
+std::string read_file_start(const std::filesystem::path& path, std::size_t bytes);
 // The same contents piece by piece, without ever holding all.
 void read_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& take);
 

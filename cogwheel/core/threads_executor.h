@@ -1,5 +1,5 @@
-// An executor on the standard library's threads, started anew for every run: for tests and measurements that should not
-// depend on which library's threads the program uses.
+// An executor on the standard library's threads, started anew for every run: for what reads files, and for tests and
+// measurements that should not depend on which library's threads the program uses.
 #pragma once
 #include <atomic>
 #include <thread>

@@ -90,11 +90,6 @@ class CifarStore final : public ImageStore {
     example.pixels.assign(record.begin() + 1, record.end());
     return example;
   }
-  std::string origin(std::int64_t index) const override {
-    const auto record = record_of(index);
-    // The picture alone: where two have one picture, their labels do not matter.
-    return sha256({reinterpret_cast<const char*>(record.data()) + 1, record.size() - 1});
-  }
 
  private:
   std::array<std::uint8_t, cifar_record> record_of(std::int64_t index) const {

@@ -28,7 +28,9 @@ std::string start_of(const fs::path& path) {
 bool CorpusBuilder::add(const fs::path& path, bool only_text) {
   // The start nearly always decides, and a folder may hold files larger than memory.
   const bool binary = only_text && start_of(path).find('\0') != std::string::npos;
-  std::string contents = binary ? "" : read_file(path);
+  // One byte more than there is room for says whether the file goes on.
+  const std::size_t room_left = limit_ - corpus_.text.size();
+  std::string contents = binary ? "" : limit_ == 0 ? read_file(path) : read_file_start(path, room_left + 1);
   if (binary || (only_text && contents.find('\0') != std::string::npos)) {
     leave_out(path, "binary file");
     return true;
@@ -59,15 +61,21 @@ Corpus CorpusBuilder::finish() && {
 }
 
 std::vector<fs::path> files_below(const fs::path& folder, const std::function<bool(const fs::path&)>& enter,
-                                  const std::function<bool(const fs::path&)>& take) {
+                                  const std::function<bool(const fs::path&)>& take,
+                                  const std::function<void(const fs::path&)>& broken) {
   std::vector<std::string> relative;
   std::error_code problem;
   fs::recursive_directory_iterator entries(folder, problem);
   for (; !problem && entries != fs::recursive_directory_iterator(); entries.increment(problem)) {
-    // A link to a folder is not followed.
-    if (entries->is_directory() && !entries->is_symlink() && !enter(entries->path()))
+    std::error_code unknown;
+    const fs::file_status status = entries->status(unknown);
+    if (!fs::exists(status)) {
+      broken(entries->path());
+      continue;
+    }
+    if (fs::is_directory(status) && !entries->is_symlink(unknown) && !enter(entries->path()))
       entries.disable_recursion_pending();
-    if (entries->is_regular_file() && take(entries->path()))
+    if (fs::is_regular_file(status) && take(entries->path()))
       relative.push_back(entries->path().lexically_relative(folder).generic_string());
   }
   if (problem) throw Error(expected_got(folder.string(), "a folder that can be read", problem.message()));
@@ -104,7 +112,10 @@ Corpus load_corpus(const std::vector<fs::path>& paths, std::int64_t byte_limit) 
     }
     if (const std::string kind = folder_kind(path); !kind.empty())
       throw Error(expected_got(path.string(), "a folder with text", "the folder of a " + kind));
-    const auto files = files_below(path, enter, visible);
+    const auto broken = [&](const fs::path& link) {
+      if (visible(link)) builder.leave_out(link, "broken link");
+    };
+    const auto files = files_below(path, enter, visible, broken);
     if (files.empty()) throw Error(expected_got(path.string(), "a folder with text", "one without files"));
     if (!std::all_of(files.begin(), files.end(), [&](const fs::path& file) { return builder.add_text(file); })) break;
   }

@@ -35,9 +35,12 @@ class CorpusBuilder {
   std::size_t limit_;
 };
 
-// The regular files below a folder that the filters for files and folders accept, sorted by relative path.
-std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
-                                               const std::function<bool(const std::filesystem::path&)>& enter,
-                                               const std::function<bool(const std::filesystem::path&)>& take);
+// The regular files below a folder that the filters for files and folders accept, sorted by relative path. Links to
+// files are taken and links to folders are not followed; links that lead nowhere, such as to themselves, are told to
+// `broken`.
+std::vector<std::filesystem::path> files_below(
+    const std::filesystem::path& folder, const std::function<bool(const std::filesystem::path&)>& enter,
+    const std::function<bool(const std::filesystem::path&)>& take,
+    const std::function<void(const std::filesystem::path&)>& broken = [](const auto&) {});
 
 }  // namespace cogwheel

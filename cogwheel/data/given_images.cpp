@@ -35,7 +35,6 @@ class GivenImageStore final : public ImageStore {
     if (given_.contexts.defined()) example.context = floats(given_.contexts[index]);
     return example;
   }
-  std::string origin(std::int64_t index) const override { return std::string(raw_bytes(given_.images[index])); }
 
  private:
   static std::vector<float> floats(const at::Tensor& tensor) {

@@ -22,8 +22,9 @@ struct GivenImages {
   std::vector<std::string> class_names = {};  // empty: the labels' numbers, up to the largest
 };
 
-// A tenth is held out, chosen by content. The tensors are kept, not copied, where they are contiguous and on the CPU.
-// Throws Error with the name for what the comments above exclude, rows without a label or context included.
+// A tenth of each class is held out, chosen by content, which the hash says too. The tensors are kept, not copied,
+// where they are contiguous and on the CPU. Throws Error with the name for what the comments above exclude, rows
+// without a label or context included.
 std::shared_ptr<const ImageSource> given_images(GivenImages given);
 
 }  // namespace cogwheel

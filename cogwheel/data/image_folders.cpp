@@ -11,10 +11,17 @@
 #include "cogwheel/data/image_resize.h"
 #include "cogwheel/data/image_source.h"
 #include "cogwheel/data/stored_images.h"
+#include "cogwheel/data/utf8.h"
 
 namespace cogwheel {
 namespace {
 namespace fs = std::filesystem;
+
+void expect_utf8_name(const fs::path& path, std::string_view expected) {
+  const std::string name = path.filename().string();
+  if (const std::size_t offset = find_non_text(name); offset != std::string::npos)
+    throw Error(expected_got(path.parent_path().string() + ": a folder", expected, code_point_text(name, offset)));
+}
 
 bool is_visible(const fs::path& path) { return !path.filename().string().starts_with('.'); }
 
@@ -68,7 +75,6 @@ class ImageFolderStore final : public ImageStore {
         example.pixels[channel * plane + pixel] = image.pixels[3 * pixel + channel];
     return example;
   }
-  std::string origin(std::int64_t index) const override { return pictures_[static_cast<std::size_t>(index)].name; }
 
  private:
   void expect_equal_size(const fs::path& path, const ImageSize& found) const {
@@ -83,14 +89,27 @@ class ImageFolderStore final : public ImageStore {
   std::vector<StoredPicture> pictures_;
 };
 
-// The visible folders in a folder, sorted, links to folders included. A picture beside them would have no class.
-std::map<std::string, fs::path> class_folders(const fs::path& folder) {
+// Whether a folder lies in another, or is that one.
+bool is_within(const fs::path& folder, const fs::path& above) {
+  std::error_code problem;
+  const fs::path inner = fs::canonical(folder, problem), outer = fs::canonical(above, problem);
+  return !problem && std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+// The visible folders in a folder, sorted, links to folders included. A picture beside them would have no class. Links
+// that lead nowhere or back to where they lie are counted.
+std::map<std::string, fs::path> class_folders(const fs::path& folder, std::int64_t& left_out) {
   std::map<std::string, fs::path> folders;
   std::error_code problem;
   for (fs::directory_iterator entries(folder, problem); !problem && entries != fs::directory_iterator();
        entries.increment(problem)) {
     if (!is_visible(entries->path())) continue;
-    if (entries->is_directory()) {
+    std::error_code unknown;
+    const fs::file_status status = entries->status(unknown);
+    if (!fs::exists(status) || (fs::is_directory(status) && is_within(folder, entries->path()))) {
+      ++left_out;
+    } else if (fs::is_directory(status)) {
+      expect_utf8_name(entries->path(), "the name of a class in UTF-8");
       folders[entries->path().filename().string()] = entries->path();
     } else if (named_as_picture(entries->path())) {
       throw Error(expected_got(entries->path().string(), "pictures in folders of their classes", "one beside them"));
@@ -108,6 +127,8 @@ class ImageFolderReader {
     hash_.add("size " + std::to_string(options.size) + "\n");
   }
 
+  std::int64_t& left_out() { return facts_.left_out; }
+
   // Fixes the classes.
   void name_classes(const std::map<std::string, fs::path>& classes) {
     for (const auto& [name, folder] : classes) facts_.class_names.push_back(name);
@@ -122,7 +143,8 @@ class ImageFolderReader {
       if (found == facts_.class_names.end() || *found != name)
         throw Error(expected_got(folder.string(), "a class that is trained on", "another one"));
       const std::int64_t before = std::ssize(numbers);
-      for (const fs::path& file : files_below(folder, is_visible, is_visible)) {
+      const auto broken = [&](const fs::path& link) { facts_.left_out += is_visible(link) ? 1 : 0; };
+      for (const fs::path& file : files_below(folder, is_visible, is_visible, broken)) {
         if (!named_as_picture(file)) {
           ++facts_.left_out;
           continue;
@@ -131,8 +153,9 @@ class ImageFolderReader {
         const ImageSize size = store_->add(file, found - facts_.class_names.begin());
         const auto bytes = static_cast<std::int64_t>(fs::file_size(file));
         facts_.bytes += bytes;
-        hash_.add(file.lexically_relative(folder_).generic_string() + "\n" + std::to_string(bytes) + " " +
-                  size_text(size) + "\n");
+        files_.push_back(file);
+        headers_.push_back(file.lexically_relative(folder_).generic_string() + "\n" + std::to_string(bytes) + " " +
+                           size_text(size) + "\n");
       }
       if (std::ssize(numbers) == before)
         throw Error(expected_got(folder.string(), "PNG or JPEG files of this class", "none"));
@@ -143,6 +166,12 @@ class ImageFolderReader {
   }
 
   std::shared_ptr<const ImageSource> finish(ImageSplit split) && {
+    std::vector<std::string> contents(files_.size());
+    for_each_picture(std::ssize(files_), [&](std::int64_t index) {
+      const auto place = static_cast<std::size_t>(index);
+      contents[place] = sha256_of_file(files_[place]);
+    });
+    for (std::size_t place = 0; place < files_.size(); ++place) hash_.add(headers_[place] + contents[place] + "\n");
     facts_.sha256 = hash_.digits();
     facts_.height = store_->image_size().height, facts_.width = store_->image_size().width;
     return stored_images(std::move(facts_), store_, std::move(split));
@@ -152,6 +181,8 @@ class ImageFolderReader {
   fs::path folder_;
   std::shared_ptr<ImageFolderStore> store_;
   ImageSetFacts facts_;
+  std::vector<fs::path> files_;
+  std::vector<std::string> headers_;  // of the files: name, length, size
   Sha256 hash_;
 };
 
@@ -162,7 +193,7 @@ std::shared_ptr<const ImageSource> class_folder_images(const fs::path& folder, c
   if (std::error_code problem; !fs::is_directory(folder, problem))
     throw Error(expected_got("images", "a folder", folder.empty() ? "" : "none at " + folder.string()));
   ImageFolderReader reader(folder, options);
-  const std::map<std::string, fs::path> top = class_folders(folder);
+  const std::map<std::string, fs::path> top = class_folders(folder, reader.left_out());
   ImageSplit split;
   const auto train = top.find("train");
   // A folder `train` may also be a class, of pictures of trains.
@@ -170,12 +201,13 @@ std::shared_ptr<const ImageSource> class_folder_images(const fs::path& folder, c
     for (const auto& [name, path] : top)
       if (name != "train" && name != "test" && name != "val")
         throw Error(expected_got(path.string(), "only train, test and val in this folder", name));
-    const auto classes = class_folders(train->second);
+    const auto classes = class_folders(train->second, reader.left_out());
     reader.name_classes(classes);
     split.training = reader.read(train->second, classes);
     const auto read_part = [&](const char* name) {
       const auto part = top.find(name);
-      return part == top.end() ? std::vector<std::int64_t>() : reader.read(part->second, class_folders(part->second));
+      return part == top.end() ? std::vector<std::int64_t>()
+                               : reader.read(part->second, class_folders(part->second, reader.left_out()));
     };
     split.held_out = read_part("test");
     (split.held_out.empty() ? split.held_out : split.tuning) = read_part("val");

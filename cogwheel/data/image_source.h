@@ -28,7 +28,8 @@ struct ImageSetFacts {
   bool captions = false;
   std::vector<std::string> class_names;                // empty: no labels
   std::int64_t context_tokens = 0, context_width = 0;  // 0: no contexts
-  std::int64_t left_out = 0;                           // files that by their names are no pictures
+  std::int64_t left_out = 0;            // files that by their names are no pictures, and links that lead nowhere
+  std::vector<std::string> notes = {};  // a line each, how they are taken where that may not be what was meant
 };
 
 // Images may be asked for by several threads at once.
@@ -63,9 +64,9 @@ class ImageSource {
 
 // CIFAR-10, binary version (Krizhevsky 2009): records of a label and 3 × 32 × 32 bytes, channel first, of which a file
 // is any number. Each path is such a file, or a folder with data_batch_*.bin and test_batch.bin. What is called
-// test_batch.bin is held out; without it a tenth, chosen by content, so that an image that occurs twice is on one side.
-// Files are read once for the hash, then image by image. Throws Error with the file for a length that is no multiple of
-// 3,073 bytes, and for a label beyond 9.
+// test_batch.bin is held out; without it a tenth of each class, chosen by content, so that an image that occurs twice
+// is on one side. Files are read once for the hash, then image by image. Throws Error with the file for a length that
+// is no multiple of 3,073 bytes, and for a label beyond 9.
 std::shared_ptr<const ImageSource> cifar10_images(const std::vector<std::filesystem::path>& paths);
 
 struct ImageFolderOptions {
@@ -75,13 +76,14 @@ struct ImageFolderOptions {
 };
 
 // PNG and JPEG files in folders of their classes, in any depth: train/CLASS/… and test/CLASS/… or val/CLASS/…, or
-// CLASS/… alone, of which a tenth is held out, chosen by the files' names. With train, val and test, val is held out
+// CLASS/… alone, of which a tenth is held out, chosen by what they show. With train, val and test, val is held out
 // for tuning. Classes are numbered in the order of their names.
 //
-// Here only headers are read; a picture is decoded each time that it is asked for. So the hash is that of names,
-// lengths and sizes. Hidden files are skipped; files whose names end in none of a picture's ways are counted as left
-// out. Throws Error with the file or folder for what cannot be read, a picture in no class, a picture in a format other
-// than PNG and JPEG, unequal sizes, a class to test that is none to train.
+// Each file is read once for the hash, which is that of names and contents, and where a tenth is held out it is decoded
+// once, by several threads: about what the first epoch takes again, in which a picture is decoded when it is asked for.
+// Hidden files are skipped; files whose names end in none of a picture's ways, and links that lead nowhere, are counted
+// as left out. Throws Error with the file or folder for what cannot be read, a picture in no class, a picture in a
+// format other than PNG and JPEG, unequal sizes, a class to test that is none to train.
 std::shared_ptr<const ImageSource> class_folder_images(const std::filesystem::path& folder,
                                                        const ImageFolderOptions& options = {});
 

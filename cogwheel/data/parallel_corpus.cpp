@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_set>
 #include <utility>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/sha256.h"
+#include "cogwheel/data/held_out_tenth.h"
 #include "cogwheel/data/text_lines.h"
 
 namespace cogwheel {
@@ -38,24 +38,31 @@ void expect_both(std::string_view what, const ParallelFiles& files) {
                                   "only " + (files.source.empty() ? files.target : files.source).string()));
 }
 
-// Moves pairs, evenly spread, from a text to another.
-ParallelText take_held_out(ParallelText& text) {
-  const auto all = std::ssize(text.source);
-  const std::int64_t count = std::min(most_held_out, all / 10);
+// Pairs of one source sentence are on one side; those with an empty side are not held out.
+std::vector<bool> held_out_lines(const ParallelText& text, const std::string& name) {
+  std::vector<std::string> sources;
+  for (std::size_t line = 0; line < text.source.size(); ++line)
+    sources.push_back(text_content(text.target[line]).empty() ? "" : text_content(text.source[line]));
+  std::vector<bool> held_out = held_out_tenth({.keys = sources, .most = most_held_out});
+  const bool some = std::any_of(sources.begin(), sources.end(), [](const auto& each) { return !each.empty(); });
+  if (some && std::find(held_out.begin(), held_out.end(), true) == held_out.end())
+    throw Error(expected_got(name, "two different source sentences or more, one to hold out", "only equal ones"));
+  return held_out;
+}
+
+// Moves the held-out pairs of a text to another.
+ParallelText take_held_out(ParallelText& text, const std::vector<bool>& held_out) {
   ParallelText taken, kept;
-  for (std::int64_t line = 0, next = 0; line < all; ++line) {
-    const bool held_out = next < count && line == next * all / count;
-    next += held_out ? 1 : 0;
-    ParallelText& to = held_out ? taken : kept;
-    to.source.push_back(std::move(text.source[static_cast<std::size_t>(line)]));
-    to.target.push_back(std::move(text.target[static_cast<std::size_t>(line)]));
+  for (std::size_t line = 0; line < text.source.size(); ++line) {
+    ParallelText& to = held_out[line] ? taken : kept;
+    to.source.push_back(std::move(text.source[line]));
+    to.target.push_back(std::move(text.target[line]));
   }
   text = std::move(kept);
   return taken;
 }
 
-SentencePairs encode(const ParallelText& text, const SentenceTokenizer& tokenizer, std::int64_t longest,
-                     const std::unordered_set<std::string_view>& held_out = {}) {
+SentencePairs encode(const ParallelText& text, const SentenceTokenizer& tokenizer, std::int64_t longest) {
   SentencePairs pairs;
   for (std::size_t line = 0; line < text.source.size(); ++line) {
     const std::vector<Token> source = tokenizer.encode(text.source[line]), target = tokenizer.encode(text.target[line]);
@@ -63,8 +70,6 @@ SentencePairs encode(const ParallelText& text, const SentenceTokenizer& tokenize
       ++pairs.empty;
     else if (std::max(std::ssize(source), std::ssize(target)) > longest)
       ++pairs.overlong;
-    else if (held_out.contains(text.source[line]))
-      ++pairs.held_out;
     else
       pairs.add(source, target, static_cast<std::int64_t>(line));
   }
@@ -106,6 +111,17 @@ std::span<const Token> SentencePairs::Side::of(std::int64_t pair) const {
   return std::span(tokens).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(ends[place] - begin));
 }
 
+std::string SentencePairs::source_content(std::int64_t pair) const {
+  const std::span<const Token> tokens = source(pair);
+  return {reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()};
+}
+
+std::string SentencePairs::content(std::int64_t pair) const {
+  const std::span<const Token> tokens = target(pair);
+  return std::to_string(source(pair).size()) + ":" + source_content(pair) +
+         std::string(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
+}
+
 ParallelCorpus load_parallel_corpus(const ParallelOptions& options,
                                     std::shared_ptr<const SentenceTokenizer> tokenizer) {
   if (options.training.none()) throw UsageError(expected_got("parallel text", "a source and a target file", "none"));
@@ -123,18 +139,18 @@ ParallelCorpus load_parallel_corpus(const ParallelOptions& options,
     throw Error(expected_got(corpus.name, "10 pairs of sentences at least, of which a tenth is held out",
                              std::to_string(training.source.size())));
   const bool of_training = options.held_out.none();
-  ParallelText held_out = of_training ? take_held_out(training) : read_files(options.held_out, corpus);
+  const std::vector<bool> sides = of_training ? held_out_lines(training, corpus.name) : std::vector<bool>();
+  ParallelText held_out = of_training ? take_held_out(training, sides) : read_files(options.held_out, corpus);
   if (!options.test.none()) corpus.test = read_files(options.test, corpus);
   if (!options.test.none() && corpus.test.source.empty())
     throw Error(expected_got(name_of(options.test), "lines to translate", "none"));
   Sha256 all;
   for (const CorpusFile& file : corpus.files) all.add(file.sha256);
   corpus.sha256 = all.digits();
+  if (of_training) corpus.sha256 = sha256_of_split(corpus.sha256, sides);
 
   corpus.tokenizer = tokenizer != nullptr ? std::move(tokenizer) : learn(training, options, corpus.name);
-  std::unordered_set<std::string_view> known;
-  if (of_training) known.insert(held_out.source.begin(), held_out.source.end());
-  corpus.training = encode(training, *corpus.tokenizer, options.longest, known);
+  corpus.training = encode(training, *corpus.tokenizer, options.longest);
   corpus.held_out = encode(held_out, *corpus.tokenizer, options.longest);
   expect_pairs(corpus.name, corpus.training, options.longest);
   expect_pairs(of_training ? corpus.name + ", held-out part" : name_of(options.held_out), corpus.held_out,
@@ -154,7 +170,6 @@ std::string dropped_text(const ParallelCorpus& corpus) {
   };
   add(pairs.empty, "with an empty side");
   add(pairs.overlong, fmt::format("longer than {} tokens", corpus.longest));
-  add(pairs.held_out, "whose source is also held out");
   add(corpus.held_out.empty + corpus.held_out.overlong, "of the held-out part, for the same reasons");
   return text.empty() ? "" : "pairs of sentences: " + text;
 }

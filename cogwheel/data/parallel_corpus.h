@@ -36,12 +36,14 @@ class SentencePairs {
   std::span<const Token> source(std::int64_t pair) const { return source_.of(pair); }
   std::span<const Token> target(std::int64_t pair) const { return target_.of(pair); }
   std::int64_t line(std::int64_t pair) const { return lines_[static_cast<std::size_t>(pair)]; }
+  // The tokens as bytes, by which what is equal is found.
+  std::string content(std::int64_t pair) const;
+  std::string source_content(std::int64_t pair) const;
   std::int64_t source_tokens() const { return std::ssize(source_.tokens); }
   std::int64_t target_tokens() const { return std::ssize(target_.tokens); }
 
-  // Pairs of the text that are not here: with an empty side; with one longer than the limit; with the source sentence
-  // of a held-out pair.
-  std::int64_t empty = 0, overlong = 0, held_out = 0;
+  // Pairs of the text that are not here: with an empty side; with one longer than the limit.
+  std::int64_t empty = 0, overlong = 0;
 
  private:
   struct Side {
@@ -57,8 +59,9 @@ struct ParallelOptions {
   static constexpr Range<std::int64_t> vocabularies{16, 1 << 20}, lengths{1, 1 << 16};
 
   ParallelFiles training = {};
-  ParallelFiles held_out = {};  // none: a part of the training files
-  ParallelFiles test = {};      // none: translations of the held-out part are scored
+  ParallelFiles held_out =
+      {};                   // none: a tenth of the training pairs, at most 1,000, by their source (held_out_tenth.h)
+  ParallelFiles test = {};  // none: translations of the held-out part are scored
   std::int64_t vocabulary = 8000;
   bool fewer_will_do = false;  // fewer pieces where the text has no more
   std::int64_t longest = 100;  // tokens of a sentence
@@ -67,7 +70,7 @@ struct ParallelOptions {
 struct ParallelCorpus {
   std::string name;  // for display: the names of the training files
   std::int64_t bytes = 0;
-  std::string sha256;             // of the text of all files
+  std::string sha256;             // of the text of all files, and of which pairs are held out where that is chosen here
   std::vector<CorpusFile> files;  // every file that was read
   std::shared_ptr<const SentenceTokenizer> tokenizer;
   std::int64_t longest = 0;

@@ -31,28 +31,32 @@ struct SentenceOptions {
   static constexpr std::int64_t most_classes = 1000;  // more are hardly labels
 
   std::filesystem::path training = {};
-  std::filesystem::path held_out = {};  // none: a tenth of the training file, at most 1,000 rows, evenly spread
-  bool labels = true;                   // whether rows need one
-  std::filesystem::path vocab = {};     // a vocab.txt; none: a vocabulary is learned from the training part
-  std::int64_t vocabulary = 8000;       // pieces to learn
+  // None: a tenth of the training file, at most 1,000 rows, of each class its share, chosen by their words
+  // (held_out_tenth.h), so that rows of the same words are on one side, wherever they stand.
+  std::filesystem::path held_out = {};
+  bool labels = true;                // whether rows need one
+  std::filesystem::path vocab = {};  // a vocab.txt; none: a vocabulary is learned from the training part
+  std::int64_t vocabulary = 8000;    // pieces to learn
   bool cased = false;
-  std::int64_t longest = 128;  // tokens of a row, special tokens included
+  std::int64_t longest = 128;             // tokens of a row, special tokens included
+  std::vector<std::string> classes = {};  // of a model that is there already, to which labels are matched by name
 };
 
 struct SentenceCorpus {
   std::string name;  // for display: of the training file
   std::int64_t bytes = 0;
-  std::string sha256;             // of the text of all files
+  std::string sha256;             // of the text of all files, and of which rows are held out where that is chosen here
   std::vector<CorpusFile> files;  // every file that was read
   std::shared_ptr<const WordPieceTokenizer> tokenizer;
   std::int64_t longest = 0;
-  std::vector<std::string> classes;  // sorted; none without labels
+  bool two_sentences = false;              // in each row
+  std::vector<std::string> classes;        // sorted, or those of the options; none without labels
+  std::vector<std::string> taken_as = {};  // a line each, what in the files may be another thing than it was taken as
   SentenceRows training, held_out;
 };
 
 // A row without tokens is dropped and counted. Longer rows than the limit are cut at the end, of two sentences the
-// longer one first; without labels, a single sentence is cut into several rows instead, and nothing is lost. Where the
-// held-out part is one of the training file, training rows of the same text are dropped.
+// longer one first; without labels, a single sentence is cut into several rows instead, and nothing is lost.
 //
 // Without labels, files that is_table_name knows give their sentences, all others their lines.
 //

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -107,27 +108,187 @@ class TableReader {
   std::size_t next_ = 0;
 };
 
+struct Record {
+  Fields fields;
+  std::int64_t line;
+};
+
 struct Columns {
   std::size_t first = 0, label = 0, count = 0;
   std::optional<std::size_t> second = {};
+  bool labels = true;  // whether there is a column of labels
+
+  SentenceRow row(Record& record) const {
+    SentenceRow row{.first = std::move(record.fields[first]), .line = record.line};
+    if (second) row.second = std::move(record.fields[*second]);
+    if (labels) row.label = std::string(without_outer_spaces(record.fields[label]));
+    return row;
+  }
 };
 
-// Nothing where the fields are no header.
-std::optional<Columns> header_of(const Fields& fields) {
-  constexpr std::string_view sentences[] = {"sentence",   "text",     "sentence1", "sentence2", "premise",
-                                            "hypothesis", "question", "question1", "question2"};
+std::string lower_name(std::string_view field) {
+  std::string name(without_outer_spaces(field));
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name;
+}
+
+// What data sets that are published call such columns; of labels, those before others come first.
+constexpr std::string_view sentence_names[] = {
+    "sentence",  "text",        "sentence1", "sentence2", "premise", "hypothesis", "question", "question1",
+    "question2", "review",      "tweet",     "comment",   "content", "body",       "message",  "title",
+    "headline",  "description", "text_a",    "text_b",    "s1",      "s2",         "query",    "utterance"};
+constexpr std::string_view label_names[] = {"label",    "gold_label", "labels", "class",  "category", "sentiment",
+                                            "polarity", "target",     "rating", "intent", "emotion",  "topic"};
+
+// Columns by their names; nothing where the fields are no header that is known. `labels`: whether one has to be there.
+std::optional<Columns> named_columns(const Fields& fields, bool labels) {
   std::vector<std::size_t> found;
-  std::optional<std::size_t> label;
+  std::size_t best = std::size(label_names);
+  Columns columns{.count = fields.size()};
   for (std::size_t column = 0; column < fields.size(); ++column) {
-    std::string name(without_outer_spaces(fields[column]));
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-    if (std::find(std::begin(sentences), std::end(sentences), name) != std::end(sentences)) found.push_back(column);
-    if (!label && (name == "label" || name == "gold_label")) label = column;
+    const std::string name = lower_name(fields[column]);
+    if (std::find(std::begin(sentence_names), std::end(sentence_names), name) != std::end(sentence_names))
+      found.push_back(column);
+    const auto place = static_cast<std::size_t>(std::find(std::begin(label_names), std::end(label_names), name) -
+                                                std::begin(label_names));
+    if (place < best) best = place, columns.label = column;
   }
-  if (!label || found.empty() || found.size() > 2) return {};
-  Columns columns{.first = found[0], .label = *label, .count = fields.size()};
+  columns.labels = best < std::size(label_names);
+  if ((labels && !columns.labels) || found.empty() || found.size() > 2) return {};
+  columns.first = found[0];
   if (found.size() == 2) columns.second = found[1];
   return columns;
+}
+
+// Sentences first, then the label.
+Columns columns_in_order(std::size_t count) {
+  Columns columns{.first = 0, .label = count - 1, .count = count};
+  if (count == 3) columns.second = 1;
+  return columns;
+}
+
+// A short name of one word, such as "star_rating", and hardly a sentence.
+bool is_like_a_name(std::string_view field) {
+  constexpr std::size_t longest = 30;
+  const std::string_view name = without_outer_spaces(field);
+  if (name.empty() || name.size() > longest) return false;
+  const auto is_letter = [](unsigned char c) { return std::isalpha(c) != 0 || c >= 0x80; };
+  return is_letter(static_cast<unsigned char>(name.front())) &&
+         std::all_of(name.begin(), name.end(),
+                     [&](unsigned char c) { return is_letter(c) || std::isdigit(c) != 0 || c == '_' || c == '-'; });
+}
+
+// Whether the first record of a table without names that are known can only be a header: names, and in the place of the
+// label one that no row has, where each label of a row occurs twice.
+bool is_header_by_its_label(const std::vector<Record>& records, const Columns& columns) {
+  const Fields& first = records.front().fields;
+  if (!std::all_of(first.begin(), first.end(), is_like_a_name)) return false;
+  std::map<std::string_view, std::int64_t> labels;
+  for (auto record = records.begin() + 1; record != records.end(); ++record) {
+    if (record->fields.size() != columns.count) return false;
+    ++labels[without_outer_spaces(record->fields[columns.label])];
+  }
+  return labels.size() > 1 && !labels.contains(without_outer_spaces(first[columns.label])) &&
+         std::all_of(labels.begin(), labels.end(), [](const auto& each) { return each.second > 1; });
+}
+
+std::string header_text(const Record& record, const Columns& columns) {
+  const auto name = [&](std::size_t column) { return std::string(without_outer_spaces(record.fields[column])); };
+  std::string text = fmt::format("line {} names its columns: sentences of {}", record.line, name(columns.first));
+  if (columns.second) text += " and " + name(*columns.second);
+  return columns.labels ? text + ", labels of " + name(columns.label) : text;
+}
+
+std::vector<Record> records_of(TableReader& reader, std::int64_t& blank) {
+  std::vector<Record> records;
+  while (!reader.at_end()) {
+    const std::int64_t line = reader.line();
+    if (reader.skip_blank())
+      ++blank;
+    else
+      records.push_back({reader.record(), line});
+  }
+  return records;
+}
+
+std::string fields_text(std::size_t count) { return fmt::format("{} field{}", count, count == 1 ? "" : "s"); }
+
+struct FoundColumns {
+  Columns columns;
+  bool header = false;  // whether the first record is one
+};
+
+FoundColumns columns_with_labels(const std::vector<Record>& records, const TableReader& reader, const Fields& header) {
+  const Record& first = records.front();
+  if (const auto named = named_columns(first.fields, true)) return {*named, true};
+  const std::size_t count = first.fields.size();
+  if (count != 2 && count != 3)
+    reader.refuse(
+        first.line,
+        fmt::format("a sentence or two and a label, with {} between, or a header that names them", reader.separator()),
+        fields_text(count));
+  const Columns columns = columns_in_order(count);
+  return {columns, first.fields == header || is_header_by_its_label(records, columns)};
+}
+
+FoundColumns columns_to_read(const std::vector<Record>& records, const TableReader& reader,
+                             const SentencesToRead& how) {
+  const Record& first = records.front();
+  const std::size_t count = first.fields.size();
+  const auto is_class = [&](const Record& record) {
+    return std::find(how.classes.begin(), how.classes.end(), without_outer_spaces(record.fields.back())) !=
+           how.classes.end();
+  };
+  FoundColumns found;
+  if (const auto named = named_columns(first.fields, false)) {
+    found = {*named, true};
+  } else {
+    // What ends in the name of a class in each row has labels.
+    const bool alone = records.size() == 1;
+    const bool labels = count > 1 && std::all_of(records.begin() + (alone ? 0 : 1), records.end(), is_class);
+    const std::size_t sentences = how.in_row != 0 ? static_cast<std::size_t>(how.in_row) : count - (labels ? 1 : 0);
+    if (sentences > 2 || count < sentences || count > sentences + 1)
+      reader.refuse(first.line,
+                    fmt::format("{} and perhaps a label, with {} between",
+                                how.in_row == 0   ? "a sentence or two"
+                                : how.in_row == 1 ? "one sentence, as the model learned,"
+                                                  : "two sentences, as the model learned,",
+                                reader.separator()),
+                    fields_text(count));
+    found.columns = {.label = count - 1, .count = count, .labels = count > sentences};
+    if (sentences == 2) found.columns.second = 1;
+    found.header =
+        labels && !alone && !is_class(first) && std::all_of(first.fields.begin(), first.fields.end(), is_like_a_name);
+  }
+  const bool two = found.columns.second.has_value();
+  if (how.in_row != 0 && two != (how.in_row == 2))
+    reader.refuse(first.line,
+                  how.in_row == 1 ? "one column of sentences, as the model learned"
+                                  : "two columns of sentences, as the model learned",
+                  two ? "two" : "one");
+  return found;
+}
+
+// `columns_of(records, reader)` says what the columns of records are, of which there is at least one.
+template <class ColumnsOf>
+SentenceTable read_table(const std::filesystem::path& path, const ColumnsOf& columns_of, bool need_labels) {
+  TextLines text = read_text_lines(path);
+  SentenceTable table{.rows = {}, .bytes = text.bytes, .sha256 = std::move(text.sha256)};
+  TableReader reader(path, std::move(text.lines));
+  std::vector<Record> records = records_of(reader, table.blank);
+  if (records.empty()) return table;
+  const auto [columns, header] = columns_of(records, reader);
+  if (header) table.header = records.front().fields, table.header_text = header_text(records.front(), columns);
+  table.two_sentences = columns.second.has_value();
+  for (auto record = records.begin() + (header ? 1 : 0); record != records.end(); ++record) {
+    if (record->fields.size() != columns.count)
+      reader.refuse(record->line,
+                    fmt::format("{} fields with {} between, as before", columns.count, reader.separator()),
+                    std::to_string(record->fields.size()));
+    table.rows.push_back(columns.row(*record));
+    if (need_labels && table.rows.back().label.empty()) reader.refuse(record->line, "a label", "");
+  }
+  return table;
 }
 
 }  // namespace
@@ -137,41 +298,28 @@ bool is_table_name(const std::filesystem::path& path) {
   return kind == ".tsv" || kind == ".csv";
 }
 
-SentenceTable read_sentence_table(const std::filesystem::path& path) {
+SentenceTable read_sentence_table(const std::filesystem::path& path, const std::vector<std::string>& header) {
+  const auto columns = [&](const auto& records, const auto& reader) {
+    return columns_with_labels(records, reader, header);
+  };
+  return read_table(path, columns, true);
+}
+
+SentenceTable read_sentences(const std::filesystem::path& path, const SentencesToRead& how) {
+  if (is_table_name(path))
+    return read_table(
+        path, [&](const auto& records, const auto& reader) { return columns_to_read(records, reader, how); }, false);
   TextLines text = read_text_lines(path);
   SentenceTable table{.rows = {}, .bytes = text.bytes, .sha256 = std::move(text.sha256)};
-  TableReader reader(path, std::move(text.lines));
-  std::optional<Columns> columns;
-  while (!reader.at_end()) {
-    const std::int64_t line = reader.line();
-    if (reader.skip_blank()) {
-      ++table.blank;
-      continue;
-    }
-    Fields fields = reader.record();
-    if (!columns) {
-      columns = header_of(fields);
-      const bool header = columns.has_value();
-      if (!header) {
-        if (fields.size() != 2 && fields.size() != 3)
-          reader.refuse(line, fmt::format("a sentence or two and a label, with {} between", reader.separator()),
-                        fmt::format("{} field{}", fields.size(), fields.size() == 1 ? "" : "s"));
-        columns = Columns{.first = 0, .label = fields.size() - 1, .count = fields.size()};
-        if (fields.size() == 3) columns->second = 1;
-      }
-      table.two_sentences = columns->second.has_value();
-      if (header) continue;
-    }
-    if (fields.size() != columns->count)
-      reader.refuse(line, fmt::format("{} fields with {} between, as before", columns->count, reader.separator()),
-                    std::to_string(fields.size()));
-    const std::string_view label = without_outer_spaces(fields[columns->label]);
-    if (label.empty()) reader.refuse(line, "a label", "");
-    SentenceRow row{.first = std::move(fields[columns->first]), .label = std::string(label), .line = line};
-    if (columns->second) row.second = std::move(fields[*columns->second]);
-    table.rows.push_back(std::move(row));
-  }
+  for (const std::string& line : text.lines) table.rows.push_back(sentences_in(line, how.in_row));
+  for (std::size_t row = 0; row < table.rows.size(); ++row) table.rows[row].line = static_cast<std::int64_t>(row) + 1;
   return table;
+}
+
+SentenceRow sentences_in(std::string_view text, std::int64_t in_row) {
+  const std::size_t tab = in_row == 1 ? std::string_view::npos : text.find('\t');
+  if (tab == std::string_view::npos) return {.first = std::string(text)};
+  return {.first = std::string(text.substr(0, tab)), .second = std::string(text.substr(tab + 1))};
 }
 
 SentenceTable read_sentence_lines(const std::filesystem::path& path) {

@@ -1,10 +1,25 @@
 #include "cogwheel/data/stored_images.h"
 
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <thread>
+
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/sha256.h"
+#include "cogwheel/core/threads_executor.h"
 #include "cogwheel/data/held_out_tenth.h"
 
 namespace cogwheel {
 namespace {
+
+// Of what it shows, whatever it is called: where two show the same, their labels do not matter.
+std::string content_of(const ImageExample& example) {
+  Sha256 hash;
+  hash.add({reinterpret_cast<const char*>(example.pixels.data()), example.pixels.size()});
+  hash.add({reinterpret_cast<const char*>(example.latent.data()), example.latent.size() * sizeof(float)});
+  return hash.digits();
+}
 
 class StoredImages final : public ImageSource {
  public:
@@ -29,16 +44,23 @@ class StoredImages final : public ImageSource {
   }
 
   void hold_out_a_tenth() {
-    std::vector<std::string> origins;
-    for (const std::int64_t index : split_.training) origins.push_back(store_->origin(index));
-    const std::vector<bool> held_out = held_out_tenth(origins);
+    std::vector<std::string> contents(split_.training.size());
+    std::vector<std::int64_t> classes(split_.training.size());
+    for_each_picture(std::ssize(split_.training), [&](std::int64_t place) {
+      const auto index = static_cast<std::size_t>(place);
+      const ImageExample example = store_->image(split_.training[index]);
+      contents[index] = content_of(example);
+      classes[index] = example.label;
+    });
+    const std::vector<bool> held_out = held_out_tenth({.keys = contents, .classes = classes});
     std::vector<std::int64_t> training;
-    for (std::size_t place = 0; place < origins.size(); ++place)
+    for (std::size_t place = 0; place < contents.size(); ++place)
       (held_out[place] ? split_.held_out : training).push_back(split_.training[place]);
     if (split_.held_out.empty())
       throw Error(expected_got(name(), "two different images or more, one to hold out",
-                               origins.empty() ? "none" : "only equal ones"));
+                               contents.empty() ? "none" : "only equal ones"));
     split_.training = std::move(training);
+    facts_.sha256 = sha256_of_split(facts_.sha256, held_out);
   }
 
   std::shared_ptr<const ImageStore> store_;
@@ -46,6 +68,22 @@ class StoredImages final : public ImageSource {
 };
 
 }  // namespace
+
+void for_each_picture(std::int64_t count, const std::function<void(std::int64_t)>& read) {
+  std::mutex mutex;
+  std::int64_t first = count;
+  std::exception_ptr problem;
+  const int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 8U));
+  ThreadsExecutor(threads).run(count, [&](std::int64_t index, int) {
+    try {
+      read(index);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (index < first) first = index, problem = std::current_exception();
+    }
+  });
+  if (problem) std::rethrow_exception(problem);
+}
 
 std::shared_ptr<const ImageSource> stored_images(ImageSetFacts facts, std::shared_ptr<const ImageStore> store,
                                                  ImageSplit split) {

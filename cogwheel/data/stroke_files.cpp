@@ -53,8 +53,9 @@ class StrokeSetReader {
       ++number;
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
       const std::string place = path.string() + " line " + std::to_string(number);
-      take(parse_quick_draw(line, place, options_.words_as_text),
-           path.filename().string() + ":" + std::to_string(number));
+      StrokeSequence drawing = parse_quick_draw(line, place, options_.words_as_text);
+      std::string content = content_of(drawing);
+      take(std::move(drawing), std::move(content));
     }
   }
 

@@ -42,8 +42,8 @@ struct StrokeSet {
   std::int64_t bytes = 0;
   std::vector<StrokeFile> files;  // transcripts included
   std::vector<StrokeSequence> sequences;
-  // For each sequence what it belongs to: the form that a line was written on, the drawing itself. A split keeps these
-  // together.
+  // For each sequence what it belongs to: the form that a line was written on, by its name, or what is drawn. A split
+  // keeps these together.
   std::vector<std::string> origins;
   UnusedStrokes unused;
 };

@@ -56,12 +56,15 @@ class StrokesOfFiles final : public StrokeSource {
 
  private:
   void split(std::vector<StrokeSequence> sequences, std::vector<std::string> origins) {
-    if (sequences.size() < 2)
-      throw Error(expected_got(name_, "two sequences or more, one to hold out", std::to_string(sequences.size())));
+    std::vector<std::string> drawn;
+    for (const StrokeSequence& sequence : sequences) drawn.push_back(content_of(sequence));
     // All of one origin: each sequence by itself, since something has to be held out.
-    if (std::set<std::string>(origins.begin(), origins.end()).size() == 1)
-      for (std::size_t index = 0; index < origins.size(); ++index) origins[index] += ":" + std::to_string(index);
-    const std::vector<bool> held_out = held_out_tenth(origins);
+    const bool one_origin = std::set<std::string>(origins.begin(), origins.end()).size() < 2;
+    const std::vector<bool> held_out = held_out_tenth({.keys = one_origin ? drawn : origins, .ties = drawn});
+    if (std::find(held_out.begin(), held_out.end(), true) == held_out.end())
+      throw Error(expected_got(name_, "two different sequences or more, one to hold out",
+                               std::to_string(sequences.size()) + (sequences.size() > 1 ? " that are equal" : "")));
+    sha256_ = sha256_of_split(sha256_, held_out);
     std::vector<StrokeSequence> training;
     std::vector<std::string> training_origins;
     for (std::size_t index = 0; index < sequences.size(); ++index) {

@@ -47,8 +47,9 @@ class StrokeSource {
   std::vector<StrokeSequence> held_out_;
 };
 
-// About a tenth is held out, chosen by the names of the origins alone, so that a file more or less moves no other.
-// Throws Error for less than two sequences, and where only some have a text.
+// About a tenth is held out (held_out_tenth.h), chosen by the origins, or of one origin by what is drawn; sequences
+// that draw the same are on one side. The hash covers the files and which of them is held out. Throws Error for less
+// than two different sequences, and where only some have a text.
 std::shared_ptr<const StrokeSource> strokes_of_files(StrokeSet set);
 
 struct BuiltInStrokes {

@@ -1,9 +1,11 @@
 #include "cogwheel/data/strokes.h"
 
+#include <array>
 #include <cmath>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
+#include "cogwheel/core/sha256.h"
 
 namespace cogwheel {
 namespace {
@@ -18,6 +20,16 @@ void expect_coordinate(std::string_view what, std::size_t stroke, std::size_t po
 }
 
 }  // namespace
+
+std::string content_of(const StrokeSequence& sequence) {
+  Sha256 hash;
+  for (const StrokePoint& point : sequence.points) {
+    const std::array offsets{point.dx + 0.0F, point.dy + 0.0F};  // −0 is 0
+    hash.add({reinterpret_cast<const char*>(offsets.data()), sizeof(offsets)});
+    hash.add(point.ends ? "1" : "0");
+  }
+  return hash.digits();
+}
 
 StrokeSequence sequence_of(std::span<const PenStroke> strokes, std::string_view what) {
   StrokeSequence sequence;

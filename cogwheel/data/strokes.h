@@ -29,6 +29,9 @@ struct StrokeSequence {
   std::vector<std::int32_t> starts = {};
 };
 
+// A hash of the points, which is equal where two sequences draw the same, whatever text they are said to be.
+std::string content_of(const StrokeSequence& sequence);
+
 // Strokes without positions are left out, as are positions that repeat the one before within a stroke: they draw
 // nothing, and the density of an offset of exactly 0 has no bound. Throws Error that names `what` for a coordinate that
 // is not finite or is beyond a million: the offsets are float32.

@@ -27,7 +27,8 @@ struct ToyReview {
   std::int64_t clauses = 0;
 };
 
-// Reviews of training and held-out part are drawn apart; that two of them are equal is left to chance.
+// Drawn again until its text is one of its part: a tenth of all texts is held out, the same for every seed, and never
+// trained on. That two reviews of a part are equal is left to chance.
 ToyReview toy_review(std::uint64_t seed, bool held_out, std::int64_t index);
 
 // "negative" and "positive".

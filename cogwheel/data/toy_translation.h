@@ -30,7 +30,9 @@ struct ToySentence {
   std::vector<WordLink> links;              // by target word; those of words that merge into another's are not sure
 };
 
-// Sentences of training and of evaluation are drawn apart; that two of them are equal is left to chance.
+// Sentences of training and of evaluation are drawn apart; that two of them are equal is left to chance. A twelfth has
+// the shortest form, of which there are 36,864: after 400,000 sentences of training with distance 0 about one held-out
+// sentence of twenty was met.
 enum class ToyPart : std::uint64_t { training, held_out, test };
 
 ToySentence toy_sentence(const ToyLanguage& language, std::uint64_t seed, ToyPart part, std::int64_t index);

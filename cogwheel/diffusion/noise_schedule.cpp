@@ -67,9 +67,12 @@ double NoiseSchedule::log_snr(double t) const {
 
 double NoiseSchedule::beta(double t) const {
   if (steps() == 0) return beta_first_ + t * (beta_last_ - beta_first_);
+  // Of the step that ends at n/T or after t. Products such as T · (n/T) are off by roundings, which no step is as short
+  // as.
+  constexpr double roundings = 1e-6;
   const double place = std::clamp(t, 0.0, 1.0) * static_cast<double>(steps());
-  const auto before = std::min(static_cast<std::size_t>(place), log_alphas_.size() - 2);
-  return -2 * (log_alphas_[before + 1] - log_alphas_[before]) * static_cast<double>(steps());
+  const auto after = static_cast<std::size_t>(std::max(1.0, std::ceil(place - roundings)));
+  return -2 * (log_alphas_[after] - log_alphas_[after - 1]) * static_cast<double>(steps());
 }
 
 double NoiseSchedule::time_of_log_snr(double log_snr_wanted) const {

@@ -30,7 +30,8 @@ class NoiseSchedule {
   double alpha(double t) const;
   double sigma(double t) const;
   double log_snr(double t) const;  // log(α/σ), +∞ at t = 0; falls as t grows
-  double beta(double t) const;     // −2 d log α / dt
+  // −2 d log α / dt; of steps, that of n for t above (n − 1)/T and up to n/T, from where a sampler takes the step n.
+  double beta(double t) const;
   // The t whose log(α/σ) is that, in [0, 1]; beyond the range of the schedule, its end.
   double time_of_log_snr(double log_snr) const;
 

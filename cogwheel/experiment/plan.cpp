@@ -18,6 +18,7 @@
 #include "cogwheel/mechanisms/layer_pattern.h"
 #include "cogwheel/models/language_model_form.h"
 #include "cogwheel/tasks/task_files.h"
+#include "cogwheel/tasks/task_options.h"
 #include "cogwheel/tasks/tasks.h"
 #include "cogwheel/train/training_run.h"
 
@@ -181,7 +182,7 @@ Comparison plan_comparison(const CompareRequest& request) {
   Comparison comparison;
   for (const std::string& path : request.text) {
     if (path.empty()) throw UsageError(expected_got("--text", "a file or folder", path));
-    comparison.data.text.push_back(std::filesystem::absolute(path).lexically_normal().string());
+    comparison.data.text.push_back(recorded_path(path, "--text"));
   }
   comparison.data.tokenizer = request.tokenizer;
   comparison.data.byte_limit = request.text.empty() ? DataOptions{}.byte_limit : 0;

@@ -10,6 +10,7 @@
 #include "cogwheel/configuration/config_record.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/data/tokenizer.h"
+#include "cogwheel/data/utf8.h"
 #include "cogwheel/experiment/presets.h"
 #include "cogwheel/models/language_model_form.h"
 
@@ -62,6 +63,10 @@ std::string shared_record(const RunConfig& config) {
   for (const char* key : said_elsewhere) record.erase(key);
   // Of language models it follows from the others, and is balanced for each mechanism.
   if (std::holds_alternative<LanguageModelOptions>(config.model)) record.erase("model.feed_forward");
+  for (const auto& [key, value] : record.items())
+    if (value.is_string())
+      if (const auto& text = value.get_ref<const std::string&>(); find_non_text(text) != std::string::npos)
+        throw UsageError(expected_got(key, "text in UTF-8", code_point_text(text, find_non_text(text))));
   return record.dump();
 }
 

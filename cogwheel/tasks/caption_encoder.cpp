@@ -28,7 +28,9 @@ void CaptionEncoder::expect(const std::string& recorded, const std::filesystem::
 std::int64_t CaptionEncoder::width() const { return trained_->model->options().width; }
 
 at::Tensor CaptionEncoder::contexts(const std::vector<std::string>& captions) const {
-  return text_states(*trained_, captions, tokens_);
+  std::vector<SentenceRow> rows;
+  for (const std::string& caption : captions) rows.push_back(sentences_in(caption, trained_->in_row));
+  return text_states(*trained_, rows, tokens_);
 }
 
 }  // namespace cogwheel

@@ -384,9 +384,9 @@ class Diffusion : public ImageTask {
   DiffusionSettings settings_;
 };
 
-std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path&) {
+std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path& folder) {
   TaskOptionReader reader(config.task);
-  const auto source = image_source(reader, config);
+  const auto source = image_source(reader, config, folder);
   DiffusionSettings settings{.schedule = noise_schedule(reader)};
   settings.augmentation = image_augmentation(reader, !source->facts().latents);
   settings.prediction = prediction_of(reader);

@@ -17,6 +17,7 @@ class EncoderTask : public Task {
   }
   std::vector<RunFile> records() const override { return data_.records(); }
   std::string left_out() const override { return dropped_text(data_.corpus()); }
+  std::vector<std::string> notes() const override { return data_.corpus().taken_as; }
   std::shared_ptr<torch::nn::Module> make_model(const ModelOptions& options) const override;
 
  protected:

@@ -166,11 +166,11 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
   built_in.max_characters = reader.whole("characters", built_in.max_characters, {4, 100});
   built_in.held_out = reader.whole("held_out", built_in.held_out, {1, 1 << 20});
   const TaskOptions options = reader.finish();
-  if (strokes.empty()) return make_handwriting(built_in_strokes(built_in), options);
-  const auto source = strokes_of_files(load_strokes(
-      strokes, {.max_points = common(config.model).context, .max_characters = built_in.max_characters * 4}));
-  if (!config.data.sha256.empty() && source->sha256() != config.data.sha256)
-    throw Error(expected_got("data.sha256 of " + source->name(), config.data.sha256, source->sha256()));
+  const auto source = strokes.empty()
+                          ? built_in_strokes(built_in)
+                          : strokes_of_files(load_strokes(strokes, {.max_points = common(config.model).context,
+                                                                    .max_characters = built_in.max_characters * 4}));
+  expect_recorded_data(config, source->name(), source->sha256());
   return make_handwriting(source, options);
 }
 

@@ -6,9 +6,12 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/data/class_matching.h"
 #include "cogwheel/data/given_images.h"
 #include "cogwheel/data/keyed_order.h"
+#include "cogwheel/data/renamed_classes.h"
 #include "cogwheel/storage/safetensors.h"
+#include "cogwheel/tasks/class_names.h"
 
 namespace cogwheel {
 namespace {
@@ -30,15 +33,18 @@ std::shared_ptr<const ImageSource> images_of_tensors(const std::filesystem::path
 }
 
 bool is_cifar10(const std::filesystem::path& path) {
-  if (!std::filesystem::is_directory(path)) return path.extension() == ".bin";
-  for (const auto& entry : std::filesystem::directory_iterator(path))
-    if (entry.path().extension() == ".bin") return true;
-  return false;
+  std::error_code problem;  // whoever reads it reports it
+  if (!std::filesystem::is_directory(path, problem)) return path.extension() == ".bin";
+  std::filesystem::directory_iterator entries(path, problem);
+  return std::any_of(begin(entries), end(entries),
+                     [](const auto& entry) { return entry.path().extension() == ".bin"; });
 }
 
 std::shared_ptr<const ImageSource> source_at(const std::filesystem::path& path, std::int64_t size) {
-  if (!std::filesystem::exists(path)) throw Error(expected_got("task.images", "a file or a folder", path.string()));
-  const bool folder = std::filesystem::is_directory(path), cifar10 = is_cifar10(path);
+  std::error_code problem;
+  if (!std::filesystem::exists(path, problem))
+    throw Error(expected_got("task.images", "a file or a folder", path.string()));
+  const bool folder = std::filesystem::is_directory(path, problem), cifar10 = is_cifar10(path);
   if (folder && !cifar10) return class_folder_images(path, {.size = size});
   if (size != 0) throw UsageError(expected_got("task.size", "0 for images whose size is given", std::to_string(size)));
   if (cifar10) return cifar10_images({path});
@@ -48,18 +54,18 @@ std::shared_ptr<const ImageSource> source_at(const std::filesystem::path& path, 
 
 }  // namespace
 
-std::shared_ptr<const ImageSource> image_source(TaskOptionReader& reader, const RunConfig& config) {
+std::shared_ptr<const ImageSource> image_source(TaskOptionReader& reader, const RunConfig& config,
+                                                const std::filesystem::path& folder) {
   const std::string path = reader.path("images");
   const std::int64_t size = reader.whole("size", 0, {0, 1 << 12});
-  if (path.empty()) {
-    ToyShapeOptions shapes;
-    if (size != 0) shapes.size = size;
-    return toy_shape_images(shapes);
-  }
-  auto source = source_at(path, size);
-  if (!config.data.sha256.empty() && source->sha256() != config.data.sha256)
-    throw Error(expected_got("data.sha256 of " + source->name(), config.data.sha256, source->sha256()));
-  return source;
+  ToyShapeOptions shapes;
+  if (size != 0) shapes.size = size;
+  auto source = path.empty() ? toy_shape_images(shapes) : source_at(path, size);
+  expect_recorded_data(config, source->name(), source->sha256());
+  std::vector<std::string> classes = known_class_names(folder);
+  if (classes.empty() || source->class_names().empty() || source->class_names() == classes) return source;
+  ClassMatch match = match_classes(classes, source->class_names(), source->name() + ": classes");
+  return renamed_classes(std::move(source), std::move(classes), std::move(match));
 }
 
 ImageAugmentation image_augmentation(TaskOptionReader& reader, bool flips) {

@@ -17,8 +17,10 @@ namespace cogwheel {
 // task.images: a file or a folder of CIFAR-10, a folder with a folder for each class, or a .safetensors file with
 // `images` and, as it has them, `labels` and `contexts`; empty: coloured shapes, drawn without end. task.size: of
 // shapes, and what pictures are cut and scaled to; 0: as they are. Throws Error where they cannot be read, or are not
-// those of config.data.sha256.
-std::shared_ptr<const ImageSource> image_source(TaskOptionReader& reader, const RunConfig& config);
+// those of config.data.sha256. Where `folder`, that of a run, has names of classes, labels are those of the run's
+// model: Throws Error where they cannot be matched (data/class_matching.h).
+std::shared_ptr<const ImageSource> image_source(TaskOptionReader& reader, const RunConfig& config,
+                                                const std::filesystem::path& folder);
 
 // task.flip, task.crop_padding and task.erase; `flips` where the first is not given.
 ImageAugmentation image_augmentation(TaskOptionReader& reader, bool flips);

@@ -22,6 +22,11 @@ class ImageTask : public Task {
   DataFacts data(const ModelOptions&, const TrainingOptions& training) const override {
     return image_facts(*source_, description().item, vocabulary(), evaluated_, training);
   }
+  std::string left_out() const override {
+    const std::int64_t files = source_->facts().left_out;
+    return files == 0 ? "" : "images: " + std::to_string(files) + (files == 1 ? " file" : " files") + " of other kinds";
+  }
+  std::vector<std::string> notes() const override { return source_->facts().notes; }
 
  protected:
   static constexpr std::int64_t together = 64;  // images of a pass in evaluation, whatever the training batch

@@ -53,6 +53,9 @@ class Images : public ImageTask {
       : ImageTask(std::move(source), settings.augmentation, std::move(options)), settings_(settings) {
     if (source_->class_names().empty())
       throw Error(expected_got(source_->name(), "images with labels, to learn what they show", "none"));
+    if (source_->class_names().size() == 1)
+      throw Error(
+          expected_got(source_->name(), "images of two classes at least", "only " + source_->class_names().front()));
   }
 
   const TaskDescription& description() const override {
@@ -190,9 +193,9 @@ class Images : public ImageTask {
   ImageTaskSettings settings_;
 };
 
-std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path&) {
+std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path& folder) {
   TaskOptionReader reader(config.task);
-  const auto source = image_source(reader, config);
+  const auto source = image_source(reader, config, folder);
   ImageTaskSettings settings;
   settings.augmentation = image_augmentation(reader, false);
   settings.label_smoothing = reader.number("label_smoothing", settings.label_smoothing,
@@ -210,10 +213,13 @@ void classify(const RunFolder& folder, const SampleRequest& request, const Sampl
   if (request.input.empty())
     throw UsageError(expected_got("sample: --input", "a PNG or JPEG file, or a folder", "none"));
   std::vector<std::filesystem::path> files{request.input};
-  if (std::filesystem::is_directory(request.input)) {
+  if (std::error_code problem; std::filesystem::is_directory(request.input, problem)) {
     files.clear();
-    for (const auto& entry : std::filesystem::directory_iterator(request.input))
-      if (entry.is_regular_file() && is_picture(entry.path())) files.push_back(entry.path());
+    std::filesystem::directory_iterator entries(request.input, problem);
+    if (problem) throw Error(expected_got(request.input.string(), "a folder that can be read", problem.message()));
+    for (const auto& entry : entries)
+      if (std::error_code unknown; entry.is_regular_file(unknown) && is_picture(entry.path()))
+        files.push_back(entry.path());
     std::sort(files.begin(), files.end());
     if (files.empty()) throw Error(expected_got(request.input.string(), "PNG or JPEG files", "none"));
   }

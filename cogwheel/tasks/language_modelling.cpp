@@ -53,7 +53,7 @@ class LanguageModelling : public LanguageModelTask {
   RunConfig completed(RunConfig config) const override {
     config.task = TaskOptionReader(config.task).finish();
     complete_model(config, data_->tokenizer->vocabulary(), "the tokenizer");
-    for (auto& path : config.data.text) path = std::filesystem::absolute(path).lexically_normal().string();
+    for (auto& path : config.data.text) path = recorded_path(path, "data.text");
     config.data.tokenizer = data_->tokenizer->kind();
     config.data.sha256 = data_->sha256;
     return config;

@@ -169,7 +169,8 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
 void tell(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
   const torch::NoGradGuard no_grad;
   TrainedEncoder trained = load_encoder(folder);
-  const EncodedRow row = encode_text(trained, request.prompt, trained.model->options().context);
+  const SentenceRow given = sentences_in(request.prompt, trained.in_row);
+  const EncodedRow row = encode_row(*trained.tokenizer, given.first, given.second, trained.model->options().context);
   if (row.cut) request.warn("the text is too long and was cut");
   SentenceRows rows;
   rows.tokens.add(row.first, row.second, 0);

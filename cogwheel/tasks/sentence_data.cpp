@@ -1,5 +1,7 @@
 #include "cogwheel/tasks/sentence_data.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -8,16 +10,21 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/data/held_out_tenth.h"
 #include "cogwheel/data/text_record.h"
 #include "cogwheel/data/toy_captions.h"
 #include "cogwheel/data/toy_reviews.h"
 #include "cogwheel/storage/run_folder.h"
 #include "cogwheel/storage/weights.h"
+#include "cogwheel/tasks/class_names.h"
 
 namespace cogwheel {
 namespace {
 
 bool is_encoder_task(const std::string& name) { return name == "sentences" || name == "masked_words"; }
+
+// How many sentences are in a row: what a run records of its data, by which it reads what it is given later.
+constexpr const char* in_row_key = "sentences_in_row";
 
 // What predicts, which differs between the two kinds of encoder.
 bool is_head(const std::string& name) {
@@ -41,7 +48,9 @@ std::shared_ptr<const SentenceCorpus> sentence_corpus(TaskOptionReader& reader, 
                           .vocab = reader.path("vocab")};
   options.vocabulary = reader.whole("vocabulary", options.vocabulary, WordPieceTokenizer::vocabularies);
   options.cased = reader.yes("cased", false);
+  reader.later_whole(in_row_key, 0, {0, 2});  // recorded by `complete`
   options.longest = common(config.model).context;
+  if (labels) options.classes = known_class_names(folder);
   const std::filesystem::path kept = !start.empty() ? start : folder;
   std::error_code problem;
   const bool has_tokenizer = !kept.empty() && std::filesystem::exists(kept / tokenizer_file, problem);
@@ -52,16 +61,19 @@ std::shared_ptr<const SentenceCorpus> sentence_corpus(TaskOptionReader& reader, 
     auto made_up = std::make_shared<SentenceCorpus>(toy == "captions" ? toy_caption_corpus() : toy_review_corpus(0));
     if (has_tokenizer &&
         load_word_piece(kept / tokenizer_file)->vocabulary_text() != made_up->tokenizer->vocabulary_text())
-      throw UsageError(
-          expected_got("task.sentences",
-                       "a file: the word pieces of " + kept.string() + " are not those of made-up sentences", "none"));
+      throw UsageError(expected_got("task.sentences",
+                                    "a file: the word pieces of the model are not those of made-up sentences", "none"));
+    expect_recorded_data(config, made_up->name, made_up->sha256);
+    if (!options.classes.empty() && options.classes != made_up->classes)
+      throw Error(expected_got(made_up->name + ": classes",
+                               fmt::format("those of the model: {}", fmt::join(options.classes, ", ")),
+                               fmt::format("{}", fmt::join(made_up->classes, ", "))));
     return made_up;
   }
   auto corpus = std::make_shared<SentenceCorpus>(
       has_tokenizer ? load_sentence_corpus(options, load_word_piece(kept / tokenizer_file))
                     : load_sentence_corpus(options));
-  if (!config.data.sha256.empty() && corpus->sha256 != config.data.sha256)
-    throw Error(expected_got("data.sha256 of " + corpus->name, config.data.sha256, corpus->sha256));
+  expect_recorded_data(config, corpus->name, corpus->sha256);
   return corpus;
 }
 
@@ -133,6 +145,7 @@ void SentenceData::complete(RunConfig& config, const TaskOptions& options) const
   config.definition = mechanism_text(model, "model.mechanism").definition;
   config.data.sha256 = corpus_->sha256;
   config.task = options;
+  config.task.values[in_row_key] = std::int64_t{corpus_->two_sentences ? 2 : 1};
 }
 
 std::vector<RunFile> SentenceData::records() const {
@@ -140,19 +153,28 @@ std::vector<RunFile> SentenceData::records() const {
   return {{text_file, text_record(corpus_->name, corpus_->bytes, corpus_->sha256, corpus_->files)}};
 }
 
-// The last tenth of the training rows takes the place of the held-out ones, at most as many as those.
 SentenceData SentenceData::for_tuning() const {
   auto split = std::make_shared<SentenceCorpus>(*corpus_);
   const SentenceRows& all = corpus_->training;
   split->training = split->held_out = {};
-  const std::int64_t first = all.size() - all.size() / 10;
-  for (std::int64_t row = 0; row < std::min(all.size(), first + corpus_->held_out.size()); ++row) {
-    SentenceRows& part = row < first ? split->training : split->held_out;
+  std::vector<std::string> rows, lines;
+  for (std::int64_t row = 0; row < all.size(); ++row) {
+    rows.push_back(all.tokens.content(row));
+    lines.push_back(std::to_string(all.tokens.line(row)));
+  }
+  const std::vector<bool> held_out =
+      held_out_tenth({.keys = rows, .ties = lines, .classes = all.labels, .most = corpus_->held_out.size()});
+  for (std::int64_t row = 0; row < all.size(); ++row) {
+    const auto place = static_cast<std::size_t>(row);
+    SentenceRows& part = held_out[place] ? split->held_out : split->training;
     part.tokens.add(all.tokens.source(row), all.tokens.target(row), all.tokens.line(row));
     if (all.labels.empty()) continue;
-    part.labels.push_back(all.labels[static_cast<std::size_t>(row)]);
-    part.texts.push_back(all.texts[static_cast<std::size_t>(row)]);
+    part.labels.push_back(all.labels[place]);
+    part.texts.push_back(all.texts[place]);
   }
+  if (split->held_out.size() == 0)
+    throw Error(expected_got(corpus_->name + ", to choose a learning rate", "two different rows to train on",
+                             "only equal ones"));
   return SentenceData(std::move(split));
 }
 
@@ -168,8 +190,10 @@ TrainedEncoder load_encoder(const RunFolder& folder) {
   const RunConfig config = load_config(folder.config_path());
   if (!is_encoder_task(config.task.name))
     throw Error(expected_got(folder.path().string(), "a run of the task sentences or masked_words", config.task.name));
-  TrainedEncoder trained{.model = Encoder(std::get<EncoderOptions>(config.model)),
-                         .tokenizer = load_word_piece(folder.tokenizer_path())};
+  const auto& options = std::get<EncoderOptions>(config.model);
+  TrainedEncoder trained{.model = Encoder(options), .tokenizer = load_word_piece(folder.tokenizer_path())};
+  TaskOptionReader reader(config.task);
+  trained.in_row = options.segments < 2 ? 1 : reader.later_whole(in_row_key, 0, {0, 2});
   load_weights_of(*trained.model, config, folder);
   return trained;
 }
@@ -188,17 +212,23 @@ void start_from(EncoderImpl& model, const std::filesystem::path& run) {
     if (!is_head(parameter.key())) parameter.value().copy_(parameters[parameter.key()]);
 }
 
-EncodedRow encode_text(const TrainedEncoder& encoder, std::string_view text, std::int64_t longest) {
-  const std::size_t tab = encoder.model->options().segments > 1 ? text.find('\t') : std::string_view::npos;
-  if (tab == std::string_view::npos) return encode_row(*encoder.tokenizer, text, "", longest);
-  return encode_row(*encoder.tokenizer, text.substr(0, tab), text.substr(tab + 1), longest);
+std::vector<SentenceRow> texts_for(const TrainedEncoder& encoder, const GivenTexts& given) {
+  if (given.prompt.empty() == given.input.empty())
+    throw UsageError(expected_got(given.command, "either --prompt or --input, not empty",
+                                  given.prompt.empty() ? "neither" : "both"));
+  if (given.input.empty()) return {sentences_in(given.prompt, encoder.in_row)};
+  SentenceTable table = read_sentences(given.input, {.in_row = encoder.in_row, .classes = given.classes});
+  if (table.rows.empty()) throw Error(expected_got(given.input.string(), "sentences", "none"));
+  if (!table.header_text.empty()) given.warn(given.input.string() + ": " + table.header_text);
+  return std::move(table.rows);
 }
 
-at::Tensor text_states(TrainedEncoder& encoder, const std::vector<std::string>& texts, std::int64_t tokens) {
+at::Tensor text_states(TrainedEncoder& encoder, std::span<const SentenceRow> texts, std::int64_t tokens) {
   const torch::NoGradGuard no_grad;
   SentenceRows rows;
-  for (const std::string& text : texts) {
-    const EncodedRow row = encode_text(encoder, text, std::min(tokens, encoder.model->options().context));
+  for (const SentenceRow& text : texts) {
+    const EncodedRow row =
+        encode_row(*encoder.tokenizer, text.first, text.second, std::min(tokens, encoder.model->options().context));
     rows.tokens.add(row.first, row.second, rows.size());
   }
   std::vector<std::int64_t> all(texts.size());

@@ -2,12 +2,15 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cogwheel/data/sentence_batches.h"
+#include "cogwheel/data/sentence_table.h"
 #include "cogwheel/models/encoder.h"
 #include "cogwheel/tasks/task_options.h"
 #include "cogwheel/train/batch.h"
@@ -66,16 +69,27 @@ Batch as_batch(const EncoderBatch& encoded, const at::Tensor& targets);
 struct TrainedEncoder {
   Encoder model{nullptr};
   std::shared_ptr<const WordPieceTokenizer> tokenizer;
+  std::int64_t in_row = 0;  // sentences that it learned from in a row, 1 or 2; 0: not known
 };
 TrainedEncoder load_encoder(const RunFolder& folder);
-// Of a text, or of two with a tab between, where the model tells two apart.
-EncodedRow encode_text(const TrainedEncoder& encoder, std::string_view text, std::int64_t longest);
+
+// What a command is given to read: a text, or a file, of which data/sentence_table.h says what is read.
+struct GivenTexts {
+  std::string command;  // for messages
+  std::string prompt = {};
+  std::filesystem::path input = {};
+  std::vector<std::string> classes = {};  // of the model; none: it does not classify
+  std::function<void(const std::string&)> warn = [](const std::string&) {};
+};
+// Throws UsageError unless one of both is given; Error for a file without sentences, or with another number of them in
+// a row than the encoder learned from.
+std::vector<SentenceRow> texts_for(const TrainedEncoder& encoder, const GivenTexts& given);
 
 // Copies what both models have: all but what predicts hidden words or classes. Throws Error where the run's model is of
 // other options.
 void start_from(EncoderImpl& model, const std::filesystem::path& run);
 
 // The vectors of texts: states [texts, tokens, width], rows after the end of a text 0, cut to `tokens`.
-at::Tensor text_states(TrainedEncoder& encoder, const std::vector<std::string>& texts, std::int64_t tokens);
+at::Tensor text_states(TrainedEncoder& encoder, std::span<const SentenceRow> texts, std::int64_t tokens);
 
 }  // namespace cogwheel

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/text_lines.h"
 #include "cogwheel/evaluate/word_baseline.h"
 #include "cogwheel/models/model_holder.h"
 #include "cogwheel/nn/head_observer.h"
@@ -207,24 +206,25 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
   return std::make_shared<Sentences>(SentenceData(std::move(corpus)), std::move(start), reader.finish());
 }
 
-// Each line of the prompt or of a file: its classes with their probabilities, the most probable first.
+// The prompt, or each text of a file: its classes with their probabilities, the most probable first.
 void classify(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
   const torch::NoGradGuard no_grad;
   TrainedEncoder trained = load_encoder(folder);
   const std::vector<std::string> classes = load_class_names(folder, trained.model->options().classes);
-  if (request.prompt.empty() == request.input.empty())
-    throw UsageError(
-        expected_got("sample", "either --prompt or --input, not empty", request.prompt.empty() ? "neither" : "both"));
-  const std::vector<std::string> lines =
-      request.input.empty() ? std::vector<std::string>{request.prompt} : read_text_lines(request.input).lines;
-  for (std::size_t line = 0; line < lines.size(); ++line) {
-    const EncodedRow row = encode_text(trained, lines[line], trained.model->options().context);
+  const std::vector<SentenceRow> texts = texts_for(trained, {.command = "sample",
+                                                             .prompt = request.prompt,
+                                                             .input = request.input,
+                                                             .classes = classes,
+                                                             .warn = request.warn});
+  for (std::size_t place = 0; place < texts.size(); ++place) {
+    const SentenceRow& text = texts[place];
+    const EncodedRow row = encode_row(*trained.tokenizer, text.first, text.second, trained.model->options().context);
     if (row.first.empty()) {
       if (request.input.empty()) throw UsageError(expected_got("sample: --prompt", "a sentence", "one without words"));
-      if (!write(line == 0 ? "" : "\n")) return;  // so that lines of the answer are those of the file
+      if (!write(place == 0 ? "" : "\n")) return;  // so that lines of the answer are those of the texts
       continue;
     }
-    if (row.cut) request.warn(fmt::format("line {} is too long and was cut", line + 1));
+    if (row.cut) request.warn(fmt::format("line {} is too long and was cut", text.line));
     SentenceRows rows;
     rows.tokens.add(row.first, row.second, 0);
     const std::vector<std::int64_t> first{0};
@@ -234,12 +234,12 @@ void classify(const RunFolder& folder, const SampleRequest& request, const Sampl
             .softmax(-1)[0]
             .cpu();
     const auto [values, labels] = shares.topk(std::min<std::int64_t>(3, shares.size(0)));
-    std::string text = line == 0 ? "" : "\n";
-    for (std::int64_t place = 0; place < values.size(0); ++place)
-      text += fmt::format("{}{} {:.3f}", place == 0 ? "" : "  ",
-                          classes.at(static_cast<std::size_t>(labels[place].item<std::int64_t>())),
-                          values[place].item<double>());
-    if (!write(text)) return;
+    std::string answer = place == 0 ? "" : "\n";
+    for (std::int64_t best = 0; best < values.size(0); ++best)
+      answer += fmt::format("{}{} {:.3f}", best == 0 ? "" : "  ",
+                            classes.at(static_cast<std::size_t>(labels[best].item<std::int64_t>())),
+                            values[best].item<double>());
+    if (!write(answer)) return;
   }
 }
 

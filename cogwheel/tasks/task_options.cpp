@@ -1,12 +1,11 @@
 #include "cogwheel/tasks/task_options.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <string_view>
 #include <variant>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
+#include "cogwheel/data/utf8.h"
 
 namespace cogwheel {
 namespace {
@@ -101,7 +100,7 @@ std::string TaskOptionReader::path(const std::string& name) {
   if (const ConfigValue* const given = find(name)) {
     const auto* const held = std::get_if<std::string>(given);
     if (held == nullptr) refuse_type(name, "a path");
-    value = held->empty() ? "" : std::filesystem::absolute(*held).lexically_normal().string();
+    value = held->empty() ? "" : recorded_path(*held, key_of(name));
   }
   read_.values[name] = value;
   return value;
@@ -123,6 +122,19 @@ void set_vocabulary(RunConfig& config, std::int64_t vocabulary, const std::strin
   if (given != 0 && given != vocabulary)
     throw UsageError(expected_got("model.vocabulary", std::to_string(vocabulary) + why, std::to_string(given)));
   given = vocabulary;
+}
+
+std::string recorded_path(const std::filesystem::path& path, std::string_view what) {
+  std::string text = std::filesystem::absolute(path).lexically_normal().string();
+  if (const std::size_t offset = find_non_text(text); offset != std::string::npos)
+    throw UsageError(expected_got(what, "a path in UTF-8", code_point_text(text, offset) + " of it"));
+  return text;
+}
+
+void expect_recorded_data(const RunConfig& config, const std::string& name, const std::string& sha256) {
+  if (!config.data.sha256.empty() && sha256 != config.data.sha256)
+    throw Error(expected_got("data.sha256 of " + name, config.data.sha256,
+                             sha256 + ": other data, or another part of them held out"));
 }
 
 void expect_no_text(const RunConfig& config, const std::string& instead) {

@@ -1,8 +1,10 @@
 // Reads the options of a task, [task] in a configuration.
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cogwheel/configuration/run_config.h"
@@ -41,6 +43,13 @@ class TaskOptionReader {
 // Sets the vocabulary in the options of a model, which the task or its data decides. Throws UsageError, saying `why`
 // after the number, where they say another.
 void set_vocabulary(RunConfig& config, std::int64_t vocabulary, const std::string& why);
+
+// A path as a run records it: absolute and normal. Throws UsageError that names `what` where it is not in UTF-8, which
+// neither TOML nor JSON can hold.
+std::string recorded_path(const std::filesystem::path& path, std::string_view what);
+
+// Throws Error where a run of this configuration recorded another hash of its data.
+void expect_recorded_data(const RunConfig& config, const std::string& name, const std::string& sha256);
 
 // Throws UsageError where a text is given to a task that does not learn from one; `instead` names what it takes.
 void expect_no_text(const RunConfig& config, const std::string& instead);

@@ -192,8 +192,7 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
   auto corpus = std::make_shared<ParallelCorpus>(
       kept ? load_parallel_corpus(files, load_sentence_tokenizer(folder / tokenizer_file))
            : load_parallel_corpus(files));
-  if (!config.data.sha256.empty() && corpus->sha256 != config.data.sha256)
-    throw Error(expected_got("data.sha256 of " + corpus->name, config.data.sha256, corpus->sha256));
+  expect_recorded_data(config, corpus->name, corpus->sha256);
   if (files.fewer_will_do) options.values["vocabulary"] = corpus->tokenizer->vocabulary();
   return make_translation(parallel_data(std::move(corpus)), settings, options);
 }

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <mutex>
 #include <utility>
 
+#include "cogwheel/core/error.h"
 #include "cogwheel/data/batch_plan.h"
+#include "cogwheel/data/held_out_tenth.h"
 #include "cogwheel/data/text_record.h"
 
 namespace cogwheel {
@@ -38,15 +39,20 @@ class ParallelData : public TranslationData {
     return sentence_batch(corpus_->training, plan_->pairs(seed, step));
   }
 
-  // The last tenth of the training pairs takes the place of the held-out ones, at most as many as those.
   std::shared_ptr<const TranslationData> for_tuning() const override {
     auto split = std::make_shared<ParallelCorpus>(*corpus_);
+    const SentencePairs& all = corpus_->training;
     split->training = split->held_out = {};
     split->test = {};
-    const std::int64_t all = corpus_->training.size(), first = all - all / 10;
-    for (std::int64_t pair = 0; pair < std::min(all, first + corpus_->held_out.size()); ++pair)
-      (pair < first ? split->training : split->held_out)
-          .add(corpus_->training.source(pair), corpus_->training.target(pair), corpus_->training.line(pair));
+    std::vector<std::string> sources;
+    for (std::int64_t pair = 0; pair < all.size(); ++pair) sources.push_back(all.source_content(pair));
+    const std::vector<bool> held_out = held_out_tenth({.keys = sources, .most = corpus_->held_out.size()});
+    for (std::int64_t pair = 0; pair < all.size(); ++pair)
+      (held_out[static_cast<std::size_t>(pair)] ? split->held_out : split->training)
+          .add(all.source(pair), all.target(pair), all.line(pair));
+    if (split->held_out.size() == 0)
+      throw Error(expected_got(corpus_->name + ", to choose a learning rate", "two different sentences to train on",
+                               "only equal ones"));
     return parallel_data(std::move(split));
   }
 

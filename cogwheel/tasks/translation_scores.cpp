@@ -14,32 +14,13 @@
 #include "cogwheel/core/environment_python.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/process.h"
+#include "cogwheel/core/scratch_folder.h"
 #include "cogwheel/tasks/translation_scores_script.h"
 
 namespace cogwheel {
 namespace {
 
 using ScoresJson = nlohmann::json;
-
-// A folder for what the program reads, removed with it.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "cogwheel-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw Error(expected_got(pattern, "a folder that can be made", "none"));
-    path_ = pattern;
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  ~ScratchFolder() {
-    std::error_code problem;
-    std::filesystem::remove_all(path_, problem);
-  }
-  std::filesystem::path operator/(const char* name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // Indices of the sentences of each group, by length.
 std::vector<std::vector<std::int64_t>> groups_of(std::span<const std::int64_t> lengths, std::int64_t count) {

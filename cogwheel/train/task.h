@@ -89,6 +89,8 @@ class Task {
   virtual std::vector<RunFile> records() const { return {}; }
   // In one line, what was left out of the data; empty: nothing.
   virtual std::string left_out() const { return {}; }
+  // A line each, how the data were taken where that may not be what was meant.
+  virtual std::vector<std::string> notes() const { return {}; }
 
   // For completed options; weights are uninitialised.
   virtual std::shared_ptr<torch::nn::Module> make_model(const ModelOptions& options) const = 0;

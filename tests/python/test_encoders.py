@@ -107,6 +107,46 @@ def test_samples_are_classes_and_words(cogwheel, trained, work):
     assert done.returncode == 0 and len(done.stdout.strip().splitlines()) == 2, done.stderr
 
 
+def test_a_table_to_classify_or_embed_gives_its_sentences(cogwheel, trained, work):
+    """Labels, known or not, and headers are no sentences of a model that learned from one in a row."""
+    texts = [line.split("\t")[0] for line in table(8).splitlines()]
+    (work / "plain.txt").write_text("\n".join(texts) + "\n")
+    (work / "labelled.tsv").write_text("".join(f"{text}\t{'good' if n % 2 else 'ill'}\n" for n, text in enumerate(texts)))
+    (work / "other.tsv").write_text("".join(f"{text}\t{n}\n" for n, text in enumerate(texts)))
+    (work / "named.csv").write_bytes(("\ufeffSentiment,Review\r\n" + "".join(f"x,{text}\r\n" for text in texts)).encode())
+    said, vectors = {}, {}
+    for name in ("plain.txt", "labelled.tsv", "other.tsv", "named.csv"):
+        done = cogwheel("sample", trained["table"], "--input", name)
+        assert done.returncode == 0, done.stderr
+        said[name] = done.stdout
+        assert ("line 1 names its columns" in done.stderr) == (name == "named.csv")
+        done = cogwheel("embed", trained["text"], "--input", name, "--out", "vectors.safetensors")
+        assert done.returncode == 0, done.stderr
+        vectors[name] = read_tensors(work / "vectors.safetensors")["vectors"]
+    assert len(set(said.values())) == 1 and said["plain.txt"].count("\n") == len(texts)
+    assert all((each == vectors["plain.txt"]).all() for each in vectors.values())
+    # A tab in a prompt is white space then.
+    tab, space = (cogwheel("sample", trained["table"], "--prompt", f"the film{c}was great").stdout for c in "\t ")
+    assert tab == space != ""
+    (work / "empty.tsv").write_text("\n\n")
+    done = cogwheel("sample", trained["table"], "--input", "empty.tsv")
+    assert (done.returncode, done.stderr) == (1, "cogwheel: empty.tsv: expected sentences, got none\n")
+
+
+def test_says_what_a_line_is_taken_as_and_refuses_data_of_another_split(cogwheel, work):
+    (work / "header.csv").write_text("review,sentiment\n" + table(20).replace("\t", ","))
+    words = ["sentences.toml", "--sentences", "header.csv", "--set", "task.vocabulary=120"]
+    done = cogwheel("train", *words, "--out", "header-run")
+    assert done.returncode == 0, done.stderr
+    assert "note: header.csv: line 1 names its columns: sentences of review, labels of sentiment" in done.stderr
+    config = work / "header-run/config.toml"
+    text = config.read_text()
+    (recorded,) = [line for line in text.splitlines() if line.startswith("sha256")]
+    config.write_text(text.replace(recorded, f'sha256 = "{"0" * 64}"'))  # as of a run that held out other rows
+    done = cogwheel("evaluate", "header-run")
+    assert done.returncode == 1 and "other data, or another part of them held out" in done.stderr
+
+
 def test_starts_from_hidden_words(cogwheel, trained, work):
     words = ["--sentences", "table.tsv", "--set", f"task.start={trained['text']}", "--set", "training.steps=3"]
     done = cogwheel("train", "sentences.toml", *words, "--out", "started")
@@ -186,6 +226,7 @@ def test_class_names_are_those_of_the_model(cogwheel, trained, work):
     ("task", "words", "code", "said"),
     [
         ("sentences", ["--sentences", "nowhere.tsv"], 1, "nowhere.tsv"),
+        ("sentences", ["--sentences", b"table\xff.tsv"], 2, "task.sentences: expected a path in UTF-8"),
         ("sentences", ["--sentences", "unlabelled.tsv"], 1, "7"),
         ("sentences", ["--set", "task.start=nowhere"], 1, "nowhere"),
         ("sentences", ["--set", "task.start=text-run"], 2, "the word pieces of"),

@@ -8,12 +8,12 @@ import shutil
 import signal
 import struct
 import subprocess
-import zlib
 
 import pytest
 import torch
 
 from comparison_records import expect_continues
+from pictures import png
 from resumed_runs import expect_resumes_bit_for_bit, metrics
 from tensor_files import read_tensors, write_tensors
 
@@ -39,17 +39,6 @@ report_every = 1
 checkpoint_every = 3
 {more}
 """
-
-
-def png(pixels, size):
-    """An RGB file of rows of bytes."""
-
-    def chunk(kind, content):
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-    rows = b"".join(b"\0" + pixels[3 * size * row : 3 * size * (row + 1)] for row in range(size))
-    header = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 def size_of_png(path):
@@ -105,6 +94,43 @@ def test_trains_on_shapes_cifar_and_folders(trained):
     assert json.loads((trained["cifar"] / "classes.json").read_text())[3] == "cat"
     assert json.loads((trained["pictures"] / "classes.json").read_text()) == ["dark", "light"]
     assert "image_size = 32" in (trained["cifar"] / "config.toml").read_text()
+
+
+def test_a_run_knows_its_pictures_by_their_content(cogwheel, trained, work):
+    """Another picture of the same name and length is other data."""
+    first, second = (work / "pictures/dark" / f"{number}.png" for number in (0, 1))
+    kept = first.read_bytes(), second.read_bytes()
+    assert len(kept[0]) == len(kept[1])
+    first.write_bytes(kept[1]), second.write_bytes(kept[0])
+    done = cogwheel("evaluate", trained["pictures"])
+    first.write_bytes(kept[0]), second.write_bytes(kept[1])
+    assert done.returncode == 1 and "data.sha256 of pictures: expected" in done.stderr, done.stderr
+    assert cogwheel("evaluate", trained["pictures"]).returncode == 0
+
+
+def test_links_and_names_in_folders(cogwheel, work):
+    shutil.copytree(work / "pictures", work / "linked")
+    for link in ("linked/self", "linked/dark/self.png"):
+        (work / link).symlink_to((work / link).name)
+    (work / "linked/above").symlink_to("..")
+    (work / "linked/dark/above").symlink_to("..")
+    os.rename(os.fsencode(work / "linked/dark/0.png"), os.fsencode(work / "linked/dark") + b"/\xff.png")
+    words = ["train", "images.toml", "--images", "linked", "--out"]
+    done = cogwheel(*words, "linked-run")
+    assert done.returncode == 0 and "images: 3 files of other kinds" in done.stderr, done.stderr
+    os.rename(os.fsencode(work / "linked/light"), os.fsencode(work / "linked") + b"/\xfflight")
+    done = cogwheel(*words, "never")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    assert "expected the name of a class in UTF-8, got byte 0xFF at offset 0" in done.stderr
+    done = cogwheel("compare", "--task", "images", "--images", b"linked\xff", "--attention", "softmax", "--out", "never")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert "task.images: expected text in UTF-8, got byte 0xFF" in done.stderr
+    (work / "alone/only").mkdir(parents=True)
+    for number in range(3):
+        shutil.copy(work / f"pictures/dark/{number}.png", work / "alone/only")
+    done = cogwheel("train", "images.toml", "--images", "alone", "--out", "never")
+    assert (done.returncode, done.stderr) == (1, "cogwheel: alone: expected images of two classes at least, got only only\n")
+    assert not (work / "never").exists()
 
 
 def test_evaluation_shows_what_was_learned(cogwheel, trained):

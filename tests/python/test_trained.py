@@ -8,6 +8,7 @@ import pytest
 import small_runs
 import torch
 from foreign_models import Bert, Vit
+from pictures import png
 from plain_models import layer_mechanism, plain
 from tensor_files import read_tensors, write_tensors
 from torch.nn import functional as F
@@ -308,14 +309,14 @@ def test_a_foreign_vit_is_itself_here_and_back(program):
     images = normal(2, 3, 16, 16)
     expect_close(cogwheel.load(run)(images), vit.logits(images))
 
-    # Measured on images with as many classes, which have other names; training on is refused.
-    for classes in (4, 5):
+    # Measured on images whose labels are numbers of classes; training on is refused.
+    for classes in (5, 6):
         labelled = {"images": normal(40, 3, 16, 16), "labels": torch.arange(40) % classes}
         write_tensors(labelled, program.work / f"{classes}.safetensors")
-    done = program("import", there, "--images", "4.safetensors", "--out", program.work / "never", fails=True)
-    assert "model.vocabulary: expected 4, the classes of 4.safetensors, got 5" in done.stderr
+    done = program("import", there, "--images", "6.safetensors", "--out", program.work / "never", fails=True)
+    assert "6.safetensors: classes: expected classes of the model: class 0, class 1" in done.stderr
     done = program("import", there, "--images", "5.safetensors", "--out", "measured")
-    assert "note: the classes of the images have other names" in done.stderr
+    assert "note: 5.safetensors: the numbers that the data call classes by are taken as places" in done.stderr
     program("evaluate", "measured")
     evaluation = json.loads((program.work / "measured/evaluation.json").read_text())
     assert evaluation["steps"] is None and evaluation["seed"] is None
@@ -405,6 +406,64 @@ def test_a_foreign_bert_is_itself_here(program, classes):
     short = model(tokens, segments, lengths)[0].detach()
     alone = bert.logits(tokens[:1, :4], segments[:1, :4])[0]
     expect_close(short if classes else short[:4], alone)
+
+
+def permuted(foreign, folder):
+    """The same model, whose classes stand in another order."""
+    names = list(foreign.config["id2label"].values())
+    order = [*range(1, len(names)), 0]
+    weights, config = dict(foreign.weights), dict(foreign.config)
+    for part in ("weight", "bias"):
+        foreign.weights[f"classifier.{part}"] = weights[f"classifier.{part}"][order].clone()
+    foreign.config["id2label"] = {str(place): names[label] for place, label in enumerate(order)}
+    foreign.write(folder)
+    foreign.weights, foreign.config = weights, config
+
+
+def accuracy(program, run):
+    program("evaluate", run)
+    return json.loads((program.work / run / "evaluation.json").read_text())["measures"]["accuracy"]
+
+
+def test_a_classifier_of_sentences_is_scored_by_the_names_of_its_classes(program):
+    bert = Bert(True)
+    texts = [" ".join(f"{a}{b}c"[:3]) for a in "abcdefghij" for b in "abcdefghij"]
+    rows = torch.tensor([[2, *(5 + ord(word) - ord("a") for word in text.split()), 3] for text in texts])
+    logits = bert.logits(rows, torch.zeros_like(rows))
+    bert.weights["classifier.bias"] -= logits.mean(0)  # so that no class takes all
+    labels = bert.logits(rows, torch.zeros_like(rows)).argmax(-1).tolist()
+    assert len(set(labels)) == 3
+    names = list(bert.config["id2label"].values())
+    for name, said in (("named", names), ("upper", [each.upper() for each in names]), ("other", ["x", "y", "z"])):
+        lines = [f"{text}\t{said[label]}" for text, label in zip(texts, labels, strict=True)]
+        (program.work / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    bert.write(program.work / "bert-in-order")
+    permuted(bert, program.work / "bert-permuted")
+    for order in ("in-order", "permuted"):
+        for name in ("named", "upper"):
+            run, data = f"bert-run-{order}-{name}", f"task.sentences={name}.tsv"
+            program("import", f"bert-{order}", "--set", data, "--out", run)
+            assert accuracy(program, run) == 1
+    done = program("import", "bert-permuted", "--set", "task.sentences=other.tsv", "--out", "never", fails=True)
+    assert done.stderr.count("\n") == 1 and not (program.work / "never").exists()
+    assert "other.tsv: labels: expected classes of the model: class 1, class 2, class 0, got x" in done.stderr
+
+
+def test_a_classifier_of_images_is_scored_by_the_names_of_its_classes(program):
+    vit = Vit()
+    pictures = torch.randint(0, 256, (60, 16, 16, 3), generator=torch.Generator().manual_seed(3), dtype=torch.uint8)
+    images = pictures.permute(0, 3, 1, 2) * (2 / 255) - 1
+    vit.weights["classifier.bias"] -= vit.logits(images).mean(0)
+    labels = vit.logits(images).argmax(-1).tolist()
+    assert len(set(labels)) == 5
+    for number, label in enumerate(labels):
+        folder = program.work / "by-class" / f"class_{label}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.png").write_bytes(png(pictures[number].numpy().tobytes(), 16))
+    permuted(vit, program.work / "vit-permuted")
+    for number, words in enumerate((["--images", "by-class"], ["--set", "task.images=by-class"])):
+        program("import", "vit-permuted", *words, "--out", f"vit-run-{number}")
+        assert accuracy(program, f"vit-run-{number}") == 1
 
 
 def test_what_the_command_line_refuses(program, vision_run):

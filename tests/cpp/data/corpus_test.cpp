@@ -62,6 +62,31 @@ TEST(Corpus, LeavesOutWhatIsNoTextOfTheUser) {
   expect_refused({folder.path()}, "expected text, got nothing but what is left out");
 }
 
+// Links to themselves, in a circle, and to nothing are said; the rest is read.
+TEST(Corpus, LeavesOutLinksThatLeadNowhere) {
+  const TemporaryFolder folder;
+  folder.write("a.txt", "text");
+  folder.write("deep/b.txt", " more");
+  std::filesystem::create_symlink("loop", folder.path() / "loop");
+  std::filesystem::create_symlink("there", folder.path() / "deep/here");
+  std::filesystem::create_symlink("here", folder.path() / "deep/there");
+  std::filesystem::create_symlink("missing.txt", folder.path() / "gone.txt");
+  std::filesystem::create_symlink("a.txt", folder.path() / "z.txt");
+  std::filesystem::create_directory_symlink("..", folder.path() / "deep/above");
+  const Corpus corpus = load_corpus({folder.path()});
+  EXPECT_EQ(corpus.text, "text moretext");
+  ASSERT_EQ(corpus.left_out.size(), 4u);
+  for (const LeftOut& each : corpus.left_out) EXPECT_EQ(each.what, "broken link") << each.path;
+}
+
+TEST(Corpus, ReadsNoMoreThanItsLimit) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("long.txt", "text");
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 40);  // a hole, which would take a minute or all memory
+  EXPECT_EQ(load_corpus({path}, 4).text, "text");
+  EXPECT_EQ(load_corpus({folder.write("a.txt", "12"), path}, 6).text, "12text");
+}
+
 TEST(TextRecord, SaysWhatHasChanged) {
   const TemporaryFolder folder;
   folder.write("b.txt", "second ");

@@ -200,8 +200,8 @@ TEST(ClassFolders, AreReadWithTheirParts) {
 TEST(ClassFolders, AreChannelFirst) {
   const TemporaryFolder folder;
   const Image image = counted_image(4, 6);
-  folder.write("a/1.png", encode_png(image));
-  folder.write("b/2.png", encode_png(image));
+  folder.write("train/a/1.png", encode_png(image));
+  folder.write("test/a/2.png", encode_png(image));
   const auto source = class_folder_images(folder.path());
   const ImageExample example = source->image(ImagePart::training, 0);
   for (std::size_t pixel = 0; pixel < 24; ++pixel)
@@ -209,7 +209,75 @@ TEST(ClassFolders, AreChannelFirst) {
       EXPECT_EQ(example.pixels[channel * 24 + pixel], image.pixels[3 * pixel + channel]);
 }
 
-TEST(ClassFolders, HoldOutATenthByName) {
+// Copies under other names, in other formats' metadata, and of the size that the model sees, are on one side; each
+// class has its share.
+TEST(ClassFolders, CopiesAreOnOneSide) {
+  const TemporaryFolder folder;
+  for (int picture = 0; picture < 40; ++picture)
+    for (int copy = 0; copy < 10; ++copy) {
+      const int side = copy < 5 ? 4 : 8;  // the same when it is made 4 × 4
+      folder.write((picture % 4 == 0 ? "rare/" : "common/") + std::to_string(copy) + "/" +
+                       std::to_string(97 * picture % 41) + ".png",
+                   png_of(static_cast<std::uint8_t>(picture), side, side));
+    }
+  const auto source = class_folder_images(folder.path(), {.size = 4});
+  EXPECT_EQ(source->images(ImagePart::held_out), 40);
+  const Labels held_out = labels_by_value(*source, ImagePart::held_out),
+               training = labels_by_value(*source, ImagePart::training);
+  EXPECT_EQ(held_out.size(), 4u);
+  std::int64_t rare = 0;
+  for (const auto& [value, label] : held_out) {
+    EXPECT_FALSE(training.contains(value)) << value;
+    rare += label == 1 ? 1 : 0;
+  }
+  EXPECT_EQ(rare, 1);
+  // For tuning, too.
+  const auto tuning = source->for_tuning();
+  const Labels trained = labels_by_value(*tuning, ImagePart::training);
+  for (const auto& [value, label] : labels_by_value(*tuning, ImagePart::held_out))
+    EXPECT_FALSE(trained.contains(value));
+}
+
+TEST(ClassFolders, AreKnownByTheirContent) {
+  const TemporaryFolder folder;
+  for (int number = 0; number < 20; ++number)
+    folder.write((number % 2 == 0 ? "a/" : "b/") + std::to_string(number) + ".png",
+                 png_of(static_cast<std::uint8_t>(number)));
+  const std::string hash = class_folder_images(folder.path())->sha256();
+  EXPECT_EQ(class_folder_images(folder.path())->sha256(), hash);
+  ASSERT_EQ(png_of(4).size(), png_of(40).size());
+  folder.write("a/4.png", png_of(40));
+  EXPECT_NE(class_folder_images(folder.path())->sha256(), hash);
+  for (const char* part : {"train/a/1.png", "train/b/2.png", "test/a/3.png"})
+    folder.write(std::string("split/") + part, png_of(9));
+  const auto split = [&] { return class_folder_images(folder.path() / "split")->sha256(); };
+  const std::string before = split();
+  ASSERT_EQ(png_of(9).size(), png_of(90).size());
+  folder.write("split/test/a/3.png", png_of(90));
+  EXPECT_NE(split(), before);
+}
+
+TEST(ClassFolders, LinksThatLeadNowhereAreLeftOut) {
+  const TemporaryFolder folder;
+  for (int number = 0; number < 20; ++number)
+    folder.write((number % 2 == 0 ? "a/" : "b/") + std::to_string(number) + ".png",
+                 png_of(static_cast<std::uint8_t>(number)));
+  const std::string hash = class_folder_images(folder.path())->sha256();
+  std::filesystem::create_symlink("loop", folder.path() / "loop");
+  std::filesystem::create_symlink("loop.png", folder.path() / "a/loop.png");
+  std::filesystem::create_directory_symlink(".", folder.path() / "c");
+  std::filesystem::create_directory_symlink("..", folder.path() / "b/above");
+  const auto source = class_folder_images(folder.path());
+  EXPECT_EQ(source->class_names(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(source->facts().left_out, 3);
+  EXPECT_EQ(source->sha256(), hash);
+  std::filesystem::create_directory(folder.path() / "caf\xe9");
+  const std::string message = error_of([&] { class_folder_images(folder.path()); });
+  EXPECT_EQ(message,
+            folder.path().string() + ": a folder: expected the name of a class in UTF-8, got byte 0xE9 at offset 3");
+}
+
+TEST(ClassFolders, HoldOutATenthByContent) {
   const TemporaryFolder folder;
   for (int number = 0; number < 40; ++number)
     folder.write((number % 2 == 0 ? "train/" : "cars/") + std::to_string(number) + ".png",
@@ -275,10 +343,14 @@ TEST(ClassFolders, AreDecodedWhenAskedFor) {
   const TemporaryFolder folder;
   std::string cut = png_of(1);
   cut.resize(cut.size() - 9);
-  for (int number = 0; number < 4; ++number) folder.write("a/" + std::to_string(number) + ".png", cut);
+  for (int number = 0; number < 4; ++number) folder.write("train/a/" + std::to_string(number) + ".png", cut);
+  // To choose what is held out, all are decoded at once, and the first that is damaged is named.
+  EXPECT_TRUE(
+      error_of([&] { class_folder_images(folder.path()); }).starts_with((folder.path() / "train/a/0.png").string()));
+  folder.write("test/a/9.png", cut);
   const auto source = class_folder_images(folder.path());  // their headers are whole
   const std::string message = error_of([&] { source->image(ImagePart::held_out, 0); });
-  EXPECT_TRUE(message.starts_with((folder.path() / "a").string())) << message;
+  EXPECT_TRUE(message.starts_with((folder.path() / "test/a/9.png").string())) << message;
 }
 
 TEST(GivenImages, AreSplitByContentAndKeepTheirRows) {

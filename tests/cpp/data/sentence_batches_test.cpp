@@ -268,6 +268,9 @@ TEST(ToyReviews, BagsOfWordsFindThreeQuarters) {
 }
 
 TEST(ToyReviews, MakeACorpus) {
+  const SentenceCorpus all = toy_review_corpus(0);
+  const std::set<std::string> trained(all.training.texts.begin(), all.training.texts.end());
+  for (const std::string& text : all.held_out.texts) EXPECT_FALSE(trained.contains(text)) << text;
   const SentenceCorpus corpus = toy_review_corpus(1, 200, 50);
   EXPECT_EQ(corpus.training.size(), 200);
   EXPECT_EQ(corpus.held_out.size(), 50);

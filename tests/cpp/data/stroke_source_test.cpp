@@ -57,6 +57,24 @@ TEST(StrokesOfFiles, HoldOutWholeOrigins) {
   EXPECT_EQ(tuning->alphabet(), source->alphabet());
 }
 
+// Forms that hold a line of another are on one side with it; drawings are told apart by what they draw.
+TEST(StrokesOfFiles, EqualStrokesAreOnOneSide) {
+  StrokeSet copies = example_set(300);
+  for (std::size_t index = 150; index < 300; ++index)
+    copies.sequences[index].points = copies.sequences[index - 150].points;
+  const auto source = strokes_of_files(copies);
+  EXPECT_EQ(source->held_out().size(), 30u);
+  std::set<std::string> held_out;
+  for (const StrokeSequence& sequence : source->held_out()) held_out.insert(content_of(sequence));
+  for (std::int64_t place = 0; place < source->training_sequences(); ++place)
+    EXPECT_FALSE(held_out.contains(content_of(source->training_sequence(1, static_cast<std::uint64_t>(place)))));
+  // A run is told apart from one of the same files that held out others.
+  EXPECT_NE(source->sha256(), copies.sha256);
+  StrokeSet equal = example_set(4);
+  for (StrokeSequence& sequence : equal.sequences) sequence.points = equal.sequences[0].points;
+  EXPECT_THROW(strokes_of_files(std::move(equal)), Error);
+}
+
 TEST(StrokesOfFiles, MeetEachSequenceOncePerEpoch) {
   const auto source = strokes_of_files(example_set(30));
   const auto epoch = [&](std::uint64_t seed, std::uint64_t number) {

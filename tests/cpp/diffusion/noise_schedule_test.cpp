@@ -42,6 +42,20 @@ TEST(NoiseSchedule, OfStepsIsTheProductOfThem) {
   EXPECT_NEAR(linear.alpha(1) * linear.alpha(1), 4.04e-5, 1e-7);
 }
 
+TEST(NoiseSchedule, BetaIsThatOfTheStepThatEnds) {
+  for (const std::int64_t steps : {10, 999, 1000}) {
+    const NoiseSchedule schedule = NoiseSchedule::linear(steps, 1e-4, 0.02);
+    for (std::int64_t n = 1; n <= steps; ++n) {
+      const double own = 1e-4 + (0.02 - 1e-4) * static_cast<double>(n - 1) / static_cast<double>(steps - 1);
+      const double rate = -std::log1p(-own) * static_cast<double>(steps), t = double(n) / double(steps);
+      // At its end, however that is rounded, and within it.
+      for (const double at : {t, std::nextafter(t, 0), std::min(1.0, std::nextafter(t, 2)), t - 0.5 / double(steps)})
+        EXPECT_NEAR(schedule.beta(at), rate, 1e-9 * rate) << n << " of " << steps;
+    }
+    EXPECT_EQ(schedule.beta(0), schedule.beta(1 / double(steps)));
+  }
+}
+
 TEST(NoiseSchedule, TimesComeBackFromTheirLogSnr) {
   for (const NoiseSchedule& schedule :
        {NoiseSchedule::continuous(), NoiseSchedule::linear(), NoiseSchedule::scaled_linear(10)}) {
