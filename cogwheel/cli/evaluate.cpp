@@ -14,6 +14,7 @@
 #include "cogwheel/core/shell_word.h"
 #include "cogwheel/core/utc_time.h"
 #include "cogwheel/diffusion/sampler_options.h"
+#include "cogwheel/experiment/comparison_folder.h"
 #include "cogwheel/models/sampling.h"
 #include "cogwheel/report/evaluation_page.h"
 #include "cogwheel/tasks/tasks.h"
@@ -23,6 +24,7 @@ namespace {
 
 struct EvaluateArguments {
   std::string run, out;
+  bool all_held_out = false;
   ExaminationOptions examination;
   Definitions definitions;
 };
@@ -33,6 +35,7 @@ std::string command_of(const EvaluateArguments& arguments) {
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) command += fmt::format(" {} {}", name, shell_word(value));
   };
+  if (arguments.all_held_out) command += " --all-held-out";
   const auto number = [](auto value) { return value ? std::to_string(*value) : ""; };
   add("--samples", options.samples > 0 ? std::to_string(options.samples) : "");
   add("--sampler", options.sampler);
@@ -66,7 +69,9 @@ void evaluate(const EvaluateArguments& arguments) {
     ExaminationOptions options = arguments.examination;
     options.folder = folder.path();
     options.progress = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
-    return evaluate_run(*make_task(config, folder.path()), config, folder, options);
+    // As in its comparison, so that the numbers are those of its report.
+    const auto evaluated = arguments.all_held_out ? std::nullopt : evaluated_in_comparison(folder.path());
+    return evaluate_run(*make_task(config, folder.path()), config, folder, options, evaluated);
   }();
   const std::filesystem::path out = arguments.out.empty() ? folder.path() : std::filesystem::path(arguments.out);
   make_folder(out);
@@ -85,6 +90,8 @@ void add_evaluate(CLI::App& app) {
       ->required()
       ->type_name("RUN");
   command->add_option("--out", arguments->out, "folder of the page; by default that of the run")->type_name("DIR");
+  command->add_flag("--all-held-out", arguments->all_held_out,
+                    "of a run of a comparison: measure all that is held out, not the part of it that is compared");
   ExaminationOptions& examination = arguments->examination;
   add_number(*command, "--samples", examination.samples, Range<std::int64_t>{2, 10'000'000},
              "of diffusion: draw so many images and measure how near they are to those of the data")
