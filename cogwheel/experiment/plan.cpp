@@ -245,7 +245,11 @@ Comparison plan_comparison(const CompareRequest& request) {
                          .set = request.set};
   for (std::int64_t seed = 1; seed <= request.seeds; ++seed) comparison.settings.seeds.push_back(seed);
 
-  const std::vector<std::string>& names = request.attention.empty() ? preset.attention : request.attention;
+  std::vector<std::string> names = request.attention.empty() ? preset.attention : request.attention;
+  for (std::string& name : names) {  // as of "softmax, cog"
+    name.erase(0, name.find_first_not_of(' '));
+    name.erase(name.find_last_not_of(' ') + 1);
+  }
   for (const std::string& name : names) {
     comparison.mechanisms.push_back(plan_of(shared.model, name));
     if (std::count(names.begin(), names.end(), name) > 1)
