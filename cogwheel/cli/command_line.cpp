@@ -59,13 +59,21 @@ void run_command_line(int argc, char** argv) {
         add_export, add_reproduce, add_list, add_mechanism_command, add_bench, add_bench_steps})
     add(app);
   app.require_subcommand(1);
-  const std::string first = argc > 1 ? argv[1] : "";
+  app.footer("`cogwheel help COMMAND` explains each.");
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  // "help train" is "train --help".
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    words.push_back("--help");
+  }
+  const std::string first = words.empty() ? "" : words.front();
   if (!first.starts_with("-") &&
       app.get_subcommands([&](const CLI::App* each) { return each->get_name() == first; }).empty())
     throw UsageError(
         expected_got("command", expected_names(first, subcommand_names(app)), first.empty() ? "none" : first));
   try {
-    app.parse(argc, argv);
+    std::reverse(words.begin(), words.end());  // as CLI11 takes them
+    app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success)) refuse(app, error);
     app.exit(error);  // --help and --version

@@ -74,12 +74,11 @@ void compare_in(const ComparisonFolder& folder, Comparison comparison, const std
   comparison.versions = {
       .cogwheel = COGWHEEL_VERSION, .torch = TORCH_VERSION, .compiler = compiler(), .chart_js = chart_js_version()};
   comparison.created = utc_now();
-  const std::int64_t left = comparison.planned_runs() - comparison.finished_runs();
   std::string lengths;
   for (const MechanismPlan& plan : comparison.mechanisms)
     lengths += fmt::format("{}{} {}", lengths.empty() ? "" : ", ", plan.name, plan.steps);
   fmt::print(stderr, "{} on {}: {} of {} runs to do, steps: {}{}\n", comparison.settings.preset, comparison.data.name,
-             left, comparison.planned_runs(), lengths,
+             comparison.runs_to_do(), comparison.planned_runs(), lengths,
              estimate > 0 ? fmt::format("; about {} in all", duration_text(estimate)) : "");
 
   const ComparisonJob job = run_job(std::move(comparison), task, folder);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
@@ -15,6 +16,7 @@
 #include "cogwheel/core/shell_word.h"
 #include "cogwheel/core/utc_time.h"
 #include "cogwheel/diffusion/sampler_options.h"
+#include "cogwheel/experiment/comparison_folder.h"
 #include "cogwheel/models/sampling.h"
 #include "cogwheel/report/evaluation_page.h"
 #include "cogwheel/tasks/tasks.h"
@@ -24,6 +26,7 @@ namespace {
 
 struct EvaluateArguments {
   std::string run, out;
+  bool all_held_out = false;
   ExaminationOptions examination;
   Definitions definitions;
 };
@@ -34,6 +37,7 @@ std::string command_of(const EvaluateArguments& arguments) {
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) command += fmt::format(" {} {}", name, shell_word(value));
   };
+  if (arguments.all_held_out) command += " --all-held-out";
   const auto number = [](auto value) { return value ? std::to_string(*value) : ""; };
   add("--samples", options.samples > 0 ? std::to_string(options.samples) : "");
   add("--sampler", options.sampler);
@@ -58,10 +62,22 @@ void expect_samples(const ExaminationOptions& options) {
   refuse("--references", !options.references.empty());
 }
 
+// The folder of the page. That of another run has a page of its own.
+std::filesystem::path place_of(const EvaluateArguments& arguments, const RunFolder& run) {
+  namespace fs = std::filesystem;
+  std::error_code problem;
+  if (arguments.out.empty() || fs::equivalent(arguments.out, run.path(), problem)) return run.path();
+  expect_no_run_file(arguments.out, "evaluate: --out");
+  for (const char* name : {evaluation_json_file, evaluation_page_file})
+    expect_no_run_file(fs::path(arguments.out) / name, "evaluate: --out");
+  return arguments.out;
+}
+
 void evaluate(const EvaluateArguments& arguments) {
   expect_samples(arguments.examination);
   register_definitions(arguments.definitions);
   const RunFolder folder = RunFolder::open(arguments.run);
+  const std::filesystem::path out = place_of(arguments, folder);
   const RunConfig config = load_config(folder.config_path());
   const EvaluationOfRun evaluation = [&] {
     ExaminationOptions options = arguments.examination;
@@ -69,9 +85,10 @@ void evaluate(const EvaluateArguments& arguments) {
     options.progress = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
     const auto task = make_task(config, folder.path());
     say_how_data_are_taken(*task);
-    return evaluate_run(*task, config, folder, options);
+    // As in its comparison, so that the numbers are those of its report.
+    const auto evaluated = arguments.all_held_out ? std::nullopt : evaluated_in_comparison(folder.path());
+    return evaluate_run(*task, config, folder, options, evaluated);
   }();
-  const std::filesystem::path out = arguments.out.empty() ? folder.path() : std::filesystem::path(arguments.out);
   make_folder(out);
   write_file(out / evaluation_json_file, evaluation_to_json(evaluation));
   write_file(out / evaluation_page_file,
@@ -88,6 +105,8 @@ void add_evaluate(CLI::App& app) {
       ->required()
       ->type_name("RUN");
   command->add_option("--out", arguments->out, "folder of the page; by default that of the run")->type_name("DIR");
+  command->add_flag("--all-held-out", arguments->all_held_out,
+                    "of a run of a comparison: measure all that is held out, not the part of it that is compared");
   ExaminationOptions& examination = arguments->examination;
   add_number(*command, "--samples", examination.samples, Range<std::int64_t>{2, 10'000'000},
              "of diffusion: draw so many images and measure how near they are to those of the data")

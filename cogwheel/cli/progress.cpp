@@ -15,7 +15,42 @@ std::size_t columns(std::FILE* stream) {
   return ::ioctl(::fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+// Of UTF-8, whose characters take one column each but for a few that no label has.
+std::size_t columns_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
+}
+
+std::string first_columns(const std::string& text, std::size_t count) {
+  std::size_t end = 0;
+  for (std::size_t taken = 0; end < text.size(); ++end)
+    if ((static_cast<unsigned char>(text[end]) & 0xc0) != 0x80 && ++taken > count) break;
+  return text.substr(0, end);
+}
+
 }  // namespace
+
+std::string ProgressWords::text() const {
+  std::string all;
+  for (const std::string* part : {&step, &loss, &measured, &speed, &left})
+    if (!part->empty()) all += (all.empty() ? "" : "  ") + *part;
+  return all;
+}
+
+std::string progress_line(const std::string& label, double share, ProgressWords words, std::size_t columns) {
+  constexpr std::size_t narrowest = 4, widest = 24;
+  const auto taken = [&] { return columns_of(label) + columns_of(words.text()) + 2; };  // without the bar
+  for (std::string* part : {&words.speed, &words.loss, &words.measured})
+    if (taken() + narrowest > columns) part->clear();
+  const std::size_t width = std::clamp(columns - std::min(columns, taken()), narrowest, widest);
+  const auto done = static_cast<std::size_t>(share * static_cast<double>(width));
+  std::string bar;
+  for (std::size_t cell = 0; cell < width; ++cell) bar += cell < done ? "█" : "░";
+  // Of a label that takes the line, its beginning; in a window narrower than that nothing can be shown.
+  const std::size_t rest = columns_of(words.text()) + width + 2;
+  const std::string name = first_columns(label, columns - std::min(columns, rest));
+  return first_columns(name + (name.empty() ? "" : " ") + bar + " " + words.text(), columns);
+}
 
 Progress::Progress(std::string label_of_measure, std::string counted, std::FILE* stream)
     : label_of_measure_(std::move(label_of_measure)),
@@ -23,15 +58,18 @@ Progress::Progress(std::string label_of_measure, std::string counted, std::FILE*
       stream_(stream),
       on_terminal_(::isatty(::fileno(stream)) == 1) {}
 
-std::string Progress::describe(const StepReport& report) const {
-  std::string text = fmt::format("step {}/{}  loss {:.4f}", report.step, report.steps, report.train_loss) + measured_;
-  text += fmt::format("  {} {}/s", count_text(report.tokens_per_second), counted_);
+ProgressWords Progress::describe(const StepReport& report) const {
+  ProgressWords words{.step = fmt::format("step {}/{}", report.step, report.steps),
+                      .loss = fmt::format("loss {:.4f}", report.train_loss),
+                      .measured = measured_,
+                      .speed = fmt::format("{} {}/s", count_text(report.tokens_per_second), counted_),
+                      .left = {}};
   if (report.step > first_step_ && report.step < report.steps) {
     const double spent = std::chrono::duration<double>(Clock::now() - first_time_).count();
-    text += fmt::format("  {} left", duration_text(spent * static_cast<double>(report.steps - report.step) /
-                                                   static_cast<double>(report.step - first_step_)));
+    words.left = fmt::format("{} left", duration_text(spent * static_cast<double>(report.steps - report.step) /
+                                                      static_cast<double>(report.step - first_step_)));
   }
-  return text;
+  return words;
 }
 
 void Progress::show(const std::string& label, const StepReport& report) {
@@ -43,29 +81,19 @@ void Progress::show(const std::string& label, const StepReport& report) {
     first_time_ = now;
     measured_.clear();
   }
-  if (!report.measured.empty())
-    measured_ = fmt::format("  {} {:.4f}", label_of_measure_, report.measured.front().value);
+  if (!report.measured.empty()) measured_ = fmt::format("{} {:.4f}", label_of_measure_, report.measured.front().value);
   const auto pause = on_terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(10'000);
   if (!fresh && report.measured.empty() && now - last_time_ < pause) return;
   last_time_ = now;
 
   if (!on_terminal_) {
-    fmt::print(stream_, "{}: {}\n", label, describe(report));
+    fmt::print(stream_, "{}: {}\n", label, describe(report).text());
     std::fflush(stream_);
     return;
   }
-  const std::string words = describe(report);
-  const auto room = static_cast<std::int64_t>(columns(stream_)) - 1;
-  // The bar shrinks to make room for the words.
-  const auto taken = static_cast<std::int64_t>(label.size() + words.size()) + 2;
-  const std::int64_t width = std::clamp<std::int64_t>(room - taken, 4, 24);
-  const std::int64_t done = report.steps > 0 ? width * report.step / report.steps : 0;
-  std::string bar;
-  for (std::int64_t cell = 0; cell < width; ++cell) bar += cell < done ? "█" : "░";
-  // Each cell of the bar takes three bytes and one column.
-  std::string text = fmt::format("{} {} {}", label, bar, words);
-  const auto max_bytes = static_cast<std::size_t>(room + 2 * width);
-  if (text.size() > max_bytes) text.resize(std::max(max_bytes, label.size() + 1 + static_cast<std::size_t>(3 * width)));
+  const double share = report.steps > 0 ? static_cast<double>(report.step) / static_cast<double>(report.steps) : 0;
+  // A terminal breaks a line that fills its last column.
+  const std::string text = progress_line(label, share, describe(report), columns(stream_) - 1);
   fmt::print(stream_, "\r\033[K{}", text);
   std::fflush(stream_);
   drawn_ = true;

@@ -10,6 +10,18 @@
 
 namespace cogwheel {
 
+// What a bar says; only the first and the last are never left out.
+struct ProgressWords {
+  std::string step, loss, measured, speed, left;  // empty: nothing to say
+
+  // "step 3/10  loss 1.2345  held-out 1.3000  12.3 k tokens/s  9 s left".
+  std::string text() const;
+};
+
+// A label, a bar of which `share` is done and the words, in at most `columns` columns: the bar shrinks first; then what
+// does not fit is left out, the least important first.
+std::string progress_line(const std::string& label, double share, ProgressWords words, std::size_t columns);
+
 class Progress {
  public:
   // `label_of_measure`: Measure::label of the deciding measure.
@@ -31,7 +43,7 @@ class Progress {
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::string describe(const StepReport& report) const;
+  ProgressWords describe(const StepReport& report) const;
 
   std::string label_of_measure_, counted_;
   std::FILE* stream_;

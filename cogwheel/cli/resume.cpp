@@ -7,7 +7,7 @@
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/training.h"
-#include "cogwheel/tasks/tasks.h"
+#include "cogwheel/experiment/comparison_folder.h"
 
 namespace cogwheel {
 namespace {
@@ -23,7 +23,7 @@ void resume(const ResumeArguments& arguments) {
   const RunFolder folder = RunFolder::resume(path);
   expect_resumable(folder.checkpoint_path());  // before a task looks for data that imported weights lack
   const RunConfig config = load_config(folder.config_path());
-  TrainingRun run(config.model, config.training, make_task(config, folder.path()));
+  TrainingRun run(config.model, config.training, task_of_run(config, folder.path()));
   for (const auto& difference : run.load(folder.checkpoint_path())) fmt::print(stderr, "warning: {}\n", difference);
   if (run.steps_done() >= config.training.steps) {
     fmt::print("{} has made all of its {} steps\n", path, config.training.steps);

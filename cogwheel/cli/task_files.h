@@ -19,7 +19,7 @@ using TaskFiles = std::map<std::string, std::string>;
 // Adds an option for each; `files` lives as long as the command.
 std::vector<CLI::Option*> add_task_file_options(CLI::App& command, TaskFiles& files);
 
-// Sets those that were given, which the task checks.
+// Sets those that were given, which the task checks. Throws UsageError where the task reads none such.
 void add_task_files(const TaskFiles& files, TaskOptions& task);
 
 }  // namespace cogwheel

@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +9,8 @@
 #include "cogwheel/cli/experiments.h"
 #include "cogwheel/cli/task_files.h"
 #include "cogwheel/cli/training.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/tasks/task_files.h"
 #include "cogwheel/tasks/tasks.h"
 
 namespace cogwheel {
@@ -21,12 +24,24 @@ struct TrainArguments {
   Definitions definitions;
 };
 
+// Throws UsageError where an option and --set name the same data.
+void expect_not_set_twice(const TrainArguments& arguments) {
+  std::map<std::string, std::string> options;
+  if (!arguments.text.empty()) options["data.text"] = "--text";
+  for (const TaskFileOption& option : task_file_options())
+    if (const auto given = arguments.files.find(option.key); given != arguments.files.end() && !given->second.empty())
+      options["task." + std::string(option.key)] = option.flag();
+  for (const std::string& assignment : arguments.assignments)
+    if (const auto given = options.find(assignment.substr(0, assignment.find('='))); given != options.end())
+      throw UsageError(expected_got("--set", "no " + given->first + " beside " + given->second, assignment));
+}
+
 void train(const TrainArguments& arguments) {
   register_definitions(arguments.definitions);
-  RunConfig config = load_config(find_config(arguments.config));
+  expect_not_set_twice(arguments);
+  RunConfig config = load_config(find_config(arguments.config), arguments.assignments);
   if (!arguments.text.empty()) config.data.text = arguments.text;
   add_task_files(arguments.files, config.task);
-  set_options(config, arguments.assignments);
   const auto task = make_task(config);
   config = task->completed(std::move(config));
   TrainingRun run(config.model, config.training, task);

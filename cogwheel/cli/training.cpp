@@ -34,6 +34,10 @@ void train_and_report(TrainingRun& run, const RunFolder& folder, const RunConfig
   progress.line(fmt::format("{}: {}, {} parameters, {} steps of {}, in {}", config.name, common(config.model).mechanism,
                             count_text(static_cast<double>(parameter_count(run.task(), config.model))),
                             config.training.steps, batch_text(run), folder.path().string()));
+  if (const TrainingOptions& training = config.training; training.warm_up >= training.steps)
+    progress.line(fmt::format(
+        "training.warm_up: {} of {} steps, so the learning rate rises to {:.3g} of {:.3g} and never falls",
+        training.warm_up, training.steps, learning_rate(training, training.steps - 1), training.learning_rate));
   const TrainingStatus status =
       train_in_folder(run, folder,
                       {.report = [&](const StepReport& report) { progress.show(config.name, report); },

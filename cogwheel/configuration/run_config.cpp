@@ -1,15 +1,14 @@
 #include "cogwheel/configuration/run_config.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
-#include <cctype>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 
 #include "cogwheel/authoring/authoring.h"
 #include "cogwheel/configuration/config_table.h"
+#include "cogwheel/configuration/toml_text.h"
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
@@ -111,15 +110,6 @@ void choose_model(RunConfig& config) {
   if (model.index() != config.model.index()) config.model = std::move(model);
 }
 
-toml::table parse_toml(std::string_view text, std::string_view what) {
-  try {
-    return toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    throw UsageError(expected_got(
-        what, "TOML", std::string(error.description()) + " (line " + std::to_string(error.source().begin.line) + ")"));
-  }
-}
-
 // What comes from the data cannot be checked here.
 void check(const RunConfig& config) {
   ModelOptions model = config.model;
@@ -146,19 +136,62 @@ void set_option(RunConfig& config, std::string_view assignment) {
   if (equals == std::string_view::npos || equals == 0) throw UsageError(expected_got("--set", "key=value", assignment));
   const std::string key(assignment.substr(0, equals)), value(assignment.substr(equals + 1));
   const ConfigSlot slot = find_slot(config, key, "--set");
+  const std::string what = "--set " + key;
   // Strings may be given without quotes, paths too.
-  const bool path = value.starts_with('/') || value.starts_with("./") || value.starts_with("../");
-  const bool letter = !value.empty() && std::isalpha(static_cast<unsigned char>(value.front())) != 0;
-  const bool word =
-      std::holds_alternative<ConfigValue*>(slot) && (path || letter) && value != "true" && value != "false";
-  const bool text = ((std::holds_alternative<std::string*>(slot) || is_form(slot)) && !value.starts_with('"')) || word;
+  const bool text = (std::holds_alternative<std::string*>(slot) || is_form(slot)) && !value.starts_with('"');
   const bool list = std::holds_alternative<std::vector<std::string>*>(slot) && !value.starts_with('[');
-  if (text)
-    assign(slot, toml::value<std::string>(value), "--set " + key);
-  else if (list)
-    assign(slot, array_of({value}), "--set " + key);
-  else
-    assign(slot, *parse_toml("value = " + value, "--set " + key).get("value"), "--set " + key);
+  if (text) return assign(slot, toml::value<std::string>(value), what);
+  if (list) return assign(slot, array_of({value}), what);
+  try {
+    // What follows # would be left out as a comment.
+    const bool whole = value.find('#') == std::string::npos || value.starts_with('"') || value.starts_with('[');
+    const toml::table given = whole ? parse_toml("value = " + value, what) : toml::table();
+    // inf and dates are names to those who write no TOML, and a line break begins another key.
+    const auto is_word = [&](const toml::node& node) {
+      return std::holds_alternative<ConfigValue*>(slot) && !node.is_string() && !node.is_boolean() &&
+             !node.is_integer() && !(node.is_floating_point() && std::isfinite(**node.as_floating_point()));
+    };
+    if (given.size() == 1 && !is_word(*given.get("value"))) return assign(slot, *given.get("value"), what);
+  } catch (const UsageError&) {
+    if (value.starts_with('"')) throw;
+  }
+  assign(slot, toml::value<std::string>(value), what);
+}
+
+// Every key that such a text gives, without a check of what their values are together. `task` takes the place of the
+// one that it names, if it is not empty.
+RunConfig read_config(std::string_view text, const std::string& what, const std::string& task) {
+  RunConfig config;
+  const toml::table given = parse_toml(text, what);
+  // What decides about other keys comes first: the task about the model, then the form of the model, which keys given
+  // beside it, in whatever order, override.
+  if (!task.empty())
+    config.task.name = task;
+  else if (const auto named = given.at_path("task.name"))
+    assign(&config.task.name, *named.node(), what + ": task.name");
+  choose_model(config);
+  // A key that only the model of another task has is refused by name.
+  const std::string whose = task.empty() ? what : what + ", for the task " + task;
+  if (const auto form = given.at_path("model.form"))
+    assign(find_slot(config, "model.form", whose), *form.node(), what + ": model.form");
+  for (const auto& [section_key, section] : given) {
+    const std::string name(section_key.str());
+    if (const toml::table* table = section.as_table(); table != nullptr) {
+      for (const auto& [key, node] : *table) {
+        const std::string path = name + "." + std::string(key.str());
+        const ConfigSlot slot = find_slot(config, path, whose);
+        if (!is_form(slot) && (task.empty() || path != "task.name")) assign(slot, node, what + ": " + path);
+      }
+    } else {
+      assign(find_slot(config, name, whose), section, what + ": " + name);
+    }
+  }
+  require_mechanism(common(config.model).mechanism, config.definition, what + ": model.mechanism");
+  return config;
+}
+
+bool sets(const std::string& assignment, std::string_view key) {
+  return assignment.starts_with(key) && assignment.substr(key.size()).starts_with('=');
 }
 
 }  // namespace
@@ -171,43 +204,31 @@ ModelOptions model_of_task(std::string_view task) {
   return {};
 }
 
-RunConfig parse_config(std::string_view text, std::string_view what) {
-  RunConfig config;
-  const toml::table given = parse_toml(text, what);
-  // What decides about other keys comes first: the task about the model, then the form of the model, which keys given
-  // beside it, in whatever order, override.
-  if (const auto task = given.at_path("task.name"))
-    assign(&config.task.name, *task.node(), std::string(what) + ": task.name");
-  choose_model(config);
-  if (const auto form = given.at_path("model.form"))
-    assign(find_slot(config, "model.form", what), *form.node(), std::string(what) + ": model.form");
-  for (const auto& [section_key, section] : given) {
-    const std::string name(section_key.str());
-    if (const toml::table* table = section.as_table(); table != nullptr) {
-      for (const auto& [key, node] : *table) {
-        const std::string path = name + "." + std::string(key.str());
-        const ConfigSlot slot = find_slot(config, path, what);
-        if (!is_form(slot)) assign(slot, node, std::string(what) + ": " + path);
-      }
-    } else {
-      assign(find_slot(config, name, what), section, std::string(what) + ": " + name);
-    }
-  }
-  require_mechanism(common(config.model).mechanism, config.definition, std::string(what) + ": model.mechanism");
-  check(config);
+RunConfig parse_config(std::string_view text, std::string_view what, const std::vector<std::string>& assignments) {
+  RunConfig named;
+  named.task.name.clear();
+  for (const auto& assignment : assignments)
+    if (sets(assignment, "task.name")) set_option(named, assignment);
+  RunConfig config = read_config(text, std::string(what), named.task.name);
+  set_options(config, assignments);
   return config;
 }
 
-RunConfig load_config(const std::filesystem::path& path) { return parse_config(read_file(path), path.string()); }
+RunConfig load_config(const std::filesystem::path& path, const std::vector<std::string>& assignments) {
+  return parse_config(read_file(path), path.string(), assignments);
+}
 
 void set_options(RunConfig& config, const std::vector<std::string>& assignments) {
   RunConfig changed = config;
-  const auto names_task = [](const std::string& assignment) { return assignment.starts_with("task.name="); };
-  for (const auto& assignment : assignments)
-    if (names_task(assignment)) set_option(changed, assignment);
+  // What decides about other keys comes first, as in a file.
+  const auto set_if = [&](auto wanted) {
+    for (const auto& assignment : assignments)
+      if (wanted(assignment)) set_option(changed, assignment);
+  };
+  set_if([](const std::string& each) { return sets(each, "task.name"); });
   choose_model(changed);
-  for (const auto& assignment : assignments)
-    if (!names_task(assignment)) set_option(changed, assignment);
+  set_if([](const std::string& each) { return sets(each, "model.form"); });
+  set_if([](const std::string& each) { return !sets(each, "task.name") && !sets(each, "model.form"); });
   check(changed);
   config = std::move(changed);
 }

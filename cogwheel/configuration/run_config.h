@@ -48,13 +48,17 @@ inline const LanguageModelOptions& language_model(const RunConfig& config) {
 // The default options of the model that learns a task; of a language model for a task that is not known.
 ModelOptions model_of_task(std::string_view task);
 
-// Missing keys keep their defaults. Throws UsageError that names `what` for a key that is unknown (with the nearest
-// names), of the wrong type or out of range; Error where the file cannot be read.
-RunConfig parse_config(std::string_view toml, std::string_view what = "config");
-RunConfig load_config(const std::filesystem::path& path);
+// Missing keys keep their defaults. `assignments` override those of the text, as set_options does; one that names
+// another task decides which model the keys of the text are of. Throws UsageError that names `what` for a key that is
+// unknown, or of the model of another task (with the nearest names), of the wrong type or out of range; Error where the
+// file cannot be read.
+RunConfig parse_config(std::string_view toml, std::string_view what = "config",
+                       const std::vector<std::string>& assignments = {});
+RunConfig load_config(const std::filesystem::path& path, const std::vector<std::string>& assignments = {});
 
-// Applies overrides as on the command line, "training.steps=100", in order. They are checked together, so that a width
-// and the heads that divide it can be set one after the other. If one is refused, none is applied.
+// Applies overrides as on the command line, "training.steps=100": the task and the form first, then the others in
+// order. They are checked together, so that a width and the heads that divide it can be set one after the other. If one
+// is refused, none is applied. A task that another model learns gives the defaults of that model.
 void set_options(RunConfig& config, const std::vector<std::string>& assignments);
 
 // Every key, with its value.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <string>
 
 #include "cogwheel/core/error.h"
@@ -12,13 +14,24 @@ namespace {
 
 constexpr std::array<std::string_view, 4> status_names{"done", "diverged", "interrupted", "failed"};
 
+// By how much equal differences of numbers of this size may differ once each number is rounded.
+double rounding_of(double largest) { return 4 * std::numeric_limits<double>::epsilon() * std::abs(largest); }
+
+struct PairedDifferences {
+  std::vector<double> values = {};
+  double rounding = 0;
+};
+
 // The result minus that of the baseline, for each seed in which both finished.
-std::vector<double> paired_differences(const Comparison& comparison, const std::string& mechanism) {
-  std::vector<double> differences;
+PairedDifferences paired_differences(const Comparison& comparison, const std::string& mechanism) {
+  PairedDifferences differences;
   for (const std::int64_t seed : comparison.settings.seeds) {
     const double* result = comparison.result(comparison.run(mechanism, seed));
     const double* base = comparison.result(comparison.run(comparison.baseline, seed));
-    if (result != nullptr && base != nullptr) differences.push_back(*result - *base);
+    if (result == nullptr || base == nullptr) continue;
+    differences.values.push_back(*result - *base);
+    for (const double value : {*result, *base})
+      differences.rounding = std::max(differences.rounding, rounding_of(value));
   }
   return differences;
 }
@@ -46,7 +59,8 @@ std::int64_t Comparison::tokens_per_step() const {
 
 bool Comparison::early_in_training() const {
   const MechanismPlan* base = plan(baseline);
-  return base != nullptr && base->steps * tokens_per_step() < base->parameters;
+  return task.counted == TaskDescription{}.counted && base != nullptr &&
+         base->steps * tokens_per_step() < base->parameters;
 }
 
 const MechanismPlan* Comparison::plan(std::string_view mechanism) const {
@@ -83,9 +97,21 @@ std::int64_t Comparison::finished_runs() const {
   return std::count_if(runs.begin(), runs.end(), [this](const RunResult& run) { return result(&run) != nullptr; });
 }
 
+bool Comparison::is_to_do(std::string_view mechanism, std::int64_t seed) const {
+  const RunResult* before = run(mechanism, seed);
+  return before == nullptr || (result(before) == nullptr && before->status != RunStatus::diverged);
+}
+
+std::int64_t Comparison::runs_to_do() const {
+  std::int64_t count = 0;
+  for (const MechanismPlan& each : mechanisms)
+    for (const std::int64_t seed : settings.seeds) count += is_to_do(each.name, seed);
+  return count;
+}
+
 std::vector<SummaryRow> summarize(const Comparison& comparison) {
   std::vector<SummaryRow> rows;
-  std::vector<std::vector<double>> differences;
+  std::vector<PairedDifferences> differences;
   std::vector<double> p_values;
   std::vector<std::size_t> tested;
   for (const MechanismPlan& plan : comparison.mechanisms) {
@@ -105,11 +131,12 @@ std::vector<SummaryRow> summarize(const Comparison& comparison) {
       row.mean = estimate.mean;
       row.interval = estimate.interval;
     }
-    differences.push_back(plan.name == comparison.baseline ? std::vector<double>{}
+    differences.push_back(plan.name == comparison.baseline ? PairedDifferences{}
                                                            : paired_differences(comparison, plan.name));
-    row.pairs = static_cast<std::int64_t>(differences.back().size());
-    if (row.pairs > 0) row.difference = estimate_mean(differences.back()).mean;
-    if (const auto p = paired_p_value(differences.back())) {
+    const auto& [values, rounding] = differences.back();
+    row.pairs = static_cast<std::int64_t>(values.size());
+    if (row.pairs > 0) row.difference = estimate_mean(values).mean;
+    if (const auto p = paired_p_value(values, rounding)) {
       p_values.push_back(*p);
       tested.push_back(rows.size());
     }
@@ -121,7 +148,8 @@ std::vector<SummaryRow> summarize(const Comparison& comparison) {
     SummaryRow& row = rows[tested[index]];
     row.p_adjusted = steps[index].p_adjusted;
     row.difference_confidence = steps[index].confidence;
-    row.difference_interval = estimate_mean(differences[tested[index]], steps[index].confidence).interval;
+    const auto& [values, rounding] = differences[tested[index]];
+    row.difference_interval = estimate_mean(values, steps[index].confidence, rounding).interval;
   }
   return rows;
 }

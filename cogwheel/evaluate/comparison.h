@@ -72,6 +72,7 @@ struct SummaryRow {
   std::optional<double> interval = {};  // half the width of the 95 % t interval
   std::int64_t pairs = 0;               // seeds in which the baseline finished too
   std::optional<double> difference = {};
+  // Neither an interval nor a p where the difference is the same in every pair: nothing shows how far it scatters.
   std::optional<double> difference_interval = {};    // half the width, at difference_confidence
   std::optional<double> difference_confidence = {};  // see holm()
   std::optional<double> p_adjusted = {};
@@ -82,6 +83,8 @@ struct SummaryRow {
   // Whether the difference is significant. The wording of the report follows the adjusted p-value, as does the
   // interval.
   bool clear() const;
+  // Whether several pairs have all the same difference, so that it cannot be told from chance.
+  bool without_spread() const { return pairs > 1 && !p_adjusted; }
 };
 
 struct Comparison {
@@ -127,6 +130,7 @@ struct Comparison {
   // Those of one training step.
   std::int64_t tokens_per_step() const;
   // Whether the baseline trains on fewer tokens than it has parameters: the ranking after so short a run may change.
+  // Nothing is known of budgets that count other things, such as images, which are many tokens each.
   bool early_in_training() const;
 
   // The value of the deciding measure; null where the run is not done or it was not measured.
@@ -140,6 +144,9 @@ struct Comparison {
   std::vector<const RunResult*> runs_of(std::string_view mechanism) const;
   std::int64_t planned_runs() const;
   std::int64_t finished_runs() const;
+  // Whether a planned run is still to be made, or made again. One that diverged would diverge again.
+  bool is_to_do(std::string_view mechanism, std::int64_t seed) const;
+  std::int64_t runs_to_do() const;
 };
 
 // The summary of the finished runs; the others are left out. One row per mechanism, in the order of `mechanisms`.

@@ -96,17 +96,19 @@ class Measuring {
 }  // namespace
 
 const std::vector<Measure>& image_measures(FeatureKind kind) {
-  const auto measure = [](const char* name, const char* title, bool lower_is_better) {
+  const auto measure = [](const char* name, const char* title, bool lower_is_better, std::optional<double> min = 0) {
     return Measure{.name = name,
                    .title = title,
                    .label = name,
                    .unit = "",
                    .lower_is_better = lower_is_better,
+                   .min = min,
                    .at_end_only = true};
   };
   static const std::vector<Measure> of_inception{
       measure("fid", "Fréchet Inception distance", true), measure("sfid", "spatial Fréchet Inception distance", true),
-      measure("kid", "kernel Inception distance", true), measure("precision", "precision", false),
+      // An estimate without bias, so that of equal distributions as many are below 0 as above.
+      measure("kid", "kernel Inception distance", true, std::nullopt), measure("precision", "precision", false),
       measure("recall", "recall", false)};
   static const std::vector<Measure> of_classifier{measure("classifier_distance", "classifier distance", true)};
   return kind == FeatureKind::inception ? of_inception : of_classifier;

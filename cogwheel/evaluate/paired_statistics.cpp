@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "cogwheel/evaluate/student_t.h"
@@ -23,20 +22,23 @@ double standard_error(std::span<const double> values) {
 
 }  // namespace
 
-Estimate estimate_mean(std::span<const double> values, double confidence) {
+bool has_spread(std::span<const double> values, double rounding) {
+  if (values.size() < 2) return false;
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return *high - *low > rounding;
+}
+
+Estimate estimate_mean(std::span<const double> values, double confidence, double rounding) {
   Estimate estimate{.mean = mean_of(values), .interval = {}};
-  if (values.size() > 1)
+  if (has_spread(values, rounding))
     estimate.interval = student_t_quantile(confidence, static_cast<double>(values.size() - 1)) * standard_error(values);
   return estimate;
 }
 
-std::optional<double> paired_p_value(std::span<const double> differences) {
-  if (differences.size() < 2) return std::nullopt;
-  const double mean = mean_of(differences);
-  if (mean == 0) return 1.0;
-  const double error = standard_error(differences);
-  const double t = error == 0 ? std::numeric_limits<double>::infinity() : mean / error;
-  return student_t_two_sided_p(t, static_cast<double>(differences.size() - 1));
+std::optional<double> paired_p_value(std::span<const double> differences, double rounding) {
+  if (!has_spread(differences, rounding)) return std::nullopt;
+  return student_t_two_sided_p(mean_of(differences) / standard_error(differences),
+                               static_cast<double>(differences.size() - 1));
 }
 
 std::vector<HolmStep> holm(std::span<const double> p_values) {

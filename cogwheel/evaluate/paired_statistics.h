@@ -9,18 +9,22 @@ namespace cogwheel {
 // The level at which a difference counts as significant, and 1 − the confidence of every interval before correction.
 inline constexpr double significance_level = 0.05;
 
-// The mean of a sample and half the width of its t interval; no interval for a sample of one.
+// The mean of a sample and half the width of its t interval; no interval for a sample without a spread.
 struct Estimate {
   double mean = 0;
   std::optional<double> interval;
 };
 
-// `values` must not be empty.
-Estimate estimate_mean(std::span<const double> values, double confidence = 1 - significance_level);
+// Whether a sample shows how far its values scatter: two at least that differ by more than `rounding`, which is what
+// values that are equal may differ by where they come from rounded numbers.
+bool has_spread(std::span<const double> values, double rounding = 0);
 
-// Two-sided p-value of the t test that the mean of `differences` is 0; none for fewer than two. Differences that are
-// all equal give 0, or 1 if they are all 0.
-std::optional<double> paired_p_value(std::span<const double> differences);
+// `values` must not be empty.
+Estimate estimate_mean(std::span<const double> values, double confidence = 1 - significance_level, double rounding = 0);
+
+// Two-sided p-value of the t test that the mean of `differences` is 0; none without a spread: t would be infinite, and
+// its p of 0 would say of two coin tosses that agree that they always will.
+std::optional<double> paired_p_value(std::span<const double> differences, double rounding = 0);
 
 // One comparison of several, after Holm (1979).
 struct HolmStep {

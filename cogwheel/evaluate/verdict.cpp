@@ -70,6 +70,22 @@ std::string unit(const Comparison& comparison) {
   return words.empty() ? "" : " " + words;
 }
 
+// Whether a word of a title is written small inside a sentence: softmax and differential are, Cog and Bahdanau are
+// names. What is not listed keeps its capital.
+bool is_ordinary(std::string_view word) {
+  static constexpr std::string_view words[] = {"Centred", "Cubic",   "Decaying",  "Differential", "Gated",   "Linear",
+                                               "Matrix",  "None",    "Norm",      "Polynomial",   "Sigmoid", "Simple",
+                                               "Softmax", "Squared", "Symmetric", "Uniform"};
+  if (word.ends_with(',')) word.remove_suffix(1);
+  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+}
+
+// "a held-out loss", "an accuracy".
+std::string with_article(const std::string& noun) {
+  const bool vowel = noun.find_first_of("aeiou") == 0;
+  return (vowel ? "an " : "a ") + noun;
+}
+
 std::string early(const Comparison& comparison) { return comparison.early_in_training() ? ", early in training," : ""; }
 
 std::string seeds_text(const std::vector<std::int64_t>& seeds) {
@@ -79,12 +95,20 @@ std::string seeds_text(const std::vector<std::int64_t>& seeds) {
   return text;
 }
 
-bool in_every_seed(const Comparison& comparison, const SummaryRow& row) {
+// A seed in which one of both is missing says nothing of it.
+bool better_in_every_seed(const Comparison& comparison, const SummaryRow& row) {
   return std::all_of(comparison.settings.seeds.begin(), comparison.settings.seeds.end(), [&](std::int64_t seed) {
     const double* value = comparison.result(comparison.run(row.mechanism, seed));
     const double* base = comparison.result(comparison.run(comparison.baseline, seed));
-    return value == nullptr || base == nullptr || (*value < *base) == (*row.difference < 0);
+    return value != nullptr && base != nullptr && comparison.better(*value, *base);
   });
+}
+
+std::string data_and_budget(const Comparison& comparison) {
+  return (comparison.data.bytes == 0            ? "on this task and budget"
+          : comparison.task.counted == "tokens" ? "on this text and budget"
+                                                : "on these data and budget") +
+         early(comparison) + " ";
 }
 
 // For each mechanism " by 0.021 nats per character", with the unit only the first time.
@@ -111,14 +135,11 @@ void say_differences(Sentence& sentence, const Comparison& comparison, const Row
                      const Rows& open) {
   Amounts amounts(comparison);
   const TaskDescription& task = comparison.task;
-  sentence.say((comparison.data.bytes == 0            ? "on this task and budget"
-                : comparison.task.counted == "tokens" ? "on this text and budget"
-                                                      : "on these data and budget") +
-               early(comparison) + " ");
+  sentence.say(data_and_budget(comparison));
   if (better.size() == 1) {
     const SummaryRow& row = *better.front();
     sentence.name(row.mechanism).say(" " + task.does_better + " than ").name(comparison.baseline);
-    sentence.say(fmt::format("{} {}", in_every_seed(comparison, row) ? " in every seed," : "", amounts(row)));
+    sentence.say(fmt::format("{} {}", better_in_every_seed(comparison, row) ? " in every seed," : "", amounts(row)));
   } else if (better.size() > 1) {
     say_with_amounts(sentence, better, amounts);
     sentence.say(" " + task.do_better + " than ").name(comparison.baseline);
@@ -145,6 +166,37 @@ void say_differences(Sentence& sentence, const Comparison& comparison, const Row
   }
 }
 
+// Differences that are the same in every pair: nothing shows how far another seed would move them.
+void say_without_spread(Sentence& sentence, const Comparison& comparison, const Rows& rows) {
+  Amounts amounts(comparison);
+  Rows better, worse, equal;
+  for (const SummaryRow* row : rows)
+    (*row->difference == 0 ? equal : comparison.better(*row->difference, 0) ? better : worse).push_back(row);
+  const auto seeds = [&](const Rows& of) {
+    const std::int64_t pairs = of.front()->pairs;
+    const bool alike = std::all_of(of.begin(), of.end(), [&](const SummaryRow* row) { return row->pairs == pairs; });
+    return !alike                                           ? std::string("in its seeds")
+           : pairs == std::ssize(comparison.settings.seeds) ? std::string("in every seed")
+                                                            : fmt::format("in {} seeds", pairs);
+  };
+  bool said = false;
+  const auto clause = [&](const Rows& of, const std::string& does, const std::string& how) {
+    if (of.empty()) return;
+    if (said) sentence.say("; ");
+    said = true;
+    if (how.empty())
+      sentence.list(of, [&](const SummaryRow* row) { sentence.name(row->mechanism); });
+    else
+      say_with_amounts(sentence, of, amounts);
+    sentence.say(does).name(comparison.baseline).say(how + " " + seeds(of));
+  };
+  const TaskDescription& task = comparison.task;
+  clause(better, " " + (better.size() == 1 ? task.does_better : task.do_better) + " than ", " by the same amount");
+  clause(worse, worse.size() == 1 ? " does worse than " : " do worse than ", " by the same amount");
+  clause(equal, (equal.size() == 1 ? " has the same " : " have the same ") + task.decisive().title + " as ", "");
+  sentence.say(", so that no spread tells how much is chance");
+}
+
 // Differences of two runs each: their significance is unknown.
 void say_single_seed(Sentence& sentence, const Comparison& comparison, const Rows& rows) {
   const SummaryRow* best = *std::min_element(rows.begin(), rows.end(), [&](const SummaryRow* a, const SummaryRow* b) {
@@ -161,8 +213,14 @@ void say_single_seed(Sentence& sentence, const Comparison& comparison, const Row
     for (const SummaryRow* row : rows) sentence.say(row == rows.back() ? " and " : ", ").name(row->mechanism);
     sentence.say(" have the same " + measure.title);
   } else if (baseline_best) {
+    Rows behind, level;
+    for (const SummaryRow* row : rows) (*row->difference == 0 ? level : behind).push_back(row);
     sentence.name(comparison.baseline).say(has_the_best);
-    say_with_amounts(sentence, rows, amounts);
+    say_with_amounts(sentence, behind, amounts);
+    if (!level.empty()) {
+      sentence.say("; ").list(level, [&](const SummaryRow* row) { sentence.name(row->mechanism); });
+      sentence.say((level.size() == 1 ? " has the same" : " have the same"));
+    }
   } else {
     sentence.name(best->mechanism).say(has_the_best).name(comparison.baseline);
     sentence.say(fmt::format(" {}", amounts(*best)));
@@ -174,15 +232,18 @@ void say_single_seed(Sentence& sentence, const Comparison& comparison, const Row
 
 std::string name_in_sentence(const Comparison& comparison, const std::string& mechanism) {
   const MechanismPlan* plan = comparison.plan(mechanism);
-  std::string title = plan == nullptr ? mechanism : plan->title;
-  // The first word decides: softmax and differential are words; Cog is a name, and so is anything with capitals inside,
-  // such as ReLU.
-  const auto end = std::find(title.begin(), title.end(), ' ');
-  const auto capitals =
-      std::count_if(title.begin(), end, [](unsigned char letter) { return std::isupper(letter) != 0; });
-  if (std::string(title.begin(), end) != "Cog" && capitals == 1)
-    title.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(title.front())));
-  return title;
+  const std::string title = plan == nullptr ? mechanism : plan->title;
+  std::string name;
+  for (std::size_t start = 0; start < title.size();) {
+    const std::size_t end = std::min(title.find(' ', start), title.size());
+    std::string word = title.substr(start, end - start);
+    if (is_ordinary(word)) word.front() = static_cast<char>(std::tolower(word.front()));
+    name += (start == 0 ? "" : " ") + word;
+    start = end + 1;
+  }
+  // Where a name has what separates names in a list.
+  const bool open = title.find(", ") != std::string::npos || title.find(" and ") != std::string::npos;
+  return open ? "“" + name + "”" : name;
 }
 
 std::vector<Parts> missing_runs(const Comparison& comparison) {
@@ -217,10 +278,12 @@ std::vector<VerdictPart> verdict_parts(const Comparison& comparison) {
     sentence.say(fmt::format("interrupted after {} of {} runs; so far: ", comparison.finished_runs(),
                              comparison.planned_runs()));
 
-  Rows better, worse, open, single;
+  Rows better, worse, open, without_spread, single;
   for (const SummaryRow& row : comparison.summary) {
     if (row.mechanism == comparison.baseline || !row.difference) continue;
-    if (!row.p_adjusted)
+    if (row.without_spread())
+      without_spread.push_back(&row);
+    else if (!row.p_adjusted)
       single.push_back(&row);
     else if (row.clear())
       (comparison.better(*row.difference, 0) ? better : worse).push_back(&row);
@@ -234,8 +297,11 @@ std::vector<VerdictPart> verdict_parts(const Comparison& comparison) {
   std::sort(worse.begin(), worse.end(), by_difference);
 
   const SummaryRow* base = comparison.row(comparison.baseline);
-  if (!better.empty() || !worse.empty() || !open.empty()) {
-    say_differences(sentence, comparison, better, worse, open);
+  const bool tested = !better.empty() || !worse.empty() || !open.empty();
+  if (tested || !without_spread.empty()) {
+    if (tested) say_differences(sentence, comparison, better, worse, open);
+    sentence.say(tested && !without_spread.empty() ? "; " : tested ? "" : data_and_budget(comparison));
+    if (!without_spread.empty()) say_without_spread(sentence, comparison, without_spread);
     if (!single.empty()) {
       sentence.say("; ").list(single, [&](const SummaryRow* row) { sentence.name(row->mechanism); });
       sentence.say(" finished in one seed, too few to tell");
@@ -248,8 +314,8 @@ std::vector<VerdictPart> verdict_parts(const Comparison& comparison) {
     sentence.name(comparison.baseline).say(", the baseline, finished in no seed, so no difference can be given");
   } else {
     sentence.name(comparison.baseline)
-        .say(fmt::format("{} came to a {} of {:.3f}{}, {}", early(comparison), comparison.task.decisive().title,
-                         *base->mean, unit(comparison),
+        .say(fmt::format("{} came to {} of {:.3f}{}, {}", early(comparison),
+                         with_article(comparison.task.decisive().title), *base->mean, unit(comparison),
                          comparison.mechanisms.size() == 1 ? "with nothing to compare it with"
                                                            : "and nothing else finished in a seed to compare it with"));
   }

@@ -19,16 +19,15 @@
 #include "cogwheel/report/results_csv.h"
 #include "cogwheel/report/results_json.h"
 #include "cogwheel/storage/run_folder.h"
+#include "cogwheel/tasks/tasks.h"
 
 namespace cogwheel {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view comparison_kind = "comparison";
-
 const std::vector<std::string> comparison_files{"results.json", "results.csv", "report.html", text_file};
 
-fs::path trained_path(const fs::path& comparison) { return comparison / "trained"; }
+fs::path trained_path(const fs::path& comparison) { return comparison / trained_folder; }
 
 std::string run_name(std::string_view mechanism, std::int64_t seed) {
   return fmt::format("{}-seed-{}", name_in_path(mechanism), seed);
@@ -83,10 +82,28 @@ ComparisonFolder ComparisonFolder::resume(const fs::path& path) {
   ComparisonFolder folder(path);
   std::error_code problem;
   if (!fs::exists(path / "results.json", problem))
-    throw Error(expected_got(path.string(), "the folder of a comparison", "no results.json in it"));
+    throw Error(expected_got(
+        path.string(), "the folder of a comparison",
+        folder_kind(path) == run_kind ? "a run, which `cogwheel resume` continues" : "no results.json in it"));
   folder.lock_ = std::make_shared<const FolderLock>(path, comparison_kind);
   remove_leftovers(path, comparison_files);
   return folder;
+}
+
+std::optional<std::int64_t> evaluated_in_comparison(const fs::path& run) {
+  std::error_code problem;
+  const fs::path trained = fs::weakly_canonical(run, problem).parent_path(), comparison = trained.parent_path();
+  const fs::path results = comparison / "results.json";
+  if (problem || trained.filename() != trained_folder || folder_kind(comparison) != comparison_kind ||
+      !fs::exists(results, problem))
+    return std::nullopt;
+  return parse_results(read_file(results), results.string()).data.evaluated_tokens;
+}
+
+std::shared_ptr<const Task> task_of_run(const RunConfig& config, const fs::path& run) {
+  std::shared_ptr<const Task> task = make_task(config, run);
+  const auto evaluated = evaluated_in_comparison(run);
+  return evaluated ? task->limited(*evaluated) : task;
 }
 
 fs::path ComparisonFolder::run_path(const MechanismPlan& plan, std::int64_t seed) const {

@@ -1,8 +1,10 @@
 // A comparison on disk: results.json (from which it is also resumed), results.csv, report.html, text.json if the task
 // has a text, and one folder per run below trained/.
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,14 @@
 #include "cogwheel/train/task.h"
 
 namespace cogwheel {
+
+// How many held-out items the comparison measures of which this folder is a run, as its results.json says; none for the
+// folder of a run by itself. Throws Error where that file is damaged.
+std::optional<std::int64_t> evaluated_in_comparison(const std::filesystem::path& run);
+
+// The task of an existing run, which measures what the run measures as it trains: of a run of a comparison, the part of
+// the held-out items that all runs of it share.
+std::shared_ptr<const Task> task_of_run(const RunConfig& config, const std::filesystem::path& run);
 
 class ComparisonFolder {
  public:

@@ -60,15 +60,13 @@ void ComparisonJob::run() {
   write_results();  // with the chosen rates, before the first run that uses one
 
   first_run_ = Clock::now();
-  const std::int64_t total = comparison_.planned_runs();
+  const std::int64_t total = comparison_.runs_to_do();
   std::int64_t done = 0;
   for (const std::int64_t seed : comparison_.settings.seeds)
     for (const MechanismPlan& plan : comparison_.mechanisms) {
-      ++done;
-      const RunResult* before = comparison_.run(plan.name, seed);
-      if (before != nullptr && (comparison_.result(before) != nullptr || before->status == RunStatus::diverged))
-        continue;
+      if (!comparison_.is_to_do(plan.name, seed)) continue;
       if (asked_to_stop()) interrupt();
+      ++done;
       RunResult result;
       try {
         result = train(plan, seed);
@@ -232,7 +230,7 @@ void ComparisonJob::announce(const RunResult& result, std::int64_t done, std::in
   const double spent = std::chrono::duration<double>(Clock::now() - first_run_).count();
   if (done < total)
     text += fmt::format("  about {} left in all",
-                        duration_text(spent / static_cast<double>(++runs_here_) * static_cast<double>(total - done)));
+                        duration_text(spent / static_cast<double>(done) * static_cast<double>(total - done)));
   hooks_.line(text);
 }
 

@@ -39,6 +39,7 @@ class ComparisonJob {
   void tune(MechanismPlan& plan);
   RunResult train(const MechanismPlan& plan, std::int64_t seed);
   void record(RunResult result);
+  // Of the runs of this invocation, how many are done and how many it has in all.
   void announce(const RunResult& result, std::int64_t done, std::int64_t total);
   void write_results();
   void write_report();
@@ -51,8 +52,7 @@ class ComparisonJob {
   ComparisonHooks hooks_;
   std::vector<Inspection> inspections_ = {};  // of the models that were trained here
   Clock::time_point start_ = Clock::now(), first_run_ = start_;
-  double seconds_before_ = 0;   // of earlier invocations
-  std::int64_t runs_here_ = 0;  // finished in this invocation
+  double seconds_before_ = 0;  // of earlier invocations
 };
 
 }  // namespace cogwheel

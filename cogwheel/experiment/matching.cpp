@@ -36,7 +36,7 @@ ModelOptions match_parameters(const ModelOptions& options, std::int64_t paramete
   if (!within_tolerance(matched))
     throw UsageError(
         expected_got("--match parameters with " + common(options).mechanism,
-                     "a width that gives " + std::to_string(parameters) + " within 1 %",
+                     "a width that gives " + std::to_string(parameters) + " within 1 %, or --match tokens",
                      std::to_string(count(matched)) + " at width " + std::to_string(balanced_width(matched))));
   return matched;
 }

@@ -77,6 +77,17 @@ void expect_no_language_model(const CompareRequest& request, const std::string& 
   expect("--negative-eigenvalues", request.negative_eigenvalues, none.negative_eigenvalues);
 }
 
+// Throws UsageError where data are given that the task does not read.
+void expect_data_of_task(const CompareRequest& request, const std::string& task) {
+  expect_files_of_task(request.task_files, task);
+  const std::string of_text = TaskOptions{}.name;
+  const auto expect = [&](const char* option, bool given) {
+    if (given && task != of_text) throw UsageError(expected_got(option, "the task " + of_text, task));
+  };
+  expect("--text", !request.text.empty());
+  expect("--tokenizer", request.tokenizer != CompareRequest{}.tokenizer);
+}
+
 void set_language_model(LanguageModelOptions& model, const CompareRequest& request, std::string_view form) {
   set_form(model, form, "--form");
   if (!request.position.empty()) model.position = request.position;
@@ -141,14 +152,14 @@ void set_shared(RunConfig& shared, const CompareRequest& request) {
                                                           {"training.precision", "--precision"},
                                                           {"training.seed", "--seeds"}};
   for (const TaskFileOption& option : task_file_options()) options["task." + std::string(option.key)] = option.flag();
-  set_options(shared, request.set);
-  for (const std::string& assignment : request.set) {
-    const std::string_view key = std::string_view(assignment).substr(0, assignment.find('='));
-    if (const auto option = options.find(key); option != options.end())
+  const auto key_of = [](const std::string& assignment) { return assignment.substr(0, assignment.find('=')); };
+  for (const std::string& assignment : request.set)
+    if (const auto option = options.find(key_of(assignment)); option != options.end())
       throw UsageError(expected_got("--set", option->second + " for " + option->first, assignment));
-    if (!is_shared(shared, key))
+  set_options(shared, request.set);
+  for (const std::string& assignment : request.set)
+    if (!is_shared(shared, key_of(assignment)))
       throw UsageError(expected_got("--set", "a key of a configuration that all runs share", assignment));
-  }
 }
 
 // " --images DIR" and the like, of those files that the task was given.
@@ -191,6 +202,7 @@ Comparison plan_comparison(const CompareRequest& request) {
   const double rate = request.learning_rate > 0 ? request.learning_rate : preset.training.learning_rate;
   RunConfig shared;
   shared.task = requested_task(request, preset);
+  expect_data_of_task(request, shared.task.name);
   for (const auto& [name, path] : request.task_files)
     if (!path.empty()) shared.task.values[name] = path;
   shared.data = {.text = comparison.data.text,
@@ -234,7 +246,11 @@ Comparison plan_comparison(const CompareRequest& request) {
                          .set = request.set};
   for (std::int64_t seed = 1; seed <= request.seeds; ++seed) comparison.settings.seeds.push_back(seed);
 
-  const std::vector<std::string>& names = request.attention.empty() ? preset.attention : request.attention;
+  std::vector<std::string> names = request.attention.empty() ? preset.attention : request.attention;
+  for (std::string& name : names) {  // as of "softmax, cog"
+    name.erase(0, name.find_first_not_of(' '));
+    name.erase(name.find_last_not_of(' ') + 1);
+  }
   for (const std::string& name : names) {
     comparison.mechanisms.push_back(plan_of(shared.model, name));
     if (std::count(names.begin(), names.end(), name) > 1)

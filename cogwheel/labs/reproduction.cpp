@@ -1,10 +1,10 @@
 #include "cogwheel/labs/reproduction.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <sstream>
 
+#include "cogwheel/configuration/toml_text.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
 #include "cogwheel/labs/labs.h"
@@ -39,13 +39,7 @@ std::string value_text_of(const toml::node& node) {
 }  // namespace
 
 LabExperiment parse_lab_experiment(std::string_view text, const std::string& name, const std::string& what) {
-  toml::table given;
-  try {
-    given = toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    throw UsageError(expected_got(
-        what, "TOML", std::string(error.description()) + " (line " + std::to_string(error.source().begin.line) + ")"));
-  }
+  const toml::table given = parse_toml(text, what);
   const std::vector<std::string> keys{"lab", "sources", "parameters"};
   for (const auto& [key, node] : given)
     if (std::find(keys.begin(), keys.end(), key.str()) == keys.end())

@@ -33,11 +33,17 @@ TextTable difficulty_table(const MeasuresByDifficulty& measures, const TaskDescr
   return table;
 }
 
+// "On 8,192 of 838,839 held-out characters", or "On 838,839 held-out characters".
+std::string scope(const EvaluationOfRun& evaluation) {
+  const DataFacts& data = evaluation.data;
+  return fmt::format("on {}{} held-out {}s", grouped(data.evaluated_tokens),
+                     data.evaluates_part() ? " of " + grouped(data.held_out_tokens) : "", evaluation.task.item);
+}
+
 DocumentSection measures_section(const EvaluationOfRun& evaluation) {
-  DocumentSection section{
-      .title = "Measures",
-      .lead = fmt::format("On {} held-out {}s{}.", grouped(evaluation.data.evaluated_tokens), evaluation.task.item,
-                          evaluation.trained_here ? " that training has not seen" : "")};
+  DocumentSection section{.title = "Measures",
+                          .lead = fmt::format("{}{}.", capitalised(scope(evaluation)),
+                                              evaluation.trained_here ? " that training has not seen" : "")};
   TextTable table{.title = {}, .columns = {"measure", "value", "unit", "better"}, .rows = {}};
   for (const Measure& measure : evaluation.task.measures)
     if (const double* value = find_value(evaluation.measured, measure.name))
@@ -57,7 +63,7 @@ std::string evaluation_verdict(const EvaluationOfRun& evaluation) {
     if (const double* value = find_value(evaluation.measured, measure.name))
       text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", measure.title, fixed(*value, 4),
                           measure.unit.empty() ? "" : " " + measure.unit);
-  return capitalised(text) + ".";
+  return capitalised(text) + (evaluation.data.evaluates_part() ? ", " + scope(evaluation) : "") + ".";
 }
 
 std::string evaluation_page(const EvaluationOfRun& evaluation, const std::string& command, const std::string& created,
@@ -111,6 +117,7 @@ std::string evaluation_to_json(const EvaluationOfRun& evaluation) {
                   {"steps", evaluation.trained_here ? Json(evaluation.config.training.steps) : Json(nullptr)},
                   {"parameters", evaluation.parameters},
                   {"data_sha256", evaluation.data.sha256},
+                  {"held_out_tokens", evaluation.data.held_out_tokens},
                   {"evaluated_tokens", evaluation.data.evaluated_tokens},
                   {"measures", measures},
                   {"by_difficulty", by_difficulty_as_json(evaluation.inspection.by_difficulty)},

@@ -114,10 +114,9 @@ std::string facts_html(const Comparison& comparison) {
   const Comparison::Settings& settings = comparison.settings;
   const double held_out =
       100.0 * static_cast<double>(data.held_out_tokens) / static_cast<double>(data.held_out_tokens + data.train_tokens);
-  const std::string evaluated =
-      10 * data.evaluated_tokens < 9 * data.held_out_tokens
-          ? fmt::format(", of which {} {}s are evaluated", grouped(data.evaluated_tokens), data.tokenizer)
-          : "";
+  const std::string evaluated = data.evaluates_part() ? fmt::format(", of which {} {}s are evaluated",
+                                                                    grouped(data.evaluated_tokens), data.tokenizer)
+                                                      : "";
   const std::int64_t seeds = static_cast<std::int64_t>(settings.seeds.size());
   const bool usual = comparison.task.name == TaskOptions{}.name;
   const std::string drawn_from =

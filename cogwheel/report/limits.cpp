@@ -46,7 +46,11 @@ std::string small_differences(const Comparison& comparison) {
   if (widest == nullptr)
     return limit(
         "Whether it is more than chance.",
-        "The chance variation of a difference cannot be estimated from one seed. --seeds 3 or more gives intervals.");
+        std::any_of(comparison.summary.begin(), comparison.summary.end(),
+                    [](const SummaryRow& row) { return row.without_spread(); })
+            ? "The chance variation of a difference cannot be estimated where it is the same in every seed."
+            : "The chance variation of a difference cannot be estimated from one seed. --seeds 3 or more gives "
+              "intervals.");
   return limit(
       "Small differences.",
       fmt::format("With {}, a difference below about {:.2g} can go undetected where seeds scatter as in {}. More "
@@ -138,7 +142,8 @@ std::string limits_html(const Comparison& comparison) {
                                                 settings.context, unit));
   html += limit(
       "Speed elsewhere.",
-      fmt::format("Tokens per second hold for {} with {} and this size, and for the other load on the machine.",
+      fmt::format("{} per second hold for {} with {} and this size, and for the other load on the machine.",
+                  capitalised(comparison.task.counted),
                   comparison.machine.device == "cpu" ? "this CPU" : comparison.machine.device + " of this machine",
                   counted(comparison.machine.threads, "thread")));
   return html;

@@ -81,6 +81,8 @@ std::string reading(const Comparison& comparison, const SummaryRow& row) {
   if (row.mechanism == comparison.baseline) return "<span class=\"muted\">the baseline</span>";
   if (!row.difference) return "<span class=\"muted\">not known</span>";
   std::string text = fmt::format("<span class=\"num\"><strong>{}</strong>", signed_fixed(*row.difference, 4));
+  if (row.without_spread())
+    return text + fmt::format("</span><small><b>The same in {}</b>, no interval</small>", counted(row.pairs, "seed"));
   if (!row.p_adjusted) return text + "</span><small><b>One seed</b>, no interval</small>";
   const char* words = !row.clear() ? "Cannot be told apart" : *row.difference < 0 ? "Clearly lower" : "Clearly higher";
   return text + fmt::format(
@@ -116,19 +118,19 @@ std::string with_note(const std::string& value, const std::string& note) {
 }
 
 // A column of its own has what nats come to in bits.
-bool has_bits(const Comparison& comparison) { return comparison.task.decisive().unit.starts_with("nats"); }
-
 std::string bits_head(const Comparison& comparison) {
-  if (!has_bits(comparison)) return "";
-  return fmt::format("          <th role=\"columnheader\" scope=\"col\" class=\"right\">Bits per<br>{}</th>\n",
-                     escape_html(comparison.task.item));
+  const std::string bits = comparison.task.decisive().unit_in_bits();
+  if (bits.empty()) return "";
+  std::string words = escape_html(capitalised(bits));
+  if (const std::size_t per = words.find(" per "); per != std::string::npos) words.replace(per + 4, 1, "<br>");
+  return fmt::format("          <th role=\"columnheader\" scope=\"col\" class=\"right\">{}</th>\n", words);
 }
 
 std::string bits_cell(const Comparison& comparison, const SummaryRow& row) {
-  if (!has_bits(comparison)) return "";
+  const std::string bits = comparison.task.decisive().unit_in_bits();
+  if (bits.empty()) return "";
   return fmt::format(
-      "          <td role=\"cell\" data-label=\"Bits per {}\" class=\"right\">{}</td>\n",
-      escape_html(comparison.task.item),
+      "          <td role=\"cell\" data-label=\"{}\" class=\"right\">{}</td>\n", escape_html(capitalised(bits)),
       row.mean ? fmt::format("<span class=\"num\">{}</span>", fixed(*row.mean / std::numbers::ln2, 3)) : "–");
 }
 
@@ -149,7 +151,9 @@ std::string row_html(const Comparison& comparison, const SummaryRow& row, const 
   std::string mean = "<span class=\"muted\">no run finished</span>", rate = "–", memory = "–";
   if (row.mean) {
     mean = fmt::format("<span class=\"num\">{}{}</span>", fixed(*row.mean, 4),
-                       row.interval ? fmt::format(" <span class=\"muted\">± {}</span>", fixed(*row.interval, 4)) : "") +
+                       row.interval    ? fmt::format(" <span class=\"muted\">± {}</span>", fixed(*row.interval, 4))
+                       : row.seeds > 1 ? " <span class=\"muted\">in every seed</span>"
+                                       : "") +
            further_measures(comparison, row);
     std::string rate_note = ratio(baseline, means.tokens_per_second, base.tokens_per_second, 2);
     if (comparison.match == "time") rate_note += "; " + rounded_count(std::llround(means.tokens)) + " seen";
@@ -254,16 +258,26 @@ std::string note(const std::string& title, const std::string& text) {
 
 // How to read the differences, and why they are as sharp as they are.
 std::string difference_notes(const Comparison& comparison) {
-  std::int64_t pairs = 0, tests = 0;
+  std::int64_t pairs = 0, tests = 0, without_spread = 0;
   double confidence = 0;
   for (const SummaryRow& row : comparison.summary) {
     pairs = std::max(pairs, row.pairs);
+    without_spread += row.without_spread();
     if (!row.p_adjusted) continue;
     ++tests;
     confidence = std::max(confidence, *row.difference_confidence);
   }
+  const std::string no_spread =
+      without_spread == 0
+          ? ""
+          : note(
+                "The same in every seed, no interval.",
+                "Where a difference is the same in all its seeds, nothing shows how far it would move with another, so "
+                "there is no interval and no test, and it is not called clear. This can happen where few items are "
+                "measured, or where all are right.");
   if (tests == 0) {
     if (pairs == 0) return "";
+    if (without_spread > 0) return no_spread;
     return note("One seed, no interval.",
                 "The dots show the difference of two runs each. How far they would move with another "
                 "seed is not known, so none is called clear.");
@@ -279,7 +293,7 @@ std::string difference_notes(const Comparison& comparison) {
                                            "and <i>p</i> is below 0.05: the chance that any “clearly” is "
                                            "mistaken is at most 5 %.",
                                            number_word(tests), 100 * confidence)));
-  return html +
+  return html + no_spread +
          note(fmt::format("Why the difference is sharper than the {}.", is_loss ? "loss" : "mean"),
               fmt::format("All mechanisms share seed and data order, so what varies from seed to seed cancels in the "
                           "difference. {} means ± 95 % (<i>t</i>, {}); <i>p</i> is two-sided, of the paired "

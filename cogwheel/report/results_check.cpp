@@ -113,7 +113,7 @@ void expect_run(const Comparison& comparison, const RunResult& run) {
   expect(key + ": tokens_per_second", run.tokens_per_second, any_amount);
   for (const Measure& measure : comparison.task.measures)
     if (const double* value = find_value(run.measured, measure.name))
-      expect(key + ": " + measure.name, *value, {measure.unit.starts_with("nats") ? 0 : -1e30, 1e30});
+      expect(key + ": " + measure.name, *value, {measure.min.value_or(-1e30), 1e30});
   expect_rising(key + ": curve", "steps", run.curve, &CurvePoint::step);
   for (const MeasuresByDifficulty& measures : run.by_difficulty) {
     expect_rising(key + ": by_difficulty", "difficulties", measures.points, &MeasuresByDifficulty::Point::difficulty);

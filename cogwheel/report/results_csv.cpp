@@ -74,7 +74,7 @@ std::string results_to_csv(const Comparison& comparison) {
     const MechanismPlan& plan = *comparison.plan(row.mechanism);
     const RunMeans means = run_means(comparison, row.mechanism);
     const std::optional<double> bits =
-        row.mean && decisive.unit.starts_with("nats") ? std::optional(*row.mean / std::numbers::ln2) : std::nullopt;
+        row.mean && !decisive.unit_in_bits().empty() ? std::optional(*row.mean / std::numbers::ln2) : std::nullopt;
     csv += fmt::format("{},{},{},{},{},{},{},{:.0f},{:.0f},{},{},{},{},{}", csv_cell(row.mechanism),
                        csv_number(row.mean, 8), csv_number(row.interval, 6), csv_number(row.difference, 6),
                        csv_number(row.difference_interval, 6), csv_number(row.p_adjusted, 4), csv_number(bits, 6),

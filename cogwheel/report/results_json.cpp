@@ -128,6 +128,7 @@ static constexpr auto fields(const Measure&) {
       field("label", &Measure::label),
       field("unit", &Measure::unit),
       field("lower_is_better", &Measure::lower_is_better),
+      field("min", &Measure::min),
       field("at_end_only", &Measure::at_end_only),
   };
 }

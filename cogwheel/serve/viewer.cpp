@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/head_name.h"
 #include "cogwheel/models/language_model.h"
+#include "cogwheel/report/html.h"
 
 namespace cogwheel {
 namespace {
@@ -27,12 +29,10 @@ std::vector<std::int64_t> heads_of(const ViewedRun& run) {
 
 std::string grid_text(const std::vector<std::int64_t>& heads) {
   const bool same = std::all_of(heads.begin(), heads.end(), [&](std::int64_t each) { return each == heads.front(); });
-  return same ? fmt::format("{} layers of {} heads", heads.size(), heads.front())
-              : fmt::format("{} layers, {} heads in all", heads.size(), [&] {
-                  std::int64_t all = 0;
-                  for (const std::int64_t each : heads) all += each;
-                  return all;
-                }());
+  const std::string layers = counted(std::ssize(heads), "layer");
+  return same
+             ? layers + " of " + counted(heads.front(), "head")
+             : fmt::format("{}, {} heads in all", layers, std::accumulate(heads.begin(), heads.end(), std::int64_t{0}));
 }
 
 // What a table of heads says of each: the weight on the first key, what is negative, and the largest number.

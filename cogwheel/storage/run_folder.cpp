@@ -17,6 +17,26 @@
 namespace cogwheel {
 namespace fs = std::filesystem;
 
+namespace {
+
+// "a comparison, whose runs are runs/a/trained/cog-seed-1, …".
+std::string comparison_text(const fs::path& folder) {
+  constexpr std::size_t most = 6;
+  std::vector<std::string> runs;
+  std::error_code problem;
+  for (fs::directory_iterator entry(folder / trained_folder, problem), end; !problem && entry != end;
+       entry.increment(problem))
+    if (folder_kind(entry->path()) == run_kind) runs.push_back(entry->path().string());
+  std::sort(runs.begin(), runs.end());
+  if (runs.empty()) return "a comparison without runs";
+  std::string text = "a comparison, whose runs are ";
+  for (std::size_t index = 0; index < std::min(most, runs.size()); ++index)
+    text += (index == 0 ? "" : ", ") + runs[index];
+  return runs.size() > most ? text + " and " + std::to_string(runs.size() - most) + " more" : text;
+}
+
+}  // namespace
+
 fs::path new_run_path(std::string_view name) {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
@@ -77,7 +97,9 @@ RunFolder RunFolder::open(const fs::path& folder) {
   for (const auto& path : {run.config_path(), run.checkpoint_path()}) {
     std::error_code problem;
     if (!fs::exists(path, problem))
-      throw Error(expected_got(folder.string(), "the folder of a run", "no " + path.filename().string() + " in it"));
+      throw Error(expected_got(folder.string(), "the folder of a run",
+                               folder_kind(folder) == comparison_kind ? comparison_text(folder)
+                                                                      : "no " + path.filename().string() + " in it"));
   }
   return run;
 }

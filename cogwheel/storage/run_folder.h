@@ -24,6 +24,10 @@ std::filesystem::path new_run_path(std::string_view name);
 // The kind of folder in the marker.
 inline constexpr std::string_view run_kind = "run";
 
+// The kind of a comparison, and the folder in it that holds those of its runs.
+inline constexpr std::string_view comparison_kind = "comparison";
+inline constexpr const char* trained_folder = "trained";
+
 // What `cogwheel evaluate` writes.
 inline constexpr const char *evaluation_json_file = "evaluation.json", *evaluation_page_file = "evaluation.html";
 
@@ -63,7 +67,7 @@ class RunFolder {
   // among run_files. Throws what take_folder throws.
   static RunFolder create(const std::filesystem::path& folder, const RunConfig& config,
                           const std::vector<RunFile>& files, bool overwrite = false);
-  // An existing run, for reading. Throws Error where the folder holds none.
+  // An existing run, for reading. Throws Error where the folder holds none, which names the runs of a comparison.
   static RunFolder open(const std::filesystem::path& folder);
   // An existing run, for resuming: locks it and removes the unfinished files of a killed process. Throws Error where
   // another process is using it.

@@ -7,6 +7,7 @@
 #include "cogwheel/models/attention_maps.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/report/attention_gallery.h"
+#include "cogwheel/report/html.h"
 #include "cogwheel/studies/study.h"
 #include "cogwheel/studies/study_text.h"
 
@@ -51,9 +52,9 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
         strongest.rows.push_back({each.name, name, place(0), study_number(ranked[0].first), place(1),
                                   study_number(ranked[1].first), study_number(negative)});
       }
-    result.answer += (result.answer.empty() ? "" : " ") + each.name + ": " + std::to_string(shown.heads.size()) +
-                     " layers of " + std::to_string(shown.heads.front().size()) + " heads on " +
-                     std::to_string(tokens) + " tokens.";
+    result.answer += (result.answer.empty() ? "" : " ") + each.name + ": " + counted(std::ssize(shown.heads), "layer") +
+                     " of " + counted(std::ssize(shown.heads.front()), "head") + " on " + counted(tokens, "token") +
+                     ".";
     result.figures.push_back(attention_gallery_figure(shown));
   }
   result.tables = {{"strongest", strongest}, {"rows", last, false}};

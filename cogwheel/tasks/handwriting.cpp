@@ -23,16 +23,19 @@ namespace cogwheel::handwriting {
 namespace {
 
 TaskDescription describe() {
-  return {
-      .name = "handwriting",
-      .summary = "predict the next point of a pen from the text that it writes",
-      .item = "line",
-      .data = "Lines of the built-in handwriting, drawn without end.",
-      .does_better = "predicts unseen handwriting better",
-      .do_better = "predict unseen handwriting better",
-      .counted = "lines",
-      .sampling = ", bias 1",
-      .measures = {{.name = "held_out_loss", .title = "held-out loss", .label = "held-out", .unit = "nats per point"}}};
+  return {.name = "handwriting",
+          .summary = "predict the next point of a pen from the text that it writes",
+          .item = "line",
+          .data = "Lines of the built-in handwriting, drawn without end.",
+          .does_better = "predicts unseen handwriting better",
+          .do_better = "predict unseen handwriting better",
+          .counted = "lines",
+          .sampling = ", bias 1",
+          .measures = {{.name = "held_out_loss",
+                        .title = "held-out loss",
+                        .label = "held-out",
+                        .unit = "nats per point",
+                        .min = std::nullopt}}};  // of a density
 }
 
 class HandwritingTask : public Task {
@@ -68,6 +71,7 @@ class HandwritingTask : public Task {
     // Without a text there is nothing for a window to move over.
     if (vocabulary() == 0 && model.mechanism != "none")
       throw UsageError(expected_got("model.mechanism", "none for strokes without texts", model.mechanism));
+    config.definition = mechanism_text(model, "model.mechanism").definition;
     config.data.sha256 = source_->sha256();
     config.task = options_;
     return config;

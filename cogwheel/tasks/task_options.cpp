@@ -1,6 +1,8 @@
 #include "cogwheel/tasks/task_options.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
 #include <variant>
 
 #include "cogwheel/core/error.h"
@@ -12,8 +14,9 @@ namespace {
 
 std::string key_of(const std::string& name) { return "task." + name; }
 
-[[noreturn]] void refuse_type(const std::string& name, std::string_view expected) {
-  throw UsageError(expected_got(key_of(name), expected, "a value of another type"));
+[[noreturn]] void refuse_type(const std::string& name, std::string_view expected, const ConfigValue& got) {
+  throw UsageError(expected_got(key_of(name), expected,
+                                std::visit([](const auto& value) { return nlohmann::json(value).dump(); }, got)));
 }
 
 }  // namespace
@@ -28,7 +31,7 @@ std::int64_t TaskOptionReader::whole(const std::string& name, std::int64_t other
   std::int64_t value = otherwise;
   if (const ConfigValue* const given = find(name)) {
     const auto* const held = std::get_if<std::int64_t>(given);
-    if (held == nullptr) refuse_type(name, "a whole number");
+    if (held == nullptr) refuse_type(name, "a whole number", *given);
     value = *held;
   }
   expect_within(key_of(name), value, range);
@@ -52,7 +55,7 @@ std::string TaskOptionReader::later_text(const std::string& name) {
   const ConfigValue* const given = find(name);
   if (given == nullptr) return {};
   const auto* const held = std::get_if<std::string>(given);
-  if (held == nullptr) refuse_type(name, "text");
+  if (held == nullptr) refuse_type(name, "text", *given);
   read_.values[name] = *held;
   return *held;
 }
@@ -62,7 +65,7 @@ double TaskOptionReader::number(const std::string& name, double otherwise, const
   if (const ConfigValue* const given = find(name)) {
     const auto* const held = std::get_if<double>(given);
     const auto* const whole = std::get_if<std::int64_t>(given);
-    if (held == nullptr && whole == nullptr) refuse_type(name, "a number");
+    if (held == nullptr && whole == nullptr) refuse_type(name, "a number", *given);
     value = held != nullptr ? *held : static_cast<double>(*whole);
   }
   expect_within(key_of(name), value, range);
@@ -75,7 +78,7 @@ std::string TaskOptionReader::word(const std::string& name, const std::string& o
   std::string value = otherwise;
   if (const ConfigValue* const given = find(name)) {
     const auto* const held = std::get_if<std::string>(given);
-    if (held == nullptr) refuse_type(name, "a name");
+    if (held == nullptr) refuse_type(name, "a name", *given);
     value = *held;
   }
   if (std::find(known.begin(), known.end(), value) == known.end())
@@ -88,7 +91,7 @@ bool TaskOptionReader::yes(const std::string& name, bool otherwise) {
   bool value = otherwise;
   if (const ConfigValue* const given = find(name)) {
     const auto* const held = std::get_if<bool>(given);
-    if (held == nullptr) refuse_type(name, "true or false");
+    if (held == nullptr) refuse_type(name, "true or false", *given);
     value = *held;
   }
   read_.values[name] = value;
@@ -99,7 +102,7 @@ std::string TaskOptionReader::path(const std::string& name) {
   std::string value;
   if (const ConfigValue* const given = find(name)) {
     const auto* const held = std::get_if<std::string>(given);
-    if (held == nullptr) refuse_type(name, "a path");
+    if (held == nullptr) refuse_type(name, "a path", *given);
     value = held->empty() ? "" : recorded_path(*held, key_of(name));
   }
   read_.values[name] = value;

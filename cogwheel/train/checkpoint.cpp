@@ -74,6 +74,11 @@ class State {
   double number(const char* key, double max = std::numeric_limits<double>::max()) const {
     return within(key, json_.at(key).get<double>(), Range<double>{0, max});
   }
+  // A loss may be below 0: that of a density is.
+  double loss(const char* key) const {
+    constexpr double largest = std::numeric_limits<double>::max();
+    return within(key, json_.at(key).get<double>(), Range<double>{-largest, largest});
+  }
   std::int64_t count(const char* key, std::int64_t max) const {
     if (!json_.at(key).is_number_integer()) throw refusal(key, "a whole number");
     return within(key, json_.at(key).get<std::int64_t>(), Range<std::int64_t>{0, max});
@@ -170,7 +175,7 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path) {
         loaded.last_measured_ = {{"held_out_loss", *value}};
       loaded.best_ = optional_number(state.at("best_held_out_loss"));
     }
-    loaded.loss_sum_ = of.number("loss_sum");
+    loaded.loss_sum_ = of.loss("loss_sum");
     loaded.loss_count_ = of.count("loss_count", loaded.steps_done_);
     loaded.seconds_at_report_ = of.number("seconds_at_report", loaded.seconds_);
     if (state.contains("tokens")) {

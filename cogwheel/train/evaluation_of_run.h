@@ -1,6 +1,7 @@
 // The measures of a finished run, taken again from its checkpoint, and what else its task shows of a model.
 #pragma once
 #include <cstdint>
+#include <optional>
 
 #include "cogwheel/configuration/run_config.h"
 #include "cogwheel/storage/run_folder.h"
@@ -20,8 +21,9 @@ struct EvaluationOfRun {
   Inspection inspection = {};    // with all that is too slow for every run of a comparison
 };
 
-// Throws Error where the checkpoint is damaged or of another configuration.
+// Of `evaluated` held-out items (see Task::limited), if it is given, else of all. Throws Error where the checkpoint is
+// damaged or of another configuration.
 EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const RunFolder& folder,
-                             const ExaminationOptions& options = {});
+                             const ExaminationOptions& options = {}, std::optional<std::int64_t> evaluated = {});
 
 }  // namespace cogwheel

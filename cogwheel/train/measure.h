@@ -1,6 +1,7 @@
 // The measures by which a task evaluates a model.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,11 +13,15 @@ struct Measure {
   std::string label;  // its short form, for progress lines: held-out
   std::string unit;   // nats per character; empty: a plain number
   bool lower_is_better = true;
+  // The smallest value that there can be; none where there is no such bound: a density's loss may be below 0.
+  std::optional<double> min = 0;
   // Too expensive for curves: measured once, on the finished model.
   bool at_end_only = false;
 
   // Whether `first` is better than `second`.
   bool better(double first, double second) const { return lower_is_better ? first < second : first > second; }
+  // "bits per character" of a measure in nats per character; empty for other units.
+  std::string unit_in_bits() const { return unit.starts_with("nats") ? "bits" + unit.substr(4) : ""; }
   bool operator==(const Measure&) const = default;
 };
 

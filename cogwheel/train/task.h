@@ -65,6 +65,8 @@ struct DataFacts {
 
   // Whether curves use less than all evaluated items.
   bool curve_is_part() const { return curve_tokens < evaluated_tokens; }
+  // Whether a good part of the held-out items is not evaluated, more than does not fill a window.
+  bool evaluates_part() const { return 10 * evaluated_tokens < 9 * held_out_tokens; }
 };
 
 enum class EvaluationPart {

@@ -27,8 +27,9 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // The system would grant more memory than it has, and kill this process or another when the memory is used.
-void expect_memory(std::int64_t parameters) {
-  constexpr double bytes_each = 4 * sizeof(float);  // weight, gradient and two moments
+void expect_memory(std::int64_t parameters, bool averaged) {
+  // Weight, gradient and two moments; the average of weights is a fifth.
+  const double bytes_each = (averaged ? 5 : 4) * sizeof(float);
   const double needed = bytes_each * static_cast<double>(parameters);
   const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
   const auto gibibytes = [](double bytes) { return std::to_string(std::llround(bytes / (1 << 30))) + " GiB"; };
@@ -85,7 +86,7 @@ void expect_finite(double value, std::string_view what, std::int64_t step) {
 
 void expect_trainable(const Task& task, const RunConfig& config) {
   check_engine_choice();
-  if (device_of(config.training).is_cpu()) expect_memory(parameter_count(task, config.model));
+  if (device_of(config.training).is_cpu()) expect_memory(parameter_count(task, config.model), config.training.ema > 0);
 }
 
 TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& training, std::shared_ptr<const Task> task)

@@ -152,6 +152,56 @@ def test_adds_a_mechanism_on_the_same_terms(compare, work, finished):
     assert after["mechanisms"][2]["parameters_unmatched"] < 0.95 * parameters["softmax"]
     assert {run["seed"] for run in after["runs"] if run["mechanism"] == "symmetric"} == {1, 2}
     assert "softmax,cog,symmetric" in after["command"]
+    # It counts what is to do, not what was done before.
+    assert "2 of 6 runs to do" in added.stderr
+    counted = [line.split()[0] for line in added.stderr.splitlines() if " seed " in line and "/s" in line and ":" not in line]
+    assert counted == ["1/2", "2/2"], added.stderr
+
+
+def test_a_run_is_measured_again_on_what_its_comparison_measured(compare, work, cogwheel_in):
+    (work / "long.txt").write_text(generated_text(4000))
+    words = ["--preset", "tiny", "--text", "long.txt", "--attention", "softmax", "--seeds", 1, "--steps", 4]
+    made = compare(*words, "--out", "part")
+    assert made.returncode == 0, made.stderr
+    written = results(work / "part")
+    held_out = written["data"]["held_out_tokens"]
+    assert written["data"]["evaluated_tokens"] == 8192 < 0.9 * held_out
+    cogwheel, run = cogwheel_in(work), "part/trained/softmax-seed-1"
+    for option, tokens in (([], 8192), (["--all-held-out"], held_out // 32 * 32)):
+        done = cogwheel("evaluate", run, *option)
+        assert done.returncode == 0, done.stderr
+        found = json.loads((work / run / "evaluation.json").read_text())
+        assert (found["evaluated_tokens"], found["held_out_tokens"]) == (tokens, held_out)
+        same = found["measures"]["held_out_loss"] == written["runs"][0]["held_out_loss"]
+        assert same == (tokens == 8192)
+        assert (f", on 8,192 of {held_out:,} held-out characters." in done.stdout) == same, done.stdout
+    # What runs/latest is after a comparison.
+    for verb in (["sample"], ["evaluate"], ["resume"], ["inspect", "gallery"], ["view"], ["export", "--out", "new"]):
+        refused = cogwheel(*verb, "part")
+        assert refused.returncode == 1 and refused.stderr.splitlines() == [
+            "cogwheel: part: expected the folder of a run, got a comparison, whose runs are part/trained/softmax-seed-1"
+        ], (verb, refused.stderr)
+    refused = compare("--resume", run)
+    assert refused.returncode == 1 and "got a run, which `cogwheel resume` continues" in refused.stderr
+
+
+def test_what_is_measured_below_0_can_be_resumed_and_added_to(compare, work):
+    """As the loss of a density is, in nats per point."""
+    sizes = ["--set", "model.width=24", "--set", "model.layers=1", "--set", "training.batch=2", "--set", "task.held_out=4"]
+    made = compare("--task", "handwriting", "--match", "tokens", "--attention", "none", "--seeds", 2, "--steps", 2, *sizes, "--out", "hand")
+    assert made.returncode == 0, made.stderr
+    written = results(work / "hand")
+    assert written["task"]["measures"][0]["min"] is None
+    del written["runs"][1]
+    written["runs"][0]["held_out_loss"] = -0.5521
+    (work / "hand/results.json").write_text(json.dumps(written))
+    for words in (["--resume", "hand"], ["--add", "graves_window", "hand"]):
+        done = compare(*words)
+        assert done.returncode == 0, done.stderr
+    found = results(work / "hand")
+    assert [run["held_out_loss"] for run in found["runs"]][0] == -0.5521 and len(found["runs"]) == 4
+    assert "early in training" not in found["verdict"]  # lines are no tokens
+    assert "Bits per<br>point" in (work / "hand/report.html").read_text()
 
 
 def test_adding_checks_the_text(compare, work, finished):
@@ -340,6 +390,7 @@ def test_a_run_that_diverges_is_said_and_kept(compare, work):
         (["--set", "model.width=63"], 2, "heads: expected a divisor of the width (63), got 2"),
         (["--set", "model.width"], 2, "--set: expected key=value"),
         (["--set", "model.dropout=0.1"], 2, "--set: expected --dropout for model.dropout"),
+        (["--set", "task.name=images"], 2, "--set: expected --task for task.name"),
         (["--set", "training.seed=4"], 2, "--set: expected --seeds for training.seed"),
         (["--set", "training.warm_up=4"], 2, "--set: expected a key of a configuration that all runs share"),
         (["--resume", "finished", "--set", "model.width=64"], 2, "--resume"),

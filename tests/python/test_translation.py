@@ -212,7 +212,7 @@ def test_refusals_are_one_line(cogwheel, toy):
         ([*train, "--set", "model.heads=3"], r"model.heads: expected a divisor of model.width \(16\), got 3"),
         ([*train, "--set", "task.distance=8"], "model.context: expected at least 30 for the toy language, .*, got 20"),
         ([*train, "--text", "three"], "data.text: expected none for the task translation"),
-        ([*train, "--strokes", "."], "task: key: expected one of .*source.*, got strokes"),
+        ([*train, "--strokes", "."], "--strokes: expected the task handwriting, got translation"),
         ([*train, "--set", "task.beam=0"], "task.beam: expected at least 1, got 0"),
         ([*compare, "--form", "gpt"], "--form: expected a task that a language model learns, got translation"),
         ([*compare, "--preset", "tiny"], "--preset: expected one whose model learns translation: translation, got tiny"),

@@ -42,6 +42,7 @@ function writeAddress() {
 
 /* Questions */
 const editList = () => Object.entries(state.edits).map(([name, kind]) => `${name}:${kind}`);
+const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 const halves = () => view?.halves ?? 1;
 /** Scores of a difference of two maps are those of both halves of a head. */
 const nameOf = (layer, head) => halves() === 1 ? headName(layer, head) : `${headName(layer, Math.floor(head / halves()))}${"ab"[head % halves()]}`;
@@ -248,7 +249,7 @@ function drawNext() {
 function repaint() {
   const run = runs[shown.run];
   $("of-run").textContent = runs.map(each => each.name).join(" and ");
-  $("run-facts").textContent = `${run.mechanism} · ${run.heads.length} layers, ${new Set(run.heads).size === 1 ? `${run.heads[0]} heads each` : `${run.heads.reduce((a, b) => a + b)} heads`} · ${view.tokens.length} of ${run.context} tokens · checkpoint ${run.sha256.slice(0, 12)}`;
+  $("run-facts").textContent = `${run.mechanism} · ${counted(run.heads.length, "layer")}, ${new Set(run.heads).size === 1 ? `${counted(run.heads[0], "head")} each` : `${run.heads.reduce((a, b) => a + b)} heads`} · ${view.tokens.length} of ${run.context} tokens · checkpoint ${run.sha256.slice(0, 12)}`;
   colours = signedColours(view.scale, state.scale === "root");
   drawControls();
   drawNames();

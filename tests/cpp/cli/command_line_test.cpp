@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/process.h"
+#include "cogwheel/cli/progress.h"
 #include "core/temporary_folder.h"
 
 namespace cogwheel {
@@ -56,6 +57,50 @@ TEST(CommandLine, ShowsHelp) {
   }
   for (const char* command : {"train", "resume", "sample", "list"})
     EXPECT_EQ(cogwheel({command, "--help"}, folder.path()).exit_code, 0) << command;
+  EXPECT_EQ(cogwheel({"help"}, folder.path()).output, outcome.output);
+  EXPECT_EQ(cogwheel({"help", "train"}, folder.path()).output, cogwheel({"train", "--help"}, folder.path()).output);
+  EXPECT_NE(cogwheel({"help", "train"}, folder.path()).output.find("--overwrite"), std::string::npos);
+  expect_refused({"help", "trian"}, 2, "command: expected train");
+}
+
+// Data that another task reads name it.
+TEST(CommandLine, DataSayWhoseTheyAre) {
+  expect_refused({"compare", "--source", "a", "--target", "b"}, 2,
+                 "--source: expected the task translation, got language_modelling");
+  expect_refused({"compare", "--task", "images", "--held-out-sentences", "a"}, 2,
+                 "--held-out-sentences: expected the task sentences or masked_words, got images");
+  expect_refused({"compare", "--task", "images", "--text", "a"}, 2,
+                 "--text: expected the task language_modelling, got images");
+  expect_refused({"compare", "--task", "recall", "--tokenizer", "byte"}, 2,
+                 "--tokenizer: expected the task language_modelling, got recall");
+  expect_refused({"train", "ioi", "--images", "a"}, 2, "--images: expected the task images or diffusion, got ioi");
+  expect_refused({"train", "ioi", "--text", "a", "--set", "data.text=b"}, 2,
+                 "--set: expected no data.text beside --text, got data.text=b");
+}
+
+TEST(ProgressLine, KeepsTheTimeThatIsLeft) {
+  const ProgressWords words{.step = "step 1200/20000",
+                            .loss = "loss 4.1234",
+                            .measured = "held-out 4.1300",
+                            .speed = "12.3 k tokens/s",
+                            .left = "12 min 30 s left"};
+  const auto columns = [](const std::string& text) {
+    return std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xc0) != 0x80; });
+  };
+  const std::string name = "differential_symmetric_sigmoid seed 12";
+  for (std::size_t room : {20, 40, 60, 79, 100, 130, 200})
+    for (const std::string& label : {std::string("cog seed 1"), name, "größer " + name}) {
+      const std::string line = progress_line(label, 0.5, words, room);
+      EXPECT_LE(columns(line), static_cast<std::ptrdiff_t>(room)) << line;
+      if (room >= 60) {
+        EXPECT_TRUE(line.ends_with("  12 min 30 s left")) << line;
+        EXPECT_NE(line.find("step 1200/20000"), std::string::npos) << line;
+      }
+    }
+  EXPECT_EQ(progress_line("cog", 0.5, words, 200), "cog ████████████░░░░░░░░░░░░ " + words.text());
+  EXPECT_EQ(progress_line("cog", 0.25, words, 79),
+            "cog ██░░░░░░░░░ step 1200/20000  loss 4.1234  held-out 4.1300  12 min 30 s left");
+  EXPECT_EQ(progress_line("cog", 0.25, words, 60), "cog █░░░░ step 1200/20000  held-out 4.1300  12 min 30 s left");
 }
 
 TEST(CommandLine, ListsWhatThereIs) {

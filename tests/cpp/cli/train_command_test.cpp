@@ -149,7 +149,8 @@ TEST_F(TrainCommand, RefusesValuesThatCannotBe) {
   expect_refused({"train", "config.toml", "--set", "model.heads=8"}, 2, "8 to 1024, got 4");
   expect_refused({"train", "config.toml", "--set", "model.mechanism=diferential"}, 2, "differential");
   expect_refused({"train", "config.toml", "--set", "training.stepz=3"}, 2, "training.steps");
-  expect_refused({"train", "config.toml", "--set", "training.steps=few"}, 2, "--set training.steps: expected TOML");
+  expect_refused({"train", "config.toml", "--set", "training.steps=few"}, 2,
+                 "--set training.steps: expected a whole number, got \"few\"");
   expect_refused({"train", "missing.toml"}, 2, "config: expected a file, or an experiment");
 }
 

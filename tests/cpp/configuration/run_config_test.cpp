@@ -197,6 +197,75 @@ TEST(RunConfig, AFormSetsWhatNothingElseSays) {
   expect_usage_error([] { parse_config("[model]\nform = 3"); }, "model.form: expected a string, got 3");
 }
 
+TEST(RunConfig, OverridesDoNotDependOnTheirOrder) {
+  const std::vector<std::string> first{"model.norm=layer", "model.form=llama"},
+      second{"model.form=llama", "model.norm=layer"};
+  RunConfig a, b;
+  set_options(a, first);
+  set_options(b, second);
+  EXPECT_EQ(to_toml(a), to_toml(b));
+  EXPECT_EQ(language_model(a).norm, "layer");
+  EXPECT_EQ(language_model(a).activation, "swiglu");
+}
+
+// The keys of a file's model stay where the model of the task that --set names has them.
+TEST(RunConfig, AnotherTaskKeepsTheKeysThatItsModelHas) {
+  const std::string text = "[model]\nmechanism = \"cog\"\nlayers = 2\nwidth = 32\nheads = 2\n";
+  const RunConfig config = parse_config(text, "m.toml", {"model.width=48", "task.name=sentences"});
+  const auto& model = std::get<EncoderOptions>(config.model);
+  EXPECT_EQ(model.mechanism, "cog");
+  EXPECT_EQ(std::tuple(model.layers, model.heads, model.width), std::tuple(2, 2, 48));
+  EXPECT_EQ(model.context, EncoderOptions().context);
+  expect_usage_error([&] { parse_config(text + "norm = \"rms\"\n", "m.toml", {"task.name=sentences"}); },
+                     "m.toml, for the task sentences: key: expected");
+  expect_usage_error([&] { parse_config(text + "form = \"llama\"\n", "m.toml", {"task.name=\"images\""}); },
+                     "got model.form");
+  // The model of the file's own task is no matter then.
+  EXPECT_EQ(language_model(
+                parse_config("[task]\nname = \"images\"\n[model]\nnorm = \"rms\"\n", "m.toml", {"task.name=recall"}))
+                .norm,
+            "rms");
+}
+
+TEST(RunConfig, OverridesSayWhatTheyExpect) {
+  RunConfig config;
+  const auto refused = [&](const std::string& assignment, const std::string& words) {
+    expect_usage_error([&] { set_options(config, {assignment}); }, words);
+  };
+  refused("training.steps=three", "--set training.steps: expected a whole number, got \"three\"");
+  refused("training.steps=", "--set training.steps: expected a whole number, got \"\"");
+  refused("training.steps=3x", "expected a whole number, got \"3x\"");
+  refused("training.steps=3 # many", "expected a whole number, got \"3 # many\"");
+  refused("training.steps=3\nseed = 4", "expected a whole number, got \"3 seed = 4\"");
+  refused("training.learning_rate=fast", "expected a number, got \"fast\"");
+  refused("model.bias=yes", "expected true or false, got \"yes\"");
+  refused("data.text=[\"a\"", "expected an array of strings, got");
+  // Options of tasks may be anything; what is no number is a name.
+  set_options(config, {"task.images=2024-01-01", "task.path=3 birds/a#b", "task.rate=nan", "task.file=12#3"});
+  EXPECT_EQ(config.task.values,
+            (std::map<std::string, ConfigValue>{
+                {"images", "2024-01-01"}, {"path", "3 birds/a#b"}, {"rate", "nan"}, {"file", "12#3"}}));
+}
+
+// Each part of a key is a table in the one before.
+TEST(RunConfig, RefusesTablesNestedBeyondReason) {
+  std::string parts = "a";
+  for (int part = 0; part < 100'000; ++part) parts += ".a";
+  for (const std::string& text :
+       {"[" + parts + "]\n", "[[" + parts + "]]\n", parts + " = 1\n", "x = {" + parts + " = 1}\n"})
+    expect_usage_error([&] { parse_config(text, "deep.toml"); },
+                       "deep.toml: expected TOML whose keys have at most 17 parts, got a longer one (line 1)");
+  std::string values = "x = ", tables = "x = ";
+  for (int part = 0; part < 100'000; ++part) values += "[", tables += "{a=";
+  expect_usage_error([&] { parse_config(values, "deep.toml"); }, "deep.toml: expected TOML, got");
+  expect_usage_error([&] { parse_config(tables, "deep.toml"); }, "deep.toml: expected TOML, got");
+  // Points in strings, numbers and comments are none of keys.
+  const std::string points(200, '.');
+  EXPECT_EQ(parse_config("name = \"a" + points + "\" # " + points + "\n[training]\nlearning_rate = 0.5\n").name,
+            "a" + points);
+  EXPECT_EQ(parse_config("name = '''a" + points + "'''\n").name, "a" + points);
+}
+
 TEST(RunConfig, TakesOverrides) {
   RunConfig config;
   set_options(config, {"training.steps=12"});

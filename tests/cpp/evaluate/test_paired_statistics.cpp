@@ -26,9 +26,22 @@ TEST(PairedStatistics, OneValueHasNoIntervalAndNoP) {
   EXPECT_FALSE(paired_p_value({}));
 }
 
-TEST(PairedStatistics, DifferencesThatAreAllAlike) {
-  EXPECT_EQ(paired_p_value(std::vector{0.0, 0.0, 0.0}), 1.0);
-  EXPECT_EQ(paired_p_value(std::vector{-0.5, -0.5, -0.5}), 0.0);
+// Without a spread a t test would say p = 0 of two numbers that happen to agree.
+TEST(PairedStatistics, WithoutASpreadNothingIsSaidOfChance) {
+  for (const double value : {0.0, -0.5, 1e-9}) {
+    const std::vector<double> alike(3, value);
+    EXPECT_FALSE(has_spread(alike));
+    EXPECT_FALSE(paired_p_value(alike));
+    EXPECT_EQ(estimate_mean(alike).mean, value);
+    EXPECT_FALSE(estimate_mean(alike).interval);
+  }
+  // Equal but for the rounding of the numbers that they are differences of.
+  const std::vector<double> rounded{0.8 - 0.7, 0.7 - 0.6};
+  ASSERT_NE(rounded[0], rounded[1]);
+  EXPECT_TRUE(paired_p_value(rounded));
+  EXPECT_FALSE(paired_p_value(rounded, 1e-15));
+  EXPECT_FALSE(estimate_mean(rounded, 0.95, 1e-15).interval);
+  EXPECT_TRUE(paired_p_value(std::vector{0.1, 0.100001}, 1e-15));
 }
 
 TEST(PairedStatistics, HolmsExample) {

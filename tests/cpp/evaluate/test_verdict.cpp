@@ -65,6 +65,10 @@ TEST(Verdict, SaysThatARunIsShort) {
       "0.020 nats per character.");
   comparison.mechanisms.front().steps = 1100;  // 844,800 tokens
   EXPECT_EQ(verdict(comparison).find("early"), std::string::npos);
+  // What counts images says nothing of how many tokens they are.
+  comparison.mechanisms.front().steps = 300;
+  comparison.task.counted = "images";
+  EXPECT_EQ(verdict(comparison).find("early"), std::string::npos);
   Comparison alone = comparison_of({{"softmax", {1.43}}});
   alone.mechanisms.front().parameters = 1;
   EXPECT_TRUE(verdict(alone).starts_with("Softmax, early in training, came to a held-out loss of 1.430"))
@@ -73,12 +77,22 @@ TEST(Verdict, SaysThatARunIsShort) {
 
 TEST(Verdict, KeepsTheCapitalsOfNames) {
   Comparison comparison;
-  for (const auto& [title, expected] : std::map<std::string, std::string>{{"Cog", "Cog"},
-                                                                          {"Softmax off by one", "softmax off by one"},
-                                                                          {"ReLU by count", "ReLU by count"},
-                                                                          {"Squared ReLU", "squared ReLU"},
-                                                                          {"ConSmax", "ConSmax"},
-                                                                          {"Differential Cog", "differential Cog"}}) {
+  for (const auto& [title, expected] :
+       std::map<std::string, std::string>{{"Cog", "Cog"},
+                                          {"Softmax off by one", "softmax off by one"},
+                                          {"ReLU by count", "ReLU by count"},
+                                          {"Squared ReLU", "squared ReLU"},
+                                          {"ConSmax", "ConSmax"},
+                                          {"Differential Cog", "differential Cog"},
+                                          {"Differential Sigmoid", "differential sigmoid"},
+                                          {"Bahdanau", "Bahdanau"},
+                                          {"Luong dot", "Luong dot"},
+                                          {"Mamba", "Mamba"},
+                                          {"Graves' window", "Graves' window"},
+                                          {"None", "none"},
+                                          {"Gated linear attention + Softmax", "gated linear attention + softmax"},
+                                          // What lists separate by is part of it.
+                                          {"Luong general, local-p, Sigmoid", "“Luong general, local-p, sigmoid”"}}) {
     comparison.mechanisms = {{.name = "a", .title = title}};
     EXPECT_EQ(name_in_sentence(comparison, "a"), expected);
   }
@@ -109,6 +123,70 @@ TEST(Verdict, OneSeedClaimsNothing) {
   EXPECT_EQ(verdict(comparison_of({{"softmax", {1.43}}, {"cog", {1.45}}})),
             "In this one seed softmax has the lowest held-out loss, ahead of Cog (by 0.020 nats per character); one "
             "seed cannot tell a difference from chance.");
+}
+
+TEST(Verdict, OneSeedTellsWhatIsLevel) {
+  EXPECT_EQ(verdict(comparison_of({{"softmax", {1.43}}, {"cog", {1.45}}, {"symmetric", {1.43}}})),
+            "In this one seed softmax has the lowest held-out loss, ahead of Cog (by 0.020 nats per character); "
+            "symmetric has the same; one seed cannot tell a difference from chance.");
+}
+
+// A p of 0, an interval of 0 and "in every seed" would follow from two seeds that happen to agree.
+TEST(Verdict, WithoutASpreadChanceIsNotKnown) {
+  Comparison comparison = comparison_of({{"softmax", {0.75, 0.5}}, {"cog", {0.5, 0.25}}});
+  const SummaryRow& row = *comparison.row("cog");
+  EXPECT_EQ(row.difference, -0.25);
+  EXPECT_FALSE(row.p_adjusted);
+  EXPECT_FALSE(row.difference_interval);
+  EXPECT_TRUE(row.without_spread());
+  EXPECT_FALSE(row.clear());
+  EXPECT_EQ(verdict(comparison),
+            "On this text and budget Cog (by 0.250 nats per character) predicts unseen text better than softmax by the "
+            "same amount in every seed, so that no spread tells how much is chance.");
+  // 0.8 − 0.7 and 0.7 − 0.6 are equal but for rounding.
+  comparison = comparison_of({{"softmax", {0.8, 0.7}}, {"cog", {0.7, 0.6}}});
+  EXPECT_TRUE(comparison.row("cog")->without_spread());
+  // Two that are the same run, one that is worse, one that varies.
+  comparison = comparison_of(
+      {{"softmax", {0.75, 0.5}}, {"cog", {0.75, 0.5}}, {"symmetric", {1, 0.75}}, {"differential", {0.25, 0.5}}});
+  EXPECT_EQ(verdict(comparison),
+            "On this text and budget softmax and differential cannot be told apart: no difference in held-out loss is "
+            "larger than seeds alone could cause; symmetric (by 0.250 nats per character) does worse than softmax by "
+            "the same amount in every seed; Cog has the same held-out loss as softmax in every seed, so that no spread "
+            "tells how much is chance.");
+  // The mean of what is the same in every seed has no interval either.
+  comparison = comparison_of({{"softmax", {1, 1}}, {"cog", {0.5, 0.25}}});
+  EXPECT_FALSE(comparison.row("softmax")->interval);
+  EXPECT_TRUE(comparison.row("cog")->interval);
+}
+
+TEST(Verdict, EverySeedIsEverySeedThatWasPlanned) {
+  EXPECT_NE(verdict(comparison_of({softmax, cog})).find("in every seed, by"), std::string::npos);
+  Comparison comparison = comparison_of({softmax, {"cog", {1.410, 1.416, 1.40895}}});
+  fail(comparison, "cog", 2, RunStatus::failed);
+  ASSERT_TRUE(comparison.row("cog")->clear());
+  EXPECT_EQ(verdict(comparison).find("in every seed"), std::string::npos) << verdict(comparison);
+  // A seed with equal results is none in which one is better, whichever direction is better.
+  for (const bool lower : {true, false}) {
+    comparison = comparison_of({{"softmax", {0.5, 0.6, 0.7}}, {"cog", {0.5, 0.6 - 1e-3, 0.7 - 1e-3}}});
+    comparison.task.measures[0].lower_is_better = lower;
+    comparison.summary = summarize(comparison);
+    comparison.summary[1].p_adjusted = 0.01;
+    EXPECT_EQ(verdict(comparison).find("in every seed"), std::string::npos) << verdict(comparison);
+  }
+}
+
+TEST(Comparison, CountsWhatIsToDo) {
+  Comparison comparison = comparison_of({softmax, cog, symmetric});
+  EXPECT_EQ(comparison.runs_to_do(), 0);
+  fail(comparison, "cog", 1, RunStatus::diverged);  // would diverge again
+  fail(comparison, "cog", 2, RunStatus::failed);
+  fail(comparison, "symmetric", 3, RunStatus::interrupted);
+  EXPECT_EQ(comparison.runs_to_do(), 2);
+  EXPECT_FALSE(comparison.is_to_do("cog", 1));
+  EXPECT_TRUE(comparison.is_to_do("cog", 2));
+  comparison.runs.clear();
+  EXPECT_EQ(comparison.runs_to_do(), 9);
 }
 
 TEST(Verdict, RunsThatDivergedAreLeftOutAndNamed) {
@@ -148,6 +226,9 @@ TEST(Verdict, Interrupted) {
 TEST(Verdict, OneMechanismAlone) {
   EXPECT_EQ(verdict(comparison_of({softmax})),
             "Softmax came to a held-out loss of 1.432 nats per character, with nothing to compare it with.");
+  Comparison comparison = comparison_of({softmax});
+  comparison.task.measures[0].title = "accuracy";
+  EXPECT_TRUE(verdict(comparison).starts_with("Softmax came to an accuracy of 1.432")) << verdict(comparison);
 }
 
 TEST(Verdict, PartsCarryTheMechanisms) {
@@ -158,7 +239,7 @@ TEST(Verdict, PartsCarryTheMechanisms) {
 
 // The same numbers of a measure of which more is better: whoever has more is ahead.
 TEST(Verdict, FollowsTheMeasure) {
-  Comparison comparison = comparison_of({softmax, {"cog", {1.530, 1.537, 1.529}}});
+  Comparison comparison = comparison_of({softmax, {"cog", {1.530, 1.538, 1.529}}});
   EXPECT_TRUE(verdict(comparison).find("oftmax predicts unseen text better than Cog") != std::string::npos)
       << verdict(comparison);
   comparison.task.measures[0] = {

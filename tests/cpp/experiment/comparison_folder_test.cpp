@@ -7,6 +7,8 @@
 
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/folder_lock.h"
+#include "cogwheel/experiment/plan.h"
 #include "core/temporary_folder.h"
 
 namespace cogwheel {
@@ -65,6 +67,34 @@ TEST(ComparisonFolder, OverwritesNoFolderThatIsOnlyNamedAsARun) {
   EXPECT_FALSE(fs::exists(run / ".cogwheel"));
   EXPECT_TRUE(fs::exists(folder / "trained/cog-seed-1/config.toml"));
   EXPECT_TRUE(fs::exists(folder / "results.json"));
+}
+
+// Whoever measures a run of a comparison again, or goes on with it, measures what the comparison does.
+TEST(ComparisonFolder, SaysWhatItsRunsAreMeasuredOn) {
+  const TemporaryFolder temporary;
+  const fs::path folder = temporary.path() / "z";
+  CompareRequest request;
+  request.task = "parity";
+  Comparison comparison = plan_comparison(request);
+  const auto task = load_task(comparison);
+  decide_steps(comparison, 1, [](const RunConfig&) { return 1.0; });
+  comparison.data.evaluated_tokens = comparison.data.curve_tokens = 20 * comparison.data.window;
+  const ComparisonFolder held = ComparisonFolder::create(folder, false);
+  held.write_results(comparison);
+  const MechanismPlan& plan = comparison.mechanisms.front();
+  const fs::path run = held.run_path(plan, 1);
+  make_folder(run);
+  fs::create_directory_symlink("trained", folder / "link");
+
+  const RunConfig config = run_config(comparison, plan, 1);
+  const auto evaluated = [&](const fs::path& path) {
+    return task_of_run(config, path)->data(config.model, config.training).evaluated_tokens;
+  };
+  EXPECT_EQ(evaluated(run), comparison.data.evaluated_tokens);
+  EXPECT_EQ(evaluated(folder / "link" / run.filename()), comparison.data.evaluated_tokens);
+  EXPECT_GT(evaluated(temporary.path() / "run"), comparison.data.evaluated_tokens);
+  EXPECT_FALSE(evaluated_in_comparison(folder / "trained"));
+  EXPECT_FALSE(evaluated_in_comparison(folder));
 }
 
 TEST(ComparisonFolder, IsOfOneProcessAtATime) {

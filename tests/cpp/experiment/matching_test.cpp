@@ -54,6 +54,20 @@ TEST(Matching, ParametersWithinOnePercent) {
   }
 }
 
+TEST(Matching, NamesTheWayOutWhereNoWidthIsNearEnough) {
+  LanguageModelOptions tiny = model(find_preset("tiny"), "symmetric", 65);
+  tiny.layers = 50, tiny.heads = 1, tiny.width = 16;
+  try {
+    match_parameters(tiny, 100, count);
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_TRUE(std::string(error.what())
+                    .starts_with("--match parameters with symmetric: expected a width that gives 100 "
+                                 "within 1 %, or --match tokens, got "))
+        << error.what();
+  }
+}
+
 TEST(Matching, SymmetricWidensItsFeedForward) {
   const Preset& preset = find_preset("small");
   const std::int64_t target = parameter_count(model(preset, "softmax", 65));

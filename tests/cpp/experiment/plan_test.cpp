@@ -128,6 +128,17 @@ TEST(ComparePlan, TheCommandOfATranslationNamesItsFilesAndWhatIsNotThePresets) {
   EXPECT_EQ(command.find("--tokenizer"), std::string::npos) << command;
 }
 
+TEST(ComparePlan, BlanksBesideNamesAreNoPartOfThem) {
+  CompareRequest request = tiny_request("text");
+  request.attention = {"softmax", " cog ", "  relu"};
+  std::string names;
+  for (const MechanismPlan& plan : plan_comparison(request).mechanisms) names += plan.name + ",";
+  EXPECT_EQ(names, "softmax,cog,relu,");
+  request.attention = {"softmax", " softmax"};
+  EXPECT_EQ(usage_error_of([&] { plan_comparison(request); }),
+            "--attention: expected each mechanism once, got softmax twice");
+}
+
 TEST(ComparePlan, TheCommandNamesEveryFileThatATaskCanHave) {
   for (const TaskFileOption& option : task_file_options()) {
     Comparison comparison = plan_comparison(tiny_request("text"));

@@ -191,6 +191,33 @@ TEST(Page, OneSeedShowsNoInterval) {
   EXPECT_TRUE(holds(page, "Whether it is more than chance."));
 }
 
+TEST(Page, WithoutASpreadThereIsNoInterval) {
+  Comparison comparison = example_comparison();
+  for (RunResult& run : comparison.runs) {
+    if (run.status != RunStatus::done) continue;
+    run.measured = {{"held_out_loss", run.mechanism == "softmax" ? 1.0 : 0.75}};
+  }
+  comparison.summary = summarize(comparison);
+  const std::string page = report_page(comparison, {});
+  EXPECT_TRUE(holds(page, "<b>The same in 2 seeds</b>, no interval"));
+  EXPECT_TRUE(holds(page, "1.0000 <span class=\"muted\">in every seed</span>"));
+  EXPECT_TRUE(holds(page, "The same in every seed, no interval."));
+  EXPECT_TRUE(holds(page, "cannot be estimated where it is the same in every seed."));
+  EXPECT_FALSE(holds(page, "Clearly"));
+  EXPECT_FALSE(holds(page, "± 0.0000"));
+  EXPECT_FALSE(holds(page, "p &lt; 0.0001"));
+}
+
+// The unit says what bits are of, not the item of the data.
+TEST(Page, BitsAreOfTheUnit) {
+  Comparison comparison = example_comparison();
+  comparison.task.item = "line";
+  comparison.task.measures.front().unit = "nats per point";
+  const std::string page = report_page(comparison, {});
+  EXPECT_TRUE(holds(page, "Bits per<br>point</th>"));
+  EXPECT_TRUE(holds(page, "data-label=\"Bits per point\""));
+}
+
 TEST(Page, NothingFinishedStillMakesAPage) {
   Comparison comparison = example_comparison();
   comparison.runs.clear();

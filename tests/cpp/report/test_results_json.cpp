@@ -142,6 +142,22 @@ TEST(ResultsJson, RefusesWhatCannotBe) {
       refusal(pointer, other);
 }
 
+// Of the loss of a density. Older files do not say, and had such losses too.
+TEST(ResultsJson, AMeasureSaysWhatItCannotBeBelow) {
+  Comparison comparison = example_comparison();
+  for (RunResult& run : comparison.runs)
+    for (MeasuredValue& each : run.measured) each.value -= 3;
+  comparison.task.measures.front().min = std::nullopt;
+  comparison.summary = summarize(comparison);
+  const std::string text = results_to_json(comparison);
+  EXPECT_EQ(results_to_json(parse_results(text, "r")), text);
+  auto json = nlohmann::ordered_json::parse(text);
+  json["task"]["measures"][0].erase("min");
+  EXPECT_EQ(results_to_json(parse_results(json.dump(), "r")), text);
+  json["task"]["measures"][0]["min"] = 0;
+  EXPECT_THROW(parse_results(json.dump(), "r"), Error);
+}
+
 TEST(ResultsJson, NamesAKeyThatIsMissing) {
   using Json = nlohmann::ordered_json;
   const auto refusal = [](const std::string& object, const std::string& key) {

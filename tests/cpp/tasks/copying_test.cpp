@@ -112,7 +112,7 @@ TEST(Copying, RefusesWhatCannotBe) {
   EXPECT_EQ(refusal(config), "task: key: expected symbols (the nearest of 2 names), got symbol");
   config = config_of();
   config.task.values["symbols"] = 2.5;
-  EXPECT_EQ(refusal(config), "task.symbols: expected a whole number, got a value of another type");
+  EXPECT_EQ(refusal(config), "task.symbols: expected a whole number, got 2.5");
   config = config_of();
   config.data.text = {"a.txt"};
   EXPECT_EQ(refusal(config), "data.text: expected none for the task copying, got a.txt");

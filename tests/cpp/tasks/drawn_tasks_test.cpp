@@ -314,8 +314,7 @@ TEST(DrawnTasks, RefuseWhatCannotBe) {
             "task.keys: expected at least 16, got 8");
   EXPECT_EQ(refused("recall", {{"values", std::int64_t{1}}}), "task.values: expected at least 2, got 1");
   EXPECT_EQ(refused("recall", {{"overwritten", 1.5}}), "task.overwritten: expected at most 1, got 1.5");
-  EXPECT_EQ(refused("recall", {{"overwritten", "half"}}),
-            "task.overwritten: expected a number, got a value of another type");
+  EXPECT_EQ(refused("recall", {{"overwritten", "half"}}), "task.overwritten: expected a number, got \"half\"");
   EXPECT_EQ(refused("recall", {{"pairs", std::int64_t{32}}}),
             "model.context: expected at least 113 for the task recall with pairs up to 32, got 64");
   EXPECT_EQ(refused("recall", {}, 3),
@@ -325,8 +324,7 @@ TEST(DrawnTasks, RefuseWhatCannotBe) {
   EXPECT_EQ(refused("parity", {{"length", std::int64_t{-1}}}), "task.length: expected at least 0, got -1");
   EXPECT_EQ(refused("permutations", {{"group", "S6"}}),
             "task.group: expected S5, S4, S3 (the nearest of 5 names), got S6");
-  EXPECT_EQ(refused("permutations", {{"group", std::int64_t{5}}}),
-            "task.group: expected a name, got a value of another type");
+  EXPECT_EQ(refused("permutations", {{"group", std::int64_t{5}}}), "task.group: expected a name, got 5");
   EXPECT_EQ(refused("parity", {{"group", "S5"}}), "task: key: expected one of length, got group");
   EXPECT_EQ(refused("copying", {{"length", std::int64_t{33}}}),
             "model.context: expected at least 66 for the task copying with length up to 33, got 64");

@@ -253,6 +253,9 @@ TEST(Checkpoint, RefusesNumbersThatNoRunSaves) {
     return refusal(run, path);
   };
   EXPECT_EQ(with("step", 3), "accepted");
+  // A loss of a density may be below 0, and so may the sum since the last report.
+  EXPECT_EQ(with("loss_sum", -3.5), "accepted");
+  EXPECT_EQ(with("loss_sum", "low"), ": expected a checkpoint of a training run, got a file without its state");
   EXPECT_EQ(with("step", -5), ": step: expected 0 to 24, got -5");
   EXPECT_EQ(with("step", 25), ": step: expected 0 to 24, got 25");
   EXPECT_EQ(with("step", 1e300), ": step: expected a whole number, got 1e+300");

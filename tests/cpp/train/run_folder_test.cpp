@@ -83,6 +83,30 @@ TEST(RunFolder, RefusesToOpenWhatIsNone) {
   }
 }
 
+// What runs/latest is after a comparison.
+TEST(RunFolder, NamesTheRunsOfAComparison) {
+  const TemporaryFolder temporary;
+  const auto message = [&] {
+    try {
+      RunFolder::open(temporary.path());
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("opened");
+  };
+  const std::string start = temporary.path().string() + ": expected the folder of a run, got a comparison";
+  const FolderLock lock(temporary.path(), comparison_kind);
+  EXPECT_EQ(message(), start + " without runs");
+  const auto trained = temporary.path() / trained_folder;
+  std::filesystem::create_directories(trained / "notes-seed-1");  // is none
+  std::string names;
+  for (int seed = 1; seed <= 8; ++seed) {
+    make(trained / ("cog-seed-" + std::to_string(seed)));
+    if (seed <= 6) names += (seed == 1 ? "" : ", ") + (trained / ("cog-seed-" + std::to_string(seed))).string();
+  }
+  EXPECT_EQ(message(), start + ", whose runs are " + names + " and 2 more");
+}
+
 TEST(RunFolder, KeepsTheLastGoodCheckpointWhenTheLossIsLost) {
   const TemporaryFolder temporary;
   const RunFolder folder = make(temporary.path() / "run");
