@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
@@ -57,10 +58,22 @@ void expect_samples(const ExaminationOptions& options) {
   refuse("--references", !options.references.empty());
 }
 
+// The folder of the page. That of another run has a page of its own.
+std::filesystem::path place_of(const EvaluateArguments& arguments, const RunFolder& run) {
+  namespace fs = std::filesystem;
+  std::error_code problem;
+  if (arguments.out.empty() || fs::equivalent(arguments.out, run.path(), problem)) return run.path();
+  expect_no_run_file(arguments.out, "evaluate: --out");
+  for (const char* name : {evaluation_json_file, evaluation_page_file})
+    expect_no_run_file(fs::path(arguments.out) / name, "evaluate: --out");
+  return arguments.out;
+}
+
 void evaluate(const EvaluateArguments& arguments) {
   expect_samples(arguments.examination);
   register_definitions(arguments.definitions);
   const RunFolder folder = RunFolder::open(arguments.run);
+  const std::filesystem::path out = place_of(arguments, folder);
   const RunConfig config = load_config(folder.config_path());
   const EvaluationOfRun evaluation = [&] {
     ExaminationOptions options = arguments.examination;
@@ -68,7 +81,6 @@ void evaluate(const EvaluateArguments& arguments) {
     options.progress = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
     return evaluate_run(*make_task(config, folder.path()), config, folder, options);
   }();
-  const std::filesystem::path out = arguments.out.empty() ? folder.path() : std::filesystem::path(arguments.out);
   make_folder(out);
   write_file(out / evaluation_json_file, evaluation_to_json(evaluation));
   write_file(out / evaluation_page_file,

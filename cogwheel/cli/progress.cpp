@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cogwheel/cli/closed_pipe.h"
+#include "cogwheel/cli/interrupt.h"
+
 namespace cogwheel {
 namespace {
 
@@ -34,6 +37,12 @@ std::string Progress::describe(const StepReport& report) const {
   return text;
 }
 
+// Never throws: a job that nobody watches any more is asked to save and stop; one whose log cannot be written goes on.
+void Progress::put(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stream_);
+  if ((std::fflush(stream_) != 0 || std::ferror(stream_) != 0) && reader_left(::fileno(stream_))) ask_to_stop();
+}
+
 void Progress::show(const std::string& label, const StepReport& report) {
   const auto now = Clock::now();
   const bool fresh = label != label_ || report.step < first_step_;
@@ -50,8 +59,7 @@ void Progress::show(const std::string& label, const StepReport& report) {
   last_time_ = now;
 
   if (!on_terminal_) {
-    fmt::print(stream_, "{}: {}\n", label, describe(report));
-    std::fflush(stream_);
+    put(fmt::format("{}: {}\n", label, describe(report)));
     return;
   }
   const std::string words = describe(report);
@@ -66,21 +74,18 @@ void Progress::show(const std::string& label, const StepReport& report) {
   std::string text = fmt::format("{} {} {}", label, bar, words);
   const auto max_bytes = static_cast<std::size_t>(room + 2 * width);
   if (text.size() > max_bytes) text.resize(std::max(max_bytes, label.size() + 1 + static_cast<std::size_t>(3 * width)));
-  fmt::print(stream_, "\r\033[K{}", text);
-  std::fflush(stream_);
+  put("\r\033[K" + text);
   drawn_ = true;
 }
 
 void Progress::line(const std::string& text) {
   clear();
-  fmt::print(stream_, "{}\n", text);
-  std::fflush(stream_);
+  put(text + "\n");
 }
 
 void Progress::clear() {
   if (!drawn_) return;
-  fmt::print(stream_, "\r\033[K");
-  std::fflush(stream_);
+  put("\r\033[K");
   drawn_ = false;
 }
 

@@ -28,6 +28,9 @@ std::string number_word(std::int64_t count);                     // "four"; digi
 std::string learning_rate_text(double rate);                     // 0.001, 3.2e-05 below 0.0001
 std::string date_text(std::string_view iso);                     // "12 March 2026" of 2026-03-12T…
 
+// Whether a reader sees a number, or several with the words and signs between them: "0.5 ± 0.1", "2 to 3", "12 %".
+bool reads_as_number(std::string_view text);
+
 // With a capital first letter.
 std::string capitalised(std::string text);
 

@@ -1,5 +1,7 @@
 // Every attention map of a model at once. S1-47: figures 10 and 11 of the Cog paper show all layers and heads of a
 // softmax and of a Cog model on one text.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "cogwheel/core/error.h"
@@ -7,11 +9,15 @@
 #include "cogwheel/models/attention_maps.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/report/attention_gallery.h"
+#include "cogwheel/studies/headline.h"
 #include "cogwheel/studies/study.h"
 #include "cogwheel/studies/study_text.h"
 
 namespace cogwheel {
 namespace gallery {
+
+// Less of negative weights, of a total of magnitudes of 1, is not worth a word.
+constexpr double noticed = 0.01;
 
 StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& runs) {
   StudyResult result;
@@ -19,7 +25,13 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
   TextTable strongest{"Where the last token looks",
                       {"run", "head", "strongest", "its weight", "second", "its weight", "negative weights, in all"},
                       {}};
+  std::vector<Told> first, subtracting;
   for (const StudiedRun& each : runs) {
+    std::int64_t heads = 0, to_first = 0, subtract = 0;
+    const auto share_of = [&](std::int64_t count) {
+      return Told{each.name, static_cast<double>(count) / static_cast<double>(heads),
+                  fmt::format("{} of {} heads", count, heads)};
+    };
     const at::Tensor row = token_row(each, parameters.whole("tokens"));
     const std::int64_t tokens = row.size(1);
     const std::vector<std::string> labels = token_labels(each, tokens);
@@ -45,17 +57,21 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
         }
         std::stable_sort(ranked.begin(), ranked.end(),
                          [](const auto& a, const auto& b) { return std::abs(a.first) > std::abs(b.first); });
+        ++heads;
+        to_first += ranked[0].second == 0 ? 1 : 0;
+        subtract += negative > noticed ? 1 : 0;
         const auto place = [&](std::size_t rank) {
           return "“" + labels[ranked[rank].second] + "” (" + std::to_string(ranked[rank].second) + ")";
         };
         strongest.rows.push_back({each.name, name, place(0), study_number(ranked[0].first), place(1),
                                   study_number(ranked[1].first), study_number(negative)});
       }
-    result.answer += (result.answer.empty() ? "" : " ") + each.name + ": " + std::to_string(shown.heads.size()) +
-                     " layers of " + std::to_string(shown.heads.front().size()) + " heads on " +
-                     std::to_string(tokens) + " tokens.";
+    first.push_back(share_of(to_first));
+    subtracting.push_back(share_of(subtract));
     result.figures.push_back(attention_gallery_figure(shown));
   }
+  result.answer = fmt::format("At the last token {} look most at the first one, and {} subtract more than {} in all.",
+                              told(first), told(subtracting), noticed);
   result.tables = {{"strongest", strongest}, {"rows", last, false}};
   result.remarks = {
       {"The paper's figures 10 and 11,", "as released, are bars of the last query's row; here both are shown."},

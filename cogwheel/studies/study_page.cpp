@@ -115,14 +115,14 @@ std::string study_page(const FinishedStudy& study) {
     document.facts.push_back({"Run", study.runs[run],
                               study.mechanisms[run] + ", checkpoint SHA-256 " + study.checkpoints[run].substr(0, 12)});
   document.facts.push_back({"Took", duration_text(study.seconds), study.cpu});
-  DocumentSection found{.title = "What was found", .lead = study.study->question};
+  // Pictures first: tables are long.
+  DocumentSection found{.title = "What was found", .lead = study.study->question}, numbers{.title = "In numbers"};
+  for (const LineChart& chart : study.result.charts) found.figures.push_back(line_chart_figure(chart));
+  found.figures.insert(found.figures.end(), study.result.figures.begin(), study.result.figures.end());
   for (const StudyTable& table : study.result.tables)
-    if (table.on_page) found.tables.push_back(table.table);
+    if (table.on_page) (found.figures.empty() ? found : numbers).tables.push_back(table.table);
   document.sections.push_back(std::move(found));
-  DocumentSection shown{.title = "What it looks like"};
-  for (const LineChart& chart : study.result.charts) shown.figures.push_back(line_chart_figure(chart));
-  shown.figures.insert(shown.figures.end(), study.result.figures.begin(), study.result.figures.end());
-  if (!shown.figures.empty()) document.sections.push_back(std::move(shown));
+  if (!numbers.tables.empty()) document.sections.push_back(std::move(numbers));
   document.sections.push_back({.title = "What to mind", .remarks = study.result.remarks});
   TextTable parameters{"", {"parameter", "value", "what it is", "range"}, {}};
   for (const LabParameter& parameter : study.parameters.all())

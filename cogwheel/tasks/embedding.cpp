@@ -15,7 +15,7 @@ void write_embeddings(const RunFolder& folder, const EmbeddingRequest& request, 
   if (request.texts.empty()) throw UsageError(expected_got("embed", "a text at least", "none"));
   if (out.extension() != ".safetensors")
     throw UsageError(expected_got("embed: --out", "a .safetensors file", out.string()));
-  expect_no_run_file(out, folder, "embed: --out");
+  expect_no_run_file(out, "embed: --out");
   TrainedEncoder trained = load_encoder(folder);
   const std::int64_t most = trained.model->options().context;
   if (request.tokens != 0) expect_within("embed: --tokens", request.tokens, Range<std::int64_t>{2, most});

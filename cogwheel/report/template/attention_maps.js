@@ -118,7 +118,8 @@ function colourText(box, map, query, colours) {
   const row = map.row(query);
   [...box.children].forEach((node, j) => {
     const colour = j < row.length ? colours(row[j]) : null;
-    node.className = colour === null ? "later" : j === query ? "query" : "";
+    node.classList.toggle("later", colour === null);
+    node.classList.toggle("query", j === query);
     node.style.background = colour ? `rgb(${colour})` : "";
     node.style.color = colour ? legibleOn(colour) : "";
   });
