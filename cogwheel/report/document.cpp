@@ -12,12 +12,21 @@
 namespace cogwheel {
 namespace {
 
+// A cell as readers see it: files have a hyphen where typography has a minus.
+std::string shown_cell(const std::string& cell) {
+  if (!reads_as_number(cell)) return escape_html(cell);
+  std::string text;
+  for (std::size_t at = 0; at < cell.size(); ++at)
+    text += cell[at] == '-' && (at == 0 || cell[at - 1] == ' ') ? std::string("−") : std::string(1, cell[at]);
+  return escape_html(text);
+}
+
 // Numbers stand at the right, below each other. The first cell of a row is its head.
 std::string row_html(const std::vector<std::string>& cells) {
   std::string html = fmt::format("<th scope=\"row\">{}</th>", escape_html(cells.front()));
   for (std::size_t cell = 1; cell < cells.size(); ++cell)
     html += fmt::format("<td{}>{}</td>", reads_as_number(cells[cell]) ? " class=\"right num\"" : "",
-                        escape_html(cells[cell]));
+                        shown_cell(cells[cell]));
   return "        <tr>" + html + "</tr>\n";
 }
 

@@ -250,7 +250,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
          study_number(r.value), study_number(r.low), study_number(r.high), weight_number(of(copying.full, best)),
          weight_number(of(copying.bare, best)), weight_number(mean_of(head.to_subject) * of(copying.full, best))});
     changes.push_back({of(change, most), each.name + ", " + head_name(most.first, most.second)});
-    result.charts.push_back(scatter(each.name + ", " + name, head));
+    result.charts.push_back(scatter(fmt::format("{}, {}: what it reads and what it writes", each.name, name), head));
     result.figures.push_back(map_of_heads(
         each.name + ": change of the logit difference", change.nan_to_num(0),
         "Path patching: the share by which the logit difference between the two names changes when a head's output at "

@@ -16,7 +16,6 @@ name = "{name}"
 {task}
 [model]
 width = 16
-layers = 1
 {model}
 [training]
 steps = {steps}
@@ -24,12 +23,12 @@ batch = 2
 checkpoint_every = {steps}
 """
 RUNS = {
-    "handwriting": ("held_out = 4\ncharacters = 4", "mixtures = 2\ncurves = 2\ncontext = 60"),
-    "diffusion": ("held_out = 4", "heads = 2\nimage_size = 16\npatch = 8"),
-    "sentences": ("", "heads = 2\ncontext = 16"),
-    "translation": ("held_out = 8", "context = 16"),
-    "ioi": ("", "heads = 2\ncontext = 32"),
-    "language_modelling": ("", "heads = 2\ncontext = 16"),
+    "handwriting": ("held_out = 4\ncharacters = 4", "layers = 1\nmixtures = 2\ncurves = 2\ncontext = 60"),
+    "diffusion": ("size = 16", "layers = 3\nheads = 2\npatch = 8"),
+    "sentences": ("", "layers = 1\nheads = 2\ncontext = 32"),
+    "translation": ("", "context = 20"),
+    "ioi": ("", "layers = 1\nheads = 2\ncontext = 32"),
+    "language_modelling": ("", "layers = 1\nheads = 2\ncontext = 16"),
 }
 
 
@@ -128,7 +127,7 @@ def test_ends_quietly_where_nobody_reads(cogwheel_executable, work, words, ignor
 
 def test_stops_generating_when_its_reader_leaves(cogwheel_executable, work):
     process = start(cogwheel_executable, work, "sample", "language_modelling", "--prompt", "the ", "--length", "1000000",
-                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, restore_signals=False)  # fmt: skip
     assert process.stdout.read(10)
     process.stdout.close()
     assert process.wait(60) == -signal.SIGPIPE and process.stderr.read() == b""
@@ -136,8 +135,9 @@ def test_stops_generating_when_its_reader_leaves(cogwheel_executable, work):
 
 
 def test_training_that_nobody_watches_is_saved(cogwheel, cogwheel_executable, work):
-    (work / "long.toml").write_text(CONFIG.format(name="ioi", task="", model="heads = 2\ncontext = 32", steps=1_000_000))
-    process = start(cogwheel_executable, work, "train", "long.toml", "--set", "training.evaluate_every=50", "--out", "long", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    (work / "long.toml").write_text(CONFIG.format(name="ioi", task="", model="layers = 1\nheads = 2\ncontext = 32", steps=1_000_000))
+    process = start(cogwheel_executable, work, "train", "long.toml", "--set", "training.evaluate_every=50", "--out", "long", stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE, restore_signals=False)  # fmt: skip
     assert process.stderr.readline()
     process.stderr.close()
     assert process.wait(120) == -signal.SIGPIPE and process.stdout.read() == b""
