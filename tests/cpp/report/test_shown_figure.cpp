@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 const std::string attack = "</svg></script><img src=x onerror=alert(1)>\"'";
 constexpr float no_number = std::numeric_limits<float>::quiet_NaN();
 
-std::vector<ShownFigure> examples() {
+std::vector<ShownFigure> shown_examples() {
   const std::vector<StrokePoint> points{{0, 0, false}, {1.5F, -0.25F, true}};
   return {
       {attack, PictureGrid{{{{.height = 1, .width = 2, .pixels = {0, 50, 255, 9, 8, 7}}, attack}}, 3, attack}},
@@ -37,10 +37,10 @@ Inspection with(std::vector<ShownFigure> figures) {
 }
 
 TEST(ShownFigure, IsDrawnTheSameAfterItWasKept) {
-  const Inspection read = parse_inspection(inspection_to_json(with(examples())));
+  const Inspection read = parse_inspection(inspection_to_json(with(shown_examples())));
   ASSERT_EQ(read.figures.size(), 4U);
   for (std::size_t at = 0; at < read.figures.size(); ++at) {
-    const Figure before = drawn_figure(examples()[at]), after = drawn_figure(read.figures[at]);
+    const Figure before = drawn_figure(shown_examples()[at]), after = drawn_figure(read.figures[at]);
     EXPECT_EQ(before.html, after.html) << at;
     EXPECT_EQ(before.title + before.caption, after.title + after.caption) << at;
     EXPECT_EQ(count_of(after.html, "onerror=alert(1)>"), 0U) << after.html;  // escaped: "…alert(1)&gt;"
@@ -57,8 +57,8 @@ TEST(ShownFigure, MarkupOfAFileIsNeverShown) {
 }
 
 TEST(ShownFigure, WhatDoesNotFitIsRefused) {
-  const auto said_of = [](std::size_t example, auto&& damage) {
-    Json json = figure_to_json(examples()[example]);
+  const auto said_of = [](std::size_t which, auto&& damage) {
+    Json json = figure_to_json(shown_examples()[which]);
     damage(json);
     try {
       Json whole = Json::parse(inspection_to_json(with({})));
