@@ -8,7 +8,8 @@
 
 namespace cogwheel {
 
-// For element content and double-quoted attributes.
+// For element content and double-quoted attributes. Characters that turn the direction of the text around are shown as
+// U+FFFD.
 std::string escape_html(std::string_view text);
 
 // JSON for a <script> element: no '<', so that nothing in the data can end the element or open a comment.

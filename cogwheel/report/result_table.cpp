@@ -118,17 +118,24 @@ std::string with_note(const std::string& value, const std::string& note) {
 // A column of its own has what nats come to in bits.
 bool has_bits(const Comparison& comparison) { return comparison.task.decisive().unit.starts_with("nats"); }
 
+// What a loss is of: a word, where an item is a sentence.
+std::string loss_item(const Comparison& comparison) {
+  constexpr std::string_view per = "nats per ";
+  const std::string& unit = comparison.task.decisive().unit;
+  return unit.starts_with(per) ? unit.substr(per.size()) : comparison.task.item;
+}
+
 std::string bits_head(const Comparison& comparison) {
   if (!has_bits(comparison)) return "";
   return fmt::format("          <th role=\"columnheader\" scope=\"col\" class=\"right\">Bits per<br>{}</th>\n",
-                     escape_html(comparison.task.item));
+                     escape_html(loss_item(comparison)));
 }
 
 std::string bits_cell(const Comparison& comparison, const SummaryRow& row) {
   if (!has_bits(comparison)) return "";
   return fmt::format(
       "          <td role=\"cell\" data-label=\"Bits per {}\" class=\"right\">{}</td>\n",
-      escape_html(comparison.task.item),
+      escape_html(loss_item(comparison)),
       row.mean ? fmt::format("<span class=\"num\">{}</span>", fixed(*row.mean / std::numbers::ln2, 3)) : "–");
 }
 

@@ -171,7 +171,7 @@ Figure weights_of_heads(const std::string& title, const IoiPrompts& drawn, const
 LineChart scatter(const std::string& title, const HeadAtEnd& head) {
   return {.title = title,
           .x = {.title = "weight from the last word"},
-          .y = {.title = "what the head writes · unembedding of the name"},
+          .y = {.title = "what it writes · the name’s unembedding"},
           .series = {{.name = "indirect object", .x = head.to_io, .y = head.writes_io, .line = false},
                      {.name = "subject, weights of both places",
                       .x = head.to_subject,
