@@ -153,6 +153,7 @@ TaskTable inspection_table(const Comparison& comparison, const std::vector<const
       for (const std::size_t column : own) below += head(column, "");
     }
   if (two_rows) shown.heads += "</tr><tr>" + below;
+  if (own.empty() && models.size() > 1) shown.lead += " All of them say the same.";
   if (own.size() == 1) shown.lead += " " + capitalised(table.columns[own.front()]) + ".";
   for (const RowName& name : order) {
     std::string row = fmt::format("<th scope=\"row\">{}</th>", escape_html(name.first));

@@ -112,6 +112,8 @@ TEST(Page, TablesOfModelsStandSideBySide) {
   EXPECT_TRUE(holds(same,
                     "<th scope=\"row\">red</th><td class=\"right num\">100</td><td class=\"right num\">95.0 %</td>"
                     "<td>blue (5)</td><td class=\"right num\">12.5 %</td><td>grey (9)</td></tr>"));
+  inspections[1].tables = inspections[0].tables;
+  EXPECT_TRUE(holds(report_page(example_comparison(), inspections), "Models of seed 1. All of them say the same."));
   inspections[1].tables = {table("12.5 %", "grey (9)", "blue")};
   const std::string other = report_page(example_comparison(), inspections);
   EXPECT_TRUE(holds(other, "colspan=\"3\""));
