@@ -214,9 +214,7 @@ StudyResult measure_collapse(const LabParameters& parameters, const std::vector<
   }
   result.answer = fmt::format("What is left of the difference between two texts, from n = {} to {}:{}.",
                               lengths.n.front(), lengths.n.back(), result.answer);
-  if (!lengths.shortened.empty()) {
-    result.remarks.emplace_back("Shorter texts:", lengths.shortened);
-  }
+  if (!lengths.shortened.empty()) result.notes.push_back(lengths.shortened);
   result.remarks.insert(
       result.remarks.end(),
       {{"Two readings:",

@@ -271,9 +271,8 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
        "of ∂(output of the final norm at the last token) / ∂(residual stream before the first "
        "layer at position i), positions counted from 0, in float64."}};
   if (shortened)
-    result.remarks.insert(result.remarks.begin(),
-                          {"A shorter text:", fmt::format("the shortest context holds {} tokens, not {}.", length,
-                                                          parameters.whole("tokens"))});
+    result.notes.push_back(
+        fmt::format("The shortest context holds {} tokens, not {}.", length, parameters.whole("tokens")));
   return result;
 }
 

@@ -123,7 +123,10 @@ std::string study_page(const FinishedStudy& study) {
     if (table.on_page) (found.figures.empty() ? found : numbers).tables.push_back(table.table);
   document.sections.push_back(std::move(found));
   if (!numbers.tables.empty()) document.sections.push_back(std::move(numbers));
-  document.sections.push_back({.title = "What to mind", .remarks = study.result.remarks});
+  DocumentSection minded{.title = "What to mind"};
+  for (const std::string& note : study.result.notes) minded.remarks.emplace_back("Less than was asked for:", note);
+  minded.remarks.insert(minded.remarks.end(), study.result.remarks.begin(), study.result.remarks.end());
+  document.sections.push_back(std::move(minded));
   TextTable parameters{"", {"parameter", "value", "what it is", "range"}, {}};
   for (const LabParameter& parameter : study.parameters.all())
     parameters.rows.push_back({parameter.name, parameter.text(), parameter.meaning, parameter.range_text()});
@@ -149,6 +152,7 @@ std::string study_json(const FinishedStudy& study) {
       found["rows"] = values_of(table);
     tables.push_back(std::move(found));
   }
+  for (const std::string& note : study.result.notes) remarks.push_back(note);
   for (const auto& [about, text] : study.result.remarks) remarks.push_back(about + " " + text);
   const Json json{{"schema", 1},
                   {"study", study.study->name},
