@@ -66,7 +66,7 @@ def both_of(attend: Callable[..., Tensor], tensors: list[Tensor]) -> Callable[[]
 
 
 def main() -> None:
-    start_with_kept_pages(__file__)
+    start_with_kept_pages()
     print(f"{torch.get_num_threads()} threads, torch {torch.__version__}; time over that of the product (dot)")
     for n in [int(word) for word in sys.argv[1:]] or [256, 512, 1024, 2048]:
         jobs = peers(n)

@@ -36,7 +36,8 @@ void hand_over(const std::vector<std::string>& words) {
   std::error_code problem;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", problem);
   if (!problem) ::setenv("COGWHEEL_EXECUTABLE", self.c_str(), /*overwrite=*/0);
-  std::vector<std::string> command = {environment_python(), "-m", "cogwheel.bench"};
+  std::vector<std::string> command =
+      python_running("import runpy\nrunpy.run_module('cogwheel.bench', run_name='__main__', alter_sys=True)\n");
   command.insert(command.end(), words.begin(), words.end());
   become_program(command);
   throw Error(expected_got("bench", "a Python with Cogwheel's package", "no " + command.front()));

@@ -113,6 +113,7 @@ void inspect(const InspectArguments& arguments) {
   write_file(folder / study_json_file, study_json(study));
   write_file(folder / study_page_file, study_page(study));
   point_latest_at(folder);
+  for (const std::string& note : study.result.notes) fmt::print(stderr, "note: {}\n", note);
   fmt::print("{}\n{}\n", study.result.answer, (folder / study_page_file).string());
 }
 

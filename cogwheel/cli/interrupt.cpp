@@ -8,7 +8,7 @@ namespace {
 std::atomic<bool> stop_asked = false;
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not take a lock");
 
-void ask_to_stop(int signal) {
+void at_signal(int signal) {
   if (!stop_asked.exchange(true)) return;
   std::signal(signal, SIG_DFL);
   std::raise(signal);
@@ -19,7 +19,7 @@ void ask_to_stop(int signal) {
 const std::atomic<bool>& stop_flag() {
   static const bool installed = [] {
     struct sigaction action {};
-    action.sa_handler = ask_to_stop;
+    action.sa_handler = at_signal;
     // Interrupted system calls are restarted: the flag is checked between steps.
     action.sa_flags = SA_RESTART;
     ::sigaction(SIGINT, &action, nullptr);
@@ -29,5 +29,7 @@ const std::atomic<bool>& stop_flag() {
   static_cast<void>(installed);
   return stop_asked;
 }
+
+void ask_to_stop() { stop_asked.store(true); }
 
 }  // namespace cogwheel

@@ -10,4 +10,7 @@ namespace cogwheel {
 // Installs the handler for SIGINT and SIGTERM, once, and returns the flag that it sets.
 const std::atomic<bool>& stop_flag();
 
+// Sets it, as the first Ctrl-C does.
+void ask_to_stop();
+
 }  // namespace cogwheel

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cogwheel/cli/allocator.h"
+#include "cogwheel/cli/closed_pipe.h"
 #include "cogwheel/cli/command_line.h"
 #include "cogwheel/cli/wait_policy.h"
 #include "cogwheel/core/error.h"
@@ -15,6 +16,7 @@
 namespace {
 
 int fail(const std::string& message, int exit_code) {
+  if (cogwheel::wrote_to_closed_pipe()) cogwheel::end_as_of_closed_pipe();
   std::fprintf(stderr, "cogwheel: %s\n", message.c_str());
   return exit_code;
 }
@@ -30,6 +32,7 @@ int finish() {
 int main(int argc, char** argv) {
   cogwheel::sleep_where_the_machine_is_busy(argv);
   cogwheel::keep_freed_memory();
+  cogwheel::keep_going_at_closed_pipes();
   // At the limit on file sizes a write must fail with an error instead of a signal.
   std::signal(SIGXFSZ, SIG_IGN);
   try {

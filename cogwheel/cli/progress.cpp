@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cogwheel/cli/closed_pipe.h"
+#include "cogwheel/cli/interrupt.h"
+
 namespace cogwheel {
 namespace {
 
@@ -72,6 +75,12 @@ ProgressWords Progress::describe(const StepReport& report) const {
   return words;
 }
 
+// Never throws: a job that nobody watches any more is asked to save and stop; one whose log cannot be written goes on.
+void Progress::put(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stream_);
+  if ((std::fflush(stream_) != 0 || std::ferror(stream_) != 0) && reader_left(::fileno(stream_))) ask_to_stop();
+}
+
 void Progress::show(const std::string& label, const StepReport& report) {
   const auto now = Clock::now();
   const bool fresh = label != label_ || report.step < first_step_;
@@ -87,28 +96,23 @@ void Progress::show(const std::string& label, const StepReport& report) {
   last_time_ = now;
 
   if (!on_terminal_) {
-    fmt::print(stream_, "{}: {}\n", label, describe(report).text());
-    std::fflush(stream_);
+    put(fmt::format("{}: {}\n", label, describe(report).text()));
     return;
   }
   const double share = report.steps > 0 ? static_cast<double>(report.step) / static_cast<double>(report.steps) : 0;
   // A terminal breaks a line that fills its last column.
-  const std::string text = progress_line(label, share, describe(report), columns(stream_) - 1);
-  fmt::print(stream_, "\r\033[K{}", text);
-  std::fflush(stream_);
+  put("\r\033[K" + progress_line(label, share, describe(report), columns(stream_) - 1));
   drawn_ = true;
 }
 
 void Progress::line(const std::string& text) {
   clear();
-  fmt::print(stream_, "{}\n", text);
-  std::fflush(stream_);
+  put(text + "\n");
 }
 
 void Progress::clear() {
   if (!drawn_) return;
-  fmt::print(stream_, "\r\033[K");
-  std::fflush(stream_);
+  put("\r\033[K");
   drawn_ = false;
 }
 

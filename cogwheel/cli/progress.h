@@ -44,6 +44,7 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
   ProgressWords describe(const StepReport& report) const;
+  void put(const std::string& text);
 
   std::string label_of_measure_, counted_;
   std::FILE* stream_;

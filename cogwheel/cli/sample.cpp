@@ -57,14 +57,15 @@ void sample_run(const SampleArguments& arguments) {
   SampleRequest request = arguments.request;
   request.diffusion.kind = sampler_kind(arguments.sampler, "sample: --sampler");
   request.warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
-  bool written = false;
+  bool written = false, read = true;
   sampler_of(folder, arguments.options).sample(folder, request, [&](std::string_view text) {
     written = true;
     std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
-    return !stop.load();
+    // Also asked between texts that are not written, as of handwriting that goes into a file.
+    read = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+    return read && !stop.load();
   });
-  if (written) fmt::print("\n");
+  if (written && read) fmt::print("\n");
   if (stop.load()) throw Interrupted("interrupted");
 }
 

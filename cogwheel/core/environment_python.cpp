@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 namespace cogwheel {
 
@@ -18,6 +19,17 @@ std::string environment_python() {
     if (beside.has_parent_path() && fs::exists(beside, problem)) return beside.string();
   }
   return "python3";
+}
+
+std::vector<std::string> python_running(std::string_view code) {
+  // `sys` and `os` are there before the working folder is on the path, as the option -P of Python 3.11 has it. An empty
+  // entry of PYTHONPATH is the working folder too, by its name.
+  std::string whole =
+      "import sys, os\n"
+      "sys.path[:] = [entry for entry in sys.path if entry and os.path.realpath(entry) != "
+      "os.path.realpath(os.curdir)]\n";
+  whole += code;
+  return {environment_python(), "-c", std::move(whole)};
 }
 
 }  // namespace cogwheel

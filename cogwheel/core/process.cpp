@@ -70,10 +70,19 @@ Process::Process(const std::vector<std::string>& command, const Options& options
     ::posix_spawn_file_actions_adddup2(&actions, output_, STDOUT_FILENO);
     ::posix_spawn_file_actions_adddup2(&actions, options.errors_in_output ? output_ : errors_, STDERR_FILENO);
     if (!options.folder.empty()) ::posix_spawn_file_actions_addchdir_np(&actions, options.folder.c_str());
+    // Signals that this process ignores would be ignored by the program too.
+    posix_spawnattr_t attributes;
+    sigset_t usual;
+    ::sigemptyset(&usual);
+    for (const int signal : {SIGPIPE, SIGXFSZ}) ::sigaddset(&usual, signal);
+    ::posix_spawnattr_init(&attributes);
+    ::posix_spawnattr_setsigdefault(&attributes, &usual);
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
     std::vector<std::string> words = command, environment = environment_with(options.environment);
-    problem = ::posix_spawnp(&child_, words.front().c_str(), &actions, nullptr, pointers(words).data(),
+    problem = ::posix_spawnp(&child_, words.front().c_str(), &actions, &attributes, pointers(words).data(),
                              pointers(environment).data());
     ::posix_spawn_file_actions_destroy(&actions);
+    ::posix_spawnattr_destroy(&attributes);
   }
   if (problem == 0) return;
   child_ = 0;

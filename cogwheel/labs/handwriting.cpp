@@ -12,6 +12,7 @@
 #include "cogwheel/labs/lab.h"
 #include "cogwheel/labs/trained_models.h"
 #include "cogwheel/models/model_holder.h"
+#include "cogwheel/report/shown_figure.h"
 #include "cogwheel/tasks/drawn_handwriting.h"
 
 namespace cogwheel::pens {
@@ -97,10 +98,8 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   for (const TrainedModel& each : trained) curves.series.push_back(each.curve);
   result.charts = {std::move(curves)};
   for (std::size_t i = 0; i < trained.size(); ++i)
-    for (Figure& figure : inspections[i].figures) {
-      figure.title = trained[i].name + ": " + figure.title;
-      result.figures.push_back(std::move(figure));
-    }
+    for (const ShownFigure& figure : inspections[i].figures)
+      result.figures.push_back(drawn_figure({trained[i].name + ": " + figure.title, figure.what}));
   result.tables = std::move(inspections[0].tables);
   result.answer = fmt::format(
       "With the text at hand the next point of the pen costs {} nats, without it {}. {} of the window moves back from "

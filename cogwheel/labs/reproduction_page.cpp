@@ -52,15 +52,16 @@ std::string reproduction_page(const Reproduction& reproduction) {
   Document document{.title = experiment.lab->title,
                     .kind = "Cogwheel experiment",
                     .created = reproduction.created,
-                    .verdict = result.answer + " " + agreement(result),
+                    .verdict = result.answer,
                     .facts = {{"Experiment", experiment.name, "lab " + experiment.lab->name},
                               {"Arguments of the source", fmt::format("{}", fmt::join(experiment.sources, ", "))},
                               {"Took", duration_text(reproduction.seconds), reproduction.cpu}},
                     .command = reproduction.command,
                     .written_by = "cogwheel reproduce",
                     .version = reproduction.version};
-  DocumentSection numbers{
-      .title = "The source's numbers and ours", .lead = experiment.lab->question, .tables = {findings_table(result)}};
+  DocumentSection numbers{.title = "The source's numbers and ours",
+                          .lead = experiment.lab->question + " " + agreement(result),
+                          .tables = {findings_table(result)}};
   for (const Finding& finding : result.findings)
     if (!finding.remark.empty()) numbers.remarks.emplace_back(finding.what, finding.remark);
   document.sections.push_back(std::move(numbers));

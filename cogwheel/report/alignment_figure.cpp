@@ -40,6 +40,10 @@ std::string panel_html(const AlignmentFigure& figure, const AlignmentPanel& pane
         fmt::format("{} weights, of {} target and {} source words", figure.source.size() * figure.target.size(),
                     figure.target.size(), figure.source.size()),
         std::to_string(panel.weights.size())));
+  const std::string facts =
+      panel.error_rate ? fmt::format(" <small>error rate {}</small>", fixed(*panel.error_rate, 3)) : "";
+  const std::string head =
+      panel.title.empty() && facts.empty() ? "" : fmt::format("      <h3>{}{}</h3>\n", escape_html(panel.title), facts);
   std::string columns, rows;
   for (const std::string& word : figure.source)
     columns += fmt::format("<th scope=\"col\"><span>{}</span></th>", escape_html(word));
@@ -50,11 +54,7 @@ std::string panel_html(const AlignmentFigure& figure, const AlignmentPanel& pane
   }
   return fill_template(
       embedded::alignment_html,
-      {{"title", escape_html(panel.title)},
-       {"facts", panel.error_rate ? fmt::format(" <small>error rate {}</small>", fixed(*panel.error_rate, 3)) : ""},
-       {"words", std::to_string(figure.source.size())},
-       {"columns", columns},
-       {"rows", rows}});
+      {{"head", head}, {"words", std::to_string(figure.source.size())}, {"columns", columns}, {"rows", rows}});
 }
 
 }  // namespace

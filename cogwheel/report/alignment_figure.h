@@ -1,27 +1,12 @@
 // Heat maps of alignments: which source words a translation looked at. HTML without script, so that it shows anywhere.
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "cogwheel/data/alignment_links.h"
+#include "cogwheel/train/shown_figure.h"
 
 namespace cogwheel {
-
-struct AlignmentPanel {
-  std::string title;
-  std::vector<float> weights;        // [target words, source words], row by row; may be negative
-  std::vector<WordLink> gold = {};   // outlined in the map
-  std::optional<double> error_rate;  // of the alignment, of all that it was measured on
-};
-
-// The maps of one sentence, one or several side by side: global, local-m, local-p and gold.
-struct AlignmentFigure {
-  std::string caption;
-  std::vector<std::string> source, target;  // words or pieces
-  std::vector<AlignmentPanel> panels;
-};
 
 // A panel of annotated links: sure ones at 1, possible ones at 0.25.
 AlignmentPanel gold_panel(std::string title, const std::vector<WordLink>& gold, std::size_t targets,

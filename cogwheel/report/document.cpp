@@ -7,21 +7,26 @@
 
 #include "cogwheel/report/embedded.h"
 #include "cogwheel/report/html.h"
+#include "cogwheel/report/page_scripts.h"
 
 namespace cogwheel {
 namespace {
 
-bool is_number(std::string_view text) {
-  return text.find_first_of("0123456789") != std::string_view::npos &&
-         text.find_first_not_of("0123456789.,+-−±%×·eE –to") == std::string_view::npos;
+// A cell as readers see it: files have a hyphen where typography has a minus.
+std::string shown_cell(const std::string& cell) {
+  if (!reads_as_number(cell)) return escape_html(cell);
+  std::string text;
+  for (std::size_t at = 0; at < cell.size(); ++at)
+    text += cell[at] == '-' && (at == 0 || cell[at - 1] == ' ') ? std::string("−") : std::string(1, cell[at]);
+  return escape_html(text);
 }
 
 // Numbers stand at the right, below each other. The first cell of a row is its head.
 std::string row_html(const std::vector<std::string>& cells) {
   std::string html = fmt::format("<th scope=\"row\">{}</th>", escape_html(cells.front()));
   for (std::size_t cell = 1; cell < cells.size(); ++cell)
-    html +=
-        fmt::format("<td{}>{}</td>", is_number(cells[cell]) ? " class=\"right num\"" : "", escape_html(cells[cell]));
+    html += fmt::format("<td{}>{}</td>", reads_as_number(cells[cell]) ? " class=\"right num\"" : "",
+                        shown_cell(cells[cell]));
   return "        <tr>" + html + "</tr>\n";
 }
 
@@ -30,7 +35,7 @@ std::string table_html(const TextTable& table) {
   std::string heads, rows;
   for (std::size_t column = 0; column < table.columns.size(); ++column) {
     bool numbers = column > 0 && !table.rows.empty();
-    for (const auto& row : table.rows) numbers = numbers && is_number(row[column]);
+    for (const auto& row : table.rows) numbers = numbers && reads_as_number(row[column]);
     heads += fmt::format("<th scope=\"col\"{}>{}</th>", numbers ? " class=\"right\"" : "",
                          escape_html(table.columns[column]));
   }
@@ -90,22 +95,23 @@ std::string document_page(const Document& document) {
         "    <div class=\"command\"><pre>{}</pre></div>\n  </section>\n",
         escape_html(document.command));
   }
-  return fill_template(
-      embedded::document_html,
-      {{"generator", escape_html("Cogwheel " + document.version)},
-       {"created", escape_html(document.created)},
-       {"date", escape_html(date_text(document.created))},
-       {"title", escape_html(document.title)},
-       {"kind", escape_html(document.kind)},
-       {"verdict", escape_html(document.verdict)},
-       {"css", std::string(embedded::report_css)},
-       {"facts", facts},
-       {"contents", contents},
-       {"sections", sections},
-       {"reproduce", reproduce},
-       {"written_by", escape_html(document.written_by)},
-       {"no_script", scripts.empty() ? ", no script" : ""},
-       {"scripts", scripts.empty() ? "" : fmt::format("<script>\n{}</script>\n", fmt::join(scripts, "\n"))}});
+  PageScripts code;
+  if (!scripts.empty()) code.add(fmt::format("{}", fmt::join(scripts, "\n")));
+  return fill_template(embedded::document_html, {{"generator", escape_html("Cogwheel " + document.version)},
+                                                 {"created", escape_html(document.created)},
+                                                 {"date", escape_html(date_text(document.created))},
+                                                 {"title", escape_html(document.title)},
+                                                 {"kind", escape_html(document.kind)},
+                                                 {"verdict", escape_html(document.verdict)},
+                                                 {"css", std::string(embedded::report_css)},
+                                                 {"facts", facts},
+                                                 {"contents", contents},
+                                                 {"sections", sections},
+                                                 {"reproduce", reproduce},
+                                                 {"written_by", escape_html(document.written_by)},
+                                                 {"no_script", code.empty() ? ", no script" : ""},
+                                                 {"policy", code.policy()},
+                                                 {"scripts", code.html()}});
 }
 
 }  // namespace cogwheel

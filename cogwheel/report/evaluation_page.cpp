@@ -7,6 +7,7 @@
 #include "cogwheel/report/document.h"
 #include "cogwheel/report/html.h"
 #include "cogwheel/report/results_json.h"
+#include "cogwheel/report/shown_figure.h"
 
 namespace cogwheel {
 namespace {
@@ -95,7 +96,7 @@ std::string evaluation_page(const EvaluationOfRun& evaluation, const std::string
     for (const TextTable& table : inspection.tables)
       // The same numbers stand among the measures.
       if (inspection.by_difficulty.empty()) shown.tables.push_back(table);
-    shown.figures = inspection.figures;
+    for (const ShownFigure& figure : inspection.figures) shown.figures.push_back(drawn_figure(figure));
     if (!shown.tables.empty() || !shown.figures.empty()) document.sections.push_back(std::move(shown));
   }
   if (!inspection.sample.empty())

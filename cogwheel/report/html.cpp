@@ -8,10 +8,28 @@
 
 namespace cogwheel {
 
+namespace {
+
+// U+202A to U+202E and U+2066 to U+2069, which turn the direction of all that follows them, in what is not their own
+// text too.
+bool turns_direction(std::string_view text) {
+  if (text.size() < 3 || text[0] != '\xe2') return false;
+  const auto last = static_cast<unsigned char>(text[2]);
+  return (text[1] == '\x80' && last >= 0xaa && last <= 0xae) || (text[1] == '\x81' && last >= 0xa6 && last <= 0xa9);
+}
+
+}  // namespace
+
 std::string escape_html(std::string_view text) {
   std::string escaped;
   escaped.reserve(text.size());
-  for (const char character : text) switch (character) {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (turns_direction(text.substr(at))) {
+      escaped += "\uFFFD";
+      at += 2;
+      continue;
+    }
+    switch (const char character = text[at]) {
       case '&':
         escaped += "&amp;";
         break;
@@ -30,6 +48,7 @@ std::string escape_html(std::string_view text) {
       default:
         escaped += character;
     }
+  }
   return escaped;
 }
 
@@ -109,6 +128,11 @@ std::string date_text(std::string_view iso) {
   if (std::sscanf(std::string(iso).c_str(), "%*4d-%2d-%2d", &month, &day) != 2 || month < 1 || month > 12)
     return std::string(iso);
   return fmt::format("{} {} {}", day, months[static_cast<std::size_t>(month - 1)], iso.substr(0, 4));
+}
+
+bool reads_as_number(std::string_view text) {
+  return text.find_first_of("0123456789") != std::string_view::npos &&
+         text.find_first_not_of("0123456789.,+-−±%×·eE –to") == std::string_view::npos;
 }
 
 std::string capitalised(std::string text) {

@@ -8,7 +8,8 @@
 
 namespace cogwheel {
 
-// For element content and double-quoted attributes.
+// For element content and double-quoted attributes. Characters that turn the direction of the text around are shown as
+// U+FFFD.
 std::string escape_html(std::string_view text);
 
 // JSON for a <script> element: no '<', so that nothing in the data can end the element or open a comment.
@@ -27,6 +28,9 @@ std::string counted(std::int64_t count, std::string_view noun);  // "1 seed", "3
 std::string number_word(std::int64_t count);                     // "four"; digits from 13 on
 std::string learning_rate_text(double rate);                     // 0.001, 3.2e-05 below 0.0001
 std::string date_text(std::string_view iso);                     // "12 March 2026" of 2026-03-12T…
+
+// Whether a reader sees a number, or several with the words and signs between them: "0.5 ± 0.1", "2 to 3", "12 %".
+bool reads_as_number(std::string_view text);
 
 // With a capital first letter.
 std::string capitalised(std::string text);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/report/shown_figure.h"
 
 namespace cogwheel {
 
@@ -20,8 +21,7 @@ std::string inspection_to_json(const Inspection& inspection) {
   if (inspection.whole_maps) json["whole_maps"] = true;
   for (const TextTable& table : inspection.tables)
     json["tables"].push_back({{"title", table.title}, {"columns", table.columns}, {"rows", table.rows}});
-  for (const Figure& figure : inspection.figures)
-    json["figures"].push_back({{"title", figure.title}, {"html", figure.html}, {"caption", figure.caption}});
+  for (const ShownFigure& figure : inspection.figures) json["figures"].push_back(figure_to_json(figure));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -56,7 +56,8 @@ Inspection parse_inspection(std::string_view text, std::string_view what) {
       }
     if (json.contains("figures"))
       for (const Json& figure : json.at("figures"))
-        inspection.figures.push_back({figure.at("title"), figure.at("html"), figure.at("caption")});
+        // Markup, as earlier versions wrote it, could be anyone's: it is left out.
+        if (!figure.contains("html")) inspection.figures.push_back(figure_from_json(figure, what));
     return inspection;
   } catch (const nlohmann::json::exception& error) {
     throw Error(expected_got(what, "maps and a sample as JSON", error.what()));

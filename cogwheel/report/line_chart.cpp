@@ -142,6 +142,7 @@ std::string grid_svg(const Scales& scales) {
 // Lines are drawn in a square of 1000 that is stretched to the chart; the width of their strokes is not.
 std::string line_svg(const ChartSeries& series, const Scales& scales) {
   std::string svg, points;
+  bool beyond = false;  // an axis that was given ends before the line does
   int count = 0;
   const auto finish = [&] {
     if (count > 1) svg += fmt::format("<polyline points=\"{}\"/>", points);
@@ -152,13 +153,16 @@ std::string line_svg(const ChartSeries& series, const Scales& scales) {
       finish();
       continue;
     }
+    beyond = beyond || !scales.y.shows(series.y[i]);
     points += fmt::format("{}{:.2f},{:.2f}", count++ > 0 ? " " : "", 1000 * scales.x.share(series.x[i]),
                           1000 * (1 - scales.y.share(series.y[i])));
   }
   finish();
   return svg.empty() ? ""
-                     : "<svg width=\"100%\" height=\"100%\" viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\">" +
-                           svg + "</svg>\n";
+                     : fmt::format(
+                           "<svg{} width=\"100%\" height=\"100%\" viewBox=\"0 0 1000 1000\" "
+                           "preserveAspectRatio=\"none\">{}</svg>\n",
+                           beyond ? " class=\"cut\"" : "", svg);
 }
 
 std::string points_svg(const ChartSeries& series, const Scales& scales, const std::string& shape) {
@@ -239,7 +243,8 @@ Figure line_chart_figure(const LineChart& chart) {
               "dy=\"-.8em\">{}</text>\n{}{}<text class=\"title end\" x=\"100%\" y=\"100%\" "
               "dy=\"3.1em\">{}</text>\n</svg></div>",
               key_html(chart), escape_html(fmt::format("{}: {} over {}", chart.title, chart.y.title, chart.x.title)),
-              escape_html(chart.y.title), grid_svg(scales), drawn, escape_html(chart.x.title)),
+              chart.y.title == chart.title ? "" : escape_html(chart.y.title), grid_svg(scales), drawn,
+              escape_html(chart.x.title)),
           .caption = chart.caption};
 }
 

@@ -12,9 +12,11 @@
 #include "cogwheel/report/attention_map_code.h"
 #include "cogwheel/report/embedded.h"
 #include "cogwheel/report/html.h"
+#include "cogwheel/report/page_scripts.h"
 #include "cogwheel/report/results_csv.h"
 #include "cogwheel/report/results_json.h"
 #include "cogwheel/report/sections.h"
+#include "cogwheel/report/shown_figure.h"
 #include "cogwheel/report/task_tables.h"
 
 namespace cogwheel {
@@ -76,9 +78,36 @@ Json maps_json(const Comparison& comparison, const std::vector<const Inspection*
           {"heads", heads}};
 }
 
-// What attends in a map: items of a text, but tokens of an image or a sentence, which is the item itself.
+bool of_images(const Comparison& comparison) { return comparison.task.item == "image"; }
+
+// What attends in a map: items of a text, but patches of an image and tokens of a sentence, which is the item itself.
 std::string attending_item(const Comparison& comparison) {
+  if (of_images(comparison)) return "patch";
   return comparison.task.counted == "tokens" ? comparison.data.tokenizer : "token";
+}
+
+// What patterns of a map mean, by what it is of.
+std::string hints_html(const Comparison& comparison, const Inspection& inspection) {
+  const std::string item = attending_item(comparison);
+  std::vector<std::pair<std::string, std::string>> hints{
+      {"Vertical stripe", "a " + item + " that every query attends to; at the left edge, a sink"}};
+  if (of_images(comparison)) {
+    hints.emplace_back("Diagonal", "the patch itself; beside it, its neighbours in the row");
+    hints.emplace_back("Lines parallel to it", "a patch above or below");
+    hints.emplace_back("Scattered dots", "matches of content, such as the same colour");
+    hints.emplace_back("2,3", "the patch in row 2 and column 3");
+  } else {
+    const bool letters = item == "character" || item == "byte";
+    hints.emplace_back("Diagonal", inspection.whole_maps ? "the " + item + " itself, or a fixed distance from it"
+                                                         : std::string("a fixed distance back"));
+    if (letters) hints.emplace_back("Steps", "the word so far");
+    hints.emplace_back("Scattered dots",
+                       "matches of content, such as the same " + std::string(letters ? "letter" : item));
+  }
+  std::string html;
+  for (const auto& [what, meaning] : hints)
+    html += fmt::format("        <div><dt>{}</dt><dd>{}</dd></div>\n", escape_html(what), escape_html(meaning));
+  return html;
 }
 
 std::string data_json(const Comparison& comparison, const std::vector<const Inspection*>& inspections) {
@@ -123,13 +152,15 @@ std::string shown_html(const Comparison& comparison, const std::vector<const Ins
   const std::int64_t seed = inspections.front()->seed;
   for (const Inspection* inspection : inspections) {
     if (inspection->seed != seed) continue;
-    for (const Figure& figure : inspection->figures)
+    for (const ShownFigure& shown : inspection->figures) {
+      const Figure figure = drawn_figure(shown);
       figures += fmt::format(
           "    <figure class=\"exhibit\" style=\"--series:var({})\"><h3><span class=\"series\">{}</span>: {}</h3>\n"
           "{}\n<figcaption>{}</figcaption></figure>\n",
           series_property(comparison, inspection->mechanism),
           escape_html(comparison.plan(inspection->mechanism)->title), escape_html(figure.title), figure.html,
           escape_html(figure.caption));
+    }
   }
   return fill_template(
       embedded::shown_html,
@@ -240,6 +271,7 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
   const auto section = [&](std::string_view text) {
     return fill_template(text, [&](std::string_view name) -> std::string {
       if (name == "item") return escape_html(attending_item(comparison));
+      if (name == "hints") return hints_html(comparison, *with_maps.front());
       if (name == "hidden")
         return with_maps.front()->whole_maps
                    ? ""
@@ -251,6 +283,14 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       return escape_html(name_in_sentence(comparison, comparison.baseline));
     });
   };
+  PageScripts scripts;
+  scripts.add(embedded::chart_js);
+  scripts.add(fill_template(embedded::report_page_js, {{"page_js", std::string(embedded::page_js)},
+                                                       {"report_js", std::string(embedded::report_js)},
+                                                       {"curves_js", std::string(embedded::curves_js)},
+                                                       {"dynamics_js", std::string(embedded::dynamics_js)},
+                                                       {"attention_maps_js", std::string(embedded::attention_maps_js)},
+                                                       {"heads_js", std::string(embedded::heads_js)}}));
   const std::map<std::string_view, std::string> values{
       {"generator", escape_html("Cogwheel " + comparison.versions.cogwheel)},
       {"created", escape_html(comparison.created)},
@@ -279,13 +319,8 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"versions", versions_html(comparison)},
       {"chart_js_version", escape_html(chart_js_version())},
       {"data", data_json(comparison, with_maps)},
-      {"chart_js", std::string(embedded::chart_js)},
-      {"page_js", std::string(embedded::page_js)},
-      {"report_js", std::string(embedded::report_js)},
-      {"curves_js", std::string(embedded::curves_js)},
-      {"dynamics_js", std::string(embedded::dynamics_js)},
-      {"attention_maps_js", std::string(embedded::attention_maps_js)},
-      {"heads_js", std::string(embedded::heads_js)},
+      {"policy", scripts.policy()},
+      {"scripts", scripts.html()},
   };
   return fill_template(embedded::report_html, values);
 }

@@ -10,18 +10,22 @@
 
 namespace cogwheel {
 
-Figure picture_grid_figure(const PictureGrid& grid) {
+std::string base64_png(const Image& image) {
+  const std::string png = encode_png(image);
+  return base64(std::span(reinterpret_cast<const std::uint8_t*>(png.data()), png.size()));
+}
+
+std::string pictures_html(const PictureGrid& grid) {
   std::string html = "<div class=\"pictures\" style=\"--columns:" + std::to_string(grid.columns) + "\">";
   for (const CaptionedPicture& picture : grid.pictures) {
-    const std::string png = encode_png(picture.image), text = escape_html(picture.text);
-    html += "<figure><img src=\"data:image/png;base64," +
-            base64(std::span(reinterpret_cast<const std::uint8_t*>(png.data()), png.size())) + "\" alt=\"" + text +
+    const std::string text = escape_html(picture.text);
+    html += "<figure><img src=\"data:image/png;base64," + base64_png(picture.image) + "\" alt=\"" + text +
             "\" width=\"" + std::to_string(picture.image.width) + "\" height=\"" +
             std::to_string(picture.image.height) + "\">";
     if (!text.empty()) html += "<figcaption>" + text + "</figcaption>";
     html += "</figure>";
   }
-  return {.title = grid.title, .html = html + "</div>", .caption = grid.caption};
+  return html + "</div>";
 }
 
 Image tiled(const std::vector<Image>& pictures, int columns, int gap) {

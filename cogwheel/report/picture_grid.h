@@ -3,24 +3,14 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/core/exhibits.h"
-#include "cogwheel/data/image.h"
+#include "cogwheel/train/shown_figure.h"
 
 namespace cogwheel {
 
-struct CaptionedPicture {
-  Image image;
-  std::string text = {};  // also what stands in for the picture
-};
+std::string pictures_html(const PictureGrid& grid);
 
-struct PictureGrid {
-  std::string title;
-  std::vector<CaptionedPicture> pictures;
-  int columns = 8;
-  std::string caption = {};
-};
-
-Figure picture_grid_figure(const PictureGrid& grid);
+// A picture as PNG in base64.
+std::string base64_png(const Image& image);
 
 // The pictures in rows of `columns`, each `gap` white pixels apart, as one picture. They are of one size.
 Image tiled(const std::vector<Image>& pictures, int columns, int gap = 2);

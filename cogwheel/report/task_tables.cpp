@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -86,27 +87,82 @@ TaskTable difficulty_table(const Comparison& comparison, std::size_t index, cons
   return table;
 }
 
-// A table of each model of one seed, side by side: a row for each first cell, a column for each mechanism.
+// Rows are told by their first cell and how often it came before: models may have other ones.
+using RowName = std::pair<std::string, std::int64_t>;
+
+std::map<RowName, const std::vector<std::string>*> rows_by_name(const TextTable& table, std::vector<RowName>& order) {
+  std::map<RowName, const std::vector<std::string>*> rows;
+  std::map<std::string, std::int64_t> seen;
+  for (const auto& row : table.rows) {
+    const RowName name{row.front(), seen[row.front()]++};
+    rows[name] = &row;
+    if (std::find(order.begin(), order.end(), name) == order.end()) order.push_back(name);
+  }
+  return rows;
+}
+
+std::string text_cell(const std::string& text) {
+  return fmt::format("<td{}>{}</td>", reads_as_number(text) ? " class=\"right num\"" : "", escape_html(text));
+}
+
+// The tables of the models of one seed, side by side. A column that says the same of all of them stands once, the
+// others below the name of each mechanism.
 TaskTable inspection_table(const Comparison& comparison, const std::vector<const Inspection*>& inspections,
                            std::size_t index) {
   const Inspection& first = *inspections.front();
   const TextTable& table = first.tables[index];
-  std::string heads = fmt::format("<th scope=\"col\">{}</th>", escape_html(table.columns.front())), rows;
-  std::vector<std::string> lines;
-  for (const auto& row : table.rows)
-    lines.push_back(fmt::format("<th scope=\"row\">{}</th>", escape_html(row.front())));
-  for (const Inspection* inspection : inspections) {
-    if (inspection->seed != first.seed || inspection->tables.size() <= index) continue;
-    heads += column_head(comparison, inspection->mechanism);
-    for (std::size_t line = 0; line < lines.size() && line < inspection->tables[index].rows.size(); ++line) {
-      std::string cells;
-      const auto& row = inspection->tables[index].rows[line];
-      for (std::size_t cell = 1; cell < row.size(); ++cell) cells += (cell > 1 ? " · " : "") + row[cell];
-      lines[line] += fmt::format("<td class=\"right num\">{}</td>", escape_html(cells));
-    }
+  std::vector<RowName> order;
+  std::vector<std::pair<std::string, std::map<RowName, const std::vector<std::string>*>>> models;
+  for (const Inspection* inspection : inspections)
+    if (inspection->seed == first.seed && inspection->tables.size() > index &&
+        inspection->tables[index].columns == table.columns)
+      models.emplace_back(inspection->mechanism, rows_by_name(inspection->tables[index], order));
+
+  const auto text_of = [](const auto& rows, const RowName& name, std::size_t column) {
+    const auto found = rows.find(name);
+    return found == rows.end() ? std::string() : (*found->second)[column];
+  };
+  std::vector<std::size_t> shared, own;
+  for (std::size_t column = 1; column < table.columns.size(); ++column) {
+    const bool same = models.size() > 1 && std::all_of(order.begin(), order.end(), [&](const RowName& name) {
+                        return std::all_of(models.begin(), models.end(), [&](const auto& model) {
+                          return text_of(model.second, name, column) == text_of(models.front().second, name, column);
+                        });
+                      });
+    (same ? shared : own).push_back(column);
   }
-  for (const std::string& line : lines) rows += "        <tr>" + line + "</tr>\n";
-  return {.title = table.title, .lead = fmt::format("Models of seed {}.", first.seed), .heads = heads, .rows = rows};
+
+  // The names of columns below those of mechanisms where each has several.
+  const bool two_rows = own.size() > 1;
+  const std::string_view tall = two_rows ? " rowspan=\"2\"" : "";
+  const auto head = [&](std::size_t column, std::string_view attributes) {
+    return fmt::format("<th scope=\"col\"{}>{}</th>", attributes, escape_html(table.columns[column]));
+  };
+  TaskTable shown{
+      .title = table.title, .lead = fmt::format("Models of seed {}.", first.seed), .heads = head(0, tall), .rows = {}};
+  for (const std::size_t column : shared) shown.heads += head(column, tall);
+  std::string below;
+  if (!own.empty())
+    for (const auto& [mechanism, rows] : models) {
+      shown.heads += two_rows ? fmt::format(
+                                    "<th scope=\"colgroup\" colspan=\"{}\" class=\"series\" style=\"--series:var({})\">"
+                                    "{}</th>",
+                                    own.size(), series_property(comparison, mechanism),
+                                    escape_html(comparison.plan(mechanism)->title))
+                              : column_head(comparison, mechanism);
+      for (const std::size_t column : own) below += head(column, "");
+    }
+  if (two_rows) shown.heads += "</tr><tr>" + below;
+  if (own.empty() && models.size() > 1) shown.lead += " All of them say the same.";
+  if (own.size() == 1) shown.lead += " " + capitalised(table.columns[own.front()]) + ".";
+  for (const RowName& name : order) {
+    std::string row = fmt::format("<th scope=\"row\">{}</th>", escape_html(name.first));
+    for (const std::size_t column : shared) row += text_cell(text_of(models.front().second, name, column));
+    for (const auto& [mechanism, rows] : models)
+      for (const std::size_t column : own) row += text_cell(text_of(rows, name, column));
+    shown.rows += "        <tr>" + row + "</tr>\n";
+  }
+  return shown;
 }
 
 }  // namespace

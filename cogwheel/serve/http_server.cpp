@@ -19,6 +19,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/data/utf8.h"
+#include "cogwheel/serve/connection_threads.h"
 
 namespace cogwheel {
 namespace {
@@ -102,7 +103,8 @@ struct HttpServer::Implementation {
       try {
         send(response, queue.run([&] { return handler(request.body); }));
       } catch (const Error& error) {
-        answer_error(response, 400, error.what());
+        // An answer like others: with a status of 400 a browser would log it beside its own errors.
+        answer_error(response, 200, error.what());
       } catch (const std::exception& error) {
         // Of libtorch's messages, the first line says what is wrong.
         const std::string_view message = error.what();
@@ -133,6 +135,7 @@ HttpServer::HttpServer(int port, std::string_view what) : implementation_(std::m
     const int yes = 1;
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
+  server.new_task_queue = [] { return new ConnectionThreads(most_connections); };
   server.set_payload_max_length(largest_body);
   server.set_keep_alive_max_count(1000);
   server.set_keep_alive_timeout(1);  // seconds that the end waits for a browser that keeps a connection

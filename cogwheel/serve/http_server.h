@@ -19,8 +19,8 @@ struct HttpReply {
 
 class HttpServer {
  public:
-  // `body` is empty for GET. What a handler throws is answered as {"error": message}: Error as 400, other exceptions as
-  // 500.
+  // `body` is empty for GET. What a handler throws is answered as {"error": message}: Error with status 200, as a
+  // refusal is what the server says to a question; other exceptions, which are faults, with 500.
   using Handler = std::function<HttpReply(std::string_view body)>;
 
   // Port 0: any free one. Throws Error that begins with `what` where the port cannot be had.
@@ -39,6 +39,7 @@ class HttpServer {
   void serve(const std::function<bool()>& stop);
 
   static constexpr std::size_t largest_body = std::size_t{1} << 20;
+  static constexpr std::size_t most_connections = 512;  // at once
 
  private:
   struct Implementation;

@@ -4,6 +4,6 @@
 
 namespace cogwheel::embedded {
 
-extern const std::string_view view_html, view_css, view_js, source_js, lines_js, pictures_js;
+extern const std::string_view view_html, view_css, view_js, view_page_js, source_js, lines_js, pictures_js;
 
 }  // namespace cogwheel::embedded

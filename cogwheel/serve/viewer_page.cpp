@@ -9,6 +9,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/report/embedded.h"
 #include "cogwheel/report/html.h"
+#include "cogwheel/report/page_scripts.h"
 #include "cogwheel/serve/templates.h"
 #include "cogwheel/serve/viewer.h"
 
@@ -28,9 +29,16 @@ std::string filled(const Viewer& viewer, const ViewerPage& page, Json data, cons
   data["initial"] = {{"text", page.text}, {"second", page.second_text}};
   std::string title;
   for (const ViewedRun& run : viewer.runs()) title += (title.empty() ? "" : " and ") + run.name();
+  PageScripts scripts;
+  scripts.add(fill_template(embedded::view_page_js, {{"page_js", std::string(embedded::page_js)},
+                                                     {"attention_maps_js", std::string(embedded::attention_maps_js)},
+                                                     {"source_js", std::string(embedded::source_js)},
+                                                     {"lines_js", std::string(embedded::lines_js)},
+                                                     {"pictures_js", std::string(embedded::pictures_js)},
+                                                     {"view_js", std::string(embedded::view_js)}}));
   return fill_template(embedded::view_html, {{"generator", escape_html("Cogwheel " + page.version)},
                                              {"title", escape_html(title)},
-                                             {"connect", live ? "'self'" : "'none'"},
+                                             {"policy", scripts.policy(live ? "'self'" : "'none'")},
                                              {"offline", escape_html(offline)},
                                              {"command", escape_html(page.command)},
                                              {"colophon", live ? " but the server of this machine" : ""},
@@ -38,12 +46,7 @@ std::string filled(const Viewer& viewer, const ViewerPage& page, Json data, cons
                                              {"view_css", std::string(embedded::view_css)},
                                              {"data", dumped(data)},
                                              {"maps", maps},
-                                             {"page_js", std::string(embedded::page_js)},
-                                             {"attention_maps_js", std::string(embedded::attention_maps_js)},
-                                             {"source_js", std::string(embedded::source_js)},
-                                             {"lines_js", std::string(embedded::lines_js)},
-                                             {"pictures_js", std::string(embedded::pictures_js)},
-                                             {"view_js", std::string(embedded::view_js)}});
+                                             {"scripts", scripts.html()}});
 }
 
 // What a file shows: every run, each compared with nothing and with what there is.

@@ -57,14 +57,31 @@ const std::vector<std::string>& run_files() {
   return names;
 }
 
-void expect_no_run_file(const fs::path& out, const RunFolder& run, std::string_view what) {
+namespace {
+
+// A folder's kind; a run may lack the marker, which copying with a pattern leaves out.
+std::string kind_of_result(const fs::path& folder) {
+  try {
+    RunFolder::open(folder);
+    return std::string(run_kind);
+  } catch (const Error&) {
+    return folder_kind(folder);
+  }
+}
+
+}  // namespace
+
+void expect_no_run_file(const fs::path& out, std::string_view what) {
   std::error_code problem;
-  const fs::path parent = out.has_parent_path() ? out.parent_path() : fs::path(".");
+  const std::string kind = kind_of_result(out.has_parent_path() ? out.parent_path() : fs::path("."));
   const std::string name = out.filename().string();
-  const bool of_run =
-      name != samples_file && std::find(run_files().begin(), run_files().end(), name) != run_files().end();
-  if (fs::equivalent(out, run.path(), problem) || (of_run && fs::equivalent(parent, run.path(), problem)))
-    throw UsageError(expected_got(what, "a place of its own, not the files of the run", out.string()));
+  const bool named_by_runs = std::find(run_files().begin(), run_files().end(), name) != run_files().end();
+  const bool kept = kind == run_kind ? named_by_runs && name != samples_file
+                                     : !kind.empty() && fs::exists(fs::symlink_status(out, problem));
+  if (kept || name == folder_marker || kind_of_result(out) == run_kind)
+    throw UsageError(
+        expected_got(what, "a place of its own, not the files of the " + (kind.empty() ? std::string(run_kind) : kind),
+                     out.string()));
 }
 
 void point_latest_at(const fs::path& folder) {

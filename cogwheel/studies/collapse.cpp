@@ -12,6 +12,7 @@
 #include "cogwheel/data/tokenizer.h"
 #include "cogwheel/interpret/representation_distance.h"
 #include "cogwheel/models/language_model.h"
+#include "cogwheel/studies/headline.h"
 #include "cogwheel/studies/run_groups.h"
 #include "cogwheel/studies/study.h"
 
@@ -195,26 +196,25 @@ StudyResult measure_collapse(const LabParameters& parameters, const std::vector<
                     table_by_length(relative_largest, tasks, groups, lengths.n, &TaskDistances::relative_largest)},
                    {"pairs", all, runs.size() == 1}};
   for (const TaskDistances& task : tasks) {
-    result.answer +=
-        fmt::format("{}{}, from n = {} to {}:", result.answer.empty() ? "" : " ",
-                    task.task->zero ? "Finding a zero" : "Counting ones", lengths.n.front(), lengths.n.back());
+    std::vector<Told> kept;
     for (const RunGroup& group : groups) {
       std::vector<double> last;
       for (const auto& run : task.to_shortest) last.push_back(run.back());
-      const std::string kept = estimate_text(mean_of_group(group, last));
-      result.answer += fmt::format("{} {} keeps {}", &group == &groups.front() ? "" : ",", group.name,
-                                   kept.empty() ? "nothing that could be compared" : kept);
+      const double mean = mean_of_group(group, last).mean;
+      kept.push_back({group.name, mean, fmt::format("{:.2g}", mean)});
     }
-    result.answer += " of the difference.";
+    const std::string text = told(kept);
+    result.answer +=
+        fmt::format("{} {} {}", result.answer.empty() ? "" : ",", text.empty() ? "nothing comparable" : text,
+                    task.task->zero ? "where a zero is to be found" : "where ones are to be counted");
     result.charts.push_back(
         chart_by_length("Kept of " + shortest, "share", false, task, groups, lengths.n, &TaskDistances::to_shortest));
     result.charts.push_back(chart_by_length("‖y − y′‖ / ‖y‖", "relative difference", true, task, groups, lengths.n,
                                             &TaskDistances::relative));
   }
-  if (!lengths.shortened.empty()) {
-    result.answer += " " + lengths.shortened;
-    result.remarks.emplace_back("Shorter texts:", lengths.shortened);
-  }
+  result.answer = fmt::format("What is left of the difference between two texts, from n = {} to {}:{}.",
+                              lengths.n.front(), lengths.n.back(), result.answer);
+  if (!lengths.shortened.empty()) result.notes.push_back(lengths.shortened);
   result.remarks.insert(
       result.remarks.end(),
       {{"Two readings:",

@@ -1,5 +1,7 @@
-// Every attention map of a model at once. S1-47: figures 10 and 11 of the Cog paper show all layers and heads of a
+// Every attention map of a model at once. Figures 10 and 11 of the Cog paper show all layers and heads of a
 // softmax and of a Cog model on one text.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "cogwheel/core/error.h"
@@ -7,12 +9,29 @@
 #include "cogwheel/models/attention_maps.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/report/attention_gallery.h"
-#include "cogwheel/report/html.h"
+#include "cogwheel/studies/headline.h"
 #include "cogwheel/studies/study.h"
 #include "cogwheel/studies/study_text.h"
 
 namespace cogwheel {
 namespace gallery {
+
+// Less of negative weights, of a total of magnitudes of 1, is not worth a word.
+constexpr double noticed = 0.01;
+
+// Of the heads of all models with one mechanism.
+struct HeadCount {
+  std::string mechanism;
+  std::int64_t heads = 0, to_first = 0, subtract = 0;
+};
+
+std::string told_counts(const std::vector<HeadCount>& counts, std::int64_t HeadCount::*what) {
+  std::vector<Told> each;
+  for (const HeadCount& count : counts)
+    each.push_back({count.mechanism, static_cast<double>(count.*what) / static_cast<double>(count.heads),
+                    fmt::format("{} of {}", count.*what, count.heads)});
+  return told(each);
+}
 
 StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& runs) {
   StudyResult result;
@@ -20,7 +39,11 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
   TextTable strongest{"Where the last token looks",
                       {"run", "head", "strongest", "its weight", "second", "its weight", "negative weights, in all"},
                       {}};
+  std::vector<HeadCount> counts;
   for (const StudiedRun& each : runs) {
+    const std::string& mechanism = (*each.model)->options().mechanism;
+    if (std::ranges::find(counts, mechanism, &HeadCount::mechanism) == counts.end()) counts.push_back({mechanism});
+    HeadCount& count = *std::ranges::find(counts, mechanism, &HeadCount::mechanism);
     const at::Tensor row = token_row(each, parameters.whole("tokens"));
     const std::int64_t tokens = row.size(1);
     const std::vector<std::string> labels = token_labels(each, tokens);
@@ -46,20 +69,24 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
         }
         std::stable_sort(ranked.begin(), ranked.end(),
                          [](const auto& a, const auto& b) { return std::abs(a.first) > std::abs(b.first); });
+        ++count.heads;
+        count.to_first += ranked[0].second == 0 ? 1 : 0;
+        count.subtract += negative > noticed ? 1 : 0;
         const auto place = [&](std::size_t rank) {
           return "“" + labels[ranked[rank].second] + "” (" + std::to_string(ranked[rank].second) + ")";
         };
         strongest.rows.push_back({each.name, name, place(0), study_number(ranked[0].first), place(1),
                                   study_number(ranked[1].first), study_number(negative)});
       }
-    result.answer += (result.answer.empty() ? "" : " ") + each.name + ": " + counted(std::ssize(shown.heads), "layer") +
-                     " of " + counted(std::ssize(shown.heads.front()), "head") + " on " + counted(tokens, "token") +
-                     ".";
     result.figures.push_back(attention_gallery_figure(shown));
   }
+  result.answer =
+      fmt::format("The last token looks most at the first one in {} heads, and subtracts more than {} in all in {}.",
+                  told_counts(counts, &HeadCount::to_first), noticed, told_counts(counts, &HeadCount::subtract));
   result.tables = {{"strongest", strongest}, {"rows", last, false}};
   result.remarks = {
-      {"The paper's figures 10 and 11,", "as released, are bars of the last query's row; here both are shown."},
+      {"Figures 10 and 11 of the paper of Cog attention (Lv et al. 2024),",
+       "as released, are bars of the last query's row; here both are shown."},
       {"The first query sees only itself:", "its weight is 1 or −1 whatever the head does."},
       {"Colours are not effects:",
        "what a weight adds depends on the value and the output matrix. inspect ioi tells more of one task."}};

@@ -1,7 +1,6 @@
 // What heads become in training: how peaked, how negative, how different from each other. S1-9, S1-14, S1-46, S1-48,
 // S4-15 to S4-17. The numbers over training are those of metrics.jsonl, which the run measured itself.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -13,6 +12,7 @@
 #include "cogwheel/core/head_name.h"
 #include "cogwheel/interpret/head_distance.h"
 #include "cogwheel/models/language_model.h"
+#include "cogwheel/studies/headline.h"
 #include "cogwheel/studies/run_groups.h"
 #include "cogwheel/studies/study.h"
 #include "cogwheel/studies/study_text.h"
@@ -198,21 +198,19 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     curves.push_back(std::move(chart));
   }
   result.charts.insert(result.charts.begin(), curves.begin(), curves.end());
-  result.answer = "At the end of training";
-  const std::pair<Member, const char*> told[] = {{&HeadStatistics::kurtosis, " the kurtosis of weights is "},
-                                                 {&HeadStatistics::normalized_entropy, " their entropy over log n "},
-                                                 {&HeadStatistics::positive_share, " the share of positive ones "}};
-  for (const auto& [member, words] : told) {
-    std::vector<std::string> numbers;
+  const auto told_at_end = [&](Member member) {
+    std::vector<Told> each;
     for (const RunGroup& group : groups) {
       std::vector<double> values(runs.size(), HeadStatistics::none);
-      for (const std::size_t each : group.runs) values[each] = mean_over_heads(runs[each].history.back().heads, member);
+      for (const std::size_t run : group.runs) values[run] = mean_over_heads(runs[run].history.back().heads, member);
       const double mean = mean_of_group(group, values).mean;
-      numbers.push_back(
-          fmt::format("{} ({})", std::isfinite(mean) ? fmt::format("{:.3g}", mean) : "not measured", group.name));
+      each.push_back({group.name, mean, fmt::format("{:.3g}", mean)});
     }
-    result.answer += fmt::format("{}{}{}", words, fmt::join(numbers, ", "), member == told[2].first ? "." : ";");
-  }
+    const std::string text = told(each);
+    return text.empty() ? std::string("not measured") : text;
+  };
+  result.answer = fmt::format("At the end of training the kurtosis of weights is {}, and their entropy over log n {}.",
+                              told_at_end(&HeadStatistics::kurtosis), told_at_end(&HeadStatistics::normalized_entropy));
   result.tables = {{"layers", at_the_end}};
   if (!lambdas.rows.empty()) result.tables.push_back({"lambdas", lambdas});
   result.tables.insert(

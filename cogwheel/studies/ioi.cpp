@@ -21,6 +21,7 @@
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/report/alignment_figure.h"
 #include "cogwheel/studies/correlation.h"
+#include "cogwheel/studies/headline.h"
 #include "cogwheel/studies/study.h"
 
 namespace cogwheel {
@@ -102,11 +103,44 @@ double mean_of(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
+// Of weights and products of weights: what is smaller is rounding of float32.
+std::string weight_number(double value) {
+  constexpr double rounding = 1e-6;
+  return study_number(std::abs(value) < rounding ? 0 : value);
+}
+
+// "falls by 38 % (softmax, L1H0)".
+std::string change_text(double change, const std::string& where) {
+  return fmt::format("{} by {} ({})", change < 0 ? "falls" : "rises", told_percent(std::abs(change)), where);
+}
+
+// What the head without which the difference changes most changes, of up to three models; of more, those in which that
+// is the most and the least.
+struct MostChange {
+  double change = 0;
+  std::string where;
+};
+std::string headline_of(std::vector<MostChange> each) {
+  const auto size_of = [](const MostChange& one) { return std::abs(one.change); };
+  const auto text = [](const MostChange& one) { return change_text(one.change, one.where); };
+  if (each.size() > 3) {
+    const auto [least, most] = std::ranges::minmax_element(each, {}, size_of);
+    return fmt::format(
+        "Without the head that matters most, of {} models the logit difference {} at most, and {} at "
+        "least.",
+        each.size(), text(*most), text(*least));
+  }
+  std::string all;
+  for (std::size_t at = 0; at < each.size(); ++at)
+    all += (at == 0 ? " " : at + 1 == each.size() ? " and " : ", ") + text(each[at]);
+  return "Without the head that matters most, the logit difference" + all + ".";
+}
+
 std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share); }
 
 Figure map_of_heads(const std::string& title, const at::Tensor& values, const std::string& caption) {
   AlignmentFigure figure{
-      .caption = caption, .source = {}, .target = {}, .panels = {{.title = title, .weights = {}, .error_rate = {}}}};
+      .caption = caption, .source = {}, .target = {}, .panels = {{.title = {}, .weights = {}, .error_rate = {}}}};
   for (std::int64_t head = 0; head < values.size(1); ++head) figure.source.push_back("H" + std::to_string(head));
   for (std::int64_t layer = 0; layer < values.size(0); ++layer) {
     figure.target.push_back(head_layer_name(layer));
@@ -119,13 +153,10 @@ Figure map_of_heads(const std::string& title, const at::Tensor& values, const st
 
 // Row END of every head on one prompt.
 Figure weights_of_heads(const std::string& title, const IoiPrompts& drawn, const Observed& seen) {
-  AlignmentFigure figure{
-      .caption = title +
-                 ": the last word's row of every head, on one prompt. Blue adds what it reads, orange "
-                 "subtracts it.",
-      .source = {},
-      .target = {},
-      .panels = {{.title = title, .weights = {}, .error_rate = {}}}};
+  AlignmentFigure figure{.caption = "A row for each head, on one prompt. Blue adds what it reads, orange subtracts it.",
+                         .source = {},
+                         .target = {},
+                         .panels = {{.title = {}, .weights = {}, .error_rate = {}}}};
   const IoiPrompt& prompt = drawn.prompts.front();
   for (const Token token : prompt.tokens) figure.source.push_back(ioi_tokenizer()->piece(token));
   for (const auto& [layer, weights] : seen.weights)
@@ -140,7 +171,7 @@ Figure weights_of_heads(const std::string& title, const IoiPrompts& drawn, const
 LineChart scatter(const std::string& title, const HeadAtEnd& head) {
   return {.title = title,
           .x = {.title = "weight from the last word"},
-          .y = {.title = "what the head writes · unembedding of the name"},
+          .y = {.title = "what it writes · the name’s unembedding"},
           .series = {{.name = "indirect object", .x = head.to_io, .y = head.writes_io, .line = false},
                      {.name = "subject, weights of both places",
                       .x = head.to_subject,
@@ -169,7 +200,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
       {"run", "head", "previous token", "its |a|", "duplicate token", "|a| of these", "induction", "|a| of it"},
       {}};
   TextTable points{"Prompts", {"run", "head", "prompt", "weight on IO", "weight on S", "writes IO", "writes S"}, {}};
-  std::vector<std::string> answers;
+  std::vector<MostChange> changes;
   double null_deviation = 0;
   for (const StudiedRun& each : runs) {
     LanguageModelImpl& model = **each.model;
@@ -194,18 +225,18 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     for (const auto& at : ranked) {
       const HeadAtEnd head = head_at_end(model, drawn, seen, at.first, at.second);
       heads.rows.push_back({each.name, head_name(at.first, at.second), percent(of(change, at)),
-                            study_number(mean_of(head.to_io)), study_number(mean_of(head.to_subject)),
-                            study_number(of(copying.full, at)), study_number(of(copying.bare, at)),
-                            study_number(mean_of(head.to_io) * of(copying.full, at)),
-                            study_number(mean_of(head.to_subject) * of(copying.full, at))});
+                            weight_number(mean_of(head.to_io)), weight_number(mean_of(head.to_subject)),
+                            weight_number(of(copying.full, at)), weight_number(of(copying.bare, at)),
+                            weight_number(mean_of(head.to_io) * of(copying.full, at)),
+                            weight_number(mean_of(head.to_subject) * of(copying.full, at))});
       looks.rows.push_back(
-          {each.name, head_name(at.first, at.second), study_number(of(scores.previous.weight, at)),
-           study_number(of(scores.previous.magnitude, at)), study_number(of(scores.duplicate.weight, at)),
-           study_number(of(scores.duplicate.magnitude, at)), study_number(of(scores.induction.weight, at)),
-           study_number(of(scores.induction.magnitude, at))});
+          {each.name, head_name(at.first, at.second), weight_number(of(scores.previous.weight, at)),
+           weight_number(of(scores.previous.magnitude, at)), weight_number(of(scores.duplicate.weight, at)),
+           weight_number(of(scores.duplicate.magnitude, at)), weight_number(of(scores.induction.weight, at)),
+           weight_number(of(scores.induction.magnitude, at))});
       for (std::size_t prompt = 0; prompt < drawn.prompts.size(); ++prompt)
         points.rows.push_back({each.name, head_name(at.first, at.second), std::to_string(prompt),
-                               study_number(head.to_io[prompt]), study_number(head.to_subject[prompt]),
+                               weight_number(head.to_io[prompt]), weight_number(head.to_subject[prompt]),
                                study_number(head.writes_io[prompt]), study_number(head.writes_subject[prompt])});
     }
     const auto& best = ranked.front();
@@ -215,21 +246,18 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     const Correlation r = correlation_of_reading(head);
     summary.rows.push_back(
         {each.name, model.options().mechanism, percent(seen.accuracy), study_number(seen.difference), name,
-         percent(of(change, best)), study_number(mean_of(head.to_io)), study_number(mean_of(head.to_subject)),
-         study_number(r.value), study_number(r.low), study_number(r.high), study_number(of(copying.full, best)),
-         study_number(of(copying.bare, best)), study_number(mean_of(head.to_subject) * of(copying.full, best))});
-    answers.push_back(fmt::format(
-        "In {} ({}), the logit difference changes most, by {}, without what {} says{}.", each.name,
-        model.options().mechanism, percent(of(change, most)), head_name(most.first, most.second),
-        most == best ? "" : fmt::format("; it falls most, by {}, without {}", percent(of(change, best)), name)));
-    result.charts.push_back(scatter(each.name + ", " + name, head));
+         percent(of(change, best)), weight_number(mean_of(head.to_io)), weight_number(mean_of(head.to_subject)),
+         study_number(r.value), study_number(r.low), study_number(r.high), weight_number(of(copying.full, best)),
+         weight_number(of(copying.bare, best)), weight_number(mean_of(head.to_subject) * of(copying.full, best))});
+    changes.push_back({of(change, most), each.name + ", " + head_name(most.first, most.second)});
+    result.charts.push_back(scatter(fmt::format("{}, {}: what it reads and what it writes", each.name, name), head));
     result.figures.push_back(map_of_heads(
         each.name + ": change of the logit difference", change.nan_to_num(0),
         "Path patching: the share by which the logit difference between the two names changes when a head's output at "
         "the last word is that of a prompt with other names. Rows are layers, columns heads, counted from 0."));
-    result.figures.push_back(weights_of_heads(each.name, drawn, seen));
+    result.figures.push_back(weights_of_heads(each.name + ": where the last word looks", drawn, seen));
   }
-  for (const std::string& answer : answers) result.answer += (result.answer.empty() ? "" : " ") + answer;
+  result.answer = headline_of(std::move(changes));
   result.tables = {{"models", summary}, {"heads", heads}, {"scores", looks}, {"prompts", points, false}};
   result.remarks = {
       {"Positivity is Σλ / Σ|λ| of the circuit from tokens read to logits written:",

@@ -1,7 +1,6 @@
 // How many directions the scores and weights of heads use. S4-2 to S4-5: powers and matrix functions of QQᵀ are claimed
 // to be of low rank, exponentials of each entry to be so in practice.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -13,6 +12,7 @@
 #include "cogwheel/core/head_name.h"
 #include "cogwheel/interpret/matrix_rank.h"
 #include "cogwheel/models/language_model.h"
+#include "cogwheel/studies/headline.h"
 #include "cogwheel/studies/study.h"
 #include "cogwheel/studies/study_text.h"
 
@@ -97,7 +97,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
       {}};
   TextTable spectra{"Singular values", {"heads of", "head", "matrix", "index", "σ / σ₁"}, {}};
   std::int64_t most_of_low = 0, tokens = 0;
-  std::vector<std::string> effective;
+  std::vector<Told> effective;
   const auto of_most = [](const Summary& of) {
     return std::ranges::max(of.heads, {}, &MatrixRank::numerical).numerical;
   };
@@ -140,8 +140,8 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     }
     result.charts.push_back(std::move(chart));
     most_of_low = std::max({most_of_low, of_most(found.at("QKᵀ")), of_most(found.at("exp(QQᵀ) − I"))});
-    effective.push_back(
-        fmt::format("{:.3g} ({})", found.at("softmax").mean([](const MatrixRank& r) { return r.effective; }), name));
+    const double rank = found.at("softmax").mean([](const MatrixRank& r) { return r.effective; });
+    effective.push_back({name, rank, fmt::format("{:.3g}", rank)});
   };
   for (const StudiedRun& each : runs) {
     const std::vector<Head> heads = heads_of(each, parameters.whole("tokens"));
@@ -152,9 +152,9 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     examine(each.name, heads);
   }
   result.answer = fmt::format(
-      "QKᵀ and exp(QQᵀ) − I have rank {} at most, in trained heads as in random ones. The effective rank of softmax is "
-      "{}, of {} tokens.",
-      most_of_low, fmt::join(effective, ", "), tokens);
+      "Of {} tokens, QKᵀ and exp(QQᵀ) − I have rank {} at most, in trained heads as in random ones, and softmax an "
+      "effective rank of {}.",
+      tokens, most_of_low, told(effective));
   result.tables = {{"ranks", summary}, {"heads", each_head, false}, {"spectra", spectra, false}};
   result.remarks = {
       {"A matrix function is I plus low rank:",

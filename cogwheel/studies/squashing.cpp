@@ -16,6 +16,7 @@
 #include "cogwheel/interpret/over_squashing.h"
 #include "cogwheel/models/language_model.h"
 #include "cogwheel/studies/correlation.h"
+#include "cogwheel/studies/headline.h"
 #include "cogwheel/studies/run_groups.h"
 #include "cogwheel/studies/study.h"
 
@@ -178,6 +179,7 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
                      "path product of |a|", "strict bound", "path product below 0", "bound to norm: smallest",
                      "bound to norm: median", "r of path product", "r of strict bound"},
                     {}};
+  std::vector<Told> ratios_of_groups;
   for (const RunGroup& group : groups) {
     const auto of_runs = [&](auto&& number) {
       std::vector<double> values;
@@ -207,15 +209,18 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
                             of_runs([&](const SquashedRun& run) { return median(above(run)); }),
                             of_runs([](const SquashedRun& run) { return agreement(run.path_product, run.frozen); }),
                             of_runs([](const SquashedRun& run) { return agreement(run.bound, run.frozen); })});
-    result.answer += fmt::format(
-        "{}In {}, early tokens move the last output {} times as much as late ones with weights held fixed, {} times in "
-        "full; the signed path product {}.",
-        result.answer.empty() ? "" : " ", group.name, summary.rows.back()[2], summary.rows.back()[3],
-        summary.rows.back()[4].empty() ? "is below 0 at some positions, so that it says nothing"
-                                       : "says " + summary.rows.back()[4]);
+    const bool every = !summary.rows.back()[2].empty();
+    std::vector<double> ratios;
+    for (const SquashedRun& run : found) ratios.push_back(early_to_late(run.frozen));
+    ratios_of_groups.push_back({group.name, every ? mean_of_group(group, ratios).mean : std::nan(""),
+                                every ? fmt::format("{:.2g}", mean_of_group(group, ratios).mean) : ""});
   }
-  if (shortened)
-    result.answer += fmt::format(" The shortest context holds {} tokens, not {}.", length, parameters.whole("tokens"));
+  const std::string ratios = told(ratios_of_groups);
+  result.answer = ratios.empty() ? "How much early tokens move the last output cannot be compared with late ones."
+                                 : fmt::format(
+                                       "With weights held fixed, early tokens move the last output {} times as "
+                                       "much as late ones.",
+                                       ratios);
   result.tables = {{"models", summary}, {"positions", positions, false}};
 
   const auto with_zero = [&](LineChart chart) {
@@ -265,6 +270,9 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
       {"Norms are spectral,",
        "of ∂(output of the final norm at the last token) / ∂(residual stream before the first "
        "layer at position i), positions counted from 0, in float64."}};
+  if (shortened)
+    result.notes.push_back(
+        fmt::format("The shortest context holds {} tokens, not {}.", length, parameters.whole("tokens")));
   return result;
 }
 

@@ -35,7 +35,8 @@ struct StudyTable {
 };
 
 struct StudyResult {
-  std::string answer = {};  // in a sentence or two
+  std::string answer = {};              // in one sentence
+  std::vector<std::string> notes = {};  // where less was done than was asked for: told at once, and on the page
   std::vector<StudyTable> tables = {};
   std::vector<LineChart> charts = {};
   std::vector<Figure> figures = {};

@@ -115,15 +115,18 @@ std::string study_page(const FinishedStudy& study) {
     document.facts.push_back({"Run", study.runs[run],
                               study.mechanisms[run] + ", checkpoint SHA-256 " + study.checkpoints[run].substr(0, 12)});
   document.facts.push_back({"Took", duration_text(study.seconds), study.cpu});
-  DocumentSection found{.title = "What was found", .lead = study.study->question};
+  // Pictures first: tables are long.
+  DocumentSection found{.title = "What was found", .lead = study.study->question}, numbers{.title = "In numbers"};
+  for (const LineChart& chart : study.result.charts) found.figures.push_back(line_chart_figure(chart));
+  found.figures.insert(found.figures.end(), study.result.figures.begin(), study.result.figures.end());
   for (const StudyTable& table : study.result.tables)
-    if (table.on_page) found.tables.push_back(table.table);
+    if (table.on_page) (found.figures.empty() ? found : numbers).tables.push_back(table.table);
   document.sections.push_back(std::move(found));
-  DocumentSection shown{.title = "What it looks like"};
-  for (const LineChart& chart : study.result.charts) shown.figures.push_back(line_chart_figure(chart));
-  shown.figures.insert(shown.figures.end(), study.result.figures.begin(), study.result.figures.end());
-  if (!shown.figures.empty()) document.sections.push_back(std::move(shown));
-  document.sections.push_back({.title = "What to mind", .remarks = study.result.remarks});
+  if (!numbers.tables.empty()) document.sections.push_back(std::move(numbers));
+  DocumentSection minded{.title = "What to mind"};
+  for (const std::string& note : study.result.notes) minded.remarks.emplace_back("Less than was asked for:", note);
+  minded.remarks.insert(minded.remarks.end(), study.result.remarks.begin(), study.result.remarks.end());
+  document.sections.push_back(std::move(minded));
   TextTable parameters{"", {"parameter", "value", "what it is", "range"}, {}};
   for (const LabParameter& parameter : study.parameters.all())
     parameters.rows.push_back({parameter.name, parameter.text(), parameter.meaning, parameter.range_text()});
@@ -149,6 +152,7 @@ std::string study_json(const FinishedStudy& study) {
       found["rows"] = values_of(table);
     tables.push_back(std::move(found));
   }
+  for (const std::string& note : study.result.notes) remarks.push_back(note);
   for (const auto& [about, text] : study.result.remarks) remarks.push_back(about + " " + text);
   const Json json{{"schema", 1},
                   {"study", study.study->name},

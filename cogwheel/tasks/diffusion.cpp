@@ -19,7 +19,6 @@
 #include "cogwheel/models/attention_maps.h"
 #include "cogwheel/models/model_holder.h"
 #include "cogwheel/nn/head_observer.h"
-#include "cogwheel/report/picture_grid.h"
 #include "cogwheel/tasks/class_names.h"
 #include "cogwheel/tasks/drawn_images.h"
 #include "cogwheel/tasks/image_samples.h"
@@ -349,14 +348,12 @@ class Diffusion : public ImageTask {
     return by_context() && !like.captions.empty() ? like.captions[static_cast<std::size_t>(place)] : "";
   }
 
-  Figure pictures(const at::Tensor& images, const ImageBatch& like, std::int64_t shown) const {
-    PictureGrid grid{.title = "Drawn images",
-                     .pictures = {},
-                     .columns = 8,
-                     .caption = "From the same noise for every model, in 20 steps of DPM-Solver++."};
+  ShownFigure pictures(const at::Tensor& images, const ImageBatch& like, std::int64_t shown) const {
+    PictureGrid grid{
+        .pictures = {}, .columns = 8, .caption = "From the same noise for every model, in 20 steps of DPM-Solver++."};
     for (std::int64_t place = 0; place < shown; ++place)
       grid.pictures.push_back({image_of_tensor(images[place]), asked(like, place)});
-    return picture_grid_figure(grid);
+    return {"Drawn images", std::move(grid)};
   }
 
   // Of toy shapes, where something was asked for: whether that was drawn.

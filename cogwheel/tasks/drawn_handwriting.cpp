@@ -13,7 +13,6 @@
 #include "cogwheel/data/glyph_matching.h"
 #include "cogwheel/data/stroke_font.h"
 #include "cogwheel/report/stroke_picture.h"
-#include "cogwheel/report/window_picture.h"
 #include "cogwheel/storage/run_folder.h"
 #include "cogwheel/train/task.h"
 
@@ -89,10 +88,6 @@ Reading reading_of_truth(const GlyphMatcher& matcher, const StrokeSource& source
   return reading;
 }
 
-Figure strokes_figure(const std::string& title, std::span<const StrokePoint> points) {
-  return {.title = title, .html = stroke_svg(points, {.title = title})};
-}
-
 }  // namespace
 
 std::string pen_record(const StrokeSource& source) {
@@ -113,7 +108,7 @@ Inspection show_handwriting(Handwriting& model, const StrokeSource& source, std:
       const DrawnStrokes drawn =
           draw_strokes(model, {}, {.bias = bias, .seed = seed + sample, .start = first_point(source.scale())});
       inspection.figures.push_back(
-          strokes_figure(fmt::format("Sample {}", sample + 1), restored(drawn.points, source.scale())));
+          {fmt::format("Sample {}", sample + 1), WrittenStrokes{restored(drawn.points, source.scale())}});
     }
     return inspection;
   }
@@ -130,8 +125,7 @@ Inspection show_handwriting(Handwriting& model, const StrokeSource& source, std:
     reading.add(matcher.match(points, word, attended_characters(drawn.window, std::ssize(text))));
     ended += drawn.ended ? 1 : 0;
     if (drawn_words++ >= 4) continue;
-    inspection.figures.push_back(
-        {.title = word, .html = window_html(points, word, drawn.window, "The window over time.")});
+    inspection.figures.push_back({word, WindowOverTime{points, word, drawn.window, "The window over time."}});
   }
   inspection.tables.push_back(
       {.title = "Handwriting read back",
@@ -143,6 +137,7 @@ Inspection show_handwriting(Handwriting& model, const StrokeSource& source, std:
 }
 
 void sample_handwriting(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
+  if (!request.out.empty()) expect_no_run_file(request.out, "sample: --out");
   const RunConfig config = load_config(folder.config_path());
   Handwriting model(std::get<HandwritingOptions>(config.model));
   load_weights_of(*model, config, folder);

@@ -92,9 +92,9 @@ NoiseCondition condition_of(const SampleRequest& request, const UVitOptions& opt
 }
 
 // Before anything is drawn. Pictures go into a folder of their own: among others they would be taken for one set.
-void expect_place(const std::filesystem::path& out, const RunFolder& run) {
+void expect_place(const std::filesystem::path& out) {
   namespace fs = std::filesystem;
-  expect_no_run_file(out, run, "sample: --out");
+  expect_no_run_file(out, "sample: --out");
   const std::string extension = out.extension().string();
   if (extension == ".png" || extension == ".safetensors") return;
   if (!extension.empty())
@@ -210,7 +210,7 @@ void sample_images(const RunFolder& folder, const SampleRequest& request, const 
                                       ? "a .safetensors file for latents, which are no pictures"
                                       : fmt::format("a .safetensors file for images of {} channels", options.channels),
                                   out.string()));
-  expect_place(out, folder);
+  expect_place(out);
   ImageDrawing drawing{
       .count = request.count,
       .prediction = prediction_of(reader),

@@ -15,7 +15,7 @@ namespace cogwheel {
 void write_embeddings(const RunFolder& folder, const EmbeddingRequest& request, const std::filesystem::path& out) {
   if (out.extension() != ".safetensors")
     throw UsageError(expected_got("embed: --out", "a .safetensors file", out.string()));
-  expect_no_run_file(out, folder, "embed: --out");
+  expect_no_run_file(out, "embed: --out");
   TrainedEncoder trained = load_encoder(folder);
   const std::vector<SentenceRow> texts = texts_for(trained, {.command = "embed",
                                                              .prompt = request.prompt,

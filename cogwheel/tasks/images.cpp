@@ -18,7 +18,6 @@
 #include "cogwheel/models/model_holder.h"
 #include "cogwheel/models/vision_transformer.h"
 #include "cogwheel/nn/head_observer.h"
-#include "cogwheel/report/picture_grid.h"
 #include "cogwheel/storage/run_folder.h"
 #include "cogwheel/tasks/class_names.h"
 #include "cogwheel/tasks/image_task.h"
@@ -173,12 +172,10 @@ class Images : public ImageTask {
   }
 
   // Some of the first held-out images, what they show and what the model says.
-  Figure examples(const Answers& answers) const {
+  ShownFigure examples(const Answers& answers) const {
     constexpr std::int64_t shown = 24;
-    PictureGrid grid{.title = "Unseen images, and what the model takes them for",
-                     .pictures = {},
-                     .columns = 8,
-                     .caption = "Where that is wrong, what they show stands in brackets."};
+    PictureGrid grid{
+        .pictures = {}, .columns = 8, .caption = "Where that is wrong, what they show stands in brackets."};
     const std::int64_t count = std::min<std::int64_t>(shown, std::ssize(answers.truth));
     const ImageBatch images = held_out_images(*source_, 0, count);
     for (std::int64_t place = 0; place < count; ++place) {
@@ -187,7 +184,7 @@ class Images : public ImageTask {
       grid.pictures.push_back({image_of_tensor(images.images[place]),
                                truth == best ? name_of(best) : fmt::format("{} ({})", name_of(best), name_of(truth))});
     }
-    return picture_grid_figure(grid);
+    return {"Unseen images, and what the model takes them for", std::move(grid)};
   }
 
   ImageTaskSettings settings_;

@@ -68,7 +68,6 @@ TranslationScoring translation_scores(std::span<const std::string> references, s
                                   fmt::format("{} at least 1, as references", references.size()),
                                   fmt::format("{}, and {} source lengths", hypotheses.size(), source_lengths.size())));
   const auto parts = groups_of(source_lengths, groups);
-  const std::string python = environment_python();
   const auto none = [](std::string_view expected, std::string_view got) {
     return TranslationScoring{.scores = {}, .problem = expected_got("BLEU and chrF", expected, got)};
   };
@@ -79,7 +78,9 @@ TranslationScoring translation_scores(std::span<const std::string> references, s
                            {"hypotheses", std::vector(hypotheses.begin(), hypotheses.end())},
                            {"groups", parts}};
     write_file(file, given.dump(-1, ' ', false, ScoresJson::error_handler_t::replace));
-    const Finished finished = run_program({python, "-c", std::string(translation_scores_script), file.string()});
+    std::vector<std::string> command = python_running(translation_scores_script);
+    command.push_back(file.string());
+    const Finished finished = run_program(command);
     if (finished.status != 0) return none("an answer of sacrebleu", last_line(finished.errors));
     const ScoresJson answer = ScoresJson::parse(finished.output);
     if (answer.contains("missing"))

@@ -166,7 +166,7 @@ Inspection show_translations(SequenceToSequence& model, const TranslationData& d
       figure.panels.front().gold = gold;
       figure.panels.push_back(gold_panel("true links", gold, figure.target.size(), figure.source.size()));
     }
-    inspection.figures.push_back({.title = source, .html = alignment_figure(figure)});
+    inspection.figures.push_back({source, std::move(figure)});
   }
   return inspection;
 }

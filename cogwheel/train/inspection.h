@@ -7,6 +7,7 @@
 
 #include "cogwheel/core/exhibits.h"
 #include "cogwheel/train/measure.h"
+#include "cogwheel/train/shown_figure.h"
 
 namespace cogwheel {
 
@@ -23,7 +24,7 @@ struct Inspection {
   bool whole_maps = false;                           // of tokens that see later ones too
   std::string prompt = {}, sample = {};
   std::vector<TextTable> tables = {};
-  std::vector<Figure> figures = {};
+  std::vector<ShownFigure> figures = {};
   std::vector<MeasuresByDifficulty> by_difficulty = {};  // results hold these
 
   // Weights [layers][heads][tokens · tokens].

@@ -135,7 +135,7 @@ def test_collapse_is_the_distance_of_plain_outputs(runs, cogwheel):
 
 def test_lengths_are_shares_of_a_short_context(runs, cogwheel):
     done = cogwheel("inspect", "collapse", "cog", "learned", "--out", "short")
-    assert done.returncode == 0 and "learned has room for 33 ones only, not 2000" in done.stdout, done.stderr
+    assert done.returncode == 0 and "learned has room for 33 ones only, not 2000" in done.stderr, done.stderr
     pairs = rows(runs / "short" / "pairs.csv")
     expected = [int(n * 33 / 2000 + 0.5) for n in (200, 400, 600, 800, 1000, 2000)]
     assert [int(row["n"]) for row in pairs] == expected * 4

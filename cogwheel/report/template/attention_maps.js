@@ -2,7 +2,7 @@
 
 /** Heads are counted from 0. */
 const headName = (layer, head) => `L${layer}H${head}`;
-const visible = token => ({ " ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍" })[token] ?? token;
+const visible = token => ({ " ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍" })[token] ?? token.replace(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 
 /**
  * Codes in base64, of 8 bits or of 16 (little endian): c stands for sign(c) · (c / 127)² · range, or 32767 for 127; −128 and −32768
@@ -118,7 +118,8 @@ function colourText(box, map, query, colours) {
   const row = map.row(query);
   [...box.children].forEach((node, j) => {
     const colour = j < row.length ? colours(row[j]) : null;
-    node.className = colour === null ? "later" : j === query ? "query" : "";
+    node.classList.toggle("later", colour === null);
+    node.classList.toggle("query", j === query);
     node.style.background = colour ? `rgb(${colour})` : "";
     node.style.color = colour ? legibleOn(colour) : "";
   });

@@ -7,8 +7,11 @@ function startHeads() {
   const state = { seed: seeds[0], mechanism: "", layer: 0, head: 0, query: Math.max(0, size - 2), key: 0 };
   state.mechanism = shown(state.seed).find(name => name !== results.baseline) ?? shown(state.seed)[0];
   const layersOf = () => maps.heads[state.seed][state.mechanism];
-  /** Where there is room for one letter only. */
-  const letter = token => [...token].length > 1 ? "▯" : visible(token);
+  /** Beside the map there is room for one letter: where tokens are longer, the cell that is read is marked alone. */
+  const letter = token => [...token].length > 1 ? "" : visible(token);
+  /** Patches of an image, "row,column", after tokens of other kinds: they are shown as they lie in it. */
+  const patches = tokens.filter(token => /^\d+,\d+$/.test(token)).length, side = Math.sqrt(patches);
+  const words = tokens.some(token => [...token].length > 1);
 
   const cache = new Map();
   function weights(layer, head) {
@@ -62,7 +65,16 @@ function startHeads() {
     $(`mechanism-${state.mechanism}`).checked = true;
     drawTiles();
   };
-  for (const id of ["keys", "queries", "sentence"]) $(id).replaceChildren(...tokens.map(token => element("span", {}, id === "sentence" && token === " " ? "\u00a0" : letter(token))));
+  for (const id of ["keys", "queries"]) $(id).replaceChildren(...tokens.map(token => element("span", {}, letter(token))));
+  const inText = token => token === " " ? "\u00a0" : visible(token);
+  $("sentence").replaceChildren(...tokens.map((token, i) => element("span", side > 1 && i >= size - patches ? { title: token } : {}, side > 1 && i >= size - patches ? "" : inText(token))));
+  $("sentence").classList.toggle("words", words && !(side > 1));
+  if (side > 1 && Number.isInteger(side)) {
+    $("sentence").classList.add("patches");
+    $("sentence").style.setProperty("--side", side);
+    // Tokens before the patches stand in a line of their own.
+    [...$("sentence").children].slice(0, size - patches).forEach(node => node.classList.add("before"));
+  }
   mapCells($("cells"), { size: () => size, show: showCell, at: () => [state.query, state.key] });
 
   const repaint = () => { colours = signedColours(); drawTiles(); };

@@ -9,7 +9,7 @@ async function ask(path, request) {
     throw new Error("server: expected an answer, got none: it has ended");
   }
   const answer = await reply.json().catch(() => ({ error: `server: expected JSON, got status ${reply.status}` }));
-  if (!reply.ok) throw new Error(answer.error);
+  if (!reply.ok || answer.error) throw new Error(answer.error);
   return answer;
 }
 

@@ -55,6 +55,18 @@ function complain(message) {
   $("problem").textContent = message ?? "";
 }
 
+/**
+ * What a head writes reaches later layers alone, so that the map of a changed head differs in nothing: where the chosen map is
+ * empty, the head of the first layer that differs is chosen that differs most.
+ */
+function showDifference() {
+  if (view.layers[state.layer][state.head].range > 0) return;
+  const layer = view.layers.findIndex(heads => heads.some(head => head.range > 0));
+  if (layer < 0) return;
+  const ranges = view.layers[layer].map(head => head.range);
+  Object.assign(state, { layer, head: ranges.indexOf(Math.max(...ranges)) });
+}
+
 /** Asks for what the state says. Where that is refused, what was shown stays, and the controls say so again. */
 async function update() {
   const turn = ++asked, before = shown;
@@ -68,6 +80,7 @@ async function update() {
     shown = wanted;
     state.layer = Math.min(state.layer, view.layers.length - 1);
     state.head = Math.min(state.head, view.layers[state.layer].length - 1);
+    if (before && wanted.compared === "edits" && (before.compared !== "edits" || String(Object.entries(before.edits)) !== String(Object.entries(wanted.edits)))) showDifference();
     writeAddress();
     repaint();
   } catch (error) {
@@ -169,7 +182,8 @@ function drawNames() {
 function drawMap() {
   const rows = view.tokens.map((_, i) => map.row(i)), numbers = row => row.reduce((sum, a) => sum + (Number.isNaN(a) ? 0 : Math.max(0, -a)), 0);
   $("map-title").textContent = titleOf() + minus();
-  $("map-facts").textContent = `first token ${mean(rows.map(row => Math.abs(row[0]) || 0)).toFixed(digits() - 1)} · negative ${mean(rows.map(numbers)).toFixed(digits() - 1)} per row · largest ${shortNumber(view.layers[state.layer][state.head].range)}`;
+  const nothing = shown.compared === "edits" && !view.layers.some(heads => heads.some(head => head.range > 0));
+  $("map-facts").textContent = nothing ? "no map differs: what a head writes reaches later layers alone" : `first token ${mean(rows.map(row => Math.abs(row[0]) || 0)).toFixed(digits() - 1)} · negative ${mean(rows.map(numbers)).toFixed(digits() - 1)} per row · largest ${shortNumber(view.layers[state.layer][state.head].range)}`;
   paintMap($("cells").firstElementChild, map, colours);
   const query = Math.min(state.query ?? map.size - 1, map.size - 1), row = map.row(query);
   readCell(query, Math.min(state.key ?? row.reduce((best, value, key) => Math.abs(value) > Math.abs(row[best]) ? key : best, 0), query));

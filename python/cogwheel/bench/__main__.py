@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import pathlib
+import signal
 import sys
 from dataclasses import asdict
 from typing import NoReturn
@@ -11,7 +12,7 @@ from typing import NoReturn
 if __name__ == "__main__":
     from cogwheel.bench.machine import start_with_kept_pages
 
-    start_with_kept_pages("cogwheel.bench")
+    start_with_kept_pages()
 
 import torch
 
@@ -395,5 +396,16 @@ def main(words: list[str] | None = None) -> None:
             print(arguments.out / "bench.html")
 
 
+def end_as_of_closed_pipe() -> NoReturn:
+    """Ends this process as of SIGPIPE, which Python ignores: whoever read what it prints has left."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGPIPE)
+    sys.exit(128 + signal.SIGPIPE)
+
+
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        end_as_of_closed_pipe()

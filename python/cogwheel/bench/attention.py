@@ -149,6 +149,7 @@ def measure(
 # A process may keep freed memory, so only a fresh process shows the memory of a call.
 _PEAK_OF_ONE = """
 import sys
+sys.path[:] = {path}
 from cogwheel.bench.attention import Case, print_peak_memory
 print_peak_memory(sys.argv[1], Case({case}))
 """
@@ -185,7 +186,7 @@ def peak_memory(peer: str, case: Case) -> int | None:
     if peer.startswith("flex "):
         return None
     fields = ", ".join(f"{name}={value!r}" for name, value in vars(case).items())
-    words = [sys.executable, "-c", _PEAK_OF_ONE.format(case=fields), peer]
+    words = [sys.executable, "-c", _PEAK_OF_ONE.format(case=fields, path=sys.path), peer]
     # With the default allocator, which returns large blocks to the system.
     environment = {name: value for name, value in os.environ.items() if name not in ALLOCATOR}
     done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)

@@ -17,16 +17,11 @@ ALLOCATOR = {
 }
 
 
-def start_with_kept_pages(program: str) -> None:
-    """Restarts this process if its allocator returns pages: it reads its settings only at the start.
-
-    Args:
-        program: the running program, the name of a module or the path of a file.
-    """
+def start_with_kept_pages() -> None:
+    """Restarts this process, by the words that started it, if its allocator returns pages: it reads its settings only at the start."""
     if any(name not in os.environ for name in ALLOCATOR):
         os.environ.update(ALLOCATOR)
-        what = [program] if program.endswith(".py") else ["-m", program]
-        os.execv(sys.executable, [sys.executable, *what, *sys.argv[1:]])
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def processor() -> str:

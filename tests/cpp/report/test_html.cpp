@@ -7,6 +7,7 @@ namespace {
 
 TEST(Html, EscapesWhatMarkupWouldRead) {
   EXPECT_EQ(escape_html("<a href=\"x\">'&'</a>"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;");
+  EXPECT_EQ(escape_html("a\u202Eb\u2066c\u200Fd\u2029\xe2\x80"), "a\uFFFDb\uFFFDc\u200Fd\u2029\xe2\x80");
 }
 
 TEST(Html, JsonCannotEndItsScript) {

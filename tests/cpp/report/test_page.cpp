@@ -92,6 +92,46 @@ TEST(Page, ShowsTablesAndSamplesWithoutMaps) {
   EXPECT_FALSE(holds(page, "#samples"));
 }
 
+// A number in each cell, and what is the same of all models once; models may have other rows.
+TEST(Page, TablesOfModelsStandSideBySide) {
+  std::vector<Inspection> inspections = example_inspections();
+  const auto table = [](const char* accuracy, const char* taken_for, const char* last) {
+    return TextTable{.title = "By class",
+                     .columns = {"class", "images", "accuracy", "taken for"},
+                     .rows = {{"red", "100", accuracy, taken_for}, {last, "7", "1.0 %", ""}}};
+  };
+  inspections.resize(2);
+  inspections[0].mechanism = "softmax", inspections[1].mechanism = "cog";
+  inspections[0].seed = inspections[1].seed = 1;
+  inspections[0].tables = {table("95.0 %", "blue (5)", "green")};
+  inspections[1].tables = {table("12.5 %", "grey (9)", "green")};
+  const std::string same = report_page(example_comparison(), inspections);
+  EXPECT_TRUE(holds(same,
+                    "<th scope=\"col\" rowspan=\"2\">class</th><th scope=\"col\" rowspan=\"2\">images</th><th "
+                    "scope=\"colgroup\" colspan=\"2\""));
+  EXPECT_TRUE(holds(same,
+                    "<th scope=\"row\">red</th><td class=\"right num\">100</td><td class=\"right num\">95.0 %</td>"
+                    "<td>blue (5)</td><td class=\"right num\">12.5 %</td><td>grey (9)</td></tr>"));
+  inspections[1].tables = inspections[0].tables;
+  EXPECT_TRUE(holds(report_page(example_comparison(), inspections), "Models of seed 1. All of them say the same."));
+  inspections[1].tables = {table("12.5 %", "grey (9)", "blue")};
+  const std::string other = report_page(example_comparison(), inspections);
+  EXPECT_TRUE(holds(other, "colspan=\"3\""));
+  EXPECT_TRUE(holds(other,
+                    "<th scope=\"row\">green</th><td class=\"right num\">7</td><td class=\"right num\">1.0 %</td>"
+                    "<td></td><td></td><td></td><td></td></tr>"));
+}
+
+// A sentence is translated, but its loss is one of words.
+TEST(Page, BitsAreOfWhatTheLossIsOf) {
+  Comparison comparison = example_comparison();
+  comparison.task.item = "sentence";
+  comparison.task.measures.front().unit = "nats per word";
+  const std::string page = report_page(comparison, {});
+  EXPECT_TRUE(holds(page, "Bits per<br>word<"));
+  EXPECT_FALSE(holds(page, "Bits per<br>sentence"));
+}
+
 // Of every seed; a table of one seed that says the same is not shown beside it.
 TEST(Page, ShowsMeasuresByDifficulty) {
   Comparison comparison = example_comparison();
