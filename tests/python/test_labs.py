@@ -1,6 +1,7 @@
 """`cogwheel reproduce`: each lab's numbers beside formulas written here, at small sizes; in full with --all."""
 
 import collections
+import html
 import json
 import math
 import os
@@ -100,8 +101,7 @@ def test_page_is_one_file_that_asks_for_nothing(name, small):
     assert page.count("<polyline") >= 1 or not result["charts"]
     for finding in result["findings"]:
         assert finding["what"] in printed
-    for source in result["sources"]:
-        assert source in page
+    assert result["section"] and html.escape(result["section"]) in page and result["lecture"] in page
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -154,7 +154,7 @@ def test_capacity(small):
     assert ours(result, "Bits of a word of real text") == pytest.approx(entropy(collections.Counter(words)), rel=1e-12)
 
 
-def test_capacity_of_other_sizes_has_no_number_of_the_source(reproduce):
+def test_capacity_of_other_sizes_has_no_number_of_the_lecture(reproduce):
     result, _, _ = reproduce("capacity", "width=512", "text_bytes=4096")
     (state,) = [each for each in result["findings"] if each["what"].startswith("Bits of the state")]
     assert state["ours"] == 16384 and state["agrees"] is None and "expected" not in state
@@ -202,6 +202,9 @@ def test_hopfield(small):
 
 def test_local_noise(small):
     result, _, _ = small("local-noise")
+    # Softmax at a fixed gap is e^gap times equal weights at every L: its slopes of the ratio would be compared twice.
+    slopes = [each["ours"] for each in result["findings"]]
+    assert len(slopes) == 5 and len(set(slopes)) == 5
     window, gap = 16, 6
     for name, seen, right in (
         ("all L, equal weights", None, 1), ("window, equal weights", window, 1),
@@ -239,6 +242,17 @@ def test_key_value(small):
     assert ours(result, "Largest difference of y from c*") < 1e-12
     assert ours(result, "Length of y − c* over") == pytest.approx(1, abs=1e-12)
     assert ours(result, "Noise q·c") == pytest.approx(1, abs=0.2)
+
+
+def test_thresholds_of_our_own_are_told_from_the_lectures_numbers(small):
+    """The lecture has no number for what a trained network keeps of r and c: those of this page are bounds of ours."""
+    result, page, printed = small("key-value")
+    learned = [each for each in result["findings"] if each["what"].startswith(("Learned", "Squared error"))]
+    assert len(learned) == 4 and all(each["whose"] == "a bound of ours" for each in learned)
+    assert "5 bounds of our own hold" in result["agreement"] and result["agreement"] in html.unescape(page)
+    assert printed.count("(a bound of ours)") == 5
+    result, _, _ = small("capacity")
+    assert [each["whose"] for each in result["findings"]][:4] == ["the lecture's"] * 3 + ["follows from it"]
 
 
 def test_copy(small):
@@ -285,7 +299,7 @@ def test_alignment_within_the_window(reproduce):
     """With D as large as a sentence, no word is further away than the window reaches."""
     result, _, _ = reproduce("alignment", *SMALL["alignment"], "radius=64")
     assert ours(result, "Share of words that stand further") == 0
-    assert not any(each["source"] in ("S2-25", "S2-26") and each["agrees"] is not None for each in result["findings"])
+    assert all(each["agrees"] is None and "whose" not in each for each in result["findings"])
 
 
 @pytest.mark.parametrize("name", ["length", "alignment"])
@@ -359,7 +373,7 @@ KNOWN_DIFFERENCES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_full_size_agrees_with_the_source(name, reproduce):
+def test_full_size_agrees_with_the_lecture(name, reproduce):
     result, _, _ = reproduce(name)
     different = {each["what"] for each in result["findings"] if each["agrees"] is False and not each["what"].startswith("Time of")}
     known = KNOWN_DIFFERENCES.get(name, set())
