@@ -1,5 +1,5 @@
-// Representational collapse of the last position: what is left there of a difference between two long texts. S1-23 to
-// S1-27: Cog attention is said to keep more of it than softmax, for every length and in both tasks.
+// Representational collapse of the last position: what is left there of a difference between two long texts. Cog
+// attention is said to keep more of it than softmax, for every length and in both tasks.
 #include <fmt/format.h>
 #include <torch/types.h>
 

@@ -1,4 +1,4 @@
-// Every attention map of a model at once. S1-47: figures 10 and 11 of the Cog paper show all layers and heads of a
+// Every attention map of a model at once. Figures 10 and 11 of the Cog paper show all layers and heads of a
 // softmax and of a Cog model on one text.
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Which heads tell the indirect object (data/ioi.h), and how: by path patching, weights, what they write, and whether
-// their circuits copy or delete. S1-16 to S1-22: heads of Cog attention may delete by negative weights, and copy by
+// their circuits copy or delete. Heads of Cog attention may delete by negative weights, and copy by
 // their circuits, where those of softmax delete by circuits alone.
 #include "cogwheel/data/ioi.h"
 
