@@ -98,7 +98,7 @@ std::string reproduction_json(const Reproduction& reproduction) {
   Json parameters = Json::object();
   for (const LabParameter& parameter : experiment.parameters.all())
     parameters[parameter.name] = Json::parse(parameter.text());
-  Json json{{"schema", 1},
+  Json json{{"schema", 2},
             {"experiment", experiment.name},
             {"lab", experiment.lab->name},
             {"lecture", lecture},

@@ -58,7 +58,8 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
   }
   result.tables = {{"strongest", strongest}, {"rows", last, false}};
   result.remarks = {
-      {"The paper's figures 10 and 11,", "as released, are bars of the last query's row; here both are shown."},
+      {"Figures 10 and 11 of the paper of Cog attention (Lv et al. 2024),",
+       "as released, are bars of the last query's row; here both are shown."},
       {"The first query sees only itself:", "its weight is 1 or −1 whatever the head does."},
       {"Colours are not effects:",
        "what a weight adds depends on the value and the output matrix. inspect ioi tells more of one task."}};

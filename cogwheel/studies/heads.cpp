@@ -233,8 +233,8 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
        "a single key of n gives n − 2 + 1/(n − 1). Compare runs of one context."},
       {"Where softmax layers stand outside,", "compare them with layers of their own kind."},
       {"λ init:",
-       "0.8 − 0.6 exp(−0.3 l) with l from 0, or from 1 where model.first_lambda_depth = 1: the paper's formula and its "
-       "code differ."},
+       "0.8 − 0.6 exp(−0.3 l) with l from 0, or from 1 where model.first_lambda_depth = 1: as in the paper of "
+       "differential attention (Ye et al. 2024), or as in notes that count layers from 1."},
       {"Head distance",
        "is the mean over pairs of heads and queries of ½ Σ|a − a′| on the text: 0 for equal maps, at most 1 where Σ|a| "
        "= 1. Signs count: one pattern with signs that have nothing to do with each other is 0.5 apart. That of |a| "
