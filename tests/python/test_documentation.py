@@ -218,6 +218,31 @@ def test_links_lead_somewhere(path):
         assert not anchor or anchor in anchors(file), f"{target}#{anchor}"
 
 
+def commands():
+    """What pages tell to type, as {"inspect": {"--set": "docs/inspect.md"}}; of `bench` with the word after it."""
+    told = {}
+    for path in pages():
+        text = (ROOT / path).read_text().replace("\\\n", " ")
+        code = re.findall(r"`([^`\n]+)`", text) + re.findall(r"^(?: {4}|\s*(?=[\w./]*cogwheel ))(.*)$", text, re.MULTILINE)
+        for line in code:
+            for command, rest in re.findall(r"(?:^|[ /(])cogwheel ((?:bench )?[a-z]+)\b([^#|;]*)", line):
+                rest = re.sub(r"'[^']*'|\"[^\"]*\"", "", rest)
+                for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", rest):
+                    told.setdefault(command, {})[option] = path
+    return told
+
+
+def test_commands_have_the_options_that_pages_use(cogwheel_executable):
+    told = commands()
+    assert {"compare", "train", "inspect", "sample", "bench attention"} <= set(told)
+    for command, options in told.items():
+        words = [cogwheel_executable, *command.split(), "--help"]
+        shown = subprocess.run(words, capture_output=True, text=True, timeout=120)
+        assert shown.returncode == 0, f"{options}: cogwheel {command}: {shown.stderr}"
+        known = set(re.findall(r"--[a-z][a-z-]*", shown.stdout))
+        assert set(options) <= known, {option: path for option, path in options.items() if option not in known}
+
+
 REFERENCE = re.compile(r'^\| <a id="([a-z0-9-]+)"></a>(.*?) \| (.*?) \| (.*?) \|$', re.MULTILINE)
 
 
