@@ -273,7 +273,7 @@ def test_every_citation_of_the_catalogue_is_a_reference():
                 assert any(work.startswith(each) for each in known), work
 
 
-@pytest.mark.parametrize("path", [path for path in pages() if path == "README.md" or path.startswith("docs/")])
+@pytest.mark.parametrize("path", [path for path in pages() if path == "README.md" or path.startswith(("docs/", "examples/"))])
 def test_citations_link_to_the_references(path):
     """Where a user reads an author and a year there is a link; and no number of a list of claims that nobody has."""
     text = (ROOT / path).read_text()
