@@ -52,11 +52,11 @@ std::string Finding::whose_text() const {
   if (relation == Relation::shown) return "–";
   switch (whose) {
     case Whose::printed:
-      return "the lecture's";
+      return "the lecture's number";
     case Whose::follows:
-      return "follows from it";
+      return "the lecture's formulas";
     case Whose::direction:
-      return "its direction";
+      return "the lecture's direction";
     case Whose::ours:
       return "a bound of ours";
     case Whose::nobody:

@@ -42,7 +42,7 @@ struct Finding {
   // Absent where there is nothing to agree with. A number that is not finite agrees with none.
   std::optional<bool> agrees() const;
   std::string expected_text() const;  // "0.138 ± 0.01", "at most 0.05", "above 0"; "–" of what is shown
-  std::string whose_text() const;     // "the lecture's", …; "–" of nobody
+  std::string whose_text() const;     // "the lecture's number", …; "–" of nobody
   std::string ours_text() const;
 };
 

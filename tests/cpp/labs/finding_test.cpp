@@ -40,8 +40,8 @@ TEST(Finding, IsReadable) {
 }
 
 TEST(Finding, SaysWhoExpectsIt) {
-  EXPECT_EQ((Finding{"", printed, near, 1, 0, 1}.whose_text()), "the lecture's");
-  EXPECT_EQ((Finding{"", direction, above, 0, 0, 1}.whose_text()), "its direction");
+  EXPECT_EQ((Finding{"", printed, near, 1, 0, 1}.whose_text()), "the lecture's number");
+  EXPECT_EQ((Finding{"", direction, above, 0, 0, 1}.whose_text()), "the lecture's direction");
   EXPECT_EQ((Finding{"", ours, at_most, 1, 0, 1}.whose_text()), "a bound of ours");
   EXPECT_EQ((Finding{"", printed, shown, 1, 0, 1}.whose_text()), "–");
 }
