@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from test_installed_library import build_against, prefix, run  # noqa: F401  prefix is a fixture
 
 import cogwheel
@@ -283,6 +284,15 @@ def test_citations_link_to_the_references(path):
     without_links = re.sub(r"\[[^\]]*\]\([^)]*references\.md#[a-z0-9-]+\)", "", prose(path))
     cited = re.findall(r".*(?:et al\.|[a-z] \((?:19|20)\d\d\)|[A-Z]\w+ (?:19|20)\d\d\)).*", without_links)
     assert not cited, cited
+
+
+def test_flex_attention_has_no_backward_on_cpus_as_the_readme_says():
+    from torch.nn.attention.flex_attention import flex_attention
+
+    assert "on CPUs it has no backward pass (torch 2.13)" in (ROOT / "README.md").read_text()
+    query, key, value = (torch.randn(1, 2, 16, 16, requires_grad=True) for _ in range(3))
+    with pytest.raises(NotImplementedError, match="does not support backward on CPU"):
+        flex_attention(query, key, value)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs/results").glob("*.md")), ids=lambda path: path.stem)

@@ -382,3 +382,9 @@ def test_full_size_agrees_with_the_lecture(name, reproduce):
     assert all(any(what.startswith(each) for each in known) for what in different), different
     if name == "hopfield":
         assert 0.4 < ours(result, "Recalled at P/d = 0.16 with d = 1,000") < 0.75
+    # The page of results has the rows of this table, each with who expects it.
+    section = (ROOT / "docs/results/s2.md").read_text().split(f"\n## s2/{name}\n")[1].split("\n## ")[0].replace("\\|", "|")
+    rows = re.findall(r"^\| (.*) \| \S.* \| (the lecture's \w+|a bound of ours|–) \| \S+ \| (?:yes|no|–) \|$", section, re.M)
+    beginning = re.compile(r"[^\d,]*")  # numbers in names may be those of a machine
+    found = [(beginning.match(each["what"])[0], each.get("whose", "–")) for each in result["findings"]]
+    assert [(beginning.match(what)[0], whose) for what, whose in rows] == found
