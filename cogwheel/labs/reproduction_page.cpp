@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* lecture = "Attention, notes of a lecture on language models (docs/references.md)";
+constexpr const char* lecture = "Attention, notes of a lecture on language models";
 
 std::string relation_name(Finding::Relation relation) {
   switch (relation) {
@@ -69,7 +69,8 @@ std::string reproduction_page(const Reproduction& reproduction) {
   numbers.remarks.emplace_back(
       "Whose:",
       "the lecture prints the number, it follows from the lecture's formulas, the lecture says "
-      "which is larger, or the bound is our own. How near is near enough is always our choice.");
+      "which is larger, or the bound is our own. How near is near enough is always our choice. docs/references.md says "
+      "what the lecture is.");
   document.sections.push_back(std::move(numbers));
   DocumentSection shown{.title = "What was found"};
   for (const LineChart& chart : result.charts) shown.figures.push_back(line_chart_figure(chart));
