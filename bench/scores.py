@@ -1,4 +1,4 @@
-"""Times what a score costs (S2-24), in one process, interleaved, minimum of several: time over that of the product.
+"""Times what a score costs, in one process, interleaved, minimum of several: time over that of the product.
 
     python bench/scores.py [N ...]      softmax, shapes [1, 12, N, 64], causal, fp32; default 256 512 1024 2048
 

@@ -28,3 +28,4 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/cogwheel-config.cmake.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/cogwheel-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/cogwheel-config.cmake ${PROJECT_BINARY_DIR}/cogwheel-config-version.cmake
   DESTINATION ${package_folder} COMPONENT kernels)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/cogwheel COMPONENT kernels)

@@ -1,5 +1,5 @@
 # What a wheel holds beside the Python files, as the component `python`: operators and models, the executable, the libraries of
-# Debian that they need, the headers that users' mechanisms are compiled against, and the experiments. Everything lies
+# Debian that they need, with their licences, the headers that users' mechanisms are compiled against, and the experiments. Everything lies
 # below cogwheel/, so that one finds the other from where it lies itself; torch is the neighbour in site-packages.
 set(torch_beside "$ORIGIN/../torch/lib:$ORIGIN/../torch.libs")
 set_target_properties(cogwheel_ops PROPERTIES INSTALL_RPATH "$ORIGIN/lib:${torch_beside}")
@@ -23,11 +23,30 @@ foreach(name IN ITEMS cpp-httplib ssl crypto brotlidec brotlienc brotlicommon)
   list(APPEND http_libraries ${${variable}_LIBRARY})
 endforeach()
 target_link_libraries(cogwheel PRIVATE -Wl,--push-state,--no-as-needed ${http_libraries} -Wl,--pop-state)
+set(packages_within)  # of Debian, whose code the wheel holds: as libraries, headers or scripts
 foreach(library IN ITEMS ${MIMALLOC_LIBRARY} ${HWY_LIBRARY} ${SENTENCEPIECE_LIBRARY} ${SENTENCEPIECE_TRAIN_LIBRARY} ${http_libraries})
   execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${library} OUTPUT_VARIABLE headers COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCH "SONAME +([^ \n]+)" matched "${headers}")
   file(REAL_PATH ${library} path)
   install(FILES ${path} DESTINATION cogwheel/lib RENAME ${CMAKE_MATCH_1} COMPONENT python)
+  execute_process(COMMAND dpkg-query --search ${path} OUTPUT_VARIABLE owner ERROR_QUIET)
+  if(owner MATCHES "^([^:]+):")
+    list(APPEND packages_within ${CMAKE_MATCH_1})
+  endif()
+endforeach()
+
+# Their licences ask to be handed on with them.
+file(READ setup/debian_packages.sh packages)
+string(REGEX MATCH "build_packages=\\(([^)]*)\\)" matched "${packages}")
+string(REGEX MATCHALL "(lib|nlohmann|zlib)[^ \n]*" packages "${CMAKE_MATCH_1}")
+list(APPEND packages_within ${packages})
+list(REMOVE_DUPLICATES packages_within)
+foreach(package IN LISTS packages_within)
+  set(licence /usr/share/doc/${package}/copyright)
+  if(EXISTS ${licence})
+    file(REAL_PATH ${licence} licence)
+    install(FILES ${licence} DESTINATION cogwheel/licenses RENAME ${package}.txt COMPONENT python)
+  endif()
 endforeach()
 
 get_target_property(headers cogwheel_authoring COGWHEEL_MECHANISM_HEADERS)

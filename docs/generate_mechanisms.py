@@ -2,7 +2,7 @@
 
 usage: generate_mechanisms.py [FILE]
 
-The table and the lists come from the catalogue, the text of a section from the comment at the head of
+The table and the lists come from the catalogue, the anchors of citations from docs/references.md, the text of a section from the comment at the head of
 cogwheel/mechanisms/<family>/<name>.h: paragraphs verbatim, indented lines as formulas. Numerics cards are those of the
 portable kernels, whose numbers are the same bits on every machine; a build with -DCOGWHEEL_ALL_ISAS=ON has all of them.
 A test fails while the file in the repository differs from what this writes.
@@ -10,6 +10,7 @@ A test fails while the file in the repository differs from what this writes.
 
 import os
 import pathlib
+import re
 import sys
 from collections.abc import Callable
 
@@ -73,6 +74,24 @@ def escaped(text: str) -> str:
     return "".join("\\" + character if character in "\\`*_[]<>|" else character for character in text)
 
 
+def references() -> dict[str, str]:
+    """The anchor in docs/references.md of each work that it lists, by its citation."""
+    rows = re.findall(r'^\| <a id="([^"]+)"></a>(.*?) \|', (ROOT / "docs/references.md").read_text(), re.MULTILINE)
+    return {citation: anchor for anchor, citation in rows}
+
+
+def cited(citation: str, page: str = "references.md") -> str:
+    """A citation of the catalogue with links to the works, of which more than one are separated by semicolons."""
+    anchors = references()
+    linked = []
+    for work in citation.split("; "):
+        known = max((each for each in anchors if work.startswith(each)), key=len, default=None)
+        if known is None:
+            raise LookupError(f"citation: expected a work of docs/references.md, got {work}")
+        linked.append(f"[{escaped(known)}]({page}#{anchors[known]}){escaped(work[len(known):])}")
+    return "; ".join(linked)
+
+
 def section(entry: dict, with_card: bool) -> str:
     path = header(entry).relative_to(ROOT)
     parameters = ", ".join(f"`{name}`" for name in entry["parameters"]) or "none"
@@ -83,7 +102,7 @@ def section(entry: dict, with_card: bool) -> str:
         f"- range: {escaped(entry['range'])}",
         f"- parameters: {parameters}",
         f"- level: {entry['level']}",
-        f"- source: {escaped(entry['citation'])}",
+        f"- source: {cited(entry['citation'])}",
         f"- header: [{path}](../{path})",
         "",
         markdown(comment(header(entry))),

@@ -160,7 +160,9 @@ void add_compare(CLI::App& app) {
   };
   add_count("--dropout", request.dropout, dropout_range,
             "in training: embedding, attention weights, what layers add (default: the preset's, mostly 0)", "RATE");
-  add("--device", request.device, "where models are and learn: cpu, cuda, cuda:1, mps or xpu (default: cpu)", "NAME");
+  add("--device", request.device,
+      "where models are and learn: cpu, cuda, cuda:1, mps or xpu, of which only cpu has been tried (default: cpu)",
+      "NAME");
   add("--precision", request.precision, "of the matrix products in training: fp32 or bf16 (default: fp32)", "KIND");
   add_count("--seeds", request.seeds, seeds_range, "runs of each mechanism, paired by seed (default: 3)", "K");
   add("--match", request.match, "what is equal: parameters (and tokens), time, or only tokens (default: parameters)",

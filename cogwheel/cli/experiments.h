@@ -1,4 +1,4 @@
-// The experiments that come with Cogwheel, by name: configurations to train from, and arguments of the sources to
+// The experiments that come with Cogwheel, by name: configurations to train from, and arguments of the lecture to
 // reproduce, in folders by source.
 #pragma once
 #include <filesystem>

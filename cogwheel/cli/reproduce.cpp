@@ -39,12 +39,12 @@ std::string command_of(const ReproduceArguments& arguments) {
 void print_findings(const LabResult& result) {
   for (const Finding& finding : result.findings) {
     const std::optional<bool> agrees = finding.agrees();
-    fmt::print("{}  {} ({}): {}{}\n",
+    fmt::print("{}  {}: {}{}\n",
                !agrees   ? "   "
                : *agrees ? "yes"
                          : "no ",
-               finding.what, finding.source, finding.ours_text(),
-               agrees ? ", the source's: " + finding.expected_text() : "");
+               finding.what, finding.ours_text(),
+               agrees ? fmt::format(", expected {} ({})", finding.expected_text(), finding.whose_text()) : "");
   }
   fmt::print("\n{}\n", result.answer);
   for (const Finding& finding : result.findings)
@@ -88,8 +88,9 @@ void reproduce(const ReproduceArguments& arguments) {
 
 void add_reproduce(CLI::App& app) {
   const auto arguments = std::make_shared<ReproduceArguments>();
-  CLI::App* command = app.add_subcommand(
-      "reproduce", "Run an experiment of the sources and write a page with their numbers beside those found");
+  CLI::App* command = app.add_subcommand("reproduce",
+                                         "Run an experiment on an argument of the lecture (docs/labs.md) and write a "
+                                         "page with what it lets one expect beside what is found");
   command->add_option("experiment", arguments->experiment, "one of `cogwheel list experiments`, such as s2/hopfield")
       ->required()
       ->type_name("NAME");

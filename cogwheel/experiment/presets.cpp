@@ -150,7 +150,7 @@ Preset sentences_preset(std::string_view task, std::string_view data) {
 std::array<Preset, 14> make_presets() {
   // nanoGPT's configuration for a CPU; its other settings (β₂ 0.99, weight decay 0.1, clip 1, no biases, tied head) are
   // the defaults of model and training.
-  Preset small = preset("small", "4 layers, 4 heads, width 128, context 64, batch 12; 5 to 7 minutes on two cores", 4,
+  Preset small = preset("small", "4 layers, 4 heads, width 128, context 64, batch 12; 5 to 9 minutes on two cores", 4,
                         4, 128, 64, 12);
   Preset tiny =
       preset("tiny", "2 layers, 2 heads, width 32, context 32, batch 8; seconds, to try things out", 2, 2, 32, 32, 8);

@@ -1,4 +1,4 @@
-// How unlike the heads of a layer are (S1-48).
+// How unlike the heads of a layer are.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -6,7 +6,8 @@ namespace cogwheel {
 
 // maps [..., H, N, N] of a causal layer → [..., H, H] float64: the mean over queries that see two keys or more of
 // ½ Σ_j |a_ij − a'_ij|. Of weights with Σ|a| = 1 it is 0 for the same map and 1 where no key has weights of one sign in
-// both. Throws UsageError for another shape, or fewer than two tokens.
+// both. Signs count: equal |a| with signs at random are 0.5 apart, so pass maps.abs() to compare places alone. Throws
+// UsageError for another shape, or fewer than two tokens.
 at::Tensor head_distances(const at::Tensor& maps);
 
 // distances [..., H, H] → [...]: the mean over the pairs of different heads; NaN where there is one head.

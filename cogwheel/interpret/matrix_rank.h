@@ -29,7 +29,7 @@ struct NamedMatrix {
 //
 //   QKᵀ            S = QKᵀ/√D, of rank D at most
 //   QQᵀ            A = norm · QQᵀ / ‖QQᵀ‖₂, of the same rank, and with eigenvalues ≥ 0
-//   A², A³         of the same rank (S4-2: A² = QMQᵀ with M = QᵀQ)
+//   A², A³         of the same rank (A² = QMQᵀ with M = QᵀQ)
 //   exp(A)         the matrix exponential: I plus a matrix of rank D, so of full rank
 //   exp(A) − I     of rank D (f(A) = f(0) I + Q g(M) Qᵀ)
 //   exp of S       entry by entry

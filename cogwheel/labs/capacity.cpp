@@ -1,4 +1,4 @@
-// What a state of d numbers of b bits holds, and what a sentence needs: d·b ≥ L·log₂|V| (S2-3 to S2-6). Shannon, "A
+// What a state of d numbers of b bits holds, and what a sentence needs: d·b ≥ L·log₂|V|. Shannon, "A
 // Mathematical Theory of Communication" (1948), theorem 9. The lecture counts words as equally probable; text is not.
 #include <fmt/format.h>
 
@@ -140,6 +140,7 @@ LineChart lengths(double state, double uniform, double measured, std::int64_t wo
 
 LabResult run(const LabParameters& given, const LabHost& /*host*/) {
   using enum Finding::Relation;
+  using enum Finding::Whose;
   const auto state = static_cast<double>(given.whole("width") * given.whole("bits"));
   const double uniform = std::log2(given.number("vocabulary"));
   const double words_wanted = given.number("words");
@@ -171,16 +172,16 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
           given.whole("width"), given.whole("bits"), number_for_readers(state),
           number_for_readers(longest(state, uniform)), number_for_readers(given.number("vocabulary")), by_word.single,
           number_for_readers(longest(state, by_word.single))),
-      .findings = {{"Bits of the state, d·b", "S2-4", exactly, 8192, 0, state},
-                   {"Bits of a word, log₂|V|", "S2-5", exactly, 15, 0, uniform},
-                   {"Bits of the sentence, L·log₂|V|", "S2-5", exactly, 15000, 0, words_wanted * uniform},
-                   {"Words that fit at most, d·b / log₂|V|", "S2-6", exactly, 546, 0, longest(state, uniform)},
-                   {"Bits of a word of real text by its frequency (log₂|V| is the bound)", "S2-5", at_most, uniform, 0,
+      .findings = {{"Bits of the state, d·b", printed, exactly, 8192, 0, state},
+                   {"Bits of a word, log₂|V|", printed, exactly, 15, 0, uniform},
+                   {"Bits of the sentence, L·log₂|V|", printed, exactly, 15000, 0, words_wanted * uniform},
+                   {"Words that fit at most, d·b / log₂|V|", follows, exactly, 546, 0, longest(state, uniform)},
+                   {"Bits of a word of real text by its frequency (log₂|V| is the bound)", follows, at_most, uniform, 0,
                     by_word.single},
                    {"Bits of such a sentence of real text, by the frequency of its words (above the state's: loss)",
-                    "S2-5", as_in_source ? above : shown, state, 0, needed, needed > state ? "" : too_few},
+                    direction, as_in_source ? above : shown, state, 0, needed, needed > state ? "" : too_few},
                    {"Bits of such a sentence of real text, each word given the one before (above the state's: loss)",
-                    "S2-5", as_in_source ? above : shown, state, 0, words_wanted * by_word.conditional,
+                    direction, as_in_source ? above : shown, state, 0, words_wanted * by_word.conditional,
                     words_wanted * by_word.conditional > state ? "" : too_few}},
       .charts = {lengths(state, uniform, by_word.single, given.whole("words"))},
       .tables = {capacities(given), table},

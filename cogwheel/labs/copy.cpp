@@ -1,4 +1,4 @@
-// A string is read into a state and written again (S2-1, S2-2, S2-6): how many of its symbols are right by its length,
+// A string is read into a state and written again: how many of its symbols are right by its length,
 // the width of the state and the number of symbols, without attention and with it.
 #include <ATen/Functions.h>
 #include <fmt/format.h>
@@ -102,6 +102,7 @@ void train_and_measure(Copier& copier, const LabParameters& given, std::uint64_t
 
 LabResult run(const LabParameters& given, const LabHost& host) {
   using enum Finding::Relation;
+  using enum Finding::Whose;
   const auto& widths = given.wholes("widths");
   const auto& symbols = given.wholes("symbols");
   const std::int64_t longest = given.whole("longest");
@@ -151,27 +152,27 @@ LabResult run(const LabParameters& given, const LabHost& host) {
     const Copier& attending = copiers[2 * (kind + 1) * widths.size() - 1];
     const std::string of = fmt::format(" of {} symbols", symbols[kind]);
     result.findings.push_back(
-        {fmt::format("No attention, {} units: right{} at 1, less right at {}", small.width, of, longest), "S2-2", above,
-         0, 0, small.accuracy.front() - small.accuracy.back()});
+        {fmt::format("No attention, {} units: right{} at 1, less right at {}", small.width, of, longest), direction,
+         above, 0, 0, small.accuracy.front() - small.accuracy.back()});
     if (widths.size() > 1)
       result.findings.push_back(
           {fmt::format("No attention, {} units less {} units: right{} at {}", large.width, small.width, of, longest),
-           "S2-6", above, 0, 0, large.accuracy.back() - small.accuracy.back()});
+           direction, above, 0, 0, large.accuracy.back() - small.accuracy.back()});
     result.findings.push_back(
-        {fmt::format("Bahdanau less no attention, {} units: right{} at {}", large.width, of, longest), "S2-1", above, 0,
-         0, attending.accuracy.back() - large.accuracy.back()});
+        {fmt::format("Bahdanau less no attention, {} units: right{} at {}", large.width, of, longest), direction, above,
+         0, 0, attending.accuracy.back() - large.accuracy.back()});
   }
   if (symbols.size() > 1) {
     const Copier &few = copiers[widths.size() - 1], &many = copiers[(2 * symbols.size() - 1) * widths.size() - 1];
     result.findings.push_back({fmt::format("No attention, {} units: right of {} symbols less right of {}, at {}",
                                            few.width, few.symbols, many.symbols, longest),
-                               "S2-6", above, 0, 0, few.accuracy.back() - many.accuracy.back()});
+                               direction, above, 0, 0, few.accuracy.back() - many.accuracy.back()});
   }
-  result.findings.push_back({"Longest string copied without attention, over the bound d·b / log₂|V|, at most", "S2-6",
+  result.findings.push_back({"Longest string copied without attention, over the bound d·b / log₂|V|, at most", nobody,
                              shown, 0, 0, worst_bound,
                              "The bound says what no code can exceed, not what training finds."});
   result.findings.push_back(
-      {fmt::format("Bahdanau, at {}: right in the worst case", longest), "S2-1", shown, 0, 0, least_attended});
+      {fmt::format("Bahdanau, at {}: right in the worst case", longest), nobody, shown, 0, 0, least_attended});
   const Copier &alone = copiers[widths.size() - 1], &attending = copiers[2 * widths.size() - 1];
   result.answer = fmt::format(
       "Of strings of {} symbols out of {}, a state of {} numbers alone gives {:.0f} % back, and {:.0f} % with "

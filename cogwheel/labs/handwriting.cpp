@@ -1,4 +1,4 @@
-// Handwriting with Graves' window and without (S2-16 to S2-18): what the text tells about the next point of the pen,
+// Handwriting with Graves' window and without: what the text tells about the next point of the pen,
 // that the window only moves forward, and how much of what is drawn can be read.
 #include <ATen/Functions.h>
 #include <fmt/format.h>
@@ -78,6 +78,7 @@ Followed follow(HandwritingImpl& model, const StrokeSource& source, std::int64_t
 
 LabResult run(const LabParameters& given, const LabHost& host) {
   using enum Finding::Relation;
+  using enum Finding::Whose;
   std::vector<TrainedModel> trained = train_models(models(given), host);
   const auto source = built_in_strokes({.max_characters = given.whole("characters")});
   Followed followed;
@@ -107,12 +108,11 @@ LabResult run(const LabParameters& given, const LabHost& host) {
       number_for_readers(trained[0].loss), number_for_readers(trained[1].loss),
       followed.smallest_step >= 0 ? "No part" : "A part");
   result.findings = {
-      {"Smallest movement of a κ from one point to the next, in characters", "S2-18", above, 0, 0,
+      {"Smallest movement of a κ from one point to the next, in characters", direction, above, 0, 0,
        followed.smallest_step},
-      {"Share of points at which the middle of the window moves back", "S2-18", Finding::Relation::shown, 0, 0,
-       followed.backward,
+      {"Share of points at which the middle of the window moves back", nobody, shown, 0, 0, followed.backward,
        "No κ moves back, but importances α change from point to point, and with them where most of the weight is."},
-      {"Held-out loss without the window less that with it, nats per point", "S2-16", above, 0, 0,
+      {"Held-out loss without the window less that with it, nats per point", direction, above, 0, 0,
        trained[1].loss - trained[0].loss}};
   result.assumptions = {{"Strokes of a built-in font.",
                          "With slant, size, speed, jitter and joins drawn for each line; people's "

@@ -1,4 +1,4 @@
-// How many patterns a network of Hopfield's recalls (S2-10 to S2-13): W = (1/d) Σ_μ ξ^μ ξ^μᵀ. Amit, Gutfreund and
+// How many patterns a network of Hopfield's recalls: W = (1/d) Σ_μ ξ^μ ξ^μᵀ. Amit, Gutfreund and
 // Sompolinsky, "Storing Infinite Numbers of Patterns in a Spin-Glass Model of Neural Networks" (1985): up to
 // P/d = 0.138 for d → ∞. In one step a bit fails with the probability Q(√(d/P)), if W_ii = 0; a diagonal that is kept
 // adds P/d to the signal, Q((1 + P/d) √(d/P)).
@@ -196,10 +196,11 @@ OneStep measure_one_step(const LabParameters& given, const Executor& executor) {
                                fmt::format("{:.5f}", expected_error(loads[load], true))});
     if (loads[load] != critical_load) continue;
     const bool large = size >= 500;  // the lattice of the fields is then fine enough for a normal distribution
+    using enum Finding::Whose;
     const auto relation = large ? Finding::Relation::near : Finding::Relation::shown;
     step.findings = {
-        {"Bits that fail in one step at P/d = 0.138, W_ii = 0", "S2-13", relation, 0.0036, 0.0004, means[0].value},
-        {"The same with the diagonal kept", "S2-12", relation, 0.0011, 0.0003, means[1].value,
+        {"Bits that fail in one step at P/d = 0.138, W_ii = 0", follows, relation, 0.0036, 0.0004, means[0].value},
+        {"The same with the diagonal kept", follows, relation, 0.0011, 0.0003, means[1].value,
          "A trap of the lecture's formula: the diagonal adds P/d of the pattern itself, so an experiment "
          "that keeps it finds fewer errors and another threshold."}};
   }
@@ -208,6 +209,7 @@ OneStep measure_one_step(const LabParameters& given, const Executor& executor) {
 
 LabResult run(const LabParameters& given, const LabHost& host) {
   using enum Finding::Relation;
+  using enum Finding::Whose;
   std::vector<std::int64_t> sizes = given.wholes("sizes");
   const std::vector<double>& loads = given.numbers("loads");
   const Recall recall = measure_recall(given, sizes, loads, host.executor);
@@ -241,7 +243,7 @@ LabResult run(const LabParameters& given, const LabHost& host) {
     result.findings.push_back({fmt::format("P/d at which d = {} begins to recall less than d = {}",
                                            number_for_readers(static_cast<double>(sizes[size])),
                                            number_for_readers(static_cast<double>(sizes[size - 1]))),
-                               "S2-13", near, critical_load, 0.01, *crossing});
+                               printed, near, critical_load, 0.01, *crossing});
   }
   if (!crossings.empty())
     result.answer = fmt::format(
@@ -255,9 +257,9 @@ LabResult run(const LabParameters& given, const LabHost& host) {
     for (std::size_t load = 0; load < loads.size(); ++load)
       if (sizes[size] == 1000 && loads[load] == 0.16)
         result.findings.push_back(
-            {"Recalled at P/d = 0.16 with d = 1,000 (the source: none beyond 0.138)", "S2-13", near, 0, 0.1,
+            {"Recalled at P/d = 0.16 with d = 1,000 (the lecture: none beyond 0.138)", follows, near, 0, 0.1,
              recall[size][load].value,
-             "The source's threshold is a limit. With d = 1,000 about half of the patterns are still recalled well "
+             "The lecture's threshold is a limit. With d = 1,000 about half of the patterns are still recalled well "
              "beyond it, and it takes thousands of neurons for the share to fall: the transition is a slope whose "
              "width shrinks as d grows, so a single network shows no 0.138. The crossing of the curves does."});
   OneStep step = measure_one_step(given, host.executor);

@@ -1,4 +1,4 @@
-// What a state at one position has of the tokens at all others (S2-29 to S2-31): ∂h_u/∂x_k of recurrent networks beside
+// What a state at one position has of the tokens at all others: ∂h_u/∂x_k of recurrent networks beside
 // ∂K_u/∂x_k of K_u = W_K x_u. By automatic differentiation; for a linear network beside W_h^{u−k} W_x.
 #include <ATen/Functions.h>
 #include <fmt/format.h>
@@ -184,6 +184,7 @@ double likeness_of_keys(const Network& network, const at::Tensor& passages) {
 
 LabResult run(const LabParameters& given, const LabHost& /*host*/) {
   using enum Finding::Relation;
+  using enum Finding::Whose;
   const OneThread one_thread;
   const std::int64_t width = given.whole("width"), places = given.whole("tokens");
   Draws draws(static_cast<std::uint64_t>(given.whole("seed")), 0);
@@ -237,17 +238,17 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
                       "∂h_u/∂x_k lie off the diagonal. K_u = W_K x_u depends on x_u alone, exactly.",
                       100 * state.share_below),
       .findings =
-          {{"Largest entry of ∂K_u/∂x_k, k ≠ u", "S2-30", near, 0, 0, key_off},
-           {"Largest difference of ∂K_u/∂x_u from W_K", "S2-31", near, 0, 0, key_on},
-           {"Linear network: largest difference of ∂h_u/∂x_k from W_h^{u−k} W_x", "S2-30", near, 0, 1e-10,
+          {{"Largest entry of ∂K_u/∂x_k, k ≠ u", follows, near, 0, 0, key_off},
+           {"Largest difference of ∂K_u/∂x_u from W_K", follows, near, 0, 0, key_on},
+           {"Linear network: largest difference of ∂h_u/∂x_k from W_h^{u−k} W_x", follows, near, 0, 1e-10,
             difference_from_powers(linear.select(2, 0), input_weight, state_weight)},
-           {"Linear network: interference of the past over the target in s·h_u, last position", "S2-30", above, 0, 0,
+           {"Linear network: interference of the past over the target in s·h_u, last position", direction, above, 0, 0,
             interference},
-           {"Trained network: smallest ‖∂h_u/∂x_k‖ of all k < u", "S2-30", above, 0, 0, state.smallest_below},
-           {"Trained network: largest ‖∂h_u/∂x_k‖ of all k > u", "S2-30", near, 0, 0, state.above},
-           {"Trained weights without recurrence: largest ‖∂K_u/∂x_k‖ of all k ≠ u", "S2-30", near, 0, 0,
+           {"Trained network: smallest ‖∂h_u/∂x_k‖ of all k < u", direction, above, 0, 0, state.smallest_below},
+           {"Trained network: largest ‖∂h_u/∂x_k‖ of all k > u", follows, near, 0, 0, state.above},
+           {"Trained weights without recurrence: largest ‖∂K_u/∂x_k‖ of all k ≠ u", follows, near, 0, 0,
             std::max(key.above, key.share_below)},
-           {"Mean |cosine| of the keys of different characters", "S2-31", near, 0, 0.01, likeness,
+           {"Mean |cosine| of the keys of different characters", follows, near, 0, 0.01, likeness,
             "The lecture says that x_k is then orthogonal to x_u. Only the Jacobian is zero: a key does not "
             "depend on other tokens, but keys of different tokens are no more orthogonal than their vectors are."}},
       .charts = {{.title = "How much a state depends on a token, by its distance",

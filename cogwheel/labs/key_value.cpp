@@ -1,4 +1,4 @@
-// A token serves as key and as value (S2-32, S2-33): x = r + c, with r to be found by and c to be given. With one
+// A token serves as key and as value: x = r + c, with r to be found by and c to be given. With one
 // vector for both, perfect attention gives r* + c*; a W_V that projects onto the contents gives c*. By a projector, and
 // learned on a look-up.
 #include <ATen/Functions.h>
@@ -113,6 +113,7 @@ double crosstalk_of_scores(std::int64_t count, std::int64_t width, Draws& draws)
 
 LabResult run(const LabParameters& given, const LabHost& /*host*/) {
   using enum Finding::Relation;
+  using enum Finding::Whose;
   const OneThread one_thread;
   Draws draws(static_cast<std::uint64_t>(given.whole("seed")), 0);
   const std::int64_t width = given.whole("width"), half = width / 2;
@@ -150,21 +151,21 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
           "With a projector for W_V perfect attention gives c* alone. Trained on a look-up, W_V lets {:.1f} % "
           "as much of r through as of c; one matrix for keys and values misses {:.0f} % of the answer.",
           100 * of_routing / of_content, 100 * one.error),
-      .findings = {{"Largest difference of y from c*, perfect attention, W_V a projector", "S2-33", near, 0, 1e-12,
+      .findings = {{"Largest difference of y from c*, perfect attention, W_V a projector", follows, near, 0, 1e-12,
                     wrong_decoupled},
-                   {"Length of y − c* over that of r*, perfect attention, one vector for both", "S2-33", near, 1, 1e-12,
+                   {"Length of y − c* over that of r*, perfect attention, one vector for both", follows, near, 1, 1e-12,
                     wrong_coupled},
-                   {"Noise q·c of a score, times √d, where r and c are orthogonal only to each other", "S2-33", near, 1,
+                   {"Noise q·c of a score, times √d, where r and c are orthogonal only to each other", ours, near, 1,
                     0.1, crosstalk_of_scores(std::max<std::int64_t>(1000, given.whole("draws")), width, draws),
                     "The lecture asks for r and c that are orthogonal. Within one token that does not help: the noise "
                     "comes from q and the c of other tokens, unless all r lie in one subspace and all c in another."},
-                   {"Learned: ‖W_V r‖ over ‖W_V c‖", "S2-33", at_most, 0.05, 0, of_routing / of_content},
-                   {"Learned: error of W_V c, ‖W_V c − c‖² over ‖c‖²", "S2-33", at_most, 0.05, 0,
+                   {"Learned: ‖W_V r‖ over ‖W_V c‖", ours, at_most, 0.05, 0, of_routing / of_content},
+                   {"Learned: error of W_V c, ‖W_V c − c‖² over ‖c‖²", ours, at_most, 0.05, 0,
                     relative_error(kept, look_ups.content).item<double>()},
-                   {"Learned: ‖W_K c‖ over ‖W_K r‖", "S2-32", at_most, 0.2, 0, content_of_key / routing_of_key},
-                   {"Squared error of the answer with W_K and W_V, of the answer's square", "S2-32", at_most, 0.05, 0,
+                   {"Learned: ‖W_K c‖ over ‖W_K r‖", ours, at_most, 0.2, 0, content_of_key / routing_of_key},
+                   {"Squared error of the answer with W_K and W_V, of the answer's square", ours, at_most, 0.05, 0,
                     two.error},
-                   {"The same with one W for both (more than the error with two)", "S2-32", above, two.error, 0,
+                   {"The same with one W for both (more than the error with two)", direction, above, two.error, 0,
                     one.error}},
       .charts = {{.title = "Learning the look-up",
                   .x = {.title = "training steps"},

@@ -48,6 +48,23 @@ std::string Finding::expected_text() const {
   return "–";
 }
 
+std::string Finding::whose_text() const {
+  if (relation == Relation::shown) return "–";
+  switch (whose) {
+    case Whose::printed:
+      return "the lecture's number";
+    case Whose::follows:
+      return "the lecture's formulas";
+    case Whose::direction:
+      return "the lecture's direction";
+    case Whose::ours:
+      return "a bound of ours";
+    case Whose::nobody:
+      break;
+  }
+  return "–";
+}
+
 std::string Finding::ours_text() const { return number_for_readers(ours); }
 
 }  // namespace cogwheel

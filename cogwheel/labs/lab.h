@@ -1,6 +1,6 @@
-// An argument of the sources as an experiment: what it asks, what it assumes, the source's numbers beside those found
-// here, and what shows them. A lab is a function of its parameters, the seed among them; pages and files are made
-// elsewhere (lab_page.h).
+// An argument of the lecture (docs/references.md) as an experiment: what it asks, what it assumes, what it lets one
+// expect beside what was found here, and what shows them. A lab is a function of its parameters, the seed among them;
+// pages and files are made elsewhere (lab_page.h).
 #pragma once
 #include <functional>
 #include <optional>
@@ -16,17 +16,24 @@
 
 namespace cogwheel {
 
-// One number of the source, or one that follows from it, beside the one found.
+// What is expected, who expects it, and the number found.
 struct Finding {
   enum class Relation {
-    near,     // within `tolerance` of the source's
-    at_most,  // the source's is a bound
-    above,    // the source says: larger than this
-    shown,    // the source has no number for these parameters
+    near,     // within `tolerance` of what is expected; how near is always our choice
+    at_most,  // what is expected is a bound
+    above,    // larger than this
+    shown,    // nothing is expected of these parameters
+  };
+  enum class Whose {
+    printed,    // the lecture has the number
+    follows,    // from a formula of the lecture, or from what it cites
+    direction,  // the lecture says which of two is larger, and not by how much
+    ours,       // a threshold of our own, where the lecture has words alone, or a formula that it does not have
+    nobody,     // of what is shown
   };
 
   std::string what;
-  std::string source;  // the number of the argument, or whose result it is
+  Whose whose = Whose::nobody;
   Relation relation = Relation::near;
   double expected = 0, tolerance = 0;
   double ours = 0;
@@ -34,7 +41,8 @@ struct Finding {
 
   // Absent where there is nothing to agree with. A number that is not finite agrees with none.
   std::optional<bool> agrees() const;
-  std::string expected_text() const;  // "0.138 ± 0.01", "at most 0.05", "above 0"
+  std::string expected_text() const;  // "0.138 ± 0.01", "at most 0.05", "above 0"; "–" of what is shown
+  std::string whose_text() const;     // "the lecture's number", …; "–" of nobody
   std::string ours_text() const;
 };
 

@@ -1,4 +1,4 @@
-// How the quality of a translation depends on the length of its source (S2-2), without attention, where one state must
+// How the quality of a translation depends on the length of its source, without attention, where one state must
 // hold all of the sentence, and with it.
 #include <fmt/format.h>
 
@@ -74,6 +74,7 @@ ErrorsByLength measure(TrainedModel& model, const TranslationData& data, std::si
 
 LabResult run(const LabParameters& given, const LabHost& host) {
   using enum Finding::Relation;
+  using enum Finding::Whose;
   std::vector<TrainedModel> trained = train_models(models(given), host);
   const auto data = toy_data({.distance = given.whole("distance")});
   const std::size_t count = std::min(data->test().source.size(), static_cast<std::size_t>(given.whole("sentences")));
@@ -125,9 +126,9 @@ LabResult run(const LabParameters& given, const LabHost& host) {
     result.findings.push_back({fmt::format("No attention, {} units: word error rate of the longest quarter (that of "
                                            "the shortest)",
                                            names[i]),
-                               "S2-2", above, shortest, 0, longest});
-    result.findings.push_back({fmt::format("The same less that of Bahdanau's, {} units", names[i]), "S2-2", above, 0, 0,
-                               longest - looking_longest});
+                               direction, above, shortest, 0, longest});
+    result.findings.push_back({fmt::format("The same less that of Bahdanau's, {} units", names[i]), direction, above, 0,
+                               0, longest - looking_longest});
   }
   const std::size_t last = widths - 1;
   result.answer = fmt::format(

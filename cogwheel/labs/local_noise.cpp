@@ -1,4 +1,4 @@
-// What attention to all of L positions adds to the one that is meant, beside attention to a window of D (S2-28):
+// What attention to all of L positions adds to the one that is meant, beside attention to a window of D:
 // c = α* h* + Σ_{u≠*} α_u h_u, with random directions h_u. The lecture concludes SNR ∝ 1/√L and 1/√D.
 #include <fmt/format.h>
 
@@ -74,6 +74,7 @@ void check(const LabParameters& given) {
 
 LabResult run(const LabParameters& given, const LabHost& host) {
   using enum Finding::Relation;
+  using enum Finding::Whose;
   const std::vector<std::int64_t> lengths = lengths_of(given);
   const std::int64_t draws = given.whole("draws"), window = given.whole("window");
   const double gap = given.number("gap");
@@ -138,25 +139,24 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   snr.series.push_back({.name = "1/√(L − 1)", .x = x, .y = formula, .points = false, .expected = true});
   return {
       .answer = fmt::format("Signal over noise falls as L to the power {} where all L positions are attended to, and "
-                            "does not depend on L in a window, under equal weights and under softmax alike.",
+                            "does not depend on L in a window, under equal weights and under softmax alike, which "
+                            "makes the ratio e^gap times as large at every L.",
                             fixed(slope(ratio[global_equal]), 2)),
       .findings =
-          {{"Slope of log SNR on log L, all L, equal weights", "S2-28", near, -0.5, 0.02, slope(ratio[global_equal])},
-           {"The same, softmax at a fixed gap", "S2-28", near, -0.5, 0.02, slope(ratio[global_softmax])},
-           {"Slope of log SNR on log L, window, equal weights", "S2-28", near, 0, 0.02, slope(ratio[local_equal])},
-           {"The same, softmax at a fixed gap", "S2-28", near, 0, 0.02, slope(ratio[local_softmax])},
+          {{"Slope of log SNR on log L, all L, equal weights", follows, near, -0.5, 0.02, slope(ratio[global_equal])},
+           {"Slope of log SNR on log L, window, equal weights", follows, near, 0, 0.02, slope(ratio[local_equal])},
            {fmt::format("SNR of the window over that of all, L = {} (√((L − 1)/(D − 1)) = {})",
                         number_for_readers(longest),
                         number_for_readers(std::sqrt((longest - 1) / static_cast<double>(window - 1)))),
-            "S2-28", near, std::sqrt((longest - 1) / static_cast<double>(window - 1)),
+            follows, near, std::sqrt((longest - 1) / static_cast<double>(window - 1)),
             0.1 * std::sqrt((longest - 1) / static_cast<double>(window - 1)), gain},
-           {"Slope of log noise on log L, all L, equal weights of 1 (not divided by their sum)", "S2-28", near, 0.5,
+           {"Slope of log noise on log L, all L, equal weights of 1 (not divided by their sum)", follows, near, 0.5,
             0.02, slope([&] {
               std::vector<double> sums = noise[global_equal];
               for (std::size_t place = 0; place < sums.size(); ++place) sums[place] *= x[place];
               return sums;
             }())},
-           {"Slope of log noise on log L, all L, softmax at a fixed gap", "S2-28", near, 0.5, 0.02,
+           {"Slope of log noise on log L, all L, softmax at a fixed gap", follows, near, 0.5, 0.02,
             slope(noise[global_softmax]),
             "The lecture's ‖noise‖ ∝ √L is of a sum with fixed weights. Softmax divides by the total: the noise "
             "is √(L − 1)/(e^gap + L − 1), which grows while L is well below e^gap and shrinks beyond. What "

@@ -1,5 +1,5 @@
-// How many directions fit into k dimensions if they need not be orthogonal: the lemma of Johnson and Lindenstrauss
-// (S2-7, S2-8). Dasgupta and Gupta, "An elementary proof of a theorem of Johnson and Lindenstrauss" (2003). The items
+// How many directions fit into k dimensions if they need not be orthogonal: the lemma of Johnson and Lindenstrauss.
+// Dasgupta and Gupta, "An elementary proof of a theorem of Johnson and Lindenstrauss" (2003). The items
 // are N orthonormal vectors, the map is R/√k with Gaussian R, so that item i becomes column i of it; the ratio of a
 // squared distance to what it was follows χ²_k/k, exactly.
 #include <ATen/Functions.h>
@@ -104,6 +104,7 @@ LineChart ratios(const std::vector<Draw>& draws, double k, double epsilon, doubl
 
 LabResult run(const LabParameters& given, const LabHost& host) {
   using enum Finding::Relation;
+  using enum Finding::Whose;
   const std::int64_t points = given.whole("points"), k = given.whole("dimensions");
   const double epsilon = given.number("epsilon"), pairs = 0.5 * static_cast<double>(points * (points - 1));
   const auto seed = static_cast<std::uint64_t>(given.whole("seed"));
@@ -151,27 +152,27 @@ LabResult run(const LabParameters& given, const LabHost& host) {
                       number_for_readers(static_cast<double>(points)), number_for_readers(static_cast<double>(points)),
                       k, beyond.value, number_for_readers(pairs), epsilon, without, draws.size()),
       .findings =
-          {{"Dimensions that suffice, 8 ln N / ε²", "S2-8", as_in_source ? near : shown, 222, 0, needed},
-           {"Pairs beyond ε in a map, by χ²", "S2-8", as_in_source ? near : shown, 1, 0.5, expected},
-           {"Pairs beyond ε in a map, measured (beside χ²)", "S2-8", near, expected,
+          {{"Dimensions that suffice, 8 ln N / ε²", follows, as_in_source ? near : shown, 222, 0, needed},
+           {"Pairs beyond ε in a map, by χ²", ours, as_in_source ? near : shown, 1, 0.5, expected},
+           {"Pairs beyond ε in a map, measured (beside χ²)", ours, near, expected,
             as_in_source ? 0.5 : std::max(0.5 * expected, 4 * std::sqrt(expected / static_cast<double>(draws.size()))),
             beyond.value},
-           {"Share of maps without such a pair (the lemma: there is one)", "S2-8",
+           {"Share of maps without such a pair (the lemma: there is one)", follows,
             static_cast<double>(k) >= needed ? above : shown, 0, 0, without / maps},
-           {"Variance of their number over its mean (1: independent pairs)", "S2-8", shown, 0, 0, spread,
+           {"Variance of their number over its mean (1: independent pairs)", nobody, shown, 0, 0, spread,
             "Above 1 because pairs share items; so more maps are without such a pair than e to the minus their mean."},
-           {"Items by the bound, e^(kε²/8)", "S2-8", shown, 0, 0,
+           {"Items by the bound, e^(kε²/8)", nobody, shown, 0, 0,
             std::exp(static_cast<double>(k) * epsilon * epsilon / 8),
             "The lecture rounds the number of items to e^d. The exponent is kε²/8: at ε = 0.5, e times as many items "
             "take 32 "
             "dimensions more, not one."},
-           {"Smallest ratio of squared distances", "S2-8", shown, 0, 0, smallest},
-           {"Largest ratio of squared distances", "S2-8", shown, 0, 0, largest}},
+           {"Smallest ratio of squared distances", nobody, shown, 0, 0, smallest},
+           {"Largest ratio of squared distances", nobody, shown, 0, 0, largest}},
       .charts = {ratios(draws, static_cast<double>(k), epsilon, pairs), by_dimensions},
       .tables = {table},
       .assumptions = {
           {"The items are orthonormal.",
-           "Each has a direction of its own, as S2-7 wants, so N items take N dimensions before the map. "
+           "Each has a direction of its own, as the lecture wants, so N items take N dimensions before the map. "
            "Any other points give the same distribution for each pair."},
           {"The map is Gaussian.",
            "The lemma says that a good map exists; a random one is good with a "

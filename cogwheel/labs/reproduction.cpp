@@ -40,14 +40,13 @@ std::string value_text_of(const toml::node& node) {
 
 LabExperiment parse_lab_experiment(std::string_view text, const std::string& name, const std::string& what) {
   const toml::table given = parse_toml(text, what);
-  const std::vector<std::string> keys{"lab", "sources", "parameters"};
+  const std::vector<std::string> keys{"lab", "section", "parameters"};
   for (const auto& [key, node] : given)
     if (std::find(keys.begin(), keys.end(), key.str()) == keys.end())
       throw UsageError(expected_got(what + ": key", expected_names(key.str(), keys), key.str()));
   const LabEntry& lab = find_lab(given["lab"].value_or(std::string()), what + ": lab");
-  LabExperiment experiment{.name = name, .sources = {}, .lab = &lab, .parameters = lab.parameters};
-  if (const auto* const sources = given["sources"].as_array())
-    for (const toml::node& source : *sources) experiment.sources.push_back(source.value_or(std::string()));
+  LabExperiment experiment{
+      .name = name, .section = given["section"].value_or(std::string()), .lab = &lab, .parameters = lab.parameters};
   if (const auto* const parameters = given["parameters"].as_table())
     for (const auto& [key, node] : *parameters) experiment.parameters.set(key.str(), value_text_of(node), what);
   return experiment;
@@ -64,27 +63,47 @@ void set_parameters(LabExperiment& experiment, const std::vector<std::string>& a
   experiment.parameters = std::move(changed);
 }
 
-std::string agreement(const LabResult& result) {
+namespace {
+
+// Of the findings that somebody expects something of, how many agree, and what does not.
+struct Counted {
   int compared = 0, agreed = 0;
   std::string others;
-  for (const Finding& finding : result.findings) {
-    const std::optional<bool> agrees = finding.agrees();
-    if (!agrees) continue;
-    ++compared, agreed += *agrees ? 1 : 0;
-    if (!*agrees) others += (others.empty() ? "" : "; ") + finding.what;
+
+  void add(const Finding& finding, bool agrees) {
+    ++compared, agreed += agrees ? 1 : 0;
+    if (!agrees) others += (others.empty() ? "" : "; ") + finding.what;
   }
-  if (compared == 0) return "The source has no number for these parameters.";
-  if (agreed == compared)
-    return compared == 1 ? "The one number compared agrees with the source."
-                         : fmt::format("All {} numbers compared agree with the source.", compared);
-  return fmt::format("{} of {} numbers compared agree with the source. Not so: {}.", agreed, compared, others);
+  // "All 3 numbers compared agree with the lecture." `one`, `all` and `some`: of one number, of all, and of some of
+  // them.
+  std::string text(std::string_view one, std::string_view all, std::string_view some) const {
+    if (agreed == compared) return compared == 1 ? std::string(one) : fmt::format(fmt::runtime(all), compared);
+    return fmt::format(fmt::runtime(some), agreed, compared) + " Not so: " + others + ".";
+  }
+};
+
+}  // namespace
+
+std::string agreement(const LabResult& result) {
+  Counted lecture, ours;
+  for (const Finding& finding : result.findings)
+    if (const std::optional<bool> agrees = finding.agrees())
+      (finding.whose == Finding::Whose::ours ? ours : lecture).add(finding, *agrees);
+  std::string told = lecture.compared == 0 ? "The lecture expects nothing of these parameters."
+                                           : lecture.text("The one number compared agrees with the lecture.",
+                                                          "All {} numbers compared agree with the lecture.",
+                                                          "{} of {} numbers compared agree with the lecture.");
+  if (ours.compared > 0)
+    told += " " + ours.text("The one bound of our own holds.", "All {} bounds of our own hold.",
+                            "{} of {} bounds of our own hold.");
+  return told;
 }
 
 TextTable findings_table(const LabResult& result) {
-  TextTable table{"", {"what", "source", "the source's", "ours", "agree"}, {}};
+  TextTable table{"", {"what", "expected", "whose", "ours", "agree"}, {}};
   for (const Finding& finding : result.findings) {
     const std::optional<bool> agrees = finding.agrees();
-    table.rows.push_back({finding.what, finding.source, finding.expected_text(), finding.ours_text(),
+    table.rows.push_back({finding.what, finding.expected_text(), finding.whose_text(), finding.ours_text(),
                           !agrees   ? "–"
                           : *agrees ? "yes"
                                     : "no"});

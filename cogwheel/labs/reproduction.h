@@ -1,4 +1,4 @@
-// An experiment of the sources: which lab, with which parameters, and what came out, as a page and as JSON.
+// An experiment of the lecture: which lab, with which parameters, and what came out, as a page and as JSON.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -12,13 +12,13 @@ namespace cogwheel {
 
 // experiments/s2/<name>.toml.
 struct LabExperiment {
-  std::string name;                  // "s2/hopfield"
-  std::vector<std::string> sources;  // "S2-13"
+  std::string name;     // "s2/hopfield"
+  std::string section;  // of the lecture: "Dimensionality Limitations"
   const LabEntry* lab = nullptr;
   LabParameters parameters;  // of the file, where it gives them
 };
 
-// lab = "name", sources = ["…"], and parameters in [parameters]. Throws UsageError that begins with `what` for other
+// lab = "name", section = "…", and parameters in [parameters]. Throws UsageError that begins with `what` for other
 // keys, for a lab that is none, and for what LabParameters::set refuses.
 LabExperiment parse_lab_experiment(std::string_view toml, const std::string& name, const std::string& what);
 
@@ -35,7 +35,7 @@ struct Reproduction {
   double seconds = 0;
 };
 
-// "7 of 8 numbers agree with the source." and, where not all do, which do not.
+// "7 of 8 numbers agree with the lecture." and, where not all do, which do not; bounds of our own are counted apart.
 std::string agreement(const LabResult& result);
 // The numbers beside each other.
 TextTable findings_table(const LabResult& result);

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
@@ -11,6 +10,8 @@ namespace cogwheel {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr const char* lecture = "Attention, notes of a lecture on language models";
 
 std::string relation_name(Finding::Relation relation) {
   switch (relation) {
@@ -27,8 +28,9 @@ std::string relation_name(Finding::Relation relation) {
 }
 
 Json finding_json(const Finding& finding) {
-  Json json{{"what", finding.what}, {"source", finding.source}, {"relation", relation_name(finding.relation)}};
-  if (finding.agrees()) json["expected"] = finding.expected, json["tolerance"] = finding.tolerance;
+  Json json{{"what", finding.what}, {"relation", relation_name(finding.relation)}};
+  if (finding.agrees())
+    json["expected"] = finding.expected, json["tolerance"] = finding.tolerance, json["whose"] = finding.whose_text();
   json["ours"] = finding.ours;  // null where it is not finite
   json["agrees"] = finding.agrees() ? Json(*finding.agrees()) : Json(nullptr);
   if (!finding.remark.empty()) json["remark"] = finding.remark;
@@ -54,16 +56,21 @@ std::string reproduction_page(const Reproduction& reproduction) {
                     .created = reproduction.created,
                     .verdict = result.answer,
                     .facts = {{"Experiment", experiment.name, "lab " + experiment.lab->name},
-                              {"Arguments of the source", fmt::format("{}", fmt::join(experiment.sources, ", "))},
+                              {"Lecture", lecture, experiment.section},
                               {"Took", duration_text(reproduction.seconds), reproduction.cpu}},
                     .command = reproduction.command,
                     .written_by = "cogwheel reproduce",
                     .version = reproduction.version};
-  DocumentSection numbers{.title = "The source's numbers and ours",
+  DocumentSection numbers{.title = "What the lecture lets one expect, and what was found",
                           .lead = experiment.lab->question + " " + agreement(result),
                           .tables = {findings_table(result)}};
   for (const Finding& finding : result.findings)
     if (!finding.remark.empty()) numbers.remarks.emplace_back(finding.what, finding.remark);
+  numbers.remarks.emplace_back(
+      "Whose:",
+      "the lecture prints the number, it follows from the lecture's formulas, the lecture says "
+      "which is larger, or the bound is our own. How near is near enough is always our choice. docs/references.md says "
+      "what the lecture is.");
   document.sections.push_back(std::move(numbers));
   DocumentSection shown{.title = "What was found"};
   for (const LineChart& chart : result.charts) shown.figures.push_back(line_chart_figure(chart));
@@ -92,10 +99,11 @@ std::string reproduction_json(const Reproduction& reproduction) {
   Json parameters = Json::object();
   for (const LabParameter& parameter : experiment.parameters.all())
     parameters[parameter.name] = Json::parse(parameter.text());
-  Json json{{"schema", 1},
+  Json json{{"schema", 2},
             {"experiment", experiment.name},
             {"lab", experiment.lab->name},
-            {"sources", experiment.sources},
+            {"lecture", lecture},
+            {"section", experiment.section},
             {"command", reproduction.command},
             {"version", reproduction.version},
             {"created", reproduction.created},

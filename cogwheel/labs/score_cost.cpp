@@ -1,4 +1,4 @@
-// What the scores of Bahdanau and of Luong cost (S2-24): operations, counted as libtorch executes them, and time, of
+// What the scores of Bahdanau and of Luong cost: operations, counted as libtorch executes them, and time, of
 // all steps at once and of one decoder step, whose source is projected already. Times are of this machine and differ
 // from run to run.
 #include <ATen/Functions.h>
@@ -142,6 +142,7 @@ std::vector<std::function<void()>> fused(const States& states) {
 
 LabResult run(const LabParameters& given, const LabHost& /*host*/) {
   using enum Finding::Relation;
+  using enum Finding::Whose;
   const std::vector<Score> all = scores();
   const States whole = draw_states(given, given.whole("target")), step = draw_states(given, 1);
   std::vector<std::function<void()>> of_whole, of_step;
@@ -171,7 +172,7 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
   for (std::size_t index = 0; index < all.size(); ++index) {
     const Score& score = all[index];
     const auto microseconds = [](double value) { return fmt::format("{:.0f}", value); };
-    result.findings.push_back({"Operations of the " + score.name + " score, " + score.formula, "S2-24", near,
+    result.findings.push_back({"Operations of the " + score.name + " score, " + score.formula, printed, near,
                                static_cast<double>(score.source_operations), 0,
                                static_cast<double>(operations[index])});
     table.rows.push_back(
@@ -186,7 +187,8 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
       "over S·d numbers.";
   const auto ratio = [&](const std::string& what, const std::vector<double>& times, std::size_t other,
                          Finding::Relation relation, const std::string& remark) {
-    result.findings.push_back({what, "S2-24", relation, 1, 0, times[0] / times[other], remark});
+    result.findings.push_back(
+        {what, relation == above ? direction : nobody, relation, 1, 0, times[0] / times[other], remark});
   };
   ratio("Time of additive over dot, all steps at once", eager_whole, 2, above, "");
   ratio("Time of additive over general, all steps at once", eager_whole, 1, above, "");

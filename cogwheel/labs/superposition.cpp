@@ -1,4 +1,4 @@
-// A state that is a sum of items: how well one item is read from it (S2-9). v₁·S = v₁·v₁ + Σ_{i>1} v₁·v_i: the signal
+// A state that is a sum of items: how well one item is read from it. v₁·S = v₁·v₁ + Σ_{i>1} v₁·v_i: the signal
 // is 1, and the crosstalk of random directions has the standard deviation √((L − 1)/d).
 #include <fmt/format.h>
 
@@ -51,6 +51,7 @@ Crosstalk draw_items(std::int64_t width, const std::vector<std::int64_t>& length
 
 LabResult run(const LabParameters& given, const LabHost& host) {
   using enum Finding::Relation;
+  using enum Finding::Whose;
   const std::int64_t width = given.whole("width");
   std::vector<std::int64_t> lengths = given.wholes("lengths");
   std::sort(lengths.begin(), lengths.end());
@@ -96,7 +97,7 @@ LabResult run(const LabParameters& given, const LabHost& host) {
                             "every L. It grows with √L",
                             100 * std::abs(worst)),
       .findings = {{fmt::format("Noise over √((L − 1)/d), at its farthest (L = {})", number_for_readers(worst_length)),
-                    "S2-9", near, 1, 0.02, 1 + worst}},
+                    follows, near, 1, 0.02, 1 + worst}},
       .charts = {{.title = "Noise in reading one item of L",
                   .x = {.title = "L, items in the sum", .logarithmic = true},
                   .y = {.title = "standard deviation of the crosstalk", .logarithmic = true},
@@ -115,10 +116,10 @@ LabResult run(const LabParameters& given, const LabHost& host) {
                        "At L ≈ d the standard deviation of the noise is the signal. To find which of many items is in "
                        "the sum, the noise must be well below it, so fewer fit."}}};
   if (log_length.size() >= 2)
-    result.findings.push_back({"Slope of log (signal/noise) on log L, from L = 16 on", "S2-9", near, -0.5, 0.02,
+    result.findings.push_back({"Slope of log (signal/noise) on log L, from L = 16 on", follows, near, -0.5, 0.02,
                                fit_line(log_length, log_ratio).slope});
   if (crossing) {
-    result.findings.push_back({"Length at which the noise is as large as the signal, over d", "S2-9", near, 1, 0.05,
+    result.findings.push_back({"Length at which the noise is as large as the signal, over d", follows, near, 1, 0.05,
                                *crossing / static_cast<double>(width)});
     result.answer += fmt::format(" and is as large as the signal at L = {:.0f}, with d = {}", *crossing, width);
   }

@@ -34,7 +34,7 @@ struct AttentionLayerOptions {
   std::string mechanism = "softmax";
   std::int64_t layer = 0;  // counted from 0: λ_init of differential attention grows with depth
   // The depth of the first layer in λ_init = 0.8 − 0.6 exp(−0.3 · depth): 0 as in the paper and its code (0.20, 0.36,
-  // 0.47, …), or 1 as in the table of S4 (0.36, 0.47, 0.56, …).
+  // 0.47, …), or 1 as in the table of the notes on the symmetric transformer (0.36, 0.47, 0.56, …).
   std::int64_t first_lambda_depth = 0;
   bool projection_bias = true;  // of queries, keys and values
   bool output_bias = true;

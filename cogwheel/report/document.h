@@ -1,5 +1,5 @@
 // A page of text, tables and figures: one file that opens offline and needs no script. What is not a comparison is
-// shown so: the evaluation of a run, an experiment of the sources.
+// shown so: the evaluation of a run, an experiment of a lab.
 #pragma once
 #include <string>
 #include <utility>

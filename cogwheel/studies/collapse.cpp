@@ -1,5 +1,5 @@
-// Representational collapse of the last position: what is left there of a difference between two long texts. S1-23 to
-// S1-27: Cog attention is said to keep more of it than softmax, for every length and in both tasks.
+// Representational collapse of the last position: what is left there of a difference between two long texts. Cog
+// attention is said to keep more of it than softmax, for every length and in both tasks.
 #include <fmt/format.h>
 #include <torch/types.h>
 
@@ -218,11 +218,12 @@ StudyResult measure_collapse(const LabParameters& parameters, const std::vector<
   result.remarks.insert(
       result.remarks.end(),
       {{"Two readings:",
-        "the release takes the largest |y − y′| of each head’s components, the mean over heads, and divides by that of "
+        "the release of the paper of Cog attention takes the largest |y − y′| of each head’s components, the mean over "
+        "heads, and divides by that of "
         "the shortest texts; it says how a difference fades, not how large it was. ‖y − y′‖ / ‖y‖ compares models at "
         "one length. They may disagree about which model is better."},
        {"The released bars of the first task tie at n = 2,000,",
-        "where the paper says that Cog is higher for every n."},
+        "where the paper of Cog attention (Lv et al. 2024) says that Cog is higher for every n."},
        {"Tokens, not digits:",
         "tokenizers of merged pieces (BPE) write runs of ones as a few tokens, and one 1 more may change them all. "
         "The table of pairs counts tokens, those that differ, and whether the last one is the same."},

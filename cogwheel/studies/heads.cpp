@@ -1,5 +1,5 @@
-// What heads become in training: how peaked, how negative, how different from each other. S1-9, S1-14, S1-46, S1-48,
-// S4-15 to S4-17. The numbers over training are those of metrics.jsonl, which the run measured itself.
+// What heads become in training: how peaked, how negative, how different from each other. The
+// numbers over training are those of metrics.jsonl, which the run measured itself.
 #include <fmt/format.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -96,7 +96,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
                                             std::to_string(head), std::string(statistic.name), study_number(value)});
 
   TextTable histogram{"Weights of the text", {"run", "layer", "from", "to", "share"}, {}},
-      pairs{"Distances of heads", {"run", "head", "other head", "distance"}, {}};
+      pairs{"Distances of heads", {"run", "head", "other head", "distance", "distance of |a|"}, {}};
   const auto add_histogram = [&](const std::string& name, std::int64_t layer, const std::vector<double>& shares) {
     const auto edge = [&](std::size_t bin) {
       return study_number(-1 + 2 * static_cast<double>(bin) / static_cast<double>(bins));
@@ -104,30 +104,34 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     for (std::size_t bin = 0; bin < shares.size(); ++bin)
       histogram.rows.push_back({name, head_layer_name(layer), edge(bin), edge(bin + 1), study_number(shares[bin])});
   };
-  const auto add_pairs = [&](const std::string& name, std::int64_t layer, const at::Tensor& distance) {
+  const auto add_pairs = [&](const std::string& name, std::int64_t layer, const at::Tensor& distance,
+                             const at::Tensor& of_magnitudes) {
     for (std::int64_t head = 0; head < distance.size(0); ++head)
       for (std::int64_t other = head + 1; other < distance.size(1); ++other)
         pairs.rows.push_back({name, head_name(layer, head), head_name(layer, other),
-                              study_number(distance[head][other].item<double>())});
+                              study_number(distance[head][other].item<double>()),
+                              study_number(of_magnitudes[head][other].item<double>())});
   };
   // Each run's maps on the text, layer by layer.
-  std::vector<std::vector<double>> distances;
+  std::vector<std::vector<double>> distances, distances_of_magnitudes;
   std::vector<std::vector<std::vector<double>>> histograms;  // [runs][layers][bins]
   for (const StudiedRun& each : runs) {
     distances.emplace_back();
+    distances_of_magnitudes.emplace_back();
     histograms.emplace_back();
     for (const auto& [layer, maps] : maps_of(each, parameters.whole("tokens"))) {
-      const at::Tensor distance = head_distances(maps);
+      const at::Tensor distance = head_distances(maps), of_magnitudes = head_distances(maps.abs());
       distances.back().push_back(mean_head_distance(distance).item<double>());
+      distances_of_magnitudes.back().push_back(mean_head_distance(of_magnitudes).item<double>());
       histograms.back().push_back(shares_of_weights(maps, bins));
       add_histogram(each.name, layer, histograms.back().back());
-      add_pairs(each.name, layer, distance);
+      add_pairs(each.name, layer, distance, of_magnitudes);
     }
   }
 
   TextTable at_the_end{"At the end of training, mean over the heads of a layer and its runs",
                        {"runs", "layer", "kurtosis", "entropy / log n", "sink", "positive share", "one sign",
-                        "head distance", "‖E[v]‖ / rms", "E‖o‖"},
+                        "head distance", "of |a|", "‖E[v]‖ / rms", "E‖o‖"},
                        {}};
   TextTable lambdas{"λ of each layer at the end", {"runs", "layer", "λ₁", "λ₂", "λ init", "λ"}, {}};
   for (const RunGroup& group : groups) {
@@ -138,17 +142,20 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
         values[each] = mean_over_heads(runs[each].history.back().heads, member, layer);
       return estimate_text(mean_of_group(group, values));
     };
+    const auto estimate_of_text = [&](const std::vector<std::vector<double>>& of_layers, std::int64_t layer) {
+      std::vector<double> values(runs.size(), HeadStatistics::none);
+      for (const std::size_t each : group.runs)
+        if (layer < std::ssize(of_layers[each])) values[each] = of_layers[each][static_cast<std::size_t>(layer)];
+      return estimate_text(mean_of_group(group, values));
+    };
     const auto layers = std::ssize(first.history.back().heads);
     for (std::int64_t layer = 0; layer < layers; ++layer) {
-      std::vector<double> distance(runs.size(), HeadStatistics::none);
-      for (const std::size_t each : group.runs)
-        if (layer < std::ssize(distances[each])) distance[each] = distances[each][static_cast<std::size_t>(layer)];
       at_the_end.rows.push_back(
           {group.name, head_layer_name(layer), estimate(&HeadStatistics::kurtosis, layer),
            estimate(&HeadStatistics::normalized_entropy, layer), estimate(&HeadStatistics::sink, layer),
            estimate(&HeadStatistics::positive_share, layer), estimate(&HeadStatistics::sign_consistency, layer),
-           estimate_text(mean_of_group(group, distance)), estimate(&HeadStatistics::value_bias, layer),
-           estimate(&HeadStatistics::output_norm, layer)});
+           estimate_of_text(distances, layer), estimate_of_text(distances_of_magnitudes, layer),
+           estimate(&HeadStatistics::value_bias, layer), estimate(&HeadStatistics::output_norm, layer)});
       if (const std::string full = estimate(&HeadStatistics::lambda_full, layer); !full.empty())
         lambdas.rows.push_back({group.name, head_layer_name(layer), estimate(&HeadStatistics::lambda_1, layer),
                                 estimate(&HeadStatistics::lambda_2, layer),
@@ -224,11 +231,12 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
        "a single key of n gives n − 2 + 1/(n − 1). Compare runs of one context."},
       {"Where softmax layers stand outside,", "compare them with layers of their own kind."},
       {"λ init:",
-       "0.8 − 0.6 exp(−0.3 l) with l from 0, or from 1 where model.first_lambda_depth = 1: the paper's formula and its "
-       "code differ."},
+       "0.8 − 0.6 exp(−0.3 l) with l from 0, or from 1 where model.first_lambda_depth = 1: as in the paper of "
+       "differential attention (Ye et al. 2024), or as in notes that count layers from 1."},
       {"Head distance",
        "is the mean over pairs of heads and queries of ½ Σ|a − a′| on the text: 0 for equal maps, at most 1 where Σ|a| "
-       "= 1."}};
+       "= 1. Signs count: one pattern with signs that have nothing to do with each other is 0.5 apart. That of |a| "
+       "leaves them out, and tells whether heads look at different places."}};
   return result;
 }
 

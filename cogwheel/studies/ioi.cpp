@@ -1,5 +1,5 @@
 // Which heads tell the indirect object (data/ioi.h), and how: by path patching, weights, what they write, and whether
-// their circuits copy or delete. S1-16 to S1-22: heads of Cog attention may delete by negative weights, and copy by
+// their circuits copy or delete. Heads of Cog attention may delete by negative weights, and copy by
 // their circuits, where those of softmax delete by circuits alone.
 #include "cogwheel/data/ioi.h"
 
@@ -277,7 +277,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
        "authors' release divides a biased covariance by unbiased deviations, which "
        "makes it 1 % "
        "smaller at 100 prompts."},
-      {"The paper's heads:",
+      {"The heads of the paper of Cog attention (Lv et al. 2024):",
        "L9H4 (Cog) and L9H11 (softmax) of models with 12 layers of 12 heads; the release's map for Cog has L10H10 "
        "(about −37 %) above L9H4 (about −29 %). These are other models, whose numbers differ."},
       {"The weight on S", "is the sum over both places where the subject is named."}};

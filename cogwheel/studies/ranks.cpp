@@ -1,4 +1,4 @@
-// How many directions the scores and weights of heads use. S4-2 to S4-5: powers and matrix functions of QQᵀ are claimed
+// How many directions the scores and weights of heads use. Powers and matrix functions of QQᵀ are claimed
 // to be of low rank, exponentials of each entry to be so in practice.
 #include <fmt/format.h>
 #include <torch/types.h>

@@ -1,4 +1,4 @@
-// Over-squashing: how much the last output still depends on each input, and what bounds that. S1-28 to S1-30: negative
+// Over-squashing: how much the last output still depends on each input, and what bounds that. Negative
 // weights are said to lower the bound of Barbero's theorem B.5, so that later tokens are squashed less by earlier ones.
 #include <fmt/format.h>
 #include <torch/types.h>

@@ -218,7 +218,7 @@ def test_the_first_causal_rows_are_those_of_a_shorter_text(form):
 
 
 def test_only_the_identity_has_full_rank():
-    """S4-3: f(A) − f(0) I has the rank of A, at most D; a causal mask raises it."""
+    """f(A) − f(0) I has the rank of A, at most D; a causal mask raises it."""
     query = torch.randn(1, 1, 60, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) / 4
 
     def rank(form, causal=False, **parameters):
@@ -233,7 +233,7 @@ def test_only_the_identity_has_full_rank():
 
 
 def test_the_exponential_of_a_positive_matrix_has_negative_entries():
-    """S4-5: QQᵀ is positive semidefinite, which says nothing of the signs of its entries."""
+    """QQᵀ is positive semidefinite, which says nothing of the signs of its entries."""
     query = inputs()[0]
     assert (cogwheel.attention_weights(query, query, "matrix_exponential") < 0).any()
 
@@ -241,7 +241,7 @@ def test_the_exponential_of_a_positive_matrix_has_negative_entries():
 @each_visibility
 @pytest.mark.parametrize("form", NORMALISED)
 def test_normalised_rows_stay_bounded_where_the_exponential_grows(form, causal):
-    """S4-13. Scores twenty times those of the other tests: exp(A) is beyond 1e6, its rows as long as ever."""
+    """Scores twenty times those of the other tests: exp(A) is beyond 1e6, its rows as long as ever."""
     query, key, _ = inputs()
     weights = cogwheel.attention_weights(4 * query, 5 * key, form, causal=causal)
     plain = cogwheel.attention_weights(4 * query, 5 * key, "matrix_exponential", causal=causal)

@@ -9,7 +9,10 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from test_installed_library import build_against, prefix, run  # noqa: F401  prefix is a fixture
+
+import cogwheel
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -179,8 +182,124 @@ def test_adding_a_mechanism(repository, tmp_path, request):
         assert len(errors) == 2 and all(float(error) < 1e-14 for error in errors), errors
 
 
-@pytest.mark.parametrize("path", ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))])
+def pages():
+    """Every Markdown file of the repository, by its path from the root."""
+    folders = ("bench", "cogwheel", "docs", "examples", "experiments", "python", "tests")
+    return ["README.md", "CONTRIBUTING.md"] + sorted(
+        str(path.relative_to(ROOT)) for folder in folders for path in (ROOT / folder).rglob("*.md") if "node_modules" not in path.parts
+    )
+
+
+def prose(path):
+    """A page without its code, in which nothing is a link or a citation."""
+    text = re.sub(r"^```.*?^```$", "", (ROOT / path).read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"(?<=\n\n)(?: {4}.*\n+)+", "", text)
+    return re.sub(r"`[^`\n]*`", "code", text)
+
+
+def anchors(path):
+    """The names that a link to a part of a page may have: of headings, as GitHub makes them, and of <a id>."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    named = set(re.findall(r'<a id="([^"]+)">', text))
+    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        name = "".join(c for c in heading.lower() if c.isalnum() or c in " -_").replace(" ", "-")
+        assert name not in named, f"{path}: two headings {heading}"
+        named.add(name)
+    return named
+
+
+@pytest.mark.parametrize("path", pages())
 def test_links_lead_somewhere(path):
-    for target in re.findall(r"\]\(([^)#\s]+)\)", (ROOT / path).read_text()):
-        if "://" not in target:
-            assert ((ROOT / path).parent / target).exists(), target
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", prose(path)):
+        if "://" in target:
+            continue
+        file = (ROOT / path).parent / target if target else ROOT / path
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), f"{target}#{anchor}"
+
+
+def commands():
+    """What pages tell to type, as {"inspect": {"--set": "docs/inspect.md"}}; of `bench` with the word after it."""
+    told = {}
+    for path in pages():
+        text = (ROOT / path).read_text().replace("\\\n", " ")
+        code = re.findall(r"`([^`\n]+)`", text) + re.findall(r"^(?: {4}|\s*(?=[\w./]*cogwheel ))(.*)$", text, re.MULTILINE)
+        for line in code:
+            for command, rest in re.findall(r"(?:^|[ /(])cogwheel ((?:bench )?[a-z]+)\b([^#|;]*)", line):
+                rest = re.sub(r"'[^']*'|\"[^\"]*\"", "", rest)
+                for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", rest):
+                    told.setdefault(command, {})[option] = path
+    return told
+
+
+def test_commands_have_the_options_that_pages_use(cogwheel_executable):
+    told = commands()
+    assert {"compare", "train", "inspect", "sample", "bench attention"} <= set(told)
+    for command, options in told.items():
+        words = [cogwheel_executable, *command.split(), "--help"]
+        shown = subprocess.run(words, capture_output=True, text=True, timeout=120)
+        assert shown.returncode == 0, f"{options}: cogwheel {command}: {shown.stderr}"
+        known = set(re.findall(r"--[a-z][a-z-]*", shown.stdout))
+        assert set(options) <= known, {option: path for option, path in options.items() if option not in known}
+
+
+REFERENCE = re.compile(r'^\| <a id="([a-z0-9-]+)"></a>(.*?) \| (.*?) \| (.*?) \|$', re.MULTILINE)
+
+
+def test_references_are_well_formed():
+    """An id of arXiv once, with its link, of a month that has been; or none, and where the work is instead."""
+    rows = REFERENCE.findall((ROOT / "docs/references.md").read_text())
+    assert len(rows) > 40
+    assert [row[1].lower() for row in rows] == sorted(row[1].lower() for row in rows)
+    ids = []
+    for anchor, citation, _, where in rows:
+        (year,) = re.findall(r"\((\d{4})\)$", citation)
+        assert anchor.startswith(re.split(r"[ ,]", citation.lower())[0]) and year in anchor, anchor
+        if link := re.fullmatch(r"\[((\d\d)(\d\d)\.\d{4,5})\]\(https://arxiv\.org/abs/(.*)\)", where):
+            id, short_year, month, linked = link.groups()
+            assert id == linked and 1 <= int(month) <= 12 and len(id) == (9 if int(short_year) < 15 else 10)
+            assert 0 <= int(year) - 2000 - int(short_year) <= 2, citation  # published later than put there, if ever
+            ids.append(id)
+        else:
+            assert where.startswith("none; "), where
+    assert len(set(ids)) == len(ids) and len({row[0] for row in rows}) == len(rows)
+
+
+def test_every_citation_of_the_catalogue_is_a_reference():
+    known = [row[1] for row in REFERENCE.findall((ROOT / "docs/references.md").read_text())]
+    for entry in cogwheel.mechanisms():
+        if entry["definition"] is None:
+            for work in entry["citation"].split("; "):
+                assert any(work.startswith(each) for each in known), work
+
+
+@pytest.mark.parametrize("path", [path for path in pages() if path == "README.md" or path.startswith(("docs/", "examples/"))])
+def test_citations_link_to_the_references(path):
+    """Where a user reads an author and a year there is a link; and no number of a list of claims that nobody has."""
+    text = (ROOT / path).read_text()
+    assert not re.search(r"\bS[0-4]-\d", text)
+    if path in ("docs/references.md", "docs/mechanisms.md"):  # the list itself; comments of headers, copied
+        return
+    without_links = re.sub(r"\[[^\]]*\]\([^)]*references\.md#[a-z0-9-]+\)", "", prose(path))
+    cited = re.findall(r".*(?:et al\.|[a-z] \((?:19|20)\d\d\)|[A-Z]\w+ (?:19|20)\d\d\)).*", without_links)
+    assert not cited, cited
+
+
+def test_flex_attention_has_no_backward_on_cpus_as_the_readme_says():
+    from torch.nn.attention.flex_attention import flex_attention
+
+    assert "on CPUs it has no backward pass (torch 2.13)" in (ROOT / "README.md").read_text()
+    query, key, value = (torch.randn(1, 2, 16, 16, requires_grad=True) for _ in range(3))
+    with pytest.raises(NotImplementedError, match="does not support backward on CPU"):
+        flex_attention(query, key, value)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs/results").glob("*.md")), ids=lambda path: path.stem)
+def test_results_of_one_seed_say_so_in_their_heading(path):
+    if "one seed" in path.read_text().splitlines()[0]:
+        return
+    for heading, body in re.findall(r"^(#+ .*)\n((?:(?!#+ ).*\n?)*)", path.read_text(), re.MULTILINE):
+        single = re.search(r"\b[Oo]ne seed\b(?! in| of three)|\bseed 1(?:337)?[,;.]", body)
+        if single and not re.search(r"\bseeds? (?:1, )?2\b|three seeds", body):
+            assert "one seed" in heading, heading

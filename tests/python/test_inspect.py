@@ -137,6 +137,10 @@ def test_heads_are_those_that_the_run_measured(cogwheel, study, work):
         maps = cache[f"blocks.{row['layer'][1:]}.attn.hook_pattern"][0].double()
         distance = (maps[0, 1:] - maps[1, 1:]).abs().sum(-1).mean() / 2
         assert float(row["head distance"]) == pytest.approx(distance.item(), rel=1e-3)
+        of_magnitudes = (maps[0, 1:].abs() - maps[1, 1:].abs()).abs().sum(-1).mean() / 2
+        assert float(row["of |a|"]) == pytest.approx(of_magnitudes.item(), rel=1e-3)
+        assert float(row["of |a|"]) < float(row["head distance"])
+    assert all(row["of |a|"] == row["head distance"] for row in layers[:2])  # softmax has no signs
 
 
 def test_heads_have_tables_of_weights_and_of_distances(cogwheel, study, work):
@@ -150,6 +154,7 @@ def test_heads_have_tables_of_weights_and_of_distances(cogwheel, study, work):
     assert [(row["head"], row["other head"]) for row in pairs] == [("L0H0", "L0H1"), ("L1H0", "L1H1")]
     of_layers = rows(work / "tables/layers.csv")
     assert [row["distance"] for row in pairs] == [row["head distance"] for row in of_layers]
+    assert [row["distance of |a|"] for row in pairs] == [row["of |a|"] for row in of_layers]
 
 
 def test_overwriting_removes_the_tables_of_another_study(cogwheel, study, work):

@@ -72,6 +72,10 @@ def test_installed_headers_stand_alone(prefix, tmp_path):
         run("g++", *flags, "-I", prefix / "include", unit)
 
 
+def test_the_licence_is_installed_too(repository, prefix):
+    assert (prefix / "share/licenses/cogwheel/LICENSE").read_bytes() == (repository / "LICENSE").read_bytes()
+
+
 def test_nothing_of_the_build_leaks_into_the_package(repository, prefix):
     for file in (prefix / "lib").rglob("*.cmake"):
         text = file.read_text()

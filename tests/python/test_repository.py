@@ -52,7 +52,7 @@ def test_folders_include_only_those_above_them(repository, files):
 
 
 def test_readme_names_every_mechanism_as_the_catalogue_does(repository):
-    readme = (repository / "README.md").read_text()
+    readme = re.sub(r"\[([^\]]*)\]\(docs/references\.md#[^)]*\)", r"\1", (repository / "README.md").read_text())
     for mechanism in cogwheel.mechanisms():
         if mechanism["form"] not in (None, mechanism["name"]) or mechanism["definition"] is not None:
             continue  # a form over another map: the form and the map stand there; or one that a test has defined

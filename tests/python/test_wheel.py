@@ -70,6 +70,18 @@ def test_it_names_the_torch_that_it_was_built_with(wheel):
     assert requirements == [f"torch=={torch.__version__.split('+')[0]}"]
 
 
+def test_it_carries_its_licence_and_those_of_what_it_holds(repository, wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        fields = archive.read(metadata).decode()
+        (licence,) = (name for name in names if name.endswith(".dist-info/licenses/LICENSE"))
+        assert archive.read(licence) == (repository / "LICENSE").read_bytes()
+    assert "\nLicense-Expression: Apache-2.0\n" in fields and "\nLicense-File: LICENSE\n" in fields
+    for package in ("libhwy1", "libsentencepiece0", "libssl3", "libfmt-dev", "libjs-chart.js", "nlohmann-json3-dev"):
+        assert f"cogwheel/licenses/{package}.txt" in names, package
+
+
 def test_it_carries_what_its_libraries_need(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())

@@ -1,7 +1,7 @@
 // Centred attention: weights minus the uniform weight 1/n, so that a row may subtract values.
 //
 //   A = a(QKᵀ) − 1/n over the n visible keys, with a = softmax in the paper
-//   Ali et al., "Centered Self-Attention Layers" (2023); the causal form subtracts 1/i in row i (S1-39).
+//   Ali et al., "Centered Self-Attention Layers" (2023); the causal form subtracts 1/i in row i.
 //
 // A mixture of two row maps over the same queries, keys and values. How much is subtracted depends on the length of the
 // row, not on its content. Over a map whose rows sum to 1, rows sum to 0; over any other, to that sum minus 1. As 1/n

@@ -29,7 +29,7 @@ struct Differential {
   };
 
   // λ_init of a layer, eq. 2 of the paper, where the first layer has depth 0. Notes and code that put the layer's
-  // number, counted from 1, in the place of the depth start at 0.36 instead of 0.2 (S4-17).
+  // number, counted from 1, in the place of the depth start at 0.36 instead of 0.2.
   static double lambda_init(double depth) { return 0.8 - 0.6 * std::exp(-0.3 * depth); }
 };
 

@@ -1,8 +1,8 @@
-// Symmetric attention: the keys are the queries, A = a(QQᵀ), with a = softmax in S4-8.
+// Symmetric attention: the keys are the queries, A = a(QQᵀ), with a = softmax in the notes.
 //
 // A layer, not an operator: it has no key projection, which saves width² weights, and the scores before the mask are
-// symmetric. Described as symmetric attention in notes on the differential transformer; related to the shared
-// query-key projections of Kitaev et al., "Reformer" (2020), section 2.
+// symmetric. Described as symmetric attention in allenlu2009, "Symmetric Transformer", notes (2024); related to the
+// shared query-key projections of Kitaev et al., "Reformer" (2020), section 2.
 //
 // The score of a query with itself is |q|² ≥ 0, the largest possible for its length: the diagonal is strong.
 // With K = Q the gradient of Q is the sum dQ + dK.

@@ -1,8 +1,8 @@
 // Matrix-exponential attention, each row divided by the sum of its absolute values.
 //
 //   a_ij = exp(A)_ij / Σ_k |exp(A)_ik|,  A = scale · QKᵀ, the exponential of the matrix; in a layer K = Q
-//   Notes on the symmetric transformer, "row-based norm", which report that it does not work (S4-13). Absolute
-//   values, because entries may be negative and their sum may vanish; where none is negative, this is the sum.
+//   allenlu2009, "Symmetric Transformer", notes (2024), "row-based norm", which report that it does not work.
+//   Absolute values, because entries may be negative and their sum may vanish; where none is negative, this is the sum.
 //
 // Rows no longer grow with N, yet a row depends on its scores only through the whole matrix. A row of zeros stays zero,
 // and the derivative of |0| is 0. Otherwise as in matrix_exponential.h, except that the whole [N, N] matrix is
@@ -22,7 +22,7 @@ struct MatrixExponentialByRow {
       .formula =
           "exp(A) / Σ|exp(A)| by row, A = QKᵀ/√D (of the matrix; a causal row: of the block of tokens up to its own)",
       .range = "absolute values sum to 1",
-      .citation = "Notes on the symmetric transformer (S4-13)",
+      .citation = "allenlu2009, Symmetric Transformer, notes (2024)",
   };
 };
 

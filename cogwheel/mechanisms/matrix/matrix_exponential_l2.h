@@ -1,7 +1,7 @@
 // Matrix-exponential attention, each row divided by its length.
 //
 //   a_ij = exp(A)_ij / (Σ_k exp(A)²_ik)^½,  A = scale · QKᵀ, the exponential of the matrix; in a layer K = Q
-//   Notes on the symmetric transformer, "l2 norm", which report that it does not work (S4-13).
+//   allenlu2009, "Symmetric Transformer", notes (2024), "l2 norm", which report that it does not work.
 //
 // A row of equal weights is 1/√n each, not 1/n: the mean of independent values keeps its length. A row of zeros stays
 // zero. Otherwise as in matrix_exponential.h, except that the whole [N, N] matrix is computed.
@@ -20,7 +20,7 @@ struct MatrixExponentialL2 {
       .formula =
           "exp(A) / ‖exp(A)‖₂ by row, A = QKᵀ/√D (of the matrix; a causal row: of the block of tokens up to its own)",
       .range = "squares sum to 1",
-      .citation = "Notes on the symmetric transformer (S4-13)",
+      .citation = "allenlu2009, Symmetric Transformer, notes (2024)",
   };
 };
 

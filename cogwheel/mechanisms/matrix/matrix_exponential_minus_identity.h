@@ -1,7 +1,8 @@
 // Matrix-exponential attention without the identity: exp(A) − I, the part of low rank.
 //
 //   exp(A) − I = scale · Q φ(M) Kᵀ,  M = scale · KᵀQ,  φ(x) = (exp(x) − 1)/x;  in a layer K = Q
-//   Notes on the symmetric transformer (S4-3): a function f(A) has the rank of A, at most D, once f(0) I is subtracted.
+//   allenlu2009, "Symmetric Transformer", notes (2024): a function f(A) has the rank of A, at most D,
+//   once f(0) I is subtracted.
 //
 // A token's own value contributes only through its score with itself. Otherwise as in matrix_exponential.h.
 #pragma once
@@ -18,7 +19,7 @@ struct MatrixExponentialMinusIdentity {
       .parameters = "",
       .formula = "exp(A) - I, A = QKᵀ/√D (of the matrix; a causal row: of the block of tokens up to its own)",
       .range = "unbounded, of rank at most D",
-      .citation = "Notes on the symmetric transformer (S4-3)",
+      .citation = "allenlu2009, Symmetric Transformer, notes (2024)",
   };
 };
 

@@ -1,7 +1,7 @@
 // Polynomial attention: a polynomial of the whole score matrix, with learnable coefficients.
 //
 //   f(A) = Σ_p c_p Aᵖ,  A = scale · QKᵀ, p from 0;  in a layer K = Q
-//   Notes on the symmetric transformer (S4-2, S4-14, S4-19): Aᵖ = scale · Q Mᵖ⁻¹ Kᵀ with M = scale · KᵀQ, [D, D], so
+//   allenlu2009, "Symmetric Transformer", notes (2024): Aᵖ = scale · Q Mᵖ⁻¹ Kᵀ with M = scale · KᵀQ, [D, D], so
 //   that every term but c₀ I has a rank of at most D and costs no N×N matrix.
 //
 // Dense: an entry of A² sums over every token between its two ends, so no row map can express it. It runs by matrix
@@ -26,7 +26,7 @@ struct Polynomial {
       .parameters = "coefficients",
       .formula = "Σ_p c_p Aᵖ, A = QKᵀ/√D (matrix powers; a causal row: of the block of tokens up to its own)",
       .range = "unbounded",
-      .citation = "Notes on the symmetric transformer (S4-14)",
+      .citation = "allenlu2009, Symmetric Transformer, notes (2024)",
   };
 
   // Where a layer that learns them starts: the first terms of exp(A) − I.

@@ -1,8 +1,8 @@
 // Simple norm, read by the matrix: one plus the score over the squared Frobenius norm of all scores.
 //
 //   a_ij = (1 + s_ij / ‖A‖²) / n_i,  A = scale · QKᵀ, n_i the keys that query i sees
-//   Notes on the symmetric transformer, 1 + QQᵀ/|QQᵀ|², which report that it does not work (S4-13). The division by n
-//   is ours, as in simple_norm_by_row.h.
+//   allenlu2009, "Symmetric Transformer", notes (2024), 1 + QQᵀ/|QQᵀ|², which report that it does not work.
+//   The division by n is ours, as in simple_norm_by_row.h.
 //
 // It leaks the future: ‖A‖ sums over every query and key, so a causal row changes when a later token does. It is here
 // to reproduce a failure; a language model trained with it has seen what it should predict. In effect it is the mean of
@@ -23,7 +23,7 @@ struct SimpleNormByMatrix {
       .parameters = "",
       .formula = "(1 + s / ‖A‖²) / n, A = QKᵀ/√D with all of its rows",
       .range = "unbounded where all scores are small; leaks the future: a causal row depends on later tokens",
-      .citation = "Notes on the symmetric transformer (S4-13)",
+      .citation = "allenlu2009, Symmetric Transformer, notes (2024)",
   };
 };
 

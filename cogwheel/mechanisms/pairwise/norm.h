@@ -1,7 +1,7 @@
 // Norm attention: one plus the cosine of query and key, so that opposite directions have weight 0.
 //
 //   a_j = (1 + cos(q, k_j)) / Σ_k (1 + cos(q, k_k))
-//   Notes on the symmetric transformer (S4-7), with the row normalised over the keys that it sees.
+//   allenlu2009, "Symmetric Transformer", notes (2024), with the row normalised over the keys that it sees.
 //
 // The score of this map is the cosine: the operator divides queries and keys by their lengths and uses no scale.
 // Weights lie in [0, 1] and sum to 1. N is at least 1e-6: 0 only where every key is opposite.
@@ -21,7 +21,7 @@ struct Norm {
       .parameters = "",
       .formula = "(1 + cos) / Σ (1 + cos)",
       .range = "weights in [0, 1], row sum 1",
-      .citation = "Notes on the symmetric transformer (S4-7)",
+      .citation = "allenlu2009, Symmetric Transformer, notes (2024)",
       .score = "cosine",
   };
 

@@ -33,7 +33,7 @@ TEST(MatrixRank, OfKnownMatrices) {
   EXPECT_EQ(nothing.effective, 0);
 }
 
-// S4-3: l = 400, d = 32, ‖A‖ = 8.
+// l = 400, d = 32, ‖A‖ = 8.
 TEST(MatrixRank, OfPowersAndExponentialsOfALowRankMatrix) {
   const at::Tensor query = at::randn({400, 32}, seeded(1), at::kDouble),
                    key = at::randn({400, 32}, seeded(2), at::kDouble);
@@ -73,6 +73,14 @@ TEST(HeadDistance, IsZeroForEqualMapsAndOneForDisjointOnes) {
   maps[1] = 0.5 * maps[0] + 0.5 * maps[1];
   EXPECT_NEAR(head_distances(maps)[0][1].item<double>(), 0.5, 1e-12);
   EXPECT_THROW(head_distances(at::zeros({2, 1, 1})), UsageError);
+}
+
+TEST(HeadDistance, OfEqualMagnitudesWithRandomSignsIsHalf) {
+  torch::manual_seed(1);
+  const at::Tensor magnitudes = at::ones({256, 256}, at::kDouble).tril() / at::arange(1, 257).unsqueeze(1);
+  const at::Tensor maps = magnitudes * (at::randint(2, {2, 256, 256}) * 2 - 1);
+  EXPECT_NEAR(head_distances(maps)[0][1].item<double>(), 0.5, 0.01);
+  EXPECT_EQ(head_distances(maps.abs())[0][1].item<double>(), 0);
 }
 
 }  // namespace

@@ -8,41 +8,61 @@ namespace cogwheel {
 namespace {
 
 using enum Finding::Relation;
+using enum Finding::Whose;
 
 TEST(Finding, AgreesWithinItsTolerance) {
-  EXPECT_EQ((Finding{"", "", near, 0.138, 0.01, 0.147}.agrees()), true);
-  EXPECT_EQ((Finding{"", "", near, 0.138, 0.01, 0.149}.agrees()), false);
-  EXPECT_EQ((Finding{"", "", near, 8192, 0, 8192}.agrees()), true);
-  EXPECT_EQ((Finding{"", "", at_most, 0.05, 0, 0.05}.agrees()), true);
-  EXPECT_EQ((Finding{"", "", at_most, 0.05, 0, 0.06}.agrees()), false);
-  EXPECT_EQ((Finding{"", "", above, 0, 0, 0}.agrees()), false);
-  EXPECT_EQ((Finding{"", "", above, 0, 0, 1e-300}.agrees()), true);
-  EXPECT_EQ((Finding{"", "", shown, 0, 0, 1}.agrees()), std::nullopt);
+  EXPECT_EQ((Finding{"", printed, near, 0.138, 0.01, 0.147}.agrees()), true);
+  EXPECT_EQ((Finding{"", printed, near, 0.138, 0.01, 0.149}.agrees()), false);
+  EXPECT_EQ((Finding{"", printed, near, 8192, 0, 8192}.agrees()), true);
+  EXPECT_EQ((Finding{"", printed, at_most, 0.05, 0, 0.05}.agrees()), true);
+  EXPECT_EQ((Finding{"", printed, at_most, 0.05, 0, 0.06}.agrees()), false);
+  EXPECT_EQ((Finding{"", printed, above, 0, 0, 0}.agrees()), false);
+  EXPECT_EQ((Finding{"", printed, above, 0, 0, 1e-300}.agrees()), true);
+  EXPECT_EQ((Finding{"", printed, shown, 0, 0, 1}.agrees()), std::nullopt);
 }
 
 TEST(Finding, WhatIsNoNumberAgreesWithNothing) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  for (const auto relation : {near, at_most, above}) EXPECT_EQ((Finding{"", "", relation, 0, 1, nan}.agrees()), false);
-  EXPECT_EQ((Finding{"", "", near, 0, 1, nan}.ours_text()), "nan");
+  for (const auto relation : {near, at_most, above})
+    EXPECT_EQ((Finding{"", printed, relation, 0, 1, nan}.agrees()), false);
+  EXPECT_EQ((Finding{"", printed, near, 0, 1, nan}.ours_text()), "nan");
 }
 
 TEST(Finding, IsReadable) {
-  EXPECT_EQ((Finding{"", "", near, 0.138, 0.01, 0.14159}.expected_text()), "0.138 ± 0.01");
-  EXPECT_EQ((Finding{"", "", near, 15000, 0, 15000}.expected_text()), "15,000");
-  EXPECT_EQ((Finding{"", "", at_most, 0.05, 0, 0}.expected_text()), "at most 0.05");
-  EXPECT_EQ((Finding{"", "", above, 0, 0, 0}.expected_text()), "above 0");
+  EXPECT_EQ((Finding{"", printed, near, 0.138, 0.01, 0.14159}.expected_text()), "0.138 ± 0.01");
+  EXPECT_EQ((Finding{"", printed, near, 15000, 0, 15000}.expected_text()), "15,000");
+  EXPECT_EQ((Finding{"", printed, at_most, 0.05, 0, 0}.expected_text()), "at most 0.05");
+  EXPECT_EQ((Finding{"", printed, above, 0, 0, 0}.expected_text()), "above 0");
   EXPECT_EQ(number_for_readers(-0.50341), "−0.5034");
   EXPECT_EQ(number_for_readers(1.23456e-13), "1.235e-13");
   EXPECT_EQ(number_for_readers(-1234), "−1,234");
   EXPECT_EQ(number_for_readers(1034567.8), "1,034,568");
 }
 
+TEST(Finding, SaysWhoExpectsIt) {
+  EXPECT_EQ((Finding{"", printed, near, 1, 0, 1}.whose_text()), "the lecture's number");
+  EXPECT_EQ((Finding{"", direction, above, 0, 0, 1}.whose_text()), "the lecture's direction");
+  EXPECT_EQ((Finding{"", ours, at_most, 1, 0, 1}.whose_text()), "a bound of ours");
+  EXPECT_EQ((Finding{"", printed, shown, 1, 0, 1}.whose_text()), "–");
+}
+
 TEST(Agreement, NamesWhatDoesNotAgree) {
-  const Finding good{"a", "", near, 1, 0, 1}, bad{"b", "", near, 1, 0, 2}, without{"c", "", shown, 0, 0, 2};
-  EXPECT_EQ(agreement({"", {good, good, without}}), "All 2 numbers compared agree with the source.");
-  EXPECT_EQ(agreement({"", {good}}), "The one number compared agrees with the source.");
-  EXPECT_EQ(agreement({"", {good, bad}}), "1 of 2 numbers compared agree with the source. Not so: b.");
-  EXPECT_EQ(agreement({"", {without}}), "The source has no number for these parameters.");
+  const Finding good{"a", printed, near, 1, 0, 1}, bad{"b", follows, near, 1, 0, 2},
+      without{"c", nobody, shown, 0, 0, 2};
+  EXPECT_EQ(agreement({"", {good, good, without}}), "All 2 numbers compared agree with the lecture.");
+  EXPECT_EQ(agreement({"", {good}}), "The one number compared agrees with the lecture.");
+  EXPECT_EQ(agreement({"", {good, bad}}), "1 of 2 numbers compared agree with the lecture. Not so: b.");
+  EXPECT_EQ(agreement({"", {without}}), "The lecture expects nothing of these parameters.");
+}
+
+// A threshold of our own says nothing about the lecture.
+TEST(Agreement, CountsBoundsOfOurOwnApart) {
+  const Finding good{"a", printed, near, 1, 0, 1}, kept{"b", ours, at_most, 1, 0, 1},
+      missed{"c", ours, at_most, 1, 0, 2};
+  EXPECT_EQ(agreement({"", {good, kept}}),
+            "The one number compared agrees with the lecture. The one bound of our own holds.");
+  EXPECT_EQ(agreement({"", {good, kept, missed}}),
+            "The one number compared agrees with the lecture. 1 of 2 bounds of our own hold. Not so: c.");
 }
 
 }  // namespace

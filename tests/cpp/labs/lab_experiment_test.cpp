@@ -18,11 +18,11 @@ std::string refusal(const std::string& toml) {
 
 TEST(LabExperiment, IsReadFromToml) {
   LabExperiment experiment = parse_lab_experiment(
-      "lab = \"hopfield\"\nsources = [\"S2-13\"]\n[parameters]\nsizes = [64, 128]\nerror_size = 100\nloads = [0.1, "
+      "lab = \"hopfield\"\nsection = \"Dimensions\"\n[parameters]\nsizes = [64, 128]\nerror_size = 100\nloads = [0.1, "
       "0.2]",
       "s2/x", "x.toml");
   EXPECT_EQ(experiment.lab->name, "hopfield");
-  EXPECT_EQ(experiment.sources, std::vector<std::string>{"S2-13"});
+  EXPECT_EQ(experiment.section, "Dimensions");
   EXPECT_EQ(experiment.parameters.wholes("sizes"), (std::vector<std::int64_t>{64, 128}));
   EXPECT_EQ(experiment.parameters.numbers("loads"), (std::vector<double>{0.1, 0.2}));
   set_parameters(experiment, {"seed=7", "sizes=16"});
@@ -36,8 +36,8 @@ TEST(LabExperiment, IsReadFromToml) {
 TEST(LabExperiment, RefusesInOneLine) {
   EXPECT_EQ(refusal("lab = \"hopfeld\""),
             "x.toml: lab: expected hopfield (the nearest of " + std::to_string(labs().size()) + " names), got hopfeld");
-  EXPECT_EQ(refusal("lab = \"hopfield\"\nsource = []"),
-            "x.toml: key: expected sources (the nearest of 3 names), got source");
+  EXPECT_EQ(refusal("lab = \"hopfield\"\nsections = 1"),
+            "x.toml: key: expected section (the nearest of 3 names), got sections");
   EXPECT_EQ(refusal("lab = \"hopfield\"\n[parameters]\nseed = \"a\""),
             "x.toml: seed: expected a whole number from 0 to 1000000000000000, got \"a\"");
   EXPECT_EQ(refusal("lab = \"hopfield\"\n[parameters]\nseed = 1.5"),

@@ -177,7 +177,7 @@ struct WithoutNormalizer {
 static_assert(!RowMap<WithoutNormalizer, double>);
 
 TEST(Differential, LambdaInitFollowsThePaper) {
-  // Layers 1 to 6 of S4-17: 0.20, 0.36, 0.47, 0.56, 0.62, 0.67.
+  // Layers 1 to 6 by eq. 2 of the paper: 0.20, 0.36, 0.47, 0.56, 0.62, 0.67.
   const double expected[] = {0.20, 0.36, 0.47, 0.56, 0.62, 0.67};
   for (int depth = 0; depth < 6; ++depth) EXPECT_NEAR(Differential::lambda_init(depth), expected[depth], 0.006);
 }

@@ -121,7 +121,7 @@ TEST(Encoder, KnowsNothingOfPaddingOrPacking) {
   }
 }
 
-TEST(Encoder, IsPermutationEquivariantWithoutPositions) {  // S3-4
+TEST(Encoder, IsPermutationEquivariantWithoutPositions) {
   const at::Tensor tokens = torch::randint(0, 30, {2, 9}, at::kLong), order = at::randperm(9);
   for (const std::string& mechanism : encoder_mechanisms()) {
     EncoderOptions options = small_encoder(mechanism);

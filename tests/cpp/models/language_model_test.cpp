@@ -34,7 +34,7 @@ at::Tensor random_tokens(std::int64_t batch, std::int64_t length) {
   return torch::randint(0, 50, {batch, length}, at::make_generator<at::CPUGeneratorImpl>(9), at::kLong);
 }
 
-// The model of S4-24: characters, three layers, biases everywhere.
+// The model of the notes on the symmetric transformer: characters, three layers, biases everywhere.
 LanguageModelOptions three_layers(const std::string& mechanism, std::int64_t heads = 8) {
   return {.vocabulary = 65,
           .context = 300,
@@ -56,7 +56,7 @@ TEST(ParameterCount, GivesThePublishedNumbers) {
   EXPECT_EQ(parameter_count(three_layers("differential_symmetric", 16)), 2'282'849);
 }
 
-// The Cogformers of S1-32 to S1-34: Llama form, untied head.
+// The Cogformers of Lv et al. (2024), section 4.1 and appendix C: Llama form, untied head.
 LanguageModelOptions cogformer(std::int64_t layers, std::int64_t heads, std::int64_t width, std::int64_t feed_forward) {
   LanguageModelOptions options{
       .vocabulary = 32'000, .context = 4096, .layers = layers, .heads = heads, .width = width, .mechanism = "cog"};
