@@ -1,7 +1,6 @@
 // Ctrl-C: the first asks the job to save and stop, the second ends the process at once.
 #pragma once
 #include <atomic>
-#include <string>
 
 #include "cogwheel/core/error.h"
 

@@ -39,8 +39,6 @@ class Progress {
   // Removes the bar.
   void clear();
 
-  bool on_terminal() const { return on_terminal_; }
-
  private:
   using Clock = std::chrono::steady_clock;
   ProgressWords describe(const StepReport& report) const;

@@ -142,25 +142,21 @@ LabResult run(const LabParameters& given, const LabHost& host) {
                             "does not depend on L in a window, under equal weights and under softmax alike, which "
                             "makes the ratio e^gap times as large at every L.",
                             fixed(slope(ratio[global_equal]), 2)),
-      .findings =
-          {{"Slope of log SNR on log L, all L, equal weights", follows, near, -0.5, 0.02, slope(ratio[global_equal])},
-           {"Slope of log SNR on log L, window, equal weights", follows, near, 0, 0.02, slope(ratio[local_equal])},
-           {fmt::format("SNR of the window over that of all, L = {} (√((L − 1)/(D − 1)) = {})",
-                        number_for_readers(longest),
-                        number_for_readers(std::sqrt((longest - 1) / static_cast<double>(window - 1)))),
-            follows, near, std::sqrt((longest - 1) / static_cast<double>(window - 1)),
-            0.1 * std::sqrt((longest - 1) / static_cast<double>(window - 1)), gain},
-           {"Slope of log noise on log L, all L, equal weights of 1 (not divided by their sum)", follows, near, 0.5,
-            0.02, slope([&] {
-              std::vector<double> sums = noise[global_equal];
-              for (std::size_t place = 0; place < sums.size(); ++place) sums[place] *= x[place];
-              return sums;
-            }())},
-           {"Slope of log noise on log L, all L, softmax at a fixed gap", follows, near, 0.5, 0.02,
-            slope(noise[global_softmax]),
-            "The lecture's ‖noise‖ ∝ √L is of a sum with fixed weights. Softmax divides by the total: the noise "
-            "is √(L − 1)/(e^gap + L − 1), which grows while L is well below e^gap and shrinks beyond. What "
-            "holds at every L is the ratio of signal to noise, e^gap/√(L − 1), and with it the conclusion."}},
+      .findings = {{"Slope of log SNR on log L, all L, equal weights", follows, near, -0.5, 0.02,
+                    slope(ratio[global_equal])},
+                   {"Slope of log SNR on log L, window, equal weights", follows, near, 0, 0.02,
+                    slope(ratio[local_equal])},
+                   {fmt::format("SNR of the window over that of all, L = {} (√((L − 1)/(D − 1)) = {})",
+                                number_for_readers(longest),
+                                number_for_readers(std::sqrt((longest - 1) / static_cast<double>(window - 1)))),
+                    follows, near, std::sqrt((longest - 1) / static_cast<double>(window - 1)),
+                    0.1 * std::sqrt((longest - 1) / static_cast<double>(window - 1)), gain},
+                   {"Slope of log noise on log L, all L, softmax at a fixed gap", follows, near, 0.5, 0.02,
+                    slope(noise[global_softmax]),
+                    "The lecture's ‖noise‖ ∝ √L is of a sum with fixed weights, whose slope is that of SNR with the "
+                    "other sign. Softmax divides by the total: the noise "
+                    "is √(L − 1)/(e^gap + L − 1), which grows while L is well below e^gap and shrinks beyond. What "
+                    "holds at every L is the ratio of signal to noise, e^gap/√(L − 1), and with it the conclusion."}},
       .charts = {snr, size_of_noise},
       .tables = {table},
       .assumptions = {{"States are random directions of equal length.",

@@ -74,10 +74,12 @@ struct Counted {
     ++compared, agreed += agrees ? 1 : 0;
     if (!agrees) others += (others.empty() ? "" : "; ") + finding.what;
   }
-  // "All 3 numbers compared agree with the lecture." `one`, `all` and `some`: of one number, of all, and of some of
-  // them.
+  // "All 3 numbers compared agree with the lecture." `one`, `all` and `some`: of one number, of all ("Both", "All 3"),
+  // and of some of them.
   std::string text(std::string_view one, std::string_view all, std::string_view some) const {
-    if (agreed == compared) return compared == 1 ? std::string(one) : fmt::format(fmt::runtime(all), compared);
+    if (agreed == compared)
+      return compared == 1 ? std::string(one)
+                           : fmt::format(fmt::runtime(all), compared == 2 ? "Both" : fmt::format("All {}", compared));
     return fmt::format(fmt::runtime(some), agreed, compared) + " Not so: " + others + ".";
   }
 };
@@ -91,10 +93,10 @@ std::string agreement(const LabResult& result) {
       (finding.whose == Finding::Whose::ours ? ours : lecture).add(finding, *agrees);
   std::string told = lecture.compared == 0 ? "The lecture expects nothing of these parameters."
                                            : lecture.text("The one number compared agrees with the lecture.",
-                                                          "All {} numbers compared agree with the lecture.",
+                                                          "{} numbers compared agree with the lecture.",
                                                           "{} of {} numbers compared agree with the lecture.");
   if (ours.compared > 0)
-    told += " " + ours.text("The one bound of our own holds.", "All {} bounds of our own hold.",
+    told += " " + ours.text("The one bound of our own holds.", "{} bounds of our own hold.",
                             "{} of {} bounds of our own hold.");
   return told;
 }

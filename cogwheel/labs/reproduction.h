@@ -1,6 +1,5 @@
 // An experiment of the lecture: which lab, with which parameters, and what came out, as a page and as JSON.
 #pragma once
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,6 +1,5 @@
 // Heat maps of alignments: which source words a translation looked at. HTML without script, so that it shows anywhere.
 #pragma once
-#include <cstdint>
 #include <string>
 #include <vector>
 

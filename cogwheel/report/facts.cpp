@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "cogwheel/core/duration_text.h"
 #include "cogwheel/report/embedded.h"
@@ -130,13 +129,13 @@ std::string facts_html(const Comparison& comparison) {
   const std::string context =
       whole_items && settings.context == 0
           ? ""
-          : fmt::format(", context of {} {}s", settings.context, whole_items ? "token" : data.tokenizer);
+          : fmt::format(", context of {} {}s", grouped(settings.context), whole_items ? "token" : data.tokenizer);
   const std::string trained_on =
       data.window > 1 && data.window < settings.context ? fmt::format(", trained on sequences of {}", data.window) : "";
   return (usual ? "" : fact("Task", comparison.task.name, comparison.task.summary)) +
          fact("Data", data.name, drawn_from) + budget_fact(comparison) +
          fact("Seeds", seeds == 1 ? "1" : fmt::format("{}, paired", seeds),
-              "same data order and evaluation windows for all") +
+              "same order of data, and measured on the same") +
          learning_rate_fact(comparison) +
          fact("Model", fmt::format("{} × {}", counted(settings.layers, "layer"), counted(settings.heads, "head")),
               fmt::format("{}width {}{}{}", model_traits(settings), settings.width, context, trained_on)) +

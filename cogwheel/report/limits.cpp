@@ -85,11 +85,13 @@ std::string longer_training(const Comparison& comparison) {
     ++count;
   }
   if (count == 0 || change / count < 0.001) return "";
-  return limit("Where longer training leads.",
-               fmt::format("In the last {} steps {} still {} by {:.2g}. An order seen this early can change; --steps "
-                           "sets the length.",
-                           grouped(steps), name_in_sentence(comparison, comparison.baseline),
-                           comparison.task.decisive().lower_is_better ? "fell" : "rose", change / count));
+  return limit(
+      "Where longer training leads.",
+      fmt::format("In the last {} the {} of {} still {} by {:.2g}. An order seen this early can change; --steps "
+                  "sets the length.",
+                  steps == 1 ? "step" : grouped(steps) + " steps", comparison.task.decisive().title,
+                  name_in_sentence(comparison, comparison.baseline),
+                  comparison.task.decisive().lower_is_better ? "fell" : "rose", change / count));
 }
 
 std::string unmatched(const Comparison& comparison) {
@@ -129,8 +131,10 @@ std::string limits_html(const Comparison& comparison) {
                                   comparison.task.summary));
   if (settings.tune == 0 && comparison.mechanisms.size() > 1)
     html += limit("Who wins when each is tuned.",
-                  fmt::format("One learning rate served all {}. --tune 4 searches it for each with equal trials.",
-                              number_word(static_cast<std::int64_t>(comparison.mechanisms.size()))));
+                  fmt::format("One learning rate served {}. --tune 4 searches it for each with equal trials.",
+                              comparison.mechanisms.size() == 2
+                                  ? "both"
+                                  : "all " + number_word(static_cast<std::int64_t>(comparison.mechanisms.size()))));
   html += edge_of_the_search(comparison);
   html += small_differences(comparison);
   html += shortness(comparison);

@@ -1,6 +1,5 @@
 #include "cogwheel/report/results_json.h"
 
-#include <cmath>
 #include <set>
 #include <string>
 #include <tuple>

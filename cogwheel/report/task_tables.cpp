@@ -154,7 +154,8 @@ TaskTable inspection_table(const Comparison& comparison, const std::vector<const
     }
   if (two_rows) shown.heads += "</tr><tr>" + below;
   if (own.empty() && models.size() > 1) shown.lead += " All of them say the same.";
-  if (own.size() == 1) shown.lead += " " + capitalised(table.columns[own.front()]) + ".";
+  if (own.size() == 1 && table.columns[own.front()] != "value")
+    shown.lead += " " + capitalised(table.columns[own.front()]) + ".";
   for (const RowName& name : order) {
     std::string row = fmt::format("<th scope=\"row\">{}</th>", escape_html(name.first));
     for (const std::size_t column : shared) row += text_cell(text_of(models.front().second, name, column));

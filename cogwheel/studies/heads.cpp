@@ -216,8 +216,9 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     const std::string text = told(each);
     return text.empty() ? std::string("not measured") : text;
   };
-  result.answer = fmt::format("At the end of training the kurtosis of weights is {}, and their entropy over log n {}.",
-                              told_at_end(&HeadStatistics::kurtosis), told_at_end(&HeadStatistics::normalized_entropy));
+  result.answer =
+      fmt::format("At the end of training the kurtosis of weights is {}, and their entropy over log n is {}.",
+                  told_at_end(&HeadStatistics::kurtosis), told_at_end(&HeadStatistics::normalized_entropy));
   result.tables = {{"layers", at_the_end}};
   if (!lambdas.rows.empty()) result.tables.push_back({"lambdas", lambdas});
   result.tables.insert(

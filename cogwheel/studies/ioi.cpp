@@ -114,26 +114,25 @@ std::string change_text(double change, const std::string& where) {
   return fmt::format("{} by {} ({})", change < 0 ? "falls" : "rises", told_percent(std::abs(change)), where);
 }
 
-// What the head without which the difference changes most changes, of up to three models; of more, those in which that
-// is the most and the least.
-struct MostChange {
+// What deletion of the head that helps most changes, the one whose chart is drawn, of up to three models; of more,
+// those in which that is the most and the least.
+struct BestHead {
   double change = 0;
   std::string where;
 };
-std::string headline_of(std::vector<MostChange> each) {
-  const auto size_of = [](const MostChange& one) { return std::abs(one.change); };
-  const auto text = [](const MostChange& one) { return change_text(one.change, one.where); };
+std::string headline_of(std::vector<BestHead> each) {
+  const auto text = [](const BestHead& one) { return change_text(one.change, one.where); };
   if (each.size() > 3) {
-    const auto [least, most] = std::ranges::minmax_element(each, {}, size_of);
+    const auto [most, least] = std::ranges::minmax_element(each, {}, &BestHead::change);
     return fmt::format(
-        "Without the head that matters most, of {} models the logit difference {} at most, and {} at "
+        "Without the head that helps most, of {} models the logit difference {} at most, and {} at "
         "least.",
         each.size(), text(*most), text(*least));
   }
   std::string all;
   for (std::size_t at = 0; at < each.size(); ++at)
     all += (at == 0 ? " " : at + 1 == each.size() ? " and " : ", ") + text(each[at]);
-  return "Without the head that matters most, the logit difference" + all + ".";
+  return "Without the head that helps most, the logit difference" + all + ".";
 }
 
 std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share); }
@@ -200,7 +199,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
       {"run", "head", "previous token", "its |a|", "duplicate token", "|a| of these", "induction", "|a| of it"},
       {}};
   TextTable points{"Prompts", {"run", "head", "prompt", "weight on IO", "weight on S", "writes IO", "writes S"}, {}};
-  std::vector<MostChange> changes;
+  std::vector<BestHead> changes;
   double null_deviation = 0;
   for (const StudiedRun& each : runs) {
     LanguageModelImpl& model = **each.model;
@@ -240,7 +239,6 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
                                study_number(head.writes_io[prompt]), study_number(head.writes_subject[prompt])});
     }
     const auto& best = ranked.front();
-    const auto& most = *std::ranges::max_element(ranked, {}, [&](const auto& at) { return std::abs(of(change, at)); });
     const std::string name = head_name(best.first, best.second);
     const HeadAtEnd head = head_at_end(model, drawn, seen, best.first, best.second);
     const Correlation r = correlation_of_reading(head);
@@ -249,7 +247,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
          percent(of(change, best)), weight_number(mean_of(head.to_io)), weight_number(mean_of(head.to_subject)),
          study_number(r.value), study_number(r.low), study_number(r.high), weight_number(of(copying.full, best)),
          weight_number(of(copying.bare, best)), weight_number(mean_of(head.to_subject) * of(copying.full, best))});
-    changes.push_back({of(change, most), each.name + ", " + head_name(most.first, most.second)});
+    changes.push_back({of(change, best), each.name + ", " + name});
     result.charts.push_back(scatter(fmt::format("{}, {}: what it reads and what it writes", each.name, name), head));
     result.figures.push_back(map_of_heads(
         each.name + ": change of the logit difference", change.nan_to_num(0),

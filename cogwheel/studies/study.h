@@ -1,6 +1,5 @@
 // A question to trained models, and what answers it.
 #pragma once
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>

@@ -5,8 +5,8 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <numeric>
 
+#include "cogwheel/mechanisms/alignment.h"
 #include "cogwheel/report/alignment_figure.h"
 #include "cogwheel/tasks/translation_scores.h"
 
@@ -160,7 +160,8 @@ Inspection show_translations(SequenceToSequence& model, const TranslationData& d
         .caption = "Weights of the true translation, mean over heads.",
         .source = pieces_of(tokenizer, tokenizer.encode(source)),
         .target = pieces_of(tokenizer, tokenizer.encode(target)),
-        .panels = {{.title = model->options().mechanism, .weights = each.weights, .error_rate = {}}}};
+        .panels = {
+            {.title = find_alignment(model->options().mechanism).title(), .weights = each.weights, .error_rate = {}}}};
     if (!data.test_links().empty()) {
       const std::vector<WordLink>& gold = data.test_links()[static_cast<std::size_t>(line)];
       figure.panels.front().gold = gold;

@@ -71,6 +71,8 @@ def test_writes_a_page_json_and_tables(study, cogwheel):
     assert [table["name"] for table in results["tables"]] == ["models", "heads", "scores", "prompts"]
     # Programs find numbers in both files.
     models, heads, scores = results["tables"][:3]
+    # The answer names the heads whose charts are drawn.
+    assert re.findall(r"\((.*?), (.*?)\)", results["answer"]) == [(row[0], row[models["columns"].index("head")]) for row in models["rows"]]
     for table, columns in ((models, ("right, %", "logit difference", "without it, %")), (heads, ("weight on S", "positivity")), (scores, ("its |a|",))):
         for row in table["rows"]:
             assert all(isinstance(row[table["columns"].index(column)], float | int) for column in columns)

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("selenium.webdriver")
 from page_checks import DRIVER, FAINT_TEXT, headless_browser  # noqa: E402
-from test_images import png  # noqa: E402
+from pictures import png  # noqa: E402
 from test_report import open_page, requests  # noqa: E402
 
 pytestmark = pytest.mark.skipif(DRIVER is None, reason="no chromedriver")

@@ -43,6 +43,8 @@ def test_folders_include_only_those_above_them(repository, files):
     order += re.search(r"foreach\(folder (.*)\)", build)[1].split()
     library = repository / "cogwheel"
     assert {folder.name for folder in library.iterdir() if folder.is_dir()} <= set(order)
+    row = re.search(r"^\| `cogwheel/` \|.*$", (repository / "README.md").read_text(), re.M)[0]
+    assert re.findall(r"`(\w+)`", row) == order
     for path in files:
         if library not in path.parents or path.suffix not in (".h", ".cpp"):
             continue

@@ -101,6 +101,7 @@ def test_evaluation_has_alignment_error_scores_and_pictures(cogwheel, toy):
     last = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
     assert found["measures"]["held_out_loss"] == last["final_held_out_loss"]
     assert "nats per word" in done.stdout
+    assert "Bahdanau</" in (folder / "evaluation.html").read_text()
     (name, rate), *others = tables(folder)["Alignment"]
     assert name == "alignment error rate" and 0 < float(rate) < 1 and not others
     scores = dict(tables(folder)["Translation"])

@@ -49,7 +49,8 @@ TEST(Finding, SaysWhoExpectsIt) {
 TEST(Agreement, NamesWhatDoesNotAgree) {
   const Finding good{"a", printed, near, 1, 0, 1}, bad{"b", follows, near, 1, 0, 2},
       without{"c", nobody, shown, 0, 0, 2};
-  EXPECT_EQ(agreement({"", {good, good, without}}), "All 2 numbers compared agree with the lecture.");
+  EXPECT_EQ(agreement({"", {good, good, without}}), "Both numbers compared agree with the lecture.");
+  EXPECT_EQ(agreement({"", {good, good, good}}), "All 3 numbers compared agree with the lecture.");
   EXPECT_EQ(agreement({"", {good}}), "The one number compared agrees with the lecture.");
   EXPECT_EQ(agreement({"", {good, bad}}), "1 of 2 numbers compared agree with the lecture. Not so: b.");
   EXPECT_EQ(agreement({"", {without}}), "The lecture expects nothing of these parameters.");

@@ -205,9 +205,25 @@ TEST(Page, LimitsAreThoseOfThisRun) {
   comparison.settings.context = 2048;
   const std::string page = report_page(comparison, {});
   EXPECT_TRUE(holds(page, "Who wins when each is tuned."));
+  EXPECT_TRUE(holds(page, "One learning rate served all three."));
+  EXPECT_TRUE(holds(page, "context of 2,048 characters"));
   EXPECT_TRUE(holds(page, "Mechanisms at equal size."));
   EXPECT_FALSE(holds(page, "Long contexts."));
   EXPECT_FALSE(holds(page, "<section id=\"tuning\""));
+}
+
+TEST(Page, NumbersOfOneAndTwoAreWords) {
+  Comparison comparison = example_comparison();
+  comparison.settings.tune = 0;
+  comparison.tuning.clear();
+  comparison.mechanisms.pop_back();
+  std::erase_if(comparison.runs, [](const RunResult& run) { return run.mechanism == "symmetric"; });
+  for (RunResult& run : comparison.runs)
+    run.curve = {{.step = 39, .measured = {{"held_out_loss", 2}}}, {.step = 40, .measured = {{"held_out_loss", 1.5}}}};
+  comparison.summary = summarize(comparison);
+  const std::string page = report_page(comparison, {});
+  EXPECT_TRUE(holds(page, "One learning rate served both."));
+  EXPECT_TRUE(holds(page, "In the last step the held-out loss of softmax still fell by 0.5."));
 }
 
 TEST(Page, SaysWhereModelsLearned) {
