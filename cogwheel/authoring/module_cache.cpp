@@ -1,17 +1,16 @@
 #include "cogwheel/authoring/module_cache.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <system_error>
 
 #include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/scratch_folder.h"
 #include "cogwheel/core/sha256.h"
 
 namespace cogwheel {
@@ -51,25 +50,6 @@ class FileLock {
   int descriptor_;
 };
 
-// A temporary folder for one compilation.
-class WorkFolder {
- public:
-  explicit WorkFolder(const fs::path& parent) : path_((parent / "compiling-XXXXXX").string()) {
-    if (::mkdtemp(path_.data()) == nullptr)
-      throw Error(expected_got(parent.string(), "a folder that can be written", std::strerror(errno)));
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  ~WorkFolder() {
-    std::error_code problem;
-    fs::remove_all(path_, problem);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 }  // namespace
 
 fs::path module_cache_folder() {
@@ -96,9 +76,9 @@ fs::path cached_module(std::string_view key,
   if (is_whole(path)) return path;
   const FileLock lock(folder / (std::string(key) + ".lock"));
   if (is_whole(path)) return path;  // the previous holder of the lock compiled it
-  const WorkFolder work(folder);
-  const fs::path made = fs::path(work.path()) / "module.so";
-  compile(work.path(), made);
+  const ScratchFolder work(folder);
+  const fs::path made = work / "module.so";
+  compile(work.path().string(), made);
   const std::string contents = read_file(made);
   AtomicFile file(path);
   file.write(contents);
