@@ -47,9 +47,13 @@ _callbacks: dict[int, Callable[[str, Tensor], Tensor]] = {}
 
 
 def _hooked_gradient(gradient: Tensor, hook: Hook, point: HookPoint) -> Tensor | None:
-    replaced = hook(gradient, point)
+    given = gradient.clone()  # the engine may give the same tensor to other values of the pass
+    before = given._version
+    replaced = hook(given, point)
     if replaced is None:
-        return None
+        if given._version == before:
+            return None
+        replaced = given
     if not isinstance(replaced, Tensor):
         raise ValueError(f"{point.name}: expected a gradient or None from a hook, got {type(replaced).__name__}")
     kind = lambda of: f"{of.dtype} {list(of.shape)} on {of.device}"  # noqa: E731
@@ -201,7 +205,7 @@ class _Model(torch.nn.Module):
 
         A function gets the value and the :class:`HookPoint`; what it returns takes the value's place, unless it is None.
         It may write into the value, a copy of its own, to the same effect. Functions of one name run in order. Those of
-        ``bwd_hooks`` get and replace the gradient of the value, whenever ``backward`` runs. Names are exact; a function
+        ``bwd_hooks`` get and replace the gradient of the value alike, whenever ``backward`` runs. Names are exact; a function
         chooses among all. Values that are only read, or replaced by equal ones, leave the bits of the output.
 
         Raises ValueError for an unknown name, for a value or a gradient of another shape or type, or NaN, for a value

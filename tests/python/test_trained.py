@@ -238,6 +238,28 @@ def test_hooks_see_gradients(language_run):
     assert before.count_nonzero() == 0 and after.count_nonzero() > 0
 
 
+def test_gradients_written_in_place_are_returned_ones(language_run):
+    """They reach no other gradient, though a sum gives one tensor to all its terms; NaN is refused."""
+    loaded = cogwheel.load(language_run).double()
+    tokens = whole(loaded.options["vocabulary"], 2, 11)
+
+    def written(gradient, factor):
+        gradient.mul_(factor)
+
+    def gradients(hook, name):
+        loaded.zero_grad()
+        loaded.run_with_hooks(tokens, bwd_hooks=[(name, hook)]).sum().backward()
+        return [parameter.grad for parameter in loaded.parameters()]
+
+    for name in ("hook_embed", *(f"blocks.1.{place}" for place in ("hook_resid_mid", "hook_attn_out", "hook_mlp_out", "attn.hook_z"))):
+        returned = gradients(lambda gradient, hook: gradient * 0.5, name)
+        in_place = gradients(lambda gradient, hook: written(gradient, 0.5), name)
+        for one, two in zip(returned, in_place, strict=True):
+            assert torch.equal(one, two), name
+    with pytest.raises(ValueError, match="hook_embed: expected a gradient of numbers, got NaN"):
+        gradients(lambda gradient, hook: written(gradient, torch.nan), "hook_embed")
+
+
 def test_hooks_refuse_what_cannot_be(language_run):
     loaded = cogwheel.load(language_run)
     tokens = whole(loaded.options["vocabulary"], 2, 11)
