@@ -153,7 +153,8 @@ TrainedModel::TrainedModel(const std::string& path) : folder_(path) {
     config_ = std::make_shared<const RunConfig>(load_config(folder.config_path()));
     std::vector<at::Tensor> asked;
     {
-      const TakeParameters recorded([&](at::IntArrayRef sizes) { return asked.emplace_back(at::empty(sizes)); });
+      const TakeParameters recorded(
+          [&](at::IntArrayRef sizes) { return asked.emplace_back(at::empty(sizes).set_requires_grad(true)); });
       make();
     }
     for (const at::Tensor& tensor : asked)
@@ -183,16 +184,9 @@ TrainedModel::TrainedModel(const TrainedModel& other, const Inputs& parameters)
             expected_got(own.key(), "floating-point numbers of shape " + shape_text(own.value().sizes()),
                          std::string(at::toString(given.scalar_type())) + " " + shape_text(given.sizes())));
     }
-    // Registering a parameter says that it wants a gradient, which is the caller's to say.
-    std::vector<at::Tensor> frozen;
     std::size_t index = 0;
-    const TakeParameters given([&](at::IntArrayRef) {
-      const at::Tensor tensor = parameters.at(order_.at(index++));
-      if (!tensor.requires_grad()) frozen.push_back(tensor);
-      return tensor;
-    });
+    const TakeParameters given([&](at::IntArrayRef) { return parameters.at(order_.at(index++)); });
     make();
-    for (const at::Tensor& tensor : frozen) tensor.set_requires_grad(false);
   });
 }
 

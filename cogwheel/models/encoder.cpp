@@ -36,10 +36,10 @@ void check(const EncoderOptions& options) {
 EncoderImpl::EncoderImpl(const EncoderOptions& options) : options_(options) {
   check(options);
   const std::int64_t width = options.width;
-  token_embedding_ = register_parameter("token_embedding", new_parameter({options.vocabulary, width}));
+  token_embedding_ = new_parameter(*this, "token_embedding", {options.vocabulary, width});
   if (options.position == "learned")
-    position_embedding_ = register_parameter("position_embedding", new_parameter({options.context, width}));
-  segment_embedding_ = register_parameter("segment_embedding", new_parameter({options.segments, width}));
+    position_embedding_ = new_parameter(*this, "position_embedding", {options.context, width});
+  segment_embedding_ = new_parameter(*this, "segment_embedding", {options.segments, width});
   embedding_norm_ = register_module("embedding_norm", make_norm(options));
   layers_ = register_blocks(*this, options, form);
   if (options.classes > 0) {
@@ -48,7 +48,7 @@ EncoderImpl::EncoderImpl(const EncoderOptions& options) : options_(options) {
   } else {
     word_transform_ = register_module("word_transform", Linear(width, width, true));
     word_norm_ = register_module("word_norm", make_norm(options));
-    word_bias_ = register_parameter("word_bias", new_parameter({options.vocabulary}));
+    word_bias_ = new_parameter(*this, "word_bias", {options.vocabulary});
   }
 }
 

@@ -30,8 +30,8 @@ HandwritingImpl::HandwritingImpl(const HandwritingOptions& options) : options_(o
     layers->push_back(layers_.back());
   }
   if (has_window()) {
-    window_weight_ = register_parameter("window_weight", new_parameter({3 * options.curves, options.width}));
-    window_bias_ = register_parameter("window_bias", new_parameter({3 * options.curves}));
+    window_weight_ = new_parameter(*this, "window_weight", {3 * options.curves, options.width});
+    window_bias_ = new_parameter(*this, "window_bias", {3 * options.curves});
   }
   output_ = register_module("output", Linear(options.layers * options.width, mixture_width(options.mixtures), true));
 }

@@ -41,9 +41,9 @@ void check_positions(const at::Tensor& positions, const at::Tensor& tokens, std:
 
 LanguageModelImpl::LanguageModelImpl(const LanguageModelOptions& options) : options_(options) {
   check(options);
-  token_embedding_ = register_parameter("token_embedding", new_parameter({options.vocabulary, options.width}));
+  token_embedding_ = new_parameter(*this, "token_embedding", {options.vocabulary, options.width});
   if (options.position == "learned")
-    position_embedding_ = register_parameter("position_embedding", new_parameter({options.context, options.width}));
+    position_embedding_ = new_parameter(*this, "position_embedding", {options.context, options.width});
   const auto layers = register_module("layers", torch::nn::ModuleList());
   const std::shared_ptr<const Rotary> rotary = make_rotary(options);
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {

@@ -46,15 +46,13 @@ DecoderState DecoderState::of_entries(const at::Tensor& entries) const {
 SequenceToSequenceImpl::SequenceToSequenceImpl(const SequenceToSequenceOptions& options) : options_(options) {
   check(options);
   const std::int64_t width = options.width;
-  const auto matrix = [&](const char* name) {
-    return register_parameter(name, new_parameter({options.vocabulary, width}));
-  };
+  const auto matrix = [&](const char* name) { return new_parameter(*this, name, {options.vocabulary, width}); };
   embedding_ = matrix("embedding");
   if (!options.tied_embeddings) {
     target_embedding_ = matrix("target_embedding");
     output_ = matrix("output");
   }
-  output_bias_ = register_parameter("output_bias", new_parameter({options.vocabulary}));
+  output_bias_ = new_parameter(*this, "output_bias", {options.vocabulary});
   alignment_ = register_module("alignment", AlignmentLayer(AlignmentLayerOptions{.alignment = options.mechanism,
                                                                                  .decoder_width = width,
                                                                                  .encoder_width = width,

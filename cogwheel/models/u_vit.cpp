@@ -58,11 +58,11 @@ UVitImpl::UVitImpl(const UVitOptions& options) : options_(options) {
   const std::int64_t width = options.width, values = options.channels * options.patch * options.patch;
   patch_ = register_module("patch", Linear(values, width, true));
   if (options.vocabulary > 0)
-    class_embedding_ = register_parameter("class_embedding", new_parameter({options.vocabulary + 1, width}));
+    class_embedding_ = new_parameter(*this, "class_embedding", {options.vocabulary + 1, width});
   if (options.condition_width > 0)
     condition_ = register_module("condition", Linear(options.condition_width, width, true));
   if (options.position == "learned")
-    position_embedding_ = register_parameter("position_embedding", new_parameter({options.tokens(), width}));
+    position_embedding_ = new_parameter(*this, "position_embedding", {options.tokens(), width});
   layers_ = register_blocks(*this, options, {.projection_bias = false});
   const auto skips = register_module("skips", torch::nn::ModuleList());
   for (std::int64_t skip = 0; skip < options.layers / 2; ++skip) {
@@ -71,9 +71,8 @@ UVitImpl::UVitImpl(const UVitOptions& options) : options_(options) {
   }
   final_norm_ = register_module("final_norm", Norm(NormKind::layer, width, true));
   pixels_ = register_module("pixels", Linear(width, values, true));
-  convolution_weight_ =
-      register_parameter("convolution_weight", new_parameter({options.channels, options.channels, 3, 3}));
-  convolution_bias_ = register_parameter("convolution_bias", new_parameter({options.channels}));
+  convolution_weight_ = new_parameter(*this, "convolution_weight", {options.channels, options.channels, 3, 3});
+  convolution_bias_ = new_parameter(*this, "convolution_bias", {options.channels});
 }
 
 void UVitImpl::initialize(std::uint64_t seed) {

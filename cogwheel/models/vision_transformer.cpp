@@ -35,9 +35,9 @@ VisionTransformerImpl::VisionTransformerImpl(const VisionTransformerOptions& opt
   check(options);
   const std::int64_t width = options.width;
   patch_ = register_module("patch", Linear(options.channels * options.patch * options.patch, width, true));
-  if (options.pooling == "class") class_token_ = register_parameter("class_token", new_parameter({width}));
+  if (options.pooling == "class") class_token_ = new_parameter(*this, "class_token", {width});
   if (options.position == "learned")
-    position_embedding_ = register_parameter("position_embedding", new_parameter({options.tokens(), width}));
+    position_embedding_ = new_parameter(*this, "position_embedding", {options.tokens(), width});
   // The ε of the published weights, which differs from that of other norms.
   const EncoderBlockForm form{.norm_epsilon = 1e-12};
   layers_ = register_blocks(*this, options, form);

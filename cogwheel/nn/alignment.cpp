@@ -85,19 +85,19 @@ AlignmentLayerImpl::AlignmentLayerImpl(const AlignmentLayerOptions& options)
     const std::int64_t width = score_width_of(options);
     query_ = register_module("query", Linear(decoder, width, false));
     key_ = register_module("key", Linear(encoder, width, false));
-    score_ = register_parameter("score", new_parameter({heads, width / heads}));
+    score_ = new_parameter(*this, "score", {heads, width / heads});
   }
   if (is(AlignmentScore::general)) key_ = register_module("key", Linear(encoder, decoder, false));
   if (is(AlignmentWindow::around_prediction)) {
     position_ = register_module("position", Linear(decoder, decoder, false));
-    position_score_ = register_parameter("position_score", new_parameter({heads, decoder / heads}));
+    position_score_ = new_parameter(*this, "position_score", {heads, decoder / heads});
   }
   if (!alignment_.is_none() && !alignment_.kind->before_step)
     combine_ = register_module("combine", Linear(encoder + decoder, decoder, false));
   if (alignment_.is_none()) return;
   const auto names = parameter_names(*alignment_.map);
   for (std::size_t i = 0; i < alignment_.map->parameter_initial.size(); ++i)
-    learned_.emplace_back(names[i], register_parameter(names[i], new_parameter({heads})));
+    learned_.emplace_back(names[i], new_parameter(*this, names[i], {heads}));
 }
 
 AlignmentMemory AlignmentLayerImpl::remember(const at::Tensor& encoded_, const std::optional<at::Tensor>& lengths) {

@@ -96,16 +96,15 @@ AttentionLayerImpl::AttentionLayerImpl(const AttentionLayerOptions& options, std
   const auto names = parameter_names(mechanism_);
   for (std::size_t i = 0; i < (in_columns ? std::min<std::size_t>(scalars, 1) : scalars); ++i)
     learned_.emplace_back(
-        names[i],
-        register_parameter(names[i], in_columns ? new_parameter({options.heads, static_cast<std::int64_t>(scalars)})
-                                                : new_parameter({options.heads})));
+        names[i], in_columns ? new_parameter(*this, names[i], {options.heads, static_cast<std::int64_t>(scalars)})
+                             : new_parameter(*this, names[i], {options.heads}));
   if (is_difference(mechanism_)) {
     lambda_init_ = Differential::lambda_init(static_cast<double>(options.layer + options.first_lambda_depth));
-    lambda_query1_ = register_parameter("lambda_query1", new_parameter({head_dim_}));
-    lambda_key1_ = register_parameter("lambda_key1", new_parameter({head_dim_}));
-    lambda_query2_ = register_parameter("lambda_query2", new_parameter({head_dim_}));
-    lambda_key2_ = register_parameter("lambda_key2", new_parameter({head_dim_}));
-    head_norm_ = register_parameter("head_norm", new_parameter({2 * head_dim_}));
+    lambda_query1_ = new_parameter(*this, "lambda_query1", {head_dim_});
+    lambda_key1_ = new_parameter(*this, "lambda_key1", {head_dim_});
+    lambda_query2_ = new_parameter(*this, "lambda_query2", {head_dim_});
+    lambda_key2_ = new_parameter(*this, "lambda_key2", {head_dim_});
+    head_norm_ = new_parameter(*this, "head_norm", {2 * head_dim_});
   }
 }
 

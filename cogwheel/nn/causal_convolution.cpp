@@ -11,8 +11,8 @@
 namespace cogwheel {
 
 CausalConvolutionImpl::CausalConvolutionImpl(std::int64_t channels) {
-  weight_ = register_parameter("weight", new_parameter({taps, channels}));
-  bias_ = register_parameter("bias", new_parameter({channels}));
+  weight_ = new_parameter(*this, "weight", {taps, channels});
+  bias_ = new_parameter(*this, "bias", {channels});
 }
 
 at::Tensor CausalConvolutionImpl::forward(const at::Tensor& x, const at::Tensor& before) {

@@ -2,6 +2,8 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/functorch/BatchedTensorImpl.h>
+#include <ATen/functorch/TensorWrapper.h>
 
 #include <algorithm>
 #include <utility>
@@ -28,6 +30,12 @@ bool has_nan(const at::Tensor& value) {
 
 bool is_held_once(const at::Tensor& value) {
   return value.use_count() == 1 && value.has_storage() && value.storage().use_count() == 1;
+}
+
+// A value of torch.func.vmap, at whatever level: its numbers cannot be looked at.
+bool is_batched(at::Tensor value) {
+  while (const auto* wrapper = at::functorch::maybeGetTensorWrapper(value)) value = wrapper->value();
+  return at::functorch::isBatchedTensor(value);
 }
 
 // NaN equals NaN.
@@ -112,6 +120,8 @@ at::Tensor Hooks::operator()(const HookPoint& at, at::Tensor current) const {
       function.call(at, current);
       continue;
     }
+    if (is_batched(current))
+      throw UsageError(expected_got(at.name(), "a pass whose numbers hooks can compare", "one within torch.func.vmap"));
     // The value may share its memory with weights, with other values of the pass, and with what functions before this
     // one keep; then only a copy can be written into without changing these.
     const at::Tensor own = is_held_once(current) ? std::move(current) : current.clone();

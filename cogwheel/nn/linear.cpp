@@ -9,8 +9,8 @@
 namespace cogwheel {
 
 LinearImpl::LinearImpl(std::int64_t inputs, std::int64_t outputs, bool bias) {
-  weight_ = register_parameter("weight", new_parameter({outputs, inputs}));
-  if (bias) bias_ = register_parameter("bias", new_parameter({outputs}));
+  weight_ = new_parameter(*this, "weight", {outputs, inputs});
+  if (bias) bias_ = new_parameter(*this, "bias", {outputs});
 }
 
 at::Tensor LinearImpl::forward(const at::Tensor& x) { return matrix_product(x, weight_, bias_); }

@@ -1,5 +1,6 @@
 #include "cogwheel/nn/new_parameter.h"
 
+#include <torch/nn/module.h>
 #include <torch/types.h>
 
 #include <utility>
@@ -12,8 +13,11 @@ thread_local const TakeParameters::Next* next_of_new = nullptr;
 
 }  // namespace
 
-at::Tensor new_parameter(at::IntArrayRef sizes) {
-  return next_of_new != nullptr ? (*next_of_new)(sizes) : torch::empty(sizes, device_of_new);
+at::Tensor new_parameter(torch::nn::Module& owner, const std::string& name, at::IntArrayRef sizes) {
+  if (next_of_new == nullptr) return owner.register_parameter(name, torch::empty(sizes, device_of_new));
+  at::Tensor given = (*next_of_new)(sizes);
+  const bool wants_gradient = given.requires_grad();
+  return owner.register_parameter(name, std::move(given), wants_gradient);
 }
 at::Device device_of_new_parameters() { return device_of_new; }
 

@@ -3,12 +3,18 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <string>
+
+namespace torch::nn {
+class Module;
+}
 
 namespace cogwheel {
 
-// An uninitialised float32 tensor for a parameter, on the device of the innermost PlaceParameters of this thread; on
-// the CPU where there is none. Or the tensor that a TakeParameters gives.
-at::Tensor new_parameter(at::IntArrayRef sizes);
+// Registers a parameter of `owner`: an uninitialised float32 tensor on the device of the innermost PlaceParameters of
+// this thread, on the CPU where there is none. Or the tensor that a TakeParameters gives, which others may be reading:
+// it is registered as it is, with a gradient only if it wants one.
+at::Tensor new_parameter(torch::nn::Module& owner, const std::string& name, at::IntArrayRef sizes);
 at::Device device_of_new_parameters();
 
 // While such an object exists, new layers on its thread create their parameters on the device. On at::kMeta they take

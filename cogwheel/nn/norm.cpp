@@ -11,8 +11,8 @@ namespace cogwheel {
 
 NormImpl::NormImpl(NormKind kind, std::int64_t width, bool bias, std::optional<double> epsilon)
     : kind_(kind), epsilon_(epsilon.value_or(default_epsilon(kind))) {
-  weight_ = register_parameter("weight", new_parameter({width}));
-  if (kind == NormKind::layer && bias) bias_ = register_parameter("bias", new_parameter({width}));
+  weight_ = new_parameter(*this, "weight", {width});
+  if (kind == NormKind::layer && bias) bias_ = new_parameter(*this, "bias", {width});
 }
 
 at::Tensor NormImpl::forward(const at::Tensor& x) { return of_sum(x, {}).normed; }

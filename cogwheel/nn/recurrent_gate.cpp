@@ -58,9 +58,8 @@ RecurrentGateImpl::RecurrentGateImpl(const RecurrentGateOptions& options) : opti
   if (reads_tokens_ && rank > 0) into_rank_ = register_module("into_rank", Linear(options.inputs, rank, false));
   if (reads_tokens_)
     projection_ = register_module("projection", Linear(rank > 0 ? rank : options.inputs, outputs, false));
-  bias_ = register_parameter("bias", new_parameter({outputs}));
-  if (options.recipe.map == GateMap::step_times_constant)
-    constant_ = register_parameter("constant", new_parameter({options.heads}));
+  bias_ = new_parameter(*this, "bias", {outputs});
+  if (options.recipe.map == GateMap::step_times_constant) constant_ = new_parameter(*this, "constant", {options.heads});
 }
 
 RecurrentGateImpl::Value RecurrentGateImpl::forward(const at::Tensor& x) {

@@ -109,9 +109,9 @@ RecurrentLayerImpl::RecurrentLayerImpl(const RecurrentLayerOptions& options)
         register_module("shift", TokenShift(options.width, 4 + static_cast<std::int64_t>(gates_.size()),
                                             static_cast<double>(options.layer) / static_cast<double>(options.layers)));
   if (recipe_.head_norm) head_norm_ = register_module("head_norm", Norm(NormKind::rms, value_dim_, false));
-  if (recipe_.skip) skip_ = register_parameter("skip", new_parameter({values}));
+  if (recipe_.skip) skip_ = new_parameter(*this, "skip", {values});
   if (recipe_.features == LayerFeatures::random_of_units)
-    features_ = register_parameter("features", new_parameter({options.heads, head_dim_, head_dim_}));
+    features_ = new_parameter(*this, "features", {options.heads, head_dim_, head_dim_});
 }
 
 RecurrentLayerImpl::Inputs RecurrentLayerImpl::read(const at::Tensor& x, const Carried& before, Carried& after) {

@@ -55,10 +55,10 @@ RecurrentNetworkImpl::RecurrentNetworkImpl(const RecurrentNetworkOptions& option
       const std::int64_t inputs = layer == 0 ? options.inputs : width * static_cast<std::int64_t>(directions());
       Direction part;
       part.suffix = "_l" + std::to_string(layer) + (direction == 1 ? "_reverse" : "");
-      part.weight_ih = register_parameter("weight_ih" + part.suffix, new_parameter({rows, inputs}));
-      part.weight_hh = register_parameter("weight_hh" + part.suffix, new_parameter({rows, width}));
-      part.bias_ih = register_parameter("bias_ih" + part.suffix, new_parameter({rows}));
-      part.bias_hh = register_parameter("bias_hh" + part.suffix, new_parameter({rows}));
+      part.weight_ih = new_parameter(*this, "weight_ih" + part.suffix, {rows, inputs});
+      part.weight_hh = new_parameter(*this, "weight_hh" + part.suffix, {rows, width});
+      part.bias_ih = new_parameter(*this, "bias_ih" + part.suffix, {rows});
+      part.bias_hh = new_parameter(*this, "bias_hh" + part.suffix, {rows});
       parts_.push_back(part);
     }
 }

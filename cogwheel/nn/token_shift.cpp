@@ -16,10 +16,10 @@ std::int64_t rank_of(std::int64_t width) { return std::clamp<std::int64_t>(width
 }  // namespace
 
 TokenShiftImpl::TokenShiftImpl(std::int64_t width, std::int64_t readers, double depth) : depth_(depth) {
-  shared_ = register_parameter("shared", new_parameter({width}));
-  shares_ = register_parameter("shares", new_parameter({readers, width}));
-  into_rank_ = register_parameter("into_rank", new_parameter({readers, width, rank_of(width)}));
-  from_rank_ = register_parameter("from_rank", new_parameter({readers, rank_of(width), width}));
+  shared_ = new_parameter(*this, "shared", {width});
+  shares_ = new_parameter(*this, "shares", {readers, width});
+  into_rank_ = new_parameter(*this, "into_rank", {readers, width, rank_of(width)});
+  from_rank_ = new_parameter(*this, "from_rank", {readers, rank_of(width), width});
 }
 
 std::vector<at::Tensor> TokenShiftImpl::forward(const at::Tensor& given, const at::Tensor& last) {

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import threading
 
 import pytest
 import torch
@@ -166,6 +167,30 @@ def test_frozen_parameters_stay_frozen(model):
     own = {name: parameter.detach() for name, parameter in model.named_parameters()}
     assert not torch.func.functional_call(model, own, (tokens,)).requires_grad
     assert not any(tensor.requires_grad for tensor in own.values())
+
+
+def test_tensors_in_the_place_of_parameters_are_only_read(model):
+    """Never made to want a gradient for a moment, which another thread would see and might keep."""
+    (tokens,) = inputs_of(model)
+    own = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    expected, seen = model(tokens), []
+
+    def passes(copied):  # functional_call is for one thread at a time
+        for _ in range(25):
+            out = torch.func.functional_call(copied, own, (tokens,))
+            seen.append(torch.equal(out, expected) and not out.requires_grad and not any(each.requires_grad for each in own.values()))
+
+    threads = [threading.Thread(target=passes, args=(copy.deepcopy(model),)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 100 and all(seen)
+    with torch.inference_mode():
+        fixed = {name: tensor.clone() for name, tensor in own.items()}
+        assert torch.equal(torch.func.functional_call(model, fixed, (tokens,)), expected)
+    with torch.no_grad():
+        assert torch.equal(torch.func.functional_call(model, fixed, (tokens,)), expected)
 
 
 def test_copies_are_models_of_their_own(runs):

@@ -279,6 +279,8 @@ def test_hooks_refuse_what_cannot_be(language_run):
         run(lambda value, hook: value.double())
     with pytest.raises(KeyError, match="mine"):
         run(lambda value, hook: {}["mine"])
+    with pytest.raises(ValueError, match="hook_embed: expected a pass whose numbers hooks can compare, got one within torch.func.vmap"):
+        torch.func.vmap(lambda each: loaded.run_with_cache(each[None])[0])(tokens)
     assert torch.equal(loaded(tokens), whole_output)
 
 
