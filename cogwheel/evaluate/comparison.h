@@ -60,8 +60,9 @@ struct TuningTrial {
   std::string mechanism = {};
   double learning_rate = 0;
   std::int64_t steps = 0;
-  // The value of the deciding measure on the data for tuning; none if the trial diverged.
+  // The value of the deciding measure on the data for tuning; none if the trial diverged or failed.
   std::optional<double> value = {};
+  std::string message = {};  // why it failed
   bool chosen = false;
 };
 

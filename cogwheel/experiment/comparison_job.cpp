@@ -43,6 +43,20 @@ std::vector<CurvePoint> curve_of(const std::vector<StepReport>& reports) {
   return curve;
 }
 
+// What the work threw, in one line; empty if nothing. One run or trial that fails does not end the others.
+template <class Work>
+std::string problem_of(const Work& work) {
+  const auto said = [](const std::string& text) { return text.empty() ? std::string("unknown problem") : text; };
+  try {
+    work();
+  } catch (const c10::Error& error) {
+    return said(one_line(error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    return said(one_line(error.what()));
+  }
+  return "";
+}
+
 }  // namespace
 
 ComparisonJob::ComparisonJob(Comparison comparison, std::shared_ptr<const Task> task, ComparisonFolder folder,
@@ -68,13 +82,8 @@ void ComparisonJob::run() {
       if (asked_to_stop()) interrupt();
       ++done;
       RunResult result;
-      try {
-        result = train(plan, seed);
-      } catch (const c10::Error& error) {
-        result.message = one_line(error.what_without_backtrace());
-        result.status = RunStatus::failed;
-      } catch (const std::exception& error) {
-        result.message = one_line(error.what());
+      if (const std::string problem = problem_of([&] { result = train(plan, seed); }); !problem.empty()) {
+        result.message = problem;
         result.status = RunStatus::failed;
       }
       result.mechanism = plan.name;
@@ -125,18 +134,23 @@ void ComparisonJob::tune(MechanismPlan& plan) {
     config.training.learning_rate = rate;
     config.training.final_learning_rate =
         rate * comparison_.settings.final_learning_rate / comparison_.settings.learning_rate;
-    TrainingRun run(config.model, config.training, task);
     const std::string label = fmt::format("{} learning rate {:.3g}", plan.name, rate);
-    const TrainingStatus status =
-        run.train({.report = [&](const StepReport& report) { hooks_.progress(label, report); },
-                   .checkpoint = {},
-                   .stop = hooks_.stop});
-    if (status == TrainingStatus::stopped) interrupt();
     TuningTrial trial{.mechanism = plan.name, .learning_rate = rate, .steps = config.training.steps};
-    if (status == TrainingStatus::finished) trial.value = *find_value(run.last_measured(), measure.name);
-    hooks_.line(
-        fmt::format("  {:<36} {}", label,
-                    trial.value ? fmt::format("validation {} {:.4f}", measure.label, *trial.value) : "diverged"));
+    bool stopped = false;
+    trial.message = problem_of([&] {
+      TrainingRun run(config.model, config.training, task);
+      const TrainingStatus status =
+          run.train({.report = [&](const StepReport& report) { hooks_.progress(label, report); },
+                     .checkpoint = {},
+                     .stop = hooks_.stop});
+      stopped = status == TrainingStatus::stopped;
+      if (status == TrainingStatus::finished) trial.value = *find_value(run.last_measured(), measure.name);
+    });
+    if (stopped) interrupt();
+    hooks_.line(fmt::format("  {:<36} {}", label,
+                            !trial.message.empty() ? "failed: " + trial.message
+                            : trial.value          ? fmt::format("validation {} {:.4f}", measure.label, *trial.value)
+                                                   : "diverged"));
     comparison_.tuning.push_back(trial);
     write_results();
   }
@@ -145,7 +159,7 @@ void ComparisonJob::tune(MechanismPlan& plan) {
     if (trial.mechanism == plan.name && trial.value &&
         (best == nullptr || comparison_.better(*trial.value, *best->value)))
       best = &trial;
-  if (best == nullptr) return;  // every trial diverged: the default is as good as any
+  if (best == nullptr) return;  // every trial diverged or failed: the default is as good as any
   best->chosen = true;
   plan.learning_rate = best->learning_rate;
 }

@@ -172,10 +172,15 @@ std::string versions_html(const Comparison& comparison) {
 std::string tuning_html(const Comparison& comparison) {
   if (comparison.tuning.empty()) return "";
   const std::string measure = escape_html(comparison.task.decisive().title);
+  // Only of a text is it known which part that is; of other data their task chooses it.
+  const bool text = comparison.task.name == TaskOptions{}.name;
   const std::string data =
       comparison.data.bytes > 0
-          ? "The loss is measured on the last tenth of the training text, on which these trials did not train; the "
-            "held-out text was not used. The final runs train on all of the training text."
+          ? fmt::format(
+                "The {} is measured on {}, on which these trials did not train; {} was not used. The final "
+                "runs train on all of the training {}.",
+                measure, text ? "the last tenth of the training text" : "a part of the training data",
+                text ? "the held-out text" : "what is held out", text ? "text" : "data")
           : "The " + measure +
                 " is measured on separate data, on which neither these trials nor the final runs train and on "
                 "which the result is not measured.";
@@ -186,8 +191,10 @@ std::string tuning_html(const Comparison& comparison) {
     for (const TuningTrial& trial : comparison.tuning)
       if (trial.mechanism == plan.name)
         rows += fmt::format("<td{}>{}{}<small>learning rate {}</small></td>", trial.chosen ? " class=\"chosen\"" : "",
-                            trial.value ? fixed(*trial.value, 4) : "diverged", trial.chosen ? ", chosen" : "",
-                            learning_rate_text(trial.learning_rate));
+                            !trial.message.empty() ? "failed"
+                            : trial.value          ? fixed(*trial.value, 4)
+                                                   : "diverged",
+                            trial.chosen ? ", chosen" : "", learning_rate_text(trial.learning_rate));
     rows += "</tr>\n";
   }
   return fill_template(embedded::tuning_html, {{"trials", counted(comparison.settings.tune, "trial")},

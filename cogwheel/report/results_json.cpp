@@ -77,8 +77,11 @@ static constexpr auto fields(const MechanismPlan&) {
 
 static constexpr auto fields(const TuningTrial&) {
   return std::tuple{
-      field("mechanism", &TuningTrial::mechanism), field("learning_rate", &TuningTrial::learning_rate),
-      field("steps", &TuningTrial::steps),         field("validation_loss", &TuningTrial::value),
+      field("mechanism", &TuningTrial::mechanism),
+      field("learning_rate", &TuningTrial::learning_rate),
+      field("steps", &TuningTrial::steps),
+      field("validation_loss", &TuningTrial::value),
+      unless_empty("message", &TuningTrial::message),
       field("chosen", &TuningTrial::chosen),
   };
 }

@@ -226,6 +226,18 @@ TEST(Page, NumbersOfOneAndTwoAreWords) {
   EXPECT_TRUE(holds(page, "In the last step the held-out loss of softmax still fell by 0.5."));
 }
 
+TEST(Page, TuningSaysWhatWasMeasuredOnAndWhatFailed) {
+  Comparison comparison = example_comparison();
+  EXPECT_TRUE(holds(report_page(comparison, {}), "measured on the last tenth of the training text"));
+  EXPECT_FALSE(holds(report_page(comparison, {}), "failed"));
+  comparison.task.name = "sentences";
+  comparison.tuning.front().message = "no memory";
+  const std::string page = report_page(comparison, {});
+  EXPECT_FALSE(holds(page, "last tenth"));
+  EXPECT_TRUE(holds(page, "measured on a part of the training data, on which these trials did not train"));
+  EXPECT_TRUE(holds(page, "<td>failed<small>"));
+}
+
 TEST(Page, SaysWhereModelsLearned) {
   Comparison comparison = example_comparison();
   EXPECT_TRUE(holds(report_page(comparison, {}), "The same numbers, bit for bit"));
