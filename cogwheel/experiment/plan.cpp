@@ -54,6 +54,24 @@ MechanismPlan plan_of(const ModelOptions& shared, const std::string& name) {
   return plan;
 }
 
+// Whether hybrids, or one and a mechanism, are the same in each of so many layers: gla*2 is gla.
+bool are_one_model(const std::string& one, const std::string& other, std::int64_t layers) {
+  if ((one + other).find_first_of("+*") == std::string::npos) return one == other;
+  const LayerPattern left(one), right(other);
+  for (std::int64_t layer = 0; layer < layers; ++layer)
+    if (&left.at(layer) != &right.at(layer)) return false;
+  return true;
+}
+
+// Adds a mechanism, of a model that the comparison has not yet.
+void add_plan(Comparison& comparison, const ModelOptions& shared, const std::string& name, std::string_view option) {
+  MechanismPlan plan = plan_of(shared, name);
+  for (const MechanismPlan& before : comparison.mechanisms)
+    if (before.name != name && are_one_model(before.name, name, comparison.settings.layers))
+      throw UsageError(expected_got(option, "each model once", name + ", which is " + before.name + " in each layer"));
+  comparison.mechanisms.push_back(std::move(plan));
+}
+
 // The one that is asked for; else the first whose model can learn the task.
 const Preset& requested_preset(const CompareRequest& request) {
   if (!request.preset.empty()) return find_preset(request.preset);
@@ -252,7 +270,7 @@ Comparison plan_comparison(const CompareRequest& request) {
     name.erase(name.find_last_not_of(' ') + 1);
   }
   for (const std::string& name : names) {
-    comparison.mechanisms.push_back(plan_of(shared.model, name));
+    add_plan(comparison, shared.model, name, "--attention");
     if (std::count(names.begin(), names.end(), name) > 1)
       throw UsageError(expected_got("--attention", "each mechanism once", name + " twice"));
   }
@@ -303,7 +321,7 @@ void add_mechanisms(Comparison& comparison, const std::vector<std::string>& name
   for (const std::string& name : names) {
     if (comparison.plan(name) != nullptr)
       throw UsageError(expected_got("--add", "a mechanism that is not in the comparison yet", name));
-    comparison.mechanisms.push_back(plan_of(shared, name));
+    add_plan(comparison, shared, name, "--add");
   }
 }
 

@@ -139,6 +139,19 @@ TEST(ComparePlan, BlanksBesideNamesAreNoPartOfThem) {
             "--attention: expected each mechanism once, got softmax twice");
 }
 
+TEST(ComparePlan, HybridsThatAreOneModelAreRefused) {
+  CompareRequest request = tiny_request("text");  // of two layers
+  request.attention = {"softmax", "gla", "gla*2"};
+  EXPECT_EQ(usage_error_of([&] { plan_comparison(request); }),
+            "--attention: expected each model once, got gla*2, which is gla in each layer");
+  request.attention = {"softmax", "gla+softmax"};
+  Comparison comparison = plan_comparison(request);
+  EXPECT_EQ(usage_error_of([&] { add_mechanisms(comparison, {"softmax+softmax"}); }),
+            "--add: expected each model once, got softmax+softmax, which is softmax in each layer");
+  add_mechanisms(comparison, {"softmax+gla", "gla*2"});
+  EXPECT_EQ(comparison.mechanisms.size(), 4U);
+}
+
 TEST(ComparePlan, TheCommandNamesEveryFileThatATaskCanHave) {
   for (const TaskFileOption& option : task_file_options()) {
     Comparison comparison = plan_comparison(tiny_request("text"));
