@@ -21,6 +21,18 @@ struct ImportArguments {
   bool overwrite = false;
 };
 
+// Only the task knows its keys, and it reads data when it is made: of its own, where none are given for the model.
+void expect_keys_of_task(const std::string& task, const std::vector<std::string>& assignments) {
+  std::vector<std::string> of_task{"task.name=" + task};
+  for (const std::string& assignment : assignments)
+    if (assignment.starts_with("task.")) of_task.push_back(assignment);
+  if (of_task.size() == 1) return;
+  RunConfig config;
+  config.model = model_of_task(task);
+  set_options(config, of_task);
+  make_task(config, ".");
+}
+
 // The data that the task is measured on, and settings of training; the weights decide the rest. Data are read as
 // `evaluate` will, with the files of the run, so that what does not fit is refused here.
 void set_task(ImportedModel& imported, const ImportArguments& arguments) {
@@ -29,12 +41,14 @@ void set_task(ImportedModel& imported, const ImportArguments& arguments) {
       throw UsageError(expected_got("import: --set", "a key of the task, its data or training", assignment));
   if (!arguments.assignments.empty()) set_options(imported.config, arguments.assignments);
   auto& values = imported.config.task.values;
-  if (!arguments.images.empty() && imported.config.task.name != "images" && imported.config.task.name != "diffusion")
+  const bool of_images = imported.config.task.name == "images" || imported.config.task.name == "diffusion";
+  if (!arguments.images.empty() && !of_images)
     throw UsageError(
         expected_got("import: --images", "none for a run of the task " + imported.config.task.name, arguments.images));
   if (!arguments.images.empty()) values["images"] = arguments.images;
   const auto given = [&](const char* key) { return values.contains(key) && values[key] != ConfigValue(std::string()); };
-  if (!given("images") && !given("sentences") && !given("held_out_sentences")) return;
+  if (of_images ? !given("images") : !given("sentences") && !given("held_out_sentences"))
+    return expect_keys_of_task(imported.config.task.name, arguments.assignments);
   const ScratchFolder folder;
   for (const RunFile& file : imported.files) write_file(folder / file.name, file.content);
   const auto task = make_task(imported.config, folder.path());

@@ -71,7 +71,7 @@ ForeignModel read(ForeignConfig& config, const std::filesystem::path&) {
   options.patch = config.whole("patch_size", Count{1, 1 << 14});
   options.channels = config.whole("in_chans", 3, Count{1, 1 << 10});
   options.width = config.whole("embed_dim", Count{1, 1 << 20});
-  options.layers = config.whole("depth", Count{2, 10'000}) / 2 * 2 + 1;
+  options.layers = config.whole("depth", Count{0, 10'000}) / 2 * 2 + 1;
   options.heads = config.whole("num_heads", Count{1, 1 << 20});
   options.feed_forward = hidden_of(options.width, config.number("mlp_ratio", 4, {0, 1 << 10, true}));
   const std::int64_t labels = config.whole("num_classes", -1, Count{-1, 1 << 24});

@@ -1,6 +1,5 @@
 #include "cogwheel/tasks/embedding.h"
 
-#include <fmt/format.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -28,7 +27,7 @@ void write_embeddings(const RunFolder& folder, const EmbeddingRequest& request, 
   for (const SentenceRow& text : texts) {
     const EncodedRow row =
         encode_row(*trained.tokenizer, text.first, text.second, request.tokens == 0 ? most : request.tokens);
-    if (row.cut) request.warn(fmt::format("line {} is too long and was cut", text.line));
+    if (row.cut) request.warn(cut_warning(text));
     lengths.push_back(encoded_length(row.first, row.second));
   }
   const std::int64_t tokens = request.tokens == 0 ? *std::max_element(lengths.begin(), lengths.end()) : request.tokens;

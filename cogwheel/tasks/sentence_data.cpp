@@ -223,6 +223,10 @@ std::vector<SentenceRow> texts_for(const TrainedEncoder& encoder, const GivenTex
   return std::move(table.rows);
 }
 
+std::string cut_warning(const SentenceRow& text) {
+  return (text.line == 0 ? "the text" : "line " + std::to_string(text.line)) + " is too long and was cut";
+}
+
 at::Tensor text_states(TrainedEncoder& encoder, std::span<const SentenceRow> texts, std::int64_t tokens) {
   const torch::NoGradGuard no_grad;
   SentenceRows rows;

@@ -84,6 +84,8 @@ struct GivenTexts {
 // Throws UsageError unless one of both is given; Error for a file without sentences, or with another number of them in
 // a row than the encoder learned from.
 std::vector<SentenceRow> texts_for(const TrainedEncoder& encoder, const GivenTexts& given);
+// That a text, of the prompt or of a line, is longer than the encoder's context.
+std::string cut_warning(const SentenceRow& text);
 
 // Copies what both models have: all but what predicts hidden words or classes. Throws Error where the run's model is of
 // other options.

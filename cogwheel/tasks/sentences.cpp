@@ -224,7 +224,7 @@ void classify(const RunFolder& folder, const SampleRequest& request, const Sampl
       if (!write(place == 0 ? "" : "\n")) return;  // so that lines of the answer are those of the texts
       continue;
     }
-    if (row.cut) request.warn(fmt::format("line {} is too long and was cut", text.line));
+    if (row.cut) request.warn(cut_warning(text));
     SentenceRows rows;
     rows.tokens.add(row.first, row.second, 0);
     const std::vector<std::int64_t> first{0};

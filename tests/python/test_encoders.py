@@ -203,6 +203,9 @@ def test_a_pair_is_read_as_one(cogwheel, work):
         done = cogwheel("sample", "pairs", "--prompt", text)
         assert done.returncode == 0, done.stderr
     assert lengths["pair"] == lengths["one"] + 1
+    for command in (["embed", "pairs", "--out", "long.safetensors"], ["sample", "pairs"]):
+        done = cogwheel(*command, "--prompt", "a dull cast " * 200)
+        assert done.returncode == 0 and "the text is too long and was cut" in done.stderr, done.stderr
     done = cogwheel("train", *words[:-1], "unpaired", "--set", "model.segments=1")
     assert done.returncode == 2 and "model.segments: expected 2 or more for the pairs of pairs.tsv, got 1" in done.stderr
 

@@ -333,6 +333,11 @@ def test_a_foreign_vit_is_itself_here_and_back(program):
     images = normal(2, 3, 16, 16)
     expect_close(cogwheel.load(run)(images), vit.logits(images))
 
+    for key, said in (("nonsense=1", "got nonsense"), ("sentences=a.tsv", "got sentences"), ("size=x", "task.size")):
+        done = program("import", there, "--set", f"task.{key}", "--out", program.work / "never", fails=True)
+        assert said in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    program("import", there, "--set", "task.size=16", "--set", "training.batch=8", "--out", "sized")
+
     # Measured on images whose labels are numbers of classes; training on is refused.
     for classes in (5, 6):
         labelled = {"images": normal(40, 3, 16, 16), "labels": torch.arange(40) % classes}

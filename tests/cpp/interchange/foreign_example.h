@@ -120,14 +120,15 @@ inline ForeignExample vit_example() {
   return vit;
 }
 
-// Images of 3 × 8 × 8, patches of 4 × 4, 5 layers; conditioned on "nothing", "classes", 6 of them, or "vectors".
-inline ForeignExample u_vit_example(const std::string& condition = "nothing") {
+// Images of 3 × 8 × 8, patches of 4 × 4, 5 layers, or 1 of depth 0; conditioned on "nothing", "classes", 6 of them, or
+// "vectors".
+inline ForeignExample u_vit_example(const std::string& condition = "nothing", int depth = 4) {
   ForeignExample u_vit{{{"architectures", {"UViT"}},
                         {"img_size", 8},
                         {"patch_size", 4},
                         {"in_chans", 3},
                         {"embed_dim", example_width},
-                        {"depth", 4},
+                        {"depth", depth},
                         {"num_heads", example_heads},
                         {"mlp_ratio", 5.0 / 6},
                         {"qkv_bias", false},
@@ -149,6 +150,7 @@ inline ForeignExample u_vit_example(const std::string& condition = "nothing") {
   u_vit.add("patch_embed.proj.bias", {example_width});
   u_vit.add("pos_embed", {1, tokens, example_width});
   for (const std::string block : {"in_blocks.0.", "in_blocks.1.", "mid_block.", "out_blocks.0.", "out_blocks.1."}) {
+    if (depth == 0 && block != "mid_block.") continue;
     u_vit.norm(block + "norm1", example_width);
     u_vit.linear(block + "attn.qkv", example_width, 3 * example_width, false);
     u_vit.linear(block + "attn.proj", example_width, example_width);
@@ -165,8 +167,9 @@ inline ForeignExample u_vit_example(const std::string& condition = "nothing") {
 }
 
 inline std::vector<ForeignExample> all_foreign_examples() {
-  return {bert_example(false),      bert_example(true),       vit_example(),
-          u_vit_example("nothing"), u_vit_example("classes"), u_vit_example("vectors")};
+  return {bert_example(false),        bert_example(true),       vit_example(),
+          u_vit_example("nothing"),   u_vit_example("classes"), u_vit_example("vectors"),
+          u_vit_example("nothing", 0)};
 }
 
 }  // namespace cogwheel
