@@ -28,9 +28,8 @@ void expect_keys_of_task(const std::string& task, const std::vector<std::string>
     if (assignment.starts_with("task.")) of_task.push_back(assignment);
   if (of_task.size() == 1) return;
   RunConfig config;
-  config.model = model_of_task(task);
   set_options(config, of_task);
-  make_task(config, ".");
+  make_task(config);
 }
 
 // The data that the task is measured on, and settings of training; the weights decide the rest. Data are read as
