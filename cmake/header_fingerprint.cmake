@@ -1,5 +1,5 @@
 # cmake -DROOT=… -DNAMES=… -DTARGET=… -P header_fingerprint.cmake: a C++ header with the names of headers, separated by
-# spaces, and what tells them from others. cogwheel/authoring/headers.cpp computes the same of a folder.
+# spaces, and what tells them from others. cogwheel/attention/authoring/headers.cpp computes the same of a folder.
 separate_arguments(names UNIX_COMMAND "${NAMES}")
 set(lines "")
 set(list "")

@@ -16,7 +16,12 @@ install(TARGETS ${installed_targets} EXPORT cogwheel
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT kernels)
 foreach(folder IN LISTS installed_folders)
   # The engines themselves are compiled into the library; a program needs the headers of the folder, not of cpu/.
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/cogwheel/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cogwheel
+  set(path cogwheel/attention/${folder})
+  if(folder STREQUAL core)
+    set(path cogwheel/core)
+  endif()
+  get_filename_component(parent ${path} DIRECTORY)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${path} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${parent}
     COMPONENT kernels FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "cpu" EXCLUDE)
 endforeach()
 

@@ -1,6 +1,6 @@
 # Which instruction sets kernels are built for. Sets in the scope of the caller:
 #   instruction_sets  "<name>:<Highway target>", best first. Each is a translation unit of its own
-#                     (kernels/cpu/isa_begin.h says why).
+#                     (attention/kernels/cpu/isa_begin.h says why).
 #   complete_isas     the names of those for which every row map gets a kernel; the others get a few, for the tests.
 option(COGWHEEL_ALL_ISAS "Kernels for every instruction set of this architecture, for other machines than this one" OFF)
 option(COGWHEEL_PORTABLE_KERNELS "Kernels that run anywhere too (emulated vectors)" ON)

@@ -10,14 +10,16 @@ function(cogwheel_light_optimization target)
   target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
 endfunction()
 
-# cogwheel_library(<folder> SOURCES … [DEPENDS …]): the static library cogwheel_<folder> of a folder of cogwheel/.
-# What a folder links is what it may include, so that the order of the layers is checked by the build. Its files are one
-# unit, but for those that cogwheel_unit takes out of it.
+# cogwheel_library(<folder> SOURCES … [DEPENDS …]): the static library of a folder of cogwheel/, cogwheel_<folder> with _
+# for /, and without what stands before mechanisms, kernels and authoring. What a folder links is what it may include.
+# Its files are one unit, but for those that cogwheel_unit takes out of it.
 function(cogwheel_library folder)
   cmake_parse_arguments(PARSE_ARGV 1 library "" "" "SOURCES;DEPENDS")
-  add_library(cogwheel_${folder} STATIC ${library_SOURCES})
-  cogwheel_unit(cogwheel_${folder} folder ${library_SOURCES})
-  target_include_directories(cogwheel_${folder} PUBLIC
+  string(REGEX REPLACE "^attention/" "" name ${folder})
+  string(REPLACE "/" "_" name ${name})
+  add_library(cogwheel_${name} STATIC ${library_SOURCES})
+  cogwheel_unit(cogwheel_${name} folder ${library_SOURCES})
+  target_include_directories(cogwheel_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
-  target_link_libraries(cogwheel_${folder} PUBLIC ${library_DEPENDS} PRIVATE $<BUILD_INTERFACE:cogwheel_warnings>)
+  target_link_libraries(cogwheel_${name} PUBLIC ${library_DEPENDS} PRIVATE $<BUILD_INTERFACE:cogwheel_warnings>)
 endfunction()

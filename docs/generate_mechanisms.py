@@ -3,7 +3,7 @@
 usage: generate_mechanisms.py [FILE]
 
 The table and the lists come from the catalogue, the anchors of citations from docs/references.md, the text of a section from the comment at the head of
-cogwheel/mechanisms/<family>/<name>.h: paragraphs verbatim, indented lines as formulas. Numerics cards are those of the
+cogwheel/attention/mechanisms/<family>/<name>.h: paragraphs verbatim, indented lines as formulas. Numerics cards are those of the
 portable kernels, whose numbers are the same bits on every machine; a build with -DCOGWHEEL_ALL_ISAS=ON has all of them.
 A test fails while the file in the repository differs from what this writes.
 """
@@ -42,7 +42,7 @@ another map may follow.
 
 def header(entry: dict) -> pathlib.Path | None:
     """The header of the entry; a form over another map than softmax has none."""
-    return next(ROOT.glob(f"cogwheel/mechanisms/*/{entry['name']}.h"), None)
+    return next(ROOT.glob(f"cogwheel/attention/mechanisms/*/{entry['name']}.h"), None)
 
 
 def comment(header: pathlib.Path) -> list[str]:

@@ -10,14 +10,9 @@
 #include <optional>
 #include <utility>
 
-#include "cogwheel/configuration/config_record.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/nearest_names.h"
-#include "cogwheel/core/shape_text.h"
-#include "cogwheel/data/text_tokens.h"
-#include "cogwheel/data/tokenizer.h"
-#include "cogwheel/diffusion/noise_schedule.h"
-#include "cogwheel/diffusion/prediction.h"
+#include "cogwheel/core/wording/nearest_names.h"
+#include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/interpret/copying.h"
 #include "cogwheel/interpret/effective_attention.h"
 #include "cogwheel/interpret/head_distance.h"
@@ -29,14 +24,14 @@
 #include "cogwheel/interpret/patching.h"
 #include "cogwheel/interpret/path_patching.h"
 #include "cogwheel/interpret/representation_distance.h"
-#include "cogwheel/models/encoder.h"
-#include "cogwheel/models/language_model.h"
-#include "cogwheel/models/u_vit.h"
-#include "cogwheel/models/vision_transformer.h"
-#include "cogwheel/nn/new_parameter.h"
-#include "cogwheel/nn/tensor_version.h"
-#include "cogwheel/ops/find_operator.h"
-#include "cogwheel/storage/run_folder.h"
+#include "cogwheel/nn/hooks/tensor_version.h"
+#include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/ops/support/find_operator.h"
+#include "cogwheel/runs/configuration/config_record.h"
+#include "cogwheel/runs/run_folder.h"
+#include "cogwheel/tasks/language/language_model.h"
+#include "cogwheel/text/text_tokens.h"
+#include "cogwheel/text/tokenizer.h"
 
 namespace cogwheel {
 namespace {
@@ -55,35 +50,12 @@ decltype(auto) with_value_errors(const Call& call) {
   }
 }
 
-at::Tensor optional_input(const TrainedModel::Inputs& inputs, const char* name) {
-  const auto found = inputs.find(name);
-  return found == inputs.end() ? at::Tensor() : found->value();
-}
-
-at::Tensor input(const TrainedModel::Inputs& inputs, const char* name) {
-  at::Tensor found = optional_input(inputs, name);
-  if (!found.defined()) throw UsageError(expected_got(name, "a tensor", "none"));
-  return found;
-}
-
 Prompts prompts_of(const TrainedModel::Inputs& inputs) {
-  return {input(inputs, "tokens"), input(inputs, "end"), input(inputs, "answer"), input(inputs, "foil")};
+  return {needed_input(inputs, "tokens"), needed_input(inputs, "end"), needed_input(inputs, "answer"),
+          needed_input(inputs, "foil")};
 }
 
 at::Tensor number(double value) { return at::scalar_tensor(value, at::kDouble); }
-
-// Whole numbers that number rows of a table.
-at::Tensor optional_whole(const TrainedModel::Inputs& inputs, const char* name) {
-  at::Tensor found = optional_input(inputs, name);
-  if (found.defined() && found.scalar_type() != at::kLong)
-    throw UsageError(expected_got(name, "int64", at::toString(found.scalar_type())));
-  return found;
-}
-
-at::Tensor whole(const TrainedModel::Inputs& inputs, const char* name) {
-  input(inputs, name);
-  return optional_whole(inputs, name);
-}
 
 // Hooks call this operator, whose kernel is Python's.
 at::Tensor call_back(std::int64_t callback, const std::string& name, const at::Tensor& value) {
@@ -94,57 +66,13 @@ at::Tensor call_back(std::int64_t callback, const std::string& name, const at::T
 
 }  // namespace
 
-template <class Model, class Compute>
-void TrainedModel::hold(std::string topology, Model model, const Compute& compute) {
-  topology_ = std::move(topology);
-  module_ = model.ptr();
-  points_ = model->hook_points();
-  forward_ = [model, compute](const Inputs& inputs, const ForwardContext& context) mutable {
-    return compute(model, inputs, context);
-  };
-}
-
 void TrainedModel::make() {
-  const RunConfig& config = *config_;
-  if (const auto* options = std::get_if<LanguageModelOptions>(&config.model)) {
-    hold("language_model", LanguageModel(*options), [](auto& model, const Inputs& in, const ForwardContext& context) {
-      return model->forward(whole(in, "tokens"), context);
-    });
-  } else if (const auto* of_encoder = std::get_if<EncoderOptions>(&config.model)) {
-    hold("encoder", Encoder(*of_encoder), [](auto& model, const Inputs& in, ForwardContext context) {
-      if (const at::Tensor lengths = optional_whole(in, "lengths"); lengths.defined()) context.lengths = lengths;
-      const at::Tensor states = model->states(whole(in, "tokens"), optional_whole(in, "segments"), context);
-      return model->options().classes > 0 ? model->class_logits(states.select(1, 0)) : model->word_logits(states);
-    });
-  } else if (const auto* of_images = std::get_if<VisionTransformerOptions>(&config.model)) {
-    hold("vision_transformer", VisionTransformer(*of_images),
-         [](auto& model, const Inputs& in, const ForwardContext& context) {
-           return model->forward(input(in, "images"), context);
-         });
-  } else if (const auto* of_noise = std::get_if<UVitOptions>(&config.model)) {
-    const auto option = [&](const char* name, const std::string& otherwise) {
-      const auto found = config.task.values.find(name);
-      return found == config.task.values.end() ? otherwise : std::get<std::string>(found->second);
-    };
-    const NoiseSchedule schedule =
-        NoiseSchedule::named(option("schedule", NoiseSchedule::names().front()), "task.schedule");
-    const Prediction prediction = find_prediction(option("prediction", prediction_names().front()), "task.prediction");
-    hold("u_vit", UVit(*of_noise),
-         [schedule, prediction](auto& model, const Inputs& in, const ForwardContext& context) {
-           const bool classes = model->options().vocabulary > 0;
-           const at::Tensor condition = classes ? optional_whole(in, "condition") : optional_input(in, "condition");
-           const at::Tensor x = input(in, "x"), time = input(in, "time");
-           const at::Tensor told = model->forward(
-               x, time, {.classes = classes ? condition : at::Tensor(), .vectors = classes ? at::Tensor() : condition},
-               context);
-           if (prediction == Prediction::noise) return told;
-           const NoiseShares shares = shares_at(schedule, time, told);
-           return noise_of(prediction, told, x.to(told.device()), shares.alpha, shares.sigma);
-         });
-  } else {
+  const ModelEntry& entry = config_->model.entry();
+  if (entry.pass == nullptr)
     throw Error(expected_got(folder_, "a language model, an encoder, a vision transformer or a U-ViT",
-                             "a run of the task " + config.task.name));
-  }
+                             "a run of the task " + config_->task.name));
+  topology_ = entry.name;
+  pass_ = entry.pass(*config_);
 }
 
 TrainedModel::TrainedModel(const std::string& path) : folder_(path) {
@@ -158,9 +86,9 @@ TrainedModel::TrainedModel(const std::string& path) : folder_(path) {
       make();
     }
     for (const at::Tensor& tensor : asked)
-      for (const auto& parameter : module_->named_parameters())
+      for (const auto& parameter : pass_.module->named_parameters())
         if (parameter.value().is_same(tensor)) order_.push_back(parameter.key());
-    load_weights_of(*module_, *config_, folder);
+    load_weights_of(*pass_.module, *config_, folder);
     auto options = nlohmann::ordered_json::object();
     const std::string prefix = "model.";
     const auto record = to_json(*config_);
@@ -177,8 +105,8 @@ TrainedModel::TrainedModel(const TrainedModel& other, const Inputs& parameters)
       order_(other.order_),
       tokenizer_(other.tokenizer_) {
   with_value_errors([&] {
-    for (const auto& own : other.module_->named_parameters()) {
-      const at::Tensor given = input(parameters, own.key().c_str());
+    for (const auto& own : other.pass_.module->named_parameters()) {
+      const at::Tensor given = needed_input(parameters, own.key().c_str());
       if (given.sizes() != own.value().sizes() || !given.is_floating_point())
         throw UsageError(
             expected_got(own.key(), "floating-point numbers of shape " + shape_text(own.value().sizes()),
@@ -196,19 +124,19 @@ c10::intrusive_ptr<TrainedModel> TrainedModel::with_parameters(const Inputs& par
 
 TrainedModel::Inputs TrainedModel::parameters() const {
   Inputs parameters;
-  for (const auto& parameter : module_->named_parameters()) parameters.insert(parameter.key(), parameter.value());
+  for (const auto& parameter : pass_.module->named_parameters()) parameters.insert(parameter.key(), parameter.value());
   return parameters;
 }
 
 std::vector<std::string> TrainedModel::hook_names() const {
   std::vector<std::string> names;
-  for (const HookPoint& point : points_) names.push_back(point.name());
+  for (const HookPoint& point : pass_.points) names.push_back(point.name());
   return names;
 }
 
 std::vector<std::string> TrainedModel::read_only_hook_names() const {
   std::vector<std::string> names;
-  for (const HookPoint& point : points_)
+  for (const HookPoint& point : pass_.points)
     if (point.read_only) names.push_back(point.name());
   return names;
 }
@@ -218,7 +146,7 @@ at::Tensor TrainedModel::forward(const Inputs& inputs, const std::vector<std::st
   return with_value_errors([&] {
     Hooks hooks;
     for (const std::string& name : hooked) {
-      const HookPoint point = find_hook_point(name, points_);
+      const HookPoint point = find_hook_point(name, pass_.points);
       const auto call = [name, callback](const HookPoint&, const at::Tensor& value) {
         return call_back(callback, name, value);
       };
@@ -236,13 +164,13 @@ at::Tensor TrainedModel::forward(const Inputs& inputs, const std::vector<std::st
             },
             layer);
     }
-    return forward_(inputs, {.hooks = hooked.empty() ? nullptr : &hooks});
+    return pass_.run(inputs, {.hooks = hooked.empty() ? nullptr : &hooks});
   });
 }
 
 std::vector<at::Tensor> TrainedModel::effective_attention(const Inputs& inputs, bool by_channel) const {
   return with_value_errors([&] {
-    return cogwheel::effective_attention([&](const ForwardContext& context) { forward_(inputs, context); },
+    return cogwheel::effective_attention([&](const ForwardContext& context) { pass_.run(inputs, context); },
                                          {.by_channel = by_channel});
   });
 }
@@ -281,7 +209,7 @@ std::vector<std::string> TrainedModel::pieces(const at::Tensor& tokens) const {
 }
 
 LanguageModelImpl& TrainedModel::language_model() const {
-  auto* const model = dynamic_cast<LanguageModelImpl*>(module_.get());
+  auto* const model = dynamic_cast<LanguageModelImpl*>(pass_.module.get());
   if (model == nullptr) throw UsageError(expected_got("model", "a language model", topology_));
   return *model;
 }
@@ -291,7 +219,7 @@ std::vector<at::Tensor> TrainedModel::patch_activations(const Inputs& inputs, co
   return with_value_errors([&] {
     std::vector<std::string> names;
     std::optional<HookPlace> place;
-    for (const HookPoint& point : points_) {
+    for (const HookPoint& point : pass_.points) {
       if (point.layer < 0) continue;
       const std::string of_layer(hook_places()[static_cast<std::size_t>(point.place)].name);
       if (std::find(names.begin(), names.end(), of_layer) == names.end()) names.push_back(of_layer);
@@ -301,8 +229,8 @@ std::vector<at::Tensor> TrainedModel::patch_activations(const Inputs& inputs, co
     const PatchingOptions options{.place = *place, .by_token = by_token};
     const Prompts prompts = prompts_of(inputs);
     const Patching patched =
-        estimate ? attribute_patches(language_model(), prompts, input(inputs, "corrupted"), options)
-                 : cogwheel::patch_activations(language_model(), prompts, input(inputs, "corrupted"), options);
+        estimate ? attribute_patches(language_model(), prompts, needed_input(inputs, "corrupted"), options)
+                 : cogwheel::patch_activations(language_model(), prompts, needed_input(inputs, "corrupted"), options);
     return std::vector<at::Tensor>{number(patched.clean), number(patched.corrupted), patched.patched};
   });
 }
@@ -313,11 +241,11 @@ std::vector<at::Tensor> TrainedModel::patch_paths(const Inputs& inputs, const st
   return with_value_errors([&] {
     PathPatchingOptions options{.freeze_feed_forward = freeze_feed_forward};
     for (std::size_t index = 0; index < receivers.size(); ++index) {
-      const HookPoint point = find_hook_point(receivers[index], points_);
+      const HookPoint point = find_hook_point(receivers[index], pass_.points);
       options.receivers.push_back({point.place, point.layer, heads.at(index)});
     }
     const PathPatching patched =
-        cogwheel::patch_paths(language_model(), prompts_of(inputs), input(inputs, "corrupted"), options);
+        cogwheel::patch_paths(language_model(), prompts_of(inputs), needed_input(inputs, "corrupted"), options);
     return std::vector<at::Tensor>{number(patched.clean), patched.patched};
   });
 }

@@ -5,7 +5,6 @@
 //   cogwheel::hook(int callback, str name, Tensor value) -> Tensor
 // which Python implements (python/cogwheel/trained.py). Nothing here is linked with Python.
 #pragma once
-#include <ATen/core/Dict.h>
 #include <torch/custom_class.h>
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 #include <tuple>
 #include <vector>
 
-#include "cogwheel/nn/forward_context.h"
+#include "cogwheel/runs/model_entry.h"
 
 namespace torch::nn {
 class Module;
@@ -29,7 +28,7 @@ struct RunConfig;
 
 class TrainedModel : public torch::CustomClassHolder {
  public:
-  using Inputs = c10::Dict<std::string, at::Tensor>;
+  using Inputs = PassInputs;
 
   // The model of the run in `folder` with the weights of its checkpoint, averaged ones where it has them. Throws
   // ValueError for the run of another model, and for a damaged one.
@@ -39,7 +38,7 @@ class TrainedModel : public torch::CustomClassHolder {
   // reach whatever they were computed from. Throws ValueError for one that is missing or of another shape.
   c10::intrusive_ptr<TrainedModel> with_parameters(const Inputs& parameters) const;
 
-  // "language_model", "encoder", "vision_transformer" or "u_vit".
+  // ModelEntry::name
   const std::string& topology() const { return topology_; }
   // The keys of [model] as a JSON object, without "model.".
   const std::string& options() const { return options_; }
@@ -53,7 +52,7 @@ class TrainedModel : public torch::CustomClassHolder {
   // undefined. At the points of `hooked`, the value is what `callback` makes of it. Throws ValueError for a name that
   // the model does not have.
   at::Tensor forward(const Inputs& inputs, const std::vector<std::string>& hooked, std::int64_t callback) const;
-  // data/text_tokens.h, with the tokenizer of the run; ValueError where it has none. Tokens are int64 [N].
+  // text/text_tokens.h, with the tokenizer of the run; ValueError where it has none. Tokens are int64 [N].
   at::Tensor tokens(const std::string& text) const;
   std::vector<std::string> pieces(const at::Tensor& tokens) const;
   // interpret/effective_attention.h
@@ -82,23 +81,17 @@ class TrainedModel : public torch::CustomClassHolder {
  private:
   TrainedModel(const TrainedModel& other, const Inputs& parameters);
 
-  using Forward = std::function<at::Tensor(const Inputs& inputs, const ForwardContext& context)>;
-
   LanguageModelImpl& language_model() const;
   const Tokenizer& tokenizer() const;
 
-  template <class Model, class Compute>
-  void hold(std::string topology, Model model, const Compute& compute);
-  // New layers, whose parameters are those that are in force (nn/new_parameter.h).
+  // New layers, whose parameters are those that are in force (nn/weights/new_parameter.h).
   void make();
 
   std::string topology_, options_, folder_;
   std::shared_ptr<const RunConfig> config_;
   std::vector<std::string> order_;                      // of the parameters' names, as layers ask for them
   mutable std::shared_ptr<const Tokenizer> tokenizer_;  // read when it is needed
-  std::shared_ptr<torch::nn::Module> module_;
-  std::vector<HookPoint> points_;
-  Forward forward_;
+  NamedPass pass_;
 };
 
 }  // namespace cogwheel

@@ -7,7 +7,7 @@
 
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/nearest_names.h"
+#include "cogwheel/core/wording/nearest_names.h"
 
 namespace cogwheel {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cogwheel/authoring/authoring.h"
+#include "cogwheel/attention/authoring/authoring.h"
 #include "cogwheel/ops/mechanism_card.h"
 
 namespace cogwheel {

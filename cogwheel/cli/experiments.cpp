@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/nearest_names.h"
+#include "cogwheel/core/wording/nearest_names.h"
 
 namespace cogwheel {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <string>
 
-#include "cogwheel/core/count_text.h"
-#include "cogwheel/core/duration_text.h"
-#include "cogwheel/train/step_report.h"
+#include "cogwheel/core/wording/count_text.h"
+#include "cogwheel/core/wording/duration_text.h"
+#include "cogwheel/runs/training/step_report.h"
 
 namespace cogwheel {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/configuration/run_config.h"
+#include "cogwheel/runs/configuration/run_config.h"
 
 namespace CLI {
 class App;

@@ -4,8 +4,8 @@
 
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/cli/progress.h"
-#include "cogwheel/core/count_text.h"
-#include "cogwheel/train/train_in_folder.h"
+#include "cogwheel/core/wording/count_text.h"
+#include "cogwheel/runs/training/train_in_folder.h"
 
 namespace cogwheel {
 namespace {
@@ -32,8 +32,8 @@ void train_and_report(TrainingRun& run, const RunFolder& folder, const RunConfig
   const TaskDescription& task = run.task().description();
   Progress progress(task.decisive().label, task.counted);
   progress.line(fmt::format("{}: {}, {} parameters, {} steps of {}, in {}", config.name, common(config.model).mechanism,
-                            count_text(static_cast<double>(parameter_count(run.task(), config.model))),
-                            config.training.steps, batch_text(run), folder.path().string()));
+                            count_text(static_cast<double>(parameter_count(config.model))), config.training.steps,
+                            batch_text(run), folder.path().string()));
   if (const TrainingOptions& training = config.training; training.warm_up >= training.steps)
     progress.line(fmt::format(
         "training.warm_up: {} of {} steps, so the learning rate rises to {:.3g} of {:.3g} and never falls",

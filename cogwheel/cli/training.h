@@ -1,7 +1,7 @@
 // The common part of `train` and `resume`, given a run and its folder.
 #pragma once
-#include "cogwheel/storage/run_folder.h"
-#include "cogwheel/train/training_run.h"
+#include "cogwheel/runs/run_folder.h"
+#include "cogwheel/runs/training/training_run.h"
 
 namespace cogwheel {
 

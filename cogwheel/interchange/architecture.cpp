@@ -1,19 +1,13 @@
 #include "cogwheel/interchange/architecture.h"
 
 #include <fmt/format.h>
-#include <torch/nn/module.h>
-
 #include <array>
-#include <stdexcept>
 
-#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/nearest_names.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/interchange/architectures.h"
-#include "cogwheel/models/encoder.h"
-#include "cogwheel/models/encoder_stack.h"
-#include "cogwheel/models/u_vit.h"
-#include "cogwheel/models/vision_transformer.h"
+#include "cogwheel/tasks/encoders/encoder_stack.h"
 
 namespace cogwheel {
 
@@ -47,14 +41,6 @@ void expect_plain_layers(const EncoderLayerOptions& options, std::string_view ar
                                fmt::format("softmax, the only attention of {}", architecture), name));
   if (options.position != "learned")
     throw Error(expected_got("model.position", fmt::format("learned, as in every {}", architecture), options.position));
-}
-
-std::shared_ptr<torch::nn::Module> make_foreign_model(const ModelOptions& options) {
-  if (const auto* encoder = std::get_if<EncoderOptions>(&options)) return std::make_shared<EncoderImpl>(*encoder);
-  if (const auto* vision = std::get_if<VisionTransformerOptions>(&options))
-    return std::make_shared<VisionTransformerImpl>(*vision);
-  if (const auto* u_vit = std::get_if<UVitOptions>(&options)) return std::make_shared<UVitImpl>(*u_vit);
-  throw std::logic_error(expected_got("interchange", "a model of some architecture", "another"));
 }
 
 RunFile class_names_file(const std::vector<std::string>& given, std::int64_t count) {

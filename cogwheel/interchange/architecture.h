@@ -8,14 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "cogwheel/configuration/run_config.h"
 #include "cogwheel/interchange/foreign_config.h"
 #include "cogwheel/interchange/tensor_table.h"
-#include "cogwheel/storage/run_folder.h"
-
-namespace torch::nn {
-class Module;
-}
+#include "cogwheel/runs/configuration/run_config.h"
+#include "cogwheel/runs/run_folder.h"
+#include "cogwheel/tasks/encoders/encoder_layers.h"
 
 namespace cogwheel {
 
@@ -49,9 +46,6 @@ const Architecture& architecture_of(const ModelOptions& model, std::string_view 
 // Throws Error that names an option of the layers by which the model differs from any of `architecture`: attention that
 // is no softmax in some layer, or positions that are not learned.
 void expect_plain_layers(const EncoderLayerOptions& options, std::string_view architecture);
-
-// A model with these options; weights are uninitialised. Of options that some architecture `is`.
-std::shared_ptr<torch::nn::Module> make_foreign_model(const ModelOptions& options);
 
 // The names of classes that a run keeps, and where a file has none, "0", "1", …
 RunFile class_names_file(const std::vector<std::string>& names, std::int64_t count);

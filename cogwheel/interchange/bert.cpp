@@ -5,21 +5,22 @@
 #include "cogwheel/interchange/architectures.h"
 #include "cogwheel/interchange/bert_vocabulary.h"
 #include "cogwheel/interchange/transformers_config.h"
+#include "cogwheel/tasks/encoders/encoder_options.h"
 
 namespace cogwheel::bert {
 namespace {
 
 constexpr const char *masked_words = "BertForMaskedLM", *sentences = "BertForSequenceClassification";
 
-const EncoderOptions& of(const ModelOptions& model) { return std::get<EncoderOptions>(model); }
+const EncoderOptions& of(const ModelOptions& model) { return model.as<EncoderOptions>(); }
 
 const char* name_of(const EncoderOptions& options) { return options.classes > 0 ? sentences : masked_words; }
 
 bool predicts_words(const ModelOptions& model) {
-  return std::holds_alternative<EncoderOptions>(model) && of(model).classes == 0;
+  return model.get_if<EncoderOptions>() != nullptr && of(model).classes == 0;
 }
 bool classifies(const ModelOptions& model) {
-  return std::holds_alternative<EncoderOptions>(model) && of(model).classes > 0;
+  return model.get_if<EncoderOptions>() != nullptr && of(model).classes > 0;
 }
 
 TensorTable tensors(const ModelOptions& model) {

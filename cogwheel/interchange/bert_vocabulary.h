@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "cogwheel/data/word_piece.h"
-#include "cogwheel/storage/run_folder.h"
+#include "cogwheel/runs/run_folder.h"
+#include "cogwheel/text/word_piece.h"
 
 namespace cogwheel {
 

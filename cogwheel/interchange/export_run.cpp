@@ -2,10 +2,11 @@
 
 #include <torch/nn/module.h>
 
-#include "cogwheel/core/atomic_file.h"
-#include "cogwheel/core/folder_lock.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/core/files/folder_lock.h"
 #include "cogwheel/interchange/architecture.h"
-#include "cogwheel/storage/safetensors.h"
+#include "cogwheel/runs/safetensors.h"
+#include "cogwheel/runs/task.h"
 
 namespace cogwheel {
 namespace {
@@ -36,7 +37,7 @@ void write_exported_model(const ExportedModel& model, const std::filesystem::pat
 ExportedModel export_run(const RunFolder& run, const std::filesystem::path& folder, bool overwrite) {
   const RunConfig config = load_config(run.config_path());
   architecture_of(config.model, run.path().string());
-  const std::shared_ptr<torch::nn::Module> module = make_foreign_model(config.model);
+  const std::shared_ptr<torch::nn::Module> module = make_model(config.model);
   load_weights_of(*module, config, run);
   NamedTensors weights;
   for (const auto& parameter : module->named_parameters()) weights[parameter.key()] = parameter.value().detach();

@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <string>
 
-#include "cogwheel/configuration/run_config.h"
 #include "cogwheel/interchange/tensor_table.h"
-#include "cogwheel/storage/run_folder.h"
+#include "cogwheel/runs/configuration/run_config.h"
+#include "cogwheel/runs/run_folder.h"
 
 namespace cogwheel {
 

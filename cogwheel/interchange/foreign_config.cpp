@@ -3,8 +3,8 @@
 #include <charconv>
 #include <utility>
 
-#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
 
 namespace cogwheel {
 

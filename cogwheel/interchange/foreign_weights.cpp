@@ -7,9 +7,9 @@
 #include <string>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/evaluate/foreign_file.h"
 #include "cogwheel/interchange/export_run.h"
 #include "cogwheel/interchange/foreign_config.h"
+#include "cogwheel/runs/foreign_file.h"
 
 namespace cogwheel {
 namespace {

@@ -10,8 +10,11 @@
 #include "cogwheel/interchange/architecture.h"
 #include "cogwheel/interchange/foreign_weights.h"
 #include "cogwheel/interchange/transformers_config.h"
-#include "cogwheel/nn/new_parameter.h"
-#include "cogwheel/storage/weights.h"
+#include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/runs/task.h"
+#include "cogwheel/runs/weights.h"
+#include "cogwheel/tasks/images/u_vit_options.h"
+#include "cogwheel/tasks/images/vision_transformer_options.h"
 
 namespace cogwheel {
 namespace {
@@ -23,14 +26,14 @@ void check_options(ModelOptions& model, const std::filesystem::path& path) {
   } catch (const UsageError& error) {
     throw Error(path.string() + ": " + error.what());
   }
-  if (auto* vision = std::get_if<VisionTransformerOptions>(&model)) vision->context = vision->tokens();
-  if (auto* u_vit = std::get_if<UVitOptions>(&model)) u_vit->context = u_vit->tokens();
+  if (auto* vision = model.get_if<VisionTransformerOptions>()) vision->context = vision->tokens();
+  if (auto* u_vit = model.get_if<UVitOptions>()) u_vit->context = u_vit->tokens();
 }
 
 // The table covers the model: its parameters, each in its shape.
 void expect_whole(const NamedTensors& weights, const ModelOptions& options) {
   const PlaceParameters nowhere(at::kMeta);
-  const auto parameters = make_foreign_model(options)->named_parameters();
+  const auto parameters = make_model(options)->named_parameters();
   for (const auto& parameter : parameters) {
     const auto found = weights.find(parameter.key());
     if (found == weights.end() || found->second.sizes() != parameter.value().sizes())

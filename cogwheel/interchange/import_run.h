@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/configuration/run_config.h"
 #include "cogwheel/interchange/tensor_table.h"
-#include "cogwheel/storage/run_folder.h"
+#include "cogwheel/runs/configuration/run_config.h"
+#include "cogwheel/runs/run_folder.h"
 
 namespace cogwheel {
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/shape_text.h"
+#include "cogwheel/core/wording/shape_text.h"
 
 namespace cogwheel {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cogwheel/interchange/foreign_config.h"
-#include "cogwheel/models/encoder_layers.h"
+#include "cogwheel/tasks/encoders/encoder_layers.h"
 
 namespace cogwheel {
 

@@ -8,13 +8,14 @@
 #include "cogwheel/core/range.h"
 #include "cogwheel/interchange/architectures.h"
 #include "cogwheel/interchange/transformers_config.h"
+#include "cogwheel/tasks/images/u_vit_options.h"
 
 namespace cogwheel::u_vit {
 namespace {
 
 constexpr const char* name = "UViT";
 
-bool is(const ModelOptions& model) { return std::holds_alternative<UVitOptions>(model); }
+bool is(const ModelOptions& model) { return model.get_if<UVitOptions>() != nullptr; }
 
 // The layers of the first half, the middle one, those of the second half.
 std::string block_name(std::int64_t layer, std::int64_t layers) {
@@ -25,7 +26,7 @@ std::string block_name(std::int64_t layer, std::int64_t layers) {
 }
 
 TensorTable tensors(const ModelOptions& model) {
-  const auto& options = std::get<UVitOptions>(model);
+  const auto& options = model.as<UVitOptions>();
   const std::int64_t width = options.width, patch = options.patch, channels = options.channels,
                      hidden = options.feed_forward_width();
   TensorTable table(name);
@@ -103,7 +104,7 @@ ForeignModel read(ForeignConfig& config, const std::filesystem::path&) {
 }
 
 std::vector<RunFile> write(const RunConfig& run, const std::filesystem::path& folder) {
-  const auto& options = std::get<UVitOptions>(run.model);
+  const auto& options = run.model.as<UVitOptions>();
   expect_plain_layers(options, name);
   // Their samplers take what the network tells for the noise.
   if (const auto told = run.task.values.find("prediction");

@@ -6,16 +6,17 @@
 #include "cogwheel/core/range.h"
 #include "cogwheel/interchange/architectures.h"
 #include "cogwheel/interchange/transformers_config.h"
+#include "cogwheel/tasks/images/vision_transformer_options.h"
 
 namespace cogwheel::vit {
 namespace {
 
 constexpr const char *name = "ViTForImageClassification", *preprocessor_file = "preprocessor_config.json";
 
-bool is(const ModelOptions& model) { return std::holds_alternative<VisionTransformerOptions>(model); }
+bool is(const ModelOptions& model) { return model.get_if<VisionTransformerOptions>() != nullptr; }
 
 TensorTable tensors(const ModelOptions& model) {
-  const auto& options = std::get<VisionTransformerOptions>(model);
+  const auto& options = model.as<VisionTransformerOptions>();
   const std::int64_t width = options.width, patch = options.patch, hidden = options.feed_forward_width();
   TensorTable table(name);
   const std::string embeddings = "vit.embeddings.";
@@ -86,7 +87,7 @@ ForeignModel read(ForeignConfig& config, const std::filesystem::path& folder) {
 }
 
 std::vector<RunFile> write(const RunConfig& run, const std::filesystem::path& folder) {
-  const auto& options = std::get<VisionTransformerOptions>(run.model);
+  const auto& options = run.model.as<VisionTransformerOptions>();
   expect_plain_layers(options, name);
   if (options.pooling != "class")
     throw Error(expected_got("model.pooling", std::string("class, as in every ") + name, options.pooling));

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cogwheel/core/numbered_draws.h"
-#include "cogwheel/models/language_model.h"
+#include "cogwheel/core/random/numbered_draws.h"
+#include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel {
 namespace {

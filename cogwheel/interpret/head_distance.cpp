@@ -4,7 +4,7 @@
 #include <torch/utils.h>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/shape_text.h"
+#include "cogwheel/core/wording/shape_text.h"
 
 namespace cogwheel {
 

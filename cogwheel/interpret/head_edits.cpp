@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/head_name.h"
-#include "cogwheel/core/nearest_names.h"
-#include "cogwheel/core/shape_text.h"
+#include "cogwheel/core/wording/head_name.h"
+#include "cogwheel/core/wording/nearest_names.h"
+#include "cogwheel/core/wording/shape_text.h"
 
 namespace cogwheel {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cogwheel/nn/hooks.h"
+#include "cogwheel/nn/hooks/hooks.h"
 
 namespace cogwheel {
 

@@ -8,10 +8,10 @@
 #include <map>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/numbered_draws.h"
+#include "cogwheel/core/random/numbered_draws.h"
 #include "cogwheel/core/range.h"
-#include "cogwheel/core/shape_text.h"
-#include "cogwheel/models/language_model.h"
+#include "cogwheel/core/wording/shape_text.h"
+#include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel {
 

@@ -1,12 +1,12 @@
-// Prompts that name an indirect object (data/ioi.h), as measures of heads take them.
+// Prompts that name an indirect object (tasks/synthetic/ioi_data.h), as measures of heads take them.
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <vector>
 
-#include "cogwheel/data/ioi.h"
 #include "cogwheel/interpret/prompts.h"
+#include "cogwheel/tasks/synthetic/ioi_data.h"
 
 namespace cogwheel {
 

@@ -3,8 +3,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "cogwheel/core/head_name.h"
-#include "cogwheel/models/language_model.h"
+#include "cogwheel/core/wording/head_name.h"
+#include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel {
 

@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/shape_text.h"
-#include "cogwheel/ops/attention.h"
+#include "cogwheel/core/wording/shape_text.h"
+#include "cogwheel/ops/pairwise/attention.h"
 
 namespace cogwheel {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/shape_text.h"
-#include "cogwheel/models/language_model.h"
+#include "cogwheel/core/wording/shape_text.h"
+#include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/models/language_model.h"
+#include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "cogwheel/interpret/prompts.h"
-#include "cogwheel/nn/hooks.h"
+#include "cogwheel/nn/hooks/hooks.h"
 
 namespace cogwheel {
 

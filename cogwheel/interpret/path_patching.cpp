@@ -9,7 +9,7 @@
 #include <string>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/models/language_model.h"
+#include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel {
 namespace {

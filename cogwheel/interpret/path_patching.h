@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cogwheel/interpret/prompts.h"
-#include "cogwheel/nn/hooks.h"
+#include "cogwheel/nn/hooks/hooks.h"
 
 namespace cogwheel {
 

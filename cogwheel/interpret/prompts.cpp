@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/shape_text.h"
+#include "cogwheel/core/wording/shape_text.h"
 
 namespace cogwheel {
 

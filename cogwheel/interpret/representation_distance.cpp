@@ -4,8 +4,8 @@
 #include <torch/utils.h>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/shape_text.h"
-#include "cogwheel/models/language_model.h"
+#include "cogwheel/core/wording/shape_text.h"
+#include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel {
 

@@ -7,11 +7,11 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/nn/head_width.h"
-#include "cogwheel/nn/matrix_product.h"
-#include "cogwheel/nn/new_parameter.h"
-#include "cogwheel/ops/cache_checks.h"
-#include "cogwheel/ops/checks.h"
-#include "cogwheel/ops/parameters.h"
+#include "cogwheel/nn/weights/matrix_product.h"
+#include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/ops/cache/cache_checks.h"
+#include "cogwheel/ops/pairwise/parameters.h"
+#include "cogwheel/ops/support/checks.h"
 
 namespace cogwheel {
 namespace {

@@ -1,5 +1,5 @@
 // How a step of a decoder looks at an encoded source: Bahdanau's and Luong's alignments over any row map
-// (mechanisms/alignment.h has names and formulas). Attention with a score and a window; no engine of its own.
+// (attention/mechanisms/alignment.h has names and formulas). Attention with a score and a window; no engine of its own.
 //
 // What depends on the source alone is computed once for it (`remember`); then steps may come one by one or all in one
 // call, with the same results. Which state a kind reads, the one before the step or that of it, is the caller's part.
@@ -16,12 +16,12 @@
 #include <optional>
 #include <string>
 
-#include "cogwheel/mechanisms/alignment.h"
-#include "cogwheel/nn/collected_weight.h"
+#include "cogwheel/attention/mechanisms/alignment.h"
 #include "cogwheel/nn/dropout.h"
-#include "cogwheel/nn/initialization.h"
-#include "cogwheel/nn/linear.h"
-#include "cogwheel/ops/attention.h"
+#include "cogwheel/nn/weights/collected_weight.h"
+#include "cogwheel/nn/weights/initialization.h"
+#include "cogwheel/nn/weights/linear.h"
+#include "cogwheel/ops/pairwise/attention.h"
 
 namespace cogwheel {
 

@@ -9,18 +9,18 @@
 #include <utility>
 #include <vector>
 
+#include "cogwheel/attention/kernels/pairwise/row_statistics.h"
+#include "cogwheel/attention/mechanisms/forms/differential.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/kernels/pairwise/row_statistics.h"
-#include "cogwheel/mechanisms/forms/differential.h"
-#include "cogwheel/nn/derivative_path.h"
 #include "cogwheel/nn/head_width.h"
-#include "cogwheel/nn/key_value_state.h"
-#include "cogwheel/nn/matrix_product.h"
-#include "cogwheel/nn/memory_state.h"
-#include "cogwheel/nn/new_parameter.h"
 #include "cogwheel/nn/residual_norm.h"
-#include "cogwheel/ops/mixture.h"
-#include "cogwheel/ops/parameters.h"
+#include "cogwheel/nn/states/key_value_state.h"
+#include "cogwheel/nn/states/memory_state.h"
+#include "cogwheel/nn/weights/derivative_path.h"
+#include "cogwheel/nn/weights/matrix_product.h"
+#include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/ops/pairwise/mixture.h"
+#include "cogwheel/ops/pairwise/parameters.h"
 
 namespace cogwheel {
 namespace {

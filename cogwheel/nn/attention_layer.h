@@ -19,11 +19,11 @@
 #include <optional>
 #include <string>
 
-#include "cogwheel/mechanisms/catalogue.h"
-#include "cogwheel/nn/linear.h"
+#include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/nn/rotary.h"
 #include "cogwheel/nn/token_mixer.h"
-#include "cogwheel/ops/attention.h"
+#include "cogwheel/nn/weights/linear.h"
+#include "cogwheel/ops/pairwise/attention.h"
 
 namespace cogwheel {
 

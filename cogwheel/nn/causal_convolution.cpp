@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cogwheel/nn/new_parameter.h"
+#include "cogwheel/nn/weights/new_parameter.h"
 
 namespace cogwheel {
 

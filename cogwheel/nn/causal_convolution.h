@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "cogwheel/nn/initialization.h"
+#include "cogwheel/nn/weights/initialization.h"
 
 namespace cogwheel {
 

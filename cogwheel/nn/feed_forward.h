@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cogwheel/nn/forward_context.h"
-#include "cogwheel/nn/linear.h"
+#include "cogwheel/nn/weights/linear.h"
 
 namespace cogwheel {
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "cogwheel/nn/dropout.h"
-#include "cogwheel/nn/hooks.h"
-#include "cogwheel/nn/layer_state.h"
+#include "cogwheel/nn/hooks/hooks.h"
+#include "cogwheel/nn/states/layer_state.h"
 
 namespace cogwheel {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-#include "cogwheel/kernels/pairwise/pairwise.h"
+#include "cogwheel/attention/kernels/pairwise/pairwise.h"
 
 namespace cogwheel {
 

@@ -3,9 +3,9 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "cogwheel/nn/derivative_path.h"
-#include "cogwheel/nn/matrix_product.h"
-#include "cogwheel/nn/new_parameter.h"
+#include "cogwheel/nn/weights/derivative_path.h"
+#include "cogwheel/nn/weights/matrix_product.h"
+#include "cogwheel/nn/weights/new_parameter.h"
 
 namespace cogwheel {
 

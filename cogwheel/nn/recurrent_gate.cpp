@@ -8,7 +8,7 @@
 #include <functional>
 #include <numeric>
 
-#include "cogwheel/nn/new_parameter.h"
+#include "cogwheel/nn/weights/new_parameter.h"
 
 namespace cogwheel {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "cogwheel/nn/linear.h"
 #include "cogwheel/nn/recurrent_recipe.h"
+#include "cogwheel/nn/weights/linear.h"
 
 namespace cogwheel {
 

@@ -8,15 +8,15 @@
 #include <tuple>
 #include <utility>
 
+#include "cogwheel/attention/kernels/pairwise/row_statistics.h"
+#include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/kernels/pairwise/row_statistics.h"
-#include "cogwheel/mechanisms/catalogue.h"
-#include "cogwheel/nn/derivative_path.h"
 #include "cogwheel/nn/head_width.h"
-#include "cogwheel/nn/new_parameter.h"
-#include "cogwheel/ops/checks.h"
-#include "cogwheel/ops/recurrent_checks.h"
-#include "cogwheel/ops/statistics_of_weights.h"
+#include "cogwheel/nn/weights/derivative_path.h"
+#include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/ops/pairwise/statistics_of_weights.h"
+#include "cogwheel/ops/recurrent/recurrent_checks.h"
+#include "cogwheel/ops/support/checks.h"
 
 namespace cogwheel {
 namespace {

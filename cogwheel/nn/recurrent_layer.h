@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "cogwheel/nn/causal_convolution.h"
-#include "cogwheel/nn/linear.h"
 #include "cogwheel/nn/norm.h"
 #include "cogwheel/nn/recurrent_gate.h"
 #include "cogwheel/nn/recurrent_recipe.h"
-#include "cogwheel/nn/recurrent_state.h"
+#include "cogwheel/nn/states/recurrent_state.h"
 #include "cogwheel/nn/token_mixer.h"
 #include "cogwheel/nn/token_shift.h"
-#include "cogwheel/ops/recurrent.h"
+#include "cogwheel/nn/weights/linear.h"
+#include "cogwheel/ops/recurrent/recurrent.h"
 
 namespace cogwheel {
 

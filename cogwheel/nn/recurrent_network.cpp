@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/nn/matrix_product.h"
-#include "cogwheel/nn/new_parameter.h"
-#include "cogwheel/nn/recurrent_state.h"
+#include "cogwheel/nn/states/recurrent_state.h"
+#include "cogwheel/nn/weights/matrix_product.h"
+#include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/ops/layers/gated_cell.h"
 #include "cogwheel/ops/layers/gated_sequence.h"
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/nn/collected_weight.h"
 #include "cogwheel/nn/forward_context.h"
-#include "cogwheel/nn/initialization.h"
+#include "cogwheel/nn/weights/collected_weight.h"
+#include "cogwheel/nn/weights/initialization.h"
 
 namespace cogwheel {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cogwheel/mechanisms/recurrent_contract.h"
+#include "cogwheel/attention/mechanisms/recurrent_contract.h"
 
 namespace cogwheel {
 

@@ -8,8 +8,8 @@
 #include <stdexcept>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/shape_text.h"
-#include "cogwheel/ops/recorded_node.h"
+#include "cogwheel/core/wording/shape_text.h"
+#include "cogwheel/ops/support/recorded_node.h"
 
 namespace cogwheel {
 namespace {

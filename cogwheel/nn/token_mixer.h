@@ -8,7 +8,7 @@
 #include <string>
 
 #include "cogwheel/nn/forward_context.h"
-#include "cogwheel/nn/initialization.h"
+#include "cogwheel/nn/weights/initialization.h"
 
 namespace cogwheel {
 

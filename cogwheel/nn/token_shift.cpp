@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "cogwheel/nn/new_parameter.h"
+#include "cogwheel/nn/weights/new_parameter.h"
 
 namespace cogwheel {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/nn/initialization.h"
+#include "cogwheel/nn/weights/initialization.h"
 
 namespace cogwheel {
 

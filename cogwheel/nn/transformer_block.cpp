@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/shape_text.h"
-#include "cogwheel/nn/derivative_path.h"
+#include "cogwheel/core/wording/shape_text.h"
+#include "cogwheel/nn/weights/derivative_path.h"
 
 namespace cogwheel {
 namespace {

@@ -1,14 +1,14 @@
 // A user's own mechanism for Python: errors of authoring become Python's ValueError and RuntimeError.
-#include "cogwheel/authoring/authoring.h"
+#include "cogwheel/attention/authoring/authoring.h"
 
 #include <c10/util/Exception.h>
 
 #include <nlohmann/json.hpp>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/ops/checks.h"
 #include "cogwheel/ops/mechanism_card.h"
-#include "cogwheel/ops/operators.h"
+#include "cogwheel/ops/pairwise/operators.h"
+#include "cogwheel/ops/support/checks.h"
 
 namespace cogwheel::operators {
 namespace {

@@ -5,13 +5,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cogwheel/mechanisms/catalogue.h"
-#include "cogwheel/mechanisms/recurrent_contract.h"
-#include "cogwheel/ops/attention_schema.h"
-#include "cogwheel/ops/find_operator.h"
-#include "cogwheel/ops/operators.h"
-#include "cogwheel/ops/pairwise.h"
-#include "cogwheel/ops/parameters.h"
+#include "cogwheel/attention/mechanisms/catalogue.h"
+#include "cogwheel/attention/mechanisms/recurrent_contract.h"
+#include "cogwheel/ops/pairwise/attention_schema.h"
+#include "cogwheel/ops/pairwise/operators.h"
+#include "cogwheel/ops/pairwise/pairwise.h"
+#include "cogwheel/ops/pairwise/parameters.h"
+#include "cogwheel/ops/support/find_operator.h"
 
 namespace cogwheel {
 

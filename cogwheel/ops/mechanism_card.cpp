@@ -17,12 +17,12 @@
 #include <utility>
 #include <vector>
 
-#include "cogwheel/authoring/drawn_numbers.h"
-#include "cogwheel/authoring/numbers_as_text.h"
+#include "cogwheel/attention/authoring/card/drawn_numbers.h"
+#include "cogwheel/attention/authoring/numbers_as_text.h"
+#include "cogwheel/attention/mechanisms/recurrent_law_check.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/mechanisms/recurrent_law_check.h"
-#include "cogwheel/ops/bundle.h"
-#include "cogwheel/ops/recurrent.h"
+#include "cogwheel/ops/recurrent/recurrent.h"
+#include "cogwheel/ops/support/bundle.h"
 
 namespace cogwheel {
 namespace {

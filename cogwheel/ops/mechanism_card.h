@@ -3,8 +3,8 @@
 #pragma once
 #include <filesystem>
 
-#include "cogwheel/authoring/authoring.h"
-#include "cogwheel/authoring/numerics_card.h"
+#include "cogwheel/attention/authoring/authoring.h"
+#include "cogwheel/attention/authoring/card/numerics_card.h"
 
 namespace cogwheel {
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "cogwheel/core/base64.h"
+#include "cogwheel/core/encoding/base64.h"
 
 namespace cogwheel {
 namespace {

@@ -17,8 +17,8 @@
 #include <thread>
 #include <utility>
 
+#include "cogwheel/core/encoding/utf8.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/utf8.h"
 #include "cogwheel/serve/connection_threads.h"
 
 namespace cogwheel {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/nearest_names.h"
+#include "cogwheel/core/wording/nearest_names.h"
 
 namespace cogwheel {
 namespace {

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/models/language_model.h"
+#include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel {
 namespace {

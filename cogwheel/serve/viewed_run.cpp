@@ -6,14 +6,15 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "cogwheel/configuration/config_record.h"
-#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/sha256.h"
-#include "cogwheel/data/text_tokens.h"
-#include "cogwheel/data/tokenizer.h"
-#include "cogwheel/models/language_model.h"
-#include "cogwheel/storage/run_folder.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/runs/configuration/config_record.h"
+#include "cogwheel/runs/run_folder.h"
+#include "cogwheel/tasks/language/language_model.h"
+#include "cogwheel/tasks/language/load_language_model.h"
+#include "cogwheel/text/text_tokens.h"
+#include "cogwheel/text/tokenizer.h"
 
 namespace cogwheel {
 namespace {
@@ -45,7 +46,7 @@ ViewedRun ViewedRun::load(const fs::path& path) {
   run.checkpoint_ = checkpoint;
   run.name_ = name_of_run(path);
   const RunConfig config = load_config(folder.config_path());
-  if (!std::holds_alternative<LanguageModelOptions>(config.model))
+  if (config.model.get_if<LanguageModelOptions>() == nullptr)
     throw Error(
         expected_got(path.string(), "a run that trains a language model", "one of the task " + config.task.name));
   if (std::error_code problem; !fs::exists(folder.tokenizer_path(), problem))

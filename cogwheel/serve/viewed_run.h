@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cogwheel/models/token.h"
+#include "cogwheel/core/token.h"
 
 namespace cogwheel {
 

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/head_name.h"
-#include "cogwheel/models/language_model.h"
-#include "cogwheel/report/html.h"
+#include "cogwheel/core/wording/head_name.h"
+#include "cogwheel/pages/html.h"
+#include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel {
 namespace {

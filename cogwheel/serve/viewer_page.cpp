@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/report/embedded.h"
-#include "cogwheel/report/html.h"
-#include "cogwheel/report/page_scripts.h"
+#include "cogwheel/pages/embedded.h"
+#include "cogwheel/pages/html.h"
+#include "cogwheel/pages/page_scripts.h"
 #include "cogwheel/serve/templates.h"
 #include "cogwheel/serve/viewer.h"
 

@@ -1,37 +1,46 @@
-#include "cogwheel/tasks/tasks.h"
+// The list of all tasks and of what pages show of them, which stands above all that reads it.
+#include <vector>
 
-#include "cogwheel/core/error.h"
-#include "cogwheel/core/nearest_names.h"
+#include "cogwheel/runs/model_entry.h"
+#include "cogwheel/runs/shown_figure.h"
+#include "cogwheel/runs/task_entry.h"
 
 namespace cogwheel {
 
-#define TASK(name, Options) TaskEntry name##_task();
-#include "cogwheel/configuration/tasks.def"
+#define TASK(name, model)  \
+  TaskEntry name##_task(); \
+  const ModelEntry& model##_entry();
+#include "cogwheel/tasks/tasks.def"
 #undef TASK
+
+#define FIGURE(kind) FigureKind kind##_figure();
+#include "cogwheel/tasks/figures.def"
+#undef FIGURE
 
 std::span<const TaskEntry> tasks() {
   static const std::vector<TaskEntry> all{
-#define TASK(name, Options) name##_task(),
-#include "cogwheel/configuration/tasks.def"
+#define TASK(name, model) name##_task(),
+#include "cogwheel/tasks/tasks.def"
 #undef TASK
   };
   return all;
 }
 
-std::vector<std::string> task_names() {
-  std::vector<std::string> names;
-  for (const TaskEntry& entry : tasks()) names.push_back(entry.description.name);
-  return names;
+ModelOptions model_of_task(std::string_view task) {
+#define TASK(name, model) \
+  if (task == #name) return model##_entry().options();
+#include "cogwheel/tasks/tasks.def"
+#undef TASK
+  return language_model_entry().options();
 }
 
-const TaskEntry& find_task(const std::string& name) {
-  for (const TaskEntry& entry : tasks())
-    if (entry.description.name == name) return entry;
-  throw UsageError(expected_got("task", expected_names(name, task_names()), name));
-}
-
-std::shared_ptr<const Task> make_task(const RunConfig& config, const std::filesystem::path& folder) {
-  return find_task(config.task.name).make(config, folder);
+std::span<const FigureKind> figure_kinds() {
+  static const std::vector<FigureKind> all{
+#define FIGURE(kind) kind##_figure(),
+#include "cogwheel/tasks/figures.def"
+#undef FIGURE
+  };
+  return all;
 }
 
 }  // namespace cogwheel

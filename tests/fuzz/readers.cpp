@@ -7,13 +7,13 @@
 #include <fstream>
 #include <iterator>
 
-#include "cogwheel/data/image_files.h"
-#include "cogwheel/data/image_source.h"
-#include "cogwheel/data/sentence_table.h"
-#include "cogwheel/data/stroke_files.h"
-#include "cogwheel/data/text_lines.h"
-#include "cogwheel/data/tokenizer.h"
-#include "cogwheel/data/word_piece.h"
+#include "cogwheel/tasks/encoders/sentence_table.h"
+#include "cogwheel/tasks/handwriting/stroke_files.h"
+#include "cogwheel/tasks/images/data/image_files.h"
+#include "cogwheel/tasks/images/data/image_source.h"
+#include "cogwheel/text/text_lines.h"
+#include "cogwheel/text/tokenizer.h"
+#include "cogwheel/text/word_piece.h"
 #include "data/gzip.h"
 #include "data/image_writers.h"
 #include "data/stroke_examples.h"

@@ -11,8 +11,8 @@ import pytest
 
 # A task of which more is better, with an answer at every bit.
 TASK = r"""
-#include "cogwheel/tasks/drawn_task.h"
-#include "cogwheel/tasks/task_options.h"
+#include "cogwheel/tasks/synthetic/drawn_task.h"
+#include "cogwheel/runs/task_options.h"
 #include "cogwheel/tasks/tasks.h"
 
 namespace cogwheel {
@@ -92,7 +92,7 @@ def with_additions(repository, tmp_path_factory):
 
     tasks = copy / "cogwheel/tasks"
     (tasks / "majority.cpp").write_text(TASK)
-    with (copy / "cogwheel/configuration/tasks.def").open("a") as definitions:
+    with (copy / "cogwheel/tasks/tasks.def").open("a") as definitions:
         definitions.write("TASK(majority, LanguageModelOptions)\n")
 
     # A measure: its description, and its value.

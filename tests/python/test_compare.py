@@ -300,7 +300,7 @@ def test_compares_states_and_hybrids_without_positions(compare, work):
 @pytest.mark.slow
 @pytest.mark.parametrize("layer", ["plain", "paper"])
 def test_compares_every_mechanism_with_a_state(compare, work, repository, layer):
-    names = sorted(path.stem for path in (repository / "cogwheel/mechanisms/recurrent").glob("*.h"))
+    names = sorted(path.stem for path in (repository / "cogwheel/attention/mechanisms/recurrent").glob("*.h"))
     mechanisms = [*names, *(f"{name}+softmax" for name in names)]
     words = ["--preset", "tiny", "--text", "text.txt", "--attention", ",".join(mechanisms), "--seeds", "1", "--steps", "40"]
     done = compare(*words, "--position", "none", "--recurrent-layer", layer, "--out", f"every-{layer}")

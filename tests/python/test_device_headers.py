@@ -15,7 +15,7 @@ FLAGS = ["-std=c++20", "--expt-relaxed-constexpr", "-arch=sm_80", "-Werror", "al
 
 def row_maps(repository):
     """(name, struct) of every line ROW_MAP(name, struct)."""
-    text = (repository / "cogwheel/mechanisms/mechanisms.def").read_text()
+    text = (repository / "cogwheel/attention/mechanisms/mechanisms.def").read_text()
     return re.findall(r"^ROW_MAP\((\w+), (\w+)\)", text, re.MULTILINE)
 
 
@@ -40,7 +40,7 @@ def unit(repository, tmp_path):
     """(the source, its include options)."""
     maps = row_maps(repository)
     assert len(maps) > 10
-    includes = "".join(f'#include "cogwheel/mechanisms/pairwise/{name}.h"\n' for name, _ in maps)
+    includes = "".join(f'#include "cogwheel/attention/mechanisms/pairwise/{name}.h"\n' for name, _ in maps)
     apply = " ".join(f"apply({struct})" for _, struct in maps)
     (tmp_path / "row_maps.h").write_text(f"#pragma once\n{includes}#define COGWHEEL_ROW_MAPS(apply) {apply}\n")
     return repository / "tests/cpp/mechanisms/row_maps_on_device.cu", ["-I", repository, "-I", tmp_path]

@@ -114,7 +114,7 @@ def test_cpp_program(prefix, repository, tmp_path):  # noqa: F811
 # Uses the new mechanism through the kernel table, as any caller would, and checks it against its formula.
 USE_THE_NEW_MECHANISM = """
 #include <cogwheel/core/parallel.h>
-#include <cogwheel/kernels/pairwise/pairwise.h>
+#include <cogwheel/attention/kernels/pairwise/pairwise.h>
 #include <cmath>
 #include <cstdio>
 int main() {
@@ -151,7 +151,7 @@ def test_adding_a_mechanism(repository, tmp_path, request):
     """The README's header and its one line, in a copy of the kernels: it builds, and is right."""
     _, header = blocks("README.md", "cpp")
     text = (repository / "README.md").read_text()
-    header_path = re.search(r"`(cogwheel/mechanisms/pairwise/softpick\.h)`", text)[1]
+    header_path = re.search(r"`(cogwheel/attention/mechanisms/pairwise/softpick\.h)`", text)[1]
     line = re.search(r"`(ROW_MAP\(softpick, \w+\))`", text)[1]
 
     copy = tmp_path / "copy"
@@ -162,7 +162,7 @@ def test_adding_a_mechanism(repository, tmp_path, request):
     for folder in ("core", "mechanisms", "kernels", "authoring"):
         shutil.copytree(repository / "cogwheel" / folder, copy / "cogwheel" / folder)
     (copy / header_path).write_text(header)
-    with (copy / "cogwheel/mechanisms/mechanisms.def").open("a") as definitions:
+    with (copy / "cogwheel/attention/mechanisms/mechanisms.def").open("a") as definitions:
         definitions.write(line + "\n")
     # ccache recognises what it has compiled before in spite of the new folder.
     environment = {**os.environ, "CCACHE_BASEDIR": str(copy), "CCACHE_NOHASHDIR": "1"}

@@ -249,5 +249,5 @@ def test_samples_the_answer(cogwheel, study):
 
 def test_every_study_is_documented():
     document = (ROOT / "docs/inspect.md").read_text()
-    studies = re.findall(r"^STUDY\((\w+)\)", (ROOT / "cogwheel/studies/studies.def").read_text(), re.M)
+    studies = re.findall(r"^STUDY\((\w+)\)", (ROOT / "cogwheel/research/inspect/studies.def").read_text(), re.M)
     assert studies and all(f"\n## {study}\n" in document for study in studies)

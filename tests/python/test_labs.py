@@ -14,7 +14,7 @@ import pytest
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LABS = re.findall(r"^LAB\((\w+)\)", (ROOT / "cogwheel/labs/labs.def").read_text(), re.M)
+LABS = re.findall(r"^LAB\((\w+)\)", (ROOT / "cogwheel/research/reproduce/labs.def").read_text(), re.M)
 NAMES = [name.replace("_", "-") for name in LABS]
 
 # Small enough for a fraction of a second.

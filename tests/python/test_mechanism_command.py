@@ -30,7 +30,7 @@ def test_new_writes_a_header_that_checks(cogwheel, workshop):
     assert "got cog, which is built in" in refusal(cogwheel("mechanism", "new", "cog"), 2)
     assert "got Upper" in refusal(cogwheel("mechanism", "new", "Upper"), 2)
     assert refusal(cogwheel("mechanism", "new", "mühle\n" + 1000 * "x"), 2).count("\n") == 1
-    assert "got row: cogwheel/mechanisms/contract.h has a Row" in refusal(cogwheel("mechanism", "new", "row"), 2)
+    assert "got row: cogwheel/attention/mechanisms/contract.h has a Row" in refusal(cogwheel("mechanism", "new", "row"), 2)
     done = cogwheel("mechanism", "check", "--mechanism-file", "made/drawn_up.h")
     assert done.returncode == 0, done.stderr
     assert "f jumps at s = 0, from -1 to 1" in done.stdout and "none at scores of ±1e4" in done.stdout

@@ -37,7 +37,7 @@ def test_it_says_of_every_mechanism_what_the_header_says(repository, committed):
         assert ("| numerics |" in sections.get(entry["name"], "")) == (entry["member"] == entry["name"])
     assert len(sections) > 15
     for name in sections:
-        comment = next(repository.glob(f"cogwheel/mechanisms/*/{name}.h")).read_text().split("#pragma once")[0]
+        comment = next(repository.glob(f"cogwheel/attention/mechanisms/*/{name}.h")).read_text().split("#pragma once")[0]
         for line in comment.splitlines():
             words = re.sub(r"^//\s*", "", line)
             assert words in sections[name].replace("\\", ""), f"{name}: {words}"

@@ -15,7 +15,7 @@ import cogwheel
 B, H, N, D, V = 2, 3, 21, 6, 5
 
 HEADER = """#pragma once
-#include "cogwheel/mechanisms/recurrent_contract.h"
+#include "cogwheel/attention/mechanisms/recurrent_contract.h"
 namespace cogwheel {{
 struct {struct} {{
   static constexpr RecurrentParameter parameters[]{{{parameters}}};
@@ -144,7 +144,7 @@ def laws(workshop, repository):
     paths = {name: header_of(workshop.folder, name, parts, parameters) for name, (parts, parameters, _, _) in LAWS.items()}
     page = (repository / "docs/your-own-mechanism.md").read_text()
     (documented,) = re.findall(r"^```cpp\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    include = '#include "cogwheel/mechanisms/recurrent_contract.h"'
+    include = '#include "cogwheel/attention/mechanisms/recurrent_contract.h"'
     paths["leaky"].write_text(f"#pragma once\n{include}\nnamespace cogwheel {{\n{documented}}}\n")
     return {name: cogwheel.load_mechanism(path) for name, path in paths.items()}
 

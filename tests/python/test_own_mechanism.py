@@ -271,8 +271,8 @@ def test_nothing_in_the_cache_is_loaded_unasked(mine, workshop, repository):
 
 
 HEADER = """#pragma once
-#include "cogwheel/mechanisms/contract.h"
-#include "cogwheel/mechanisms/description.h"
+#include "cogwheel/attention/mechanisms/contract.h"
+#include "cogwheel/attention/mechanisms/description.h"
 namespace cogwheel {
 struct Drafted : NormalizedByMass {
   static constexpr Description description{

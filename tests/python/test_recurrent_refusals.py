@@ -166,5 +166,5 @@ def test_names_the_nearest_law():
 def test_the_documentation_names_every_law(repository):
     text = (repository / "docs/recurrent.md").read_text().split("## A law of your own")[0]
     laws = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
-    headers = {path.stem for path in (repository / "cogwheel/mechanisms/recurrent").glob("*.h")}
+    headers = {path.stem for path in (repository / "cogwheel/attention/mechanisms/recurrent").glob("*.h")}
     assert set(laws) == headers == {law.name for law in LAWS.values()}

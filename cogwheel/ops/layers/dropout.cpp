@@ -16,9 +16,9 @@
 #include <array>
 #include <cmath>
 
-#include "cogwheel/ops/checks.h"
-#include "cogwheel/ops/find_operator.h"
-#include "cogwheel/ops/recorded_node.h"
+#include "cogwheel/ops/support/checks.h"
+#include "cogwheel/ops/support/find_operator.h"
+#include "cogwheel/ops/support/recorded_node.h"
 
 namespace cogwheel {
 namespace {
@@ -63,7 +63,7 @@ at::Tensor dropout_meta(const at::Tensor& x, double rate, std::int64_t) {
   return empty_kept(x);
 }
 
-// The generator of core/philox.h on int64 tensors that hold words of 32 bits, because few devices multiply other
+// The generator of core/random/philox.h on int64 tensors that hold words of 32 bits, because few devices multiply other
 // integers.
 using WordTensors = std::array<at::Tensor, 4>;
 constexpr std::int64_t lowest_word = 0xffffffff;

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "cogwheel/core/philox.h"
+#include "cogwheel/core/random/philox.h"
 
 namespace cogwheel {
 

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/ops/checks.h"
-#include "cogwheel/ops/engine_registration.h"
-#include "cogwheel/ops/executor.h"
-#include "cogwheel/ops/find_operator.h"
-#include "cogwheel/ops/recorded_node.h"
+#include "cogwheel/ops/support/checks.h"
+#include "cogwheel/ops/support/engine_registration.h"
+#include "cogwheel/ops/support/executor.h"
+#include "cogwheel/ops/support/find_operator.h"
+#include "cogwheel/ops/support/recorded_node.h"
 
 namespace cogwheel {
 namespace {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <tuple>
 
-#include "cogwheel/kernels/gated_sequence/gated_sequence.h"
-#include "cogwheel/ops/bundle.h"
+#include "cogwheel/attention/kernels/gated_sequence/gated_sequence.h"
+#include "cogwheel/ops/support/bundle.h"
 
 namespace cogwheel {
 

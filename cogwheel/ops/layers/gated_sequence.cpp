@@ -12,14 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/kernels/gated_sequence/gated_sequence.h"
-#include "cogwheel/ops/checks.h"
-#include "cogwheel/ops/engine_registration.h"
-#include "cogwheel/ops/executor.h"
-#include "cogwheel/ops/find_operator.h"
+#include "cogwheel/attention/kernels/gated_sequence/gated_sequence.h"
 #include "cogwheel/ops/layers/gated_cell.h"
 #include "cogwheel/ops/layers/matrix_product.h"
-#include "cogwheel/ops/recorded_node.h"
+#include "cogwheel/ops/support/checks.h"
+#include "cogwheel/ops/support/engine_registration.h"
+#include "cogwheel/ops/support/executor.h"
+#include "cogwheel/ops/support/find_operator.h"
+#include "cogwheel/ops/support/recorded_node.h"
 
 namespace cogwheel {
 namespace {

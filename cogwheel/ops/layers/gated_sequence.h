@@ -5,7 +5,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "cogwheel/ops/bundle.h"
+#include "cogwheel/ops/support/bundle.h"
 
 namespace cogwheel::operators {
 

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/ops/checks.h"
-#include "cogwheel/ops/find_operator.h"
 #include "cogwheel/ops/layers/matrix_product_library.h"
-#include "cogwheel/ops/recorded_node.h"
+#include "cogwheel/ops/support/checks.h"
+#include "cogwheel/ops/support/find_operator.h"
+#include "cogwheel/ops/support/recorded_node.h"
 
 namespace cogwheel {
 namespace {

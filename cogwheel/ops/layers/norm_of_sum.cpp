@@ -10,10 +10,10 @@
 
 #include <string>
 
-#include "cogwheel/ops/checks.h"
-#include "cogwheel/ops/find_operator.h"
 #include "cogwheel/ops/layers/norm_rows.h"
-#include "cogwheel/ops/recorded_node.h"
+#include "cogwheel/ops/support/checks.h"
+#include "cogwheel/ops/support/find_operator.h"
+#include "cogwheel/ops/support/recorded_node.h"
 
 namespace cogwheel {
 namespace {

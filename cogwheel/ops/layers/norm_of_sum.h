@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "cogwheel/ops/bundle.h"
+#include "cogwheel/ops/support/bundle.h"
 
 namespace cogwheel::operators {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include "cogwheel/ops/bundle.h"
+#include "cogwheel/ops/support/bundle.h"
 
 namespace cogwheel::operators {
 

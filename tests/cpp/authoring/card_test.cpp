@@ -3,11 +3,11 @@
 
 #include <cmath>
 
-#include "cogwheel/authoring/derivatives_check.h"
+#include "cogwheel/attention/authoring/derivatives_check.h"
+#include "cogwheel/attention/mechanisms/pairwise/cog.h"
+#include "cogwheel/attention/mechanisms/pairwise/consmax.h"
+#include "cogwheel/attention/mechanisms/pairwise/relu.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/mechanisms/pairwise/cog.h"
-#include "cogwheel/mechanisms/pairwise/consmax.h"
-#include "cogwheel/mechanisms/pairwise/relu.h"
 #include "map_under_test.h"
 
 namespace cogwheel {

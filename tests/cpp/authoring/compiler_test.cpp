@@ -1,4 +1,4 @@
-#include "cogwheel/authoring/compiler.h"
+#include "cogwheel/attention/authoring/compiler.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

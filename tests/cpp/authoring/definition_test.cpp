@@ -1,5 +1,5 @@
 // Definitions in one line: their meaning, their energy, and where each mistake is shown.
-#include "cogwheel/authoring/definition.h"
+#include "cogwheel/attention/authoring/definition.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/authoring/argument_names.h"
-#include "cogwheel/authoring/header_text.h"
+#include "cogwheel/attention/authoring/argument_names.h"
+#include "cogwheel/attention/authoring/header_text.h"
 #include "cogwheel/core/error.h"
 
 namespace cogwheel {

@@ -1,4 +1,4 @@
-#include "cogwheel/authoring/jumps.h"
+#include "cogwheel/attention/authoring/card/jumps.h"
 
 #include <gtest/gtest.h>
 

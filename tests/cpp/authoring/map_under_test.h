@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "cogwheel/authoring/function_measures.h"
-#include "cogwheel/kernels/pairwise/evaluate_row_map.h"
+#include "cogwheel/attention/authoring/card/function_measures.h"
+#include "cogwheel/attention/kernels/pairwise/evaluate_row_map.h"
 
 namespace cogwheel {
 

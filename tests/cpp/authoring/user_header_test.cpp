@@ -1,13 +1,13 @@
-#include "cogwheel/authoring/user_header.h"
+#include "cogwheel/attention/authoring/user_header.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <string>
 
-#include "cogwheel/authoring/headers.h"
-#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/attention/authoring/headers.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
 #include "core/temporary_folder.h"
 
 namespace cogwheel {
@@ -48,12 +48,13 @@ TEST_F(UserHeaderTest, LinesOfAnyLengthAreRead) {
 
 TEST_F(UserHeaderTest, WhatIsNoHeaderIsRefused) {
   EXPECT_EQ(refusal("mine.h", "struct MineToo {};"), "mine.h: expected struct Mine, named after the file, got none");
-  EXPECT_EQ(refusal("mine.h", "#include \"cogwheel/mechanisms/lane.h\"\n#include <cmath>\nstruct Mine {};"), "");
+  EXPECT_EQ(refusal("mine.h", "#include \"cogwheel/attention/mechanisms/lane.h\"\n#include <cmath>\nstruct Mine {};"),
+            "");
   std::filesystem::create_directory(folder_.path() / "folder.h");
   EXPECT_EQ(refusal("folder.h"), "folder.h: expected a file, got a folder");
   EXPECT_EQ(refusal("row.h", "struct Row {};"),
             "mechanism: expected a name whose struct Cogwheel's own headers leave free, got row: "
-            "cogwheel/mechanisms/contract.h has a Row");
+            "cogwheel/attention/mechanisms/contract.h has a Row");
 }
 
 TEST(DeclaresType, ReadsWholeWords) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/core/process.h"
+#include "cogwheel/core/process/process.h"
 
 namespace cogwheel {
 

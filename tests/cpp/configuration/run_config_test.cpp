@@ -1,13 +1,16 @@
-#include "cogwheel/configuration/run_config.h"
+#include "cogwheel/runs/configuration/run_config.h"
+#include "cogwheel/tasks/encoders/encoder_options.h"
+#include "cogwheel/tasks/language/language_model_options.h"
+#include "cogwheel/tasks/translation/sequence_to_sequence_options.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "cogwheel/configuration/config_record.h"
-#include "cogwheel/configuration/config_table.h"
-#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/runs/configuration/config_record.h"
+#include "cogwheel/runs/configuration/config_table.h"
 #include "core/temporary_folder.h"
 
 namespace cogwheel {
@@ -38,8 +41,8 @@ TEST(RunConfig, ReadsWhatIsGivenAndKeepsTheRest) {
   )");
   EXPECT_EQ(config.name, "mine");
   EXPECT_EQ(config.data.text, (std::vector<std::string>{"a.txt", "b"}));
-  EXPECT_EQ(language_model(config).mechanism, "cog");
-  EXPECT_TRUE(language_model(config).bias);
+  EXPECT_EQ(config.model.as<LanguageModelOptions>().mechanism, "cog");
+  EXPECT_TRUE(config.model.as<LanguageModelOptions>().bias);
   EXPECT_EQ(config.training.learning_rate, 3e-4);
   EXPECT_EQ(config.training.final_learning_rate, 0);
   EXPECT_EQ(config.training.seed, 7u);
@@ -52,8 +55,8 @@ TEST(RunConfig, RoundTripsThroughToml) {
   config.data.text = {"a \"b\".txt", "ü"};
   config.training.learning_rate = 1.0 / 3;
   config.training.epsilon = 1e-8;
-  language_model(config).tied_head = false;
-  language_model(config).first_softmax_layers = 2;
+  config.model.as<LanguageModelOptions>().tied_head = false;
+  config.model.as<LanguageModelOptions>().first_softmax_layers = 2;
   const std::string text = to_toml(config);
   EXPECT_EQ(to_toml(parse_config(text)), text);
   EXPECT_EQ(parse_config(text).training.learning_rate, 1.0 / 3);
@@ -145,7 +148,7 @@ TEST(RunConfig, LimitsHaveAnUpperEnd) {
 TEST(RunConfig, RoundTripsThroughItsRecord) {
   RunConfig config;
   config.data.text = {"a \"b\".txt"};
-  language_model(config).width = 96;
+  config.model.as<LanguageModelOptions>().width = 96;
   config.training.learning_rate = 1.0 / 3;
   const auto record = to_json(config);
   EXPECT_EQ(to_toml(config_from_json(record, "record")), to_toml(config));
@@ -176,11 +179,11 @@ TEST(RunConfig, AFormSetsWhatNothingElseSays) {
     tied_head = true
     width = 96
   )");
-  EXPECT_EQ(language_model(config).activation, "gelu");
-  EXPECT_TRUE(language_model(config).tied_head);
-  EXPECT_EQ(language_model(config).norm, "rms");
-  EXPECT_EQ(language_model(config).position, "rotary");
-  EXPECT_EQ(language_model(config).width, 96);
+  EXPECT_EQ(config.model.as<LanguageModelOptions>().activation, "gelu");
+  EXPECT_TRUE(config.model.as<LanguageModelOptions>().tied_head);
+  EXPECT_EQ(config.model.as<LanguageModelOptions>().norm, "rms");
+  EXPECT_EQ(config.model.as<LanguageModelOptions>().position, "rotary");
+  EXPECT_EQ(config.model.as<LanguageModelOptions>().width, 96);
   // Written out key by key, so that a reader needs to know no form.
   const std::string text = to_toml(config);
   EXPECT_EQ(text.find("form ="), std::string::npos);
@@ -189,8 +192,8 @@ TEST(RunConfig, AFormSetsWhatNothingElseSays) {
   RunConfig overridden;
   set_options(overridden, {"model.form=llama"});
   set_options(overridden, {"model.position=rotary_halves"});
-  EXPECT_EQ(language_model(overridden).activation, "swiglu");
-  EXPECT_EQ(language_model(overridden).position, "rotary_halves");
+  EXPECT_EQ(overridden.model.as<LanguageModelOptions>().activation, "swiglu");
+  EXPECT_EQ(overridden.model.as<LanguageModelOptions>().position, "rotary_halves");
   set_options(overridden, {"model.form=gpt"});
   EXPECT_EQ(to_toml(overridden), to_toml(RunConfig{}));
   expect_usage_error([&] { set_options(overridden, {"model.form=lama"}); }, "model.form: expected llama (the nearest");
@@ -204,15 +207,15 @@ TEST(RunConfig, OverridesDoNotDependOnTheirOrder) {
   set_options(a, first);
   set_options(b, second);
   EXPECT_EQ(to_toml(a), to_toml(b));
-  EXPECT_EQ(language_model(a).norm, "layer");
-  EXPECT_EQ(language_model(a).activation, "swiglu");
+  EXPECT_EQ(a.model.as<LanguageModelOptions>().norm, "layer");
+  EXPECT_EQ(a.model.as<LanguageModelOptions>().activation, "swiglu");
 }
 
 // The keys of a file's model stay where the model of the task that --set names has them.
 TEST(RunConfig, AnotherTaskKeepsTheKeysThatItsModelHas) {
   const std::string text = "[model]\nmechanism = \"cog\"\nlayers = 2\nwidth = 32\nheads = 2\n";
   const RunConfig config = parse_config(text, "m.toml", {"model.width=48", "task.name=sentences"});
-  const auto& model = std::get<EncoderOptions>(config.model);
+  const auto& model = config.model.as<EncoderOptions>();
   EXPECT_EQ(model.mechanism, "cog");
   EXPECT_EQ(std::tuple(model.layers, model.heads, model.width), std::tuple(2, 2, 48));
   EXPECT_EQ(model.context, EncoderOptions().context);
@@ -221,8 +224,8 @@ TEST(RunConfig, AnotherTaskKeepsTheKeysThatItsModelHas) {
   expect_usage_error([&] { parse_config(text + "form = \"llama\"\n", "m.toml", {"task.name=\"images\""}); },
                      "got model.form");
   // The model of the file's own task is no matter then.
-  EXPECT_EQ(language_model(
-                parse_config("[task]\nname = \"images\"\n[model]\nnorm = \"rms\"\n", "m.toml", {"task.name=recall"}))
+  EXPECT_EQ(parse_config("[task]\nname = \"images\"\n[model]\nnorm = \"rms\"\n", "m.toml", {"task.name=recall"})
+                .model.as<LanguageModelOptions>()
                 .norm,
             "rms");
 }
@@ -273,14 +276,14 @@ TEST(RunConfig, TakesOverrides) {
   set_options(config, {"data.text=one.txt"});
   set_options(config, {"model.bias=true"});
   EXPECT_EQ(config.training.steps, 12);
-  EXPECT_EQ(language_model(config).mechanism, "cog");
+  EXPECT_EQ(config.model.as<LanguageModelOptions>().mechanism, "cog");
   EXPECT_EQ(config.data.text, std::vector<std::string>{"one.txt"});
   set_options(config, {R"(data.text=["a", "b"])"});
   EXPECT_EQ(config.data.text.size(), 2u);
   set_options(config, {"model.heads=6", "model.width=96"});
-  EXPECT_EQ(language_model(config).width, 96);
+  EXPECT_EQ(config.model.as<LanguageModelOptions>().width, 96);
   expect_usage_error([&] { set_options(config, {"model.width=192", "training.steps=0"}); }, "at least 1, got 0");
-  EXPECT_EQ(language_model(config).width, 96);
+  EXPECT_EQ(config.model.as<LanguageModelOptions>().width, 96);
   expect_usage_error([&] { set_options(config, {"training.step=3"}); }, "training.steps");
   expect_usage_error([&] { set_options(config, {"training.steps"}); }, "--set: expected key=value");
   expect_usage_error([&] { set_options(config, {"training.steps=-3"}); }, "at least 1, got -3");

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "cogwheel/configuration/training_options.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/runs/configuration/training_options.h"
 
 namespace cogwheel {
 namespace {

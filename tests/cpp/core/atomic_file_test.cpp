@@ -1,4 +1,4 @@
-#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/files/atomic_file.h"
 
 #include <gtest/gtest.h>
 

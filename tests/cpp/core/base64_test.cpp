@@ -1,4 +1,4 @@
-#include "cogwheel/core/base64.h"
+#include "cogwheel/core/encoding/base64.h"
 
 #include <gtest/gtest.h>
 

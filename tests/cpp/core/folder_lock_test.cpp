@@ -1,4 +1,4 @@
-#include "cogwheel/core/folder_lock.h"
+#include "cogwheel/core/files/folder_lock.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -7,8 +7,8 @@
 #include <csignal>
 #include <set>
 
-#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
 #include "core/temporary_folder.h"
 
 namespace cogwheel {

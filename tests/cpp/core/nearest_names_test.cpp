@@ -1,4 +1,4 @@
-#include "cogwheel/core/nearest_names.h"
+#include "cogwheel/core/wording/nearest_names.h"
 
 #include <gtest/gtest.h>
 

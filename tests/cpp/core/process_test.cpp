@@ -1,4 +1,4 @@
-#include "cogwheel/core/process.h"
+#include "cogwheel/core/process/process.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

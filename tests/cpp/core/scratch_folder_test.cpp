@@ -1,4 +1,4 @@
-#include "cogwheel/core/scratch_folder.h"
+#include "cogwheel/core/files/scratch_folder.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/files/atomic_file.h"
 #include "core/temporary_folder.h"
 
 namespace cogwheel {

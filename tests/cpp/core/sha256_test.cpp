@@ -1,4 +1,4 @@
-#include "cogwheel/core/sha256.h"
+#include "cogwheel/core/encoding/sha256.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "cogwheel/core/duration_text.h"
-#include "cogwheel/core/shape_text.h"
+#include "cogwheel/core/wording/duration_text.h"
+#include "cogwheel/core/wording/shape_text.h"
 
 namespace cogwheel {
 namespace {

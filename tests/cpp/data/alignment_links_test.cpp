@@ -1,4 +1,4 @@
-#include "cogwheel/data/alignment_links.h"
+#include "cogwheel/tasks/translation/alignment_links.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "cogwheel/data/corpus.h"
+#include "cogwheel/text/corpus.h"
 
 #include <gtest/gtest.h>
 
+#include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/sha256.h"
-#include "cogwheel/data/text_record.h"
+#include "cogwheel/text/text_record.h"
 #include "core/temporary_folder.h"
 
 namespace cogwheel {

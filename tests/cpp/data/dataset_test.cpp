@@ -1,12 +1,12 @@
-#include "cogwheel/data/windows.h"
+#include "cogwheel/tasks/language/windows.h"
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/sha256.h"
 #include "core/temporary_folder.h"
 
 namespace cogwheel {

@@ -1,12 +1,12 @@
-#include "cogwheel/data/glyph_matching.h"
+#include "cogwheel/tasks/handwriting/glyph_matching.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "cogwheel/data/handwriting.h"
-#include "cogwheel/data/lines_to_write.h"
+#include "cogwheel/tasks/handwriting/handwriting_data.h"
+#include "cogwheel/tasks/handwriting/lines_to_write.h"
 
 namespace cogwheel {
 namespace {

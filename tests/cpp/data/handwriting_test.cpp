@@ -1,4 +1,4 @@
-#include "cogwheel/data/handwriting.h"
+#include "cogwheel/tasks/handwriting/handwriting_data.h"
 
 #include <gtest/gtest.h>
 
@@ -7,11 +7,11 @@
 #include <map>
 #include <set>
 
+#include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
-#include "cogwheel/core/sha256.h"
-#include "cogwheel/data/lines_to_write.h"
-#include "cogwheel/data/stroke_font.h"
+#include "cogwheel/tasks/handwriting/lines_to_write.h"
+#include "cogwheel/tasks/handwriting/stroke_font.h"
 
 namespace cogwheel {
 namespace {

@@ -1,4 +1,4 @@
-#include "cogwheel/data/held_out_tenth.h"
+#include "cogwheel/text/held_out_tenth.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/class_matching.h"
+#include "cogwheel/runs/class_matching.h"
 #include "data/error_of.h"
 
 namespace cogwheel {

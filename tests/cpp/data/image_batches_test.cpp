@@ -1,4 +1,4 @@
-#include "cogwheel/data/image_batches.h"
+#include "cogwheel/tasks/images/data/image_batches.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/made_ahead.h"
+#include "cogwheel/text/made_ahead.h"
 #include "data/error_of.h"
 #include "data/image_writers.h"
 

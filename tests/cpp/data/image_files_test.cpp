@@ -1,11 +1,11 @@
-#include "cogwheel/data/image_files.h"
+#include "cogwheel/tasks/images/data/image_files.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 
-#include "cogwheel/data/image_resize.h"
+#include "cogwheel/tasks/images/data/image_resize.h"
 #include "core/temporary_folder.h"
 #include "data/error_of.h"
 #include "data/image_writers.h"

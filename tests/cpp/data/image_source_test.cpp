@@ -1,4 +1,4 @@
-#include "cogwheel/data/image_source.h"
+#include "cogwheel/tasks/images/data/image_source.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
@@ -11,8 +11,8 @@
 #include <random>
 #include <set>
 
-#include "cogwheel/data/given_images.h"
-#include "cogwheel/data/image_files.h"
+#include "cogwheel/tasks/images/data/given_images.h"
+#include "cogwheel/tasks/images/data/image_files.h"
 #include "core/temporary_folder.h"
 #include "data/error_of.h"
 #include "data/image_writers.h"

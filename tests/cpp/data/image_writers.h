@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/data/image.h"
+#include "cogwheel/tasks/images/data/image.h"
 
 namespace cogwheel {
 

@@ -1,4 +1,4 @@
-#include "cogwheel/data/parallel_corpus.h"
+#include "cogwheel/tasks/translation/parallel_corpus.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include <map>
 #include <set>
 
-#include "cogwheel/data/batch_plan.h"
-#include "cogwheel/data/counted_random.h"
-#include "cogwheel/data/sentence_batch.h"
-#include "cogwheel/data/text_record.h"
+#include "cogwheel/core/random/counted_random.h"
+#include "cogwheel/text/batch_plan.h"
+#include "cogwheel/text/sentence_batch.h"
+#include "cogwheel/text/text_record.h"
 #include "core/temporary_folder.h"
 #include "core/usage_error_of.h"
 #include "data/error_of.h"

@@ -1,4 +1,4 @@
-#include "cogwheel/data/sentence_batches.h"
+#include "cogwheel/tasks/encoders/sentence_batches.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/toy_reviews.h"
+#include "cogwheel/tasks/encoders/toy_reviews.h"
 #include "core/usage_error_of.h"
 
 namespace cogwheel {

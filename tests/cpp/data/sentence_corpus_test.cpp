@@ -1,4 +1,4 @@
-#include "cogwheel/data/sentence_corpus.h"
+#include "cogwheel/tasks/encoders/sentence_corpus.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <set>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/counted_random.h"
-#include "cogwheel/data/sentence_table.h"
+#include "cogwheel/core/random/counted_random.h"
+#include "cogwheel/tasks/encoders/sentence_table.h"
 #include "core/temporary_folder.h"
 #include "core/usage_error_of.h"
 #include "data/error_of.h"

@@ -1,12 +1,12 @@
-#include "cogwheel/data/sentence_tokenizer.h"
+#include "cogwheel/text/sentence_tokenizer.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <string>
 
-#include "cogwheel/core/atomic_file.h"
-#include "cogwheel/data/sentencepiece_module.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/text/sentencepiece_module.h"
 #include "core/temporary_folder.h"
 #include "data/error_of.h"
 

@@ -1,11 +1,11 @@
-#include "cogwheel/data/stroke_files.h"
+#include "cogwheel/tasks/handwriting/stroke_files.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
+#include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/sha256.h"
 #include "core/temporary_folder.h"
 #include "data/stroke_examples.h"
 

@@ -1,11 +1,11 @@
-#include "cogwheel/data/stroke_source.h"
+#include "cogwheel/tasks/handwriting/stroke_source.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/stroke_batches.h"
+#include "cogwheel/tasks/handwriting/stroke_batches.h"
 
 namespace cogwheel {
 namespace {

@@ -1,4 +1,4 @@
-#include "cogwheel/data/strokes.h"
+#include "cogwheel/tasks/handwriting/strokes.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/numbered_draws.h"
-#include "cogwheel/data/keyed_order.h"
+#include "cogwheel/core/random/keyed_order.h"
+#include "cogwheel/core/random/numbered_draws.h"
 
 namespace cogwheel {
 namespace {

@@ -1,8 +1,8 @@
-#include "cogwheel/data/text_lines.h"
+#include "cogwheel/text/text_lines.h"
 
 #include <gtest/gtest.h>
 
-#include "cogwheel/data/counted_random.h"
+#include "cogwheel/core/random/counted_random.h"
 #include "core/temporary_folder.h"
 #include "data/error_of.h"
 #include "data/gzip.h"

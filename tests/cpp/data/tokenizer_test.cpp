@@ -1,4 +1,4 @@
-#include "cogwheel/data/tokenizer.h"
+#include "cogwheel/text/tokenizer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cogwheel/data/toy_shapes.h"
+#include "cogwheel/tasks/images/data/toy_shapes.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/image_source.h"
+#include "cogwheel/tasks/images/data/image_source.h"
 
 namespace cogwheel {
 namespace {

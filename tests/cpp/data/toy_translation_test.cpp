@@ -1,4 +1,4 @@
-#include "cogwheel/data/toy_translation.h"
+#include "cogwheel/tasks/translation/toy_translation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cogwheel/data/word_piece_learning.h"
+#include "cogwheel/text/word_piece_learning.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,10 @@
 #include <map>
 #include <set>
 
-#include "cogwheel/data/bert_words.h"
-#include "cogwheel/data/counted_random.h"
-#include "cogwheel/data/text_lines.h"
-#include "cogwheel/data/word_piece.h"
+#include "cogwheel/core/random/counted_random.h"
+#include "cogwheel/text/bert_words.h"
+#include "cogwheel/text/text_lines.h"
+#include "cogwheel/text/word_piece.h"
 #include "core/usage_error_of.h"
 #include "data/error_of.h"
 #include "data/real_data.h"

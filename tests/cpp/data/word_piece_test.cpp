@@ -1,13 +1,13 @@
-#include "cogwheel/data/word_piece.h"
+#include "cogwheel/text/word_piece.h"
 
 #include <gtest/gtest.h>
 
 #include <sstream>
 
+#include "cogwheel/core/encoding/utf8.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/bert_words.h"
-#include "cogwheel/data/counted_random.h"
-#include "cogwheel/data/utf8.h"
+#include "cogwheel/core/random/counted_random.h"
+#include "cogwheel/text/bert_words.h"
 #include "core/temporary_folder.h"
 #include "core/usage_error_of.h"
 #include "data/error_of.h"

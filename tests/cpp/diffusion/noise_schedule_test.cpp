@@ -1,4 +1,4 @@
-#include "cogwheel/diffusion/noise_schedule.h"
+#include "cogwheel/tasks/images/diffusion/noise_schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cogwheel/diffusion/noise.h"
+#include "cogwheel/tasks/images/diffusion/noise.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

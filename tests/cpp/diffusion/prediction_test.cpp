@@ -1,4 +1,4 @@
-#include "cogwheel/diffusion/prediction.h"
+#include "cogwheel/tasks/images/diffusion/prediction.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -1,5 +1,5 @@
 // Samplers around noise that is known exactly: of Gaussians and their mixtures.
-#include "cogwheel/diffusion/sampler.h"
+#include "cogwheel/tasks/images/diffusion/sampler.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

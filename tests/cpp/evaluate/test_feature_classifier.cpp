@@ -1,11 +1,11 @@
-#include "cogwheel/evaluate/feature_classifier.h"
+#include "cogwheel/tasks/images/measures/feature_classifier.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
 #include <set>
 
-#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/files/atomic_file.h"
 #include "tests/cpp/data/error_of.h"
 
 namespace cogwheel::feature_classifier_test {

@@ -1,4 +1,4 @@
-#include "cogwheel/evaluate/feature_statistics.h"
+#include "cogwheel/tasks/images/measures/feature_statistics.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

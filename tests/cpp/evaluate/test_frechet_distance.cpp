@@ -1,5 +1,5 @@
 // The Fréchet distance where it has a closed form.
-#include "cogwheel/evaluate/frechet_distance.h"
+#include "cogwheel/tasks/images/measures/frechet_distance.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

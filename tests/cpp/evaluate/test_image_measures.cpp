@@ -1,13 +1,13 @@
-#include "cogwheel/evaluate/image_measures.h"
+#include "cogwheel/tasks/images/measures/image_measures.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "cogwheel/core/atomic_file.h"
-#include "cogwheel/evaluate/feature_classifier.h"
-#include "cogwheel/evaluate/frechet_distance.h"
-#include "cogwheel/evaluate/precision_recall.h"
-#include "cogwheel/storage/safetensors.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/runs/safetensors.h"
+#include "cogwheel/tasks/images/measures/feature_classifier.h"
+#include "cogwheel/tasks/images/measures/frechet_distance.h"
+#include "cogwheel/tasks/images/measures/precision_recall.h"
 #include "tests/cpp/data/error_of.h"
 
 namespace cogwheel::image_measures_test {

@@ -1,6 +1,6 @@
 // The network against an independent one, whose features are in inception_features.json: inception_reference.py, in
 // tests/python, has the other network and the formula of weights and images.
-#include "cogwheel/evaluate/inception_network.h"
+#include "cogwheel/tasks/images/measures/inception_network.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -9,10 +9,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cogwheel/core/atomic_file.h"
-#include "cogwheel/core/sha256.h"
-#include "cogwheel/data/counted_random.h"
-#include "cogwheel/storage/safetensors.h"
+#include "cogwheel/core/encoding/sha256.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/core/random/counted_random.h"
+#include "cogwheel/runs/safetensors.h"
 #include "tests/cpp/data/error_of.h"
 
 namespace cogwheel::inception_network_test {

@@ -1,4 +1,4 @@
-#include "cogwheel/evaluate/kernel_distance.h"
+#include "cogwheel/tasks/images/measures/kernel_distance.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

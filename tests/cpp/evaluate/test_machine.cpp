@@ -1,4 +1,4 @@
-#include "cogwheel/evaluate/machine.h"
+#include "cogwheel/compare/machine.h"
 
 #include <gtest/gtest.h>
 

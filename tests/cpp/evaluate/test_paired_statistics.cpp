@@ -1,4 +1,4 @@
-#include "cogwheel/evaluate/paired_statistics.h"
+#include "cogwheel/compare/paired_statistics.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cogwheel/evaluate/precision_recall.h"
+#include "cogwheel/tasks/images/measures/precision_recall.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

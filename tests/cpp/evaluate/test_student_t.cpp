@@ -1,4 +1,4 @@
-#include "cogwheel/evaluate/student_t.h"
+#include "cogwheel/compare/student_t.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "cogwheel/evaluate/verdict.h"
+#include "cogwheel/compare/verdict.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "cogwheel/train/default_task.h"
+#include "cogwheel/runs/default_task.h"
 
 namespace cogwheel {
 namespace {

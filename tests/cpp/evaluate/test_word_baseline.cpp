@@ -1,10 +1,10 @@
-#include "cogwheel/evaluate/word_baseline.h"
+#include "cogwheel/tasks/encoders/word_baseline.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "cogwheel/data/toy_reviews.h"
+#include "cogwheel/tasks/encoders/toy_reviews.h"
 #include "data/real_data.h"
 
 namespace cogwheel {

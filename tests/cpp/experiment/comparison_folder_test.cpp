@@ -1,14 +1,14 @@
-#include "cogwheel/experiment/comparison_folder.h"
+#include "cogwheel/compare/comparison_folder.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <set>
 
-#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/compare/plan.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/folder_lock.h"
-#include "cogwheel/experiment/plan.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/core/files/folder_lock.h"
 #include "core/temporary_folder.h"
 
 namespace cogwheel {

@@ -1,10 +1,10 @@
-#include "cogwheel/experiment/comparison_job.h"
+#include "cogwheel/compare/comparison_job.h"
 
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 
-#include "cogwheel/experiment/plan.h"
+#include "cogwheel/compare/plan.h"
 #include "core/temporary_folder.h"
 
 namespace cogwheel {

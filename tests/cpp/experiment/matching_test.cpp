@@ -1,34 +1,35 @@
-#include "cogwheel/experiment/matching.h"
+#include "cogwheel/compare/matching.h"
+#include "cogwheel/runs/task.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
+#include "cogwheel/attention/mechanisms/catalogue.h"
+#include "cogwheel/compare/presets.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/experiment/presets.h"
-#include "cogwheel/mechanisms/catalogue.h"
-#include "cogwheel/models/language_model_form.h"
+#include "cogwheel/tasks/language/language_model_form.h"
 
 namespace cogwheel {
 namespace {
 
 LanguageModelOptions model(const Preset& preset, std::string_view mechanism, std::int64_t vocabulary,
                            std::string_view form = "gpt") {
-  auto options = std::get<LanguageModelOptions>(preset.model);
+  auto options = preset.model.as<LanguageModelOptions>();
   set_form(options, form);
   options.mechanism = mechanism;
   options.vocabulary = vocabulary;
   return options;
 }
 
-std::int64_t count(const ModelOptions& options) { return parameter_count(std::get<LanguageModelOptions>(options)); }
+std::int64_t count(const ModelOptions& options) { return parameter_count(options.as<LanguageModelOptions>()); }
 
 // Every pair of mechanisms at every preset and in every form, whichever is the baseline. What a baseline is to be
 // matched by is its size alone, so that those of equal size are one.
 TEST(Matching, ParametersWithinOnePercent) {
   for (const Preset& preset : presets()) {
-    if (!std::holds_alternative<LanguageModelOptions>(preset.model)) continue;
+    if (preset.model.get_if<LanguageModelOptions>() == nullptr) continue;
     for (const std::string& form : form_names())
       for (const std::int64_t vocabulary : {65, 256, 1500}) {
         std::map<std::int64_t, std::string_view> targets;
@@ -38,7 +39,7 @@ TEST(Matching, ParametersWithinOnePercent) {
           std::map<std::int64_t, std::int64_t>
               counts;  // by the feed-forward width, the one option that matching changes
           const auto counted = [&](const ModelOptions& options) {
-            const auto [found, added] = counts.try_emplace(std::get<LanguageModelOptions>(options).feed_forward);
+            const auto [found, added] = counts.try_emplace(options.as<LanguageModelOptions>().feed_forward);
             if (added) found->second = count(options);
             return found->second;
           };

@@ -1,13 +1,14 @@
-#include "cogwheel/experiment/plan.h"
+#include "cogwheel/compare/plan.h"
+#include "cogwheel/tasks/language/language_model_options.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "cogwheel/compare/presets.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/experiment/presets.h"
+#include "cogwheel/runs/training/training_run.h"
 #include "cogwheel/tasks/task_files.h"
-#include "cogwheel/train/training_run.h"
 #include "core/temporary_folder.h"
 #include "core/usage_error_of.h"
 
@@ -39,7 +40,7 @@ TEST(ComparePlan, FollowsTheRecordWhateverThePresetSays) {
   comparison.configuration = record.dump();
   comparison.data.vocabulary = 30;
   const RunConfig config = run_config(comparison, comparison.mechanisms.front(), 1);
-  EXPECT_EQ(language_model(config).width, 64);
+  EXPECT_EQ(config.model.as<LanguageModelOptions>().width, 64);
   EXPECT_EQ(config.training.beta2, 0.5);
   add_mechanisms(comparison, {"symmetric"});
   EXPECT_EQ(language_model(run_config(comparison, comparison.mechanisms.back(), 1)).width, 64);
@@ -83,7 +84,7 @@ TEST(ComparePlan, APresetCanDecideTaskFormAndSteps) {
   const RunConfig config = run_config(comparison, comparison.mechanisms.front(), 1);
   EXPECT_EQ(config.task.name, "recall");
   EXPECT_EQ(std::get<std::int64_t>(config.task.values.at("pairs")), 16);
-  EXPECT_EQ(language_model(config).position, "rotary");
+  EXPECT_EQ(config.model.as<LanguageModelOptions>().position, "rotary");
   EXPECT_EQ(comparison.data.window, 57);
   EXPECT_EQ(comparison.data.evaluated_tokens % 57, 0);
   EXPECT_EQ(comparison.tokens_per_step(), comparison.settings.batch * 57);

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/interchange/tensor_table.h"
-#include "cogwheel/storage/safetensors.h"
+#include "cogwheel/runs/safetensors.h"
 
 namespace cogwheel {
 

@@ -4,9 +4,9 @@
 #include <torch/utils.h>
 
 #include "cogwheel/interchange/import_run.h"
-#include "cogwheel/models/encoder.h"
-#include "cogwheel/models/u_vit.h"
-#include "cogwheel/models/vision_transformer.h"
+#include "cogwheel/tasks/encoders/encoder.h"
+#include "cogwheel/tasks/images/u_vit.h"
+#include "cogwheel/tasks/images/vision_transformer.h"
 #include "core/temporary_folder.h"
 #include "interchange/foreign_formula.h"
 
@@ -18,7 +18,7 @@ Model imported(const ForeignExample& example) {
   const TemporaryFolder temporary;
   example.write(temporary.path());
   const ImportedModel read = read_foreign_model(temporary.path());
-  Model model(std::get<Options>(read.config.model));
+  Model model(read.config.model.as<Options>());
   const torch::NoGradGuard no_grad;
   for (auto& parameter : model->named_parameters()) parameter.value().copy_(read.weights.at(parameter.key()));
   model->to(at::kDouble);

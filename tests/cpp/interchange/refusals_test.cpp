@@ -8,6 +8,8 @@
 
 #include "cogwheel/interchange/export_run.h"
 #include "cogwheel/interchange/import_run.h"
+#include "cogwheel/tasks/images/vision_transformer_options.h"
+#include "cogwheel/tasks/language/language_model_options.h"
 #include "core/temporary_folder.h"
 #include "data/error_of.h"
 #include "interchange/foreign_example.h"
@@ -118,7 +120,7 @@ TEST(InterchangeRefuses, ToExportWhatNoArchitectureKnows) {
   write_imported_run(imported, temporary.path() / "run");
   const auto refused = [&](const std::function<void(VisionTransformerOptions&)>& change) {
     RunConfig config = imported.config;
-    change(std::get<VisionTransformerOptions>(config.model));
+    change(config.model.as<VisionTransformerOptions>());
     return error_of([&] { foreign_model(config, imported.weights, temporary.path() / "run"); });
   };
   EXPECT_EQ(refused([](VisionTransformerOptions& options) { options.mechanism = "cog"; }),

@@ -6,10 +6,11 @@
 #include <cstring>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/word_piece.h"
 #include "cogwheel/interchange/architecture.h"
 #include "cogwheel/interchange/export_run.h"
 #include "cogwheel/interchange/import_run.h"
+#include "cogwheel/runs/task.h"
+#include "cogwheel/text/word_piece.h"
 #include "core/temporary_folder.h"
 #include "interchange/foreign_example.h"
 
@@ -32,7 +33,7 @@ TEST(Interchange, RoundTripsBitForBit) {
     const ImportedModel imported = read_foreign_model(there);
     EXPECT_TRUE(imported.notes.empty());
     const RunFolder folder = write_imported_run(imported, run);
-    const auto module = make_foreign_model(imported.config.model);
+    const auto module = make_model(imported.config.model);
     load_weights_of(*module, imported.config, folder);
     for (const auto& parameter : module->named_parameters())
       EXPECT_TRUE(parameter.value().equal(imported.weights.at(parameter.key()))) << parameter.key();

@@ -1,5 +1,6 @@
 // Norms of derivatives against finite differences, and bounds against those norms.
 #include "cogwheel/interpret/over_squashing.h"
+#include "cogwheel/tasks/language/language_model_options.h"
 
 #include <gtest/gtest.h>
 #include <torch/autograd.h>

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cogwheel/interpret/prompts.h"
-#include "cogwheel/models/language_model.h"
-#include "cogwheel/models/language_model_form.h"
+#include "cogwheel/tasks/language/language_model.h"
+#include "cogwheel/tasks/language/language_model_form.h"
 
 namespace cogwheel {
 

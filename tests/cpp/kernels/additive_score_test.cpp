@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "cogwheel/kernels/isa.h"
+#include "cogwheel/attention/kernels/isa.h"
 #include "engines_under_test.h"
 
 namespace cogwheel {

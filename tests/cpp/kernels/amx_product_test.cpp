@@ -1,6 +1,6 @@
 // The blocking of amx_product.h over plain C++ tiles, on any machine, and over the instructions where the machine has
 // them: both against the sums of the products.
-#include "cogwheel/kernels/cpu/amx_product.h"
+#include "cogwheel/attention/kernels/cpu/amx_product.h"
 
 #include <gtest/gtest.h>
 

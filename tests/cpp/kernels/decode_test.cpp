@@ -7,9 +7,9 @@
 #include <random>
 #include <vector>
 
+#include "cogwheel/attention/kernels/isa.h"
+#include "cogwheel/attention/kernels/pairwise/contiguous_problem.h"
 #include "cogwheel/core/parallel.h"
-#include "cogwheel/kernels/isa.h"
-#include "cogwheel/kernels/pairwise/contiguous_problem.h"
 #include "engines_under_test.h"
 #include "reversed_executor.h"
 

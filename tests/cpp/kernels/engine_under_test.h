@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "cogwheel/kernels/pairwise/pairwise.h"
+#include "cogwheel/attention/kernels/pairwise/pairwise.h"
 
 namespace cogwheel {
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "cogwheel/kernels/isa.h"
+#include "cogwheel/attention/kernels/isa.h"
 #include "engines_under_test.h"
 
 namespace cogwheel {

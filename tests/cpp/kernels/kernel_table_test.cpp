@@ -4,10 +4,10 @@
 #include <set>
 #include <tuple>
 
+#include "cogwheel/attention/kernels/isa.h"
+#include "cogwheel/attention/kernels/pairwise/pairwise.h"
+#include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/kernels/isa.h"
-#include "cogwheel/kernels/pairwise/pairwise.h"
-#include "cogwheel/mechanisms/catalogue.h"
 
 namespace cogwheel {
 namespace {

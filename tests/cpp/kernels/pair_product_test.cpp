@@ -1,4 +1,4 @@
-#include "cogwheel/kernels/cpu/pair_product.h"
+#include "cogwheel/attention/kernels/cpu/pair_product.h"
 
 #include <gtest/gtest.h>
 

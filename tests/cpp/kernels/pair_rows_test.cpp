@@ -1,4 +1,4 @@
-#include "cogwheel/kernels/cpu/pair_rows.h"
+#include "cogwheel/attention/kernels/cpu/pair_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "cogwheel/kernels/cpu/pair_product.h"
+#include "cogwheel/attention/kernels/cpu/pair_product.h"
 
 namespace cogwheel {
 namespace {

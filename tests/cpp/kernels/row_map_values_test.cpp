@@ -1,5 +1,5 @@
 // Row maps element by element: every order of derivation is the finite difference of the one below.
-#include "cogwheel/kernels/pairwise/row_map_values.h"
+#include "cogwheel/attention/kernels/pairwise/row_map_values.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "cogwheel/attention/mechanisms/catalogue.h"
+#include "cogwheel/attention/mechanisms/scalar_map.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/mechanisms/catalogue.h"
-#include "cogwheel/mechanisms/scalar_map.h"
 
 namespace cogwheel {
 namespace {

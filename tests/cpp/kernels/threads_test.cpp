@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "cogwheel/attention/kernels/isa.h"
+#include "cogwheel/attention/kernels/pairwise/contiguous_problem.h"
 #include "cogwheel/core/threads_executor.h"
-#include "cogwheel/kernels/isa.h"
-#include "cogwheel/kernels/pairwise/contiguous_problem.h"
 
 namespace cogwheel {
 namespace {

@@ -1,4 +1,4 @@
-#include "cogwheel/kernels/cpu/workspace.h"
+#include "cogwheel/attention/kernels/cpu/workspace.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "cogwheel/labs/reproduction.h"
+#include "cogwheel/research/reproduce/reproduction.h"
 
 namespace cogwheel {
 namespace {

@@ -1,4 +1,4 @@
-#include "cogwheel/labs/hopfield_network.h"
+#include "cogwheel/research/reproduce/hopfield_network.h"
 
 #include <gtest/gtest.h>
 

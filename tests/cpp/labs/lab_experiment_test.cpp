@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/labs/labs.h"
-#include "cogwheel/labs/reproduction.h"
+#include "cogwheel/research/reproduce/labs.h"
+#include "cogwheel/research/reproduce/reproduction.h"
 
 namespace cogwheel {
 namespace {

@@ -1,4 +1,4 @@
-#include "cogwheel/labs/lab_parameters.h"
+#include "cogwheel/core/lab_parameters.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "cogwheel/labs/sums.h"
+#include "cogwheel/research/reproduce/sums.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <set>
 
-#include "cogwheel/labs/draws.h"
+#include "cogwheel/research/reproduce/draws.h"
 
 namespace cogwheel {
 namespace {

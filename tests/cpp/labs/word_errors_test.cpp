@@ -1,4 +1,4 @@
-#include "cogwheel/labs/word_errors.h"
+#include "cogwheel/research/reproduce/word_errors.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cogwheel/mechanisms/alignment.h"
+#include "cogwheel/attention/mechanisms/alignment.h"
 
 #include <gtest/gtest.h>
 

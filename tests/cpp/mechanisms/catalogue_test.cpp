@@ -1,4 +1,4 @@
-#include "cogwheel/mechanisms/catalogue.h"
+#include "cogwheel/attention/mechanisms/catalogue.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Dual numbers against closed forms, of first and second order, and at kinks.
-#include "cogwheel/mechanisms/derivatives/dual.h"
+#include "cogwheel/attention/mechanisms/derivatives/dual.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cogwheel/mechanisms/layer_pattern.h"
+#include "cogwheel/attention/mechanisms/layer_pattern.h"
 
 #include <gtest/gtest.h>
 

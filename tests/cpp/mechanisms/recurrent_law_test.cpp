@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "cogwheel/attention/mechanisms/added_law.h"
+#include "cogwheel/attention/mechanisms/recurrent_law_check.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/mechanisms/added_law.h"
-#include "cogwheel/mechanisms/recurrent_law_check.h"
 #include "tests/cpp/core/usage_error_of.h"
 
 namespace cogwheel {

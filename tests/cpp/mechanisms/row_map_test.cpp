@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "cogwheel/mechanisms/all_mechanisms.h"  // generated from mechanisms.def
-#include "cogwheel/mechanisms/derivatives/differentiated.h"
+#include "cogwheel/attention/mechanisms/all_mechanisms.h"  // generated from mechanisms.def
+#include "cogwheel/attention/mechanisms/derivatives/differentiated.h"
 
 namespace cogwheel {
 namespace {
@@ -27,7 +27,7 @@ using RowMaps = ::testing::Types<
 #define FORM(identifier, Form)
 #define DENSE(identifier, Form)
 #define RECURRENT(identifier, Law)
-#include "cogwheel/mechanisms/mechanisms.def"
+#include "cogwheel/attention/mechanisms/mechanisms.def"
 #undef ROW_MAP
 #undef FORM
 #undef DENSE

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 
-#include "cogwheel/mechanisms/derivatives/differentiated.h"
+#include "cogwheel/attention/mechanisms/derivatives/differentiated.h"
 #include "row_maps.h"  // generated: the headers, and COGWHEEL_ROW_MAPS(apply) with one apply(Map) for each
 
 namespace cogwheel {

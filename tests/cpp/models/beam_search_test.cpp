@@ -1,5 +1,5 @@
 // Beam search against greedy and exhaustive search, and its limits.
-#include "cogwheel/models/beam_search.h"
+#include "cogwheel/tasks/translation/beam_search.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

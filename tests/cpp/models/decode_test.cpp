@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/mechanisms/catalogue.h"
-#include "cogwheel/models/language_model.h"
-#include "cogwheel/models/sampling.h"
+#include "cogwheel/attention/mechanisms/catalogue.h"
+#include "cogwheel/tasks/language/language_model.h"
+#include "cogwheel/tasks/language/sampling.h"
 #include "tests/cpp/core/usage_error_of.h"
 #include "tests/cpp/nn/hooked.h"
 

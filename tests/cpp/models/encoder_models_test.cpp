@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/mechanisms/catalogue.h"
-#include "cogwheel/models/encoder.h"
-#include "cogwheel/models/u_vit.h"
-#include "cogwheel/models/vision_transformer.h"
-#include "cogwheel/nn/matrix_product.h"
-#include "cogwheel/nn/new_parameter.h"
 #include "cogwheel/nn/patches.h"
+#include "cogwheel/nn/weights/matrix_product.h"
+#include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/tasks/encoders/encoder.h"
+#include "cogwheel/tasks/images/u_vit.h"
+#include "cogwheel/tasks/images/vision_transformer.h"
 #include "tests/cpp/core/usage_error_of.h"
 #include "tests/cpp/data/error_of.h"
 #include "tests/cpp/nn/block_formula.h"

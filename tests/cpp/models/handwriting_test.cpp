@@ -1,5 +1,5 @@
 // The handwriting model beside a plain loop over its equations, one sequence at a time, and handwriting that it draws.
-#include "cogwheel/models/handwriting.h"
+#include "cogwheel/tasks/handwriting/handwriting_model.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/models/mixture_density.h"
-#include "cogwheel/models/pen_sampling.h"
+#include "cogwheel/tasks/handwriting/mixture_density.h"
+#include "cogwheel/tasks/handwriting/pen_sampling.h"
 #include "tests/cpp/core/usage_error_of.h"
 
 namespace cogwheel::handwriting_test {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/mechanisms/catalogue.h"
-#include "cogwheel/models/encoder.h"
-#include "cogwheel/models/language_model.h"
-#include "cogwheel/models/u_vit.h"
+#include "cogwheel/attention/mechanisms/catalogue.h"
+#include "cogwheel/tasks/encoders/encoder.h"
+#include "cogwheel/tasks/images/u_vit.h"
+#include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel::hooked_pass_test {
 namespace {

@@ -1,4 +1,5 @@
-#include "cogwheel/models/language_model.h"
+#include "cogwheel/tasks/language/language_model.h"
+#include "cogwheel/runs/task.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -8,9 +9,9 @@
 #include <set>
 #include <string>
 
+#include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/mechanisms/catalogue.h"
-#include "cogwheel/models/language_model_form.h"
+#include "cogwheel/tasks/language/language_model_form.h"
 #include "tests/cpp/core/usage_error_of.h"
 #include "tests/cpp/nn/hooked.h"
 

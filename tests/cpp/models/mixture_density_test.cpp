@@ -1,6 +1,6 @@
 // The mixture density beside its definition in float64, at parameters that overflow it, and as a distribution to draw
 // from.
-#include "cogwheel/models/mixture_density.h"
+#include "cogwheel/tasks/handwriting/mixture_density.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

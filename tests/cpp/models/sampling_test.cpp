@@ -1,4 +1,4 @@
-#include "cogwheel/models/sampling.h"
+#include "cogwheel/tasks/language/sampling.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -7,7 +7,7 @@
 #include <set>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/models/language_model.h"
+#include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel {
 namespace {

@@ -1,5 +1,5 @@
 // Sequence-to-sequence models against their formulas, written out for one sentence at a time, without padding.
-#include "cogwheel/models/sequence_to_sequence.h"
+#include "cogwheel/tasks/translation/sequence_to_sequence.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -7,7 +7,7 @@
 
 #include <map>
 
-#include "cogwheel/nn/matrix_product.h"
+#include "cogwheel/nn/weights/matrix_product.h"
 #include "tests/cpp/core/usage_error_of.h"
 
 namespace cogwheel::alignment_test {

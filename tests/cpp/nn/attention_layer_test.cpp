@@ -5,10 +5,10 @@
 
 #include <cmath>
 
-#include "cogwheel/authoring/argument_names.h"
-#include "cogwheel/kernels/pairwise/row_statistics.h"
-#include "cogwheel/nn/matrix_product.h"
-#include "cogwheel/nn/new_parameter.h"
+#include "cogwheel/attention/authoring/argument_names.h"
+#include "cogwheel/attention/kernels/pairwise/row_statistics.h"
+#include "cogwheel/nn/weights/matrix_product.h"
+#include "cogwheel/nn/weights/new_parameter.h"
 #include "hooked.h"
 #include "tests/cpp/core/usage_error_of.h"
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "cogwheel/nn/attention_layer.h"
-#include "cogwheel/nn/head_observer.h"
+#include "cogwheel/nn/hooks/head_observer.h"
 
 namespace cogwheel {
 

@@ -9,13 +9,13 @@
 
 #include "cogwheel/nn/attention_layer.h"
 #include "cogwheel/nn/feed_forward.h"
-#include "cogwheel/nn/matrix_product.h"
 #include "cogwheel/nn/norm.h"
-#include "cogwheel/ops/find_operator.h"
+#include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/ops/layers/dropout.h"
 #include "cogwheel/ops/layers/matrix_product.h"
 #include "cogwheel/ops/layers/norm_of_sum.h"
 #include "cogwheel/ops/layers/rotary.h"
+#include "cogwheel/ops/support/find_operator.h"
 
 namespace cogwheel::layer_operators_test {
 namespace {

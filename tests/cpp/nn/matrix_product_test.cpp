@@ -1,5 +1,5 @@
 // The product against the same in float64, in value and in both derivatives.
-#include "cogwheel/nn/matrix_product.h"
+#include "cogwheel/nn/weights/matrix_product.h"
 
 #include <gtest/gtest.h>
 #include <torch/autograd.h>

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/mechanisms/added_law.h"
-#include "cogwheel/mechanisms/recurrent_law_check.h"
+#include "cogwheel/attention/mechanisms/added_law.h"
+#include "cogwheel/attention/mechanisms/recurrent_law_check.h"
 #include "cogwheel/nn/recurrent_layer.h"
 #include "cogwheel/ops/mechanism_card.h"
 

@@ -7,9 +7,9 @@
 
 #include <cmath>
 
-#include "cogwheel/mechanisms/catalogue.h"
-#include "cogwheel/nn/head_observer.h"
-#include "cogwheel/nn/new_parameter.h"
+#include "cogwheel/attention/mechanisms/catalogue.h"
+#include "cogwheel/nn/hooks/head_observer.h"
+#include "cogwheel/nn/weights/new_parameter.h"
 #include "tests/cpp/core/usage_error_of.h"
 #include "tests/cpp/nn/hooked.h"
 

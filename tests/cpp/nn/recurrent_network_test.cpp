@@ -10,7 +10,7 @@
 
 #include <tuple>
 
-#include "cogwheel/nn/matrix_product.h"
+#include "cogwheel/nn/weights/matrix_product.h"
 #include "tests/cpp/core/usage_error_of.h"
 
 namespace cogwheel::recurrent_network_test {

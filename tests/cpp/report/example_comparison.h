@@ -1,7 +1,7 @@
 // A small comparison with everything in it: three mechanisms, two seeds, one run that diverged.
 #pragma once
-#include "cogwheel/evaluate/comparison.h"
-#include "cogwheel/train/default_task.h"
+#include "cogwheel/compare/comparison.h"
+#include "cogwheel/runs/default_task.h"
 
 namespace cogwheel {
 

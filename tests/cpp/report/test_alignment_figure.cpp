@@ -1,4 +1,4 @@
-#include "cogwheel/report/alignment_figure.h"
+#include "cogwheel/tasks/translation/alignment_figure.h"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ const AlignmentFigure example{.caption = "The <first> sentence",
                                          gold_panel("gold", {{1, 0, true}, {0, 0, false}}, 2, 2)}};
 
 TEST(AlignmentFigure, ACellForEveryPairOfWords) {
-  const std::string html = alignment_figure(example);
+  const std::string html = alignment_html(example);
   EXPECT_EQ(count_of(html, "title=\""), 8u);
   // √0.25 = 0.5 of the way from the middle of the scale to its end: code 64 of 127.
   EXPECT_EQ(count_of(html, "<td class=\"gold possible\" style=\"--at:75.2%\" title=\"hundola ← the: 0.25\">0.25</td>"),
@@ -43,7 +43,7 @@ TEST(AlignmentFigure, ACellForEveryPairOfWords) {
 TEST(AlignmentFigure, WeightsOfOtherWordsAreRefused) {
   AlignmentFigure figure = example;
   figure.panels[0].weights.pop_back();
-  EXPECT_THROW(alignment_figure(figure), std::logic_error);
+  EXPECT_THROW(alignment_html(figure), std::logic_error);
 }
 
 }  // namespace

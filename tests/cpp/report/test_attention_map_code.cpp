@@ -1,10 +1,10 @@
-#include "cogwheel/report/attention_map_code.h"
+#include "cogwheel/pages/attention_map_code.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "cogwheel/core/base64.h"
+#include "cogwheel/core/encoding/base64.h"
 
 namespace cogwheel {
 namespace {

@@ -1,4 +1,4 @@
-#include "cogwheel/report/document.h"
+#include "cogwheel/pages/document.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cogwheel/report/html.h"
+#include "cogwheel/pages/html.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "cogwheel/report/line_chart.h"
+#include "cogwheel/pages/line_chart.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <regex>
 
-#include "cogwheel/report/matrix_map.h"
+#include "cogwheel/pages/matrix_map.h"
 
 namespace cogwheel {
 namespace {

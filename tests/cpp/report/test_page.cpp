@@ -1,12 +1,12 @@
-#include "cogwheel/report/page.h"
+#include "cogwheel/compare/page.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "cogwheel/compare/sections.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/report/inspection_json.h"
-#include "cogwheel/report/sections.h"
+#include "cogwheel/runs/inspection_json.h"
 #include "example_comparison.h"
 
 namespace cogwheel {

@@ -1,9 +1,9 @@
-#include "cogwheel/report/page_scripts.h"
+#include "cogwheel/pages/page_scripts.h"
 
 #include <gtest/gtest.h>
 
-#include "cogwheel/report/document.h"
-#include "cogwheel/report/page.h"
+#include "cogwheel/compare/page.h"
+#include "cogwheel/pages/document.h"
 #include "example_comparison.h"
 #include "report/count_of.h"
 

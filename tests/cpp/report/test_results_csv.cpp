@@ -1,4 +1,4 @@
-#include "cogwheel/report/results_csv.h"
+#include "cogwheel/compare/results_csv.h"
 
 #include <gtest/gtest.h>
 

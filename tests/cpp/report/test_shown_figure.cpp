@@ -1,12 +1,16 @@
-#include "cogwheel/report/shown_figure.h"
+#include "cogwheel/runs/shown_figure.h"
+#include "cogwheel/tasks/images/picture_grid.h"
+#include "cogwheel/tasks/translation/alignment_figure.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "cogwheel/tasks/handwriting/window_picture.h"
+#include "cogwheel/tasks/handwriting/stroke_picture.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/report/inspection_json.h"
+#include "cogwheel/runs/inspection_json.h"
 #include "report/count_of.h"
 
 namespace cogwheel {

@@ -1,4 +1,4 @@
-#include "cogwheel/report/stroke_picture.h"
+#include "cogwheel/tasks/handwriting/stroke_picture.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <pugixml.hpp>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/report/window_picture.h"
+#include "cogwheel/tasks/handwriting/window_picture.h"
 #include "report/count_of.h"
 
 namespace cogwheel {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "cogwheel/core/base64.h"
+#include "cogwheel/core/encoding/base64.h"
 
 namespace cogwheel {
 namespace {

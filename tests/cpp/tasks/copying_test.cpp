@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/models/language_model.h"
-#include "cogwheel/tasks/tasks.h"
-#include "cogwheel/train/batch.h"
-#include "cogwheel/train/training_run.h"
+#include "cogwheel/runs/batch.h"
+#include "cogwheel/runs/task_entry.h"
+#include "cogwheel/runs/training/training_run.h"
+#include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel::copying_test {
 namespace {
@@ -16,10 +16,10 @@ namespace {
 RunConfig config_of(std::int64_t symbols = 4) {
   RunConfig config;
   config.task = {"copying", {{"symbols", symbols}}};
-  language_model(config).context = 12;
-  language_model(config).layers = 2;
-  language_model(config).heads = 2;
-  language_model(config).width = 32;
+  config.model.as<LanguageModelOptions>().context = 12;
+  config.model.as<LanguageModelOptions>().layers = 2;
+  config.model.as<LanguageModelOptions>().heads = 2;
+  config.model.as<LanguageModelOptions>().width = 32;
   config.training.steps = 500;
   config.training.batch = 16;
   config.training.learning_rate = 5e-3;
@@ -31,7 +31,7 @@ RunConfig config_of(std::int64_t symbols = 4) {
 TEST(Copying, DrawsStringsOfEveryLengthAndTheirCopies) {
   const RunConfig config = config_of();
   const auto task = make_task(config);
-  const auto model = task->make_model(task->completed(config).model);
+  const auto model = make_model(task->completed(config).model);
   TrainingOptions training = config.training;
   training.batch = 300;
   const Batch batch = task->batch(*model, training, 0);
@@ -86,7 +86,7 @@ TEST(Copying, IsLearnedAndMeasured) {
 
 TEST(Copying, TunesOnSeparateStrings) {
   const auto task = make_task(config_of())->limited(1200), tuning = task->for_tuning();
-  const auto model = task->make_model(task->completed(config_of()).model);
+  const auto model = make_model(task->completed(config_of()).model);
   task->initialize(*model, 3);
   const TrainingOptions training = config_of().training;
   const auto loss = [&](const Task& of) {
@@ -120,7 +120,7 @@ TEST(Copying, RefusesWhatCannotBe) {
   config.data.tokenizer = "byte";
   EXPECT_EQ(refusal(config), "data.tokenizer: expected none for the task copying, got byte");
   config = config_of();
-  language_model(config).context = 1;
+  config.model.as<LanguageModelOptions>().context = 1;
   EXPECT_EQ(refusal(config).substr(0, 14), "model.context:");
 }
 

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/data/ioi.h"
-#include "cogwheel/models/language_model.h"
-#include "cogwheel/tasks/tasks.h"
-#include "cogwheel/train/batch.h"
+#include "cogwheel/runs/batch.h"
+#include "cogwheel/runs/task_entry.h"
+#include "cogwheel/tasks/language/language_model.h"
+#include "cogwheel/tasks/synthetic/ioi_data.h"
 #include "core/usage_error_of.h"
 
 namespace cogwheel::drawn_tasks_test {
@@ -24,10 +24,10 @@ using Numbers = std::vector<std::int64_t>;
 RunConfig config_of(const std::string& task, Values values, std::int64_t context = 64) {
   RunConfig config;
   config.task = {task, std::move(values)};
-  language_model(config).context = context;
-  language_model(config).layers = 1;
-  language_model(config).heads = 2;
-  language_model(config).width = 16;
+  config.model.as<LanguageModelOptions>().context = context;
+  config.model.as<LanguageModelOptions>().layers = 1;
+  config.model.as<LanguageModelOptions>().heads = 2;
+  config.model.as<LanguageModelOptions>().width = 16;
   config.training.batch = 64;
   return config;
 }
@@ -37,7 +37,7 @@ struct Made {
       : training(config.training),
         task(make_task(config)),
         completed(task->completed(config)),
-        model(task->make_model(completed.model)) {}
+        model(make_model(completed.model)) {}
   Batch batch(std::int64_t step = 0) const { return task->batch(*model, training, step); }
 
   TrainingOptions training;

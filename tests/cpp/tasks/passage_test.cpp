@@ -1,4 +1,4 @@
-#include "cogwheel/tasks/passage.h"
+#include "cogwheel/tasks/language/passage.h"
 
 #include <gtest/gtest.h>
 

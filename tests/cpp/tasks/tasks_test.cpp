@@ -1,13 +1,13 @@
-#include "cogwheel/tasks/tasks.h"
+#include "cogwheel/runs/task_entry.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/models/language_model.h"
-#include "cogwheel/tasks/language_modelling.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/tasks/language/language_model.h"
+#include "cogwheel/tasks/language/language_modelling.h"
 #include "core/temporary_folder.h"
 
 namespace cogwheel {
@@ -44,7 +44,7 @@ TEST(LanguageModelling, RefusesOtherText) {
   config.data.text = {folder.write("text", std::string(2000, 'a') + std::string(2000, 'b')).string()};
   const auto task = make_task(config);
   config = task->completed(config);
-  EXPECT_EQ(language_model(config).vocabulary, 2);
+  EXPECT_EQ(config.model.as<LanguageModelOptions>().vocabulary, 2);
   EXPECT_EQ(config.data.sha256.size(), 64u);
   for (const RunFile& file : task->assets()) folder.write(file.name, file.content);
   EXPECT_NO_THROW(make_task(config, folder.path()));

@@ -1,4 +1,4 @@
-#include "cogwheel/tasks/translation_scores.h"
+#include "cogwheel/tasks/translation/translation_scores.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 #include <cmath>
 #include <filesystem>
 
-#include "cogwheel/core/environment_python.h"
-#include "cogwheel/core/process.h"
+#include "cogwheel/core/process/environment_python.h"
+#include "cogwheel/core/process/process.h"
 #include "core/temporary_folder.h"
 #include "core/usage_error_of.h"
 

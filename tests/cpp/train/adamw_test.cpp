@@ -1,5 +1,5 @@
 // The fused optimiser against libtorch's plain one.
-#include "cogwheel/train/adamw.h"
+#include "cogwheel/runs/training/adamw.h"
 
 #include <gtest/gtest.h>
 #include <torch/nn/utils/clip_grad.h>

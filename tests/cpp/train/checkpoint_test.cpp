@@ -1,4 +1,4 @@
-#include "cogwheel/storage/weights.h"
+#include "cogwheel/runs/weights.h"
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
@@ -8,10 +8,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "cogwheel/core/atomic_file.h"
+#include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/mechanisms/catalogue.h"
-#include "cogwheel/models/language_model.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/tasks/language/language_model.h"
 #include "core/temporary_folder.h"
 #include "train/tiny_run.h"
 

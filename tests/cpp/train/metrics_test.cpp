@@ -1,11 +1,11 @@
-#include "cogwheel/train/metrics.h"
+#include "cogwheel/runs/training/metrics.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
 #include "core/temporary_folder.h"
 
 namespace cogwheel {

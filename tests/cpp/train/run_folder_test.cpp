@@ -1,14 +1,15 @@
-#include "cogwheel/storage/run_folder.h"
+#include "cogwheel/tasks/language/load_language_model.h"
+#include "cogwheel/runs/run_folder.h"
 
 #include <gtest/gtest.h>
 #include <torch/utils.h>
 
 #include <limits>
 
-#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/models/language_model.h"
-#include "cogwheel/train/metrics.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/runs/training/metrics.h"
+#include "cogwheel/tasks/language/language_model.h"
 #include "core/temporary_folder.h"
 #include "train/tiny_run.h"
 
@@ -172,7 +173,7 @@ TEST(RunFolder, GivesNoModelOfAnotherConfiguration) {
   config.training.steps = 7;  // does not affect the model
   write_file(folder.config_path(), to_toml(config));
   EXPECT_NO_THROW(load_language_model(folder));
-  language_model(config).mechanism = "cog";  // the same shapes
+  config.model.as<LanguageModelOptions>().mechanism = "cog";  // the same shapes
   write_file(folder.config_path(), to_toml(config));
   try {
     load_language_model(folder);

@@ -4,13 +4,13 @@
 #include <memory>
 #include <string>
 
-#include "cogwheel/core/sha256.h"
-#include "cogwheel/models/language_model.h"
-#include "cogwheel/models/language_model_form.h"
-#include "cogwheel/models/model_holder.h"
-#include "cogwheel/tasks/language_modelling.h"
-#include "cogwheel/train/train_in_folder.h"
-#include "cogwheel/train/training_run.h"
+#include "cogwheel/core/encoding/sha256.h"
+#include "cogwheel/nn/model_holder.h"
+#include "cogwheel/runs/training/train_in_folder.h"
+#include "cogwheel/runs/training/training_run.h"
+#include "cogwheel/tasks/language/language_model.h"
+#include "cogwheel/tasks/language/language_model_form.h"
+#include "cogwheel/tasks/language/language_modelling.h"
 
 namespace cogwheel {
 

@@ -1,15 +1,15 @@
-#include "cogwheel/train/training_run.h"
+#include "cogwheel/runs/training/training_run.h"
 
 #include <gtest/gtest.h>
 #include <torch/utils.h>
 
 #include <cmath>
 
-#include "cogwheel/data/windows.h"
-#include "cogwheel/mechanisms/catalogue.h"
-#include "cogwheel/models/language_model.h"
-#include "cogwheel/nn/head_observer.h"
-#include "cogwheel/storage/weights.h"
+#include "cogwheel/attention/mechanisms/catalogue.h"
+#include "cogwheel/nn/hooks/head_observer.h"
+#include "cogwheel/runs/weights.h"
+#include "cogwheel/tasks/language/language_model.h"
+#include "cogwheel/tasks/language/windows.h"
 #include "core/temporary_folder.h"
 #include "train/tiny_run.h"
 
@@ -32,7 +32,7 @@ TEST(TrainingRun, LearnsWithEveryMechanism) {
   for (const auto& mechanism : names) {
     TrainingRun run(tiny_model(mechanism), training, tiny_task());
     const double before = held_out_loss(run.measure());
-    EXPECT_NEAR(before, std::log(common(run.model_options()).vocabulary), 0.1) << mechanism;
+    EXPECT_NEAR(before, std::log(*common(run.model_options()).vocabulary), 0.1) << mechanism;
     run.train();
     EXPECT_LT(held_out_loss(run.last_measured()), 0.85 * before) << mechanism;
   }
@@ -216,7 +216,8 @@ TEST(TrainingRun, StopsAtALossThatIsNotFinite) {
 
 TEST(TrainingRun, TakesTheVocabularyFromTheData) {
   const auto data = tiny_data();
-  EXPECT_EQ(common(tiny_run().model_options()).vocabulary, data->tokenizer->vocabulary());
+  const TrainingRun run = tiny_run();
+  EXPECT_EQ(*common(run.model_options()).vocabulary, data->tokenizer->vocabulary());
   LanguageModelOptions model = tiny_model();
   model.vocabulary = 7;
   EXPECT_THROW(TrainingRun(model, tiny_training(), make_language_modelling(data)), UsageError);

@@ -1,0 +1,22 @@
+// The energy of a definition: the exponent whose row maximum is subtracted, to keep exponentials finite.
+#pragma once
+#include <optional>
+
+#include "cogwheel/attention/authoring/expression.h"
+
+namespace cogwheel {
+
+// How an expression x grows: |x| is at most exp(growth) times a factor without exponentials. The number 0 where x has
+// no exponential. The growth of a sum is the maximum of those of its terms.
+ExpressionPointer growth(const ExpressionPointer& expression);
+
+// x·exp(−shift), with the variable `shift` subtracted in the exponents.
+ExpressionPointer shifted(const ExpressionPointer& expression);
+
+// N = factor·G + constant, where neither contains G. Empty where n is not linear in G and so cannot be rescaled.
+struct LinearInMass {
+  ExpressionPointer factor, constant;
+};
+std::optional<LinearInMass> linear_in_mass(const ExpressionPointer& n);
+
+}  // namespace cogwheel

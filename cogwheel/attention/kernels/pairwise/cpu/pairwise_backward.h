@@ -1,0 +1,510 @@
+// Pairwise attention backward: scores are recomputed tile by tile, so that nothing of size queries × keys is kept.
+//
+// A task owns a chunk of the keys of one value head: only it writes their gradients, summed in order over the query
+// heads that share them. The gradient of a query is summed over the chunks; their number follows from the shape alone
+// and their parts are added in index order, so that gradients are the same bit for bit for any number of workers.
+#pragma once
+#include "cogwheel/attention/kernels/cpu/tile_product.h"
+#include "cogwheel/attention/kernels/pairwise/cpu/pairwise_rows.h"
+#include "cogwheel/attention/kernels/pairwise/cpu/partial_gradients.h"
+
+namespace cogwheel::HWY_NAMESPACE {
+
+template <class Map, class T>
+class BackwardEngine {
+  using V = Vector<T>;
+  static constexpr bool has_energy = EnergyMap<Map, V>;
+  static constexpr std::size_t parameters = parameter_count<Map>;
+  static constexpr std::int64_t block_queries = 126, key_group = 6;
+  static constexpr std::int64_t wanted_tasks = 16;
+  static constexpr std::int64_t partial_bytes = std::int64_t{64} << 20;
+
+  struct Buffers {
+    T *key_panel, *value_panel;    // [width][64]
+    T* key_rows;                   // [64][head_dim], padded
+    T *weights, *score_gradients;  // [block_queries][64]
+    T *gradients, *deltas;         // do/N [queries][value_dim], (do·o) N′/N [queries]
+    T* visible;                    // number of keys that a query sees [queries]
+    T* inverses;                   // 1/N [queries], where do and values are multiplied as bfloat16 pairs
+    T* queries;                    // copy in whole vectors, unless they can be read in place
+    // Widened copies of other rows, where their elements are of another type: [64][value_dim], [lanes][value_dim]
+    T *value_rows, *gradient_rows, *output_rows;
+    T* query_gradient;                 // [queries][head_dim]
+    T *key_gradient, *value_gradient;  // [chunk][width]
+    bool* query_has_non_finite;        // [blocks of 64 queries]
+    // For a modified group [group_rows_][64]: its modifiers, the part of the loss that goes through each weight, and
+    // the gradient of each exponent.
+    T *energy_bias, *multipliers, *contributions, *exponent_gradients;
+    double* center_gradient;  // [queries]
+    // For an additive score: the tangents of a tile [group_rows_][64][head_dim], and the gradients of v [head_dim].
+    T* tangents;
+    double* score_weight_gradient;
+  };
+
+  struct Chunk {
+    std::int64_t index, begin, end;  // keys
+  };
+
+ public:
+  explicit BackwardEngine(const PairwiseBackward<T>& problem)
+      : problem_(problem),
+        shape_(problem.shape),
+        modified_(problem.modifiers.any()),
+        hides_keys_(modified_ || problem.visibility.differs_by_query()),
+        scores_by_pairs_(problem.score_weight ? nullptr
+                                              : pair_product_for(problem.query, problem.key, shape_.head_dim)),
+        values_by_pairs_(problem.identity_values
+                             ? nullptr
+                             : pair_product_for(problem.output_gradient, problem.value, shape_.value_dim)),
+        group_rows_(scores_by_pairs_ ? scores_by_pairs_->group_rows : 6),
+        key_width_(padded<T>(shape_.head_dim)),
+        value_width_(padded<T>(shape_.value_dim)),
+        chunks_(number_of_chunks()),
+        chunk_keys_((panels_of(shape_.keys) + chunks_ - 1) / chunks_ * panel_keys) {}
+
+  void run(const Executor& executor) const {
+    const std::int64_t tasks = shape_.batch * shape_.value_heads * chunks_;
+    PartialGradients<T> partials(problem_, chunks_, static_cast<std::int64_t>(parameters));
+    WorkspaceLayout measured;
+    partials.lie_in(measured);
+    WorkspaceLayout layout(thread_workspace(Scratch::call, measured.bytes()));
+    partials.lie_in(layout);
+    executor.run(tasks, [&](std::int64_t index, int) {
+      // The first chunk of a causal problem is seen by most queries: the longest tasks first.
+      const std::int64_t heads = shape_.batch * shape_.value_heads;
+      const std::int64_t head = index % heads;
+      differentiate(head / shape_.value_heads, head % shape_.value_heads, index / heads, partials);
+    });
+    partials.add_up(executor);
+  }
+
+ private:
+  bool is_additive() const { return problem_.score_weight != nullptr; }
+
+  std::int64_t number_of_chunks() const {
+    const std::int64_t heads = std::max<std::int64_t>(1, shape_.batch * shape_.value_heads);
+    const std::int64_t partial = std::max<std::int64_t>(
+        1, shape_.batch * shape_.query_heads * shape_.queries * shape_.head_dim * static_cast<std::int64_t>(sizeof(T)));
+    const std::int64_t wanted = std::min((wanted_tasks + heads - 1) / heads, partial_bytes / partial);
+    return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, panels_of(shape_.keys)));
+  }
+
+  Buffers take_buffers(WorkspaceLayout& layout) const {
+    const auto take = [&](std::int64_t count) { return layout.take<T>(static_cast<std::size_t>(count)); };
+    Buffers buffers;
+    buffers.key_panel = take(is_additive() ? 0 : shape_.head_dim * panel_keys);
+    buffers.value_panel = take(problem_.identity_values ? 0 : shape_.value_dim * panel_keys);
+    buffers.key_rows = take(lies_in_whole_vectors(problem_.key, shape_.head_dim) ? 0 : panel_keys * key_width_);
+    buffers.weights = take(block_queries * panel_keys);
+    buffers.score_gradients = take(block_queries * panel_keys);
+    buffers.gradients = take(shape_.queries * value_width_);
+    buffers.deltas = take(shape_.queries);
+    buffers.visible = take(shape_.queries);
+    buffers.inverses = take(values_by_pairs_ ? shape_.queries : 0);
+    buffers.queries = take(lies_in_whole_vectors(problem_.query, shape_.head_dim) ? 0 : shape_.queries * key_width_);
+    buffers.value_rows =
+        take(problem_.identity_values || problem_.value.is_compute_dtype() ? 0 : panel_keys * shape_.value_dim);
+    buffers.gradient_rows = take(problem_.output_gradient.is_compute_dtype() ? 0 : V::lanes * shape_.value_dim);
+    buffers.output_rows = take(problem_.output.is_compute_dtype() ? 0 : V::lanes * shape_.value_dim);
+    buffers.query_gradient = take(shape_.queries * key_width_);
+    buffers.key_gradient = take(chunk_keys_ * key_width_);
+    buffers.value_gradient = take(problem_.identity_values ? 0 : chunk_keys_ * value_width_);
+    buffers.query_has_non_finite = layout.take<bool>(static_cast<std::size_t>(panels_of(shape_.queries)));
+    const std::int64_t modified_tile = modified_ ? group_rows_ * panel_keys : 0;
+    buffers.energy_bias = take(modified_tile);
+    buffers.multipliers = take(modified_tile);
+    buffers.contributions = take(modified_tile);
+    buffers.exponent_gradients = take(modified_tile);
+    buffers.center_gradient =
+        layout.take<double>(problem_.center_gradient ? static_cast<std::size_t>(shape_.queries) : 0);
+    buffers.tangents = take(is_additive() ? group_rows_ * panel_keys * key_width_ : 0);
+    buffers.score_weight_gradient = layout.take<double>(static_cast<std::size_t>(is_additive() ? shape_.head_dim : 0));
+    return buffers;
+  }
+
+  // The gradients of one chunk of keys of one value head, and its part of those of the queries.
+  void differentiate(std::int64_t batch, std::int64_t value_head, std::int64_t chunk_index,
+                     const PartialGradients<T>& partials) const {
+    WorkspaceLayout measured;
+    take_buffers(measured);
+    WorkspaceLayout layout(thread_workspace(Scratch::task, measured.bytes()));
+    const Buffers buffers = take_buffers(layout);
+
+    Chunk chunk{.index = chunk_index, .begin = std::min(chunk_index * chunk_keys_, shape_.keys), .end = 0};
+    chunk.end = std::min(chunk.begin + chunk_keys_, shape_.keys);
+    const std::int64_t keys = chunk.end - chunk.begin;
+    const PairProductUse of_scores(scores_by_pairs_), of_values(values_by_pairs_);
+    // Without sub-heads, the first head writes what others add to.
+    const bool written = shape_.sub_heads == 1;
+    if (!written && !problem_.identity_values) std::fill_n(buffers.value_gradient, keys * value_width_, T(0));
+    for (std::int64_t c = 0; c < shape_.sub_heads; ++c) {
+      const std::int64_t key_head = value_head * shape_.sub_heads + c;
+      if (!written) std::fill_n(buffers.key_gradient, keys * key_width_, T(0));
+      for (std::int64_t h = c; h < shape_.query_heads_per_value_head(); h += shape_.sub_heads)
+        differentiate_head(batch, value_head * shape_.query_heads_per_value_head() + h, chunk, written && h == 0,
+                           buffers, partials);
+      for (std::int64_t j = 0; j < keys; ++j)
+        store_row(buffers.key_gradient + j * key_width_, shape_.head_dim, V(problem_.scale), problem_.key_gradient,
+                  batch, key_head, chunk.begin + j);
+    }
+    if (problem_.identity_values) return;
+    for (std::int64_t j = 0; j < keys; ++j)
+      store_row(buffers.value_gradient + j * value_width_, shape_.value_dim, V(T(1)), problem_.value_gradient, batch,
+                value_head, chunk.begin + j);
+  }
+
+  // `fresh`: the gradients of keys and values are not yet written.
+  void differentiate_head(std::int64_t batch, std::int64_t index, const Chunk& chunk, bool fresh,
+                          const Buffers& buffers, const PartialGradients<T>& partials) const {
+    const QueryHead<Map> query_head = query_head_of<Map>(problem_, batch, index);
+    const std::int64_t head = batch * shape_.query_heads + index;
+    std::array<double, parameters> parameter_gradient{};
+    std::fill_n(buffers.query_gradient, shape_.queries * key_width_, T(0));
+    if (problem_.center_gradient) std::fill_n(buffers.center_gradient, shape_.queries, 0.0);
+    if (is_additive()) std::fill_n(buffers.score_weight_gradient, shape_.head_dim, 0.0);
+    const Rows<T> queries =
+        in_whole_vectors(problem_.query, batch, index, 0, shape_.queries, shape_.head_dim, buffers.queries);
+    prepare_rows(query_head, chunk, queries, buffers, parameter_gradient);
+    for (std::int64_t first_key = chunk.begin; first_key < chunk.end; first_key += panel_keys)
+      differentiate_panel(query_head, first_key, chunk, fresh, queries, buffers, parameter_gradient);
+
+    for (std::int64_t i = 0; i < shape_.queries; ++i) {
+      T* gradient = buffers.query_gradient + i * key_width_;
+      if (chunks_ == 1)
+        store_row(gradient, shape_.head_dim, V(problem_.scale), problem_.query_gradient, batch, index, i);
+      else
+        store_scaled(gradient, shape_.head_dim, V(problem_.scale),
+                     partials.query(chunk.index, head) + i * shape_.head_dim);
+    }
+    std::copy_n(parameter_gradient.begin(), parameters, partials.parameter(chunk.index, head));
+    if (problem_.center_gradient)
+      std::copy_n(buffers.center_gradient, shape_.queries, partials.center(chunk.index, head));
+    if (is_additive())
+      std::copy_n(buffers.score_weight_gradient, shape_.head_dim, partials.score_weight(chunk.index, head));
+  }
+
+  std::int64_t totals_of(const QueryHead<Map>& query_head) const {
+    return (query_head.batch * shape_.query_heads + query_head.index) * shape_.queries;
+  }
+
+  // do/N, (do·o) N′/N, and the part of ∂L/∂θ that needs only the rows' totals (once, by the first chunk).
+  void prepare_rows(const QueryHead<Map>& query_head, const Chunk& chunk, const Rows<T>& queries,
+                    const Buffers& buffers, std::array<double, parameters>& parameter_gradient) const {
+    const auto [batch, index, output_head, map, visibility] = query_head;
+    const std::int64_t totals_at = totals_of(query_head);
+    QueryRange range{0, shape_.queries};
+    if (parameters == 0 || chunk.index > 0)
+      range = chunk.begin < chunk.end ? visibility.seeing_any(chunk.begin, chunk.end - chunk.begin, shape_.queries)
+                                      : QueryRange{0, 0};
+    if (range.begin < range.end)
+      count_visible_keys(problem_, query_head, range.begin, range.size(), buffers.visible + range.begin);
+    for (std::int64_t i = range.begin; i < range.end; i += V::lanes) {
+      const std::int64_t count = std::min<std::int64_t>(V::lanes, range.end - i);
+      const auto totals = row_totals<Map, T>(map, problem_.mass + totals_at + i, problem_.shift + totals_at + i,
+                                             buffers.visible + i, count);
+      const Rows<T> gradients =
+          rows_of(problem_.output_gradient, batch, index, i, count, shape_.value_dim, buffers.gradient_rows);
+      const Rows<T> outputs = rows_of(problem_.output, batch, index, i, count, shape_.value_dim, buffers.output_rows);
+      for (std::int64_t r = 0; r < count; ++r) {
+        const T *gradient = gradients.row(r), *output = outputs.row(r);
+        const T delta = dot(gradient, output, shape_.value_dim) / totals.value[r];
+        buffers.deltas[i + r] = delta * totals.derivative[r];
+        if (values_by_pairs_) buffers.inverses[i + r] = T(1) / totals.value[r];
+        copy_scaled(gradient, shape_.value_dim, V(T(1) / totals.value[r]), buffers.gradients + (i + r) * value_width_);
+        if constexpr (parameters > 0)
+          if (chunk.index == 0 && buffers.visible[i + r] > T(0))  // 0·NaN is NaN
+            for (std::size_t p = 0; p < parameters; ++p)
+              parameter_gradient[p] -=
+                  static_cast<double>(delta) * static_cast<double>(totals.parameter_derivative[p][r]);
+      }
+    }
+    for (std::int64_t block = 0; block < panels_of(shape_.queries); ++block) {
+      const std::int64_t first = std::max(block * panel_keys, range.begin);
+      const std::int64_t count = std::min((block + 1) * panel_keys, range.end) - first;
+      buffers.query_has_non_finite[block] =
+          hides_keys_ && count > 0 &&
+          (any_non_finite(Rows<T>{queries.row(first), queries.stride}, count, shape_.head_dim) ||
+           any_non_finite(Rows<T>{buffers.gradients + first * value_width_, value_width_}, count, value_width_) ||
+           any_non_finite(Rows<T>{buffers.deltas + first, 1}, count, 1));
+    }
+  }
+
+  // One panel of up to 64 keys against every query that sees any of them.
+  void differentiate_panel(const QueryHead<Map>& query_head, std::int64_t first_key, const Chunk& chunk, bool fresh,
+                           const Rows<T>& queries, const Buffers& buffers,
+                           std::array<double, parameters>& parameter_gradient) const {
+    const std::int64_t batch = query_head.batch, key_head = shape_.key_head(query_head.index),
+                       value_head = shape_.value_head(query_head.index);
+    const std::int64_t count = std::min(panel_keys, chunk.end - first_key);
+    const Rows<T> keys =
+        in_whole_vectors(problem_.key, batch, key_head, first_key, count, shape_.head_dim, buffers.key_rows);
+    // A single row sees just the keys that it is multiplied with.
+    const bool key_has_non_finite =
+        hides_keys_ && (modified_ || shape_.queries > 1) && any_non_finite(keys, count, shape_.head_dim);
+    if (scores_by_pairs_)
+      pack_transposed(pairs_of(problem_.key, batch, key_head, first_key), count, shape_.head_dim / 2,
+                      buffers.key_panel);
+    else if (!is_additive())
+      pack_transposed(keys, count, shape_.head_dim, buffers.key_panel);
+    Rows<T> values{};
+    if (values_by_pairs_) {
+      pack_transposed(pairs_of(problem_.value, batch, value_head, first_key), count, shape_.value_dim / 2,
+                      buffers.value_panel);
+    } else if (!problem_.identity_values) {
+      values = rows_of(problem_.value, batch, value_head, first_key, count, shape_.value_dim, buffers.value_rows);
+      if (!values_row_by_row()) pack_transposed(values, count, shape_.value_dim, buffers.value_panel);
+    }
+
+    const QueryRange seeing = query_head.visibility.seeing_any(first_key, count, shape_.queries);
+    if (fresh && (is_additive() || seeing.begin >= seeing.end))
+      clear_key_gradients(first_key - chunk.begin, count, true, buffers);
+    for (std::int64_t first_query = seeing.begin; first_query < seeing.end; first_query += block_queries) {
+      const std::int64_t rows = std::min(block_queries, seeing.end - first_query);
+      for (std::int64_t r = 0; r < rows; r += group_rows_)
+        differentiate_group(query_head, first_query, r, std::min(group_rows_, rows - r), first_key, count,
+                            first_key - chunk.begin, queries, keys, key_has_non_finite, values, buffers,
+                            parameter_gradient);
+      add_key_gradients(query_head, first_query, rows, first_key, count, queries, first_key - chunk.begin,
+                        fresh && first_query == seeing.begin, buffers);
+    }
+  }
+
+  // Rows [r, r + rows) of the block: weights and score gradients of the tile, and the queries' gradients from them.
+  void differentiate_group(const QueryHead<Map>& query_head, std::int64_t first_query, std::int64_t r,
+                           std::int64_t rows, std::int64_t first_key, std::int64_t keys, std::int64_t key_in_chunk,
+                           const Rows<T>& query_rows, const Rows<T>& key_rows, bool key_has_non_finite,
+                           const Rows<T>& values, const Buffers& buffers,
+                           std::array<double, parameters>& parameter_gradient) const {
+    const std::int64_t query = first_query + r;
+    const Visibility& visibility = query_head.visibility;
+    const KeyRange by_any = visibility.seen_by_any(query, rows), by_all = visibility.seen_by_all(query, rows);
+    const std::int64_t begin = std::max<std::int64_t>(by_any.begin - first_key, 0);
+    const std::int64_t end = std::min(by_any.end - first_key, keys);
+    T* weights = buffers.weights + r * panel_keys;
+    T* score_gradients = buffers.score_gradients + r * panel_keys;
+    const std::int64_t first = std::min(begin, end) / V::lanes * V::lanes,
+                       last = padded<T>(std::max<std::int64_t>(end, 0));
+    const bool some_hidden = modified_ || by_all.begin - first_key > first || by_all.end - first_key < last;
+    if (some_hidden || first > 0 || last < keys) {
+      // Sums over rows for the keys also read lanes that no product below writes: set their weights to 0.
+      std::fill_n(weights, rows * panel_keys, T(0));
+      std::fill_n(score_gradients, rows * panel_keys, T(0));
+    }
+    if (begin >= end) return;
+
+    const std::int64_t vectors = (last - first) / V::lanes;
+    const T* queries = query_rows.row(query);
+    const Rows<T> scored = scores_by_pairs_ ? pairs_of(problem_.query, query_head.batch, query_head.index, query)
+                                            : Rows<T>{queries, query_rows.stride};
+    const Rows<T> scored_keys =
+        is_additive() ? Rows<T>{key_rows.row(first), key_rows.stride} : Rows<T>{buffers.key_panel + first, panel_keys};
+    // Not row by row: a score is one chain of additions, as in forward, or the two disagree on its sign.
+    score_tile<T>(problem_, scores_by_pairs_, query_head.index,
+                  {rows, end - first, scored, scored_keys, weights + first, panel_keys, buffers.tangents});
+    if (problem_.identity_values)
+      for (std::int64_t row = 0; row < rows; ++row)
+        std::copy_n(buffers.gradients + (query + row) * value_width_ + first_key + first, last - first,
+                    score_gradients + row * panel_keys + first);
+    else if (values_row_by_row())
+      dot_products<T>({buffers.gradients + query * value_width_, value_width_}, rows, values, first, end,
+                      shape_.value_dim, score_gradients, panel_keys);
+    else
+      multiply_values(query_head, query, rows, vectors, buffers, first, score_gradients + first);
+
+    const auto span_of = [&](std::int64_t row) {
+      const KeyRange range = visibility.of(query + row);
+      return RowSpan{first, last, range.begin - first_key, std::min(range.end - first_key, keys)};
+    };
+    if (modified_) {
+      const TilePlace place{query_head.batch, query_head.output_head, query, rows, first_key, first, last, panel_keys};
+      modify_tile(problem_, has_energy, place, {weights, buffers.energy_bias, buffers.multipliers});
+      differentiate_rows<true>(query_head, query, rows, span_of, buffers, weights, score_gradients, parameter_gradient);
+      store_modifier_gradients(query_head, place, keys, buffers, score_gradients);
+    } else {
+      differentiate_rows<false>(query_head, query, rows, span_of, buffers, weights, score_gradients,
+                                parameter_gradient);
+    }
+
+    if (is_additive())
+      return add_additive_gradients<T>(
+          rows, end - first, shape_.head_dim,
+          {buffers.tangents, score_gradients + first, panel_keys,
+           problem_.score_weight + query_head.index * shape_.head_dim, buffers.query_gradient + query * key_width_,
+           key_width_, buffers.key_gradient + (key_in_chunk + first) * key_width_, key_width_,
+           buffers.score_weight_gradient});
+    const auto add = [&](std::int64_t row, std::int64_t count, std::int64_t from, std::int64_t to) {
+      add_product<T>(count, vectors_of<T>(key_width_), to - from,
+                     {score_gradients + row * panel_keys + from, panel_keys, 1, key_rows.row(from), key_rows.stride,
+                      buffers.query_gradient + (query + row) * key_width_, key_width_});
+    };
+    if (!(some_hidden && key_has_non_finite)) return add(0, rows, begin, end);
+    for (std::int64_t row = 0; row < rows; ++row) {  // 0·NaN is NaN: just the keys that the row sees
+      const RowSpan span = span_of(row);
+      const std::int64_t from = std::max<std::int64_t>(span.begin, 0), to = std::max(from, span.end);
+      if (!modified_) {
+        add(row, 1, from, to);
+        continue;
+      }
+      for (std::int64_t x = from; x < to; ++x)
+        if (!hides(problem_.modifiers, query_head.batch, query_head.output_head, query + row, first_key + x))
+          add(row, 1, x, x + 1);
+    }
+  }
+
+  // Whether queries are so few that transposing the values would cost more than it saves.
+  bool values_row_by_row() const { return !values_by_pairs_ && shape_.queries <= 2; }
+
+  // do·v/N of a tile, from column `first` of the panel.
+  void multiply_values(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows, std::int64_t vectors,
+                       const Buffers& buffers, std::int64_t first, T* products) const {
+    const T* panel = buffers.value_panel + first;
+    if (!values_by_pairs_)
+      return product<T>(
+          rows, vectors, shape_.value_dim,
+          {buffers.gradients + query * value_width_, value_width_, 1, panel, panel_keys, products, panel_keys});
+    const Rows<T> gradients = pairs_of(problem_.output_gradient, query_head.batch, query_head.index, query);
+    product_of_pairs<T>(*values_by_pairs_, rows, vectors, shape_.value_dim / 2,
+                        {gradients.data, gradients.stride, 1, panel, panel_keys, products, panel_keys});
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const V inverse(buffers.inverses[query + row]);
+      for (std::int64_t x = 0; x < vectors * V::lanes; x += V::lanes)
+        (V::load(products + row * panel_keys + x) * inverse).store(products + row * panel_keys + x);
+    }
+  }
+
+  // Turns the scores of a group into weights, and do·v/N into the gradients of the scores.
+  template <bool modified, class SpanOf>
+  void differentiate_rows(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows,
+                          const SpanOf& span_of, const Buffers& buffers, T* weights, T* score_gradients,
+                          std::array<double, parameters>& parameter_gradient) const {
+    const Differentiated<Map>& map = query_head.map;
+    const T* shift = problem_.shift + totals_of(query_head);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::int64_t i = query + row;
+      const Row<V> of_row{.visible = V(buffers.visible[i]), .shift = V(shift[i])};
+      T* a = weights + row * panel_keys;
+      T* ds = score_gradients + row * panel_keys;
+      const V delta(buffers.deltas[i]);
+      std::array<V, parameters> parameter_sums;
+      parameter_sums.fill(V(T(0)));
+      const auto differentiate = [&](std::int64_t x, const auto& visible) {
+        V score = V::load(a + x), gradient = V::load(ds + x);  // do·v/N
+        Row<V> of_key = of_row;
+        if constexpr (modified)
+          of_key.shift = of_row.shift - V::load(buffers.energy_bias + row * panel_keys + x);
+        else
+          score = V(problem_.scale) * score;
+        const auto [terms, derivatives, by_parameter] = map.terms_with_derivatives(score, of_key);
+        V weight = terms.weight;
+        if constexpr (modified) {
+          const V multiplier = V::load(buffers.multipliers + row * panel_keys + x);
+          const V contribution = weight * multiplier * gradient;
+          visible(contribution).store(buffers.contributions + row * panel_keys + x);
+          // A map without an energy has no exponents.
+          visible(has_energy ? contribution - delta * terms.mass : V(T(0)))
+              .store(buffers.exponent_gradients + row * panel_keys + x);
+          weight = weight * multiplier;
+          gradient = gradient * multiplier;
+        }
+        visible(weight).store(a + x);
+        visible(derivatives.weight * gradient - delta * derivatives.mass).store(ds + x);
+        for (std::size_t p = 0; p < parameters; ++p)
+          parameter_sums[p] =
+              parameter_sums[p] + visible(by_parameter[p].weight * gradient - delta * by_parameter[p].mass);
+      };
+      for_each_vector<modified>(span_of(row), a, differentiate);
+      for (std::size_t p = 0; p < parameters; ++p)
+        parameter_gradient[p] += static_cast<double>(parameter_sums[p].sum());
+    }
+  }
+
+  // The gradients of a modified group's biases and centers.
+  void store_modifier_gradients(const QueryHead<Map>& query_head, const TilePlace& place, std::int64_t keys,
+                                const Buffers& buffers, const T* score_gradients) const {
+    const std::int64_t end = std::min(place.last, keys);
+    for (std::int64_t row = 0; row < place.rows; ++row) {
+      const std::int64_t i = totals_of(query_head) + place.query + row;
+      const auto store = [&](const T* from, T* all) {
+        if (!all) return;
+        from += row * panel_keys;
+        std::copy(from + place.first, from + end, all + i * shape_.keys + place.first_key + place.first);
+      };
+      store(score_gradients, problem_.bias_gradient);
+      store(buffers.exponent_gradients, problem_.energy_bias_gradient);
+      if (problem_.center_gradient)
+        buffers.center_gradient[place.query + row] += center_derivative(
+            problem_.modifiers,
+            problem_.modifiers
+                .centers[(place.batch * (shape_.query_heads / shape_.sub_heads) + place.output_head) * shape_.queries +
+                         place.query + row],
+            buffers.contributions + row * panel_keys, place.first_key, place.first, end);
+    }
+  }
+
+  void clear_key_gradients(std::int64_t key_in_chunk, std::int64_t keys, bool of_keys, const Buffers& buffers) const {
+    if (!problem_.identity_values)
+      std::fill_n(buffers.value_gradient + key_in_chunk * value_width_, keys * value_width_, T(0));
+    if (of_keys) std::fill_n(buffers.key_gradient + key_in_chunk * key_width_, keys * key_width_, T(0));
+  }
+
+  // Sums the tile over its rows: dV += Aᵀ (do/N), and dK += dSᵀ Q where the score is a product.
+  void add_key_gradients(const QueryHead<Map>& query_head, std::int64_t first_query, std::int64_t rows,
+                         std::int64_t first_key, std::int64_t keys, const Rows<T>& queries, std::int64_t key_in_chunk,
+                         bool fresh, const Buffers& buffers) const {
+    bool writes = fresh;
+    const auto gather = [&](std::int64_t key, std::int64_t count, std::int64_t from, std::int64_t to) {
+      if (from >= to) {
+        if (writes) clear_key_gradients(key_in_chunk + key, count, !is_additive(), buffers);
+        return;
+      }
+      const auto add = writes ? product<T> : add_product<T>;
+      const std::int64_t query = first_query + from;
+      if (!problem_.identity_values)
+        add(count, vectors_of<T>(value_width_), to - from,
+            {buffers.weights + from * panel_keys + key, 1, panel_keys, buffers.gradients + query * value_width_,
+             value_width_, buffers.value_gradient + (key_in_chunk + key) * value_width_, value_width_});
+      if (is_additive()) return;
+      add(count, vectors_of<T>(key_width_), to - from,
+          {buffers.score_gradients + from * panel_keys + key, 1, panel_keys, queries.row(query), queries.stride,
+           buffers.key_gradient + (key_in_chunk + key) * key_width_, key_width_});
+    };
+    const Visibility& visibility = query_head.visibility;
+    const bool* flags = buffers.query_has_non_finite;
+    const bool careful = std::any_of(flags + first_query / panel_keys, flags + panels_of(first_query + rows),
+                                     [](bool flag) { return flag; });
+    if (visibility.seen_throughout(first_key, keys, {first_query, first_query + rows}, shape_.queries) &&
+        !(careful && modified_))
+      return gather(0, keys, 0, rows);
+    if (careful && fresh) {  // row by row
+      clear_key_gradients(key_in_chunk, keys, !is_additive(), buffers);
+      writes = false;
+    }
+    const std::int64_t group = careful ? 1 : key_group;  // 0·NaN is NaN: each key takes just the queries that see it
+    for (std::int64_t key = 0; key < keys; key += group) {
+      const std::int64_t count = std::min(group, keys - key);
+      const QueryRange seeing = visibility.seeing_any(first_key + key, count, shape_.queries);
+      const std::int64_t from = std::max<std::int64_t>(seeing.begin - first_query, 0),
+                         to = std::min(seeing.end - first_query, rows);
+      if (!careful || !(modified_ || visibility.ranges)) {
+        gather(key, count, from, to);
+        continue;
+      }
+      for (std::int64_t row = from; row < to; ++row) {
+        const KeyRange range = visibility.of(first_query + row);
+        if (range.begin <= first_key + key && first_key + key < range.end &&
+            !hides(problem_.modifiers, query_head.batch, query_head.output_head, first_query + row, first_key + key))
+          gather(key, 1, row, row + 1);
+      }
+    }
+  }
+
+  const PairwiseBackward<T>& problem_;
+  const PairwiseShape& shape_;
+  bool modified_, hides_keys_;
+  // Multiply bfloat16 pairs of queries and keys, and of do and values; null where elements are not such.
+  const PairProduct *scores_by_pairs_, *values_by_pairs_;
+  std::int64_t group_rows_;  // rows differentiated together: a register tile, or as many as scores_by_pairs_ prefers
+  std::int64_t key_width_, value_width_, chunks_, chunk_keys_;
+};
+
+}  // namespace cogwheel::HWY_NAMESPACE

@@ -1,0 +1,147 @@
+// The benchmarks are written in Python, as are their peers: python/cogwheel/bench.
+#include <fmt/format.h>
+
+#include <ATen/Parallel.h>
+#include <torch/utils.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/definitions.h"
+#include "cogwheel/cli/number_option.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/process/environment_python.h"
+#include "cogwheel/core/process/process.h"
+#include "cogwheel/nn/model_holder.h"
+#include "cogwheel/runs/batch.h"
+#include "cogwheel/runs/safetensors.h"
+#include "cogwheel/runs/task_entry.h"
+#include "cogwheel/runs/training/training_run.h"
+#include "cogwheel/runs/weights.h"
+#include "cogwheel/tasks/translation/beam_search.h"
+#include "cogwheel/text/sentence_tokens.h"
+
+namespace cogwheel {
+namespace {
+
+void hand_over(const std::vector<std::string>& words) {
+  // Training is measured with this executable, not with the one installed in the environment.
+  std::error_code problem;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", problem);
+  if (!problem) ::setenv("COGWHEEL_EXECUTABLE", self.c_str(), /*overwrite=*/0);
+  std::vector<std::string> command =
+      python_running("import runpy\nrunpy.run_module('cogwheel.bench', run_name='__main__', alter_sys=True)\n");
+  command.insert(command.end(), words.begin(), words.end());
+  become_program(command);
+  throw Error(expected_got("bench", "a Python with Cogwheel's package", "no " + command.front()));
+}
+
+struct Steps {
+  RunConfig config;
+  std::vector<std::string> assignments;
+  RandomItems items;
+  std::int64_t beam = 0;  // 0: training steps
+  std::int64_t threads = 0;
+  std::string saved;         // file of the first weights and batches; empty: none
+  std::int64_t batches = 0;  // that are saved
+  Definitions definitions;
+};
+
+// Calls `step` for each line of input and prints what it returns: the caller measures the time.
+void answer_lines(std::int64_t parameters, const std::function<double()>& step) {
+  fmt::print("{{\"parameters\": {}}}\n", parameters);
+  std::fflush(stdout);
+  for (std::string line; std::getline(std::cin, line);) {
+    fmt::print("{{\"loss\": {}}}\n", step());
+    std::fflush(stdout);
+  }
+}
+
+// Translates a batch of random sentences; no hypothesis ever ends, so that every search takes the most steps allowed.
+void make_searches(const Task& task, const RunConfig& config, std::int64_t beam) {
+  const auto module = make_model(config.model);
+  task.initialize(*module, config.training.seed);
+  const torch::NoGradGuard no_grad;
+  module->named_parameters()["output_bias"].select(0, SentenceTokens::end).fill_(-1e9);
+  auto model = holder_of<SequenceToSequence>(*module);
+  const Batch batch = task.batch(*module, config.training, 0);
+  answer_lines(parameter_count(config.model), [&] {
+    return beam_search(model, batch.source, batch.source_lengths, SentenceTokens::begin, SentenceTokens::end,
+                       {.beam = beam})
+        .front()
+        .log_probability;
+  });
+}
+
+// What another implementation needs to make the same steps: "model.<name>", and "batch.<step>.<member>" of Batch.
+void save_start(const TrainingRun& run, std::int64_t batches, const std::filesystem::path& path) {
+  SafeTensors contents;
+  for (const auto& parameter : run.model()->named_parameters())
+    contents.tensors[weight_prefix + parameter.key()] = parameter.value().detach();
+  for (std::int64_t step = 0; step < batches; ++step) {
+    const Batch batch = run.task().batch(*run.model(), run.options(), step);
+    const std::string name = "batch." + std::to_string(step) + ".";
+    const std::pair<const char*, at::Tensor> members[] = {{"inputs", batch.inputs},
+                                                          {"targets", batch.targets},
+                                                          {"lengths", batch.lengths},
+                                                          {"source", batch.source},
+                                                          {"source_lengths", batch.source_lengths},
+                                                          {"segments", batch.segments},
+                                                          {"times", batch.times}};
+    for (const auto& [member, tensor] : members)
+      if (tensor.defined()) contents.tensors[name + member] = tensor;
+  }
+  save_safetensors(contents, path);
+}
+
+void make_steps(Steps& steps) {
+  if (steps.threads > 0) at::set_num_threads(static_cast<int>(steps.threads));
+  register_definitions(steps.definitions);
+  steps.config.training.steps = steps_range.max;
+  set_options(steps.config, steps.assignments);
+  const auto task = make_random_task(steps.config, steps.items);
+  if (steps.beam > 0) {
+    if (steps.config.task.name != "translation")
+      throw UsageError(expected_got("--beam", "the task translation", steps.config.task.name));
+    make_searches(*task, task->completed(steps.config), steps.beam);
+    return;
+  }
+  TrainingRun run(steps.config.model, steps.config.training, task);
+  if (!steps.saved.empty()) save_start(run, steps.batches, steps.saved);
+  answer_lines(parameter_count(run.model_options()), [&] { return run.step(); });
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("bench", "Time kernels and training against PyTorch's, in one run (`bench --help`)");
+  command->prefix_command();
+  command->set_help_flag();  // the benchmarks print their own help
+  command->callback([command] { hand_over(command->remaining()); });
+}
+
+void add_bench_steps(CLI::App& app) {
+  const auto steps = std::make_shared<Steps>();
+  CLI::App* command = app.add_subcommand("bench-steps", "Steps on random items for `bench training` and `bench beam`");
+  command->group("");  // hidden from --help
+  constexpr Range<std::int64_t> any_count{0, 1 << 30}, some{1, 1 << 20};
+  command->add_option("--set", steps->assignments);
+  add_number(*command, "--length", steps->items.length, some, "");
+  add_number(*command, "--source", steps->items.source, some, "");
+  add_number(*command, "--beam", steps->beam, any_count, "");
+  command->add_option("--save", steps->saved);
+  add_number(*command, "--batches", steps->batches, any_count, "");
+  add_number(*command, "--threads", steps->threads, Range<std::int64_t>{0, 1 << 12}, "");
+  add_definition_options(*command, steps->definitions);
+  command->callback([steps] { make_steps(*steps); });
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,198 @@
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <filesystem>
+
+#include "cogwheel/attention/mechanisms/catalogue.h"
+#include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/definitions.h"
+#include "cogwheel/cli/interrupt.h"
+#include "cogwheel/cli/number_option.h"
+#include "cogwheel/cli/progress.h"
+#include "cogwheel/cli/task_files.h"
+#include "cogwheel/cli/training.h"
+#include "cogwheel/compare/comparison_job.h"
+#include "cogwheel/compare/machine.h"
+#include "cogwheel/compare/page.h"
+#include "cogwheel/compare/plan.h"
+#include "cogwheel/compare/presets.h"
+#include "cogwheel/compare/shared_configuration.h"
+#include "cogwheel/compare/verdict.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/wording/utc_time.h"
+#include "cogwheel/runs/run_folder.h"
+
+namespace cogwheel {
+namespace fs = std::filesystem;
+namespace {
+
+struct Arguments {
+  CompareRequest request;
+  std::string out, resume;
+  bool resumes = false;          // --resume was given, even with an empty name
+  std::vector<std::string> add;  // mechanisms, folder
+  bool overwrite = false;
+  Definitions definitions;
+};
+
+std::string compiler() {
+#ifdef __clang__
+  return fmt::format("Clang {}.{}.{}", __clang_major__, __clang_minor__, __clang_patchlevel__);
+#else
+  return fmt::format("GCC {}.{}.{}", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+#endif
+}
+
+// Rates decide the default number of steps and everything that is matched by time; else they only serve the estimate.
+MeasureRate measure_for(const std::shared_ptr<const Task>& task, bool decides) {
+  return [=](RunConfig config) {
+    // A rate so small that nothing can diverge: speed does not depend on it.
+    config.training.learning_rate = config.training.final_learning_rate = 1e-9;
+    if (stop_flag()) throw Interrupted("interrupted before the first run; nothing was trained");
+    return measure_steps_per_second(config.model, config.training, task, decides ? 2.0 : 0.3);
+  };
+}
+
+// Shows progress on stderr; the bar is removed at the end.
+ComparisonJob run_job(Comparison comparison, const std::shared_ptr<const Task>& task, const ComparisonFolder& folder) {
+  Progress progress(comparison.task.decisive().label, comparison.task.counted);
+  ComparisonJob job(
+      std::move(comparison), task, folder,
+      {.progress = [&](const std::string& label, const StepReport& report) { progress.show(label, report); },
+       .line = [&](const std::string& text) { progress.line(text); },
+       .stop = &stop_flag()});
+  job.run();
+  return job;
+}
+
+void compare_in(const ComparisonFolder& folder, Comparison comparison, const std::shared_ptr<const Task>& task,
+                std::int64_t steps) {
+  const bool decides = (steps == 0 && comparison.settings.steps == 0) || comparison.match == "time";
+  const double estimate = decide_steps(comparison, steps, measure_for(task, decides));
+  comparison.machine = this_machine();
+  comparison.machine.device = shared_configuration(comparison).training.device;
+  comparison.versions = {
+      .cogwheel = COGWHEEL_VERSION, .torch = TORCH_VERSION, .compiler = compiler(), .chart_js = chart_js_version()};
+  comparison.created = utc_now();
+  std::string lengths;
+  for (const MechanismPlan& plan : comparison.mechanisms)
+    lengths += fmt::format("{}{} {}", lengths.empty() ? "" : ", ", plan.name, plan.steps);
+  fmt::print(stderr, "{} on {}: {} of {} runs to do, steps: {}{}\n", comparison.settings.preset, comparison.data.name,
+             comparison.runs_to_do(), comparison.planned_runs(), lengths,
+             estimate > 0 ? fmt::format("; about {} in all", duration_text(estimate)) : "");
+
+  const ComparisonJob job = run_job(std::move(comparison), task, folder);
+  fmt::print("{}\n{}\n", verdict(job.comparison()), folder.report_path().string());
+  job.expect_success();
+}
+
+void start(const Arguments& arguments) {
+  Comparison comparison = plan_comparison(arguments.request);
+  const auto task = load_task(comparison);
+  say_how_data_are_taken(*task);
+  // The last check, because afterwards the replaced files are gone.
+  const auto folder = ComparisonFolder::create(
+      arguments.out.empty() ? new_run_path("compare") : fs::path(arguments.out), arguments.overwrite);
+  folder.write_records(*task);
+  point_latest_at(folder.path());
+  compare_in(folder, std::move(comparison), task, requested_steps(arguments.request));
+}
+
+void resume(const fs::path& path, const std::vector<std::string>& added) {
+  const ComparisonFolder folder = ComparisonFolder::resume(path);
+  Comparison comparison = folder.read();
+  add_mechanisms(comparison, added);
+  const auto task = load_task(comparison, folder.path());
+  folder.expect_runs_match(comparison, *task);
+  folder.write_records(*task);  // older versions did not write them
+  compare_in(folder, std::move(comparison), task, 0);
+}
+
+void compare(const Arguments& arguments) {
+  register_definitions(arguments.definitions);
+  if (arguments.resumes) return resume(arguments.resume, {});
+  if (arguments.add.empty()) return start(arguments);
+  resume(arguments.add.back(), {arguments.add.begin(), arguments.add.end() - 1});
+}
+
+std::string preset_help() {
+  std::string help = "size of models and runs (default: small)";
+  for (const Preset& preset : presets()) help += fmt::format("\n  {}: {}", preset.name, preset.summary);
+  return help;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app) {
+  const auto arguments = std::make_shared<Arguments>();
+  CompareRequest& request = arguments->request;
+  CLI::App* command =
+      app.add_subcommand("compare", "Train several mechanisms under one matched budget and write a report");
+  CLI::Option* text =
+      command->add_option("--text", request.text, "files or folders to train on; by default Python's standard library");
+  text->type_name("PATH");
+  std::vector<CLI::Option*> settings{text};
+  const auto add = [&](const std::string& name, auto& value, const std::string& help, const std::string& type) {
+    CLI::Option* option = command->add_option(name, value, help)->type_name(type);
+    settings.push_back(option);
+    return option;
+  };
+  add("--task", request.task, "what is learned; cogwheel list tasks shows them (default: that of the preset)", "NAME");
+  for (CLI::Option* option : add_task_file_options(*command, request.task_files)) settings.push_back(option);
+  add("--attention", request.attention,
+      "mechanisms, or hybrids of at most the preset's layers such as gla+softmax, separated by commas (default: "
+      "softmax,cog,differential,symmetric)",
+      "NAMES")
+      ->delimiter(',');
+  add("--preset", request.preset, preset_help(), "NAME");
+  add("--form", request.form,
+      "of the models: gpt (learned positions, LayerNorm, GELU) or llama (rotary positions, RMSNorm, SwiGLU) (default: "
+      "that of the preset)",
+      "NAME");
+  add("--position", request.position, "none, learned, rotary or rotary_halves, instead of the form's", "NAME");
+  add("--recurrent-layer", request.recurrent_layer,
+      "of mechanisms with a state: paper, or plain, projections and gates alone (default: paper)", "KIND");
+  settings.push_back(command->add_flag("--negative-eigenvalues", request.negative_eigenvalues,
+                                       "of delta rules: β up to 2 instead of 1, so that a state can change its sign"));
+  const auto add_count = [&](const std::string& name, auto& value, const auto& range, const std::string& help,
+                             const std::string& type) {
+    settings.push_back(add_number(*command, name, value, range, help)->type_name(type));
+  };
+  add_count("--dropout", request.dropout, dropout_range,
+            "in training: embedding, attention weights, what layers add (default: the preset's, mostly 0)", "RATE");
+  add("--device", request.device,
+      "where models are and learn: cpu, cuda, cuda:1, mps or xpu, of which only cpu has been tried (default: cpu)",
+      "NAME");
+  add("--precision", request.precision, "of the matrix products in training: fp32 or bf16 (default: fp32)", "KIND");
+  add_count("--seeds", request.seeds, seeds_range, "runs of each mechanism, paired by seed (default: 3)", "K");
+  add("--match", request.match, "what is equal: parameters (and tokens), time, or only tokens (default: parameters)",
+      "WHAT");
+  add_count("--steps", request.steps, steps_range,
+            "training steps of a run; by default the preset's, or as many as fit its time", "N");
+  add_count("--tune", request.tune, tune_range,
+            "try K learning rates for each mechanism first, on a part of the training text", "K");
+  add_count("--learning-rate", request.learning_rate, learning_rate_range, "instead of the preset's", "RATE");
+  add("--baseline", request.baseline, "what the others are compared with (default: softmax)", "NAME");
+  add("--tokenizer", request.tokenizer, "character or byte (default: character)", "KIND");
+  add("--set", request.set, "keys of the configuration instead of the preset's, as in model.width=256", "KEY=VALUE");
+  add("--out", arguments->out, "folder of the comparison; by default runs/<date-time>-compare", "DIR");
+  settings.push_back(command->add_flag("--overwrite", arguments->overwrite, "replace the comparison that --out holds"));
+  CLI::Option* resume = command->add_option("--resume", arguments->resume, "continue an interrupted comparison");
+  resume->type_name("DIR");
+  CLI::Option* added = command->add_option("--add", arguments->add, "add a mechanism to the comparison in DIR");
+  added->option_text("MECHANISM DIR")->expected(2);
+  add_definition_options(*command, arguments->definitions);
+  command->callback([arguments, settings, resume, added] {
+    const CLI::Option* keeps = resume->count() > 0 ? resume : added->count() > 0 ? added : nullptr;
+    for (const CLI::Option* option : settings)
+      if (keeps != nullptr && option->count() > 0)
+        throw UsageError(
+            expected_got(keeps->get_name(), "no further options: the comparison keeps its own", option->get_name()));
+    if (resume->count() > 0 && added->count() > 0)
+      throw UsageError(expected_got("--resume", "no --add: adding also continues what is missing", "both"));
+    arguments->resumes = resume->count() > 0;
+    compare(*arguments);
+  });
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,134 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/definitions.h"
+#include "cogwheel/cli/number_option.h"
+#include "cogwheel/cli/training.h"
+#include "cogwheel/compare/comparison_folder.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/core/files/folder_lock.h"
+#include "cogwheel/core/process/shell_word.h"
+#include "cogwheel/core/wording/utc_time.h"
+#include "cogwheel/runs/evaluation_page.h"
+#include "cogwheel/runs/sampler_options.h"
+#include "cogwheel/runs/task_entry.h"
+#include "cogwheel/tasks/language/sampling.h"
+
+namespace cogwheel {
+namespace {
+
+struct EvaluateArguments {
+  std::string run, out;
+  bool all_held_out = false;
+  ExaminationOptions examination;
+  Definitions definitions;
+};
+
+std::string command_of(const EvaluateArguments& arguments) {
+  const ExaminationOptions& options = arguments.examination;
+  std::string command = "cogwheel evaluate " + shell_word(arguments.run);
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) command += fmt::format(" {} {}", name, shell_word(value));
+  };
+  if (arguments.all_held_out) command += " --all-held-out";
+  const auto number = [](auto value) { return value ? std::to_string(*value) : ""; };
+  add("--samples", options.samples > 0 ? std::to_string(options.samples) : "");
+  add("--sampler", options.sampler);
+  add("--sampler-steps", number(options.sampler_steps));
+  add("--seed", number(options.seed));
+  add("--inception", options.inception.string());
+  add("--classifier-steps", number(options.classifier_steps));
+  add("--references", options.references.string());
+  return command;
+}
+
+// Those that say how images are drawn and measured mean nothing without.
+void expect_samples(const ExaminationOptions& options) {
+  if (options.samples > 0) return;
+  const auto refuse = [](const char* name, bool given) {
+    if (given) throw UsageError(expected_got(std::string("evaluate: ") + name, "--samples with it", "none"));
+  };
+  refuse("--sampler", !options.sampler.empty());
+  refuse("--sampler-steps", options.sampler_steps.has_value());
+  refuse("--inception", !options.inception.empty());
+  refuse("--classifier-steps", options.classifier_steps.has_value());
+  refuse("--references", !options.references.empty());
+}
+
+// The folder of the page. That of another run has a page of its own.
+std::filesystem::path place_of(const EvaluateArguments& arguments, const RunFolder& run) {
+  namespace fs = std::filesystem;
+  std::error_code problem;
+  if (arguments.out.empty() || fs::equivalent(arguments.out, run.path(), problem)) return run.path();
+  expect_no_run_file(arguments.out, "evaluate: --out");
+  for (const char* name : {evaluation_json_file, evaluation_page_file})
+    expect_no_run_file(fs::path(arguments.out) / name, "evaluate: --out");
+  return arguments.out;
+}
+
+void evaluate(const EvaluateArguments& arguments) {
+  expect_samples(arguments.examination);
+  register_definitions(arguments.definitions);
+  const RunFolder folder = RunFolder::open(arguments.run);
+  const std::filesystem::path out = place_of(arguments, folder);
+  const RunConfig config = load_config(folder.config_path());
+  const EvaluationOfRun evaluation = [&] {
+    ExaminationOptions options = arguments.examination;
+    options.folder = folder.path();
+    options.progress = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
+    const auto task = make_task(config, folder.path());
+    say_how_data_are_taken(*task);
+    // As in its comparison, so that the numbers are those of its report.
+    const auto evaluated = arguments.all_held_out ? std::nullopt : evaluated_in_comparison(folder.path());
+    return evaluate_run(*task, config, folder, options, evaluated);
+  }();
+  make_folder(out);
+  write_file(out / evaluation_json_file, evaluation_to_json(evaluation));
+  write_file(out / evaluation_page_file,
+             evaluation_page(evaluation, command_of(arguments), utc_now(), COGWHEEL_VERSION));
+  fmt::print("{}\n{}\n", evaluation_verdict(evaluation), (out / evaluation_page_file).string());
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& app) {
+  const auto arguments = std::make_shared<EvaluateArguments>();
+  CLI::App* command = app.add_subcommand("evaluate", "Measure a trained model, and write a page of what it does");
+  command->add_option("run", arguments->run, "the folder of the run, such as runs/latest")
+      ->required()
+      ->type_name("RUN");
+  command->add_option("--out", arguments->out, "folder of the page; by default that of the run")->type_name("DIR");
+  command->add_flag("--all-held-out", arguments->all_held_out,
+                    "of a run of a comparison: measure all that is held out, not the part of it that is compared");
+  ExaminationOptions& examination = arguments->examination;
+  add_number(*command, "--samples", examination.samples, Range<std::int64_t>{2, 10'000'000},
+             "of diffusion: draw so many images and measure how near they are to those of the data")
+      ->type_name("N");
+  command->add_option("--sampler", examination.sampler, "from noise to image, as of sample")->type_name("NAME");
+  add_number(*command, "--sampler-steps", examination.sampler_steps, SamplerOptions::any_steps,
+             "of the sampler; by default 50")
+      ->type_name("N");
+  add_number(*command, "--seed", examination.seed, sampling_seed_range,
+             "of what is drawn at random; by default that of the run")
+      ->type_name("S");
+  command
+      ->add_option("--inception", examination.inception,
+                   "weights of Inception-v3 as pytorch-fid names them, for FID; else a classifier is trained here")
+      ->type_name("FILE");
+  add_number(*command, "--classifier-steps", examination.classifier_steps, Range<std::int64_t>{1, 1'000'000},
+             "train that classifier anew for so many; by default the one of the run is kept, trained for 1,500")
+      ->type_name("N");
+  command->add_option("--references", examination.references, "mean and covariance of other images' features")
+      ->type_name("FILE");
+  add_definition_options(*command, arguments->definitions);
+  command->callback([arguments] { evaluate(*arguments); });
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,93 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cogwheel/cli/commands.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/core/files/scratch_folder.h"
+#include "cogwheel/interchange/import_run.h"
+#include "cogwheel/runs/task_entry.h"
+
+namespace cogwheel {
+namespace {
+
+struct ImportArguments {
+  std::string folder, images, out;
+  std::vector<std::string> assignments;
+  bool overwrite = false;
+};
+
+// Only the task knows its keys, and it reads data when it is made: of its own, where none are given for the model.
+void expect_keys_of_task(const std::string& task, const std::vector<std::string>& assignments) {
+  std::vector<std::string> of_task{"task.name=" + task};
+  for (const std::string& assignment : assignments)
+    if (assignment.starts_with("task.")) of_task.push_back(assignment);
+  if (of_task.size() == 1) return;
+  RunConfig config;
+  set_options(config, of_task);
+  make_task(config);
+}
+
+// The data that the task is measured on, and settings of training; the weights decide the rest. Data are read as
+// `evaluate` will, with the files of the run, so that what does not fit is refused here.
+void set_task(ImportedModel& imported, const ImportArguments& arguments) {
+  for (const std::string& assignment : arguments.assignments)
+    if (assignment.starts_with("model.") || assignment.starts_with("task.name="))
+      throw UsageError(expected_got("import: --set", "a key of the task, its data or training", assignment));
+  if (!arguments.assignments.empty()) set_options(imported.config, arguments.assignments);
+  auto& values = imported.config.task.values;
+  const bool of_images = imported.config.task.name == "images" || imported.config.task.name == "diffusion";
+  if (!arguments.images.empty() && !of_images)
+    throw UsageError(
+        expected_got("import: --images", "none for a run of the task " + imported.config.task.name, arguments.images));
+  if (!arguments.images.empty()) values["images"] = arguments.images;
+  const auto given = [&](const char* key) { return values.contains(key) && values[key] != ConfigValue(std::string()); };
+  if (of_images ? !given("images") : !given("sentences") && !given("held_out_sentences"))
+    return expect_keys_of_task(imported.config.task.name, arguments.assignments);
+  const ScratchFolder folder;
+  for (const RunFile& file : imported.files) write_file(folder / file.name, file.content);
+  const auto task = make_task(imported.config, folder.path());
+  imported.config = task->completed(imported.config);
+  for (const std::string& note : task->notes()) imported.notes.push_back(note);
+}
+
+void import_model(const ImportArguments& arguments) {
+  ImportedModel imported = read_foreign_model(arguments.folder);
+  set_task(imported, arguments);
+  const std::filesystem::path path =
+      arguments.out.empty() ? new_run_path(imported.config.name) : std::filesystem::path(arguments.out);
+  write_imported_run(imported, path, arguments.overwrite);
+  for (const std::string& note : imported.notes) fmt::print(stderr, "note: {}\n", note);
+  std::int64_t parameters = 0;
+  for (const auto& [name, tensor] : imported.weights) parameters += tensor.numel();
+  fmt::print("{}: {}, {} parameters, a run of the task {}\n", path.string(), imported.architecture, parameters,
+             imported.config.task.name);
+}
+
+}  // namespace
+
+void add_import(CLI::App& app) {
+  const auto arguments = std::make_shared<ImportArguments>();
+  CLI::App* command = app.add_subcommand("import", "Make a run of a model that another program trained");
+  command
+      ->add_option("folder", arguments->folder,
+                   "config.json, model.safetensors and, of a BERT, vocab.txt; `cogwheel list architectures`")
+      ->required()
+      ->type_name("DIR");
+  command
+      ->add_option("--images", arguments->images,
+                   "what `evaluate` measures on: CIFAR-10, folders of pictures by class, or .safetensors")
+      ->type_name("PATH");
+  command->add_option("--set", arguments->assignments, "keys of the task or of training, as in task.schedule=linear")
+      ->type_name("KEY=VALUE");
+  command->add_option("--out", arguments->out, "folder of the run; by default runs/<date-time>-<name>")
+      ->type_name("RUN");
+  command->add_flag("--overwrite", arguments->overwrite, "replace the run that --out holds");
+  command->callback([arguments] { import_model(*arguments); });
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,77 @@
+#include <CLI/CLI.hpp>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/definitions.h"
+#include "cogwheel/cli/experiments.h"
+#include "cogwheel/cli/task_files.h"
+#include "cogwheel/cli/training.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/runs/task_entry.h"
+#include "cogwheel/tasks/task_files.h"
+
+namespace cogwheel {
+namespace {
+
+struct TrainArguments {
+  std::string config, out;
+  std::vector<std::string> text, assignments;
+  TaskFiles files;
+  bool overwrite = false;
+  Definitions definitions;
+};
+
+// Throws UsageError where an option and --set name the same data.
+void expect_not_set_twice(const TrainArguments& arguments) {
+  std::map<std::string, std::string> options;
+  if (!arguments.text.empty()) options["data.text"] = "--text";
+  for (const TaskFileOption& option : task_file_options())
+    if (const auto given = arguments.files.find(option.key); given != arguments.files.end() && !given->second.empty())
+      options["task." + std::string(option.key)] = option.flag();
+  for (const std::string& assignment : arguments.assignments)
+    if (const auto given = options.find(assignment.substr(0, assignment.find('='))); given != options.end())
+      throw UsageError(expected_got("--set", "no " + given->first + " beside " + given->second, assignment));
+}
+
+void train(const TrainArguments& arguments) {
+  register_definitions(arguments.definitions);
+  expect_not_set_twice(arguments);
+  RunConfig config = load_config(find_config(arguments.config), arguments.assignments);
+  if (!arguments.text.empty()) config.data.text = arguments.text;
+  add_task_files(arguments.files, config.task);
+  const auto task = make_task(config);
+  config = task->completed(std::move(config));
+  TrainingRun run(config.model, config.training, task);
+  const std::filesystem::path path =
+      arguments.out.empty() ? new_run_path(config.name) : std::filesystem::path(arguments.out);
+  say_how_data_are_taken(*task);
+  std::vector<RunFile> files = task->assets();
+  for (RunFile& record : task->records()) files.push_back(std::move(record));
+  const RunFolder folder = RunFolder::create(path, config, files, arguments.overwrite);
+  train_and_report(run, folder, config);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  const auto arguments = std::make_shared<TrainArguments>();
+  CLI::App* command = app.add_subcommand("train", "Train one model as a config says");
+  command->add_option("config", arguments->config, "a TOML file, or an experiment of `cogwheel list experiments`")
+      ->required()
+      ->type_name("CONFIG");
+  command->add_option("--text", arguments->text, "files or folders to train on, instead of the config's")
+      ->type_name("PATH");
+  add_task_file_options(*command, arguments->files);
+  command->add_option("--set", arguments->assignments, "override keys of the config, as in training.steps=100")
+      ->type_name("KEY=VALUE");
+  command->add_option("--out", arguments->out, "folder of the run; by default runs/<date-time>-<name>")
+      ->type_name("DIR");
+  command->add_flag("--overwrite", arguments->overwrite, "replace the run that --out holds");
+  add_definition_options(*command, arguments->definitions);
+  command->callback([arguments] { train(*arguments); });
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,167 @@
+#include "cogwheel/compare/comparison_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "cogwheel/attention/authoring/authoring.h"
+#include "cogwheel/attention/mechanisms/layer_pattern.h"
+#include "cogwheel/compare/page.h"
+#include "cogwheel/compare/plan.h"
+#include "cogwheel/compare/results_csv.h"
+#include "cogwheel/compare/results_json.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/runs/configuration/config_record.h"
+#include "cogwheel/runs/inspection_json.h"
+#include "cogwheel/runs/run_folder.h"
+#include "cogwheel/runs/task_entry.h"
+
+namespace cogwheel {
+namespace fs = std::filesystem;
+namespace {
+
+const std::vector<std::string> comparison_files{"results.json", "results.csv", "report.html", text_file};
+
+fs::path trained_path(const fs::path& comparison) { return comparison / trained_folder; }
+
+std::string run_name(std::string_view mechanism, std::int64_t seed) {
+  return fmt::format("{}-seed-{}", name_in_path(mechanism), seed);
+}
+
+// Folders below trained/ that are named like runs, not other files that someone may have put there. Whether they are
+// runs, their markers tell.
+std::vector<fs::path> run_folders(const fs::path& comparison) {
+  constexpr std::string_view before_seed = "-seed-";
+  std::vector<fs::path> folders;
+  std::error_code problem;
+  fs::directory_iterator entries(trained_path(comparison), problem);
+  for (; !problem && entries != fs::directory_iterator(); entries.increment(problem)) {
+    const std::string name = entries->path().filename().string();
+    const std::size_t place = name.rfind(before_seed);
+    if (place != std::string::npos && place > 0 && entries->is_directory() && !entries->is_symlink() &&
+        name.find_first_not_of("0123456789", place + before_seed.size()) == std::string::npos)
+      folders.push_back(entries->path());
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+// Removes the folder too, unless it holds other files.
+void remove_run(const fs::path& folder) {
+  remove_files(folder, run_files());
+  std::error_code problem;
+  if (std::distance(fs::directory_iterator(folder), {}) > 1) return;
+  fs::remove(folder / folder_marker, problem);
+  fs::remove(folder, problem);
+}
+
+}  // namespace
+
+ComparisonFolder ComparisonFolder::create(const fs::path& path, bool overwrite) {
+  ComparisonFolder folder(path);
+  folder.lock_ = take_folder(path, comparison_kind, overwrite);
+  const std::vector<fs::path> runs = run_folders(path);
+  // All must be this program's and unlocked before the first is removed.
+  std::vector<std::shared_ptr<const FolderLock>> locks;
+  for (const fs::path& run : runs) locks.push_back(take_folder(run, run_kind, true));
+  for (const fs::path& run : runs) remove_run(run);
+  std::error_code problem;
+  if (fs::is_directory(fs::symlink_status(trained_path(path), problem)))
+    fs::remove(trained_path(path), problem);  // kept unless empty
+  remove_files(path, comparison_files);
+  return folder;
+}
+
+ComparisonFolder ComparisonFolder::resume(const fs::path& path) {
+  if (path.empty()) throw UsageError(expected_got("comparison", "the folder of a comparison", ""));
+  ComparisonFolder folder(path);
+  std::error_code problem;
+  if (!fs::exists(path / "results.json", problem))
+    throw Error(expected_got(
+        path.string(), "the folder of a comparison",
+        folder_kind(path) == run_kind ? "a run, which `cogwheel resume` continues" : "no results.json in it"));
+  folder.lock_ = std::make_shared<const FolderLock>(path, comparison_kind);
+  remove_leftovers(path, comparison_files);
+  return folder;
+}
+
+std::optional<std::int64_t> evaluated_in_comparison(const fs::path& run) {
+  std::error_code problem;
+  const fs::path trained = fs::weakly_canonical(run, problem).parent_path(), comparison = trained.parent_path();
+  const fs::path results = comparison / "results.json";
+  if (problem || trained.filename() != trained_folder || folder_kind(comparison) != comparison_kind ||
+      !fs::exists(results, problem))
+    return std::nullopt;
+  return parse_results(read_file(results), results.string()).data.evaluated_tokens;
+}
+
+std::shared_ptr<const Task> task_of_run(const RunConfig& config, const fs::path& run) {
+  std::shared_ptr<const Task> task = make_task(config, run);
+  const auto evaluated = evaluated_in_comparison(run);
+  return evaluated ? task->limited(*evaluated) : task;
+}
+
+fs::path ComparisonFolder::run_path(const MechanismPlan& plan, std::int64_t seed) const {
+  return trained_path(path_) / run_name(plan.name, seed);
+}
+
+Comparison ComparisonFolder::read() const {
+  const fs::path results = path_ / "results.json";
+  Comparison comparison = parse_results(read_file(results), results.string());
+  for (const MechanismPlan& plan : comparison.mechanisms)
+    require_mechanism(plan.name, plan.definition, results.string() + ": " + plan.name);
+  return comparison;
+}
+
+void ComparisonFolder::expect_runs_match(const Comparison& comparison, const Task& task) const {
+  for (const MechanismPlan& plan : comparison.mechanisms)
+    for (const std::int64_t seed : comparison.settings.seeds) {
+      const fs::path config = run_path(plan, seed) / "config.toml";
+      std::error_code problem;
+      if (fs::exists(config, problem))
+        expect_same(task.completed(run_config(comparison, plan, seed)), to_json(load_config(config)), config.string());
+    }
+}
+
+void ComparisonFolder::write_records(const Task& task) const {
+  for (const RunFile& record : task.records()) write_file(path_ / record.name, record.content);
+}
+
+void ComparisonFolder::write_results(const Comparison& comparison) const {
+  write_file(path_ / "results.json", results_to_json(comparison));
+}
+
+std::vector<std::string> ComparisonFolder::write_report(const Comparison& comparison,
+                                                        std::vector<Inspection> made) const {
+  std::vector<Inspection> inspections;
+  std::vector<std::string> problems;
+  for (const MechanismPlan& plan : comparison.mechanisms)
+    for (const std::int64_t seed : comparison.settings.seeds) {
+      const auto here = std::find_if(made.begin(), made.end(), [&](const Inspection& inspection) {
+        return inspection.mechanism == plan.name && inspection.seed == seed;
+      });
+      if (here != made.end()) {
+        inspections.push_back(std::move(*here));
+        continue;
+      }
+      const fs::path path = run_path(plan, seed) / "inspection.json";
+      const RunResult* run = comparison.run(plan.name, seed);
+      std::error_code problem;
+      if (run == nullptr || run->status != RunStatus::done || !fs::exists(path, problem)) continue;
+      try {
+        inspections.push_back(parse_inspection(read_file(path), path.string()));
+      } catch (const Error& error) {
+        problems.push_back(one_line(error.what()));
+      }
+    }
+  write_file(path_ / "results.csv", results_to_csv(comparison));
+  write_file(report_path(), report_page(comparison, inspections));
+  return problems;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,273 @@
+#include "cogwheel/compare/comparison_job.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cogwheel/compare/machine.h"
+#include "cogwheel/compare/plan.h"
+#include "cogwheel/compare/presets.h"
+#include "cogwheel/compare/verdict.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/core/wording/count_text.h"
+#include "cogwheel/core/wording/duration_text.h"
+#include "cogwheel/runs/inspection_json.h"
+#include "cogwheel/runs/run_folder.h"
+#include "cogwheel/runs/training/metrics.h"
+#include "cogwheel/runs/training/train_in_folder.h"
+#include "cogwheel/runs/training/training_run.h"
+
+namespace cogwheel {
+namespace fs = std::filesystem;
+namespace {
+
+// One point per evaluation; the training loss is the mean over the steps since the previous point.
+std::vector<CurvePoint> curve_of(const std::vector<StepReport>& reports) {
+  std::vector<CurvePoint> curve;
+  double sum = 0;
+  std::int64_t steps = 0, last = 0;
+  for (const StepReport& report : reports) {
+    sum += report.train_loss * static_cast<double>(report.step - last);
+    steps += report.step - last;
+    last = report.step;
+    if (report.measured.empty()) continue;
+    curve.push_back({.step = report.step,
+                     .train_loss = sum / static_cast<double>(steps),
+                     .measured = report.measured,
+                     .heads = report.heads});
+    sum = 0;
+    steps = 0;
+  }
+  return curve;
+}
+
+// What the work threw, in one line; empty if nothing. One run or trial that fails does not end the others.
+template <class Work>
+std::string problem_of(const Work& work) {
+  const auto said = [](const std::string& text) { return text.empty() ? std::string("unknown problem") : text; };
+  try {
+    work();
+  } catch (const c10::Error& error) {
+    return said(one_line(error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    return said(one_line(error.what()));
+  }
+  return "";
+}
+
+}  // namespace
+
+ComparisonJob::ComparisonJob(Comparison comparison, std::shared_ptr<const Task> task, ComparisonFolder folder,
+                             ComparisonHooks hooks)
+    : comparison_(std::move(comparison)),
+      task_(std::move(task)),
+      folder_(std::move(folder)),
+      hooks_(std::move(hooks)),
+      seconds_before_(comparison_.settings.wall_seconds) {}
+
+void ComparisonJob::run() {
+  comparison_.interrupted = true;  // until it is done, so that the files on disk say so however the process ends
+  write_results();
+  for (MechanismPlan& plan : comparison_.mechanisms) tune(plan);
+  write_results();  // with the chosen rates, before the first run that uses one
+
+  first_run_ = Clock::now();
+  const std::int64_t total = comparison_.runs_to_do();
+  std::int64_t done = 0;
+  for (const std::int64_t seed : comparison_.settings.seeds)
+    for (const MechanismPlan& plan : comparison_.mechanisms) {
+      if (!comparison_.is_to_do(plan.name, seed)) continue;
+      if (asked_to_stop()) interrupt();
+      ++done;
+      RunResult result;
+      if (const std::string problem = problem_of([&] { result = train(plan, seed); }); !problem.empty()) {
+        result.message = problem;
+        result.status = RunStatus::failed;
+      }
+      result.mechanism = plan.name;
+      result.seed = seed;
+      result.learning_rate = plan.learning_rate;
+      result.parameters = plan.parameters;
+      record(result);
+      announce(result, done, total);
+      if (result.status == RunStatus::interrupted) interrupt();
+    }
+
+  comparison_.interrupted = false;
+  write_results();
+  write_report();
+}
+
+void ComparisonJob::expect_success() const {
+  const auto failed = std::find_if(comparison_.runs.begin(), comparison_.runs.end(),
+                                   [](const RunResult& run) { return run.status == RunStatus::failed; });
+  const auto count = std::count_if(failed, comparison_.runs.end(),
+                                   [](const RunResult& run) { return run.status == RunStatus::failed; });
+  const std::string report = folder_.report_path().string();
+  if (count > 0)
+    throw Error(expected_got(
+        "comparison", "no run that fails",
+        fmt::format("{} of {}, as {} says; the first of {} in seed {}: {}", count, comparison_.planned_runs(), report,
+                    failed->mechanism, failed->seed, failed->message)));
+  if (comparison_.finished_runs() == 0)
+    throw Error(expected_got("comparison", "a run that finishes", "none; " + report + " says why"));
+}
+
+void ComparisonJob::tune(MechanismPlan& plan) {
+  const std::int64_t trials = comparison_.settings.tune;
+  if (trials == 0) return;
+  const auto tried = [&](double rate) {
+    return std::any_of(comparison_.tuning.begin(), comparison_.tuning.end(), [&](const TuningTrial& trial) {
+      return trial.mechanism == plan.name && trial.learning_rate == rate;
+    });
+  };
+  const std::shared_ptr<const Task> task = task_->for_tuning();
+  const Measure& measure = task->description().decisive();
+  for (const double rate : trial_rates(comparison_.settings.learning_rate, trials)) {
+    if (tried(rate)) continue;
+    if (asked_to_stop()) interrupt();
+    RunConfig config = run_config(comparison_, plan, comparison_.settings.seeds.front());
+    config.training = with_steps(config.training, trial_steps(plan));
+    config.training.evaluate_every = 0;
+    config.training.learning_rate = rate;
+    config.training.final_learning_rate =
+        rate * comparison_.settings.final_learning_rate / comparison_.settings.learning_rate;
+    const std::string label = fmt::format("{} learning rate {:.3g}", plan.name, rate);
+    TuningTrial trial{.mechanism = plan.name, .learning_rate = rate, .steps = config.training.steps};
+    bool stopped = false;
+    trial.message = problem_of([&] {
+      TrainingRun run(config.model, config.training, task);
+      const TrainingStatus status =
+          run.train({.report = [&](const StepReport& report) { hooks_.progress(label, report); },
+                     .checkpoint = {},
+                     .stop = hooks_.stop});
+      stopped = status == TrainingStatus::stopped;
+      if (status == TrainingStatus::finished) trial.value = *find_value(run.last_measured(), measure.name);
+    });
+    if (stopped) interrupt();
+    hooks_.line(fmt::format("  {:<36} {}", label,
+                            !trial.message.empty() ? "failed: " + trial.message
+                            : trial.value          ? fmt::format("validation {} {:.4f}", measure.label, *trial.value)
+                                                   : "diverged"));
+    comparison_.tuning.push_back(trial);
+    write_results();
+  }
+  TuningTrial* best = nullptr;
+  for (TuningTrial& trial : comparison_.tuning)
+    if (trial.mechanism == plan.name && trial.value &&
+        (best == nullptr || comparison_.better(*trial.value, *best->value)))
+      best = &trial;
+  if (best == nullptr) return;  // every trial diverged or failed: the default is as good as any
+  best->chosen = true;
+  plan.learning_rate = best->learning_rate;
+}
+
+RunResult ComparisonJob::train(const MechanismPlan& plan, std::int64_t seed) {
+  const RunConfig config = task_->completed(run_config(comparison_, plan, seed));
+  const fs::path path = folder_.run_path(plan, seed);
+  const bool resumed = fs::exists(path / "checkpoint.safetensors");
+  const bool measured = reset_peak_memory();
+  TrainingRun run(config.model, config.training, task_);
+  const RunFolder folder = resumed ? RunFolder::resume(path) : RunFolder::create(path, config, task_->assets(), true);
+  std::vector<StepReport> reports;
+  if (resumed) {
+    for (const std::string& warning : run.load(folder.checkpoint_path())) hooks_.line(warning);
+    reports = read_metrics(folder.metrics_path());
+    std::erase_if(reports, [&](const StepReport& report) { return report.step > run.steps_done(); });
+  }
+  const std::string label = fmt::format("{} seed {}", plan.name, seed);
+  const TrainingStatus status = train_in_folder(run, folder,
+                                                {.report =
+                                                     [&](const StepReport& report) {
+                                                       reports.push_back(report);
+                                                       hooks_.progress(label, report);
+                                                     },
+                                                 .checkpoint = {},
+                                                 .stop = hooks_.stop});
+
+  RunResult result;
+  result.tokens = run.tokens();
+  result.seconds = run.seconds();
+  result.evaluation_seconds = run.evaluation_seconds();
+  result.tokens_per_second = run.seconds() > 0 ? static_cast<double>(run.tokens()) / run.seconds() : 0;
+  if (measured) result.peak_memory_bytes = peak_memory_bytes();
+  result.curve = curve_of(reports);
+  switch (status) {
+    case TrainingStatus::finished:
+      result.status = RunStatus::done;
+      result.measured = run.last_measured();
+      inspections_.push_back(run.inspect(static_cast<std::uint64_t>(seed)));
+      result.by_difficulty = inspections_.back().by_difficulty;
+      inspections_.back().mechanism = plan.name;
+      inspections_.back().seed = seed;
+      write_file(path / "inspection.json", inspection_to_json(inspections_.back()));
+      break;
+    case TrainingStatus::non_finite:
+      result.status = RunStatus::diverged;
+      result.message = run.problem() + "; the last good checkpoint is kept";
+      break;
+    case TrainingStatus::stopped:
+      result.status = RunStatus::interrupted;
+      result.message = fmt::format("stopped at step {} of {}; its checkpoint is kept", run.steps_done(), plan.steps);
+      break;
+  }
+  return result;
+}
+
+void ComparisonJob::record(RunResult result) {
+  std::erase_if(comparison_.runs,
+                [&](const RunResult& run) { return run.mechanism == result.mechanism && run.seed == result.seed; });
+  comparison_.runs.push_back(std::move(result));
+  // In the order of the report, not of training.
+  std::stable_sort(comparison_.runs.begin(), comparison_.runs.end(), [&](const RunResult& a, const RunResult& b) {
+    const auto place = [&](const RunResult& run) { return comparison_.plan(run.mechanism); };
+    return std::pair(place(a), a.seed) < std::pair(place(b), b.seed);
+  });
+  write_results();
+}
+
+void ComparisonJob::announce(const RunResult& result, std::int64_t done, std::int64_t total) {
+  std::string text = fmt::format("  {:>3}/{:<3} {:<20} seed {:<3} ", done, total, result.mechanism, result.seed);
+  if (result.status != RunStatus::done) {
+    hooks_.line(fmt::format("{}{}: {}", text, status_name(result.status), result.message));
+    return;
+  }
+  const double value = *comparison_.result(&result);
+  text += fmt::format("{} {:.4f}", comparison_.task.decisive().label, value);
+  const double* base = comparison_.result(comparison_.run(comparison_.baseline, result.seed));
+  text += base != nullptr && comparison_.baseline != result.mechanism ? fmt::format(" {:+.4f}", value - *base)
+                                                                      : std::string(8, ' ');
+  text += fmt::format("  {:>8} {}/s", count_text(result.tokens_per_second), comparison_.task.counted);
+  // From the runs of this invocation: the speed of the machine may differ from the estimate.
+  const double spent = std::chrono::duration<double>(Clock::now() - first_run_).count();
+  if (done < total)
+    text += fmt::format("  about {} left in all",
+                        duration_text(spent / static_cast<double>(done) * static_cast<double>(total - done)));
+  hooks_.line(text);
+}
+
+void ComparisonJob::write_results() {
+  comparison_.settings.wall_seconds = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
+  comparison_.summary = summarize(comparison_);
+  comparison_.command = reproduce_command(comparison_);
+  folder_.write_results(comparison_);
+}
+
+void ComparisonJob::write_report() {
+  for (const std::string& problem : folder_.write_report(comparison_, inspections_))
+    hooks_.line("left out of the report: " + problem);
+}
+
+void ComparisonJob::interrupt() {
+  write_results();
+  write_report();
+  throw Interrupted(
+      fmt::format("interrupted after {} of {} runs; the partial report is {}, and `cogwheel compare "
+                  "--resume {}` continues",
+                  comparison_.finished_runs(), comparison_.planned_runs(), folder_.report_path().string(),
+                  folder_.path().string()));
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,58 @@
+// Runs a comparison in its folder.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cogwheel/compare/comparison.h"
+#include "cogwheel/compare/comparison_folder.h"
+#include "cogwheel/runs/training/step_report.h"
+
+namespace cogwheel {
+
+// How the caller follows the job and stops it.
+struct ComparisonHooks {
+  std::function<void(const std::string& label, const StepReport&)> progress;
+  std::function<void(const std::string&)> line;
+  const std::atomic<bool>* stop = nullptr;  // checked between steps
+};
+
+class ComparisonJob {
+ public:
+  ComparisonJob(Comparison comparison, std::shared_ptr<const Task> task, ComparisonFolder folder,
+                ComparisonHooks hooks);
+
+  // Makes every trial and run that is not done yet, seed by seed, so that results are paired as far as possible at any
+  // time. Writes the files at the end. Throws Interrupted once the flag of the hooks is set.
+  void run();
+  // Throws Error where a run failed, or none finished.
+  void expect_success() const;
+
+  const Comparison& comparison() const { return comparison_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void tune(MechanismPlan& plan);
+  RunResult train(const MechanismPlan& plan, std::int64_t seed);
+  void record(RunResult result);
+  // Of the runs of this invocation, how many are done and how many it has in all.
+  void announce(const RunResult& result, std::int64_t done, std::int64_t total);
+  void write_results();
+  void write_report();
+  bool asked_to_stop() const { return hooks_.stop != nullptr && hooks_.stop->load(); }
+  [[noreturn]] void interrupt();
+
+  Comparison comparison_;
+  std::shared_ptr<const Task> task_;
+  ComparisonFolder folder_;
+  ComparisonHooks hooks_;
+  std::vector<Inspection> inspections_ = {};  // of the models that were trained here
+  Clock::time_point start_ = Clock::now(), first_run_ = start_;
+  double seconds_before_ = 0;  // of earlier invocations
+};
+
+}  // namespace cogwheel

@@ -1,0 +1,440 @@
+#include "cogwheel/compare/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cogwheel/attention/mechanisms/layer_pattern.h"
+#include "cogwheel/compare/matching.h"
+#include "cogwheel/compare/presets.h"
+#include "cogwheel/compare/shared_configuration.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/process/shell_word.h"
+#include "cogwheel/core/wording/nearest_names.h"
+#include "cogwheel/runs/task_entry.h"
+#include "cogwheel/runs/task_options.h"
+#include "cogwheel/runs/training/training_run.h"
+#include "cogwheel/tasks/language/language_model_form.h"
+#include "cogwheel/tasks/task_files.h"
+#include "cogwheel/text/tokenizer.h"
+
+namespace cogwheel {
+namespace {
+
+// Where fewer would fit, on a busy or slow machine, a comparison takes longer: after fewer it could tell nothing.
+constexpr std::int64_t min_steps = 300;
+constexpr std::int64_t evaluations = 10;      // of a run; see with_steps
+constexpr double seconds_around_a_run = 1.5;  // for maps, sample and files
+// A forward pass is a third of a training step's work; with statistics of heads it is more.
+constexpr double forward_share = 1.0 / 3, observed_share = 0.45;
+
+void expect_known(std::string_view option, const std::string& value, const std::vector<std::string>& known) {
+  if (std::find(known.begin(), known.end(), value) == known.end())
+    throw UsageError(expected_got(option, expected_names(value, known), value));
+}
+
+// The options of the model of `shared` with a mechanism, at a balanced width; 0: as they are.
+ModelOptions with_mechanism(ModelOptions shared, const MechanismPlan& plan) {
+  common(shared).mechanism = plan.name;
+  if (plan.feed_forward != 0) set_balanced_width(shared, plan.feed_forward);
+  return shared;
+}
+
+MechanismPlan plan_of(const ModelOptions& shared, const std::string& name) {
+  MechanismPlan plan;
+  plan.name = name;
+  const MechanismText text = mechanism_text(with_mechanism(shared, plan), "--attention");
+  plan.title = text.title;
+  plan.formula = text.formula;
+  plan.definition = text.definition;
+  return plan;
+}
+
+// Whether hybrids, or one and a mechanism, are the same in each of so many layers: gla*2 is gla.
+bool are_one_model(const std::string& one, const std::string& other, std::int64_t layers) {
+  if ((one + other).find_first_of("+*") == std::string::npos) return one == other;
+  const LayerPattern left(one), right(other);
+  for (std::int64_t layer = 0; layer < layers; ++layer)
+    if (&left.at(layer) != &right.at(layer)) return false;
+  return true;
+}
+
+// Adds a mechanism, of a model that the comparison has not yet.
+void add_plan(Comparison& comparison, const ModelOptions& shared, const std::string& name, std::string_view option) {
+  MechanismPlan plan = plan_of(shared, name);
+  for (const MechanismPlan& before : comparison.mechanisms)
+    if (before.name != name && are_one_model(before.name, name, comparison.settings.layers))
+      throw UsageError(expected_got(option, "each model once", name + ", which is " + before.name + " in each layer"));
+  comparison.mechanisms.push_back(std::move(plan));
+}
+
+// The one that is asked for; else the first whose model can learn the task.
+const Preset& requested_preset(const CompareRequest& request) {
+  if (!request.preset.empty()) return find_preset(request.preset);
+  if (request.task.empty()) return presets().front();
+  expect_known("--task", request.task, task_names());
+  const ModelOptions model = model_of_task(request.task);
+  for (const Preset& preset : presets())
+    if (preset.model.same_topology(model) && (!preset.has_task() || preset.task.name == request.task)) return preset;
+  throw UsageError(expected_got("--task", "a task with a preset", request.task));
+}
+
+// Throws UsageError where an option of language models alone is given for another model.
+void expect_no_language_model(const CompareRequest& request, const std::string& task) {
+  const CompareRequest none;
+  const auto expect = [&](const char* option, const auto& value, const auto& default_value) {
+    if (value != default_value) throw UsageError(expected_got(option, "a task that a language model learns", task));
+  };
+  expect("--form", request.form, none.form);
+  expect("--position", request.position, none.position);
+  expect("--recurrent-layer", request.recurrent_layer, none.recurrent_layer);
+  expect("--negative-eigenvalues", request.negative_eigenvalues, none.negative_eigenvalues);
+}
+
+// Throws UsageError where data are given that the task does not read.
+void expect_data_of_task(const CompareRequest& request, const std::string& task) {
+  expect_files_of_task(request.task_files, task);
+  const std::string of_text = TaskOptions{}.name;
+  const auto expect = [&](const char* option, bool given) {
+    if (given && task != of_text) throw UsageError(expected_got(option, "the task " + of_text, task));
+  };
+  expect("--text", !request.text.empty());
+  expect("--tokenizer", request.tokenizer != CompareRequest{}.tokenizer);
+}
+
+void set_language_model(LanguageModelOptions& model, const CompareRequest& request, std::string_view form) {
+  set_form(model, form, "--form");
+  if (!request.position.empty()) model.position = request.position;
+  model.recurrent_layer = request.recurrent_layer;
+  model.negative_eigenvalues = request.negative_eigenvalues;
+}
+
+// Fills in widths, heads and parameters of the plans that lack them, which depend on the data: their vocabulary, say.
+void match_models(Comparison& comparison, const Task& task) {
+  const auto count = [&](const ModelOptions& model) { return parameter_count(model); };
+  const ModelOptions shared = task.completed(shared_configuration(comparison)).model;
+  const std::int64_t target = count(with_mechanism(shared, {.name = comparison.baseline}));
+  for (MechanismPlan& plan : comparison.mechanisms) {
+    if (plan.parameters != 0) continue;
+    ModelOptions model = with_mechanism(shared, plan);
+    check(model);
+    plan.parameters_unmatched = count(model);
+    if (comparison.match == "parameters") model = match_parameters(model, target, count);
+    plan.heads = output_heads(model);
+    plan.feed_forward = balanced_width(model);
+    plan.parameters = count(model);
+  }
+}
+
+// Rounds down to two digits, so that it is easy to type: 1,234 → 1,200.
+std::int64_t rounded_steps(double steps) {
+  const double unit = std::pow(10, std::max(0.0, std::floor(std::log10(std::max(1.0, steps))) - 1));
+  return std::max(min_steps, static_cast<std::int64_t>(std::floor(steps / unit) * unit));
+}
+
+// A preset of a task has its options too, which are those of no other.
+TaskOptions requested_task(const CompareRequest& request, const Preset& preset) {
+  if (request.task.empty() || request.task == preset.task.name) return preset.task;
+  expect_known("--task", request.task, task_names());
+  if (!preset.model.same_topology(model_of_task(request.task))) {
+    std::string names;
+    for (const Preset& each : presets())
+      if (each.task.name == request.task) names += (names.empty() ? "" : ", ") + std::string(each.name);
+    throw UsageError(expected_got("--preset", "one whose model learns " + request.task + ": " + names, preset.name));
+  }
+  if (preset.has_task())
+    throw UsageError(expected_got("--task", fmt::format("{}, the task of --preset {}", preset.task.name, preset.name),
+                                  request.task));
+  return {request.task};
+}
+
+// The keys of `request.set`, which override those of the preset.
+void set_shared(RunConfig& shared, const CompareRequest& request) {
+  // Keys with an option of their own.
+  std::map<std::string, std::string, std::less<>> options{{"task.name", "--task"},
+                                                          {"model.form", "--form"},
+                                                          {"model.position", "--position"},
+                                                          {"model.recurrent_layer", "--recurrent-layer"},
+                                                          {"model.negative_eigenvalues", "--negative-eigenvalues"},
+                                                          {"model.dropout", "--dropout"},
+                                                          {"model.mechanism", "--attention"},
+                                                          {"data.text", "--text"},
+                                                          {"data.tokenizer", "--tokenizer"},
+                                                          {"training.steps", "--steps"},
+                                                          {"training.learning_rate", "--learning-rate"},
+                                                          {"training.device", "--device"},
+                                                          {"training.precision", "--precision"},
+                                                          {"training.seed", "--seeds"}};
+  for (const TaskFileOption& option : task_file_options()) options["task." + std::string(option.key)] = option.flag();
+  const auto key_of = [](const std::string& assignment) { return assignment.substr(0, assignment.find('=')); };
+  for (const std::string& assignment : request.set)
+    if (const auto option = options.find(key_of(assignment)); option != options.end())
+      throw UsageError(expected_got("--set", option->second + " for " + option->first, assignment));
+  set_options(shared, request.set);
+  for (const std::string& assignment : request.set)
+    if (!is_shared(shared, key_of(assignment)))
+      throw UsageError(expected_got("--set", "a key of a configuration that all runs share", assignment));
+}
+
+// " --images DIR" and the like, of those files that the task was given.
+std::string task_file_flags(const Comparison& comparison) {
+  if (comparison.configuration.empty()) return {};
+  const auto record = nlohmann::json::parse(comparison.configuration);
+  std::string flags;
+  for (const TaskFileOption& option : task_file_options()) {
+    const std::string path = record.value(std::string("task.") + option.key, "");
+    if (!path.empty()) flags += " " + option.flag() + " " + shell_word(std::filesystem::proximate(path).string());
+  }
+  return flags;
+}
+
+}  // namespace
+
+std::int64_t requested_steps(const CompareRequest& request) {
+  return request.steps > 0 ? request.steps : requested_preset(request).steps;
+}
+
+Comparison plan_comparison(const CompareRequest& request) {
+  expect_known("--match", request.match, {"parameters", "time", "tokens"});
+  if (!request.position.empty()) expect_known("--position", request.position, position_names());
+  expect_known("--recurrent-layer", request.recurrent_layer, recurrent_layer_names());
+  expect_known("--precision", request.precision, {"fp32", "bf16"});
+  expect_known("--tokenizer", request.tokenizer, tokenizer_names());
+  const Preset& preset = requested_preset(request);
+  const std::string form(request.form.empty() ? preset.form : request.form);
+  expect_known("--form", form, form_names());
+
+  Comparison comparison;
+  for (const std::string& path : request.text) {
+    if (path.empty()) throw UsageError(expected_got("--text", "a file or folder", path));
+    comparison.data.text.push_back(recorded_path(path, "--text"));
+  }
+  comparison.data.tokenizer = request.tokenizer;
+  comparison.data.byte_limit = request.text.empty() ? DataOptions{}.byte_limit : 0;
+  comparison.match = request.match;
+
+  const double rate = request.learning_rate > 0 ? request.learning_rate : preset.training.learning_rate;
+  RunConfig shared;
+  shared.task = requested_task(request, preset);
+  expect_data_of_task(request, shared.task.name);
+  for (const auto& [name, path] : request.task_files)
+    if (!path.empty()) shared.task.values[name] = path;
+  shared.data = {.text = comparison.data.text,
+                 .tokenizer = comparison.data.tokenizer,
+                 .byte_limit = comparison.data.byte_limit,
+                 .sha256 = {}};
+  shared.model = preset.model;
+  if (auto* const model = shared.model.get_if<LanguageModelOptions>())
+    set_language_model(*model, request, form);
+  else
+    expect_no_language_model(request, shared.task.name);
+  common(shared.model).dropout = request.dropout.value_or(common(shared.model).dropout);
+  shared.training = preset.training;
+  shared.training.device = request.device;
+  shared.training.precision = request.precision;
+  check(shared.training);
+  shared.training.learning_rate = rate;
+  shared.training.final_learning_rate = rate * preset.training.final_learning_rate / preset.training.learning_rate;
+  set_shared(shared, request);
+  const CommonOptions model = common(shared.model);
+  comparison.configuration = shared_record(shared);
+  comparison.settings = {.preset = std::string(preset.name),
+                         .form = form,
+                         .position = request.position,
+                         .recurrent_layer = request.recurrent_layer,
+                         .negative_eigenvalues = request.negative_eigenvalues,
+                         .precision = request.precision,
+                         .dropout = model.dropout,
+                         .layers = model.layers,
+                         .heads = model.heads,
+                         .width = model.width,
+                         .context = model.context,
+                         .batch = shared.training.batch,
+                         .steps = 0,
+                         .learning_rate = rate,
+                         .final_learning_rate = shared.training.final_learning_rate,
+                         .warmup_steps = 0,
+                         .tune = request.tune,
+                         .wall_seconds = 0,
+                         .seeds = {},
+                         .set = request.set};
+  for (std::int64_t seed = 1; seed <= request.seeds; ++seed) comparison.settings.seeds.push_back(seed);
+
+  std::vector<std::string> names = request.attention.empty() ? preset.attention : request.attention;
+  for (std::string& name : names) {  // as of "softmax, cog"
+    name.erase(0, name.find_first_not_of(' '));
+    name.erase(name.find_last_not_of(' ') + 1);
+  }
+  for (const std::string& name : names) {
+    add_plan(comparison, shared.model, name, "--attention");
+    if (std::count(names.begin(), names.end(), name) > 1)
+      throw UsageError(expected_got("--attention", "each mechanism once", name + " twice"));
+  }
+  const bool softmax = std::find(names.begin(), names.end(), "softmax") != names.end();
+  comparison.baseline = !request.baseline.empty() ? request.baseline : softmax ? "softmax" : names.front();
+  expect_known("--baseline", comparison.baseline, names);
+  return comparison;
+}
+
+std::shared_ptr<const Task> load_task(Comparison& comparison, const std::filesystem::path& folder) {
+  RunConfig config = shared_configuration(comparison);
+  const std::shared_ptr<const Task> task = make_task(config, folder);
+  config.task = task->completed(config).task;
+  comparison.configuration = shared_record(config);  // older versions did not record it
+  comparison.task = task->description();
+
+  const DataFacts recorded = comparison.data;
+  DataFacts& data = comparison.data = task->data(config.model, config.training);
+  const auto expect = [](const char* name, std::int64_t before, std::int64_t got) {
+    if (before != 0 && before != got)
+      throw Error(
+          expected_got(fmt::format("results.json: data.{}", name), std::to_string(got), std::to_string(before)));
+  };
+  expect("bytes", recorded.bytes, data.bytes);
+  expect("vocabulary", recorded.vocabulary, data.vocabulary);
+  expect("train_tokens", recorded.train_tokens, data.train_tokens);
+  expect("held_out_tokens", recorded.held_out_tokens, data.held_out_tokens);
+  const std::int64_t window = data.window;
+  const std::int64_t max_tokens = data.evaluated_tokens;  // whole windows of the held-out part
+  data.evaluated_tokens = recorded.evaluated_tokens;
+  if (data.evaluated_tokens == 0)
+    data.evaluated_tokens =
+        std::min(max_tokens, find_preset(comparison.settings.preset).evaluated_tokens / window * window);
+  if (data.evaluated_tokens > max_tokens || data.evaluated_tokens % window != 0)
+    throw Error(expected_got("results.json: data.evaluated_tokens",
+                             fmt::format("a multiple of {} below {}", window, data.held_out_tokens),
+                             std::to_string(data.evaluated_tokens)));
+  const std::shared_ptr<const Task> limited = task->limited(data.evaluated_tokens);
+  data.curve_tokens = limited->data(config.model, config.training).curve_tokens;
+  match_models(comparison, *limited);
+  for (const MechanismPlan& plan : comparison.mechanisms)
+    expect_trainable(limited->completed(run_config(comparison, plan, comparison.settings.seeds.front())));
+  return limited;
+}
+
+void add_mechanisms(Comparison& comparison, const std::vector<std::string>& names) {
+  const ModelOptions shared = shared_configuration(comparison).model;
+  for (const std::string& name : names) {
+    if (comparison.plan(name) != nullptr)
+      throw UsageError(expected_got("--add", "a mechanism that is not in the comparison yet", name));
+    add_plan(comparison, shared, name, "--add");
+  }
+}
+
+RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, std::int64_t seed) {
+  const Comparison::Settings& settings = comparison.settings;
+  RunConfig config = shared_configuration(comparison);
+  config.name = fmt::format("{}-seed-{}", name_in_path(plan.name), seed);
+  config.model = with_mechanism(config.model, plan);
+  config.training = with_steps(config.training, std::max<std::int64_t>(1, plan.steps));
+  config.training.learning_rate = plan.learning_rate > 0 ? plan.learning_rate : settings.learning_rate;
+  config.training.final_learning_rate =
+      config.training.learning_rate * settings.final_learning_rate / settings.learning_rate;
+  config.training.seed = static_cast<std::uint64_t>(seed);
+  return config;
+}
+
+double decide_steps(Comparison& comparison, std::int64_t requested, const MeasureRate& measure) {
+  Comparison::Settings& settings = comparison.settings;
+  const auto seeds = static_cast<double>(settings.seeds.size()), trials = static_cast<double>(settings.tune);
+  const double tokens_per_step = static_cast<double>(comparison.tokens_per_step());
+  const bool time_matched = comparison.match == "time";
+  std::vector<double> rates;
+  for (const MechanismPlan& plan : comparison.mechanisms) {
+    const bool needed = plan.steps == 0 || (time_matched && plan.name == comparison.baseline);
+    rates.push_back(needed ? measure(run_config(comparison, plan, settings.seeds.front())) : 0);
+  }
+  const auto base = static_cast<std::size_t>(comparison.plan(comparison.baseline) - comparison.mechanisms.data());
+
+  // Seconds per step of the baseline, and seconds that do not depend on the steps, over all plans without steps.
+  double per_step = 0, fixed = 0;
+  for (std::size_t index = 0; index < rates.size(); ++index) {
+    if (comparison.mechanisms[index].steps != 0) continue;
+    per_step += (seeds + trials / 2) / (time_matched ? rates[base] : rates[index]);
+    const double per_token = 1 / (rates[index] * tokens_per_step);
+    const double curve = observed_share * per_token * static_cast<double>(comparison.data.curve_tokens);
+    const bool all_of_it = comparison.data.curve_tokens == comparison.data.evaluated_tokens;
+    const double last =
+        all_of_it ? 0 : forward_share * per_token * static_cast<double>(comparison.data.evaluated_tokens);
+    fixed += seeds * (evaluations * curve + last + seconds_around_a_run) + trials * (curve + last);
+  }
+  if (settings.steps == 0) {
+    settings.steps =
+        requested > 0 ? requested : rounded_steps((find_preset(settings.preset).seconds - fixed) / per_step);
+    settings.warmup_steps = with_steps({}, settings.steps).warm_up;
+  }
+  for (std::size_t index = 0; index < rates.size(); ++index) {
+    MechanismPlan& plan = comparison.mechanisms[index];
+    if (plan.steps != 0) continue;
+    plan.steps = settings.steps;
+    if (time_matched && index != base)
+      plan.steps =
+          std::max<std::int64_t>(1, std::llround(static_cast<double>(settings.steps) * rates[index] / rates[base]));
+    plan.learning_rate = settings.learning_rate;
+  }
+  return fixed + per_step * static_cast<double>(settings.steps);
+}
+
+std::int64_t trial_steps(const MechanismPlan& plan) { return std::max<std::int64_t>(1, plan.steps / 2); }
+
+std::vector<double> trial_rates(double learning_rate, std::int64_t trials) {
+  std::vector<double> rates;
+  for (std::int64_t trial = 0; trial < trials; ++trial)
+    rates.push_back(std::ldexp(learning_rate, static_cast<int>(trial - trials / 2)));
+  return rates;
+}
+
+std::string reproduce_command(const Comparison& comparison) {
+  const Comparison::Settings& settings = comparison.settings;
+  std::string command = "cogwheel compare";
+  // The preset may no longer exist.
+  const auto preset = std::find_if(presets().begin(), presets().end(),
+                                   [&](const Preset& each) { return each.name == settings.preset; });
+  const bool known = preset != presets().end();
+  if (comparison.task.name != (known ? preset->task : TaskOptions{}).name) command += " --task " + comparison.task.name;
+  if (!comparison.data.text.empty()) {
+    command += " --text";
+    for (const std::string& path : comparison.data.text)
+      command += " " + shell_word(std::filesystem::proximate(path).string());
+  }
+  command += task_file_flags(comparison);
+  const std::vector<std::string> tokenizers = tokenizer_names();  // others say what the items of a task are
+  if (comparison.data.bytes > 0 && comparison.data.tokenizer != CompareRequest{}.tokenizer &&
+      std::find(tokenizers.begin(), tokenizers.end(), comparison.data.tokenizer) != tokenizers.end())
+    command += " --tokenizer " + comparison.data.tokenizer;
+  std::string names;
+  for (const MechanismPlan& plan : comparison.mechanisms) names += (names.empty() ? "" : ",") + plan.name;
+  command += " --attention " + shell_word(names);
+  command += fmt::format(" --preset {} --seeds {} --match {} --steps {}", settings.preset, settings.seeds.size(),
+                         comparison.match, settings.steps);
+  const CompareRequest defaults;
+  if (settings.form != (known ? preset->form : Comparison::Settings{}.form)) command += " --form " + settings.form;
+  if (settings.position != defaults.position) command += " --position " + settings.position;
+  if (settings.recurrent_layer != defaults.recurrent_layer) command += " --recurrent-layer " + settings.recurrent_layer;
+  if (settings.negative_eigenvalues) command += " --negative-eigenvalues";
+  if (settings.dropout != (known ? common(preset->model).dropout : 0))
+    command += fmt::format(" --dropout {}", settings.dropout);
+  if (comparison.machine.device != defaults.device) command += " --device " + comparison.machine.device;
+  if (settings.precision != defaults.precision) command += " --precision " + settings.precision;
+  if (!known || settings.learning_rate != preset->training.learning_rate)
+    command += fmt::format(" --learning-rate {}", settings.learning_rate);
+  if (settings.tune > 0) command += fmt::format(" --tune {}", settings.tune);
+  for (const std::string& assignment : settings.set) command += " --set " + shell_word(assignment);
+  std::vector<std::string> defined;
+  for (const MechanismPlan& plan : comparison.mechanisms) {
+    // Several forms may use the same map.
+    if (plan.definition.empty() || std::find(defined.begin(), defined.end(), plan.definition) != defined.end())
+      continue;
+    defined.push_back(plan.definition);
+    const std::size_t hash = plan.definition.find(" sha256:");
+    command += hash == std::string::npos ? " --define " + shell_word(plan.definition)
+                                         : " --mechanism-file " + shell_word(plan.definition.substr(0, hash));
+  }
+  return command + " --baseline " + shell_word(comparison.baseline);
+}
+
+}  // namespace cogwheel

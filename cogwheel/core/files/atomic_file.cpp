@@ -1,0 +1,119 @@
+#include "cogwheel/core/files/atomic_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cogwheel/core/error.h"
+
+namespace cogwheel {
+namespace {
+
+[[noreturn]] void refuse(const std::filesystem::path& path, std::string_view expected) {
+  throw Error(expected_got(path.string(), expected, std::strerror(errno)));
+}
+
+// The temporary name of a file is ".<name>.<process>.part".
+constexpr std::string_view after_process = ".part";
+
+std::string before_process(std::string_view name) { return std::string(1, '.').append(name).append(1, '.'); }
+
+}  // namespace
+
+bool is_temporary_name(std::string_view name, std::string_view of) {
+  const std::string before = before_process(of);
+  if (!name.starts_with(before) || !name.ends_with(after_process)) return false;
+  name.remove_prefix(before.size());
+  if (name.size() <= after_process.size()) return false;
+  name.remove_suffix(after_process.size());
+  return name.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+  temporary_ = path_.parent_path() /
+               before_process(path_.filename().string()).append(std::to_string(::getpid())).append(after_process);
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) refuse(path_, "a file that can be written");
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(const void* data, std::size_t bytes) {
+  const auto* position = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor_, position, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) refuse(path_, "a file that can be written");
+    position += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(descriptor_) != 0) refuse(path_, "a file that can be written");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) refuse(path_, "a file that can be replaced");
+  ::close(std::exchange(descriptor_, -1));
+  // The new name is only safe once its folder is synced too.
+  const std::filesystem::path parent = path_.has_parent_path() ? path_.parent_path() : ".";
+  const int folder = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;
+  ::fsync(folder);
+  ::close(folder);
+}
+
+void write_file(const std::filesystem::path& path, std::string_view contents) {
+  AtomicFile file(path);
+  file.write(contents);
+  file.commit();
+}
+
+namespace {
+
+// Until `take` says that it has enough.
+void read_until(const std::filesystem::path& path, const std::function<bool(std::string_view)>& take) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) refuse(path, "a file that can be read");
+  const std::unique_ptr<const int, void (*)(const int*)> closing(&descriptor, [](const int* open) { ::close(*open); });
+  std::vector<char> piece(1 << 20);
+  for (;;) {
+    const ssize_t count = ::read(descriptor, piece.data(), piece.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) refuse(path, "a file that can be read");
+    if (count == 0 || !take({piece.data(), static_cast<std::size_t>(count)})) return;
+  }
+}
+
+}  // namespace
+
+void read_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& take) {
+  read_until(path, [&](std::string_view piece) {
+    take(piece);
+    return true;
+  });
+}
+
+std::string read_file_start(const std::filesystem::path& path, std::size_t bytes) {
+  std::string contents;
+  read_until(path, [&](std::string_view piece) {
+    contents += piece.substr(0, bytes - contents.size());
+    return contents.size() < bytes;
+  });
+  return contents;
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  std::string contents;
+  read_pieces(path, [&](std::string_view piece) { contents += piece; });
+  return contents;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,28 @@
+// The mechanisms of a transformer's layers, as its options say them: a pattern (attention/mechanisms/layer_pattern.h),
+// but for softmax at both ends.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "cogwheel/nn/mechanism_text.h"
+
+namespace cogwheel {
+
+struct LayerMechanisms {
+  std::string_view pattern;
+  std::int64_t layers;
+  std::int64_t first_softmax_layers, last_softmax_layers;
+
+  std::string at(std::int64_t layer) const;  // counted from 0
+};
+
+// Throws UsageError where the model has not what the pattern says: where it ends before the pattern does, or where
+// softmax at the ends leaves some mechanism no layer.
+void check(const LayerMechanisms& mechanisms, std::string_view what);
+
+// Of the layer with most of them; `heads` are those of a softmax layer.
+std::int64_t output_heads_of(std::string_view pattern, std::int64_t heads);
+MechanismText text_of(std::string_view pattern, std::string_view what);
+
+}  // namespace cogwheel

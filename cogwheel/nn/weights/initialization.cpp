@@ -1,0 +1,28 @@
+#include "cogwheel/nn/weights/initialization.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/utils.h>
+
+namespace cogwheel {
+namespace {
+
+// FNV-1a: std::hash may differ between standard libraries.
+std::uint64_t hash(std::string_view name) {
+  std::uint64_t value = 0xcbf29ce484222325;
+  for (const char character : name) value = (value ^ static_cast<unsigned char>(character)) * 0x100000001b3;
+  return value;
+}
+
+}  // namespace
+
+void WeightInitializer::normal(at::Tensor& weight, std::string_view name, double standard_deviation) const {
+  const torch::NoGradGuard no_grad;
+  const auto generator = at::make_generator<at::CPUGeneratorImpl>(hash(name) + seed_);
+  if (weight.is_cpu())
+    weight.normal_(0, standard_deviation, generator);
+  else  // the same numbers on every device
+    weight.copy_(
+        at::empty(weight.sizes(), weight.options().device(at::kCPU)).normal_(0, standard_deviation, generator));
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,52 @@
+#include "cogwheel/ops/pairwise/dropout_factors.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include <optional>
+
+#include "cogwheel/attention/kernels/pairwise/dropout.h"
+#include "cogwheel/ops/support/executor.h"
+#include "cogwheel/ops/support/find_operator.h"
+
+namespace cogwheel {
+namespace {
+
+at::Tensor drawn(const at::Tensor& seed, at::IntArrayRef size, std::int64_t first_query, double dropout,
+                 at::ScalarType dtype, std::optional<at::Device> device) {
+  const at::Tensor factors = at::empty(size, at::TensorOptions(dtype));
+  const auto number = static_cast<std::uint64_t>(seed.item<std::int64_t>());
+  const std::int64_t rows = size[2], keys = size[3];
+  AT_DISPATCH_FLOATING_TYPES(dtype, "cogwheel::dropout_factors", [&] {
+    auto* to = factors.mutable_data_ptr<scalar_t>();
+    TorchExecutor().run(size[0] * size[1] * rows, [&](std::int64_t index, int) {
+      dropout::factors_of_row(dropout, number, index / rows, first_query + index % rows, keys, to + index * keys);
+    });
+  });
+  return factors.to(device.value_or(seed.device()));
+}
+
+at::Tensor drawn_meta(const at::Tensor& seed, at::IntArrayRef size, std::int64_t, double, at::ScalarType dtype,
+                      std::optional<at::Device>) {
+  return at::empty(size, seed.options().dtype(dtype));
+}
+
+}  // namespace
+
+at::Tensor dropout_factors(const at::Tensor& seed, at::IntArrayRef size, std::int64_t first_query, double dropout,
+                           const at::Tensor& like) {
+  static const auto handle = find_operator<decltype(drawn)>("cogwheel::dropout_factors");
+  return handle.call(seed, size, first_query, dropout, like.scalar_type(), like.device());
+}
+
+TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
+  library.def(
+      "dropout_factors(Tensor seed, int[] size, int first_query, float dropout, *, ScalarType dtype, Device? "
+      "device=None) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { library.impl("dropout_factors", drawn); }
+TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { library.impl("dropout_factors", drawn_meta); }
+
+}  // namespace cogwheel

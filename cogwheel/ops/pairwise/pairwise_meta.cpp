@@ -1,0 +1,47 @@
+// The outputs of cogwheel::pairwise without data.
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+#include "cogwheel/ops/pairwise/pairwise.h"
+#include "cogwheel/ops/pairwise/pairwise_call.h"
+#include "cogwheel/ops/support/checks.h"
+
+namespace cogwheel {
+namespace {
+
+PairwiseOutputs forward_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor&,
+                             std::string_view, const PairwiseOptions& options, const WantedOutputs& wanted) {
+  check_heads_of_values(query, key, value, options.sub_heads);
+  return {empty_output(query, key, value, wanted.wide), empty_totals(query), empty_totals(query),
+          empty_statistics(query, query.sym_size(1), wanted.statistics)};
+}
+
+PairwiseGradients backward_meta(const at::Tensor&, const at::Tensor& query, const at::Tensor& key,
+                                const at::Tensor& value, const at::Tensor& parameters, const PairwiseSaved&,
+                                std::string_view, const WantedGradients& wanted, const PairwiseOptions& options) {
+  return {at::empty_like(query),
+          at::empty_like(key),
+          at::empty_like(value),
+          at::empty_like(parameters),
+          empty_modifier_gradient(wanted.bias, options.bias, query),
+          empty_modifier_gradient(wanted.energy_bias, options.energy_bias, query),
+          empty_modifier_gradient(wanted.centers, options.centers, query),
+          empty_modifier_gradient(wanted.score_weight, options.score_weight, query)};
+}
+
+at::Tensor mixture_statistics_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                   const at::Tensor&, const MixtureMembers&, std::string_view,
+                                   const PairwiseOptions& options, bool) {
+  check_heads_of_values(query, key, value, options.sub_heads);
+  return empty_statistics(query, query.sym_size(1) / options.sub_heads, true);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
+  library.impl("pairwise", Unbundled<forward_meta>::call);
+  library.impl("pairwise_backward", Unbundled<backward_meta>::call);
+  library.impl("mixture_statistics", Unbundled<mixture_statistics_meta>::call);
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,73 @@
+#include "cogwheel/research/inspect/run_groups.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "cogwheel/research/inspect/study.h"
+#include "cogwheel/runs/configuration/config_record.h"
+#include "cogwheel/tasks/language/language_model_options.h"
+
+namespace cogwheel {
+namespace {
+
+std::string group_name(const LanguageModelOptions& options) {
+  if (options.first_softmax_layers == 0 && options.last_softmax_layers == 0) return options.mechanism;
+  return fmt::format("{} in softmax {} + {}", options.mechanism, options.first_softmax_layers,
+                     options.last_softmax_layers);
+}
+
+}  // namespace
+
+std::vector<RunGroup> groups_of(const std::vector<StudiedRun>& runs) {
+  std::vector<RunGroup> groups;
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    const RunConfig& config = runs[run].config;
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const RunGroup& group) {
+      RunConfig other = runs[group.runs.front()].config;
+      other.training.seed = config.training.seed;
+      return !first_difference(to_json(other), to_json(config));
+    });
+    if (same == groups.end())
+      groups.push_back({group_name(config.model.as<LanguageModelOptions>()), {run}});
+    else
+      same->runs.push_back(run);
+  }
+  std::vector<std::string> names;
+  for (const RunGroup& group : groups) names.push_back(group.name);
+  for (RunGroup& group : groups)
+    if (std::count(names.begin(), names.end(), group.name) > 1) group.name = runs[group.runs.front()].name;
+  return groups;
+}
+
+Estimate mean_of_group(const RunGroup& group, const std::vector<double>& values) {
+  std::vector<double> own;
+  for (const std::size_t run : group.runs) own.push_back(values.at(run));
+  return estimate_mean(own);
+}
+
+std::string estimate_text(const Estimate& estimate) {
+  if (!std::isfinite(estimate.mean)) return "";
+  // Of numbers that are alike, an interval is rounding.
+  return estimate.interval.value_or(0) > 1e-12 * std::abs(estimate.mean)
+             ? study_number(estimate.mean) + " ± " + fmt::format("{:.2g}", *estimate.interval)
+             : study_number(estimate.mean);
+}
+
+ChartSeries group_series(const RunGroup& group, const std::vector<double>& x,
+                         const std::vector<std::vector<double>>& values, bool bars) {
+  ChartSeries series{.name = group.name, .x = x, .y = {}};
+  for (std::size_t at = 0; at < x.size(); ++at) {
+    std::vector<double> of_runs(values.size(), std::numeric_limits<double>::quiet_NaN());
+    for (const std::size_t run : group.runs) of_runs[run] = values.at(run).at(at);
+    const Estimate estimate = mean_of_group(group, of_runs);
+    series.y.push_back(estimate.mean);
+    if (bars && group.runs.size() > 1) series.error.push_back(estimate.interval.value_or(0));
+  }
+  return series;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,30 @@
+// Runs of one kind beside each other: seeds of the same model.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cogwheel/compare/paired_statistics.h"
+#include "cogwheel/pages/line_chart.h"
+
+namespace cogwheel {
+
+struct StudiedRun;
+
+struct RunGroup {
+  std::string name;  // "cog", "cog in softmax 1 + 1"; that of the run where two groups would be called the same
+  std::vector<std::size_t> runs;  // indices, in order
+};
+
+// Runs whose models have the same options, in the order in which they come.
+std::vector<RunGroup> groups_of(const std::vector<StudiedRun>& runs);
+
+// The mean over the runs of a group, with an interval of 95 % from two runs on. `values` has one of each run.
+Estimate mean_of_group(const RunGroup& group, const std::vector<double>& values);
+// "0.51 ± 0.04", "0.51", or nothing where it is no number.
+std::string estimate_text(const Estimate& estimate);
+// The series of a group: `values` has of each run one of each x. Intervals as bars, where `bars`.
+ChartSeries group_series(const RunGroup& group, const std::vector<double>& x,
+                         const std::vector<std::vector<double>>& values, bool bars = true);
+
+}  // namespace cogwheel

@@ -1,0 +1,63 @@
+// A question to trained models, and what answers it.
+#pragma once
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cogwheel/core/lab_parameters.h"
+#include "cogwheel/core/token.h"
+#include "cogwheel/pages/exhibits.h"
+#include "cogwheel/pages/line_chart.h"
+#include "cogwheel/runs/configuration/run_config.h"
+#include "cogwheel/runs/training/step_report.h"
+
+namespace cogwheel {
+
+class LanguageModel;
+class Tokenizer;
+
+// Its model is read from the checkpoint once: what is trained meanwhile changes nothing.
+struct StudiedRun {
+  std::string name;  // as given
+  RunConfig config;
+  std::shared_ptr<LanguageModel> model;
+  std::shared_ptr<const Tokenizer> tokenizer = {};  // of text; none where the task has none
+  std::vector<Token> text = {};                     // where the study reads one
+  std::vector<StepReport> history = {};             // of metrics.jsonl, those with statistics of heads
+};
+
+struct StudyTable {
+  std::string file;  // of the CSV, without ".csv"
+  TextTable table;   // a number in each cell, "0.5 ± 0.1" where it has an interval, "12 %"
+  bool on_page = true;
+};
+
+struct StudyResult {
+  std::string answer = {};              // in one sentence
+  std::vector<std::string> notes = {};  // where less was done than was asked for: told at once, and on the page
+  std::vector<StudyTable> tables = {};
+  std::vector<LineChart> charts = {};
+  std::vector<Figure> figures = {};
+  std::vector<std::pair<std::string, std::string>> remarks = {};  // a few words, and what they mean
+};
+
+struct StudyEntry {
+  std::string name;      // as studies.def has it
+  std::string title;     // of the page
+  std::string question;  // that it answers
+  LabParameters parameters;
+  // Throws UsageError for a run that it can ask nothing.
+  StudyResult (*run)(const LabParameters& parameters, const std::vector<StudiedRun>& runs);
+  bool reads_text = false;  // one for all runs, in the tokens of each
+};
+
+// In the order of studies.def.
+const std::vector<StudyEntry>& studies();
+// Throws UsageError, which begins with `what`, with the nearest names.
+const StudyEntry& find_study(std::string_view name, std::string_view what);
+
+// A number of a table: enough digits to tell what differs.
+std::string study_number(double value);
+
+}  // namespace cogwheel

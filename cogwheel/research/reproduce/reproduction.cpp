@@ -1,0 +1,116 @@
+#include "cogwheel/research/reproduce/reproduction.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/wording/nearest_names.h"
+#include "cogwheel/research/reproduce/labs.h"
+#include "cogwheel/runs/configuration/toml_text.h"
+
+namespace cogwheel {
+namespace {
+
+std::string toml_text(const toml::node& node) {
+  std::ostringstream text;
+  if (const auto* array = node.as_array())
+    text << *array;
+  else if (const auto* whole = node.as_integer())
+    text << whole->get();
+  else if (const auto* number = node.as_floating_point())
+    text << number_text(number->get());
+  else if (const auto* string = node.as_string())
+    text << '"' << string->get() << '"';
+  else
+    text << "a value of type " << node.type();
+  return text.str();
+}
+
+// Numbers of an array separated by commas, as LabParameters::set reads them.
+std::string value_text_of(const toml::node& node) {
+  const auto* const array = node.as_array();
+  if (array == nullptr) return toml_text(node);
+  std::string joined;
+  for (const toml::node& element : *array) joined += (joined.empty() ? "" : ", ") + toml_text(element);
+  return "[" + joined + "]";
+}
+
+}  // namespace
+
+LabExperiment parse_lab_experiment(std::string_view text, const std::string& name, const std::string& what) {
+  const toml::table given = parse_toml(text, what);
+  const std::vector<std::string> keys{"lab", "section", "parameters"};
+  for (const auto& [key, node] : given)
+    if (std::find(keys.begin(), keys.end(), key.str()) == keys.end())
+      throw UsageError(expected_got(what + ": key", expected_names(key.str(), keys), key.str()));
+  const LabEntry& lab = find_lab(given["lab"].value_or(std::string()), what + ": lab");
+  LabExperiment experiment{
+      .name = name, .section = given["section"].value_or(std::string()), .lab = &lab, .parameters = lab.parameters};
+  if (const auto* const parameters = given["parameters"].as_table())
+    for (const auto& [key, node] : *parameters) experiment.parameters.set(key.str(), value_text_of(node), what);
+  return experiment;
+}
+
+void set_parameters(LabExperiment& experiment, const std::vector<std::string>& assignments) {
+  LabParameters changed = experiment.parameters;
+  for (const std::string& assignment : assignments) {
+    const std::size_t equals = assignment.find('=');
+    if (equals == std::string::npos || equals == 0) throw UsageError(expected_got("--set", "key=value", assignment));
+    changed.set(assignment.substr(0, equals), assignment.substr(equals + 1), "--set");
+  }
+  experiment.lab->check(changed);
+  experiment.parameters = std::move(changed);
+}
+
+namespace {
+
+// Of the findings that somebody expects something of, how many agree, and what does not.
+struct Counted {
+  int compared = 0, agreed = 0;
+  std::string others;
+
+  void add(const Finding& finding, bool agrees) {
+    ++compared, agreed += agrees ? 1 : 0;
+    if (!agrees) others += (others.empty() ? "" : "; ") + finding.what;
+  }
+  // "All 3 numbers compared agree with the lecture." `one`, `all` and `some`: of one number, of all ("Both", "All 3"),
+  // and of some of them.
+  std::string text(std::string_view one, std::string_view all, std::string_view some) const {
+    if (agreed == compared)
+      return compared == 1 ? std::string(one)
+                           : fmt::format(fmt::runtime(all), compared == 2 ? "Both" : fmt::format("All {}", compared));
+    return fmt::format(fmt::runtime(some), agreed, compared) + " Not so: " + others + ".";
+  }
+};
+
+}  // namespace
+
+std::string agreement(const LabResult& result) {
+  Counted lecture, ours;
+  for (const Finding& finding : result.findings)
+    if (const std::optional<bool> agrees = finding.agrees())
+      (finding.whose == Finding::Whose::ours ? ours : lecture).add(finding, *agrees);
+  std::string told = lecture.compared == 0 ? "The lecture expects nothing of these parameters."
+                                           : lecture.text("The one number compared agrees with the lecture.",
+                                                          "{} numbers compared agree with the lecture.",
+                                                          "{} of {} numbers compared agree with the lecture.");
+  if (ours.compared > 0)
+    told += " " + ours.text("The one bound of our own holds.", "{} bounds of our own hold.",
+                            "{} of {} bounds of our own hold.");
+  return told;
+}
+
+TextTable findings_table(const LabResult& result) {
+  TextTable table{"", {"what", "expected", "whose", "ours", "agree"}, {}};
+  for (const Finding& finding : result.findings) {
+    const std::optional<bool> agrees = finding.agrees();
+    table.rows.push_back({finding.what, finding.expected_text(), finding.whose_text(), finding.ours_text(),
+                          !agrees   ? "–"
+                          : *agrees ? "yes"
+                                    : "no"});
+  }
+  return table;
+}
+
+}  // namespace cogwheel

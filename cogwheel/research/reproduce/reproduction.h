@@ -1,0 +1,49 @@
+// An experiment of the lecture: which lab, with which parameters, and what came out, as a page and as JSON.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cogwheel/core/parallel.h"
+#include "cogwheel/research/reproduce/lab.h"
+
+namespace cogwheel {
+
+// experiments/s2/<name>.toml.
+struct LabExperiment {
+  std::string name;     // "s2/hopfield"
+  std::string section;  // of the lecture: "Dimensionality Limitations"
+  const LabEntry* lab = nullptr;
+  LabParameters parameters;  // of the file, where it gives them
+};
+
+// lab = "name", section = "…", and parameters in [parameters]. Throws UsageError that begins with `what` for other
+// keys, for a lab that is none, and for what LabParameters::set refuses.
+LabExperiment parse_lab_experiment(std::string_view toml, const std::string& name, const std::string& what);
+
+// Applies "key=value", as --set gives it, and checks that all parameters fit each other.
+void set_parameters(LabExperiment& experiment, const std::vector<std::string>& assignments);
+
+struct Reproduction {
+  LabExperiment experiment;
+  LabResult result;
+  std::string command;  // that makes it again
+  std::string created;  // ISO 8601
+  std::string version;  // of Cogwheel
+  std::string cpu;
+  double seconds = 0;
+};
+
+// "7 of 8 numbers agree with the lecture." and, where not all do, which do not; bounds of our own are counted apart.
+std::string agreement(const LabResult& result);
+// The numbers beside each other.
+TextTable findings_table(const LabResult& result);
+
+std::string reproduction_page(const Reproduction& reproduction);
+std::string reproduction_json(const Reproduction& reproduction);
+
+// The marker of a folder that holds one, and the files in it.
+inline constexpr std::string_view reproduction_kind = "reproduction";
+inline constexpr const char *reproduction_page_file = "report.html", *reproduction_json_file = "results.json";
+
+}  // namespace cogwheel

@@ -1,0 +1,131 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cogwheel/core/wording/duration_text.h"
+#include "cogwheel/pages/document.h"
+#include "cogwheel/research/reproduce/reproduction.h"
+
+namespace cogwheel {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* lecture = "Attention, notes of a lecture on language models";
+
+std::string relation_name(Finding::Relation relation) {
+  switch (relation) {
+    case Finding::Relation::near:
+      return "near";
+    case Finding::Relation::at_most:
+      return "at_most";
+    case Finding::Relation::above:
+      return "above";
+    case Finding::Relation::shown:
+      break;
+  }
+  return "shown";
+}
+
+Json finding_json(const Finding& finding) {
+  Json json{{"what", finding.what}, {"relation", relation_name(finding.relation)}};
+  if (finding.agrees())
+    json["expected"] = finding.expected, json["tolerance"] = finding.tolerance, json["whose"] = finding.whose_text();
+  json["ours"] = finding.ours;  // null where it is not finite
+  json["agrees"] = finding.agrees() ? Json(*finding.agrees()) : Json(nullptr);
+  if (!finding.remark.empty()) json["remark"] = finding.remark;
+  return json;
+}
+
+Json chart_json(const LineChart& chart) {
+  Json series = Json::array();
+  for (const ChartSeries& each : chart.series) {
+    series.push_back({{"name", each.name}, {"x", each.x}, {"y", each.y}});
+    if (!each.error.empty()) series.back()["error"] = each.error;
+  }
+  return {{"title", chart.title}, {"x", chart.x.title}, {"y", chart.y.title}, {"series", std::move(series)}};
+}
+
+}  // namespace
+
+std::string reproduction_page(const Reproduction& reproduction) {
+  const LabExperiment& experiment = reproduction.experiment;
+  const LabResult& result = reproduction.result;
+  Document document{.title = experiment.lab->title,
+                    .kind = "Cogwheel experiment",
+                    .created = reproduction.created,
+                    .verdict = result.answer,
+                    .facts = {{"Experiment", experiment.name, "lab " + experiment.lab->name},
+                              {"Lecture", lecture, experiment.section},
+                              {"Took", duration_text(reproduction.seconds), reproduction.cpu}},
+                    .command = reproduction.command,
+                    .written_by = "cogwheel reproduce",
+                    .version = reproduction.version};
+  DocumentSection numbers{.title = "What the lecture lets one expect, and what was found",
+                          .lead = experiment.lab->question + " " + agreement(result),
+                          .tables = {findings_table(result)}};
+  for (const Finding& finding : result.findings)
+    if (!finding.remark.empty()) numbers.remarks.emplace_back(finding.what, finding.remark);
+  numbers.remarks.emplace_back(
+      "Whose:",
+      "the lecture prints the number, it follows from the lecture's formulas, the lecture says "
+      "which is larger, or the bound is our own. How near is near enough is always our choice. docs/references.md says "
+      "what the lecture is.");
+  document.sections.push_back(std::move(numbers));
+  DocumentSection shown{.title = "What was found"};
+  for (const LineChart& chart : result.charts) shown.figures.push_back(line_chart_figure(chart));
+  for (const MatrixMap& map : result.maps) shown.figures.push_back(matrix_map_figure(map));
+  shown.figures.insert(shown.figures.end(), result.figures.begin(), result.figures.end());
+  if (!shown.figures.empty()) document.sections.push_back(std::move(shown));
+  if (!result.tables.empty()) document.sections.push_back({.title = "Tables", .tables = result.tables});
+  DocumentSection assumptions{.title = "What is assumed", .remarks = result.assumptions};
+  assumptions.remarks.emplace_back(
+      "Everything is drawn from the seed.",
+      result.timed ? "All but the times is the same, bit for bit, when it is run again."
+                   : "Run again on this machine, every number is the same, bit for bit, on any number of threads.");
+  document.sections.push_back(std::move(assumptions));
+  TextTable parameters{"", {"parameter", "value", "what it is", "range"}, {}};
+  for (const LabParameter& parameter : experiment.parameters.all())
+    parameters.rows.push_back({parameter.name, parameter.text(), parameter.meaning, parameter.range_text()});
+  document.sections.push_back({.title = "Parameters",
+                               .lead = "Change them with --set name=value; lists are numbers separated by commas.",
+                               .tables = {parameters}});
+  return document_page(document);
+}
+
+std::string reproduction_json(const Reproduction& reproduction) {
+  const LabExperiment& experiment = reproduction.experiment;
+  const LabResult& result = reproduction.result;
+  Json parameters = Json::object();
+  for (const LabParameter& parameter : experiment.parameters.all())
+    parameters[parameter.name] = Json::parse(parameter.text());
+  Json json{{"schema", 2},
+            {"experiment", experiment.name},
+            {"lab", experiment.lab->name},
+            {"lecture", lecture},
+            {"section", experiment.section},
+            {"command", reproduction.command},
+            {"version", reproduction.version},
+            {"created", reproduction.created},
+            {"cpu", reproduction.cpu},
+            {"seconds", reproduction.seconds},
+            {"timed", result.timed},
+            {"parameters", std::move(parameters)},
+            {"question", experiment.lab->question},
+            {"answer", result.answer},
+            {"agreement", agreement(result)},
+            {"findings", Json::array()},
+            {"charts", Json::array()},
+            {"maps", Json::array()},
+            {"tables", Json::array()}};
+  for (const Finding& finding : result.findings) json["findings"].push_back(finding_json(finding));
+  for (const LineChart& chart : result.charts) json["charts"].push_back(chart_json(chart));
+  for (const MatrixMap& map : result.maps)
+    json["maps"].push_back(
+        {{"title", map.title}, {"rows", map.rows}, {"columns", map.columns}, {"values", map.values}});
+  for (const TextTable& table : result.tables)
+    json["tables"].push_back({{"title", table.title}, {"columns", table.columns}, {"rows", table.rows}});
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,66 @@
+#include "cogwheel/runs/configuration/config_table.h"
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/wording/nearest_names.h"
+
+namespace cogwheel {
+
+namespace {
+
+const std::string task_prefix = "task.";
+
+}  // namespace
+
+std::vector<ConfigField> config_fields(RunConfig& config) {
+  TaskOptions& task = config.task;
+  DataOptions& data = config.data;
+  TrainingOptions& training = config.training;
+  std::vector<ConfigField> fields = {{"name", &config.name}, {"task.name", &task.name}};
+  for (auto& [key, value] : task.values) fields.push_back({task_prefix + key, &value});
+  const auto append = [&fields](const std::vector<ConfigField>& more) {
+    fields.insert(fields.end(), more.begin(), more.end());
+  };
+  append({
+      {"data.text", &data.text},
+      {"data.tokenizer", &data.tokenizer},
+      {"data.byte_limit", &data.byte_limit},
+      {"data.sha256", &data.sha256},
+  });
+  for (const ConfigField& field : config_fields(config.model)) {
+    fields.push_back(field);
+    if (field.key == "model.mechanism") fields.push_back({"model.definition", &config.definition});
+  }
+  append({
+      {"training.seed", &training.seed},
+      {"training.device", &training.device},
+      {"training.precision", &training.precision},
+      {"training.steps", &training.steps},
+      {"training.batch", &training.batch},
+      {"training.learning_rate", &training.learning_rate},
+      {"training.final_learning_rate", &training.final_learning_rate},
+      {"training.warm_up", &training.warm_up},
+      {"training.beta1", &training.beta1},
+      {"training.beta2", &training.beta2},
+      {"training.epsilon", &training.epsilon},
+      {"training.weight_decay", &training.weight_decay},
+      {"training.clip", &training.clip},
+      {"training.ema", &training.ema},
+      {"training.report_every", &training.report_every},
+      {"training.evaluate_every", &training.evaluate_every},
+      {"training.curve_tokens", &training.curve_tokens},
+      {"training.checkpoint_every", &training.checkpoint_every},
+  });
+  return fields;
+}
+
+ConfigSlot find_slot(RunConfig& config, std::string_view key, std::string_view what) {
+  std::vector<std::string> keys;
+  for (const auto& field : config_fields(config)) {
+    if (field.key == key) return field.slot;
+    keys.push_back(field.key);
+  }
+  if (key.starts_with(task_prefix)) return &config.task.values[std::string(key.substr(task_prefix.size()))];
+  throw UsageError(expected_got(std::string(what) + ": key", expected_names(key, keys), key));
+}
+
+}  // namespace cogwheel

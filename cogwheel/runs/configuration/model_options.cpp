@@ -1,0 +1,18 @@
+#include "cogwheel/runs/configuration/model_options.h"
+
+namespace cogwheel {
+
+CommonOptions common(ModelOptions& options) { return options.held_->shared(); }
+ConstCommonOptions common(const ModelOptions& options) {
+  const CommonOptions held = options.held_->shared();
+  return {held.mechanism, held.vocabulary, held.context, held.layers, held.heads, held.width, held.dropout};
+}
+void check(const ModelOptions& options) { options.held_->expect_valid(); }
+std::vector<ConfigField> config_fields(ModelOptions& options) { return options.held_->fields(); }
+void stand_in_for_data(ModelOptions& options) { options.held_->stand_in(); }
+std::int64_t balanced_width(const ModelOptions& options) { return options.held_->balanced(); }
+void set_balanced_width(ModelOptions& options, std::int64_t width) { options.held_->balance(width); }
+std::int64_t output_heads(const ModelOptions& options) { return options.held_->heads(); }
+MechanismText mechanism_text(const ModelOptions& options, std::string_view what) { return options.held_->text(what); }
+
+}  // namespace cogwheel

@@ -1,0 +1,17 @@
+#include "cogwheel/runs/default_task.h"
+
+namespace cogwheel {
+
+TaskDescription describe_language_modelling(const std::string& item) {
+  return {.name = TaskOptions{}.name,
+          .summary = "predict the next token of a text",
+          .item = item,
+          .data = {},
+          .does_better = "predicts unseen text better",
+          .do_better = "predict unseen text better",
+          .sampling = ", same random numbers, temperature 0.8",
+          .measures = {
+              {.name = "held_out_loss", .title = "held-out loss", .label = "held-out", .unit = "nats per " + item}}};
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,38 @@
+#include "cogwheel/runs/mean_in_parts.h"
+
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "cogwheel/nn/hooks/head_observer.h"
+
+namespace cogwheel {
+
+std::vector<double> mean_in_parts(const Batch& all, StatisticsOfHeads* heads,
+                                  const std::function<PartialMeans(const Batch&, const ForwardContext&)>& measure) {
+  constexpr std::int64_t tokens_at_once = 4096;
+  const torch::NoGradGuard no_grad;
+  const std::int64_t count = all.inputs.size(0), tokens = all.inputs.size(1);
+  const std::int64_t at_once = std::max<std::int64_t>(1, tokens_at_once / tokens);
+  std::vector<double> sums;
+  double weight = 0;
+  for (std::int64_t first = 0; first < count; first += at_once) {
+    const std::int64_t last = std::min(first + at_once, count);
+    Hooks hooks;
+    std::optional<HeadObserver> observer;
+    if (heads != nullptr && first == 0) observer.emplace(hooks);
+    const PartialMeans part =
+        measure({all.inputs.slice(0, first, last), all.targets.slice(0, first, last), (last - first) * tokens},
+                {.hooks = observer ? &hooks : nullptr});
+    if (observer) *heads = observer->statistics();
+    sums.resize(part.means.size());
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += part.means[i] * part.weight;
+    weight += part.weight;
+  }
+  for (double& sum : sums) sum /= weight;
+  return sums;
+}
+
+}  // namespace cogwheel

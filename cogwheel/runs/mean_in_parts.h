@@ -1,0 +1,23 @@
+// Measures as means over many items, part by part.
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "cogwheel/nn/forward_context.h"
+#include "cogwheel/nn/hooks/head_statistics.h"
+#include "cogwheel/runs/batch.h"
+
+namespace cogwheel {
+
+struct PartialMeans {
+  std::vector<double> means;
+  double weight = 0;  // of this part in the mean
+};
+
+// The weighted means of `measure` over the parts of `all`, cut along the first dimension into parts of up to 4,096
+// tokens, whatever the training batch, so that every run sums in the same order. Unless `heads` is null, it receives
+// the statistics of the model's heads on the first part.
+std::vector<double> mean_in_parts(const Batch& all, StatisticsOfHeads* heads,
+                                  const std::function<PartialMeans(const Batch&, const ForwardContext&)>& measure);
+
+}  // namespace cogwheel

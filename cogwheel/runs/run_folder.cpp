@@ -1,0 +1,158 @@
+#include "cogwheel/runs/run_folder.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <system_error>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/runs/configuration/config_record.h"
+#include "cogwheel/runs/weights.h"
+
+namespace cogwheel {
+namespace fs = std::filesystem;
+
+namespace {
+
+// "a comparison, whose runs are runs/a/trained/cog-seed-1, …".
+std::string comparison_text(const fs::path& folder) {
+  constexpr std::size_t most = 6;
+  std::vector<std::string> runs;
+  std::error_code problem;
+  for (fs::directory_iterator entry(folder / trained_folder, problem), end; !problem && entry != end;
+       entry.increment(problem))
+    if (folder_kind(entry->path()) == run_kind) runs.push_back(entry->path().string());
+  std::sort(runs.begin(), runs.end());
+  if (runs.empty()) return "a comparison without runs";
+  std::string text = "a comparison, whose runs are ";
+  for (std::size_t index = 0; index < std::min(most, runs.size()); ++index)
+    text += (index == 0 ? "" : ", ") + runs[index];
+  return runs.size() > most ? text + " and " + std::to_string(runs.size() - most) + " more" : text;
+}
+
+}  // namespace
+
+fs::path new_run_path(std::string_view name) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  char date[32];
+  std::strftime(date, sizeof date, "%Y-%m-%d-%H%M%S", &local);
+  const fs::path path = fs::path("runs") / (std::string(date) + "-" + std::string(name));
+  fs::path free = path;
+  for (int number = 2; fs::exists(free); ++number) free = path.string() + "-" + std::to_string(number);
+  return free;
+}
+
+const std::vector<std::string>& run_files() {
+  static const std::vector<std::string> names{"config.toml",     tokenizer_file,       text_file,
+                                              strokes_file,      classes_file,         samples_file,
+                                              classifier_file,   "metrics.jsonl",      "checkpoint.safetensors",
+                                              "inspection.json", evaluation_json_file, evaluation_page_file};
+  return names;
+}
+
+namespace {
+
+// A folder's kind; a run may lack the marker, which copying with a pattern leaves out.
+std::string kind_of_result(const fs::path& folder) {
+  try {
+    RunFolder::open(folder);
+    return std::string(run_kind);
+  } catch (const Error&) {
+    return folder_kind(folder);
+  }
+}
+
+}  // namespace
+
+void expect_no_run_file(const fs::path& out, std::string_view what) {
+  std::error_code problem;
+  const std::string kind = kind_of_result(out.has_parent_path() ? out.parent_path() : fs::path("."));
+  const std::string name = out.filename().string();
+  const bool named_by_runs = std::find(run_files().begin(), run_files().end(), name) != run_files().end();
+  const bool kept = kind == run_kind ? named_by_runs && name != samples_file
+                                     : !kind.empty() && fs::exists(fs::symlink_status(out, problem));
+  if (kept || name == folder_marker || kind_of_result(out) == run_kind)
+    throw UsageError(
+        expected_got(what, "a place of its own, not the files of the " + (kind.empty() ? std::string(run_kind) : kind),
+                     out.string()));
+}
+
+void point_latest_at(const fs::path& folder) {
+  std::error_code problem;
+  const fs::path runs = fs::weakly_canonical("runs", problem), target = fs::weakly_canonical(folder, problem);
+  if (problem || target.parent_path() != runs) return;
+  // Created under another name and renamed, so that the link is never missing. A failure here is no reason to stop.
+  const fs::path made = runs / (".latest." + std::to_string(::getpid()));
+  fs::create_directory_symlink(target.filename(), made, problem);
+  if (!problem) fs::rename(made, runs / "latest", problem);
+}
+
+RunFolder RunFolder::create(const fs::path& folder, const RunConfig& config, const std::vector<RunFile>& files,
+                            bool overwrite) {
+  for (const RunFile& file : files)
+    if (std::find(run_files().begin(), run_files().end(), file.name) == run_files().end())
+      throw std::logic_error(expected_got("run folder: file", "a name of run_files", file.name));
+  RunFolder run(folder);
+  run.lock_ = take_folder(folder, run_kind, overwrite);
+  remove_files(folder, run_files());
+  for (const RunFile& file : files) write_file(folder / file.name, file.content);
+  write_file(run.config_path(), to_toml(config));
+  point_latest_at(folder);
+  return run;
+}
+
+RunFolder RunFolder::open(const fs::path& folder) {
+  if (folder.empty()) throw UsageError(expected_got("run", "the folder of a run", ""));
+  RunFolder run(folder);
+  for (const auto& path : {run.config_path(), run.checkpoint_path()}) {
+    std::error_code problem;
+    if (!fs::exists(path, problem))
+      throw Error(expected_got(folder.string(), "the folder of a run",
+                               folder_kind(folder) == comparison_kind ? comparison_text(folder)
+                                                                      : "no " + path.filename().string() + " in it"));
+  }
+  return run;
+}
+
+RunFolder RunFolder::resume(const fs::path& folder) {
+  RunFolder run = open(folder);
+  run.lock_ = std::make_shared<const FolderLock>(folder, run_kind);
+  remove_leftovers(folder, run_files());
+  return run;
+}
+
+RunCheckpoint find_checkpoint(const fs::path& path) {
+  std::error_code problem;
+  if (!fs::is_regular_file(path, problem)) {
+    RunFolder folder = RunFolder::open(path);
+    return {folder, folder.checkpoint_path()};
+  }
+  return {RunFolder::open(path.has_parent_path() ? path.parent_path() : fs::path(".")), path};
+}
+
+std::string name_of_run(const fs::path& path) {
+  std::error_code problem;
+  fs::path whole = fs::absolute(path, problem).lexically_normal();
+  if (!whole.has_filename()) whole = whole.parent_path();
+  const fs::path name = whole.filename();
+  return (fs::is_regular_file(path, problem) ? whole.parent_path().filename() / name : name).string();
+}
+
+void load_weights_of(torch::nn::Module& model, const RunConfig& config, const RunFolder& folder) {
+  load_weights_of(model, config, folder.checkpoint_path());
+}
+
+void load_weights_of(torch::nn::Module& model, const RunConfig& config, const fs::path& path) {
+  const SafeTensors checkpoint = load_checkpoint(path);
+  if (const auto recorded = recorded_configuration(checkpoint, path))
+    expect_same(config, *recorded, path.string(), "model.");
+  load_weights(model, checkpoint, path, prefix_in_use(checkpoint));
+}
+
+}  // namespace cogwheel

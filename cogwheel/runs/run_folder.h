@@ -1,0 +1,102 @@
+// A run on disk: config.toml, metrics.jsonl, checkpoint.safetensors, the files of the task, such as tokenizer.json, and
+// the marker of the folder (core/files/folder_lock.h).
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cogwheel/core/files/folder_lock.h"
+#include "cogwheel/runs/configuration/run_config.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace cogwheel {
+
+// runs/<date-time>-<name>, a path that does not exist yet.
+std::filesystem::path new_run_path(std::string_view name);
+
+// The kind of folder in the marker.
+inline constexpr std::string_view run_kind = "run";
+
+// The kind of a comparison, and the folder in it that holds those of its runs.
+inline constexpr std::string_view comparison_kind = "comparison";
+inline constexpr const char* trained_folder = "trained";
+
+// What `cogwheel evaluate` writes.
+inline constexpr const char *evaluation_json_file = "evaluation.json", *evaluation_page_file = "evaluation.html";
+
+// Images that were drawn, where nobody says where they go.
+inline constexpr const char* samples_file = "samples.png";
+
+// What measures drawn images, kept because its training takes minutes.
+inline constexpr const char* classifier_file = "classifier.safetensors";
+
+// Of labelled images and sentences: the names of the classes.
+inline constexpr const char* classes_file = "classes.json";
+
+// Of handwriting: the scale of its offsets.
+inline constexpr const char* strokes_file = "strokes.json";
+
+// Files of tasks that learn from a text: its tokenizer, and which text it was (text/text_record.h).
+inline constexpr const char *tokenizer_file = "tokenizer.json", *text_file = "text.json";
+
+// The names of all files that this program may write into the folder of a run.
+const std::vector<std::string>& run_files();
+
+// Points runs/latest at a folder below runs/; for a folder elsewhere it stays unchanged.
+void point_latest_at(const std::filesystem::path& folder);
+
+struct RunFile {
+  std::string name, content;
+};
+
+// Throws UsageError, which begins with `what`, where `out` is a run, one of the files that a run consists of, but for
+// the pictures that it may be asked for, or a file of another result, such as a comparison. Whoever lets a user name a
+// file to write asks this first. (A link to such a file is no such file: it is the link that is replaced.)
+void expect_no_run_file(const std::filesystem::path& out, std::string_view what);
+
+class RunFolder {
+ public:
+  // A new run: locks the folder, replaces its files if `overwrite`, writes config.toml and `files`, whose names must be
+  // among run_files. Throws what take_folder throws.
+  static RunFolder create(const std::filesystem::path& folder, const RunConfig& config,
+                          const std::vector<RunFile>& files, bool overwrite = false);
+  // An existing run, for reading. Throws Error where the folder holds none, which names the runs of a comparison.
+  static RunFolder open(const std::filesystem::path& folder);
+  // An existing run, for resuming: locks it and removes the unfinished files of a killed process. Throws Error where
+  // another process is using it.
+  static RunFolder resume(const std::filesystem::path& folder);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path config_path() const { return path_ / "config.toml"; }
+  std::filesystem::path tokenizer_path() const { return path_ / tokenizer_file; }
+  std::filesystem::path metrics_path() const { return path_ / "metrics.jsonl"; }
+  std::filesystem::path checkpoint_path() const { return path_ / "checkpoint.safetensors"; }
+
+ private:
+  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  std::filesystem::path path_;
+  std::shared_ptr<const FolderLock> lock_;  // null for a run that is only read
+};
+
+// What a command names to read a model.
+struct RunCheckpoint {
+  RunFolder folder;
+  std::filesystem::path file;
+};
+// The checkpoint of the run in a folder, or another one in it, whose file is named. Throws what RunFolder::open throws.
+RunCheckpoint find_checkpoint(const std::filesystem::path& path);
+// As readers tell runs apart: the folder's name, and the file's where one is named.
+std::string name_of_run(const std::filesystem::path& path);
+
+// Fills a model with the weights of a run's checkpoint, averaged ones where the run has them. Throws Error where the
+// configuration of the model differs from that of the checkpoint, or the file is damaged.
+void load_weights_of(torch::nn::Module& model, const RunConfig& config, const RunFolder& folder);
+// The same of another checkpoint of the run, such as a copy of an earlier one.
+void load_weights_of(torch::nn::Module& model, const RunConfig& config, const std::filesystem::path& checkpoint);
+
+}  // namespace cogwheel

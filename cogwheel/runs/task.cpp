@@ -1,0 +1,25 @@
+#include "cogwheel/runs/task.h"
+
+#include <torch/nn/module.h>
+
+#include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/runs/model_entry.h"
+
+namespace cogwheel {
+
+std::shared_ptr<torch::nn::Module> make_model(const ModelOptions& options) { return options.entry().make(options); }
+
+std::int64_t parameter_count(const ModelOptions& options) {
+  const PlaceParameters nowhere(at::kMeta);
+  std::int64_t count = 0;
+  for (const at::Tensor& parameter : make_model(options)->parameters()) count += parameter.numel();
+  return count;
+}
+
+std::shared_ptr<torch::nn::Module> load_model(const RunConfig& config, const RunFolder& folder) {
+  auto model = make_model(config.model);
+  load_weights_of(*model, config, folder);
+  return model;
+}
+
+}  // namespace cogwheel

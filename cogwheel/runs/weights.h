@@ -1,0 +1,53 @@
+// The weights of a checkpoint, without the state of training: what a sampler, a server or an exporter needs.
+// TrainingRun::save and ::load write and read the whole checkpoint.
+//
+// A checkpoint is a safetensors file with the tensors "model.<name>" and, from a run, "first_moment.<name>" and
+// "second_moment.<name>", and "average.<name>" where the run averages its weights; its metadata hold, as JSON, the
+// configuration, the rest of the run ("state"), and a hash of all contents.
+#pragma once
+#include <filesystem>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "cogwheel/runs/safetensors.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace cogwheel {
+
+struct RunConfig;
+
+inline const std::string weight_prefix = "model.", average_prefix = "average.";
+inline constexpr const char* checkpoint_format = "cogwheel checkpoint 1";
+
+// Writes a checkpoint of weights alone, by the names of parameters: of a run that was not trained here and cannot be
+// resumed. Replaces the file atomically.
+void save_weights(const std::map<std::string, at::Tensor>& weights, const RunConfig& config,
+                  const std::filesystem::path& path);
+
+// Throws Error where the file is damaged: its bytes are not those that were written, or it has numbers that no run
+// saves.
+SafeTensors load_checkpoint(const std::filesystem::path& path);
+
+// The configuration that the checkpoint records, as runs/configuration/config_record.h writes it. None in an older
+// checkpoint; throws Error where it cannot be read.
+std::optional<nlohmann::ordered_json> recorded_configuration(const SafeTensors& checkpoint,
+                                                             const std::filesystem::path& path);
+
+// Copies a tensor of the checkpoint to `target`, on whatever device; throws Error where it is missing, or of another
+// shape or type.
+void copy_tensor(const SafeTensors& checkpoint, const std::string& name, at::Tensor target,
+                 const std::filesystem::path& path);
+
+// Copies every tensor "model.<name>", or with another prefix; throws Error that names the first one that is missing, of
+// another shape or type, or not part of the model.
+void load_weights(torch::nn::Module& model, const SafeTensors& checkpoint, const std::filesystem::path& path,
+                  const std::string& prefix = weight_prefix);
+// The prefix of the weights that a trained model is used with: the averages where there are some.
+const std::string& prefix_in_use(const SafeTensors& checkpoint);
+
+}  // namespace cogwheel

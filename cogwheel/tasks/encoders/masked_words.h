@@ -1,0 +1,18 @@
+// The task of predicting hidden words.
+#pragma once
+#include <memory>
+
+#include "cogwheel/runs/task_entry.h"
+#include "cogwheel/tasks/encoders/sentence_data.h"
+
+namespace cogwheel {
+
+// `options`: of the configuration, which records them.
+std::shared_ptr<const Task> make_masked_words(std::shared_ptr<const SentenceCorpus> corpus,
+                                              const WordMasking& masking = {},
+                                              TaskOptions options = {.name = "masked_words"});
+
+// The same on random numbers: TaskEntry::random.
+std::shared_ptr<const Task> random_masked_words(const RunConfig& config, const RandomItems& items);
+
+}  // namespace cogwheel

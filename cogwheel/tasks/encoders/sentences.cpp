@@ -1,0 +1,253 @@
+// Classifying sentences, or pairs of them, by an encoder: Devlin et al., "BERT" (2019), section 3.2. Of tables with a
+// label in each row, or of made-up reviews.
+#include <fmt/format.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/nn/hooks/head_observer.h"
+#include "cogwheel/nn/model_holder.h"
+#include "cogwheel/runs/class_names.h"
+#include "cogwheel/runs/run_folder.h"
+#include "cogwheel/runs/task_entry.h"
+#include "cogwheel/tasks/encoders/encoder_task.h"
+#include "cogwheel/tasks/encoders/word_baseline.h"
+
+namespace cogwheel::sentences {
+namespace {
+
+TaskDescription describe() {
+  return {.name = "sentences",
+          .summary = "classify sentences or pairs of them: of a table, or made-up reviews",
+          .item = "sentence",
+          .data = "Made-up reviews, whose verdict is what they say about the whole.",
+          .does_better = "classifies unseen sentences better",
+          .do_better = "classify unseen sentences better",
+          .counted = "sentences",
+          .measures = {
+              {.name = "accuracy", .title = "accuracy", .label = "accuracy", .unit = "", .lower_is_better = false},
+              {.name = "held_out_loss", .title = "held-out loss", .label = "held-out", .unit = "nats per sentence"}}};
+}
+
+// What a model makes of some rows.
+struct Answers {
+  std::vector<std::int64_t> rows, best;
+  double loss = 0, right = 0;  // sums
+};
+
+class Sentences : public EncoderTask {
+ public:
+  Sentences(SentenceData data, std::filesystem::path start, TaskOptions options)
+      : EncoderTask(std::move(data), std::move(options)), start_(std::move(start)) {}
+
+  const TaskDescription& description() const override {
+    static const TaskDescription description = describe();
+    return description;
+  }
+
+  RunConfig completed(RunConfig config) const override {
+    std::int64_t& classes = config.model.as<EncoderOptions>().classes;
+    if (classes != 0 && classes != this->classes())
+      throw UsageError(expected_got("model.classes", fmt::format("{}, as {}", this->classes(), data_.corpus().name),
+                                    std::to_string(classes)));
+    classes = this->classes();
+    data_.complete(config, options_);
+    return config;
+  }
+  std::vector<RunFile> assets() const override {
+    return {{tokenizer_file, data_.tokenizer().to_json()}, class_names_file(data_.corpus().classes)};
+  }
+  void initialize(torch::nn::Module& module, std::uint64_t seed) const override {
+    auto model = holder_of<Encoder>(module);
+    model->initialize(seed);
+    if (!start_.empty()) start_from(*model, start_);
+  }
+
+  Batch batch(const torch::nn::Module&, const TrainingOptions& training, std::int64_t step) const override {
+    const EncoderBatch drawn =
+        encoder_batch(data_.corpus().training, data_.tokenizer(), data_.training_rows(training, step));
+    return as_batch(drawn, drawn.labels);
+  }
+  at::Tensor loss(torch::nn::Module& module, const Batch& batch, std::uint64_t dropout_seed) const override {
+    auto model = holder_of<Encoder>(module);
+    const at::Tensor logits = logits_of(model, batch, {.dropout = model->dropout(dropout_seed)});
+    return at::cross_entropy_loss(logits, batch.targets.to(logits.device()));
+  }
+
+  MeasuredValues evaluate(torch::nn::Module& module, const TrainingOptions& training, EvaluationPart part,
+                          StatisticsOfHeads* heads) const override {
+    const std::int64_t count = rows_of(part, training);
+    const Answers answers = answer(module, count, heads);
+    return {{"accuracy", answers.right / static_cast<double>(count)},
+            {"held_out_loss", answers.loss / static_cast<double>(count)}};
+  }
+
+  Inspection inspect(torch::nn::Module& module, std::uint64_t) const override {
+    const torch::NoGradGuard no_grad;
+    auto model = holder_of<Encoder>(module);
+    const Answers answers = answer(module, data_.evaluated());
+    Inspection inspection;
+    inspection.tables = {beside_counts(answers), by_length(answers), mistakes(answers)};
+    const SentenceRows& rows = data_.corpus().held_out;
+    const auto shown = std::find_if(answers.rows.rbegin(), answers.rows.rend(),
+                                    [&](std::int64_t row) { return rows.length(row) <= readable; });
+    if (shown == answers.rows.rend()) return inspection;
+    const std::vector<std::int64_t> row{*shown};
+    show_maps(inspection, model, encoder_batch(rows, data_.tokenizer(), row));
+    return inspection;
+  }
+
+  std::shared_ptr<const Task> limited(std::int64_t evaluated) const override {
+    return std::make_shared<Sentences>(data_.limited(std::min(evaluated, data_.evaluated())), start_, options_);
+  }
+  std::shared_ptr<const Task> for_tuning() const override {
+    return std::make_shared<Sentences>(data_.for_tuning(), start_, options_);
+  }
+
+ private:
+  std::int64_t classes() const { return std::ssize(data_.corpus().classes); }
+
+  static at::Tensor logits_of(Encoder& model, const Batch& batch, ForwardContext context) {
+    context.lengths = batch.lengths;
+    return model->class_logits(model->states(batch.inputs, batch.segments, context).select(1, 0), context.dropout);
+  }
+
+  Answers answer(torch::nn::Module& module, std::int64_t count, StatisticsOfHeads* heads = nullptr) const {
+    const torch::NoGradGuard no_grad;
+    auto model = holder_of<Encoder>(module);
+    Answers all;
+    for (const std::vector<std::int64_t>& rows : data_.held_out_rows(count)) {
+      const EncoderBatch some = encoder_batch(data_.corpus().held_out, data_.tokenizer(), rows);
+      Hooks hooks;
+      std::optional<HeadObserver> observer;
+      if (heads != nullptr && all.rows.empty()) observer.emplace(hooks);
+      const at::Tensor logits =
+          logits_of(model, as_batch(some, some.labels), {.hooks = observer ? &hooks : nullptr}).cpu();
+      if (observer) *heads = observer->statistics();
+      all.loss += at::cross_entropy_loss(logits.to(at::kDouble), some.labels, {}, at::Reduction::Sum).item<double>();
+      const at::Tensor best = logits.argmax(-1);
+      all.right += (best == some.labels).sum().item<double>();
+      all.rows.insert(all.rows.end(), rows.begin(), rows.end());
+      for (std::int64_t i = 0; i < best.size(0); ++i) all.best.push_back(best[i].item<std::int64_t>());
+    }
+    return all;
+  }
+
+  static std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+  // The model beside what counts of words can do.
+  TextTable beside_counts(const Answers& answers) const {
+    const NaiveBayes bayes(data_.corpus().training, classes());
+    const SentenceRows& rows = data_.corpus().held_out;
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(classes()));
+    double bayes_right = 0;
+    for (const std::int64_t row : answers.rows) {
+      const auto place = static_cast<std::size_t>(row);
+      ++counts[static_cast<std::size_t>(rows.labels[place])];
+      bayes_right += bayes.classify(rows.texts[place]) == rows.labels[place] ? 1 : 0;
+    }
+    const auto all = static_cast<double>(answers.rows.size());
+    return {"Beside what needs no order of words",
+            {"", "accuracy"},
+            {{"this model", percent(answers.right / all)},
+             {"naive Bayes on words", percent(bayes_right / all)},
+             {"always the most frequent class",
+              percent(static_cast<double>(*std::max_element(counts.begin(), counts.end())) / all)}}};
+  }
+
+  TextTable by_length(const Answers& answers) const {
+    const SentenceRows& rows = data_.corpus().held_out;
+    TextTable table{"By length", {"pieces", "sentences", "accuracy"}, {}};
+    const std::size_t parts = std::min<std::size_t>(4, answers.rows.size());
+    for (std::size_t part = 0; part < parts; ++part) {  // rows are in the order of their lengths
+      const std::size_t first = answers.rows.size() * part / parts, end = answers.rows.size() * (part + 1) / parts;
+      double right = 0;
+      for (std::size_t i = first; i < end; ++i)
+        right += answers.best[i] == rows.labels[static_cast<std::size_t>(answers.rows[i])] ? 1 : 0;
+      table.rows.push_back(
+          {fmt::format("{} to {}", rows.length(answers.rows[first]), rows.length(answers.rows[end - 1])),
+           std::to_string(end - first), percent(right / static_cast<double>(end - first))});
+    }
+    return table;
+  }
+
+  TextTable mistakes(const Answers& answers) const {
+    constexpr std::size_t shown = 8;
+    const SentenceRows& rows = data_.corpus().held_out;
+    TextTable table{"Some that it takes for another class", {"sentence", "class", "taken for"}, {}};
+    for (std::size_t i = 0; i < answers.rows.size() && table.rows.size() < shown; ++i) {
+      const auto place = static_cast<std::size_t>(answers.rows[i]);
+      if (answers.best[i] == rows.labels[place]) continue;
+      const auto name = [&](std::int64_t label) { return data_.corpus().classes[static_cast<std::size_t>(label)]; };
+      table.rows.push_back({rows.texts[place], name(rows.labels[place]), name(answers.best[i])});
+    }
+    return table;
+  }
+
+  std::filesystem::path start_;  // a run whose weights come first; empty: none
+};
+
+std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path& folder) {
+  TaskOptionReader reader(config.task);
+  std::filesystem::path start = reader.path("start");
+  // A run that has begun has weights of its own.
+  std::error_code problem;
+  if (!folder.empty() && std::filesystem::exists(folder / "checkpoint.safetensors", problem)) start.clear();
+  auto corpus = sentence_corpus(reader, config, true, folder, start);
+  if (!start.empty()) {
+    const TrainedEncoder first = load_encoder(RunFolder::open(start));
+    if (first.tokenizer->vocabulary_text() != corpus->tokenizer->vocabulary_text())
+      throw Error(expected_got("task.start", "a run with the same word pieces", start.string()));
+  }
+  return std::make_shared<Sentences>(SentenceData(std::move(corpus)), std::move(start), reader.finish());
+}
+
+// The prompt, or each text of a file: its classes with their probabilities, the most probable first.
+void classify(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
+  const torch::NoGradGuard no_grad;
+  TrainedEncoder trained = load_encoder(folder);
+  const std::vector<std::string> classes = load_class_names(folder, trained.model->options().classes);
+  const std::vector<SentenceRow> texts = texts_for(trained, {.command = "sample",
+                                                             .prompt = request.prompt,
+                                                             .input = request.input,
+                                                             .classes = classes,
+                                                             .warn = request.warn});
+  for (std::size_t place = 0; place < texts.size(); ++place) {
+    const SentenceRow& text = texts[place];
+    const EncodedRow row = encode_row(*trained.tokenizer, text.first, text.second, trained.model->options().context);
+    if (row.first.empty()) {
+      if (request.input.empty()) throw UsageError(expected_got("sample: --prompt", "a sentence", "one without words"));
+      if (!write(place == 0 ? "" : "\n")) return;  // so that lines of the answer are those of the texts
+      continue;
+    }
+    if (row.cut) request.warn(cut_warning(text));
+    SentenceRows rows;
+    rows.tokens.add(row.first, row.second, 0);
+    const std::vector<std::int64_t> first{0};
+    const EncoderBatch batch = encoder_batch(rows, *trained.tokenizer, first);
+    const at::Tensor shares =
+        trained.model->class_logits(trained.model->states(batch.tokens, batch.segments).select(1, 0))
+            .softmax(-1)[0]
+            .cpu();
+    const auto [values, labels] = shares.topk(std::min<std::int64_t>(3, shares.size(0)));
+    std::string answer = place == 0 ? "" : "\n";
+    for (std::int64_t best = 0; best < values.size(0); ++best)
+      answer += fmt::format("{}{} {:.3f}", best == 0 ? "" : "  ",
+                            classes.at(static_cast<std::size_t>(labels[best].item<std::int64_t>())),
+                            values[best].item<double>());
+    if (!write(answer)) return;
+  }
+}
+
+}  // namespace
+}  // namespace cogwheel::sentences
+
+namespace cogwheel {
+TaskEntry sentences_task() {
+  return {sentences::describe(), sentences::make, {{"--prompt", "--input"}, sentences::classify}};
+}
+}  // namespace cogwheel

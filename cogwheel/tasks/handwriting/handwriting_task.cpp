@@ -1,0 +1,194 @@
+// Handwriting: the next point of a pen, given the text that it writes. Graves (2013), on files of strokes or on the
+// built-in font.
+#include "cogwheel/tasks/handwriting/handwriting_task.h"
+
+#include <fmt/format.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/nn/model_holder.h"
+#include "cogwheel/runs/batch.h"
+#include "cogwheel/runs/task_entry.h"
+#include "cogwheel/runs/task_options.h"
+#include "cogwheel/tasks/handwriting/drawn_handwriting.h"
+#include "cogwheel/tasks/handwriting/handwriting_model.h"
+#include "cogwheel/tasks/handwriting/stroke_batches.h"
+
+namespace cogwheel::handwriting {
+namespace {
+
+TaskDescription describe() {
+  return {.name = "handwriting",
+          .summary = "predict the next point of a pen from the text that it writes",
+          .item = "line",
+          .data = "Lines of the built-in handwriting, drawn without end.",
+          .does_better = "predicts unseen handwriting better",
+          .do_better = "predict unseen handwriting better",
+          .counted = "lines",
+          .sampling = ", bias 1",
+          .measures = {{.name = "held_out_loss",
+                        .title = "held-out loss",
+                        .label = "held-out",
+                        .unit = "nats per point",
+                        .min = std::nullopt}}};  // of a density
+}
+
+class HandwritingTask : public Task {
+ public:
+  HandwritingTask(std::shared_ptr<const StrokeSource> source, TaskOptions options)
+      : source_(std::move(source)),
+        options_(std::move(options)),
+        evaluated_(static_cast<std::int64_t>(source_->held_out().size())) {}
+
+  const TaskDescription& description() const override {
+    static const TaskDescription description = describe();
+    return description;
+  }
+
+  DataFacts data(const ModelOptions&, const TrainingOptions& training) const override { return facts_of(training); }
+  DataFacts facts_of(const TrainingOptions& training) const {
+    return {.name = source_->name(),
+            .tokenizer = description().item,
+            .sha256 = source_->sha256(),
+            .bytes = source_->bytes(),
+            .vocabulary = vocabulary(),
+            .train_tokens = source_->training_sequences(),
+            .held_out_tokens = std::ssize(source_->held_out()),
+            .evaluated_tokens = evaluated_,
+            .curve_tokens = training.curve_tokens == 0 ? evaluated_ : std::min(evaluated_, training.curve_tokens),
+            .window = 1};
+  }
+
+  RunConfig completed(RunConfig config) const override {
+    expect_no_text(config, ": task.strokes");
+    set_vocabulary(config, vocabulary(), ", the characters of the texts");
+    const auto& model = config.model.as<HandwritingOptions>();
+    check(model);
+    // Without a text there is nothing for a window to move over.
+    if (vocabulary() == 0 && model.mechanism != "none")
+      throw UsageError(expected_got("model.mechanism", "none for strokes without texts", model.mechanism));
+    config.definition = mechanism_text(model, "model.mechanism").definition;
+    config.data.sha256 = source_->sha256();
+    config.task = options_;
+    return config;
+  }
+
+  std::string left_out() const override { return source_->left_out().empty() ? "" : "lines: " + source_->left_out(); }
+
+  std::vector<RunFile> assets() const override {
+    std::vector<RunFile> files{{strokes_file, pen_record(*source_)}};
+    if (source_->alphabet()) files.push_back({tokenizer_file, source_->alphabet()->to_json()});
+    return files;
+  }
+
+  void initialize(torch::nn::Module& model, std::uint64_t seed) const override {
+    holder_of<Handwriting>(model)->initialize(seed);
+  }
+
+  Batch batch(const torch::nn::Module&, const TrainingOptions& training, std::int64_t step) const override {
+    const std::lock_guard lock(mutex_);
+    if (!batches_ || held_ != std::pair(training.seed, training.batch)) {
+      batches_ = std::make_unique<StrokeBatches>(source_, training.seed, training.batch);
+      held_ = {training.seed, training.batch};
+    }
+    return as_batch(batches_->at_step(step));
+  }
+  at::Tensor loss(torch::nn::Module& module, const Batch& batch, std::uint64_t dropout_seed) const override {
+    Handwriting model = holder_of<Handwriting>(module);
+    return model->loss(batch.inputs, batch.lengths, model->text(batch.source, batch.source_lengths),
+                       model->dropout(dropout_seed));
+  }
+
+  MeasuredValues evaluate(torch::nn::Module& module, const TrainingOptions& training, EvaluationPart part,
+                          StatisticsOfHeads*) const override {
+    const DataFacts facts = facts_of(training);
+    std::int64_t left = part == EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
+    Handwriting model = holder_of<Handwriting>(module);
+    double sum = 0, points = 0;
+    for (std::int64_t first = 0; left > 0; first += together, left -= together) {
+      const auto some = source_->held_out().subspan(static_cast<std::size_t>(first),
+                                                    static_cast<std::size_t>(std::min(together, left)));
+      const StrokeBatch batch = stroke_batch(some, source_->scale(), source_->alphabet().get());
+      const auto count = (batch.lengths - 1).sum().item<double>();
+      sum += count * model->loss(batch.points, batch.lengths, model->text(batch.characters, batch.character_lengths))
+                         .item<double>();
+      points += count;
+    }
+    return {{"held_out_loss", sum / points}};
+  }
+
+  Inspection inspect(torch::nn::Module& model, std::uint64_t seed) const override { return show(model, seed, 4); }
+  Inspection examine(torch::nn::Module& model, std::uint64_t seed, const ExaminationOptions&) const override {
+    return show(model, seed, 50);
+  }
+
+  std::shared_ptr<const Task> limited(std::int64_t evaluated) const override {
+    auto part = std::make_shared<HandwritingTask>(source_, options_);
+    part->evaluated_ = std::min(evaluated, evaluated_);
+    return part;
+  }
+  std::shared_ptr<const Task> for_tuning() const override {
+    return std::make_shared<HandwritingTask>(source_->for_tuning(), options_);
+  }
+
+ private:
+  static constexpr std::int64_t together = 64;  // lines of a pass in evaluation, whatever the training batch
+
+  std::int64_t vocabulary() const { return source_->alphabet() ? source_->alphabet()->vocabulary() : 0; }
+  static Batch as_batch(const StrokeBatch& strokes) {
+    return {.inputs = strokes.points,
+            .targets = strokes.points,
+            .tokens = strokes.points.size(0),
+            .lengths = strokes.lengths,
+            .source = strokes.characters,
+            .source_lengths = strokes.character_lengths};
+  }
+  Inspection show(torch::nn::Module& module, std::uint64_t seed, std::int64_t words) const {
+    Handwriting model = holder_of<Handwriting>(module);
+    return show_handwriting(model, *source_, seed, words);
+  }
+
+  std::shared_ptr<const StrokeSource> source_;
+  TaskOptions options_;
+  std::int64_t evaluated_;
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<StrokeBatches> batches_;
+  mutable std::pair<std::uint64_t, std::int64_t> held_ = {};
+};
+
+std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path&) {
+  TaskOptionReader reader(config.task);
+  const std::string strokes = reader.path("strokes");
+  BuiltInStrokes built_in;
+  built_in.max_characters = reader.whole("characters", built_in.max_characters, {4, 100});
+  built_in.held_out = reader.whole("held_out", built_in.held_out, {1, 1 << 20});
+  const TaskOptions options = reader.finish();
+  const auto source = strokes.empty()
+                          ? built_in_strokes(built_in)
+                          : strokes_of_files(load_strokes(strokes, {.max_points = common(config.model).context,
+                                                                    .max_characters = built_in.max_characters * 4}));
+  expect_recorded_data(config, source->name(), source->sha256());
+  return make_handwriting(source, options);
+}
+
+}  // namespace
+}  // namespace cogwheel::handwriting
+
+namespace cogwheel {
+
+std::shared_ptr<const Task> make_handwriting(std::shared_ptr<const StrokeSource> source, TaskOptions options) {
+  return std::make_shared<handwriting::HandwritingTask>(std::move(source), std::move(options));
+}
+
+TaskEntry handwriting_task() {
+  return {handwriting::describe(),
+          handwriting::make,
+          {{"--prompt", "--bias", "--prime", "--out", "--seed"}, sample_handwriting},
+          random_handwriting};
+}
+}  // namespace cogwheel

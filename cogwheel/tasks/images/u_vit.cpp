@@ -1,0 +1,201 @@
+#include "cogwheel/tasks/images/u_vit.h"
+
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <cmath>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/range.h"
+#include "cogwheel/core/wording/shape_text.h"
+#include "cogwheel/nn/patches.h"
+#include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/runs/configuration/model_options.h"
+#include "cogwheel/runs/model_entry.h"
+#include "cogwheel/tasks/encoders/encoder_stack.h"
+#include "cogwheel/tasks/images/diffusion/noise_schedule.h"
+#include "cogwheel/tasks/images/diffusion/prediction.h"
+
+namespace cogwheel {
+
+std::int64_t UVitOptions::tokens() const {
+  const std::int64_t side = image_size / patch;
+  return side * side + extra_tokens();
+}
+
+void check(const UVitOptions& options) {
+  using Count = Range<std::int64_t>;
+  expect_within("model.vocabulary", options.vocabulary, Count{0, 1 << 24});
+  expect_within("model.condition_width", options.condition_width, Count{0, 1 << 20});
+  expect_within("model.condition_tokens", options.condition_tokens, Count{0, context_range.max});
+  if ((options.condition_width > 0) != (options.condition_tokens > 0))
+    throw UsageError(
+        expected_got("model.condition_tokens",
+                     options.condition_width > 0 ? "at least 1 beside condition_width" : "0 without condition_width",
+                     std::to_string(options.condition_tokens)));
+  if (options.vocabulary > 0 && options.condition_width > 0)
+    throw UsageError(
+        expected_got("model.condition_width", "0 beside classes", std::to_string(options.condition_width)));
+  check_image(options.image_size, options.channels, options.patch);
+  check_context(options, options.tokens());
+  check_layers(options);
+  if (options.layers % 2 == 0)
+    throw UsageError(expected_got("model.layers", "an odd number: as many before the middle one as after it",
+                                  std::to_string(options.layers)));
+  if (options.width % 2 != 0)
+    throw UsageError(
+        expected_got("model.width", "an even number, for cosines and sines", std::to_string(options.width)));
+}
+
+at::Tensor time_embedding(const at::Tensor& time, std::int64_t width) {
+  const std::int64_t half = width / 2;
+  const at::Tensor frequencies =
+      (at::arange(half, time.options().dtype(at::kFloat)) * (-std::log(10000.0) / static_cast<double>(half))).exp();
+  const at::Tensor angles = time.to(at::kFloat).unsqueeze(1) * frequencies;
+  return at::cat({angles.cos(), angles.sin()}, 1);
+}
+
+UVitImpl::UVitImpl(const UVitOptions& options) : options_(options) {
+  check(options);
+  const std::int64_t width = options.width, values = options.channels * options.patch * options.patch;
+  patch_ = register_module("patch", Linear(values, width, true));
+  if (options.vocabulary > 0)
+    class_embedding_ = new_parameter(*this, "class_embedding", {options.vocabulary + 1, width});
+  if (options.condition_width > 0)
+    condition_ = register_module("condition", Linear(options.condition_width, width, true));
+  if (options.position == "learned")
+    position_embedding_ = new_parameter(*this, "position_embedding", {options.tokens(), width});
+  layers_ = register_blocks(*this, options, {.projection_bias = false});
+  const auto skips = register_module("skips", torch::nn::ModuleList());
+  for (std::int64_t skip = 0; skip < options.layers / 2; ++skip) {
+    skips_.emplace_back(2 * width, width, true);
+    skips->push_back(skips_.back());
+  }
+  final_norm_ = register_module("final_norm", Norm(NormKind::layer, width, true));
+  pixels_ = register_module("pixels", Linear(width, values, true));
+  convolution_weight_ = new_parameter(*this, "convolution_weight", {options.channels, options.channels, 3, 3});
+  convolution_bias_ = new_parameter(*this, "convolution_bias", {options.channels});
+}
+
+void UVitImpl::initialize(std::uint64_t seed) {
+  const WeightInitializer initializer(seed);
+  const auto of_convolution = [](std::int64_t inputs) { return 1 / std::sqrt(3 * static_cast<double>(inputs)); };
+  patch_->initialize(initializer, "patch", of_convolution(options_.channels * options_.patch * options_.patch));
+  if (class_embedding_.defined()) initializer.normal(class_embedding_, "class_embedding", encoder_deviation);
+  if (condition_) condition_->initialize(initializer, "condition", encoder_deviation);
+  if (position_embedding_.defined()) initializer.normal(position_embedding_, "position_embedding", encoder_deviation);
+  initialize_blocks(layers_, initializer);
+  for (std::size_t skip = 0; skip < skips_.size(); ++skip)
+    skips_[skip]->initialize(initializer, "skips." + std::to_string(skip), encoder_deviation);
+  final_norm_->initialize();
+  pixels_->initialize(initializer, "pixels", encoder_deviation);
+  initializer.normal(convolution_weight_, "convolution_weight", of_convolution(options_.channels * 9));
+  const torch::NoGradGuard no_grad;
+  convolution_bias_.zero_();
+}
+
+void UVitImpl::expect_shapes(const at::Tensor& x, const at::Tensor& time, const NoiseCondition& condition) const {
+  const auto expect = [](const char* what, const at::Tensor& tensor, const std::vector<std::int64_t>& sizes) {
+    const bool wanted = !sizes.empty(), given = tensor.defined();
+    if (wanted != given || (wanted && tensor.sizes() != at::IntArrayRef(sizes)))
+      throw UsageError(expected_got(std::string("U-ViT: ") + what, wanted ? shape_text(sizes) : "none",
+                                    given ? shape_text(tensor.sizes()) : "none"));
+  };
+  const std::int64_t batch = x.dim() > 0 ? x.size(0) : 0, side = options_.image_size;
+  using Sizes = std::vector<std::int64_t>;
+  expect("images", x, {batch, options_.channels, side, side});
+  expect("time", time, {batch});
+  expect("classes", condition.classes, options_.vocabulary > 0 ? Sizes{batch} : Sizes{});
+  expect("condition", condition.vectors,
+         options_.condition_width > 0 ? Sizes{batch, options_.condition_tokens, options_.condition_width} : Sizes{});
+}
+
+at::Tensor UVitImpl::embed(const at::Tensor& x, const at::Tensor& time, const NoiseCondition& condition) {
+  const at::ScalarType type = convolution_weight_.scalar_type();
+  const at::Tensor times = time_embedding(time.to(x.device()), options_.width).to(type).unsqueeze(1);
+  std::vector<at::Tensor> tokens{times};
+  // In the order of the published code: a class before the time, vectors after it.
+  if (class_embedding_.defined())
+    tokens.insert(tokens.begin(), at::embedding(class_embedding_, condition.classes.to(x.device())).unsqueeze(1));
+  if (condition_) tokens.push_back(condition_(condition.vectors.to(x.device(), type)).to(type));
+  tokens.push_back(patch_(patches_of(x, options_.patch)).to(type));
+  const at::Tensor all = at::cat(tokens, 1);
+  return position_embedding_.defined() ? all + position_embedding_ : all;
+}
+
+at::Tensor UVitImpl::forward(const at::Tensor& given, const at::Tensor& time, const NoiseCondition& condition,
+                             const ForwardContext& context) {
+  expect_shapes(given, time, condition);
+  const at::Tensor x = given.to(convolution_weight_.device());
+  ResidualStream stream{context.hooked(HookPlace::full_embedding, context.dropout.part(0)(embed(x, time, condition)))};
+  std::vector<at::Tensor> skipped;
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    if (layer > layers_.size() / 2) {
+      stream = {skips_[layer - layers_.size() / 2 - 1](at::cat({stream.total(), skipped.back()}, -1))
+                    .to(convolution_weight_.scalar_type())};
+      skipped.pop_back();
+    }
+    stream = layers_[layer](stream, context.at_layer(layer));
+    if (layer < layers_.size() / 2) {
+      stream = {stream.total()};  // once: the skip reads it too
+      skipped.push_back(stream.x);
+    }
+  }
+  const at::Tensor patches =
+      final_norm_->of_sum(stream.x, stream.delta, context, final_norm_hooks).normed.slice(1, options_.extra_tokens());
+  const at::Tensor pixels = image_of_pixels(pixels_(patches).to(convolution_weight_.scalar_type()), options_.patch,
+                                            options_.image_size, options_.image_size);
+  return at::conv2d(pixels, convolution_weight_, convolution_bias_, 1, 1);
+}
+
+std::vector<HookPoint> UVitImpl::hook_points() const {
+  return points_of(layers_, [](HookPlace place) {
+    return place == HookPlace::full_embedding || place == HookPlace::final_norm_scale || place == HookPlace::final_norm;
+  });
+}
+
+std::vector<ConfigField> config_fields(UVitOptions& options) {
+  return encoder_layer_fields(options, {{"model.image_size", &options.image_size},
+                                        {"model.channels", &options.channels},
+                                        {"model.patch", &options.patch},
+                                        {"model.condition_width", &options.condition_width},
+                                        {"model.condition_tokens", &options.condition_tokens}});
+}
+
+namespace {
+
+// The noise of `x`, whichever of it the model was trained to tell.
+NamedPass pass_of_noise(const RunConfig& config) {
+  const auto option = [&](const char* name, const std::string& otherwise) {
+    const auto found = config.task.values.find(name);
+    return found == config.task.values.end() ? otherwise : std::get<std::string>(found->second);
+  };
+  const NoiseSchedule schedule =
+      NoiseSchedule::named(option("schedule", NoiseSchedule::names().front()), "task.schedule");
+  const Prediction prediction = find_prediction(option("prediction", prediction_names().front()), "task.prediction");
+  return named_pass(UVit(config.model.as<UVitOptions>()), [schedule, prediction](UVit& model, const PassInputs& inputs,
+                                                                                 const ForwardContext& context) {
+    const bool classes = model->options().vocabulary > 0;
+    const at::Tensor condition =
+        classes ? optional_whole_input(inputs, "condition") : optional_input(inputs, "condition");
+    const at::Tensor x = needed_input(inputs, "x"), time = needed_input(inputs, "time");
+    const at::Tensor told = model->forward(
+        x, time, {.classes = classes ? condition : at::Tensor(), .vectors = classes ? at::Tensor() : condition},
+        context);
+    if (prediction == Prediction::noise) return told;
+    const NoiseShares shares = shares_at(schedule, time, told);
+    return noise_of(prediction, told, x.to(told.device()), shares.alpha, shares.sigma);
+  });
+}
+
+}  // namespace
+
+const ModelEntry& u_vit_entry() {
+  static const ModelEntry entry = model_entry_of<UVitImpl, UVitOptions>("u_vit", pass_of_noise);
+  return entry;
+}
+
+void stand_in_for_data(UVitOptions& options) { stand_in_for_image(options); }
+
+}  // namespace cogwheel

@@ -1,0 +1,81 @@
+// The decoder-only language model: one topology, whose norms, positions and feed-forward are options.
+//
+//   x = token embedding (+ position embedding)
+//   x = x + attention(norm(x));  x = x + feed_forward(norm(x))      for each layer
+//   logits = head(norm(x))
+#pragma once
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "cogwheel/core/token.h"
+#include "cogwheel/nn/attention_maps.h"
+#include "cogwheel/nn/transformer_block.h"
+#include "cogwheel/tasks/language/language_model_options.h"
+
+namespace cogwheel {
+
+// The options of a layer, counted from 0, and of every norm. `options` must be checked.
+TransformerBlockOptions layer_options(const LanguageModelOptions& options, std::int64_t layer);
+NormKind norm_kind(const LanguageModelOptions& options);
+
+class LanguageModelImpl : public torch::nn::Module {
+ public:
+  // Weights stay uninitialised until `initialize` or a checkpoint fills them.
+  explicit LanguageModelImpl(const LanguageModelOptions& options);
+
+  // N(0, 0.02²); the projections that write into the residual stream N(0, 0.02²/2L); biases 0, gains 1.
+  // Each tensor has its own generator, seeded by `seed` and its name, so that two mechanisms start from the same values
+  // wherever their tensors agree: runs with the same seed are paired across mechanisms.
+  void initialize(std::uint64_t seed);
+
+  // tokens [B, N] int64, N ≤ longest_text(), on any device → logits [B, N, V] on the model's. With a state in the
+  // context, the tokens follow those in the state: their logits are those of a pass over the whole text, up to
+  // rounding, without computing the earlier tokens again. Throws UsageError where a text is longer.
+  at::Tensor forward(const at::Tensor& tokens, const ForwardContext& context = {});
+  // What the layers from `layer` on and the head make of the residual stream before it, [B, N, width]: the rest of a
+  // pass whose earlier layers are known. `layer` may be the number of layers. Without a state.
+  at::Tensor forward_from(std::int64_t layer, const at::Tensor& stream, const ForwardContext& context = {});
+  // The dropout of the options, for a context in training: the same seed drops the same elements.
+  Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
+
+  // Every point where hooks read or replace a value, in the order of a pass.
+  std::vector<HookPoint> hook_points() const;
+
+  // Whether the model can decode with a state: not where a layer is a dense form, a function of the whole score matrix.
+  bool can_decode() const;
+  // The tokens of the longest text: the context, or any number where no layer keeps keys and no table positions.
+  std::int64_t longest_text() const;
+  // An empty state for up to that many tokens of `batch` texts.
+  ModelState make_state(std::int64_t batch) const;
+
+  // Mean cross-entropy in nats per token; targets [B, N].
+  at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets, const ForwardContext& context = {});
+
+  const LanguageModelOptions& options() const { return options_; }
+  const std::vector<TransformerBlock>& layers() const { return layers_; }
+  const at::Tensor& token_embedding() const { return token_embedding_; }                        // [vocabulary, width]
+  const at::Tensor& unembedding() const { return head_ ? head_->weight() : token_embedding_; }  // [vocabulary, width]
+  at::Tensor unembedding_bias() const { return head_ ? head_->bias() : at::Tensor(); }          // or undefined
+  const Norm& final_norm() const { return final_norm_; }
+
+ private:
+  ForwardContext resolved(const at::Tensor& tokens, const ForwardContext& context) const;
+  at::Tensor embed(const at::Tensor& tokens, const ForwardContext& context);
+  at::Tensor logits(const ResidualStream& stream, const ForwardContext& context);
+
+  LanguageModelOptions options_;
+  at::Tensor token_embedding_;     // [vocabulary, width]
+  at::Tensor position_embedding_;  // [context, width], where positions are learned
+  std::vector<TransformerBlock> layers_;
+  Norm final_norm_{nullptr};
+  Linear head_{nullptr};  // empty where the head is tied
+};
+TORCH_MODULE(LanguageModel);
+
+// The maps of a text (nn/attention_maps.h).
+WeightsOfHeads attention_maps(LanguageModel& model, std::span<const Token> text);
+
+}  // namespace cogwheel

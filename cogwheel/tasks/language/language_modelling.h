@@ -1,0 +1,19 @@
+// The task of predicting the next token of a text.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cogwheel/runs/task_entry.h"
+#include "cogwheel/text/dataset.h"
+
+namespace cogwheel {
+
+// `text`: as in DataFacts::text.
+std::shared_ptr<const Task> make_language_modelling(std::shared_ptr<const Dataset> data,
+                                                    std::vector<std::string> text = {}, std::int64_t byte_limit = 0);
+
+// The same on random numbers: TaskEntry::random.
+std::shared_ptr<const Task> random_language_modelling(const RunConfig& config, const RandomItems& items);
+
+}  // namespace cogwheel

@@ -1,0 +1,190 @@
+#include "cogwheel/tasks/synthetic/drawn_task.h"
+
+#include <fmt/format.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <utility>
+#include <vector>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/random/philox.h"
+#include "cogwheel/nn/model_holder.h"
+#include "cogwheel/runs/mean_in_parts.h"
+#include "cogwheel/runs/task_options.h"
+
+namespace cogwheel {
+namespace {
+
+// At each difficulty: enough for a share known within a few hundredths.
+constexpr std::int64_t sequences_at_each = 128;
+
+// Quarters of what is trained on, then twice as much each time, and the largest.
+std::vector<std::int64_t> difficulties(std::int64_t trained, std::int64_t largest) {
+  std::vector<std::int64_t> chosen;
+  const auto choose = [&](std::int64_t difficulty) {
+    if (difficulty > (chosen.empty() ? 0 : chosen.back())) chosen.push_back(difficulty);
+  };
+  choose(trained / 4);
+  choose(trained / 2);
+  for (std::int64_t difficulty = trained; difficulty <= largest; difficulty *= 2) choose(difficulty);
+  choose(largest);
+  return chosen;
+}
+
+}  // namespace
+
+std::uint32_t DrawnTask::Draws::at(std::int64_t place) const {
+  const auto number = static_cast<std::uint64_t>(sequence_);
+  return philox({static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(number),
+                 static_cast<std::uint32_t>(number >> 32), static_cast<std::uint32_t>(part_)},
+                philox_key(seed_))[0];
+}
+
+DataFacts DrawnTask::data(const ModelOptions& model, const TrainingOptions& training) const {
+  const std::int64_t tokens = window(common(model).context), sequences = evaluated_tokens_ / tokens;
+  return {.name = "random " + description().item + "s",
+          .tokenizer = description().item,
+          .vocabulary = vocabulary(),
+          .held_out_tokens = evaluated_tokens_,
+          .evaluated_tokens = sequences * tokens,
+          .curve_tokens = evaluated_sequences(training, EvaluationPart::curve, tokens, sequences) * tokens,
+          .window = tokens};
+}
+
+RunConfig DrawnTask::completed(RunConfig config) const {
+  const std::string& name = description().name;
+  expect_no_text(config, "");
+  if (config.data.tokenizer != DataOptions{}.tokenizer)
+    throw UsageError(expected_got("data.tokenizer", "none for the task " + name, config.data.tokenizer));
+  const std::int64_t context = common(config.model).context;
+  expect_within("model.context", context, Range<std::int64_t>{2, evaluated_tokens_});
+  const Difficulty trained = difficulty(context);
+  if (tokens(trained.trained) > context)
+    throw UsageError(expected_got("model.context",
+                                  fmt::format("at least {} for the task {} with {} up to {}", tokens(trained.trained),
+                                              name, trained.name, trained.trained),
+                                  std::to_string(context)));
+  complete_model(config, vocabulary(), "the task " + name);
+  config.task = options_;
+  return config;
+}
+
+Batch DrawnTask::batch(const torch::nn::Module& model, const TrainingOptions& training, std::int64_t step) const {
+  const std::int64_t context = context_of(model);
+  return draw(training.seed, Part::training, step * training.batch, training.batch, context,
+              trained_at(step, difficulty(context).trained));
+}
+
+MeasuredValues DrawnTask::evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
+                                   StatisticsOfHeads* heads) const {
+  const std::int64_t context = context_of(model), tokens = window(context);
+  const std::int64_t count = evaluated_sequences(training, part, tokens, evaluated_tokens_ / tokens);
+  const auto means = mean_in_parts(
+      draw(0, evaluated_, 0, count, context, difficulty(context).trained), heads,
+      [&](const Batch& some, const ForwardContext& given) { return at_answers(model_of(model), some, given); });
+  return {{"held_out_loss", means[0]}, {"accuracy", means[1]}};
+}
+
+PartialMeans DrawnTask::at_answers(LanguageModelImpl& model, const Batch& batch, const ForwardContext& given) {
+  const at::Tensor logits = model.forward(batch.inputs, given).cpu(), counted = batch.targets != ignored_target;
+  return {{at::cross_entropy_loss(logits.flatten(0, 1), batch.targets.flatten()).item<double>(),
+           (logits.argmax(-1) == batch.targets).masked_select(counted).mean(at::kDouble).item<double>()},
+          counted.sum().item<double>()};
+}
+
+Inspection DrawnTask::inspect(torch::nn::Module& module, std::uint64_t) const {
+  const torch::NoGradGuard no_grad;
+  LanguageModel model = holder_of<LanguageModel>(module);
+  // The longest that a map can show.
+  constexpr std::int64_t readable = 31;
+  std::int64_t shown = difficulty(model->options().context).trained;
+  while (shown > 1 && tokens(shown) > readable) --shown;
+  const Batch example = draw_at(shown, 1);
+  const at::Tensor answers = model->forward(example.inputs).cpu().argmax(-1);
+  std::vector<Token> sequence;
+  std::string given, right;
+  Inspection inspection;
+  for (std::int64_t place = 0; place < example.inputs.size(1); ++place) {
+    sequence.push_back(static_cast<Token>(example.inputs[0][place].item<std::int64_t>()));
+    inspection.prompt += (place == 0 ? "" : " ") + label(sequence.back());
+    const auto target = example.targets[0][place].item<std::int64_t>();
+    if (target == ignored_target) continue;
+    given += " " + label(static_cast<Token>(answers[0][place].item<std::int64_t>()));
+    right += " " + label(static_cast<Token>(target));
+  }
+  Inspection maps = maps_of(model, sequence, [this](Token token) { return label(token); });
+  inspection.tokens = std::move(maps.tokens);
+  inspection.maps = std::move(maps.maps);
+  inspection.sample = "\nanswers:" + given + "\nright:  " + right;
+  inspection.by_difficulty = {by_difficulty(model)};
+  inspection.tables = {table_of(inspection.by_difficulty.front())};
+  return inspection;
+}
+
+MeasuresByDifficulty DrawnTask::by_difficulty(LanguageModel& model) const {
+  const Difficulty range = difficulty(model->options().context);
+  MeasuresByDifficulty measures{.difficulty = range.name, .trained = range.trained};
+  for (const std::int64_t each : difficulties(range.trained, range.largest)) {
+    const Batch all = draw_at(each, sequences_at_each);
+    const std::int64_t first = first_answer(each);
+    if (first > 0) all.targets.narrow(1, 0, first).fill_(ignored_target);
+    const auto means = mean_in_parts(
+        all, nullptr, [&](const Batch& some, const ForwardContext& given) { return at_answers(*model, some, given); });
+    measures.points.push_back({.difficulty = each,
+                               .answers = (all.targets != ignored_target).sum().item<std::int64_t>(),
+                               .measured = {{"accuracy", means[1]}}});
+  }
+  return measures;
+}
+
+TextTable DrawnTask::table_of(const MeasuresByDifficulty& measures) {
+  TextTable table{
+      .title = "Accuracy by " + measures.difficulty, .columns = {measures.difficulty, "accuracy"}, .rows = {}};
+  for (const auto& point : measures.points)
+    table.rows.push_back({std::to_string(point.difficulty), fmt::format("{:.3f}", point.measured.front().value)});
+  return table;
+}
+
+std::shared_ptr<const Task> DrawnTask::limited(std::int64_t evaluated_tokens) const {
+  const std::shared_ptr<DrawnTask> task = copy();
+  task->evaluated_tokens_ = evaluated_tokens;
+  return task;
+}
+
+std::shared_ptr<const Task> DrawnTask::for_tuning() const {
+  const std::shared_ptr<DrawnTask> task = copy();
+  task->evaluated_ = Part::tuning;
+  return task;
+}
+
+DrawnTask::Sequence DrawnTask::row_of(const Batch& batch, std::int64_t row) {
+  const std::int64_t tokens = batch.inputs.size(1);
+  const auto row_in = [&](const at::Tensor& all) {
+    return std::span(all.data_ptr<std::int64_t>() + row * tokens, static_cast<std::size_t>(tokens));
+  };
+  return {row_in(batch.inputs), row_in(batch.targets)};
+}
+
+Batch DrawnTask::padded(std::int64_t count, std::int64_t tokens) const {
+  return {at::full({count, tokens}, vocabulary() - 1, at::kLong), at::full({count, tokens}, ignored_target, at::kLong),
+          count * tokens};
+}
+
+Batch DrawnTask::draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count, std::int64_t context,
+                      std::int64_t trained) const {
+  const Batch batch = padded(count, window(context));
+  for (std::int64_t row = 0; row < count; ++row) {
+    const Draws draws(seed, part, first + row);
+    write(draws, drawn_difficulty(draws, trained), row_of(batch, row));
+  }
+  return batch;
+}
+
+Batch DrawnTask::draw_at(std::int64_t difficulty, std::int64_t count) const {
+  const Batch batch = padded(count, tokens(difficulty));
+  for (std::int64_t row = 0; row < count; ++row) write(Draws(0, evaluated_, row), difficulty, row_of(batch, row));
+  return batch;
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,103 @@
+// What tasks share whose sequences are drawn, each once, by seed, part and number: no data to load, to hash or to run
+// out of. A sequence has a difficulty, such as its length: training shows those up to one, and a trained model is also
+// measured at each of several, up to the largest that fits into the context.
+//
+// A sequence of the largest trained difficulty may be shorter than the context: training and the measures use windows
+// of its length, and the rest of the context is for what lies beyond.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cogwheel/tasks/language/language_model_task.h"
+
+namespace cogwheel {
+
+struct PartialMeans;
+
+class DrawnTask : public LanguageModelTask {
+ public:
+  DataFacts data(const ModelOptions& model, const TrainingOptions& training) const override;
+  RunConfig completed(RunConfig config) const override;
+  Batch batch(const torch::nn::Module& model, const TrainingOptions& training, std::int64_t step) const override;
+  // The mean cross-entropy at the answers, held_out_loss, and the share of right ones, accuracy.
+  MeasuredValues evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
+                          StatisticsOfHeads* heads) const override;
+  // Maps and answers of one sequence, and accuracy by difficulty.
+  Inspection inspect(torch::nn::Module& model, std::uint64_t seed) const override;
+  std::shared_ptr<const Task> limited(std::int64_t evaluated_tokens) const override;
+  std::shared_ptr<const Task> for_tuning() const override;
+
+ protected:
+  // Which of the sequences: no two parts share one by more than chance.
+  enum class Part : std::uint32_t { training, held_out, tuning };
+
+  struct Difficulty {
+    std::string name;          // what its number counts: pairs
+    std::int64_t trained = 0;  // the largest that training shows
+    std::int64_t largest = 0;  // that the context holds
+  };
+
+  // The random numbers of one sequence.
+  class Draws {
+   public:
+    Draws(std::uint64_t seed, Part part, std::int64_t sequence) : seed_(seed), part_(part), sequence_(sequence) {}
+    // That of a place, which may be −1 and less for what is drawn of the sequence as a whole.
+    std::uint32_t at(std::int64_t place) const;
+    Part part() const { return part_; }
+
+   private:
+    std::uint64_t seed_;
+    Part part_;
+    std::int64_t sequence_;
+  };
+
+  // One row of a batch: the last token of the vocabulary everywhere, and no target.
+  struct Sequence {
+    std::span<std::int64_t> inputs, targets;
+  };
+
+  // `options` with every option of the task.
+  explicit DrawnTask(TaskOptions options) : options_(std::move(options)) {}
+  DrawnTask(const DrawnTask&) = default;
+
+  virtual std::int64_t vocabulary() const = 0;
+  virtual std::string label(Token token) const = 0;  // as a report shows it
+  virtual std::shared_ptr<DrawnTask> copy() const = 0;
+
+  virtual Difficulty difficulty(std::int64_t context) const = 0;
+  // The tokens of a sequence of a difficulty, and of a window of training.
+  virtual std::int64_t tokens(std::int64_t difficulty) const = 0;
+  virtual std::int64_t window(std::int64_t context) const { return tokens(difficulty(context).trained); }
+  // The largest difficulty of a training step, for a task that begins with easier ones.
+  virtual std::int64_t trained_at(std::int64_t /*step*/, std::int64_t trained) const { return trained; }
+  // The difficulty of a training sequence; by default each from 1 on is as probable.
+  virtual std::int64_t drawn_difficulty(const Draws& draws, std::int64_t trained) const {
+    return 1 + draws.at(-1) % trained;
+  }
+  // Writes the first tokens(difficulty) inputs and their targets, the answers.
+  virtual void write(const Draws& draws, std::int64_t difficulty, const Sequence& sequence) const = 0;
+  // From which place on the answers of a sequence are of its difficulty.
+  virtual std::int64_t first_answer(std::int64_t /*difficulty*/) const { return 0; }
+
+  // The measures of a trained model at each of several difficulties.
+  MeasuresByDifficulty by_difficulty(LanguageModel& model) const;
+  // The same as a table.
+  static TextTable table_of(const MeasuresByDifficulty& measures);
+
+ private:
+  static PartialMeans at_answers(LanguageModelImpl& model, const Batch& batch, const ForwardContext& given);
+  Batch draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count, std::int64_t context,
+             std::int64_t trained) const;
+  Batch draw_at(std::int64_t difficulty, std::int64_t count) const;
+  Batch padded(std::int64_t count, std::int64_t tokens) const;
+  static Sequence row_of(const Batch& batch, std::int64_t row);
+
+  TaskOptions options_;
+  std::int64_t evaluated_tokens_ = 1 << 18;
+  Part evaluated_ = Part::held_out;
+};
+
+}  // namespace cogwheel

@@ -1,0 +1,51 @@
+// Whether the ones so far are odd, at every bit of a random string: the smallest problem of tracking a state. A linear
+// recurrence needs an eigenvalue of −1 for it, so that gates in 0…1 cannot learn it for every length. Grazzi, Siems,
+// Franke, Zela, Hutter and Pontil, "Unlocking State-Tracking in Linear RNNs Through Negative Eigenvalues" (2024).
+#include <utility>
+
+#include "cogwheel/runs/task_entry.h"
+#include "cogwheel/runs/task_options.h"
+#include "cogwheel/tasks/synthetic/running_task.h"
+
+namespace cogwheel::parity {
+namespace {
+
+const TaskDescription& describe() {
+  static const TaskDescription description{
+      .name = "parity",
+      .summary = "say at every bit whether the ones so far are odd",
+      .item = "bit",
+      .data = "Random bits.",
+      .does_better = "tracks parity better",
+      .do_better = "track parity better",
+      .measures = {
+          {.name = "held_out_loss", .title = "held-out loss", .label = "held-out", .unit = "nats per bit"},
+          {.name = "accuracy", .title = "accuracy", .label = "accuracy", .unit = "", .lower_is_better = false}}};
+  return description;
+}
+
+class Parity : public RunningTask {
+ public:
+  Parity(std::int64_t length, TaskOptions options) : RunningTask(length, std::move(options)) {}
+
+  const TaskDescription& description() const override { return describe(); }
+
+ protected:
+  std::int64_t vocabulary() const override { return 2; }
+  std::string label(Token token) const override { return std::to_string(token); }
+  std::shared_ptr<DrawnTask> copy() const override { return std::make_shared<Parity>(*this); }
+  std::int64_t next(std::int64_t state, std::int64_t bit) const override { return state ^ bit; }
+};
+
+}  // namespace
+}  // namespace cogwheel::parity
+
+namespace cogwheel {
+TaskEntry parity_task() {
+  return {parity::describe(), [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
+            TaskOptionReader reader(config.task);
+            const std::int64_t length = reader.whole("length", 0, RunningTask::lengths);
+            return std::make_shared<parity::Parity>(length, reader.finish());
+          }};
+}
+}  // namespace cogwheel

@@ -1,0 +1,94 @@
+// Sequence to sequence with an alignment: a network that reads the source in both directions, and one that writes the
+// target, looking at the source at each step. One topology, whose cells and alignment are options:
+//
+//   h = encoder(E[source])                             [B, S, width], half of it from each direction
+//   s_0 = tanh(W_0 [last state forward; last state in reverse]), for each layer
+//   bahdanau:    s_t = decoder([E[y_{t−1}]; c_t], s_{t−1}),   c_t = alignment(s_{t−1}, h),
+//                x_t = tanh(W_x [s_t; c_t; E[y_{t−1}]])
+//   luong_…:     s_t = decoder([E[y_{t−1}]; x_{t−1} with input feeding], s_{t−1}),   c_t = alignment(s_t, h),
+//                x_t = tanh(W_c [c_t; s_t])
+//   none:        as bahdanau without c_t: all that the decoder knows of the source is s_0
+//   logits = E (x_t + W₂ tanh(W₁ x_t)) + b; without a feed-forward E x_t + b
+//
+//   Sutskever, Vinyals, Le, "Sequence to Sequence Learning with Neural Networks" (2014); for the alignments
+//   attention/mechanisms/alignment.h. Bahdanau's maxout layer is a tanh here, and both papers' encoders give the
+//   decoder's first state of their own; the rest is as they say.
+#pragma once
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "cogwheel/nn/alignment.h"
+#include "cogwheel/nn/recurrent_network.h"
+#include "cogwheel/tasks/translation/sequence_to_sequence_options.h"
+
+namespace cogwheel {
+
+// A source that has been read, and how far its translation has come. A value: hypotheses that share one may go
+// different ways.
+struct DecoderState {
+  AlignmentMemory memory;
+  CellStates cells;
+  at::Tensor fed = {};  // x_{t−1} [B, width]; undefined without input feeding
+  std::int64_t step = 0;
+
+  // Entries of the batch, [B'] int64, in that order; one may be named several times, as in beam search.
+  DecoderState of_entries(const at::Tensor& entries) const;
+};
+
+class SequenceToSequenceImpl : public torch::nn::Module {
+ public:
+  // Weights stay uninitialised until `initialize` or a checkpoint fills them.
+  explicit SequenceToSequenceImpl(const SequenceToSequenceOptions& options);
+  void initialize(std::uint64_t seed);
+
+  // tokens [B, S] int64, lengths [B] int64, at least 1 each.
+  DecoderState read(const at::Tensor& tokens, const at::Tensor& lengths, const Dropout& dropout = {});
+
+  // What predicts each token, x [B, T, width], for the target's tokens so far, inputs [B, T]. From a fresh state.
+  at::Tensor predict(DecoderState state, const at::Tensor& inputs, const Dropout& dropout = {});
+  // The same for one more token, [B] → [B, width]; the state goes on.
+  at::Tensor step(DecoderState& state, const at::Tensor& tokens);
+  at::Tensor logits(const at::Tensor& x);  // [..., width] → [..., V], float32, or as the weights
+
+  // Mean cross-entropy in nats over the targets [B, T] that are not `ignored_target`, with label smoothing: each target
+  // is (1 − smoothing) certain, and the rest is spread over the whole vocabulary.
+  at::Tensor loss(const at::Tensor& source, const at::Tensor& lengths, const at::Tensor& inputs,
+                  const at::Tensor& targets, double smoothing = 0, const Dropout& dropout = {});
+
+  // The weights of each step, [B, heads, T, S]; not for `none`.
+  at::Tensor weights(const DecoderState& state, const at::Tensor& inputs);
+
+  Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
+  const SequenceToSequenceOptions& options() const { return options_; }
+  bool aligns() const { return !alignment_->alignment().is_none(); }
+
+ private:
+  // The state that the alignment reads at each step, [B, T, width], beside x.
+  struct Pass {
+    at::Tensor predicted, aligned;
+  };
+  Pass pass(DecoderState& state, const at::Tensor& inputs, const Dropout& dropout);
+  Pass pass_at_once(DecoderState& state, const at::Tensor& embedded, const Dropout& dropout);
+  Pass pass_by_steps(DecoderState& state, const at::Tensor& embedded, const Dropout& dropout);
+  bool aligns_before_step() const { return aligns() && alignment_->alignment().kind->before_step; }
+  bool feeds() const;
+  at::Tensor product_of_logits(const at::Tensor& x);  // bfloat16 where products are
+  at::Tensor embed_source(const at::Tensor& tokens);
+  at::Tensor embed_target(const at::Tensor& tokens);
+  at::Tensor readout(const at::Tensor& states, const at::Tensor& contexts, const at::Tensor& embedded);
+
+  SequenceToSequenceOptions options_;
+  at::Tensor embedding_, target_embedding_, output_;  // [V, width]; the last two only where they are not tied
+  at::Tensor output_bias_;
+  RecurrentNetwork encoder_{nullptr}, decoder_{nullptr};
+  std::vector<Linear> first_states_;  // for each state of the decoder
+  AlignmentLayer alignment_{nullptr};
+  Linear readout_{nullptr};  // W_x
+  Linear widen_{nullptr}, narrow_{nullptr};
+};
+TORCH_MODULE(SequenceToSequence);
+
+}  // namespace cogwheel

@@ -1,0 +1,244 @@
+// Translation of sentences: Sutskever et al. (2014), with the alignments of Bahdanau et al. (2014) and Luong et al.
+// (2015). Of parallel files, whose words are cut by a joint SentencePiece vocabulary, or of a toy language.
+#include "cogwheel/tasks/translation/translation.h"
+
+#include <fmt/format.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/nn/model_holder.h"
+#include "cogwheel/runs/batch.h"
+#include "cogwheel/runs/task_entry.h"
+#include "cogwheel/runs/task_options.h"
+#include "cogwheel/tasks/translation/sequence_to_sequence.h"
+#include "cogwheel/tasks/translation/translations.h"
+#include "cogwheel/text/text_lines.h"
+
+namespace cogwheel::translation {
+namespace {
+
+TaskDescription describe(const std::string& piece) {
+  return {.name = "translation",
+          .summary = "translate sentences: of parallel files, or of a toy language",
+          .item = "sentence",
+          .data = "Sentences of a toy language, drawn without end, and their translations into another order of words.",
+          .does_better = "predicts unseen translations better",
+          .do_better = "predict unseen translations better",
+          .counted = "sentences",
+          .sampling = ", beam search",
+          .measures = {
+              {.name = "held_out_loss", .title = "held-out loss", .label = "held-out", .unit = "nats per " + piece}}};
+}
+
+class Translation : public Task {
+ public:
+  Translation(std::shared_ptr<const TranslationData> data, const TranslationSettings& settings, TaskOptions options)
+      : data_(std::move(data)),
+        settings_(settings),
+        options_(std::move(options)),
+        description_(describe(data_->bytes() > 0 ? "piece" : "word")),
+        evaluated_(data_->held_out().size()) {
+    plan_held_out();
+  }
+
+  const TaskDescription& description() const override { return description_; }
+
+  DataFacts data(const ModelOptions&, const TrainingOptions& training) const override { return facts_of(training); }
+  DataFacts facts_of(const TrainingOptions& training) const {
+    return {.name = data_->name(),
+            .tokenizer = description_.item,
+            .sha256 = data_->sha256(),
+            .bytes = data_->bytes(),
+            .vocabulary = data_->tokenizer().vocabulary(),
+            .train_tokens = data_->sentences(),
+            .held_out_tokens = data_->held_out().size(),
+            .evaluated_tokens = evaluated_,
+            .curve_tokens = training.curve_tokens == 0 ? evaluated_ : std::min(evaluated_, training.curve_tokens),
+            .window = 1};
+  }
+
+  RunConfig completed(RunConfig config) const override {
+    expect_no_text(config, ": task.source and task.target");
+    set_vocabulary(config, data_->tokenizer().vocabulary(), ", as the data");
+    const auto& model = config.model.as<SequenceToSequenceOptions>();
+    check(model);
+    if (model.context <= data_->longest())
+      throw UsageError(expected_got(
+          "model.context",
+          fmt::format("at least {} for the {}, ends of sentences included", data_->longest() + 1, data_->name()),
+          std::to_string(model.context)));
+    config.definition = mechanism_text(model, "model.mechanism").definition;
+    config.data.sha256 = data_->sha256();
+    config.task = options_;
+    return config;
+  }
+
+  std::vector<RunFile> assets() const override { return {{tokenizer_file, data_->tokenizer().to_json()}}; }
+  std::vector<RunFile> records() const override {
+    const std::string record = data_->record();
+    return record.empty() ? std::vector<RunFile>{} : std::vector<RunFile>{{text_file, record}};
+  }
+  std::string left_out() const override { return data_->dropped(); }
+
+  void initialize(torch::nn::Module& model, std::uint64_t seed) const override {
+    holder_of<SequenceToSequence>(model)->initialize(seed);
+  }
+
+  Batch batch(const torch::nn::Module&, const TrainingOptions& training, std::int64_t step) const override {
+    const SentenceBatch drawn = data_->batch(training.seed, step, training.batch);
+    return {.inputs = drawn.inputs,
+            .targets = drawn.targets,
+            .tokens = drawn.inputs.size(0),
+            .source = drawn.source.tokens,
+            .source_lengths = drawn.source.lengths};
+  }
+  at::Tensor loss(torch::nn::Module& module, const Batch& batch, std::uint64_t dropout_seed) const override {
+    SequenceToSequence model = holder_of<SequenceToSequence>(module);
+    return model->loss(batch.source, batch.source_lengths, batch.inputs, batch.targets, settings_.label_smoothing,
+                       model->dropout(dropout_seed));
+  }
+
+  // The mean over tokens, ends of sentences included; without smoothing.
+  MeasuredValues evaluate(torch::nn::Module& module, const TrainingOptions& training, EvaluationPart part,
+                          StatisticsOfHeads*) const override {
+    SequenceToSequence model = holder_of<SequenceToSequence>(module);
+    const DataFacts facts = facts_of(training);
+    const std::int64_t sentences = part == EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
+    double sum = 0, tokens = 0;
+    for (std::int64_t first = 0; first < sentences; first += together) {
+      const SentenceBatch some =
+          sentence_batch(data_->held_out(),
+                         std::span(order_).subspan(static_cast<std::size_t>(first),
+                                                   static_cast<std::size_t>(std::min(together, sentences - first))));
+      const auto count = static_cast<double>(some.tokens);
+      sum += count * model->loss(some.source.tokens, some.source.lengths, some.inputs, some.targets).item<double>();
+      tokens += count;
+    }
+    return {{"held_out_loss", sum / tokens}};
+  }
+
+  Inspection inspect(torch::nn::Module& model, std::uint64_t) const override {
+    constexpr std::int64_t quickly = 200;
+    SequenceToSequence holder = holder_of<SequenceToSequence>(model);
+    return show_translations(holder, *data_, quickly, settings_.beam);
+  }
+  Inspection examine(torch::nn::Module& model, std::uint64_t, const ExaminationOptions&) const override {
+    SequenceToSequence holder = holder_of<SequenceToSequence>(model);
+    return show_translations(holder, *data_, std::ssize(data_->test().source), settings_.beam);
+  }
+
+  std::shared_ptr<const Task> limited(std::int64_t evaluated) const override {
+    auto part = std::make_shared<Translation>(data_, settings_, options_);
+    part->evaluated_ = std::min(evaluated, evaluated_);
+    part->plan_held_out();
+    return part;
+  }
+  std::shared_ptr<const Task> for_tuning() const override {
+    return std::make_shared<Translation>(data_->for_tuning(), settings_, options_);
+  }
+
+ private:
+  static constexpr std::int64_t together = 64;  // sentences of a pass in evaluation, whatever the training batch
+
+  // The held-out pairs that are evaluated, so that any first part has all lengths: every k-th by length in turn.
+  void plan_held_out() {
+    std::vector<std::int64_t> sorted(static_cast<std::size_t>(evaluated_));
+    for (std::size_t i = 0; i < sorted.size(); ++i) sorted[i] = static_cast<std::int64_t>(i);
+    std::stable_sort(sorted.begin(), sorted.end(), [&](std::int64_t a, std::int64_t b) {
+      return data_->held_out().source(a).size() < data_->held_out().source(b).size();
+    });
+    const std::size_t stride = std::max<std::size_t>(1, sorted.size() / static_cast<std::size_t>(together));
+    order_.clear();
+    for (std::size_t offset = 0; offset < stride; ++offset)
+      for (std::size_t i = offset; i < sorted.size(); i += stride) order_.push_back(sorted[i]);
+  }
+
+  std::shared_ptr<const TranslationData> data_;
+  TranslationSettings settings_;
+  TaskOptions options_;
+  TaskDescription description_;
+  std::int64_t evaluated_;
+  std::vector<std::int64_t> order_;
+};
+
+std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path& folder) {
+  TaskOptionReader reader(config.task);
+  ParallelOptions files{.training = {reader.path("source"), reader.path("target")},
+                        .held_out = {reader.path("held_out_source"), reader.path("held_out_target")},
+                        .test = {reader.path("test_source"), reader.path("test_target")}};
+  files.vocabulary = reader.whole("vocabulary", files.vocabulary, ParallelOptions::vocabularies);
+  files.fewer_will_do = !config.task.values.contains("vocabulary");
+  files.longest = common(config.model).context - 1;
+  ToyLanguage language;
+  language.distance = reader.whole("distance", 0, ToyLanguage::distances);
+  TranslationSettings settings;
+  settings.label_smoothing = reader.number("label_smoothing", settings.label_smoothing,
+                                           Range<double>{.min = 0, .max = 1, .max_excluded = true});
+  settings.beam.beam = reader.whole("beam", settings.beam.beam, beam_range);
+  settings.beam.length_penalty = reader.number("length_penalty", settings.beam.length_penalty, length_penalty_range);
+  TaskOptions options = reader.finish();
+  if (files.training.none()) {
+    if (!files.held_out.none() || !files.test.none())
+      throw UsageError(expected_got("task.source", "a file to train on beside those to test on", "none"));
+    return make_translation(toy_data(language), settings, options);
+  }
+  std::error_code problem;
+  const bool kept = !folder.empty() && std::filesystem::exists(folder / tokenizer_file, problem);
+  auto corpus = std::make_shared<ParallelCorpus>(
+      kept ? load_parallel_corpus(files, load_sentence_tokenizer(folder / tokenizer_file))
+           : load_parallel_corpus(files));
+  expect_recorded_data(config, corpus->name, corpus->sha256);
+  if (files.fewer_will_do) options.values["vocabulary"] = corpus->tokenizer->vocabulary();
+  return make_translation(parallel_data(std::move(corpus)), settings, options);
+}
+
+// Each line of the prompt, or of a file.
+void sample_translations(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
+  const RunConfig config = load_config(folder.config_path());
+  SequenceToSequence model(config.model.as<SequenceToSequenceOptions>());
+  load_weights_of(*model, config, folder);
+  const auto tokenizer = load_sentence_tokenizer(folder.tokenizer_path());
+  if (request.prompt.empty() == request.input.empty())
+    throw UsageError(
+        expected_got("sample", "either --prompt or --input, not empty", request.prompt.empty() ? "neither" : "both"));
+  const std::vector<std::string> lines =
+      request.input.empty() ? std::vector<std::string>{request.prompt} : read_text_lines(request.input).lines;
+  BeamOptions options;
+  TaskOptionReader reader(config.task);
+  options.length_penalty = reader.number("length_penalty", options.length_penalty, length_penalty_range);
+  options.beam = request.beam > 0 ? request.beam : reader.whole("beam", options.beam, beam_range);
+  const auto cut = [&](std::size_t line) {
+    request.warn(fmt::format("line {} is longer than {} tokens and was cut", line + 1, model->options().context - 1));
+  };
+  // A few at a time, so that a long file shows progress and can be interrupted.
+  constexpr std::size_t at_once = 256;
+  for (std::size_t first = 0; first < lines.size(); first += at_once) {
+    const auto some = std::span(lines).subspan(first, std::min(at_once, lines.size() - first));
+    std::string text;
+    for (const std::string& each :
+         translate(model, *tokenizer, some, options, [&](std::size_t line) { cut(first + line); }))
+      text += (text.empty() && first == 0 ? "" : "\n") + each;
+    if (!write(text)) return;
+  }
+}
+
+}  // namespace
+}  // namespace cogwheel::translation
+
+namespace cogwheel {
+
+std::shared_ptr<const Task> make_translation(std::shared_ptr<const TranslationData> data,
+                                             const TranslationSettings& settings, TaskOptions options) {
+  return std::make_shared<translation::Translation>(std::move(data), settings, std::move(options));
+}
+
+TaskEntry translation_task() {
+  return {translation::describe("word"),
+          translation::make,
+          {{"--prompt", "--input", "--beam"}, translation::sample_translations},
+          random_translation};
+}
+}  // namespace cogwheel

@@ -1,0 +1,27 @@
+#include "cogwheel/text/byte_tokenizer.h"
+
+#include <nlohmann/json.hpp>
+
+#include "cogwheel/core/error.h"
+
+namespace cogwheel {
+
+std::vector<Token> ByteTokenizer::encode(std::string_view text, std::string_view) const {
+  std::vector<Token> tokens;
+  tokens.reserve(text.size());
+  for (const char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
+  return tokens;
+}
+
+std::string ByteTokenizer::decode(std::span<const Token> tokens) const {
+  std::string text;
+  for (const Token token : tokens) {
+    if (token < 0 || token > 255) throw Error(expected_got("token", "below 256", std::to_string(token)));
+    text.push_back(static_cast<char>(token));
+  }
+  return text;
+}
+
+std::string ByteTokenizer::to_json() const { return nlohmann::json{{"kind", kind()}}.dump(2) + "\n"; }
+
+}  // namespace cogwheel

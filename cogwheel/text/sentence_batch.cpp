@@ -1,0 +1,69 @@
+#include "cogwheel/text/sentence_batch.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace cogwheel {
+namespace {
+
+using Sentences = std::vector<std::span<const Token>>;
+
+std::int64_t longest_of(const Sentences& sentences) {
+  std::size_t longest = 0;
+  for (const auto& sentence : sentences) longest = std::max(longest, sentence.size());
+  return static_cast<std::int64_t>(longest);
+}
+
+// Each sentence in its row, with `first` before and `last` after it where they are tokens.
+at::Tensor rows_of(const Sentences& sentences, std::int64_t fill, const Token* first, const Token* last) {
+  const std::int64_t width = longest_of(sentences) + 1;
+  const at::Tensor rows = at::full({std::ssize(sentences), width}, fill, at::kLong);
+  auto* row = rows.mutable_data_ptr<std::int64_t>();
+  for (const auto& sentence : sentences) {
+    auto* place = row;
+    if (first != nullptr) *place++ = *first;
+    place = std::copy(sentence.begin(), sentence.end(), place);
+    if (last != nullptr) *place = *last;
+    row += width;
+  }
+  return rows;
+}
+
+at::Tensor lengths_of(const Sentences& sentences) {
+  const at::Tensor lengths = at::empty({std::ssize(sentences)}, at::kLong);
+  std::transform(sentences.begin(), sentences.end(), lengths.mutable_data_ptr<std::int64_t>(),
+                 [](const auto& sentence) { return std::ssize(sentence) + 1; });
+  return lengths;
+}
+
+SourceBatch source_of(const Sentences& sentences) {
+  return {rows_of(sentences, SentenceTokens::padding, nullptr, &SentenceTokens::end), lengths_of(sentences)};
+}
+
+}  // namespace
+
+SourceBatch source_batch(std::span<const std::vector<Token>> sentences) {
+  return source_of({sentences.begin(), sentences.end()});
+}
+
+SentenceBatch sentence_batch(const SentencePairs& pairs, std::span<const std::int64_t> chosen) {
+  Sentences sources, targets;
+  for (const std::int64_t pair : chosen) sources.push_back(pairs.source(pair)), targets.push_back(pairs.target(pair));
+  SentenceBatch batch{.source = source_of(sources),
+                      .inputs = rows_of(targets, SentenceTokens::padding, &SentenceTokens::begin, nullptr),
+                      .targets = rows_of(targets, ignored_target, nullptr, &SentenceTokens::end),
+                      .target_lengths = lengths_of(targets)};
+  for (const auto& target : targets) batch.tokens += std::ssize(target) + 1;
+  return batch;
+}
+
+SentenceBatch sentence_batch(const SentencePairs& pairs) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(pairs.size()));
+  std::iota(all.begin(), all.end(), 0);
+  return sentence_batch(pairs, all);
+}
+
+}  // namespace cogwheel

@@ -1,0 +1,152 @@
+#include "cogwheel/text/sentence_tokenizer.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+#include <utility>
+
+#include "cogwheel/core/encoding/base64.h"
+#include "cogwheel/core/encoding/sha256.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/text/sentencepiece_module.h"
+
+namespace cogwheel {
+namespace {
+
+void keep_text(void* to, const char* text, std::size_t bytes) { static_cast<std::string*>(to)->assign(text, bytes); }
+
+void keep_tokens(void* to, const int* tokens, std::size_t count) {
+  static_cast<std::vector<Token>*>(to)->assign(tokens, tokens + count);
+}
+
+void expect_token(Token token, std::int64_t vocabulary) {
+  if (token < 0 || token >= vocabulary)
+    throw Error(expected_got("token", "below " + std::to_string(vocabulary), std::to_string(token)));
+}
+
+// The number after the last occurrence of `before`; nothing where there is none.
+std::string number_after(std::string_view text, std::string_view before) {
+  const std::size_t place = text.rfind(before);
+  if (place == std::string_view::npos) return "";
+  text.remove_prefix(place + before.size());
+  const std::size_t end = text.find_first_not_of("0123456789");
+  return std::string(text.substr(0, end));
+}
+
+}  // namespace
+
+std::shared_ptr<const SentencePieceTokenizer> SentencePieceTokenizer::train(std::span<const std::string_view> lines,
+                                                                            std::int64_t vocabulary,
+                                                                            std::string_view what, bool fewer_will_do) {
+  if (std::all_of(lines.begin(), lines.end(), [](std::string_view line) { return line.empty(); }))
+    throw Error(expected_got(what, "text for a vocabulary", "none"));
+  std::vector<const char*> texts;
+  std::vector<std::size_t> bytes;
+  for (const std::string_view line : lines) texts.push_back(line.data()), bytes.push_back(line.size());
+  std::string result;
+  if (sentencepiece().train(texts.data(), bytes.data(), lines.size(), static_cast<int>(vocabulary),
+                            {keep_text, &result}))
+    return std::make_shared<SentencePieceTokenizer>(std::move(result), what);
+  const std::string got = std::to_string(vocabulary);
+  if (const std::string most = number_after(result, "a value <= "); !most.empty()) {
+    if (fewer_will_do) return train(lines, std::stoll(most), what);
+    throw Error(expected_got(what, "text for a vocabulary of " + got + " pieces", "text for " + most + " at most"));
+  }
+  if (const std::string least = number_after(result, got + " vs "); !least.empty())
+    throw Error(expected_got(what, "a vocabulary of " + least + " pieces at least, for its characters", got));
+  throw Error(expected_got(what, "text that SentencePiece can learn from", one_line(result)));
+}
+
+SentencePieceTokenizer::SentencePieceTokenizer(std::string model, std::string_view what)
+    : model_(std::move(model)), loaded_(sentencepiece().load(model_.data(), model_.size())) {
+  if (loaded_ == nullptr)
+    throw Error(expected_got(what, "a SentencePiece model with tokens 0 to 3 for padding, unknown, begin and end",
+                             "something else"));
+}
+
+SentencePieceTokenizer::~SentencePieceTokenizer() { sentencepiece().unload(loaded_); }
+
+std::int64_t SentencePieceTokenizer::vocabulary() const { return sentencepiece().vocabulary(loaded_); }
+
+std::vector<Token> SentencePieceTokenizer::encode(std::string_view text, std::string_view) const {
+  std::vector<Token> tokens;
+  sentencepiece().encode(loaded_, text.data(), text.size(), {keep_tokens, &tokens});
+  return tokens;
+}
+
+std::string SentencePieceTokenizer::decode(std::span<const Token> tokens) const {
+  for (const Token token : tokens) expect_token(token, vocabulary());
+  std::string text;
+  sentencepiece().decode(loaded_, tokens.data(), tokens.size(), {keep_text, &text});
+  return text;
+}
+
+std::string SentencePieceTokenizer::piece(Token token) const {
+  expect_token(token, vocabulary());
+  std::string text;
+  sentencepiece().piece(loaded_, token, {keep_text, &text});
+  return text;
+}
+
+std::string SentencePieceTokenizer::to_json() const {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(model_.data());
+  return nlohmann::ordered_json{{"kind", kind()}, {"sha256", sha256(model_)}, {"model", base64({bytes, model_.size()})}}
+             .dump(2) +
+         "\n";
+}
+
+WordTokenizer::WordTokenizer(std::vector<std::string> words) : words_(std::move(words)) {
+  std::vector<std::pair<std::string, Token>> sorted;
+  for (std::size_t index = 0; index < words_.size(); ++index)
+    sorted.emplace_back(words_[index], static_cast<Token>(index) + SentenceTokens::count);
+  std::sort(sorted.begin(), sorted.end());
+  for (auto& [word, token] : sorted) sorted_.push_back(std::move(word)), token_of_sorted_.push_back(token);
+}
+
+std::int64_t WordTokenizer::vocabulary() const {
+  return static_cast<std::int64_t>(words_.size()) + SentenceTokens::count;
+}
+
+std::vector<Token> WordTokenizer::encode(std::string_view text, std::string_view) const {
+  std::vector<Token> tokens;
+  for (std::size_t start = text.find_first_not_of(' '); start < text.size();) {
+    const std::size_t end = std::min(text.find(' ', start), text.size());
+    const std::string_view word = text.substr(start, end - start);
+    const auto found = std::lower_bound(sorted_.begin(), sorted_.end(), word);
+    tokens.push_back(found == sorted_.end() || *found != word
+                         ? SentenceTokens::unknown
+                         : token_of_sorted_[static_cast<std::size_t>(found - sorted_.begin())]);
+    start = text.find_first_not_of(' ', end);
+  }
+  return tokens;
+}
+
+std::string WordTokenizer::decode(std::span<const Token> tokens) const {
+  std::string text;
+  for (const Token token : tokens) {
+    expect_token(token, vocabulary());
+    if (token < SentenceTokens::count && token != SentenceTokens::unknown) continue;
+    text += (text.empty() ? "" : " ") + piece(token);
+  }
+  return text;
+}
+
+std::string WordTokenizer::piece(Token token) const {
+  expect_token(token, vocabulary());
+  // As SentencePiece shows them.
+  constexpr const char* first[] = {"<pad>", "<unk>", "<s>", "</s>"};
+  return token < SentenceTokens::count ? first[token] : words_[static_cast<std::size_t>(token - SentenceTokens::count)];
+}
+
+std::string WordTokenizer::to_json() const {
+  return nlohmann::ordered_json{{"kind", kind()}, {"words", words_}}.dump(2) + "\n";
+}
+
+std::shared_ptr<const SentenceTokenizer> load_sentence_tokenizer(const std::filesystem::path& path) {
+  const std::shared_ptr<const Tokenizer> loaded = load_tokenizer(path);
+  if (auto tokenizer = std::dynamic_pointer_cast<const SentenceTokenizer>(loaded)) return tokenizer;
+  throw Error(expected_got(path.string(), "a tokenizer of sentences, sentencepiece or words", loaded->kind()));
+}
+
+}  // namespace cogwheel

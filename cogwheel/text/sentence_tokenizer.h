@@ -1,0 +1,78 @@
+// Tokenizers of sentences: a vocabulary that begins with SentenceTokens. They never refuse a text.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cogwheel/text/sentence_tokens.h"
+#include "cogwheel/text/tokenizer.h"
+
+namespace cogwheel {
+
+class SentenceTokenizer : public Tokenizer {
+ public:
+  // A token as pictures show it; ▁ is a space.
+  virtual std::string piece(Token token) const = 0;
+};
+
+// SentencePiece: pieces of words, merged by frequency, over which any text in UTF-8 is cut. Letters keep their case,
+// Unicode is normalised (NFKC), runs of spaces become one. A character that the training text lacked is `unknown`.
+class SentencePieceTokenizer final : public SentenceTokenizer {
+ public:
+  static constexpr std::string_view name = "sentencepiece";
+
+  // Trains a vocabulary of that size; the same lines give the same bytes. Throws Error that names `what`, and the size
+  // that is possible, where there is too little text, unless fewer pieces will do, or too few pieces for its
+  // characters.
+  static std::shared_ptr<const SentencePieceTokenizer> train(std::span<const std::string_view> lines,
+                                                             std::int64_t vocabulary, std::string_view what,
+                                                             bool fewer_will_do = false);
+  // Of a model as SentencePiece writes it. Throws Error that names `what` where it is none, or has other tokens at the
+  // start.
+  SentencePieceTokenizer(std::string model, std::string_view what);
+  SentencePieceTokenizer(const SentencePieceTokenizer&) = delete;
+  SentencePieceTokenizer& operator=(const SentencePieceTokenizer&) = delete;
+  ~SentencePieceTokenizer() override;
+
+  std::string_view kind() const override { return name; }
+  std::int64_t vocabulary() const override;
+  std::vector<Token> encode(std::string_view text, std::string_view what = "text") const override;
+  std::string decode(std::span<const Token> tokens) const override;
+  // The model in base64, with its hash.
+  std::string to_json() const override;
+  std::string piece(Token token) const override;
+  // What SentencePiece's own tools read.
+  const std::string& model() const { return model_; }
+
+ private:
+  std::string model_;
+  void* loaded_ = nullptr;
+};
+
+// One token for each word of a list; words are what spaces separate.
+class WordTokenizer final : public SentenceTokenizer {
+ public:
+  static constexpr std::string_view name = "words";
+
+  explicit WordTokenizer(std::vector<std::string> words);
+
+  std::string_view kind() const override { return name; }
+  std::int64_t vocabulary() const override;
+  std::vector<Token> encode(std::string_view text, std::string_view what = "text") const override;
+  std::string decode(std::span<const Token> tokens) const override;
+  std::string to_json() const override;
+  std::string piece(Token token) const override;
+
+ private:
+  std::vector<std::string> words_, sorted_;
+  std::vector<Token> token_of_sorted_;
+};
+
+// The tokenizer that a run kept. Throws Error where it is of another kind.
+std::shared_ptr<const SentenceTokenizer> load_sentence_tokenizer(const std::filesystem::path& path);
+
+}  // namespace cogwheel

@@ -1,0 +1,42 @@
+// Text to tokens and back.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cogwheel/core/token.h"
+
+namespace cogwheel {
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  virtual std::string_view kind() const = 0;  // "character", "byte", or one of sentence_tokenizer.h and word_piece.h
+  virtual std::int64_t vocabulary() const = 0;
+
+  // Throws Error that names the first character missing from the vocabulary: "<what>: expected …, got …".
+  virtual std::vector<Token> encode(std::string_view text, std::string_view what = "text") const = 0;
+  // Tokens outside the vocabulary are refused.
+  virtual std::string decode(std::span<const Token> tokens) const = 0;
+
+  // Writes the file that `load_tokenizer` reads.
+  virtual std::string to_json() const = 0;
+};
+
+// "character" and "byte": those of any text.
+inline std::vector<std::string> tokenizer_names() { return {"character", "byte"}; }
+
+// A tokenizer for this text. character: one token per Unicode code point, in sorted order; the text must be UTF-8.
+// byte: 256 tokens, any bytes. Throws UsageError for another kind, Error for invalid UTF-8 that names `what`
+// and the byte offset.
+std::shared_ptr<const Tokenizer> make_tokenizer(std::string_view kind, std::string_view text,
+                                                std::string_view what = "text");
+
+void save_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& path);
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path);
+
+}  // namespace cogwheel
