@@ -92,6 +92,29 @@ def test_derivatives_of_functions_of_parameters(runs):
     assert not loss(own[name]).requires_grad  # nothing asked for it
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("kind", ["tied head", "encoder", "vision", "u-vit"])
+def test_vmap_is_over_each_parameter_alone_and_over_all(runs, kind):
+    model = cogwheel.load(runs(kind))
+    given = inputs_of(model)
+    own = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    stacked = {name: torch.stack([tensor, 0.5 * tensor + 0.01]) for name, tensor in own.items()}
+
+    def call(some):
+        return torch.func.functional_call(model, {**own, **some}, given)
+
+    for some in ({name: tensor} for name, tensor in stacked.items()):
+        found = torch.func.vmap(call)(some)
+        expected = torch.stack([call({name: tensor[i] for name, tensor in some.items()}) for i in range(2)])
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5, msg=str(list(some)))
+    gradient = torch.func.grad(lambda some: call(some).square().mean())
+    found = torch.func.vmap(gradient)(stacked)
+    for i in range(2):
+        expected = gradient({name: tensor[i] for name, tensor in stacked.items()})
+        for name, right in expected.items():
+            torch.testing.assert_close(found[name][i], right, rtol=1e-3, atol=1e-5 * (1 + right.abs().max().item()), msg=name)
+
+
 def test_parametrizations(model):
     (tokens,) = inputs_of(model)
     part = model.get_submodule("layers.0.attention.output")
