@@ -15,8 +15,6 @@ from test_soft_window import all_steps, by_formula
 
 import cogwheel
 
-pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")
-
 SHAPE = Shape(1, 1, 1, 2, 3, 8, 1)
 MAPS = (
     "softmax", "cog", "softmax_off_by_one", "relu", "cubic", "sigmoid", "consmax", "norm", "differential", "centered",

@@ -116,6 +116,14 @@ def test_products_are_registered_as_pytorch_demands():
     assert torch.autograd.gradgradcheck(product, (a, b), check_fwd_over_rev=True)
 
 
+def test_vmap_has_a_rule_for_every_operator_with_derivatives():
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    ours = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("cogwheel::")]
+    with_derivatives = [name for name in ours if has(name, "AutogradCPU")]
+    assert len(with_derivatives) > 20
+    assert not [name for name in with_derivatives if not has(name, "FuncTorchBatched")]
+
+
 def test_lengths_are_registered_as_pytorch_demands():
     x = torch.randn(3, 5, dtype=torch.float64)
     length, own = torch.ops.cogwheel.vector_length, x.clone().requires_grad_()

@@ -72,7 +72,6 @@ def test_derivatives_of_functions_of_parameters(small_runs):
     assert not loss(own[name]).requires_grad  # nothing asked for it
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
 @pytest.mark.parametrize("kind", KINDS)
 def test_vmap_is_over_each_parameter_alone_and_over_all(small_runs, kind):
     model = cogwheel.load(small_runs(kind))

@@ -122,7 +122,6 @@ def test_what_modifies_attention_has_second_derivatives_too(case, mechanism):
     assert torch.autograd.gradgradcheck(attend, inputs, check_fwd_over_rev=True, fast_mode=True)
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
 @pytest.mark.parametrize("mechanism", ["cog", "consmax", "differential"])
 def test_torch_func_composes(mechanism):
     leaves, scale = leaves_of(mechanism, Shape(1, 1, 1, 2, 3, 8, 1))
@@ -138,7 +137,6 @@ def test_torch_func_composes(mechanism):
     torch.testing.assert_close(*hessians, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
 @pytest.mark.parametrize("mechanism", ["cog", "differential"])
 def test_vmap_gives_what_a_loop_gives(mechanism):
     leaves, scale = leaves_of(mechanism)
@@ -179,7 +177,6 @@ def test_keys_that_no_query_sees_reach_no_derivative(mechanism):
         assert torch.equal(clean, dirty)
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
 @pytest.mark.parametrize("mechanism", ["cog", "differential", "centered", "matrix_exponential"])
 def test_vmap_over_statistics_gives_what_a_loop_gives(mechanism):
     generator = torch.Generator().manual_seed(0)
