@@ -68,6 +68,7 @@ std::filesystem::path place_of(const EvaluateArguments& arguments, const RunFold
   std::error_code problem;
   if (arguments.out.empty() || fs::equivalent(arguments.out, run.path(), problem)) return run.path();
   expect_no_run_file(arguments.out, "evaluate: --out");
+  expect_makable(arguments.out);
   for (const char* name : {evaluation_json_file, evaluation_page_file})
     expect_no_run_file(fs::path(arguments.out) / name, "evaluate: --out");
   return arguments.out;
