@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "cogwheel/core/atomic_file.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/data/image_batches.h"
 #include "cogwheel/evaluate/feature_classifier.h"
@@ -42,6 +43,7 @@ std::shared_ptr<const FeatureClassifier> trained_classifier(const ImageSource& s
   std::error_code problem;
   if (!options.classifier_steps && std::filesystem::exists(kept, problem))
     return std::make_shared<const FeatureClassifier>(FeatureClassifier::load(kept));
+  expect_writable(kept);
   options.progress("training a classifier for its features");
   const ImageBatch held_out = images_in_order(source, ImagePart::held_out, 0, 2000);
   const std::shared_ptr<const ImageSource> borrowed(&source, [](const ImageSource*) {});
