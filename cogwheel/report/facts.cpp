@@ -63,7 +63,7 @@ std::string learning_rate_fact(const Comparison& comparison) {
                 "not searched per mechanism");
   std::string rates;
   for (const MechanismPlan& plan : comparison.mechanisms)
-    rates += (rates.empty() ? "" : ", ") + plan.name + " " + learning_rate_text(plan.learning_rate);
+    rates += (rates.empty() ? "" : ", ") + plan.title + " " + learning_rate_text(plan.learning_rate);
   return fact("Learning rate", counted(comparison.settings.tune, "trial") + " for each", rates);
 }
 

@@ -181,7 +181,7 @@ std::string row_html(const Comparison& comparison, const SummaryRow& row, const 
                         {"formula", escape_html(plan.formula)},
                         {"measure", escape_html(capitalised(comparison.task.decisive().title))},
                         {"mean", mean},
-                        {"baseline", escape_html(comparison.baseline)},
+                        {"baseline", escape_html(name_in_sentence(comparison, comparison.baseline))},
                         {"low", signed_fixed(-scale.limit, scale.digits + 1)},
                         {"high", signed_fixed(scale.limit, scale.digits + 1)},
                         {"whisker", whisker(comparison, row, scale)},

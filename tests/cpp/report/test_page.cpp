@@ -317,6 +317,14 @@ TEST(Page, SaysWhatModelsAreMadeOf) {
   EXPECT_TRUE(holds(of_task("translation", 100), "1.000 ×; wider feed-forward<"));
 }
 
+TEST(Page, CallsMechanismsByTheirTitles) {
+  const std::string page = page_of([](Comparison& comparison) {
+    for (MechanismPlan& plan : comparison.mechanisms) plan.title = "The " + plan.title;
+  });
+  EXPECT_TRUE(holds(page, "The Softmax 0.001, The Cog 0.001, The Symmetric 0.001"));
+  EXPECT_TRUE(holds(page, "data-label=\"Difference to The softmax, from "));
+}
+
 TEST(Page, WritesSmallNumbersAsItsChartsDo) {
   const std::string page = page_of([](Comparison& comparison) { comparison.tuning.front().learning_rate = 3.2e-5; });
   EXPECT_TRUE(holds(page, "learning rate 3.2·10⁻⁵"));
