@@ -45,6 +45,19 @@ void set_balanced_width(ModelOptions& options, std::int64_t width) {
   std::visit([&](auto& model) { set_balanced_width(model, width); }, options);
 }
 
+bool balances_feed_forward(const ModelOptions& options) {
+  return std::visit(
+      [](const auto& model) {
+        return requires { model.feed_forward; };
+      },
+      options);
+}
+
+bool layers_have_heads(const ModelOptions& options) {
+  return !std::holds_alternative<SequenceToSequenceOptions>(options) &&
+         !std::holds_alternative<HandwritingOptions>(options);
+}
+
 std::int64_t output_heads(const ModelOptions& options) {
   return std::visit([](const auto& model) { return output_heads(model); }, options);
 }

@@ -47,6 +47,12 @@ void stand_in_for_data(ModelOptions& options);
 std::int64_t balanced_width(const ModelOptions& options);
 void set_balanced_width(ModelOptions& options, std::int64_t width);
 
+// Whether that width is one of feed-forward networks; else it is that of the whole model.
+bool balances_feed_forward(const ModelOptions& options);
+
+// Whether layers consist of heads, not of cells whose states one alignment or window connects.
+bool layers_have_heads(const ModelOptions& options);
+
 // The number of heads in attention maps.
 std::int64_t output_heads(const ModelOptions& options);
 

@@ -4,6 +4,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/nearest_names.h"
+#include "cogwheel/mechanisms/layer_pattern.h"
 #include "cogwheel/studies/study.h"
 
 namespace cogwheel {
@@ -29,6 +30,8 @@ const StudyEntry& find_study(std::string_view name, std::string_view what) {
   }
   throw UsageError(expected_got(what, expected_names(name, names), name));
 }
+
+std::string mechanism_title(const std::string& mechanism) { return LayerPattern(mechanism, "mechanism").title(); }
 
 std::string study_number(double value) { return std::isfinite(value) ? fmt::format("{:.4g}", value) : ""; }
 

@@ -74,6 +74,30 @@ TEST(ComparePlan, RecordsWhatAnOlderVersionDidNot) {
   EXPECT_EQ(comparison.configuration, expected.dump());
 }
 
+// Strokes without texts have no model with the default mechanism, a window over texts.
+TEST(ComparePlan, TheTaskIsMadeForWhatIsCompared) {
+  const TemporaryFolder folder;
+  std::string drawings;
+  for (int x = 1; x <= 24; ++x)
+    drawings += R"({"drawing":[[[0,)" + std::to_string(x) +
+                R"(],[1,5]],[[9],[2]]]})"
+                "\n";
+  CompareRequest request;
+  request.task = "handwriting";
+  request.task_files["strokes"] = folder.write("strokes.ndjson", drawings).string();
+  request.attention = {"none"};
+  request.seeds = 1;
+  Comparison comparison = plan_comparison(request);
+  load_task(comparison);
+  EXPECT_EQ(comparison.data.vocabulary, 0);
+  EXPECT_GT(comparison.mechanisms.front().parameters, 0);
+
+  request.attention = {"none", "graves_window"};
+  comparison = plan_comparison(request);
+  EXPECT_EQ(usage_error_of([&] { load_task(comparison); }),
+            "model.mechanism: expected none for strokes without texts, got graves_window");
+}
+
 TEST(ComparePlan, APresetCanDecideTaskFormAndSteps) {
   CompareRequest request = tiny_request("");
   request.text.clear();
