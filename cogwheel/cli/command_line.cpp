@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cogwheel/cli/commands.h"
@@ -33,6 +35,46 @@ const CLI::App& chosen(const CLI::App& app) {
   return commands.empty() ? app : *commands.front();
 }
 
+// The placeholder in the help of options that mean nothing without a value, and what it stands for. Numbers say
+// themselves what they expect, and a TEXT may be empty.
+constexpr std::pair<std::string_view, std::string_view> meant_by_type[] = {
+    {"NAME", "a name"},  {"NAMES", "names"},           {"KIND", "a kind"},        {"WHAT", "a name"},
+    {"DIR", "a folder"}, {"PATH", "a file or folder"}, {"FILE", "a file"},        {"RUN", "the folder of a run"},
+    {"LINE", "a line"},  {"FAMILY", "a family"},       {"KEY=VALUE", "key=value"}};
+
+// An empty value, as of a variable of a shell that is not set, is no default.
+void refuse_empty_values(CLI::App& command) {
+  for (CLI::Option* option : command.get_options())
+    for (const auto& [type, meant] : meant_by_type)
+      if (option->nonpositional() && option->get_type_name() == type)
+        option->check([name = option->get_name(), meant = meant](const std::string& value) {
+          if (value.empty()) throw UsageError(expected_got(name, meant, "an empty value"));
+          return std::string();
+        });
+}
+
+// CLI11's words for too many values or too few, "--out: At Most 1 required but received 2" or "--out: 1 required DIR
+// missing", as "--out" and {"at most 1 value", "2"}.
+std::string counts_text(const std::string& name, const std::string& words) {
+  const std::size_t colon = words.find(": ");
+  if (colon == std::string::npos) return "";
+  const std::string option = name + ": " + words.substr(0, colon), rest = words.substr(colon + 2);
+  const auto between = [&](std::string_view before, std::string_view after) {
+    const std::size_t begin = rest.find(before), end = rest.find(after);
+    return begin == std::string::npos || end == std::string::npos || end < begin + before.size()
+               ? std::string()
+               : rest.substr(begin + before.size(), end - begin - before.size());
+  };
+  constexpr std::string_view received = " required but received ";
+  const auto values_of = [](const std::string& count) { return count + (count == "1" ? " value" : " values"); };
+  for (const auto& [said, ours] : {std::pair("At Most ", "at most "), std::pair("At least ", "at least ")})
+    if (const std::string count = between(said, received); !count.empty())
+      return expected_got(option, ours + values_of(count), rest.substr(rest.find(received) + received.size()));
+  if (const std::string type = between(" required ", " missing"); !type.empty())
+    return expected_got(option, type, "nothing");
+  return "";
+}
+
 [[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = chosen(app);
   const std::string name = command.get_parent() == nullptr ? "arguments" : command.get_name();
@@ -44,6 +86,10 @@ const CLI::App& chosen(const CLI::App& app) {
     missing.resize(std::min(missing.find(" is required"), missing.size()));
     throw UsageError(expected_got(name, missing, "nothing"));
   }
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)
+    throw UsageError(expected_got(name, "no further argument", app.remaining(/*recurse=*/true).front()));
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
+    if (const std::string text = counts_text(name, error.what()); !text.empty()) throw UsageError(text);
   throw UsageError(
       expected_got(name, "what `cogwheel " + (name == "arguments" ? "" : name + " ") + "--help` shows", error.what()));
 }
@@ -58,6 +104,7 @@ void run_command_line(int argc, char** argv) {
        {add_compare, add_train, add_resume, add_evaluate, add_sample, add_inspect, add_view, add_embed, add_import,
         add_export, add_reproduce, add_list, add_mechanism_command, add_bench, add_bench_steps})
     add(app);
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) refuse_empty_values(*command);
   app.require_subcommand(1);
   app.footer("`cogwheel help COMMAND` explains each.");
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);

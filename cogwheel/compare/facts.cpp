@@ -8,6 +8,7 @@
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/pages/embedded.h"
 #include "cogwheel/pages/html.h"
+#include "cogwheel/runs/configuration/run_config.h"
 
 namespace cogwheel {
 namespace {
@@ -62,7 +63,7 @@ std::string learning_rate_fact(const Comparison& comparison) {
                 "not searched per mechanism");
   std::string rates;
   for (const MechanismPlan& plan : comparison.mechanisms)
-    rates += (rates.empty() ? "" : ", ") + plan.name + " " + learning_rate_text(plan.learning_rate);
+    rates += (rates.empty() ? "" : ", ") + plan.title + " " + learning_rate_text(plan.learning_rate);
   return fact("Learning rate", counted(comparison.settings.tune, "trial") + " for each", rates);
 }
 
@@ -78,6 +79,14 @@ std::string model_traits(const Comparison::Settings& settings) {
   if (settings.dropout != defaults.dropout) traits += fmt::format("dropout {}, ", settings.dropout);
   if (settings.precision != defaults.precision) traits += settings.precision + " matrix products, ";
   return traits;
+}
+
+// "4 layers × 4 heads"; of recurrent cells "1 layer", for what reads their states is one for all layers.
+std::string layers_text(const Comparison& comparison) {
+  const std::string layers = counted(comparison.settings.layers, "layer");
+  const std::int64_t heads = comparison.settings.heads;
+  if (layers_have_heads(model_of_task(comparison.task.name))) return layers + " × " + counted(heads, "head");
+  return heads == 1 ? layers : layers + ", " + counted(heads, "head");
 }
 
 // Without a line break at the hyphen: AVX-512.
@@ -137,7 +146,7 @@ std::string facts_html(const Comparison& comparison) {
          fact("Seeds", seeds == 1 ? "1" : fmt::format("{}, paired", seeds),
               "same order of data, and measured on the same") +
          learning_rate_fact(comparison) +
-         fact("Model", fmt::format("{} × {}", counted(settings.layers, "layer"), counted(settings.heads, "head")),
+         fact("Model", layers_text(comparison),
               fmt::format("{}width {}{}{}", model_traits(settings), settings.width, context, trained_on)) +
          fact("Machine",
               fmt::format("{}{}, {}", comparison.machine.device == "cpu" ? "" : comparison.machine.device + ", ",

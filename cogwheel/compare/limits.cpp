@@ -53,9 +53,9 @@ std::string small_differences(const Comparison& comparison) {
               "intervals.");
   return limit(
       "Small differences.",
-      fmt::format("With {}, a difference below about {:.2g} can go undetected where seeds scatter as in {}. More "
+      fmt::format("With {}, a difference below about {} can go undetected where seeds scatter as in {}. More "
                   "seeds reduce that.",
-                  counted(widest->pairs, "seed"), *widest->difference_interval,
+                  counted(widest->pairs, "seed"), with_powers(fmt::format("{:.2g}", *widest->difference_interval)),
                   name_in_sentence(comparison, widest->mechanism)));
 }
 

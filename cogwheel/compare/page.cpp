@@ -34,7 +34,7 @@ std::string title_of(const Comparison& comparison) {
 std::string verdict_html(const Comparison& comparison) {
   std::string html;
   for (const VerdictPart& part : verdict_parts(comparison))
-    html += part.mechanism.empty() ? escape_html(part.text)
+    html += part.mechanism.empty() ? escape_html(with_powers(part.text))
                                    : fmt::format("<span class=\"series\" style=\"--series:var({})\">{}</span>",
                                                  series_property(comparison, part.mechanism), escape_html(part.text));
   return html;
@@ -297,7 +297,7 @@ std::string report_page(const Comparison& comparison, const std::vector<Inspecti
       {"date", escape_html(date_text(comparison.created))},
       {"title", escape_html(title_of(comparison))},
       {"verdict", verdict_html(comparison)},
-      {"verdict_text", escape_html(verdict(comparison))},
+      {"verdict_text", escape_html(with_powers(verdict(comparison)))},
       {"css", std::string(embedded::report_css)},
       {"facts", facts_html(comparison)},
       {"contents", contents_html(!comparison.tuning.empty(), curves, dynamics, !with_maps.empty(),

@@ -44,6 +44,14 @@ ModelOptions with_mechanism(ModelOptions shared, const MechanismPlan& plan) {
   return shared;
 }
 
+// The configuration that all runs share, with the baseline's mechanism in the place of the default one, which the task
+// of these data may not have.
+RunConfig baseline_configuration(const Comparison& comparison) {
+  RunConfig config = shared_configuration(comparison);
+  config.model = with_mechanism(config.model, {.name = comparison.baseline});
+  return config;
+}
+
 MechanismPlan plan_of(const ModelOptions& shared, const std::string& name) {
   MechanismPlan plan;
   plan.name = name;
@@ -116,8 +124,8 @@ void set_language_model(LanguageModelOptions& model, const CompareRequest& reque
 // Fills in widths, heads and parameters of the plans that lack them, which depend on the data: their vocabulary, say.
 void match_models(Comparison& comparison, const Task& task) {
   const auto count = [&](const ModelOptions& model) { return parameter_count(model); };
-  const ModelOptions shared = task.completed(shared_configuration(comparison)).model;
-  const std::int64_t target = count(with_mechanism(shared, {.name = comparison.baseline}));
+  const ModelOptions shared = task.completed(baseline_configuration(comparison)).model;
+  const std::int64_t target = count(shared);
   for (MechanismPlan& plan : comparison.mechanisms) {
     if (plan.parameters != 0) continue;
     ModelOptions model = with_mechanism(shared, plan);
@@ -281,7 +289,7 @@ Comparison plan_comparison(const CompareRequest& request) {
 }
 
 std::shared_ptr<const Task> load_task(Comparison& comparison, const std::filesystem::path& folder) {
-  RunConfig config = shared_configuration(comparison);
+  RunConfig config = baseline_configuration(comparison);
   const std::shared_ptr<const Task> task = make_task(config, folder);
   config.task = task->completed(config).task;
   comparison.configuration = shared_record(config);  // older versions did not record it

@@ -10,6 +10,7 @@
 #include "cogwheel/compare/verdict.h"
 #include "cogwheel/pages/embedded.h"
 #include "cogwheel/pages/html.h"
+#include "cogwheel/runs/configuration/run_config.h"
 
 namespace cogwheel {
 namespace {
@@ -97,12 +98,21 @@ std::string ratio(bool baseline, double value, double base, int digits) {
   return base > 0 && value > 0 ? fmt::format("{:.{}f} ×", value / base, digits) : "";
 }
 
+// What of a model is wider than of the baseline, so that parameters match; empty where nothing is.
+std::string wider_part(const Comparison& comparison, const MechanismPlan& plan) {
+  const MechanismPlan& base = *comparison.plan(comparison.baseline);
+  if (plan.feed_forward <= base.feed_forward) return "";
+  if (!balances_feed_forward(model_of_task(comparison.task.name))) return "wider layers";
+  // A model of recurrent cells may be without.
+  return base.feed_forward == 0 ? counted(plan.feed_forward, "unit") + " of feed-forward" : "wider feed-forward";
+}
+
 std::string parameter_note(const Comparison& comparison, const MechanismPlan& plan) {
   const MechanismPlan& base = *comparison.plan(comparison.baseline);
   std::string note =
       ratio(plan.name == base.name, static_cast<double>(plan.parameters), static_cast<double>(base.parameters), 3);
   if (plan.heads < base.heads && plan.heads * 2 == base.heads) note += "; half the heads";
-  if (plan.feed_forward > base.feed_forward) note += "; wider feed-forward";
+  if (const std::string wider = wider_part(comparison, plan); !wider.empty()) note += "; " + wider;
   const double saved =
       100 * (1 - static_cast<double>(plan.parameters_unmatched) / static_cast<double>(plan.parameters));
   if (plan.parameters_unmatched != plan.parameters)
@@ -171,7 +181,7 @@ std::string row_html(const Comparison& comparison, const SummaryRow& row, const 
                         {"formula", escape_html(plan.formula)},
                         {"measure", escape_html(capitalised(comparison.task.decisive().title))},
                         {"mean", mean},
-                        {"baseline", escape_html(comparison.baseline)},
+                        {"baseline", escape_html(name_in_sentence(comparison, comparison.baseline))},
                         {"low", signed_fixed(-scale.limit, scale.digits + 1)},
                         {"high", signed_fixed(scale.limit, scale.digits + 1)},
                         {"whisker", whisker(comparison, row, scale)},

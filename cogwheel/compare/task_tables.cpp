@@ -102,7 +102,7 @@ std::map<RowName, const std::vector<std::string>*> rows_by_name(const TextTable&
 }
 
 std::string text_cell(const std::string& text) {
-  return fmt::format("<td{}>{}</td>", reads_as_number(text) ? " class=\"right num\"" : "", escape_html(text));
+  return fmt::format("<td{}>{}</td>", reads_as_number(text) ? " class=\"right num\"" : "", cell_html(text));
 }
 
 // The tables of the models of one seed, side by side. A column that says the same of all of them stands once, the

@@ -232,7 +232,10 @@ void say_single_seed(Sentence& sentence, const Comparison& comparison, const Row
 
 std::string name_in_sentence(const Comparison& comparison, const std::string& mechanism) {
   const MechanismPlan* plan = comparison.plan(mechanism);
-  const std::string title = plan == nullptr ? mechanism : plan->title;
+  return title_in_sentence(plan == nullptr ? mechanism : plan->title);
+}
+
+std::string title_in_sentence(const std::string& title) {
   std::string name;
   for (std::size_t start = 0; start < title.size();) {
     const std::size_t end = std::min(title.find(' ', start), title.size());

@@ -22,8 +22,10 @@ std::string verdict(const Comparison& comparison);
 // What happened to the runs that did not finish, one clause each: "cog diverged in seed 2". Empty where all finished.
 std::vector<std::vector<VerdictPart>> missing_runs(const Comparison& comparison);
 
-// A mechanism's name inside a sentence: ordinary words in lower case, else as in its title, and in quotation marks
-// where the title itself has a comma.
+// A mechanism's title inside a sentence: ordinary words in lower case, and in quotation marks where the title itself
+// has a comma.
+std::string title_in_sentence(const std::string& title);
+// The same of a mechanism of the comparison.
 std::string name_in_sentence(const Comparison& comparison, const std::string& mechanism);
 
 }  // namespace cogwheel

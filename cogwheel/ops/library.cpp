@@ -74,7 +74,7 @@ TORCH_LIBRARY(cogwheel, library) {
   library.def(mixture_statistics_schema().c_str());
 }
 
-// vmap has fallbacks only for operators with kernels; these decompose into such.
+// vmap has a loop only over operators with kernels (vmap.cpp); these decompose into such.
 TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) {
   library.impl("attention", Unbundled<attention>::call);
   library.impl("attention_weights", Unbundled<attention_weights>::call);

@@ -12,21 +12,12 @@
 namespace cogwheel {
 namespace {
 
-// A cell as readers see it: files have a hyphen where typography has a minus.
-std::string shown_cell(const std::string& cell) {
-  if (!reads_as_number(cell)) return escape_html(cell);
-  std::string text;
-  for (std::size_t at = 0; at < cell.size(); ++at)
-    text += cell[at] == '-' && (at == 0 || cell[at - 1] == ' ') ? std::string("−") : std::string(1, cell[at]);
-  return escape_html(text);
-}
-
 // Numbers stand at the right, below each other. The first cell of a row is its head.
 std::string row_html(const std::vector<std::string>& cells) {
   std::string html = fmt::format("<th scope=\"row\">{}</th>", escape_html(cells.front()));
   for (std::size_t cell = 1; cell < cells.size(); ++cell)
     html += fmt::format("<td{}>{}</td>", reads_as_number(cells[cell]) ? " class=\"right num\"" : "",
-                        shown_cell(cells[cell]));
+                        cell_html(cells[cell]));
   return "        <tr>" + html + "</tr>\n";
 }
 
@@ -58,7 +49,8 @@ std::string section_html(const DocumentSection& section, std::size_t index) {
   for (const TextTable& table : section.tables) tables += table_html(table);
   for (const Figure& figure : section.figures) figures += figure_html(figure);
   for (const auto& [words, meaning] : section.remarks)
-    remarks += fmt::format("      <li><strong>{}</strong> {}</li>\n", escape_html(words), escape_html(meaning));
+    remarks +=
+        fmt::format("      <li><strong>{}</strong> {}</li>\n", escape_html(words), escape_html(with_powers(meaning)));
   if (!remarks.empty()) remarks = "    <ul class=\"limits\">\n" + remarks + "    </ul>\n";
   return fill_template(
       embedded::document_section_html,
@@ -102,7 +94,7 @@ std::string document_page(const Document& document) {
                                                  {"date", escape_html(date_text(document.created))},
                                                  {"title", escape_html(document.title)},
                                                  {"kind", escape_html(document.kind)},
-                                                 {"verdict", escape_html(document.verdict)},
+                                                 {"verdict", escape_html(with_powers(document.verdict))},
                                                  {"css", std::string(embedded::report_css)},
                                                  {"facts", facts},
                                                  {"contents", contents},

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
+#include <string>
 
 namespace cogwheel {
 
@@ -119,7 +121,51 @@ std::string number_word(std::int64_t count) {
   return count >= 0 && count < 13 ? words[static_cast<std::size_t>(count)] : std::to_string(count);
 }
 
-std::string learning_rate_text(double rate) { return fmt::format("{:.3g}", rate); }
+std::string power_of_ten(int exponent) {
+  constexpr std::array<const char*, 10> digits{"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+  std::string text = exponent < 0 ? "10⁻" : "10";
+  for (const char digit : std::to_string(std::abs(exponent))) text += digits[static_cast<std::size_t>(digit - '0')];
+  return text;
+}
+
+std::string with_powers(std::string_view text) {
+  const auto is_digit = [](char character) { return character >= '0' && character <= '9'; };
+  std::string shown;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    // "e-05", with at least two digits, after a digit, and no part of a longer word.
+    std::size_t end = at + 2;
+    while (end < text.size() && is_digit(text[end])) ++end;
+    std::size_t begin = at;  // of the factor
+    while (begin > 0 && (is_digit(text[begin - 1]) || text[begin - 1] == '.')) --begin;
+    const bool power = text[at] == 'e' && at > begin && is_digit(text[at - 1]) && at + 1 < text.size() &&
+                       (text[at + 1] == '-' || text[at + 1] == '+') && end >= at + 4 && end <= at + 5 &&
+                       (end == text.size() || !std::isalnum(static_cast<unsigned char>(text[end]))) &&
+                       (begin == 0 || !std::isalnum(static_cast<unsigned char>(text[begin - 1])));
+    if (!power) {
+      shown += text[at];
+      continue;
+    }
+    if (text.substr(begin, at - begin) == "1")
+      shown.pop_back();
+    else
+      shown += "·";
+    const int exponent = std::stoi(std::string(text.substr(at + 2, end - at - 2)));
+    shown += power_of_ten(text[at + 1] == '-' ? -exponent : exponent);
+    at = end - 1;
+  }
+  return shown;
+}
+
+std::string cell_html(std::string_view cell) {
+  if (!reads_as_number(cell)) return escape_html(cell);
+  std::string text;
+  const std::string powers = with_powers(cell);
+  for (std::size_t at = 0; at < powers.size(); ++at)
+    text += powers[at] == '-' && (at == 0 || powers[at - 1] == ' ') ? std::string("−") : std::string(1, powers[at]);
+  return escape_html(text);
+}
+
+std::string learning_rate_text(double rate) { return with_powers(fmt::format("{:.3g}", rate)); }
 
 std::string date_text(std::string_view iso) {
   constexpr std::array<const char*, 12> months{"January", "February", "March",     "April",   "May",      "June",

@@ -26,8 +26,14 @@ std::string rounded_count(std::int64_t count);       // 1.54 M, 806,784 below a 
 std::string byte_size(std::int64_t bytes);           // 8.0 MiB
 std::string counted(std::int64_t count, std::string_view noun);  // "1 seed", "3 seeds"
 std::string number_word(std::int64_t count);                     // "four"; digits from 13 on
-std::string learning_rate_text(double rate);                     // 0.001, 3.2e-05 below 0.0001
+std::string power_of_ten(int exponent);                          // 10⁻⁵
+std::string learning_rate_text(double rate);                     // 0.001, 3.2·10⁻⁵ below 0.0001
 std::string date_text(std::string_view iso);                     // "12 March 2026" of 2026-03-12T…
+
+// A text with its numbers as readers see them: files and terminals have 8.3e-05 where typography has 8.3·10⁻⁵.
+std::string with_powers(std::string_view text);
+// A cell of a table; of a number, also the minus sign of typography. Escaped.
+std::string cell_html(std::string_view cell);
 
 // Whether a reader sees a number, or several with the words and signs between them: "0.5 ± 0.1", "2 to 3", "12 %".
 bool reads_as_number(std::string_view text);

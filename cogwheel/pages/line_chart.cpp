@@ -82,10 +82,7 @@ class AxisScale {
   static std::string power_text(double factor, int exponent) {
     if (exponent >= 0 && exponent <= 5) return whole(factor * std::pow(10, exponent));
     if (exponent < 0 && exponent >= -3) return fixed(factor * std::pow(10, exponent), -exponent);
-    std::string raised = exponent < 0 ? "⁻" : "";
-    static const char* const digits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
-    for (const char digit : std::to_string(std::abs(exponent))) raised += digits[digit - '0'];
-    return (factor == 1 ? "" : fixed(factor, 0) + "·") + "10" + raised;
+    return (factor == 1 ? "" : fixed(factor, 0) + "·") + power_of_ten(exponent);
   }
 
   bool logarithmic_;

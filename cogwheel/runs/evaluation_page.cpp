@@ -70,13 +70,14 @@ std::string evaluation_page(const EvaluationOfRun& evaluation, const std::string
   const RunConfig& config = evaluation.config;
   const ConstCommonOptions model = common(config.model);
   const Inspection& inspection = evaluation.inspection;
+  const std::string mechanism = mechanism_text(config.model, "model.mechanism").title;
   Document document{
-      .title = fmt::format("{}: {} on {}", config.name, model.mechanism, evaluation.task.name),
+      .title = fmt::format("{}: {} on {}", config.name, mechanism, evaluation.task.name),
       .kind = "Cogwheel evaluation",
       .created = created,
       .verdict = evaluation_verdict(evaluation),
       .facts = {{"Task", evaluation.task.name, evaluation.task.summary},
-                {"Model", model.mechanism,
+                {"Model", mechanism,
                  fmt::format("{}, width {}, {} parameters", counted(model.layers, "layer"), grouped(model.width),
                              rounded_count(evaluation.parameters))},
                 evaluation.trained_here

@@ -72,15 +72,16 @@ std::string kind_of_result(const fs::path& folder) {
 
 void expect_no_run_file(const fs::path& out, std::string_view what) {
   std::error_code problem;
-  const std::string kind = kind_of_result(out.has_parent_path() ? out.parent_path() : fs::path("."));
-  const std::string name = out.filename().string();
+  // Of "a/b/" the folder is a/b, not what lies in it.
+  const fs::path place = out.has_filename() ? out : out.parent_path();
+  const std::string around = kind_of_result(place.has_parent_path() ? place.parent_path() : fs::path("."));
+  const std::string name = place.filename().string(), own = kind_of_result(place);
   const bool named_by_runs = std::find(run_files().begin(), run_files().end(), name) != run_files().end();
-  const bool kept = kind == run_kind ? named_by_runs && name != samples_file
-                                     : !kind.empty() && fs::exists(fs::symlink_status(out, problem));
-  if (kept || name == folder_marker || kind_of_result(out) == run_kind)
-    throw UsageError(
-        expected_got(what, "a place of its own, not the files of the " + (kind.empty() ? std::string(run_kind) : kind),
-                     out.string()));
+  const bool kept = around == run_kind ? named_by_runs && name != samples_file
+                                       : !around.empty() && fs::exists(fs::symlink_status(place, problem));
+  if (!kept && name != folder_marker && own.empty()) return;
+  const std::string whose = !own.empty() ? own : !around.empty() ? around : std::string(run_kind);
+  throw UsageError(expected_got(what, "a place of its own, not the files of the " + whose, out.string()));
 }
 
 void point_latest_at(const fs::path& folder) {

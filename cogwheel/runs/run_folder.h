@@ -54,9 +54,10 @@ struct RunFile {
   std::string name, content;
 };
 
-// Throws UsageError, which begins with `what`, where `out` is a run, one of the files that a run consists of, but for
-// the pictures that it may be asked for, or a file of another result, such as a comparison. Whoever lets a user name a
-// file to write asks this first. (A link to such a file is no such file: it is the link that is replaced.)
+// Throws UsageError, which begins with `what`, where `out` is the folder of a run or of another result, such as a
+// comparison; one of the files that a run consists of, but for the pictures that it may be asked for; or a file of
+// another result. Whoever lets a user name a place to write to asks this first. (A link to such a file is no such file:
+// it is the link that is replaced.)
 void expect_no_run_file(const std::filesystem::path& out, std::string_view what);
 
 class RunFolder {

@@ -25,7 +25,16 @@ std::string start_of(const fs::path& path) {
 
 }  // namespace
 
-bool CorpusBuilder::add(const fs::path& path, bool only_text) {
+bool CorpusBuilder::repeats(const fs::path& path, std::size_t bytes, const std::string& digest) const {
+  std::error_code problem;
+  const std::uintmax_t size = fs::file_size(path, problem);
+  if (problem || size <= bytes) return read_.contains(digest);
+  // It is cut at the limit. A file larger than all that was read repeats nothing.
+  return size <= corpus_.text.size() && read_.contains(sha256(read_file(path)));
+}
+
+bool CorpusBuilder::add(const fs::path& path, const Kinds& kinds) {
+  const bool only_text = kinds.only_text;
   // The start nearly always decides, and a folder may hold files larger than memory.
   const bool binary = only_text && start_of(path).find('\0') != std::string::npos;
   // One byte more than there is room for says whether the file goes on.
@@ -35,16 +44,27 @@ bool CorpusBuilder::add(const fs::path& path, bool only_text) {
     leave_out(path, "binary file");
     return true;
   }
+  std::string digest = sha256(contents);
+  // One copy could be learned from and the other be held out.
+  if (kinds.once && !contents.empty() && repeats(path, contents.size(), digest)) {
+    leave_out(path, "duplicate file");
+    return true;
+  }
   bool room = true;
   if (const std::size_t left = limit_ - corpus_.text.size(); limit_ > 0 && contents.size() >= left) {
     room = false;
     std::size_t end = left;
     // Back to the start of a UTF-8 character; text in another encoding loses three bytes at most.
     for (int back = 0; back < 3 && end > 0 && end < contents.size() && (contents[end] & 0xc0) == 0x80; ++back) --end;
-    contents.resize(end);
+    if (end < contents.size()) {
+      contents.resize(end);
+      digest = sha256(contents);
+    }
   }
-  if (!contents.empty())
-    corpus_.files.push_back({path, corpus_.bytes(), static_cast<std::int64_t>(contents.size()), sha256(contents)});
+  if (!contents.empty()) {
+    corpus_.files.push_back({path, corpus_.bytes(), static_cast<std::int64_t>(contents.size()), digest});
+    if (room) read_.insert(digest);
+  }
   corpus_.text += contents;
   return room;
 }
@@ -106,7 +126,7 @@ Corpus load_corpus(const std::vector<fs::path>& paths, std::int64_t byte_limit) 
     if (!fs::exists(status))
       throw Error(expected_got("text", "a file or folder", path.empty() ? "" : "none at " + path.string()));
     if (!fs::is_directory(status)) {
-      if (!builder.add(path)) break;
+      if (!builder.add_once(path)) break;
       if (builder.empty()) throw Error(expected_got(path.string(), "text", "an empty file"));
       continue;
     }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,9 +19,11 @@ class CorpusBuilder {
     corpus_.name = std::move(name);
   }
   // False once the limit is reached.
-  bool add(const std::filesystem::path& path) { return add(path, false); }
-  // The same, but a binary file is left out.
-  bool add_text(const std::filesystem::path& path) { return add(path, true); }
+  bool add(const std::filesystem::path& path) { return add(path, Kinds{}); }
+  // The same, but what repeats a file that was read is left out.
+  bool add_once(const std::filesystem::path& path) { return add(path, {.once = true}); }
+  // The same, but a binary file is left out too.
+  bool add_text(const std::filesystem::path& path) { return add(path, {.once = true, .only_text = true}); }
   void leave_out(const std::filesystem::path& path, std::string what) {
     corpus_.left_out.push_back({path, std::move(what)});
   }
@@ -29,9 +32,15 @@ class CorpusBuilder {
   Corpus finish() &&;
 
  private:
-  bool add(const std::filesystem::path& path, bool only_text);
+  struct Kinds {
+    bool once = false, only_text = false;
+  };
+  bool add(const std::filesystem::path& path, const Kinds& kinds);
+  // Whether a file, of which so many bytes with this hash were read, holds the same as one before it.
+  bool repeats(const std::filesystem::path& path, std::size_t bytes, const std::string& digest) const;
 
   Corpus corpus_;
+  std::set<std::string> read_;  // SHA-256 of files that were read to their end
   std::size_t limit_;
 };
 

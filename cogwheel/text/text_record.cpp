@@ -62,7 +62,11 @@ std::string first_change(const std::filesystem::path& path, const std::vector<Co
     if (before->second != file.sha256) return place + " has changed";
     recorded.erase(before);
   }
-  return recorded.empty() ? "" : recorded.begin()->first + " is gone";
+  if (recorded.empty()) return "";
+  const std::string& first = recorded.begin()->first;
+  std::error_code problem;
+  // An earlier version read copies.
+  return first + (std::filesystem::exists(first, problem) ? " is not read any more" : " is gone");
 }
 
 std::string left_out_text(const Dataset& data) {

@@ -1,7 +1,7 @@
 // A matrix, the few products that the demos need, and one head of attention on Cogwheel's kernels.
 #pragma once
-#include <cogwheel/core/openmp_executor.h>
 #include <cogwheel/attention/kernels/pairwise/pairwise.h>
+#include <cogwheel/core/openmp_executor.h>
 
 #include <cmath>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // Cog attention forward and backward on plain memory, without libtorch: pointers, sizes, strides and an executor.
-#include <cogwheel/core/openmp_executor.h>
 #include <cogwheel/attention/kernels/pairwise/pairwise.h>
+#include <cogwheel/core/openmp_executor.h>
 
 #include <cmath>
 #include <cstdio>

@@ -53,6 +53,14 @@ def cogwheel_in(cogwheel_executable):
     return runner
 
 
+@pytest.fixture(scope="session")
+def small_runs(cogwheel_executable, tmp_path_factory):
+    """By kind of model, the folder of a small run (``small_runs.py``)."""
+    from small_runs import SmallRuns  # which loads the package, over the operators chosen above
+
+    return SmallRuns(cogwheel_executable, tmp_path_factory.mktemp("small_runs"))
+
+
 @pytest.fixture
 def fast_mode(request) -> bool:
     """gradcheck's fast mode: products of the Jacobian with random vectors instead of its every element."""

@@ -124,10 +124,12 @@ class PlainModel:
             for coefficient in parameters["coefficients"].unbind(1):
                 total, power = total + coefficient[:, None, None] * power, torch.where(visible, power @ scores, 0.0)
             return total
-        row = reference.row_of(mechanism["member"])
+        row = reference.row_of(mechanism["name" if mechanism["form"] == "centered" else "member"])
         if row.cosine:
             query, key, scale = query / query.norm(dim=-1, keepdim=True), key / key.norm(dim=-1, keepdim=True), 1.0
-        scores = query @ key.repeat_interleave(query.shape[1] // key.shape[1], 1).transpose(-1, -2) * scale
+        of_head = key.unflatten(1, (-1, 2 if difference else 1))  # sub-heads meet sub-heads
+        key = of_head.repeat_interleave(query.shape[1] // key.shape[1], 1).flatten(1, 2)
+        scores = query @ key.transpose(-1, -2) * scale
         scores = at("attn.hook_attn_scores", scores.masked_fill(hidden, -torch.inf))
         seen = ~hidden & (scores > -torch.inf)
         members = row.weights(torch.where(seen, scores, 0.0)[:, None], seen, parameters)

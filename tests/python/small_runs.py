@@ -1,7 +1,11 @@
-"""Runs of small models, trained for two steps, for tests of what Python loads."""
+"""Runs of small models of every kind of layer, trained for two steps, for tests of what Python loads."""
 
 import os
 import subprocess
+
+import torch
+
+import cogwheel
 
 TRAIN = """
 [task]
@@ -22,24 +26,51 @@ curve_tokens = 16
 """
 
 
+STATES = ("linear_attention+retnet+mamba2+gla+rwkv6", "hgrn2+gated_rfa+mlstm+s4+dfw", "mamba+deltanet+gated_deltanet+abc+cosformer")
+
+# By name: the task, what is said of its data, the mechanisms of its layers, and of the model.
+KINDS = {
+    "learned": ("language_modelling", "", "cog+differential+symmetric+consmax", 'context = 12\nposition = "learned"'),
+    "grouped": ("language_modelling", "", "differential_cog+sigmoid+differential", 'context = 12\nform = "llama"\nkey_value_heads = 2'),
+    "turned": ("language_modelling", "", "differential_symmetric+symmetric_sigmoid+norm", 'context = 12\nposition = "rotary_halves"'),
+    "dense": ("language_modelling", "", "polynomial+centered+matrix_exponential_by_row", 'context = 12\nposition = "none"'),
+    "mixed": ("language_modelling", "", "cog+differential+gla+rwkv6+polynomial", "context = 12"),
+    **{f"states-{place}": ("language_modelling", "", names, 'context = 12\nposition = "none"') for place, names in enumerate(STATES)},
+    **{f"plain-{place}": ("language_modelling", "", names, 'context = 12\nposition = "none"\nrecurrent_layer = "plain"') for place, names in enumerate(STATES)},
+    "encoder": ("sentences", "", "cog+differential+symmetric", "context = 32"),
+    "vision": ("images", "size = 16", "cog+centered", "patch = 4"),
+    "u-vit": ("diffusion", 'size = 16\ncondition = "class"', "cog+differential+symmetric", "patch = 4"),
+}  # fmt: skip
+
+
 class SmallRuns:
-    """By kind, the folder of a run, trained when it is first asked for.
+    """By kind, the folder of a run, trained when it is first asked for."""
 
-    ``kinds`` says of each its task, its data, the mechanisms of its layers, and what else of its model.
-    """
-
-    def __init__(self, executable, folder, kinds, width=32):
-        self.executable, self.folder, self.kinds, self.width, self.made = executable, folder, kinds, width, {}
+    def __init__(self, executable, folder):
+        self.executable, self.folder, self.made = executable, folder, {}
         (folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog. " * 60)
 
     def __call__(self, kind):
         if kind not in self.made:
-            task, data, mechanism, model = self.kinds[kind]
-            run = self.folder / kind.replace(" ", "-")
-            config = TRAIN.format(task=task, data=data, mechanism=mechanism, layers=len(mechanism.split("+")), model=model, width=self.width)
+            task, data, mechanism, model = KINDS[kind]
+            run = self.folder / kind
+            config = TRAIN.format(task=task, data=data, mechanism=mechanism, layers=len(mechanism.split("+")), model=model, width=32)
             run.with_suffix(".toml").write_text(config)
             words = [self.executable, "train", run.with_suffix(".toml"), "--out", run]
             words += ["--text", self.folder / "text.txt"] if task == "language_modelling" else []
             subprocess.run(words, cwd=self.folder, check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
             self.made[kind] = run
         return self.made[kind]
+
+
+def inputs_of(model, batch=2):
+    """What a pass of such a model takes."""
+    draw = torch.Generator().manual_seed(5)
+    if isinstance(model, cogwheel.UVit):
+        return (torch.randn(batch, 3, 16, 16, generator=draw), torch.tensor([3.5, 900.0])[:batch], torch.tensor([1, 4])[:batch])
+    if isinstance(model, cogwheel.VisionTransformer):
+        return (torch.randn(batch, 3, 16, 16, generator=draw),)
+    tokens = torch.randint(model.options["vocabulary"], (batch, 9), generator=draw)
+    if isinstance(model, cogwheel.Encoder):
+        return (tokens, torch.zeros_like(tokens), torch.tensor([4, 9])[-batch:])
+    return (tokens,)

@@ -13,7 +13,7 @@ import pytest
 TASK = r"""
 #include "cogwheel/tasks/synthetic/drawn_task.h"
 #include "cogwheel/runs/task_options.h"
-#include "cogwheel/tasks/tasks.h"
+#include "cogwheel/runs/task_entry.h"
 
 namespace cogwheel {
 namespace {

@@ -18,7 +18,6 @@ def ragged_cache() -> tuple[cogwheel.KeyValueCache, torch.Tensor, torch.Tensor]:
     return cache, query[:, :, :2], torch.tensor([1, 2])
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
 def test_torch_func_sees_through_a_cache():
     """test_pairwise_options.py compares the derivatives themselves with a reference."""
     cache, query, counts = ragged_cache()
@@ -42,7 +41,6 @@ def test_torch_func_sees_through_a_cache():
         )
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
 def test_caches_of_a_batch_give_what_a_loop_gives():
     """vmap over the tensors of a cache, whose lengths cannot be read then."""
     generator = torch.Generator().manual_seed(5)

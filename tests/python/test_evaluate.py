@@ -46,7 +46,21 @@ def test_the_page_needs_no_network_and_no_script(cogwheel):
     assert cogwheel("evaluate", "run", "--out", "elsewhere/page").returncode == 0
     page = (cogwheel.folder / "elsewhere/page/evaluation.html").read_text()
     assert "<script" not in page and "http:" not in page and "https:" not in page and "{{" not in page
-    assert "By length" in page and "beyond training" in page and "cogwheel evaluate run" in page
+    assert "By length" in page and "beyond training" in page and "Gated linear attention on parity" in page and "cogwheel evaluate run" in page
+
+
+def test_writes_no_page_among_another_result_and_tells_at_once_where_it_cannot(cogwheel):
+    comparison = cogwheel.folder / "compared"
+    comparison.mkdir()
+    (comparison / ".cogwheel").write_text("comparison\n")
+    (cogwheel.folder / "file").write_text("mine")
+    for out, code, message in (
+        ("compared", 2, "evaluate: --out: expected a place of its own, not the files of the comparison, got compared"),
+        ("file/below", 1, "file/below: expected a folder that can be made, got a file of that name"),
+    ):
+        done = cogwheel("evaluate", "run", "--out", out)
+        assert (done.returncode, done.stdout, done.stderr) == (code, "", f"cogwheel: {message}\n")
+    assert [path.name for path in comparison.iterdir()] == [".cogwheel"]
 
 
 def test_refusals_are_one_line(cogwheel):

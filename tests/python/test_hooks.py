@@ -3,24 +3,10 @@ the same value returned, zeros have their effect, and gradients are differences 
 
 import pytest
 import torch
-from small_runs import SmallRuns
+from small_runs import KINDS, inputs_of
 
 import cogwheel
 
-STATES = ("linear_attention+retnet+mamba2+gla+rwkv6", "hgrn2+gated_rfa+mlstm+s4+dfw", "mamba+deltanet+gated_deltanet+abc+cosformer")
-
-# By name: the task, what is said of its data, the mechanisms of its layers, and of the model.
-KINDS = {
-    "learned": ("language_modelling", "", "cog+differential+symmetric+consmax", 'context = 12\nposition = "learned"'),
-    "grouped": ("language_modelling", "", "differential_cog+sigmoid+differential", 'context = 12\nform = "llama"\nkey_value_heads = 2'),
-    "turned": ("language_modelling", "", "differential_symmetric+symmetric_sigmoid+norm", 'context = 12\nposition = "rotary_halves"'),
-    "dense": ("language_modelling", "", "polynomial+centered+matrix_exponential_by_row", 'context = 12\nposition = "none"'),
-    **{f"states-{place}": ("language_modelling", "", names, 'context = 12\nposition = "none"') for place, names in enumerate(STATES)},
-    **{f"plain-{place}": ("language_modelling", "", names, 'context = 12\nposition = "none"\nrecurrent_layer = "plain"') for place, names in enumerate(STATES)},
-    "encoder": ("sentences", "", "cog+differential+symmetric", "context = 32"),
-    "vision": ("images", "size = 16", "cog+centered", "patch = 4"),
-    "u-vit": ("diffusion", 'size = 16\ncondition = "class"', "cog+differential+symmetric", "patch = 4"),
-}  # fmt: skip
 QUICK = ["learned", "grouped", "turned", "dense", "states-0", "states-2", "u-vit"]
 
 
@@ -34,15 +20,7 @@ class Hooked:
             for name, parameter in self.model.named_parameters():
                 if not name.endswith(("a.bias", "delta.bias", "constant")) and "lambda" not in name:
                     parameter.add_(0.1 * torch.randn(parameter.shape, generator=draw))
-        if isinstance(self.model, cogwheel.LanguageModel):
-            self.inputs = [torch.randint(self.model.options["vocabulary"], (batch, 9), generator=draw)]
-        elif isinstance(self.model, cogwheel.Encoder):
-            tokens = torch.randint(self.model.options["vocabulary"], (batch, 9), generator=draw)
-            self.inputs = [tokens, torch.zeros_like(tokens), torch.tensor([4, 9])[-batch:]]
-        else:
-            self.inputs = [torch.randn(batch, 3, 16, 16, generator=draw)]
-            if isinstance(self.model, cogwheel.UVit):
-                self.inputs += [torch.tensor([3.5, 900.0])[:batch], torch.tensor([1, 4])[:batch]]
+        self.inputs = inputs_of(self.model, batch)
         self.writable = [name for name in self.model.hook_names() if not name.endswith(("row_statistics", "hook_lambda"))]
 
     def double(self):
@@ -60,11 +38,6 @@ class Hooked:
         return mechanisms[int(name.split(".")[1]) % len(mechanisms)] in ("polynomial", "matrix_exponential_by_row")
 
 
-@pytest.fixture(scope="module")
-def runs(cogwheel_executable, tmp_path_factory):
-    return SmallRuns(cogwheel_executable, tmp_path_factory.mktemp("hooks"), KINDS)
-
-
 def kinds(test):
     return pytest.mark.parametrize(
         "kind", [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
@@ -72,9 +45,9 @@ def kinds(test):
 
 
 @kinds
-def test_reading_changes_no_bit(runs, kind):
+def test_reading_changes_no_bit(small_runs, kind):
     """Alone, together, with gradients and without; and so does every own value, returned or written back."""
-    hooked = Hooked(runs(kind), batch=1)
+    hooked = Hooked(small_runs(kind), batch=1)
     names = hooked.model.hook_names()
     expected = hooked()
     assert expected.abs().max() > 0.01
@@ -95,9 +68,9 @@ def test_reading_changes_no_bit(runs, kind):
 
 
 @kinds
-def test_writes_in_place_are_returned_values(runs, kind):
+def test_writes_in_place_are_returned_values(small_runs, kind):
     """They reach neither weights nor other values, whether these are read or not."""
-    hooked = Hooked(runs(kind), batch=1)
+    hooked = Hooked(small_runs(kind), batch=1)
     before = {name: parameter.clone() for name, parameter in hooked.model.named_parameters()}
     everything = [(hooked.model.hook_names(), lambda value, hook: None)]
 
@@ -131,9 +104,9 @@ def test_writes_in_place_are_returned_values(runs, kind):
 
 
 @kinds
-def test_a_write_is_what_the_pass_goes_on_with(runs, kind):
+def test_a_write_is_what_the_pass_goes_on_with(small_runs, kind):
     """Zeros for what layers add leave the stream; of weights, values and heads they leave no output of heads."""
-    hooked = Hooked(runs(kind), batch=2).double()
+    hooked = Hooked(small_runs(kind), batch=2).double()
     zero = lambda value, hook: torch.zeros_like(value)  # noqa: E731
     skipping = ("mamba", "s4", "mlstm")  # their values reach the output beside the heads
     with torch.no_grad():
@@ -158,9 +131,9 @@ def test_a_write_is_what_the_pass_goes_on_with(runs, kind):
 
 
 @kinds
-def test_gradients_are_differences(runs, kind):
+def test_gradients_are_differences(small_runs, kind):
     """Of every value at once, along a direction, and with values read beside; hidden keys have none."""
-    hooked = Hooked(runs(kind), batch=2).double()
+    hooked = Hooked(small_runs(kind), batch=2).double()
     names = [name for name in hooked.writable if not hooked.is_dense_score(name)]
     draw = torch.Generator().manual_seed(11)
     with torch.no_grad():

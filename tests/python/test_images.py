@@ -447,3 +447,16 @@ def test_evaluate_refuses_before_it_draws(cogwheel, trained, words, said):
     done = cogwheel("evaluate", "diffusion-run", *words)
     assert done.returncode != 0 and said in done.stderr.splitlines()[-1], done.stderr
     assert "drawing images" not in done.stderr
+
+
+def test_references_are_read_before_anything_takes_long(cogwheel, work, trained):
+    """Neither training of the classifier nor drawing comes before a file that is refused."""
+    shutil.copytree(trained["diffusion"], work / "measured", ignore=shutil.ignore_patterns("classifier*", "evaluation*"))
+    words = ["evaluate", "measured", "--samples", "2", "--sampler-steps", "1", "--classifier-steps", "2", "--references", "moments.safetensors"]
+    write_tensors({"mu": torch.zeros(3)}, work / "moments.safetensors")
+    done = cogwheel(*words)
+    assert done.returncode == 1 and "moments.safetensors: expected" in done.stderr and "classifier" not in done.stderr, done.stderr
+    write_tensors({"mu": torch.zeros(3, dtype=torch.float64), "sigma": torch.eye(3, dtype=torch.float64)}, work / "moments.safetensors")
+    done = cogwheel(*words)
+    assert re.search(r"moments.safetensors: expected \d+ features, as of the samples, got 3", done.stderr), done.stderr
+    assert "drawing images" not in done.stderr

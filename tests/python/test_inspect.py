@@ -71,6 +71,11 @@ def test_writes_a_page_json_and_tables(study, cogwheel):
     assert [table["name"] for table in results["tables"]] == ["models", "heads", "scores", "prompts"]
     # Programs find numbers in both files.
     models, heads, scores = results["tables"][:3]
+    # Of mechanisms programs read the names, people the titles.
+    assert [row["mechanism"] for row in rows(study / "models.csv")] == ["softmax", "cog"]
+    assert "<td>Softmax</td>" in page and "<td>Cog</td>" in page and "<td>cog</td>" not in page
+    assert "Cog, checkpoint SHA-256" in page
+    assert not re.search(r"(falls|rises) by [^,]*(, | and )\1 by", results["answer"])
     # The answer names the heads whose charts are drawn.
     assert re.findall(r"\((.*?), (.*?)\)", results["answer"]) == [(row[0], row[models["columns"].index("head")]) for row in models["rows"]]
     for table, columns in ((models, ("right, %", "logit difference", "without it, %")), (heads, ("weight on S", "positivity")), (scores, ("its |a|",))):
@@ -231,7 +236,7 @@ def test_gallery_shows_every_head(cogwheel, study, work, browser):  # noqa: F811
         (["gallery", "softmax", "--text", b"Mary \xff"], 2, "--text: expected UTF-8"),
         (["squashing", "softmax"], 2, "input=2 draws tokens"),
         (["ranks", "softmax", "cog", "softmax", "--text", "Mary and"], 2, "runs: expected each once"),
-        (["gallery", "softmax", "--text", ""], 2, "the text of the study"),
+        (["gallery", "softmax", "--text", ""], 2, "--text: expected"),
     ],
 )
 def test_refuses_in_one_line(cogwheel, study, work, words, code, said):

@@ -116,6 +116,31 @@ def test_products_are_registered_as_pytorch_demands():
     assert torch.autograd.gradgradcheck(product, (a, b), check_fwd_over_rev=True)
 
 
+def test_vmap_has_a_rule_for_every_operator_with_derivatives():
+    ours = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("cogwheel::")]
+    rules = {name: torch._C._dispatch_dump(name) for name in ours}
+    with_derivatives = [name for name in ours if "\nAutograd[alias]: " in rules[name]]
+    assert len(with_derivatives) > 20
+    assert not [name for name in with_derivatives if "\nFuncTorchBatched: " not in rules[name]]
+
+
+def test_lengths_are_registered_as_pytorch_demands():
+    x = torch.randn(3, 5, dtype=torch.float64)
+    length, own = torch.ops.cogwheel.vector_length, x.clone().requires_grad_()
+    torch.library.opcheck(length.default, (own,))
+    assert torch.autograd.gradcheck(length, own, check_forward_ad=True, check_batched_grad=True, check_batched_forward_grad=True)
+    assert torch.autograd.gradgradcheck(length, own, check_fwd_over_rev=True, check_rev_over_rev=True)
+    # The bits of ATen's, of vectors of length 0 too, which have no direction.
+    x = torch.cat([x, torch.zeros(1, 5), 1e-200 * x[:1]])
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        mine, atens = (x.to(dtype, copy=True).requires_grad_() for _ in range(2))
+        made, expected = length(mine), torch.linalg.vector_norm(atens, dim=-1, keepdim=True)
+        assert torch.equal(made, expected)
+        for each in (made, expected):
+            each.backward(torch.arange(1, 6, dtype=dtype)[:, None])
+        assert torch.equal(mine.grad, atens.grad)
+
+
 def test_subtracting_sub_heads_is_registered_as_pytorch_demands():
     output = torch.randn(2, 6, 5, 7, dtype=torch.float64, requires_grad=True)
     for shape in ((1, 3, 1), (2, 1, 5), (2, 3, 5)):

@@ -93,7 +93,6 @@ def test_compiled(case):
     assert same_bits(problem.results(compiled, torch.float64), problem.results(fused, torch.float64))
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
 def test_vmap_and_grad_of_torch_func():
     problem = Problem("gla", 5, batch=3)
     query, key, value, log_decay = (problem.inputs[name] for name in ("query", "key", "value", "log_decay"))

@@ -6,37 +6,17 @@ import threading
 
 import pytest
 import torch
-from small_runs import SmallRuns
+from small_runs import inputs_of
 from torch.nn.utils import parametrizations, parametrize, prune, spectral_norm, weight_norm
 
 import cogwheel
 
-KINDS = {
-    "tied head": ("language_modelling", "", "cog+differential+gla+rwkv6+polynomial", "context = 16"),
-    "llama": ("language_modelling", "", "cog+differential+polynomial", 'context = 16\nform = "llama"'),
-    "encoder": ("sentences", "", "cog", "context = 32"),
-    "vision": ("images", "size = 16", "cog", "patch = 4"),
-    "u-vit": ("diffusion", 'size = 16\ncondition = "class"', "cog+softmax+cog", "patch = 4"),
-}
-
-
-@pytest.fixture(scope="module")
-def runs(cogwheel_executable, tmp_path_factory):
-    return SmallRuns(cogwheel_executable, tmp_path_factory.mktemp("replaced"), KINDS)
-
-
-def inputs_of(model):
-    draw = torch.Generator().manual_seed(5)
-    if isinstance(model, cogwheel.UVit):
-        return (torch.randn(2, 3, 16, 16, generator=draw), torch.tensor([3.5, 900.0]), torch.tensor([1, 4]))
-    if isinstance(model, cogwheel.VisionTransformer):
-        return (torch.randn(2, 3, 16, 16, generator=draw),)
-    return (torch.randint(model.options["vocabulary"], (2, 9), generator=draw),)
+KINDS = ["mixed", "grouped", "encoder", "vision", "u-vit"]
 
 
 @pytest.fixture
-def model(runs):
-    return cogwheel.load(runs("tied head"))
+def model(small_runs):
+    return cogwheel.load(small_runs("mixed"))
 
 
 def scaled(model, factor):
@@ -52,8 +32,8 @@ def scaled(model, factor):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_functional_call_computes_with_what_it_is_given(runs, kind):
-    model = cogwheel.load(runs(kind))
+def test_functional_call_computes_with_what_it_is_given(small_runs, kind):
+    model = cogwheel.load(small_runs(kind))
     given = inputs_of(model)
     expected, as_it_was = scaled(model, 1.25), model(*given)
     other = {name: (1.25 * parameter).detach().requires_grad_() for name, parameter in model.named_parameters()}
@@ -70,9 +50,9 @@ def test_functional_call_computes_with_what_it_is_given(runs, kind):
         torch.testing.assert_close(other[name].grad, parameter.grad, rtol=0, atol=0, msg=name)
 
 
-def test_derivatives_of_functions_of_parameters(runs):
+def test_derivatives_of_functions_of_parameters(small_runs):
     """Reverse and forward, of one parameter among frozen ones."""
-    model = cogwheel.load(runs("llama")).double()
+    model = cogwheel.load(small_runs("grouped")).double()
     (tokens,) = inputs_of(model)
     name = "layers.0.attention.output.weight"
     own = {key: parameter.detach() for key, parameter in model.named_parameters()}
@@ -90,6 +70,28 @@ def test_derivatives_of_functions_of_parameters(runs):
     torch.testing.assert_close(of_all[name], gradient, rtol=1e-9, atol=1e-12)
     assert all(gradient.abs().max() > 0 for gradient in of_all.values())
     assert not loss(own[name]).requires_grad  # nothing asked for it
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_vmap_is_over_each_parameter_alone_and_over_all(small_runs, kind):
+    model = cogwheel.load(small_runs(kind))
+    given = inputs_of(model)
+    own = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    stacked = {name: torch.stack([tensor, 0.5 * tensor + 0.01]) for name, tensor in own.items()}
+
+    def call(some):
+        return torch.func.functional_call(model, {**own, **some}, given)
+
+    for some in ({name: tensor} for name, tensor in stacked.items()):
+        found = torch.func.vmap(call)(some)
+        expected = torch.stack([call({name: tensor[i] for name, tensor in some.items()}) for i in range(2)])
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5, msg=str(list(some)))
+    gradient = torch.func.grad(lambda some: call(some).square().mean())
+    found = torch.func.vmap(gradient)(stacked)
+    for i in range(2):
+        expected = gradient({name: tensor[i] for name, tensor in stacked.items()})
+        for name, right in expected.items():
+            torch.testing.assert_close(found[name][i], right, rtol=1e-3, atol=1e-5 * (1 + right.abs().max().item()), msg=name)
 
 
 def test_parametrizations(model):
@@ -193,8 +195,8 @@ def test_tensors_in_the_place_of_parameters_are_only_read(model):
         assert torch.equal(torch.func.functional_call(model, fixed, (tokens,)), expected)
 
 
-def test_copies_are_models_of_their_own(runs):
-    model = cogwheel.load(runs("tied head"))
+def test_copies_are_models_of_their_own(small_runs):
+    model = cogwheel.load(small_runs("mixed"))
     (tokens,) = inputs_of(model)
     before = model(tokens)
     copied = copy.deepcopy(model)
@@ -220,8 +222,8 @@ def test_interpretation_reads_what_is_there(model):
     assert not all(torch.allclose(one, two) for one, two in zip(before, after, strict=True))
 
 
-def test_what_no_pass_would_see_is_refused(runs):
-    fresh = lambda: cogwheel.load(runs("tied head"))  # noqa: E731
+def test_what_no_pass_would_see_is_refused(small_runs):
+    fresh = lambda: cogwheel.load(small_runs("mixed"))  # noqa: E731
     tokens = inputs_of(fresh())
     part = "layers.0.attention.output"
 

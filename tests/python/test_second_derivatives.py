@@ -122,7 +122,6 @@ def test_what_modifies_attention_has_second_derivatives_too(case, mechanism):
     assert torch.autograd.gradgradcheck(attend, inputs, check_fwd_over_rev=True, fast_mode=True)
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
 @pytest.mark.parametrize("mechanism", ["cog", "consmax", "differential"])
 def test_torch_func_composes(mechanism):
     leaves, scale = leaves_of(mechanism, Shape(1, 1, 1, 2, 3, 8, 1))
@@ -138,7 +137,6 @@ def test_torch_func_composes(mechanism):
     torch.testing.assert_close(*hessians, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
 @pytest.mark.parametrize("mechanism", ["cog", "differential"])
 def test_vmap_gives_what_a_loop_gives(mechanism):
     leaves, scale = leaves_of(mechanism)
@@ -179,7 +177,6 @@ def test_keys_that_no_query_sees_reach_no_derivative(mechanism):
         assert torch.equal(clean, dirty)
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
 @pytest.mark.parametrize("mechanism", ["cog", "differential", "centered", "matrix_exponential"])
 def test_vmap_over_statistics_gives_what_a_loop_gives(mechanism):
     generator = torch.Generator().manual_seed(0)
@@ -248,3 +245,36 @@ def test_operators_of_second_derivatives_are_registered_as_pytorch_demands():
                 torch.ops.cogwheel.row_map.default,
                 (score, shift, visible, parameters, "softmax_off_by_one", function, order),
             )
+
+
+def cache_over(key, value, mechanism):
+    cache = cogwheel.KeyValueCache(key.shape[0], key.shape[1], key.shape[2], key.shape[3], value_dim=value.shape[3], dtype=key.dtype)
+    cache.append(key, value)
+    return lambda query, **own: cache.attend(query, mechanism, **own)
+
+
+@pytest.mark.parametrize("mechanism", ["cog", "norm", "softmax_off_by_one", "centered_cubic"])
+@pytest.mark.parametrize("function", ["weights", "statistics", "drop-in", "cache"])
+def test_every_function_agrees_with_finite_differences(function, mechanism):
+    """Of odd sizes, once and twice, forward and backward, and for batches of gradients."""
+    leaves, scale = leaves_of(mechanism, Shape(1, 2, 1, 3, 5, 9, 3))
+    query, key, value = (leaves.pop(name) for name in ("query", "key", "value"))
+    options = {} if mechanism == "norm" else {"scale": scale}
+    calls = {
+        "weights": (lambda q, k, **own: cogwheel.attention_weights(q, k, mechanism, causal=True, **options, **own), [query, key]),
+        "statistics": (lambda q, k, v, **own: cogwheel.attention_statistics(q, k, v, mechanism, **options, **own)[0], [query, key, value]),
+        "drop-in": (
+            lambda q, k, v: cogwheel.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True, mechanism=mechanism, **options),
+            [query, key, value],
+        ),
+        "cache": (lambda q, **own: cache_over(key.detach(), value.detach(), mechanism)(q, **options, **own), [query]),
+    }
+    call, given = calls[function]
+    own = {} if function == "drop-in" else leaves
+    inputs = [*given, *own.values()]
+
+    def of_inputs(*x):
+        return call(*x[: len(given)], **dict(zip(own, x[len(given) :])))
+
+    assert torch.autograd.gradcheck(of_inputs, inputs, check_forward_ad=True, check_batched_grad=True, check_batched_forward_grad=True, fast_mode=True)
+    assert torch.autograd.gradgradcheck(of_inputs, inputs, check_fwd_over_rev=True, check_batched_grad=True, fast_mode=True)

@@ -335,7 +335,7 @@ const Mechanism& find_mechanism(std::string_view name, std::string_view what) {
   const auto all = names_of(all_mechanisms());
   // Where no name is near, the base entries are the list that is short enough to read.
   throw UsageError(expected_got(what, expected_names(name, nearest_names(name, all).empty() ? mechanism_names() : all),
-                                std::string(name)));
+                                name.empty() ? "an empty name" : std::string(name)));
 }
 
 const RecurrentLaw* find_recurrent_law(std::string_view name) {

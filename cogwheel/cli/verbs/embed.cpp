@@ -6,7 +6,9 @@
 
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
+#include "cogwheel/cli/number_option.h"
 #include "cogwheel/tasks/encoders/embedding.h"
+#include "cogwheel/tasks/encoders/sentence_corpus.h"
 
 namespace cogwheel {
 namespace {
@@ -37,9 +39,10 @@ void add_embed(CLI::App& app) {
   command
       ->add_option("--input", arguments->input, "a file instead: each line is a text; of a .tsv or .csv its sentences")
       ->type_name("FILE");
-  command->add_option("--tokens", arguments->tokens, "tokens of each, [CLS] and [SEP] included; 0: of the longest")
-      ->type_name("N")
-      ->capture_default_str();
+  add_number(*command, "--tokens", arguments->tokens, Range<std::int64_t>{0, SentenceOptions::lengths.max},
+             "tokens of each, [CLS] and [SEP] included; 0: of the longest")
+      ->default_str(number_text(arguments->tokens))
+      ->type_name("N");
   command->add_option("--out", arguments->out, "a .safetensors file: contexts, vectors, lengths")
       ->required()
       ->type_name("FILE");

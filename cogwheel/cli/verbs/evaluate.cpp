@@ -62,10 +62,11 @@ void expect_samples(const ExaminationOptions& options) {
   refuse("--references", !options.references.empty());
 }
 
-// The folder of the page. That of another run has a page of its own.
+// The folder of the page, which can be written. That of another run has a page of its own.
 std::filesystem::path place_of(const EvaluateArguments& arguments, const RunFolder& run) {
   namespace fs = std::filesystem;
   std::error_code problem;
+  expect_makable(arguments.out.empty() ? run.path() : fs::path(arguments.out));
   if (arguments.out.empty() || fs::equivalent(arguments.out, run.path(), problem)) return run.path();
   expect_no_run_file(arguments.out, "evaluate: --out");
   for (const char* name : {evaluation_json_file, evaluation_page_file})

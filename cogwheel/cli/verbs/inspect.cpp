@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct InspectArguments {
-  std::string study, out, text;
+  std::string study, out;
+  std::optional<std::string> text;  // none: that of the study
   std::vector<std::string> runs, assignments;
   bool overwrite = false;
   Definitions definitions;
@@ -41,7 +43,7 @@ std::string command_of(const InspectArguments& arguments) {
   std::string command = "cogwheel inspect " + arguments.study;
   for (const std::string& run : arguments.runs) command += " " + shell_word(run);
   for (const std::string& assignment : arguments.assignments) command += " --set " + shell_word(assignment);
-  if (!arguments.text.empty()) command += " --text " + shell_word(arguments.text);
+  if (arguments.text) command += " --text " + shell_word(*arguments.text);
   return command;
 }
 
@@ -59,7 +61,7 @@ std::vector<std::string> names_of(const std::vector<std::string>& paths) {
 
 void inspect(const InspectArguments& arguments) {
   const StudyEntry& entry = find_study(arguments.study, "study");
-  if (!entry.reads_text && !arguments.text.empty())
+  if (!entry.reads_text && arguments.text)
     throw UsageError(expected_got("--text", "a study that reads one", entry.name));
   FinishedStudy study{.study = &entry, .parameters = entry.parameters, .result = {}};
   for (const std::string& assignment : arguments.assignments) {
@@ -94,10 +96,12 @@ void inspect(const InspectArguments& arguments) {
       for (StepReport& report : read_metrics(folder.metrics_path()))
         if (!report.heads.empty()) runs.back().history.push_back(std::move(report));
     if (entry.reads_text)
-      runs.back().text = arguments.text.empty()
-                             ? tokens_of_text(runs.back(), study_text, study.runs[index] + ": the text of the study")
-                             : tokens_of_text(runs.back(), arguments.text, study.runs[index] + ": --text");
+      runs.back().text = arguments.text
+                             ? tokens_of_text(runs.back(), *arguments.text, study.runs[index] + ": --text")
+                             : tokens_of_text(runs.back(), study_text, study.runs[index] + ": the text of the study");
   }
+  const fs::path folder = arguments.out.empty() ? new_run_path("inspect-" + entry.name) : fs::path(arguments.out);
+  expect_room(folder, study_kind, arguments.overwrite);
   const auto begin = std::chrono::steady_clock::now();
   study.result = entry.run(study.parameters, runs);
   study.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -106,7 +110,6 @@ void inspect(const InspectArguments& arguments) {
   study.version = COGWHEEL_VERSION;
   study.cpu = this_machine().cpu;
 
-  const fs::path folder = arguments.out.empty() ? new_run_path("inspect-" + entry.name) : fs::path(arguments.out);
   const auto lock = take_folder(folder, study_kind, arguments.overwrite);
   remove_files(folder, files_of_study(folder));  // of another study, which has other tables
   for (const StudyTable& table : study.result.tables)

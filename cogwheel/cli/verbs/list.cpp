@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -115,13 +116,13 @@ constexpr List lists[] = {{"mechanisms", mechanism_rows, forms_note},
                           {"architectures", architecture_rows}};
 
 // One of the lists, or all of them under their names.
-void list(const std::string& what) {
+void list(const std::optional<std::string>& what) {
   std::vector<std::string> names;
   for (const List& each : lists) {
     names.emplace_back(each.name);
     if (what == each.name) return each.print();
   }
-  if (!what.empty()) throw UsageError(expected_got("list", expected_names(what, names), what));
+  if (what) throw UsageError(expected_got("list", expected_names(*what, names), *what));
   for (const List& each : lists) {
     fmt::print("{}{}\n\n", each.name == lists[0].name ? "" : "\n", each.name);
     each.print();
@@ -131,7 +132,7 @@ void list(const std::string& what) {
 }  // namespace
 
 void add_list(CLI::App& app) {
-  const auto what = std::make_shared<std::string>();
+  const auto what = std::make_shared<std::optional<std::string>>();
   CLI::App* command = app.add_subcommand("list", "List mechanisms, tasks, experiments, kernels and architectures");
   command
       ->add_option(

@@ -49,7 +49,10 @@ void view(const ViewArguments& arguments) {
   for (const std::string& run : arguments.runs) runs.push_back(ViewedRun::load(run));
   if (runs.size() == 2 && runs[0].name() == runs[1].name())
     for (std::size_t run = 0; run < 2; ++run) runs[run].rename(arguments.runs[run]);
-  if (!arguments.out.empty()) expect_no_run_file(arguments.out, "--export");
+  if (!arguments.out.empty()) {
+    expect_no_run_file(arguments.out, "--export");
+    expect_writable(arguments.out);
+  }
   ViewerPage page{.text = arguments.text.value_or(runs.front().example()),
                   .second_text = arguments.second_text,
                   .command = command_of(arguments),

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -68,6 +69,13 @@ void AtomicFile::commit() {
   if (folder < 0) return;
   ::fsync(folder);
   ::close(folder);
+}
+
+void expect_writable(const std::filesystem::path& path) {
+  std::error_code problem;
+  if (std::filesystem::is_directory(path, problem))
+    throw Error(expected_got(path.string(), "a file that can be written", "a folder"));
+  const AtomicFile probe(path);
 }
 
 void write_file(const std::filesystem::path& path, std::string_view contents) {

@@ -27,6 +27,9 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
+// Throws Error where a file of that name cannot be written. Asked before something that takes long to make.
+void expect_writable(const std::filesystem::path& path);
+
 // All throw Error with the system's reason.
 void write_file(const std::filesystem::path& path, std::string_view contents);
 

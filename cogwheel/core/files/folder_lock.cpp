@@ -64,18 +64,6 @@ void mark(int descriptor, const fs::path& folder, std::string_view kind) {
     throw Error(expected_got(folder.string(), "a folder that can be written", std::strerror(errno)));
 }
 
-void expect_room(const fs::path& folder, std::string_view kind, bool overwrite) {
-  std::set<std::string> names = names_in(folder);
-  names.erase(std::string(folder_marker));
-  if (names.empty()) return;
-  const std::string got = "one that holds " + *names.begin();
-  if (!overwrite) throw UsageError(expected_got(folder.string(), "a new or empty folder (or --overwrite)", got));
-  const std::string marked = folder_kind(folder);
-  if (marked != kind)
-    throw UsageError(expected_got(folder.string(), "a " + std::string(kind) + " to overwrite",
-                                  marked.empty() ? got + " and no " + std::string(folder_marker) : "a " + marked));
-}
-
 }  // namespace
 
 std::string folder_kind(const fs::path& folder) {
@@ -100,12 +88,37 @@ FolderLock::FolderLock(const fs::path& folder, std::string_view kind)
 
 FolderLock::~FolderLock() { ::close(descriptor_); }
 
+void expect_makable(const fs::path& folder) {
+  std::error_code problem;
+  fs::path place = folder.has_filename() ? folder : folder.parent_path();
+  while (!fs::exists(place, problem) && place.has_relative_path()) place = place.parent_path();
+  if (place.empty()) place = ".";
+  if (!fs::is_directory(place, problem))
+    throw Error(expected_got(folder.string(), "a folder that can be made", "a file of that name"));
+  if (::access(place.c_str(), W_OK | X_OK) != 0)
+    throw Error(expected_got(folder.string(), "a folder that can be written", std::strerror(errno)));
+}
+
 void make_folder(const fs::path& folder) {
   std::error_code problem;
   fs::create_directories(folder, problem);
   if (problem || !fs::is_directory(folder))
     throw Error(expected_got(folder.string(), "a folder that can be made",
                              problem ? problem.message() : "a file of that name"));
+}
+
+void expect_room(const fs::path& folder, std::string_view kind, bool overwrite) {
+  std::error_code problem;
+  if (!fs::exists(folder, problem)) return expect_makable(folder);
+  std::set<std::string> names = names_in(folder);
+  names.erase(std::string(folder_marker));
+  if (names.empty()) return;
+  const std::string got = "one that holds " + *names.begin();
+  if (!overwrite) throw UsageError(expected_got(folder.string(), "a new or empty folder (or --overwrite)", got));
+  const std::string marked = folder_kind(folder);
+  if (marked != kind)
+    throw UsageError(expected_got(folder.string(), "a " + std::string(kind) + " to overwrite",
+                                  marked.empty() ? got + " and no " + std::string(folder_marker) : "a " + marked));
 }
 
 std::shared_ptr<const FolderLock> take_folder(const fs::path& folder, std::string_view kind, bool overwrite) {

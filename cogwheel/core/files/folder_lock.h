@@ -30,11 +30,18 @@ class FolderLock {
 // Creates it, and those above it, where it is missing. Throws Error where that cannot be, or a file has the name.
 void make_folder(const std::filesystem::path& folder);
 
+// Throws what make_folder would, or Error where nothing could be written into it, and makes nothing. Asked before
+// something that takes long to make.
+void expect_makable(const std::filesystem::path& folder);
+
 // A folder for new results: created where it is missing, locked and marked. Throws UsageError where it is not empty,
 // unless `overwrite` is set and it is marked as `kind`; Error where it cannot be written or locked. Nothing is
 // removed: see remove_files.
 std::shared_ptr<const FolderLock> take_folder(const std::filesystem::path& folder, std::string_view kind,
                                               bool overwrite);
+
+// What take_folder would throw, but for locks; makes nothing. Asked before something that takes long to make.
+void expect_room(const std::filesystem::path& folder, std::string_view kind, bool overwrite);
 
 // Removes the temporary files of these names that a killed process left. Call it under the folder's lock: a running
 // process has such files too.

@@ -32,9 +32,10 @@ std::string join(const std::vector<std::string>& names) {
 
 std::vector<std::string> nearest_names(std::string_view name, const std::vector<std::string>& known,
                                        std::size_t max_names) {
+  if (name.empty()) return {};
   std::vector<std::pair<std::size_t, std::string>> ranked;
   for (const auto& candidate : known) {
-    const bool contained = !name.empty() && candidate.find(name) != std::string::npos;
+    const bool contained = candidate.find(name) != std::string::npos;
     const std::size_t distance = contained ? 1 : edit_distance(name, candidate);
     if (distance <= std::max<std::size_t>(2, candidate.size() / 3)) ranked.emplace_back(distance, candidate);
   }
@@ -45,6 +46,8 @@ std::vector<std::string> nearest_names(std::string_view name, const std::vector<
 }
 
 std::string expected_names(std::string_view name, const std::vector<std::string>& known) {
+  constexpr std::size_t readable = 20;
+  if (name.empty() && known.size() > readable) return "one of " + std::to_string(known.size()) + " names";
   const auto nearest = nearest_names(name, known);
   if (nearest.empty()) return "one of " + join(known);
   return join(nearest) + " (the nearest of " + std::to_string(known.size()) + " names)";

@@ -11,7 +11,8 @@ namespace cogwheel {
 std::vector<std::string> nearest_names(std::string_view name, const std::vector<std::string>& known,
                                        std::size_t max_names = 3);
 
-// "a, b (the nearest of 20 names)" where some are near, else "one of " and every known name.
+// "a, b (the nearest of 20 names)" where some are near, else "one of " and every known name. Nothing is near to an
+// empty name, for which many names are only counted.
 std::string expected_names(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace cogwheel

@@ -17,6 +17,10 @@ std::uint64_t hash(std::string_view name) {
 
 void WeightInitializer::normal(at::Tensor& weight, std::string_view name, double standard_deviation) const {
   const torch::NoGradGuard no_grad;
+  // The generator takes the lower 32 bits. So two weights of a model begin alike exactly where those of their names'
+  // hashes agree, whatever the seed: of 200 names by a chance of 200 · 199 / 2³³ = 5e-6. Names are known, though: of
+  // the 64 that a layer of our models may have, in up to 2,000 layers, no two agree. More bits would gain nothing, and
+  // change every number that was ever trained.
   const auto generator = at::make_generator<at::CPUGeneratorImpl>(hash(name) + seed_);
   if (weight.is_cpu())
     weight.normal_(0, standard_deviation, generator);

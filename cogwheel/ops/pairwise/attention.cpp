@@ -185,9 +185,10 @@ at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, std
   check_query_key(query, key, found.sub_heads(), needs_one_width(options.score));
   check_parameter_names(found, options.parameters);
   check_score(found, query, key, options);
-  const c10::SymInt keys = key.sym_size(2);
-  if (keys == 0)
-    return query.new_zeros_symint({query.sym_size(0), query.sym_size(1) / found.sub_heads(), query.sym_size(2), 0});
+  if (key.sym_size(2) == 0) {  // the first none of the columns of values, which have one at least
+    const at::Tensor value = key.new_zeros_symint({key.sym_size(0), key.sym_size(1) / found.sub_heads(), 0, 1});
+    return attend(found, query, key, value, options).narrow(-1, 0, 0);
+  }
   return attend(found, query, key, identity_values(found, query, key), options);
 }
 

@@ -137,7 +137,6 @@ at::Tensor exponential_minus_identity(const Call& call) { return linear(call, qu
 
 // Rows of exp(A) divided by their norm of order 1 or 2.
 at::Tensor normalised_exponential(const Call& call, int order) {
-  if (call.value.sym_size(2) == 0) return call.own_values().clone();  // without tokens there is no largest entry
   const at::Tensor queries = queries_through_phi(call) * call.scale;
   const at::Tensor scores = product(queries, call.key.mT());
   const at::Tensor low_rank = call.causal ? scores.tril() : scores;
@@ -181,6 +180,8 @@ at::Tensor of_sequence(const Mechanism& mechanism, const Call& call, const Mecha
   if (name == "simple_norm_by_matrix") return simple_norm(call, false);
   check_square(call.query, call.key);
   if (name == "polynomial") return polynomial(call, parameters);
+  // Without tokens there is no exponential and no largest entry, but inputs have gradients.
+  if (call.value.sym_size(2) == 0) return call.times_values(product(call.query, call.key.mT()));
   if (name == "matrix_exponential_by_row") return normalised_exponential(call, 1);
   if (name == "matrix_exponential_l2") return normalised_exponential(call, 2);
   const at::Tensor low_rank = exponential_minus_identity(call);

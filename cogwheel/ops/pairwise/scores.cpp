@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/linalg_vector_norm.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +11,7 @@
 #include "cogwheel/ops/support/checks.h"
 #include "cogwheel/ops/support/product.h"
 #include "cogwheel/ops/support/shared_heads.h"
+#include "cogwheel/ops/support/vector_length.h"
 
 namespace cogwheel {
 namespace {
@@ -44,9 +44,7 @@ void check_weight(std::string_view name, const std::optional<at::Tensor>& given,
 }
 
 // Vectors of length 1; one of length 0 stays 0.
-at::Tensor directions(const at::Tensor& x) {
-  return x / at::linalg_vector_norm(x, 2, at::IntArrayRef{-1}, true).clamp_min(1e-12);
-}
+at::Tensor directions(const at::Tensor& x) { return x / vector_length(x).clamp_min(1e-12); }
 
 }  // namespace
 

@@ -125,7 +125,7 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       Unbundled<recurrent_statistics>::call);
 }
 
-// As in library.cpp: vmap makes a fallback for the walk alone.
+// As in library.cpp: vmap has a loop over the walk alone.
 TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) {
   library.impl("recurrent", Unbundled<recurrent>::call);
   library.impl("recurrent_weights", Unbundled<recurrent_weights>::call);

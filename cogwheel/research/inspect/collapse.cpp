@@ -201,7 +201,7 @@ StudyResult measure_collapse(const LabParameters& parameters, const std::vector<
       std::vector<double> last;
       for (const auto& run : task.to_shortest) last.push_back(run.back());
       const double mean = mean_of_group(group, last).mean;
-      kept.push_back({group.name, mean, fmt::format("{:.2g}", mean)});
+      kept.push_back({group.said, mean, fmt::format("{:.2g}", mean)});
     }
     const std::string text = told(kept);
     result.answer +=

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cogwheel/compare/verdict.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/head_name.h"
 #include "cogwheel/nn/attention_maps.h"
@@ -28,7 +29,8 @@ struct HeadCount {
 std::string told_counts(const std::vector<HeadCount>& counts, std::int64_t HeadCount::*what) {
   std::vector<Told> each;
   for (const HeadCount& count : counts)
-    each.push_back({count.mechanism, static_cast<double>(count.*what) / static_cast<double>(count.heads),
+    each.push_back({title_in_sentence(mechanism_title(count.mechanism)),
+                    static_cast<double>(count.*what) / static_cast<double>(count.heads),
                     fmt::format("{} of {}", count.*what, count.heads)});
   return told(each);
 }
@@ -48,7 +50,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     const std::int64_t tokens = row.size(1);
     const std::vector<std::string> labels = token_labels(each, tokens);
     const std::vector<Token> text(each.text.begin(), each.text.begin() + tokens);
-    AttentionGallery shown{.title = each.name + ", " + (*each.model)->options().mechanism,
+    AttentionGallery shown{.title = each.name + ", " + mechanism_title(mechanism),
                            .tokens = tokens,
                            .heads = attention_maps(*each.model, text)};
     shown.caption =

@@ -161,7 +161,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
                                 estimate(&HeadStatistics::lambda_2, layer),
                                 estimate(&HeadStatistics::lambda_init, layer), full});
     }
-    LineChart chart{.title = group.name + ": how often which weight",
+    LineChart chart{.title = group.title + ": how often which weight",
                     .x = {.title = "weight", .min = -1., .max = 1.},
                     .y = {.title = "share of the weights", .logarithmic = true},
                     .series = {},
@@ -211,7 +211,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
       std::vector<double> values(runs.size(), HeadStatistics::none);
       for (const std::size_t run : group.runs) values[run] = mean_over_heads(runs[run].history.back().heads, member);
       const double mean = mean_of_group(group, values).mean;
-      each.push_back({group.name, mean, fmt::format("{:.3g}", mean)});
+      each.push_back({group.said, mean, fmt::format("{:.3g}", mean)});
     }
     const std::string text = told(each);
     return text.empty() ? std::string("not measured") : text;

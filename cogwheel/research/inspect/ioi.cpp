@@ -109,9 +109,12 @@ std::string weight_number(double value) {
   return study_number(std::abs(value) < rounding ? 0 : value);
 }
 
-// "falls by 38 % (softmax, L1H0)".
-std::string change_text(double change, const std::string& where) {
-  return fmt::format("{} by {} ({})", change < 0 ? "falls" : "rises", told_percent(std::abs(change)), where);
+const char* direction(double change) { return change < 0 ? "falls" : "rises"; }
+
+// "falls by 38 % (softmax, L1H0)"; without the verb where a sentence has said it.
+std::string change_text(double change, const std::string& where, bool with_verb = true) {
+  return fmt::format("{}by {} ({})", with_verb ? std::string(direction(change)) + " " : "",
+                     told_percent(std::abs(change)), where);
 }
 
 // What deletion of the head that helps most changes, the one whose chart is drawn, of up to three models; of more,
@@ -121,17 +124,22 @@ struct BestHead {
   std::string where;
 };
 std::string headline_of(std::vector<BestHead> each) {
-  const auto text = [](const BestHead& one) { return change_text(one.change, one.where); };
+  const auto text = [](const BestHead& one, bool with_verb = true) {
+    return change_text(one.change, one.where, with_verb);
+  };
   if (each.size() > 3) {
     const auto [most, least] = std::ranges::minmax_element(each, {}, &BestHead::change);
     return fmt::format(
         "Without the head that helps most, of {} models the logit difference {} at most, and {} at "
         "least.",
-        each.size(), text(*most), text(*least));
+        each.size(), text(*most), text(*least, direction(most->change) != std::string_view(direction(least->change))));
   }
   std::string all;
   for (std::size_t at = 0; at < each.size(); ++at)
-    all += (at == 0 ? " " : at + 1 == each.size() ? " and " : ", ") + text(each[at]);
+    all += (at == 0                 ? " "
+            : at + 1 == each.size() ? " and "
+                                    : ", ") +
+           text(each[at], at == 0 || direction(each[at].change) != std::string_view(direction(each[at - 1].change)));
   return "Without the head that helps most, the logit difference" + all + ".";
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "cogwheel/compare/verdict.h"
 #include "cogwheel/research/inspect/study.h"
 #include "cogwheel/runs/configuration/config_record.h"
 #include "cogwheel/tasks/language/language_model_options.h"
@@ -14,9 +15,10 @@
 namespace cogwheel {
 namespace {
 
-std::string group_name(const LanguageModelOptions& options) {
-  if (options.first_softmax_layers == 0 && options.last_softmax_layers == 0) return options.mechanism;
-  return fmt::format("{} in softmax {} + {}", options.mechanism, options.first_softmax_layers,
+// The mechanism as it is called, and the layers around it.
+std::string with_ends(const std::string& mechanism, const LanguageModelOptions& options) {
+  if (options.first_softmax_layers == 0 && options.last_softmax_layers == 0) return mechanism;
+  return fmt::format("{}{}{} + {}", mechanism, between_softmax_layers, options.first_softmax_layers,
                      options.last_softmax_layers);
 }
 
@@ -31,15 +33,21 @@ std::vector<RunGroup> groups_of(const std::vector<StudiedRun>& runs) {
       other.training.seed = config.training.seed;
       return !first_difference(to_json(other), to_json(config));
     });
-    if (same == groups.end())
-      groups.push_back({group_name(config.model.as<LanguageModelOptions>()), {run}});
-    else
+    if (same == groups.end()) {
+      const LanguageModelOptions& options = config.model.as<LanguageModelOptions>();
+      const std::string title = mechanism_title(options.mechanism);
+      groups.push_back({.name = with_ends(options.mechanism, options),
+                        .title = with_ends(title, options),
+                        .said = with_ends(title_in_sentence(title), options),
+                        .runs = {run}});
+    } else
       same->runs.push_back(run);
   }
   std::vector<std::string> names;
   for (const RunGroup& group : groups) names.push_back(group.name);
   for (RunGroup& group : groups)
-    if (std::count(names.begin(), names.end(), group.name) > 1) group.name = runs[group.runs.front()].name;
+    if (std::count(names.begin(), names.end(), group.name) > 1)
+      group.name = group.title = group.said = runs[group.runs.front()].name;
   return groups;
 }
 
@@ -59,7 +67,7 @@ std::string estimate_text(const Estimate& estimate) {
 
 ChartSeries group_series(const RunGroup& group, const std::vector<double>& x,
                          const std::vector<std::vector<double>>& values, bool bars) {
-  ChartSeries series{.name = group.name, .x = x, .y = {}};
+  ChartSeries series{.name = group.title, .x = x, .y = {}};
   for (std::size_t at = 0; at < x.size(); ++at) {
     std::vector<double> of_runs(values.size(), std::numeric_limits<double>::quiet_NaN());
     for (const std::size_t run : group.runs) of_runs[run] = values.at(run).at(at);

@@ -12,7 +12,9 @@ namespace cogwheel {
 struct StudiedRun;
 
 struct RunGroup {
-  std::string name;  // "cog", "cog in softmax 1 + 1"; that of the run where two groups would be called the same
+  std::string name;   // in files: "cog", "cog in softmax 1 + 1"; that of the run where two would be called the same
+  std::string title;  // in charts: "Cog", "Cog in softmax 1 + 1"
+  std::string said;   // in a sentence: "Cog", "softmax"
   std::vector<std::size_t> runs;  // indices, in order
 };
 

@@ -212,7 +212,7 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
     const bool every = !summary.rows.back()[2].empty();
     std::vector<double> ratios;
     for (const SquashedRun& run : found) ratios.push_back(early_to_late(run.frozen));
-    ratios_of_groups.push_back({group.name, every ? mean_of_group(group, ratios).mean : std::nan(""),
+    ratios_of_groups.push_back({group.said, every ? mean_of_group(group, ratios).mean : std::nan(""),
                                 every ? fmt::format("{:.2g}", mean_of_group(group, ratios).mean) : ""});
   }
   const std::string ratios = told(ratios_of_groups);
@@ -234,7 +234,7 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
         {"Path product, signed", &SquashedRun::path_product},
         {"Strict bound", &SquashedRun::bound}}) {
     LineChart chart = chart_of_positions(title, count);
-    for (const RunGroup& group : groups) chart.series.push_back(series_of_positions(group.name, group, found, part));
+    for (const RunGroup& group : groups) chart.series.push_back(series_of_positions(group.title, group, found, part));
     result.charts.push_back(with_zero(std::move(chart)));
   }
   for (const RunGroup& group : groups) {

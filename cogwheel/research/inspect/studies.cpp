@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cogwheel/attention/mechanisms/layer_pattern.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/research/inspect/study.h"
@@ -29,6 +30,8 @@ const StudyEntry& find_study(std::string_view name, std::string_view what) {
   }
   throw UsageError(expected_got(what, expected_names(name, names), name));
 }
+
+std::string mechanism_title(const std::string& mechanism) { return LayerPattern(mechanism, "mechanism").title(); }
 
 std::string study_number(double value) { return std::isfinite(value) ? fmt::format("{:.4g}", value) : ""; }
 

@@ -57,6 +57,11 @@ const std::vector<StudyEntry>& studies();
 // Throws UsageError, which begins with `what`, with the nearest names.
 const StudyEntry& find_study(std::string_view name, std::string_view what);
 
+// What a mechanism is called where people read: "Cog"; of a hybrid "Gated linear attention × 3 + Softmax".
+std::string mechanism_title(const std::string& mechanism);
+// Stands between the mechanism of a model and the softmax layers around it, in what a group of runs is called.
+inline constexpr const char* between_softmax_layers = " in softmax ";
+
 // A number of a table: enough digits to tell what differs.
 std::string study_number(double value);
 

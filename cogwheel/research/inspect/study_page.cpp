@@ -75,6 +75,22 @@ Json values_of(const TextTable& table) {
   return rows;
 }
 
+// The table as pages have it, for people to read: mechanisms, and groups of runs that are named by them, have their
+// titles.
+TextTable as_on_page(TextTable table, const std::vector<std::string>& mechanisms) {
+  for (std::size_t column = 0; column < table.columns.size(); ++column) {
+    if (table.columns[column] != "mechanism" && table.columns[column] != "model" && table.columns[column] != "runs")
+      continue;
+    for (auto& row : table.rows)
+      for (const std::string& mechanism : mechanisms) {
+        if (row[column] != mechanism && !row[column].starts_with(mechanism + between_softmax_layers)) continue;
+        row[column].replace(0, mechanism.size(), mechanism_title(mechanism));
+        break;
+      }
+  }
+  return table;
+}
+
 }  // namespace
 
 std::vector<std::string> files_of_study(const std::filesystem::path& folder) {
@@ -112,15 +128,17 @@ std::string study_page(const FinishedStudy& study) {
                     .written_by = "cogwheel inspect",
                     .version = study.version};
   for (std::size_t run = 0; run < study.runs.size(); ++run)
-    document.facts.push_back({"Run", study.runs[run],
-                              study.mechanisms[run] + ", checkpoint SHA-256 " + study.checkpoints[run].substr(0, 12)});
+    document.facts.push_back(
+        {"Run", study.runs[run],
+         mechanism_title(study.mechanisms[run]) + ", checkpoint SHA-256 " + study.checkpoints[run].substr(0, 12)});
   document.facts.push_back({"Took", duration_text(study.seconds), study.cpu});
   // Pictures first: tables are long.
   DocumentSection found{.title = "What was found", .lead = study.study->question}, numbers{.title = "In numbers"};
   for (const LineChart& chart : study.result.charts) found.figures.push_back(line_chart_figure(chart));
   found.figures.insert(found.figures.end(), study.result.figures.begin(), study.result.figures.end());
   for (const StudyTable& table : study.result.tables)
-    if (table.on_page) (found.figures.empty() ? found : numbers).tables.push_back(table.table);
+    if (table.on_page)
+      (found.figures.empty() ? found : numbers).tables.push_back(as_on_page(table.table, study.mechanisms));
   document.sections.push_back(std::move(found));
   if (!numbers.tables.empty()) document.sections.push_back(std::move(numbers));
   DocumentSection minded{.title = "What to mind"};

@@ -12,6 +12,8 @@ std::vector<ConfigField> config_fields(ModelOptions& options) { return options.h
 void stand_in_for_data(ModelOptions& options) { options.held_->stand_in(); }
 std::int64_t balanced_width(const ModelOptions& options) { return options.held_->balanced(); }
 void set_balanced_width(ModelOptions& options, std::int64_t width) { options.held_->balance(width); }
+bool balances_feed_forward(const ModelOptions& options) { return options.held_->feeds_forward(); }
+bool layers_have_heads(const ModelOptions& options) { return options.held_->of_heads(); }
 std::int64_t output_heads(const ModelOptions& options) { return options.held_->heads(); }
 MechanismText mechanism_text(const ModelOptions& options, std::string_view what) { return options.held_->text(what); }
 

@@ -12,7 +12,9 @@
 //   MechanismText mechanism_text(const Options&, std::string_view what);  UsageError where it has no such mechanism
 //   const ModelEntry& model_entry(const Options&);  what makes and runs its models (runs/model_entry.h)
 //
-// and void stand_in_for_data(Options&), if data decide more of them than a vocabulary.
+// and void stand_in_for_data(Options&), if data decide more of them than a vocabulary. The width that is balanced is
+// the whole model's unless the struct has feed_forward; where layers are no heads, it says so: layers_have_heads =
+// false.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -101,6 +103,8 @@ class ModelOptions {
   friend void stand_in_for_data(ModelOptions& options);
   friend std::int64_t balanced_width(const ModelOptions& options);
   friend void set_balanced_width(ModelOptions& options, std::int64_t width);
+  friend bool balances_feed_forward(const ModelOptions& options);
+  friend bool layers_have_heads(const ModelOptions& options);
   friend std::int64_t output_heads(const ModelOptions& options);
   friend MechanismText mechanism_text(const ModelOptions& options, std::string_view what);
 
@@ -114,6 +118,8 @@ class ModelOptions {
     virtual void stand_in() = 0;
     virtual std::int64_t balanced() const = 0;
     virtual void balance(std::int64_t width) = 0;
+    virtual bool feeds_forward() const = 0;
+    virtual bool of_heads() const = 0;
     virtual std::int64_t heads() const = 0;
     virtual MechanismText text(std::string_view what) const = 0;
     virtual const ModelEntry& entry() const = 0;
@@ -140,6 +146,12 @@ void stand_in_for_data(ModelOptions& options);
 // The width that balances parameters which a mechanism adds or saves (compare/matching.h).
 std::int64_t balanced_width(const ModelOptions& options);
 void set_balanced_width(ModelOptions& options, std::int64_t width);
+
+// Whether that width is one of feed-forward networks; else it is that of the whole model.
+bool balances_feed_forward(const ModelOptions& options);
+
+// Whether layers consist of heads, not of cells whose states one alignment or window connects.
+bool layers_have_heads(const ModelOptions& options);
 
 // The number of heads in attention maps.
 std::int64_t output_heads(const ModelOptions& options);
@@ -171,6 +183,13 @@ struct ModelOptions::Of final : Held {
   }
   std::int64_t balanced() const override { return balanced_width(options); }
   void balance(std::int64_t width) override { set_balanced_width(options, width); }
+  bool feeds_forward() const override {
+    return requires { options.feed_forward; };
+  }
+  bool of_heads() const override {
+    if constexpr (requires { Options::layers_have_heads; }) return Options::layers_have_heads;
+    return true;
+  }
   std::int64_t heads() const override { return output_heads(options); }
   MechanismText text(std::string_view what) const override { return mechanism_text(options, what); }
   const ModelEntry& entry() const override { return model_entry(options); }

@@ -49,6 +49,10 @@ void assign(const ConfigSlot& slot, const toml::node& node, const std::string& w
   const auto refuse = [&](const char* expected) -> void {
     throw UsageError(expected_got(what, expected, text_of(node)));
   };
+  // Of a number that TOML cannot hold, the command line has made a text.
+  constexpr const char* largest = "a whole number up to 9223372036854775807";
+  const bool beyond = node.is_string() && node.as_string()->get().size() > 18 &&
+                      node.as_string()->get().find_first_not_of("0123456789") == std::string::npos;
   std::visit(Overloaded{[&](std::string* target) {
                           if (!node.is_string()) refuse("a string");
                           *target = **node.as_string();
@@ -63,11 +67,12 @@ void assign(const ConfigSlot& slot, const toml::node& node, const std::string& w
                           *target = std::move(strings);
                         },
                         [&](std::int64_t* target) {
-                          if (!node.is_integer()) refuse("a whole number");
+                          if (!node.is_integer()) refuse(beyond ? largest : "a whole number");
                           *target = **node.as_integer();
                         },
                         [&](std::uint64_t* target) {
-                          if (!node.is_integer() || **node.as_integer() < 0) refuse("a whole number of at least 0");
+                          if (!node.is_integer() || **node.as_integer() < 0)
+                            refuse(beyond ? largest : "a whole number of at least 0");
                           *target = static_cast<std::uint64_t>(**node.as_integer());
                         },
                         [&](double* target) {

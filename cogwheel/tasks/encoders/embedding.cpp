@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/runs/class_names.h"
 #include "cogwheel/runs/safetensors.h"
 #include "cogwheel/tasks/encoders/sentence_data.h"
@@ -15,6 +16,7 @@ void write_embeddings(const RunFolder& folder, const EmbeddingRequest& request, 
   if (out.extension() != ".safetensors")
     throw UsageError(expected_got("embed: --out", "a .safetensors file", out.string()));
   expect_no_run_file(out, "embed: --out");
+  expect_writable(out);
   TrainedEncoder trained = load_encoder(folder);
   const std::vector<SentenceRow> texts = texts_for(trained, {.command = "embed",
                                                              .prompt = request.prompt,

@@ -13,9 +13,7 @@ class EncoderTask : public Task {
   EncoderTask(SentenceData data, TaskOptions options) : data_(std::move(data)), options_(std::move(options)) {}
 
   DataFacts data(const ModelOptions&, const TrainingOptions& training) const override { return facts_of(training); }
-  DataFacts facts_of(const TrainingOptions& training) const {
-    return data_.facts(description().item, training);
-  }
+  DataFacts facts_of(const TrainingOptions& training) const { return data_.facts(description().item, training); }
   std::vector<RunFile> records() const override { return data_.records(); }
   std::string left_out() const override { return dropped_text(data_.corpus()); }
   std::vector<std::string> notes() const override { return data_.corpus().taken_as; }

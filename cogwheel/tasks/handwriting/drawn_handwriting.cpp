@@ -138,7 +138,10 @@ Inspection show_handwriting(Handwriting& model, const StrokeSource& source, std:
 }
 
 void sample_handwriting(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
-  if (!request.out.empty()) expect_no_run_file(request.out, "sample: --out");
+  if (!request.out.empty()) {
+    expect_no_run_file(request.out, "sample: --out");
+    expect_writable(request.out);
+  }
   const RunConfig config = load_config(folder.config_path());
   Handwriting model(config.model.as<HandwritingOptions>());
   load_weights_of(*model, config, folder);

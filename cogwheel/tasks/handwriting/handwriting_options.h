@@ -11,6 +11,8 @@
 namespace cogwheel {
 
 struct HandwritingOptions {
+  static constexpr bool layers_have_heads = false;  // they are cells
+
   std::int64_t vocabulary = 0;              // characters of the alphabet; 0 where strokes have no text
   std::int64_t context = 1200;              // the most points of a sequence
   std::int64_t layers = 3;                  // LSTM layers

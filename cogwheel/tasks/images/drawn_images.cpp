@@ -96,10 +96,11 @@ void expect_place(const std::filesystem::path& out) {
   namespace fs = std::filesystem;
   expect_no_run_file(out, "sample: --out");
   const std::string extension = out.extension().string();
-  if (extension == ".png" || extension == ".safetensors") return;
+  if (extension == ".png" || extension == ".safetensors") return expect_writable(out);
   if (!extension.empty())
     throw UsageError(expected_got("sample: --out", "a .png file, a .safetensors file or a folder", out.string()));
   std::error_code problem;
+  expect_makable(out);
   if (!fs::exists(out, problem)) return;
   if (!fs::is_directory(out, problem) || fs::directory_iterator(out, problem) != fs::directory_iterator())
     throw UsageError(expected_got("sample: --out", "a new or empty folder", out.string()));

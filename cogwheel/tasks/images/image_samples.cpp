@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/tasks/images/data/image_batches.h"
 #include "cogwheel/tasks/images/measures/feature_classifier.h"
@@ -42,6 +43,7 @@ std::shared_ptr<const FeatureClassifier> trained_classifier(const ImageSource& s
   std::error_code problem;
   if (!options.classifier_steps && std::filesystem::exists(kept, problem))
     return std::make_shared<const FeatureClassifier>(FeatureClassifier::load(kept));
+  expect_writable(kept);
   options.progress("training a classifier for its features");
   const ImageBatch held_out = images_in_order(source, ImagePart::held_out, 0, 2000);
   const std::shared_ptr<const ImageSource> borrowed(&source, [](const ImageSource*) {});
@@ -61,13 +63,17 @@ std::shared_ptr<const FeatureClassifier> trained_classifier(const ImageSource& s
 
 TextTable sample_measures(const ImageSource& source, const ImageStream& samples, const std::string& how,
                           const ExaminationOptions& options) {
+  // What was given is read before anything takes long.
+  const std::optional<ImageSet> given =
+      options.references.empty() ? std::nullopt : std::optional(load_image_set(options.references));
   const ImageFeatures features = options.inception.empty()
                                      ? classifier_features(trained_classifier(source, options))
                                      : inception_features(std::make_shared<const InceptionNetwork>(options.inception));
-  // Before anything takes long.
-  const std::optional<ImageSet> given =
-      options.references.empty() ? std::nullopt : std::optional(load_image_set(options.references));
   const ImagePart part = count_of(source, ImagePart::training) > 0 ? ImagePart::training : ImagePart::held_out;
+  if (given) {
+    const at::Tensor one = features.compute(*stream_of(source, part, 1)()).pooled;
+    expect_features(features, one.size(1), *given, options.references.string());
+  }
   options.progress("drawing images");
   const ImageSet drawn = image_set(features, samples, "drawn images");
   options.progress("measuring");

@@ -4,6 +4,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <array>
 #include <cmath>
 
 #include "cogwheel/core/error.h"
@@ -146,7 +147,9 @@ at::Tensor UVitImpl::forward(const at::Tensor& given, const at::Tensor& time, co
       final_norm_->of_sum(stream.x, stream.delta, context, final_norm_hooks).normed.slice(1, options_.extra_tokens());
   const at::Tensor pixels = image_of_pixels(pixels_(patches).to(convolution_weight_.scalar_type()), options_.patch,
                                             options_.image_size, options_.image_size);
-  return at::conv2d(pixels, convolution_weight_, convolution_bias_, 1, 1);
+  // A number for each axis: vmap tells from how many there are where the bias belongs.
+  const std::array<std::int64_t, 2> one{1, 1};
+  return at::conv2d(pixels, convolution_weight_, convolution_bias_, /*stride=*/one, /*padding=*/one);
 }
 
 std::vector<HookPoint> UVitImpl::hook_points() const {

@@ -11,6 +11,8 @@
 namespace cogwheel {
 
 struct SequenceToSequenceOptions {
+  static constexpr bool layers_have_heads = false;  // they are cells
+
   std::int64_t vocabulary = 0;         // of both languages
   std::int64_t context = 100;          // the most tokens of a sentence, its end included
   std::int64_t layers = 1;             // of the encoder and of the decoder

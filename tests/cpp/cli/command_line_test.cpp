@@ -33,8 +33,8 @@ TEST(CommandLine, RefusesArgumentsThatDoNotFit) {
   expect_refused({"sample", "run", "--length", "many"}, 2,
                  "--length: expected a whole number from 0 to 1000000, got many");
   expect_refused({"sample", "run", "--temperature", "-1"}, 2, "--temperature: expected at least 0, got -1");
-  expect_refused({"compare", "--resume", ""}, 2, "comparison: expected the folder of a comparison, got nothing");
-  expect_refused({"compare", "--text", ""}, 2, "--text: expected a file or folder, got nothing");
+  expect_refused({"embed", "run", "--tokens", "x", "--out", "a.safetensors"}, 2,
+                 "--tokens: expected a whole number from 0 to 65536, got x");
   // Beyond 64 bits.
   expect_refused({"sample", "run", "--length", "99999999999999999999"}, 2,
                  "--length: expected at most 1000000, got 99999999999999999999");
@@ -44,6 +44,32 @@ TEST(CommandLine, RefusesArgumentsThatDoNotFit) {
                  "--steps: expected at most 100000000, got 99999999999999999999");
   expect_refused({"sample", "run"}, 1, "run: expected the folder of a run, got no config.toml in it");
   expect_refused({"resume", "nowhere"}, 1, "nowhere: expected the folder of a run, got no config.toml in it");
+}
+
+// As of a variable of a shell that is not set: it would be taken for no option at all.
+TEST(CommandLine, RefusesEmptyValues) {
+  expect_refused({"compare", "--resume", ""}, 2, "--resume: expected a folder, got an empty value");
+  expect_refused({"compare", "--text", ""}, 2, "--text: expected a file or folder, got an empty value");
+  expect_refused({"compare", "--attention", ""}, 2, "--attention: expected names, got an empty value");
+  expect_refused({"compare", "--attention", "softmax, "}, 2, "--attention: expected one of ");
+  expect_refused({"compare", "--baseline="}, 2, "compare: --baseline: expected NAME, got nothing");
+  expect_refused({"compare", "--seeds", ""}, 2, "--seeds: expected a whole number from 1 to 1000, got nothing");
+  expect_refused({"train", "config.toml", "--out", ""}, 2, "--out: expected a folder, got an empty value");
+  expect_refused({"train", "config.toml", "--images", ""}, 2,
+                 "--images: expected a file or folder, got an empty value");
+  expect_refused({"sample", "run", "--class", ""}, 2, "--class: expected a name, got an empty value");
+  expect_refused({"view", "run", "--export", ""}, 2, "--export: expected a file, got an empty value");
+  expect_refused({"list", ""}, 2, "list: expected one of mechanisms, tasks, experiments, kernels, architectures, got ");
+  expect_refused({"sample", ""}, 2, "run: expected the folder of a run, got nothing");
+}
+
+TEST(CommandLine, RefusesTooManyValuesAndTooFew) {
+  expect_refused({"compare", "--preset", "tiny", "--preset", "small"}, 2,
+                 "compare: --preset: expected at most 1 value, got 2");
+  expect_refused({"compare", "--preset"}, 2, "compare: --preset: expected NAME, got nothing");
+  expect_refused({"compare", "--add", "cog"}, 2, "compare: --add: expected at least 2 values, got 1");
+  expect_refused({"train", "one", "two"}, 2, "train: expected no further argument, got two");
+  expect_refused({"view", "a", "b", "c"}, 2, "view: runs: expected at most 2 values, got 3");
 }
 
 TEST(CommandLine, ShowsHelp) {

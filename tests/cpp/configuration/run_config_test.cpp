@@ -237,6 +237,9 @@ TEST(RunConfig, OverridesSayWhatTheyExpect) {
   };
   refused("training.steps=three", "--set training.steps: expected a whole number, got \"three\"");
   refused("training.steps=", "--set training.steps: expected a whole number, got \"\"");
+  refused("training.steps=9223372036854775808",
+          "--set training.steps: expected a whole number up to 9223372036854775807, got \"9223372036854775808\"");
+  refused("training.seed=18446744073709551615", "expected a whole number up to 9223372036854775807, got");
   refused("training.steps=3x", "expected a whole number, got \"3x\"");
   refused("training.steps=3 # many", "expected a whole number, got \"3 # many\"");
   refused("training.steps=3\nseed = 4", "expected a whole number, got \"3 seed = 4\"");

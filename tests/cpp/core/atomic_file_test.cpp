@@ -33,6 +33,24 @@ TEST(AtomicFile, LeavesTheOldFileUntilCommitted) {
   EXPECT_EQ(entries(folder.path()), 1);
 }
 
+TEST(AtomicFile, TellsBeforeWhetherItCouldBeWritten) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("file", "old");
+  expect_writable(path);
+  expect_writable(folder.path() / "new");
+  EXPECT_EQ(read_file(path), "old");
+  EXPECT_EQ(entries(folder.path()), 1);
+  for (const auto& [place, reason] :
+       {std::pair(folder.path(), "a folder"), std::pair(folder.path() / "none" / "file", "No such file or directory"),
+        std::pair(path / "below", "Not a directory")})
+    try {
+      expect_writable(place);
+      ADD_FAILURE() << place;
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()), place.string() + ": expected a file that can be written, got " + reason);
+    }
+}
+
 TEST(AtomicFile, RefusesWithTheReasonOfTheSystem) {
   try {
     write_file("/proc/no-such-folder/file", "text");

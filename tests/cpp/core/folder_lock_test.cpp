@@ -49,6 +49,21 @@ TEST(FolderLock, IsGoneWithAProcessThatIsKilled) {
   EXPECT_EQ(refusal([&] { FolderLock(temporary.path(), "run"); }), "accepted");
 }
 
+TEST(FolderLock, TellsBeforeWhetherAFolderCouldBeTaken) {
+  const TemporaryFolder temporary;
+  const auto file = temporary.write("file", "text");
+  for (const auto& place : {temporary.path() / "new", temporary.path() / "new" / "below" / ""}) {
+    EXPECT_EQ(refusal([&] { expect_makable(place); }), "accepted");
+    EXPECT_EQ(refusal([&] { expect_room(place, "run", false); }), "accepted");
+    EXPECT_FALSE(std::filesystem::exists(place));
+  }
+  for (const auto& place : {file, file / "below"})
+    EXPECT_EQ(refusal([&] { expect_makable(place); }),
+              place.string() + ": expected a folder that can be made, got a file of that name");
+  EXPECT_EQ(refusal([&] { expect_room(temporary.path(), "run", false); }),
+            temporary.path().string() + ": expected a new or empty folder (or --overwrite), got one that holds file");
+}
+
 TEST(FolderLock, TakesNoFolderThatHoldsWhatOthersWrote) {
   const TemporaryFolder temporary;
   temporary.write("thesis.txt", "mine");

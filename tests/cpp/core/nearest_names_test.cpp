@@ -19,6 +19,13 @@ TEST(NearestNames, FindsNamesThatContainTheWord) {
 
 TEST(NearestNames, LeavesOutWhatIsNoSlip) { EXPECT_TRUE(nearest_names("mamba", known).empty()); }
 
+// Short names are not near to nothing.
+TEST(ExpectedNames, ProposesNothingForAnEmptyName) {
+  EXPECT_TRUE(nearest_names("", {"s4", "cog"}).empty());
+  EXPECT_EQ(expected_names("", {"s4", "cog"}), "one of s4, cog");
+  EXPECT_EQ(expected_names("", std::vector<std::string>(78, "s4")), "one of 78 names");
+}
+
 TEST(ExpectedNames, NamesAllWhereNoneIsNear) {
   EXPECT_EQ(expected_names("mamba", {"softmax", "cog"}), "one of softmax, cog");
   EXPECT_EQ(expected_names("cogg", known), "cog (the nearest of 5 names)");

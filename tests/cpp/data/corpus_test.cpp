@@ -62,6 +62,25 @@ TEST(Corpus, LeavesOutWhatIsNoTextOfTheUser) {
   expect_refused({folder.path()}, "expected text, got nothing but what is left out");
 }
 
+// One copy would be learned from, the other held out.
+TEST(Corpus, ReadsCopiesOnce) {
+  const TemporaryFolder folder;
+  const auto first = folder.write("a.txt", "one "), other = folder.write("b.txt", "two!"),
+             copy = folder.write("deep/a.txt", "one "), again = folder.write("z.txt", "one ");
+  const Corpus corpus = load_corpus({folder.path()});
+  EXPECT_EQ(corpus.text, "one two!");
+  EXPECT_EQ(corpus.sha256, sha256(corpus.text));
+  EXPECT_EQ(corpus.files.size(), 2u);
+  Dataset data;
+  data.left_out = corpus.left_out;
+  EXPECT_EQ(left_out_text(data), "2 duplicate files (" + copy.string() + ", " + again.string() + ")");
+  // Also where they are given, and where a limit cuts what would be a part of a copy.
+  EXPECT_EQ(load_corpus({first, copy, first}).text, "one ");
+  EXPECT_EQ(load_corpus({folder.path(), folder.path()}).text, "one two!");
+  EXPECT_EQ(load_corpus({first, copy, other}, 6).text, "one tw");
+  EXPECT_EQ(load_corpus({first, other, copy}, 6).left_out.size(), 0u);
+}
+
 // Links to themselves, in a circle, and to nothing are said; the rest is read.
 TEST(Corpus, LeavesOutLinksThatLeadNowhere) {
   const TemporaryFolder folder;
@@ -74,9 +93,10 @@ TEST(Corpus, LeavesOutLinksThatLeadNowhere) {
   std::filesystem::create_symlink("a.txt", folder.path() / "z.txt");
   std::filesystem::create_directory_symlink("..", folder.path() / "deep/above");
   const Corpus corpus = load_corpus({folder.path()});
-  EXPECT_EQ(corpus.text, "text moretext");
-  ASSERT_EQ(corpus.left_out.size(), 4u);
-  for (const LeftOut& each : corpus.left_out) EXPECT_EQ(each.what, "broken link") << each.path;
+  EXPECT_EQ(corpus.text, "text more");
+  ASSERT_EQ(corpus.left_out.size(), 5u);
+  for (const LeftOut& each : corpus.left_out)
+    EXPECT_EQ(each.what, each.path == folder.path() / "z.txt" ? "duplicate file" : "broken link") << each.path;
 }
 
 TEST(Corpus, ReadsNoMoreThanItsLimit) {
@@ -108,6 +128,9 @@ TEST(TextRecord, SaysWhatHasChanged) {
   folder.write("b.txt", "second ");
   std::filesystem::remove(first);
   EXPECT_EQ(change(), first.string() + " is gone");
+  folder.write("a.txt", "first ");
+  folder.write("b.txt", "first ");  // a copy, which is left out
+  EXPECT_EQ(change(), (folder.path() / "b.txt").string() + " is not read any more");
   EXPECT_EQ(first_change(folder.path() / "missing", corpus.files), "");
   EXPECT_EQ(first_change(folder.write(".record", "{\"files\": 3}"), corpus.files), "");
 }

@@ -43,17 +43,17 @@ TEST(ComparePlan, FollowsTheRecordWhateverThePresetSays) {
   EXPECT_EQ(config.model.as<LanguageModelOptions>().width, 64);
   EXPECT_EQ(config.training.beta2, 0.5);
   add_mechanisms(comparison, {"symmetric"});
-  EXPECT_EQ(language_model(run_config(comparison, comparison.mechanisms.back(), 1)).width, 64);
+  EXPECT_EQ(run_config(comparison, comparison.mechanisms.back(), 1).model.as<LanguageModelOptions>().width, 64);
 
   // Nor does it need the preset.
   comparison.settings.preset = "gone";
-  EXPECT_EQ(language_model(run_config(comparison, comparison.mechanisms.front(), 1)).width, 64);
+  EXPECT_EQ(run_config(comparison, comparison.mechanisms.front(), 1).model.as<LanguageModelOptions>().width, 64);
   EXPECT_NE(reproduce_command(comparison).find(" --preset gone "), std::string::npos);
   comparison.settings.preset = "tiny";
 
   // An older record has fewer keys.
   comparison.configuration.clear();
-  EXPECT_EQ(language_model(run_config(comparison, comparison.mechanisms.front(), 1)).width, 64);
+  EXPECT_EQ(run_config(comparison, comparison.mechanisms.front(), 1).model.as<LanguageModelOptions>().width, 64);
   EXPECT_EQ(run_config(comparison, comparison.mechanisms.front(), 1).training.curve_tokens, 0);
 }
 
@@ -73,6 +73,30 @@ TEST(ComparePlan, RecordsWhatAnOlderVersionDidNot) {
   auto expected = nlohmann::ordered_json::parse(record);
   expected["training.curve_tokens"] = 0;
   EXPECT_EQ(comparison.configuration, expected.dump());
+}
+
+// Strokes without texts have no model with the default mechanism, a window over texts.
+TEST(ComparePlan, TheTaskIsMadeForWhatIsCompared) {
+  const TemporaryFolder folder;
+  std::string drawings;
+  for (int x = 1; x <= 24; ++x)
+    drawings += R"({"drawing":[[[0,)" + std::to_string(x) +
+                R"(],[1,5]],[[9],[2]]]})"
+                "\n";
+  CompareRequest request;
+  request.task = "handwriting";
+  request.task_files["strokes"] = folder.write("strokes.ndjson", drawings).string();
+  request.attention = {"none"};
+  request.seeds = 1;
+  Comparison comparison = plan_comparison(request);
+  load_task(comparison);
+  EXPECT_EQ(comparison.data.vocabulary, 0);
+  EXPECT_GT(comparison.mechanisms.front().parameters, 0);
+
+  request.attention = {"none", "graves_window"};
+  comparison = plan_comparison(request);
+  EXPECT_EQ(usage_error_of([&] { load_task(comparison); }),
+            "model.mechanism: expected none for strokes without texts, got graves_window");
 }
 
 TEST(ComparePlan, APresetCanDecideTaskFormAndSteps) {

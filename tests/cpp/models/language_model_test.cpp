@@ -57,6 +57,32 @@ TEST(ParameterCount, GivesThePublishedNumbers) {
   EXPECT_EQ(parameter_count(three_layers("differential_symmetric", 16)), 2'282'849);
 }
 
+// Each has a generator of its own, which takes 32 bits of a hash of its name. Of these mechanisms, what is not drawn is
+// constant.
+TEST(LanguageModel, NoTwoWeightsBeginAlike) {
+  for (const char* mechanism : {"softmax", "differential_symmetric", "gla", "gated_deltanet"}) {
+    LanguageModelOptions options = small(mechanism, "llama");
+    options.layers = 30;
+    options.tied_head = false;
+    LanguageModel model = make(options);
+    std::set<std::vector<std::int64_t>> beginnings;
+    std::size_t drawn = 0;
+    for (const auto& parameter : model->named_parameters()) {
+      const at::Tensor numbers = parameter.value().detach().flatten();
+      if (numbers.numel() < 32) continue;
+      // Whatever they are multiplied by.
+      const at::Tensor shares = (1e3 * numbers.slice(0, 1, 5) / numbers[0]).round().to(at::kLong);
+      const auto* const first = shares.const_data_ptr<std::int64_t>();
+      const std::vector<std::int64_t> beginning(first, first + shares.numel());
+      if (std::set(beginning.begin(), beginning.end()).size() == 1) continue;  // constants
+      beginnings.insert(beginning);
+      ++drawn;
+    }
+    EXPECT_GE(drawn, 4U * 30U) << mechanism;
+    EXPECT_EQ(beginnings.size(), drawn) << mechanism;
+  }
+}
+
 // The Cogformers of Lv et al. (2024), section 4.1 and appendix C: Llama form, untied head.
 LanguageModelOptions cogformer(std::int64_t layers, std::int64_t heads, std::int64_t width, std::int64_t feed_forward) {
   LanguageModelOptions options{

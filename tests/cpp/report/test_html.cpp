@@ -36,5 +36,17 @@ TEST(Html, Numbers) {
   EXPECT_EQ(date_text("2026-03-12T10:20:30Z"), "12 March 2026");
 }
 
+// As axes of charts have them; files and terminals have "8.3e-05".
+TEST(Html, SmallNumbersHavePowersOfTen) {
+  EXPECT_EQ(with_powers("8.3e-05"), "8.3·10⁻⁵");
+  EXPECT_EQ(with_powers("from 1e-30 to -1e+09, or 11e-07."), "from 10⁻³⁰ to -10⁹, or 11·10⁻⁷.");
+  for (const char* text : {"", "e-05", "0.5", "1e5", "1e-5", "line-05", "2e-051234", "a3e-05f", "3e-05f", "x.1e-05"})
+    EXPECT_EQ(with_powers(text), text);
+  EXPECT_EQ(learning_rate_text(3.2e-5), "3.2·10⁻⁵");
+  EXPECT_EQ(learning_rate_text(1e-3), "0.001");
+  EXPECT_EQ(cell_html("-8.3e-05 ± 1e-06"), "−8.3·10⁻⁵ ± 10⁻⁶");
+  EXPECT_EQ(cell_html("<-8.3e-05>"), "&lt;-8.3e-05&gt;");
+}
+
 }  // namespace
 }  // namespace cogwheel

@@ -24,6 +24,15 @@ std::vector<Inspection> example_inspections() {
   return inspections;
 }
 
+// The page of the example in which something is changed.
+template <class Change>
+std::string page_of(Change&& change, const std::vector<Inspection>& inspections = {}) {
+  Comparison comparison = example_comparison();
+  change(comparison);
+  comparison.summary = summarize(comparison);
+  return report_page(comparison, inspections);
+}
+
 bool holds(const std::string& page, std::string_view text) { return page.find(text) != std::string::npos; }
 
 TEST(Page, HoldsItsSectionsAndNoPlaceholder) {
@@ -47,13 +56,14 @@ TEST(Page, NamesTheItemsOfMapsAndTheUnitOfCurves) {
 }
 
 TEST(Page, SaysWhatTheMapsOfAHybridAre) {
-  Comparison comparison = example_comparison();
   std::vector<Inspection> inspections = example_inspections();
-  inspections[1].mechanism = comparison.mechanisms[1].name = "gla*3+softmax";
-  for (RunResult& run : comparison.runs)
-    if (run.mechanism == "cog") run.mechanism = "gla*3+softmax";
-  comparison.summary = summarize(comparison);
-  EXPECT_TRUE(holds(report_page(comparison, inspections), "What a state makes of values"));
+  inspections[1].mechanism = "gla*3+softmax";
+  const auto hybrid = [](Comparison& comparison) {
+    comparison.mechanisms[1].name = "gla*3+softmax";
+    for (RunResult& run : comparison.runs)
+      if (run.mechanism == "cog") run.mechanism = "gla*3+softmax";
+  };
+  EXPECT_TRUE(holds(page_of(hybrid, inspections), "What a state makes of values"));
   EXPECT_FALSE(holds(report_page(example_comparison(), example_inspections()), "What a state makes of values"));
 }
 
@@ -124,10 +134,10 @@ TEST(Page, TablesOfModelsStandSideBySide) {
 
 // A sentence is translated, but its loss is one of words.
 TEST(Page, BitsAreOfWhatTheLossIsOf) {
-  Comparison comparison = example_comparison();
-  comparison.task.item = "sentence";
-  comparison.task.measures.front().unit = "nats per word";
-  const std::string page = report_page(comparison, {});
+  const std::string page = page_of([](Comparison& comparison) {
+    comparison.task.item = "sentence";
+    comparison.task.measures.front().unit = "nats per word";
+  });
   EXPECT_TRUE(holds(page, "Bits per<br>word<"));
   EXPECT_FALSE(holds(page, "Bits per<br>sentence"));
 }
@@ -213,15 +223,15 @@ TEST(Page, LimitsAreThoseOfThisRun) {
 }
 
 TEST(Page, NumbersOfOneAndTwoAreWords) {
-  Comparison comparison = example_comparison();
-  comparison.settings.tune = 0;
-  comparison.tuning.clear();
-  comparison.mechanisms.pop_back();
-  std::erase_if(comparison.runs, [](const RunResult& run) { return run.mechanism == "symmetric"; });
-  for (RunResult& run : comparison.runs)
-    run.curve = {{.step = 39, .measured = {{"held_out_loss", 2}}}, {.step = 40, .measured = {{"held_out_loss", 1.5}}}};
-  comparison.summary = summarize(comparison);
-  const std::string page = report_page(comparison, {});
+  const std::string page = page_of([](Comparison& comparison) {
+    comparison.settings.tune = 0;
+    comparison.tuning.clear();
+    comparison.mechanisms.pop_back();
+    std::erase_if(comparison.runs, [](const RunResult& run) { return run.mechanism == "symmetric"; });
+    for (RunResult& run : comparison.runs)
+      run.curve = {{.step = 39, .measured = {{"held_out_loss", 2}}},
+                   {.step = 40, .measured = {{"held_out_loss", 1.5}}}};
+  });
   EXPECT_TRUE(holds(page, "One learning rate served both."));
   EXPECT_TRUE(holds(page, "In the last step the held-out loss of softmax still fell by 0.5."));
 }
@@ -239,34 +249,28 @@ TEST(Page, TuningSaysWhatWasMeasuredOnAndWhatFailed) {
 }
 
 TEST(Page, SaysWhereModelsLearned) {
-  Comparison comparison = example_comparison();
-  EXPECT_TRUE(holds(report_page(comparison, {}), "The same numbers, bit for bit"));
-  comparison.machine.device = "cuda:1";
-  const std::string page = report_page(comparison, {});
+  EXPECT_TRUE(holds(report_page(example_comparison(), {}), "The same numbers, bit for bit"));
+  const std::string page = page_of([](Comparison& comparison) { comparison.machine.device = "cuda:1"; });
   EXPECT_TRUE(holds(page, "<dd>cuda:1, 2 CPU threads"));
   EXPECT_TRUE(holds(page, "hold for cuda:1 of this machine"));
   EXPECT_FALSE(holds(page, "bit for bit"));
 }
 
 TEST(Page, OneSeedShowsNoInterval) {
-  Comparison comparison = example_comparison();
-  comparison.settings.seeds = {1};
-  std::erase_if(comparison.runs, [](const RunResult& run) { return run.seed != 1; });
-  comparison.summary = summarize(comparison);
-  const std::string page = report_page(comparison, {});
+  const std::string page = page_of([](Comparison& comparison) {
+    comparison.settings.seeds = {1};
+    std::erase_if(comparison.runs, [](const RunResult& run) { return run.seed != 1; });
+  });
   EXPECT_TRUE(holds(page, "<b>One seed</b>, no interval"));
   EXPECT_TRUE(holds(page, "One seed, no interval."));
   EXPECT_TRUE(holds(page, "Whether it is more than chance."));
 }
 
 TEST(Page, WithoutASpreadThereIsNoInterval) {
-  Comparison comparison = example_comparison();
-  for (RunResult& run : comparison.runs) {
-    if (run.status != RunStatus::done) continue;
-    run.measured = {{"held_out_loss", run.mechanism == "softmax" ? 1.0 : 0.75}};
-  }
-  comparison.summary = summarize(comparison);
-  const std::string page = report_page(comparison, {});
+  const std::string page = page_of([](Comparison& comparison) {
+    for (RunResult& run : comparison.runs)
+      if (run.status == RunStatus::done) run.measured = {{"held_out_loss", run.mechanism == "softmax" ? 1.0 : 0.75}};
+  });
   EXPECT_TRUE(holds(page, "<b>The same in 2 seeds</b>, no interval"));
   EXPECT_TRUE(holds(page, "1.0000 <span class=\"muted\">in every seed</span>"));
   EXPECT_TRUE(holds(page, "The same in every seed, no interval."));
@@ -278,22 +282,52 @@ TEST(Page, WithoutASpreadThereIsNoInterval) {
 
 // The unit says what bits are of, not the item of the data.
 TEST(Page, BitsAreOfTheUnit) {
-  Comparison comparison = example_comparison();
-  comparison.task.item = "line";
-  comparison.task.measures.front().unit = "nats per point";
-  const std::string page = report_page(comparison, {});
+  const std::string page = page_of([](Comparison& comparison) {
+    comparison.task.item = "line";
+    comparison.task.measures.front().unit = "nats per point";
+  });
   EXPECT_TRUE(holds(page, "Bits per<br>point</th>"));
   EXPECT_TRUE(holds(page, "data-label=\"Bits per point\""));
 }
 
 TEST(Page, NothingFinishedStillMakesAPage) {
-  Comparison comparison = example_comparison();
-  comparison.runs.clear();
-  comparison.interrupted = true;
-  comparison.summary = summarize(comparison);
-  const std::string page = report_page(comparison, {});
+  const std::string page = page_of([](Comparison& comparison) {
+    comparison.runs.clear();
+    comparison.interrupted = true;
+  });
   EXPECT_TRUE(holds(page, "Interrupted after 0 of 6 runs"));
   EXPECT_FALSE(holds(page, "<section id=\"curves\""));
+}
+
+// A model of recurrent cells has no heads in its layers, and what is balanced may be no feed-forward.
+TEST(Page, SaysWhatModelsAreMadeOf) {
+  const auto of_task = [](const std::string& task, std::int64_t feed_forward) {
+    return page_of([&](Comparison& comparison) {
+      comparison.task.name = task;
+      comparison.settings.layers = comparison.settings.heads = 1;
+      for (MechanismPlan& plan : comparison.mechanisms) plan.feed_forward = plan.name == "cog" ? 120 : feed_forward;
+    });
+  };
+  EXPECT_TRUE(holds(of_task("sentences", 100), "<dd>1 layer × 1 head<"));
+  EXPECT_TRUE(holds(of_task("sentences", 100), "1.000 ×; wider feed-forward<"));
+  EXPECT_TRUE(holds(of_task("handwriting", 100), "<dd>1 layer<"));
+  EXPECT_TRUE(holds(of_task("handwriting", 100), "1.000 ×; wider layers<"));
+  EXPECT_TRUE(holds(of_task("translation", 0), "<dd>1 layer<"));
+  EXPECT_TRUE(holds(of_task("translation", 0), "1.000 ×; 120 units of feed-forward<"));
+  EXPECT_TRUE(holds(of_task("translation", 100), "1.000 ×; wider feed-forward<"));
+}
+
+TEST(Page, CallsMechanismsByTheirTitles) {
+  const std::string page = page_of([](Comparison& comparison) {
+    for (MechanismPlan& plan : comparison.mechanisms) plan.title = "The " + plan.title;
+  });
+  EXPECT_TRUE(holds(page, "The Softmax 0.001, The Cog 0.001, The Symmetric 0.001"));
+  EXPECT_TRUE(holds(page, "data-label=\"Difference to The softmax, from "));
+}
+
+TEST(Page, WritesSmallNumbersAsItsChartsDo) {
+  const std::string page = page_of([](Comparison& comparison) { comparison.tuning.front().learning_rate = 3.2e-5; });
+  EXPECT_TRUE(holds(page, "learning rate 3.2·10⁻⁵"));
 }
 
 // A task shows what it has: tables without maps, a measure of which more is better, further measures below it.

@@ -7,10 +7,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "cogwheel/tasks/handwriting/window_picture.h"
-#include "cogwheel/tasks/handwriting/stroke_picture.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/runs/inspection_json.h"
+#include "cogwheel/tasks/handwriting/stroke_picture.h"
+#include "cogwheel/tasks/handwriting/window_picture.h"
 #include "report/count_of.h"
 
 namespace cogwheel {

@@ -157,7 +157,7 @@ at::Tensor matrix_of(const Numbers& permutation) {
 
 void expect_running_products(const std::string& group, std::int64_t objects, bool even, std::size_t order) {
   const Made made(config_of("permutations", {{"group", group}, {"length", std::int64_t{10}}}));
-  EXPECT_EQ(language_model(made.completed).vocabulary, static_cast<std::int64_t>(order));
+  EXPECT_EQ(made.completed.model.as<LanguageModelOptions>().vocabulary, static_cast<std::int64_t>(order));
   std::vector<at::Tensor> elements;
   std::int64_t all = 1;
   for (std::int64_t i = 2; i <= objects; ++i) all *= i;

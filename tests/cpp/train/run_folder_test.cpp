@@ -1,5 +1,5 @@
-#include "cogwheel/tasks/language/load_language_model.h"
 #include "cogwheel/runs/run_folder.h"
+#include "cogwheel/tasks/language/load_language_model.h"
 
 #include <gtest/gtest.h>
 #include <torch/utils.h>
@@ -11,6 +11,7 @@
 #include "cogwheel/runs/training/metrics.h"
 #include "cogwheel/tasks/language/language_model.h"
 #include "core/temporary_folder.h"
+#include "core/usage_error_of.h"
 #include "train/tiny_run.h"
 
 namespace cogwheel {
@@ -70,6 +71,34 @@ TEST(RunFolder, RefusesAPlaceThatCannotBeWritten) {
   EXPECT_THROW(make(temporary.path() / "file" / "below"), Error);
   EXPECT_THROW(make("/proc/cogwheel"), Error);
   EXPECT_EQ(read_file(temporary.path() / "file"), "text");
+}
+
+// What a user may name as a place to write to.
+TEST(RunFolder, AResultIsNoPlaceForOthers) {
+  const TemporaryFolder temporary;
+  const auto refused = [](const std::filesystem::path& out) {
+    return usage_error_of([&] { expect_no_run_file(out, "--out"); });
+  };
+  const auto expected = [](const std::string& whose, const std::filesystem::path& out) {
+    return "--out: expected a place of its own, not the files of the " + whose + ", got " + out.string();
+  };
+  for (const std::string kind : {"comparison", "study", "reproduction", "export"}) {
+    temporary.write(kind + "/.cogwheel", kind + "\n");
+    const auto report = temporary.write(kind + "/report.html", "its own");
+    const auto folder = temporary.path() / kind;
+    EXPECT_EQ(refused(folder), expected(kind, folder));
+    EXPECT_EQ(refused(folder / ""), expected(kind, folder / ""));
+    EXPECT_EQ(refused(report), expected(kind, report));
+    EXPECT_EQ(refused(folder / "new"), "nothing thrown");
+  }
+  make(temporary.path() / "run");
+  temporary.write("run/checkpoint.safetensors", "weights");
+  const auto run = temporary.path() / "run";
+  EXPECT_EQ(refused(run), expected("run", run));
+  EXPECT_EQ(refused(run / "evaluation.html"), expected("run", run / "evaluation.html"));
+  EXPECT_EQ(refused(run / "samples.png"), "nothing thrown");
+  temporary.write("mine/notes.txt", "");
+  EXPECT_EQ(refused(temporary.path() / "mine"), "nothing thrown");
 }
 
 TEST(RunFolder, RefusesToOpenWhatIsNone) {

@@ -14,20 +14,6 @@ namespace {
 // Negative eigenvalues beyond this share of the largest are not the rounding of float32.
 constexpr double float32_rounding = 1e-5;
 
-void expect_same_features(const ImageFeatures& features, const ImageSet& samples, const ImageSet& references) {
-  for (const ImageSet* set : {&samples, &references}) {
-    const char* what = set == &samples ? "samples" : "references";
-    const std::string kind = features.kind == FeatureKind::inception ? "inception" : "classifier";
-    if (!set->kind.empty() && set->kind != kind) throw Error(expected_got(what, "features of kind " + kind, set->kind));
-    if (!set->sha256.empty() && set->sha256 != features.sha256)
-      throw Error(expected_got(what, "features of the weights of SHA-256 " + features.sha256, set->sha256));
-  }
-  const std::int64_t width = samples.pooled.mean.numel();
-  if (references.pooled.mean.numel() != width)
-    throw Error(expected_got("references", std::to_string(width) + " features, as of the samples",
-                             std::to_string(references.pooled.mean.numel())));
-}
-
 class Measuring {
  public:
   Measuring(const ImageFeatures& features, const ImageSet& samples, const ImageSet& references)
@@ -95,6 +81,16 @@ class Measuring {
 
 }  // namespace
 
+void expect_features(const ImageFeatures& features, std::int64_t width, const ImageSet& set, std::string_view what) {
+  const std::string kind = features.kind == FeatureKind::inception ? "inception" : "classifier";
+  if (!set.kind.empty() && set.kind != kind) throw Error(expected_got(what, "features of kind " + kind, set.kind));
+  if (!set.sha256.empty() && set.sha256 != features.sha256)
+    throw Error(expected_got(what, "features of the weights of SHA-256 " + features.sha256, set.sha256));
+  if (set.pooled.mean.numel() != width)
+    throw Error(expected_got(what, std::to_string(width) + " features, as of the samples",
+                             std::to_string(set.pooled.mean.numel())));
+}
+
 const std::vector<Measure>& image_measures(FeatureKind kind) {
   const auto measure = [](const char* name, const char* title, bool lower_is_better, std::optional<double> min = 0) {
     return Measure{.name = name,
@@ -116,7 +112,9 @@ const std::vector<Measure>& image_measures(FeatureKind kind) {
 
 ImageMeasurements measure_images(const ImageFeatures& features, const ImageSet& samples, const ImageSet& references,
                                  const ImageMeasureOptions& options) {
-  expect_same_features(features, samples, references);
+  const std::int64_t width = samples.pooled.mean.numel();
+  expect_features(features, width, samples, "samples");
+  expect_features(features, width, references, "references");
   Measuring measuring(features, samples, references);
   if (features.kind == FeatureKind::classifier) {
     measuring.distance("classifier_distance", samples.pooled, references.pooled);

@@ -40,6 +40,10 @@ struct ImageMeasurements {
 // What can be measured in such features, in order.
 const std::vector<Measure>& image_measures(FeatureKind kind);
 
+// Throws Error, which begins with `what`, where a set is of other features than these, of which there are `width` of an
+// image: of another kind, weights or width.
+void expect_features(const ImageFeatures& features, std::int64_t width, const ImageSet& set, std::string_view what);
+
 // Measures generated images, in features of `features`, against references in the same features. What the references of
 // a file do not allow is left out, and a warning says why; another warns of fewer images than features, whose
 // covariance is singular: a Fréchet distance is then too large, and by more the fewer they are.
