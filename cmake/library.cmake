@@ -10,15 +10,29 @@ function(cogwheel_light_optimization target)
   target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
 endfunction()
 
-# cogwheel_library(<folder> SOURCES … [DEPENDS …]): the static library of a folder of cogwheel/, cogwheel_<folder> with _
-# for /, and without what stands before mechanisms, kernels and authoring. What a folder links is what it may include.
-# Its files are one unit, but for those that cogwheel_unit takes out of it.
+# cogwheel_library(<folder> [SOURCES …] [BUT …] [DEPENDS …]): the static library of a folder of cogwheel/, cogwheel_<folder>
+# with _ for /, and without what stands before mechanisms, kernels and authoring. What a folder links is what it may include.
+#
+# Its sources are SOURCES and, unless they are all there is to it (ONLY), every .cpp file of the folder and of those
+# subfolders that are no libraries of their own, but for BUT. They are one unit, but for those that cogwheel_unit takes out
+# of it.
 function(cogwheel_library folder)
-  cmake_parse_arguments(PARSE_ARGV 1 library "" "" "SOURCES;DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 1 library "ONLY" "" "SOURCES;BUT;DEPENDS")
   string(REGEX REPLACE "^attention/" "" name ${folder})
   string(REPLACE "/" "_" name ${name})
-  add_library(cogwheel_${name} STATIC ${library_SOURCES})
-  cogwheel_unit(cogwheel_${name} folder ${library_SOURCES})
+  set(sources ${library_SOURCES})
+  if(NOT library_ONLY)
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+    foreach(source IN LISTS found)
+      get_filename_component(within ${source} DIRECTORY)
+      if(NOT within OR NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${within}/CMakeLists.txt)
+        list(APPEND sources ${source})
+      endif()
+    endforeach()
+    list(REMOVE_ITEM sources ${library_BUT} "")
+  endif()
+  add_library(cogwheel_${name} STATIC ${sources})
+  cogwheel_unit(cogwheel_${name} folder ${sources})
   target_include_directories(cogwheel_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
   target_link_libraries(cogwheel_${name} PUBLIC ${library_DEPENDS} PRIVATE $<BUILD_INTERFACE:cogwheel_warnings>)

@@ -90,10 +90,10 @@ def with_additions(repository, tmp_path_factory):
         shutil.copytree(repository / folder, copy / folder)
     os.symlink(repository / ".venv", copy / ".venv")
 
-    tasks = copy / "cogwheel/tasks"
+    tasks = copy / "cogwheel/tasks/synthetic"
     (tasks / "majority.cpp").write_text(TASK)
     with (copy / "cogwheel/tasks/tasks.def").open("a") as definitions:
-        definitions.write("TASK(majority, LanguageModelOptions)\n")
+        definitions.write("TASK(majority, language_model)\n")
 
     # A measure: its description, and its value.
     copying = (tasks / "copying.cpp").read_text()

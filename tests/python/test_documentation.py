@@ -159,7 +159,7 @@ def test_adding_a_mechanism(repository, tmp_path, request):
     for name in ("CMakeLists.txt", "CMakePresets.json"):
         shutil.copy(repository / name, copy)
     shutil.copytree(repository / "cmake", copy / "cmake")
-    for folder in ("core", "mechanisms", "kernels", "authoring"):
+    for folder in ("core", "attention"):
         shutil.copytree(repository / "cogwheel" / folder, copy / "cogwheel" / folder)
     (copy / header_path).write_text(header)
     with (copy / "cogwheel/attention/mechanisms/mechanisms.def").open("a") as definitions:
@@ -173,7 +173,8 @@ def test_adding_a_mechanism(repository, tmp_path, request):
     run("cmake", "--preset", "kernels-only", *options, cwd=copy, env=environment)
     run("ninja", "-C", "build-kernels", "cogwheel_kernels", cwd=copy, env=environment)
     (copy / "use.cpp").write_text(USE_THE_NEW_MECHANISM)
-    libraries = [copy / f"build-kernels/cogwheel/{name}/libcogwheel_{name}.a" for name in ("kernels", "mechanisms", "core")]
+    libraries = [copy / f"build-kernels/cogwheel/{name}" for name in
+                 ("attention/kernels/libcogwheel_kernels.a", "attention/mechanisms/libcogwheel_mechanisms.a", "core/libcogwheel_core.a")]
     run("g++", "-std=c++20", "-I", copy, copy / "use.cpp", "-o", copy / "use", *libraries, "-lhwy")
     for isa in ("", "portable") if every == "ON" else ("",):
         errors = subprocess.run(

@@ -113,7 +113,7 @@ def test_documents_have_a_section(name, repository):
 
 
 def test_documents_that_labs_name_exist(repository):
-    named = [name for path in (repository / "cogwheel/labs").glob("*.cpp") for name in re.findall(r"docs/[\w/-]+\.md", path.read_text())]
+    named = [name for path in (repository / "cogwheel/research/reproduce").glob("*.cpp") for name in re.findall(r"docs/[\w/-]+\.md", path.read_text())]
     assert named and all((repository / name).is_file() for name in named), named
 
 

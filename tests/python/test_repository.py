@@ -34,23 +34,94 @@ def test_every_folder_of_the_library_says_what_it_is(repository):
     for folder in (repository / "cogwheel").iterdir():
         if folder.is_dir():
             assert (folder / "README.md").is_file(), folder
+    for build in (repository / "cogwheel").glob("*/*/CMakeLists.txt"):
+        assert build.with_name("README.md").is_file(), build.parent
 
 
-def test_folders_include_only_those_above_them(repository, files):
+class House:
+    """Rooms (folders of cogwheel/ with a library of their own, a subject of tasks/ among tasks/) and who includes whom."""
+
+    def __init__(self, repository, files):
+        self.library = repository / "cogwheel"
+        build = (repository / "CMakeLists.txt").read_text()
+        self.order = re.findall(r"^add_subdirectory\(cogwheel/([\w/]+)\)", build, re.M)
+        self.order += re.search(r"foreach\(folder (.*)\)", build)[1].split()
+        self.sources = {}  # by name in cogwheel/: the names that it includes
+        for path in files:
+            if self.library in path.parents and path.suffix in (".h", ".cpp", ".in", ".def"):
+                included = re.findall(r'#include "cogwheel/([^"]+)"', path.read_text())
+                self.sources[path.relative_to(self.library).as_posix()] = included
+
+    def room(self, name):
+        return next((room for room in self.order if name.startswith(room + "/")), None)
+
+    def arrows(self, place):
+        """(from, to) of the includes between places, with an example."""
+        arrows = {}
+        for source, included in self.sources.items():
+            for there in included:
+                if place(source) != place(there):
+                    arrows.setdefault((place(source), place(there)), f"{source} includes {there}")
+        return arrows
+
+
+@pytest.fixture(scope="module")
+def house(repository, files):
+    return House(repository, files)
+
+
+def circle(arrows):
+    """Places that include each other in a circle; none: empty."""
+    after = {}
+    for here, there in arrows:
+        after.setdefault(here, set()).add(there)
+    left = set(after)
+    while free := {place for place in left if not after[place] & left}:
+        left -= free
+    return left
+
+
+def floors(arrows):
+    after = {}
+    for here, there in arrows:
+        after.setdefault(here, set()).add(there)
+
+    def floor(place):
+        return 1 + max(map(floor, after.get(place, ())), default=0)
+
+    return max(map(floor, after))
+
+
+def test_folders_include_only_those_above_them(repository, house):
     # CMakeLists.txt says the order: what it adds folder by folder, then the loop over those that need libtorch.
-    build = (repository / "CMakeLists.txt").read_text()
-    order = re.findall(r"^add_subdirectory\(cogwheel/(\w+)\)", build, re.M)
-    order += re.search(r"foreach\(folder (.*)\)", build)[1].split()
-    library = repository / "cogwheel"
-    assert {folder.name for folder in library.iterdir() if folder.is_dir()} <= set(order)
+    assert {name.split("/")[0] for name in house.sources} == {room.split("/")[0] for room in house.order}
+    assert all(house.room(source) for source in house.sources)
     row = re.search(r"^\| `cogwheel/` \|.*$", (repository / "README.md").read_text(), re.M)[0]
-    assert re.findall(r"`(\w+)`", row) == order
-    for path in files:
-        if library not in path.parents or path.suffix not in (".h", ".cpp"):
-            continue
-        here = path.relative_to(library).parts[0]
-        for there in re.findall(r'#include "cogwheel/(\w+)/', path.read_text()):
-            assert order.index(there) <= order.index(here), f"{path} includes {there}"
+    named = [re.sub(r".*/", "", room) for room in house.order]
+    assert [name for name in re.findall(r"`(\w+)`", row) if name not in ("attention", "research")] == named
+    for (here, there), example in house.arrows(house.room).items():
+        assert house.order.index(there) < house.order.index(here), example
+
+
+def test_the_house_is_at_most_twelve_floors_high(house):
+    arrows = house.arrows(house.room)
+    assert not circle(arrows)
+    assert floors(arrows) <= 12
+
+
+def test_no_folder_is_in_a_circle(house):
+    # attention/ has its circles within an engine: a contract and the folder of those that follow it.
+    outside = {arrow: example for arrow, example in house.arrows(lambda name: name.rsplit("/", 1)[0]).items()
+               if not all(place.startswith("attention/") for place in arrow)}
+    in_circle = circle(outside)
+    assert not in_circle, [example for (here, there), example in outside.items() if {here, there} <= in_circle]
+
+
+def test_no_folder_has_more_than_25_sources(house):
+    sources = {re.sub(r"(\.cpp|\.h|\.def)?(\.in)?$", "", name) for name in house.sources}
+    for folder in {name.rsplit("/", 1)[0] for name in sources}:
+        count = sum(name.rsplit("/", 1)[0] == folder for name in sources)
+        assert count <= 25, f"{folder}: {count}"
 
 
 def test_readme_names_every_mechanism_as_the_catalogue_does(repository):
