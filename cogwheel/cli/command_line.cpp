@@ -99,11 +99,9 @@ std::string counts_text(const std::string& name, const std::string& words) {
 void run_command_line(int argc, char** argv) {
   CLI::App app("Cogwheel: train, compare and inspect attention mechanisms", "cogwheel");
   app.set_version_flag("--version", COGWHEEL_VERSION);
-  // As `cogwheel --help` lists them.
-  for (const auto add :
-       {add_compare, add_train, add_resume, add_evaluate, add_sample, add_inspect, add_view, add_embed, add_import,
-        add_export, add_reproduce, add_list, add_mechanism_command, add_bench, add_bench_steps})
-    add(app);
+#define VERB(name) add_##name##_command(app);
+#include "cogwheel/cli/verbs.def"
+#undef VERB
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) refuse_empty_values(*command);
   app.require_subcommand(1);
   app.footer("`cogwheel help COMMAND` explains each.");

@@ -6,14 +6,20 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/wording/nearest_names.h"
-#include "cogwheel/interchange/architectures.h"
 #include "cogwheel/tasks/encoders/encoder_stack.h"
 
 namespace cogwheel {
 
+#define ARCHITECTURE(name) Architecture name();
+#include "cogwheel/interchange/architectures.def"
+#undef ARCHITECTURE
+
 std::span<const Architecture> architectures() {
-  static const std::array all{bert_for_masked_lm(), bert_for_sequence_classification(), vit_for_image_classification(),
-                              u_vit_of_bao()};
+  static const std::array all{
+#define ARCHITECTURE(name) name(),
+#include "cogwheel/interchange/architectures.def"
+#undef ARCHITECTURE
+  };
   return all;
 }
 

@@ -2,7 +2,7 @@
 // Pre-training of Deep Bidirectional Transformers for Language Understanding" (2019).
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
-#include "cogwheel/interchange/architectures.h"
+#include "cogwheel/interchange/architecture.h"
 #include "cogwheel/interchange/bert_vocabulary.h"
 #include "cogwheel/interchange/transformers_config.h"
 #include "cogwheel/tasks/encoders/encoder_options.h"

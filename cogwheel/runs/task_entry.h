@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cogwheel/runs/sampler.h"
@@ -19,6 +20,22 @@ struct RandomItems {
   std::int64_t source = 1;  // tokens of a source sentence with its end; characters that are written
 };
 
+// A size at which mechanisms are compared (compare/presets.h), and for some tasks their options.
+struct Preset {
+  std::string_view name;
+  std::string_view summary;
+  ModelOptions model;
+  TrainingOptions training;       // steps and what follows from them are set by the comparison
+  std::int64_t evaluated_tokens;  // of the held-out part, at most, in the last evaluation of a run
+  double seconds;                 // the duration of a whole comparison if no steps are given
+  std::int64_t steps = 0;         // of a run, if none are given, instead of as many as fit into `seconds`
+  std::string_view form = "gpt";  // of the models, if none is given
+  std::vector<std::string> attention{"softmax", "cog", "differential", "symmetric"};  // if none is named
+  TaskOptions task = {};                                                              // language modelling: of any task
+
+  bool has_task() const { return task.name != TaskOptions{}.name; }
+};
+
 struct TaskEntry {
   TaskDescription description;  // with default options
   // Loads or draws the data. `folder` is that of a resumed run or comparison, whose assets are used and whose records
@@ -29,6 +46,8 @@ struct TaskEntry {
   // configuration says its vocabulary, and of images their size; all items are as long as each other, so that nothing
   // is padding. Throws UsageError for a vocabulary or items that cannot be drawn. Null where there is none.
   std::shared_ptr<const Task> (*random)(const RunConfig& config, const RandomItems& items) = nullptr;
+  // Null where the presets of language models serve the task.
+  Preset (*preset)() = nullptr;
 };
 
 // In the order of tasks/tasks.def; tasks/tasks.cpp defines it.

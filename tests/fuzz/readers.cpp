@@ -14,9 +14,9 @@
 #include "cogwheel/text/text_lines.h"
 #include "cogwheel/text/tokenizer.h"
 #include "cogwheel/text/word_piece.h"
-#include "data/gzip.h"
-#include "data/image_writers.h"
-#include "data/stroke_examples.h"
+#include "support/gzip.h"
+#include "tasks/handwriting/stroke_examples.h"
+#include "tasks/images/image_writers.h"
 
 namespace cogwheel {
 namespace {

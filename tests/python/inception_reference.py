@@ -1,8 +1,8 @@
 """The Inception-v3 of FID in PyTorch, float64, with weights and images from a formula, and the record of its features.
 
-    python tests/python/inception_reference.py    # writes tests/cpp/evaluate/inception_features.json
+    python tests/python/inception_reference.py    # writes tests/cpp/tasks/images/inception_features.json
 
-tests/cpp/evaluate/test_inception_network.cpp makes the same weights and images and holds the C++ network to the record.
+tests/cpp/tasks/images/inception_network_test.cpp makes the same weights and images and holds the C++ network to the record.
 The network is written from the paper (Szegedy et al. 2016, figures 5, 6, 7 and 10) and pytorch-fid's description of its
 differences, and shares nothing with the C++ table.
 """

@@ -248,7 +248,7 @@ def test_other_models_are_timed(model, cogwheel_executable, tmp_path, monkeypatc
         (["--set=task.name=handwriting", "--set=model.vocabulary=60000"], "model.vocabulary: expected at most 50000, got 60000"),
         (
             ["--set=task.name=parity"],
-            "task: expected language_modelling, translation, handwriting, masked_words, images or diffusion, got parity",
+            "task: expected one of language_modelling, translation, handwriting, masked_words, images, diffusion, got parity",
         ),
         (["--set=task.name=masked_words", "--set=model.vocabulary=15"], "model.vocabulary: expected at least 16, got 15"),
         (["--set=task.name=masked_words", "--set=model.vocabulary=16", "--length=4"], "--length: expected at least 5, got 4"),

@@ -43,7 +43,7 @@ def unit(repository, tmp_path):
     includes = "".join(f'#include "cogwheel/attention/mechanisms/pairwise/{name}.h"\n' for name, _ in maps)
     apply = " ".join(f"apply({struct})" for _, struct in maps)
     (tmp_path / "row_maps.h").write_text(f"#pragma once\n{includes}#define COGWHEEL_ROW_MAPS(apply) {apply}\n")
-    return repository / "tests/cpp/mechanisms/row_maps_on_device.cu", ["-I", repository, "-I", tmp_path]
+    return repository / "tests/cpp/attention/mechanisms/row_maps_on_device.cu", ["-I", repository, "-I", tmp_path]
 
 
 def test_every_row_map_compiles_for_the_device(repository, unit, tmp_path):

@@ -1,4 +1,4 @@
-"""The record that holds the C++ Inception network (tests/cpp/evaluate/test_inception_network.cpp) is of this network."""
+"""The record that holds the C++ Inception network (tests/cpp/tasks/images/inception_network_test.cpp) is of this network."""
 
 import json
 

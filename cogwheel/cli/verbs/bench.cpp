@@ -120,7 +120,7 @@ void make_steps(Steps& steps) {
 
 }  // namespace
 
-void add_bench(CLI::App& app) {
+void add_bench_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("bench", "Time kernels and training against PyTorch's, in one run (`bench --help`)");
   command->prefix_command();
@@ -128,7 +128,7 @@ void add_bench(CLI::App& app) {
   command->callback([command] { hand_over(command->remaining()); });
 }
 
-void add_bench_steps(CLI::App& app) {
+void add_bench_steps_command(CLI::App& app) {
   const auto steps = std::make_shared<Steps>();
   CLI::App* command = app.add_subcommand("bench-steps", "Steps on random items for `bench training` and `bench beam`");
   command->group("");  // hidden from --help

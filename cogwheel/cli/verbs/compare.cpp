@@ -123,7 +123,7 @@ std::string preset_help() {
 
 }  // namespace
 
-void add_compare(CLI::App& app) {
+void add_compare_command(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   CompareRequest& request = arguments->request;
   CLI::App* command =

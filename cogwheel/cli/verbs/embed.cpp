@@ -29,7 +29,7 @@ void embed(const EmbedArguments& arguments) {
 
 }  // namespace
 
-void add_embed(CLI::App& app) {
+void add_embed_command(CLI::App& app) {
   const auto arguments = std::make_shared<EmbedArguments>();
   CLI::App* command = app.add_subcommand("embed", "Write the vectors of texts, as a trained encoder sees them");
   command->add_option("run", arguments->run, "the folder of a run of sentences or masked_words")

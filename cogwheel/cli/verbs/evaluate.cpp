@@ -99,7 +99,7 @@ void evaluate(const EvaluateArguments& arguments) {
 
 }  // namespace
 
-void add_evaluate(CLI::App& app) {
+void add_evaluate_command(CLI::App& app) {
   const auto arguments = std::make_shared<EvaluateArguments>();
   CLI::App* command = app.add_subcommand("evaluate", "Measure a trained model, and write a page of what it does");
   command->add_option("run", arguments->run, "the folder of the run, such as runs/latest")

@@ -22,7 +22,7 @@ void export_model(const ExportArguments& arguments) {
 
 }  // namespace
 
-void add_export(CLI::App& app) {
+void add_export_command(CLI::App& app) {
   const auto arguments = std::make_shared<ExportArguments>();
   CLI::App* command = app.add_subcommand("export", "Write a trained model as other programs read it");
   command->add_option("run", arguments->run, "the folder of the run, such as runs/latest")

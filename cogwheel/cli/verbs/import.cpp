@@ -70,7 +70,7 @@ void import_model(const ImportArguments& arguments) {
 
 }  // namespace
 
-void add_import(CLI::App& app) {
+void add_import_command(CLI::App& app) {
   const auto arguments = std::make_shared<ImportArguments>();
   CLI::App* command = app.add_subcommand("import", "Make a run of a model that another program trained");
   command

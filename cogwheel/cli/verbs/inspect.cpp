@@ -123,7 +123,7 @@ void inspect(const InspectArguments& arguments) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app) {
+void add_inspect_command(CLI::App& app) {
   const auto arguments = std::make_shared<InspectArguments>();
   CLI::App* command =
       app.add_subcommand("inspect", "Ask what the heads of trained models do, and write a page that answers");

@@ -131,7 +131,7 @@ void list(const std::optional<std::string>& what) {
 
 }  // namespace
 
-void add_list(CLI::App& app) {
+void add_list_command(CLI::App& app) {
   const auto what = std::make_shared<std::optional<std::string>>();
   CLI::App* command = app.add_subcommand("list", "List mechanisms, tasks, experiments, kernels and architectures");
   command

@@ -86,7 +86,7 @@ void reproduce(const ReproduceArguments& arguments) {
 
 }  // namespace
 
-void add_reproduce(CLI::App& app) {
+void add_reproduce_command(CLI::App& app) {
   const auto arguments = std::make_shared<ReproduceArguments>();
   CLI::App* command = app.add_subcommand("reproduce",
                                          "Run an experiment on an argument of the lecture (docs/labs.md) and write a "

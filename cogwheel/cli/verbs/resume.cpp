@@ -34,7 +34,7 @@ void resume(const ResumeArguments& arguments) {
 
 }  // namespace
 
-void add_resume(CLI::App& app) {
+void add_resume_command(CLI::App& app) {
   const auto arguments = std::make_shared<ResumeArguments>();
   CLI::App* command = app.add_subcommand("resume", "Continue a run from its last checkpoint");
   command->add_option("run", arguments->run, "the folder of the run, such as runs/latest")

@@ -71,7 +71,7 @@ void sample_run(const SampleArguments& arguments) {
 
 }  // namespace
 
-void add_sample(CLI::App& app) {
+void add_sample_command(CLI::App& app) {
   const auto arguments = std::make_shared<SampleArguments>();
   SampleRequest& request = arguments->request;
   SamplingOptions& sampling = request.sampling;

@@ -56,7 +56,7 @@ void train(const TrainArguments& arguments) {
 
 }  // namespace
 
-void add_train(CLI::App& app) {
+void add_train_command(CLI::App& app) {
   const auto arguments = std::make_shared<TrainArguments>();
   CLI::App* command = app.add_subcommand("train", "Train one model as a config says");
   command->add_option("config", arguments->config, "a TOML file, or an experiment of `cogwheel list experiments`")

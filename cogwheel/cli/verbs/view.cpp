@@ -76,7 +76,7 @@ void view(const ViewArguments& arguments) {
 
 }  // namespace
 
-void add_view(CLI::App& app) {
+void add_view_command(CLI::App& app) {
   const auto arguments = std::make_shared<ViewArguments>();
   CLI::App* command =
       app.add_subcommand("view", "Look into the heads of one or two language models, in the browser of this machine");

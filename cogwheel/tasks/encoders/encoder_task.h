@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cogwheel/runs/task_entry.h"
 #include "cogwheel/tasks/encoders/sentence_data.h"
 
 namespace cogwheel {
@@ -29,5 +30,8 @@ class EncoderTask : public Task {
   SentenceData data_;
   TaskOptions options_;
 };
+
+// A preset of an encoder that learns a task.
+Preset encoder_preset(std::string_view task, std::string_view summary);
 
 }  // namespace cogwheel

@@ -202,6 +202,10 @@ std::shared_ptr<const Task> make_masked_words(std::shared_ptr<const SentenceCorp
 }
 
 TaskEntry masked_words_task() {
-  return {masked_words::describe(), masked_words::make, {{"--prompt"}, masked_words::tell}, random_masked_words};
+  return {.description = masked_words::describe(),
+          .make = masked_words::make,
+          .sampler = {{"--prompt"}, masked_words::tell},
+          .random = random_masked_words,
+          .preset = [] { return encoder_preset("masked_words", "the same, whose hidden words are told"); }};
 }
 }  // namespace cogwheel

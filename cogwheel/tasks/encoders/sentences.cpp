@@ -248,6 +248,12 @@ void classify(const RunFolder& folder, const SampleRequest& request, const Sampl
 
 namespace cogwheel {
 TaskEntry sentences_task() {
-  return {sentences::describe(), sentences::make, {{"--prompt", "--input"}, sentences::classify}};
+  return {.description = sentences::describe(),
+          .make = sentences::make,
+          .sampler = {{"--prompt", "--input"}, sentences::classify},
+          .preset = [] {
+            return encoder_preset("sentences",
+                                  "made-up reviews, or --sentences; an encoder of 4 layers, width 128, batch 32");
+          }};
 }
 }  // namespace cogwheel

@@ -176,6 +176,25 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
   return make_handwriting(source, options);
 }
 
+Preset preset() {
+  HandwritingOptions model;
+  model.width = 128;
+  Preset made{.name = "handwriting",
+              .summary = "the built-in font, or --strokes; 3 LSTM layers of 128, batch 32",
+              .model = model,
+              .training = {},
+              .evaluated_tokens = 500,
+              .seconds = 330,
+              .steps = 1000,
+              .attention = {"graves_window", "none"},
+              .task = {"handwriting", {}}};
+  made.training.batch = 32;
+  made.training.curve_tokens = 128;
+  made.training.learning_rate = 2e-3;
+  made.training.final_learning_rate = 1e-4;
+  return made;
+}
+
 }  // namespace
 }  // namespace cogwheel::handwriting
 
@@ -186,9 +205,10 @@ std::shared_ptr<const Task> make_handwriting(std::shared_ptr<const StrokeSource>
 }
 
 TaskEntry handwriting_task() {
-  return {handwriting::describe(),
-          handwriting::make,
-          {{"--prompt", "--bias", "--prime", "--out", "--seed"}, sample_handwriting},
-          random_handwriting};
+  return {.description = handwriting::describe(),
+          .make = handwriting::make,
+          .sampler = {{"--prompt", "--bias", "--prime", "--out", "--seed"}, sample_handwriting},
+          .random = random_handwriting,
+          .preset = handwriting::preset};
 }
 }  // namespace cogwheel

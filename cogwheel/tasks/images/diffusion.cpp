@@ -405,6 +405,25 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
   return make_diffusion(source, settings, std::move(options));
 }
 
+Preset preset() {
+  UVitOptions model;
+  model.layers = 5, model.heads = 4, model.width = 128, model.patch = 4;
+  Preset made{.name = "diffusion",
+              .summary = "coloured shapes, or --images; a U-ViT of 5 layers, width 128, batch 64",
+              .model = model,
+              .training = {},
+              .evaluated_tokens = 10000,
+              .seconds = 330,
+              .steps = 1000,
+              .task = {"diffusion", {}}};
+  made.training.batch = 64;
+  made.training.curve_tokens = 512;
+  made.training.learning_rate = 2e-3;
+  made.training.final_learning_rate = 2e-5;
+  made.training.ema = 0.99;
+  return made;
+}
+
 }  // namespace
 }  // namespace cogwheel::diffusion
 
@@ -416,11 +435,12 @@ std::shared_ptr<const Task> make_diffusion(std::shared_ptr<const ImageSource> so
 }
 
 TaskEntry diffusion_task() {
-  return {diffusion::describe(),
-          diffusion::make,
-          {{"--count", "--class", "--prompt", "--context", "--guidance", "--sampler", "--sampler-steps", "--eta",
-            "--unclipped", "--interpolate", "--out", "--seed"},
-           sample_images},
-          random_diffusion};
+  return {.description = diffusion::describe(),
+          .make = diffusion::make,
+          .sampler = {{"--count", "--class", "--prompt", "--context", "--guidance", "--sampler", "--sampler-steps",
+                       "--eta", "--unclipped", "--interpolate", "--out", "--seed"},
+                      sample_images},
+          .random = random_diffusion,
+          .preset = diffusion::preset};
 }
 }  // namespace cogwheel

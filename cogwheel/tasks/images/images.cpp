@@ -234,6 +234,23 @@ void classify(const RunFolder& folder, const SampleRequest& request, const Sampl
   }
 }
 
+Preset preset() {
+  VisionTransformerOptions model;
+  model.layers = 4, model.heads = 4, model.width = 96;
+  Preset made{.name = "images",
+              .summary = "coloured shapes, or --images; a vision transformer of 4 layers, width 96, batch 64",
+              .model = model,
+              .training = {},
+              .evaluated_tokens = 10000,
+              .seconds = 330,
+              .steps = 1000,
+              .task = {"images", {}}};
+  made.training.batch = 64;
+  made.training.curve_tokens = 512;
+  made.training.final_learning_rate = 1e-5;
+  return made;
+}
+
 }  // namespace
 }  // namespace cogwheel::images
 
@@ -245,6 +262,10 @@ std::shared_ptr<const Task> make_image_task(std::shared_ptr<const ImageSource> s
 }
 
 TaskEntry images_task() {
-  return {images::describe(), images::make, {{"--input"}, images::classify}, random_image_task};
+  return {.description = images::describe(),
+          .make = images::make,
+          .sampler = {{"--input"}, images::classify},
+          .random = random_image_task,
+          .preset = images::preset};
 }
 }  // namespace cogwheel

@@ -162,10 +162,10 @@ std::shared_ptr<const Task> make_language_modelling(std::shared_ptr<const Datase
 }
 
 TaskEntry language_modelling_task() {
-  return {describe_language_modelling(DataOptions{}.tokenizer),
-          make,
-          {{"--prompt", "--length", "--temperature", "--top-k", "--seed"}, sample_text},
-          random_language_modelling};
+  return {.description = describe_language_modelling(DataOptions{}.tokenizer),
+          .make = make,
+          .sampler = {{"--prompt", "--length", "--temperature", "--top-k", "--seed"}, sample_text},
+          .random = random_language_modelling};
 }
 
 }  // namespace cogwheel

@@ -97,12 +97,17 @@ class Copying : public DrawnTask {
 
 namespace cogwheel {
 TaskEntry copying_task() {
-  return {copying::describe(),
-          [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
+  return {.description = copying::describe(),
+          .make = [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
             TaskOptionReader reader(config.task);
             const std::int64_t symbols = reader.whole("symbols", 8, {2, 26});
             const std::int64_t length = reader.later_whole("length", 0, {0, 1 << 16});
             return std::make_shared<copying::Copying>(symbols, length, reader.finish());
-          }};
+          },
+          .preset =
+              [] {
+                return drawn_preset("copying", "strings up to 16 symbols, tested up to 64; 2 layers, 2 heads, width 64",
+                                    {{"length", std::int64_t{16}}}, 128, 32, 3000);
+              }};
 }
 }  // namespace cogwheel

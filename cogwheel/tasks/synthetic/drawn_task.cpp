@@ -187,4 +187,16 @@ Batch DrawnTask::draw_at(std::int64_t difficulty, std::int64_t count) const {
   return batch;
 }
 
+Preset drawn_preset(std::string_view name, std::string_view summary, std::map<std::string, ConfigValue> options,
+                    std::int64_t context, std::int64_t batch, std::int64_t steps) {
+  Preset made = language_preset(name, summary, 2, 2, 64, context, batch);
+  made.task = {std::string(name), std::move(options)};
+  made.form = "llama";
+  made.steps = steps;
+  made.evaluated_tokens = 32768;
+  made.training.learning_rate = 1e-3;
+  made.training.final_learning_rate = 1e-4;
+  return made;
+}
+
 }  // namespace cogwheel

@@ -6,9 +6,11 @@
 // of its length, and the rest of the context is for what lies beyond.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cogwheel/tasks/language/language_model_task.h"
@@ -99,5 +101,9 @@ class DrawnTask : public LanguageModelTask {
   std::int64_t evaluated_tokens_ = 1 << 18;
   Part evaluated_ = Part::held_out;
 };
+
+// Long enough for softmax to learn the task. Rotary positions: learned ones know nothing beyond the trained length.
+Preset drawn_preset(std::string_view name, std::string_view summary, std::map<std::string, ConfigValue> options,
+                    std::int64_t context, std::int64_t batch, std::int64_t steps);
 
 }  // namespace cogwheel

@@ -78,15 +78,27 @@ void sample_words(const RunFolder& folder, const SampleRequest& request, const S
     sample(*model, prompt, request.sampling, [&](Token token) { return write(" " + tokenizer->piece(token)); });
 }
 
+Preset preset() {
+  Preset made = language_preset("ioi", "two names, one of which comes again; 4 layers, 4 heads, width 128, batch 64", 4,
+                                4, 128, 32, 64);
+  made.task = {"ioi", {}};
+  made.steps = 1500;
+  made.evaluated_tokens = 32768;
+  made.training.learning_rate = 2e-3;
+  made.training.final_learning_rate = 2e-5;
+  return made;
+}
+
 }  // namespace
 }  // namespace cogwheel::ioi
 
 namespace cogwheel {
 TaskEntry ioi_task() {
-  return {ioi::describe(),
-          [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
+  return {.description = ioi::describe(),
+          .make = [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
             return std::make_shared<ioi::IndirectObjects>(TaskOptionReader(config.task).finish());
           },
-          {{"--prompt", "--length", "--temperature", "--top-k", "--seed"}, ioi::sample_words}};
+          .sampler = {{"--prompt", "--length", "--temperature", "--top-k", "--seed"}, ioi::sample_words},
+          .preset = ioi::preset};
 }
 }  // namespace cogwheel

@@ -42,10 +42,16 @@ class Parity : public RunningTask {
 
 namespace cogwheel {
 TaskEntry parity_task() {
-  return {parity::describe(), [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
+  return {.description = parity::describe(),
+          .make = [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
             TaskOptionReader reader(config.task);
             const std::int64_t length = reader.whole("length", 0, RunningTask::lengths);
             return std::make_shared<parity::Parity>(length, reader.finish());
-          }};
+          },
+          .preset =
+              [] {
+                return drawn_preset("parity", "up to 32 bits, tested up to 128; 2 layers, 2 heads, width 64",
+                                    {{"length", std::int64_t{32}}}, 128, 32, 3000);
+              }};
 }
 }  // namespace cogwheel

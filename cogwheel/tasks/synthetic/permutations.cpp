@@ -103,8 +103,8 @@ class Permutations : public RunningTask {
 
 namespace cogwheel {
 TaskEntry permutations_task() {
-  return {permutations::describe(),
-          [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
+  return {.description = permutations::describe(),
+          .make = [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
             TaskOptionReader reader(config.task);
             const std::int64_t length = reader.whole("length", 0, RunningTask::lengths);
             const std::string name =
@@ -112,6 +112,12 @@ TaskEntry permutations_task() {
             const auto* const group = std::find_if(permutations::groups.begin(), permutations::groups.end(),
                                                    [&](const permutations::Group& each) { return each.name == name; });
             return std::make_shared<permutations::Permutations>(*group, length, reader.finish());
-          }};
+          },
+          .preset =
+              [] {
+                return drawn_preset("permutations",
+                                    "S5, up to 16 permutations, tested up to 64; 2 layers, 2 heads, width 64",
+                                    {{"length", std::int64_t{16}}}, 64, 64, 10000);
+              }};
 }
 }  // namespace cogwheel

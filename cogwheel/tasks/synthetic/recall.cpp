@@ -127,7 +127,8 @@ class Recall : public DrawnTask {
 
 namespace cogwheel {
 TaskEntry recall_task() {
-  return {recall::describe(), [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
+  return {.description = recall::describe(),
+          .make = [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
             TaskOptionReader reader(config.task);
             recall::Options options;
             options.pairs = reader.whole("pairs", options.pairs, {0, recall::most_pairs});
@@ -136,6 +137,11 @@ TaskEntry recall_task() {
             options.values = reader.whole("values", options.values, {2, 1 << 16});
             options.doubled_after = reader.whole("doubled_after", options.doubled_after, {0, 1'000'000});
             return std::make_shared<recall::Recall>(options, reader.finish());
-          }};
+          },
+          .preset =
+              [] {
+                return drawn_preset("recall", "up to 16 pairs, tested up to 64; 2 layers, 2 heads, width 64",
+                                    {{"pairs", std::int64_t{16}}, {"doubled_after", std::int64_t{400}}}, 256, 32, 2000);
+              }};
 }
 }  // namespace cogwheel

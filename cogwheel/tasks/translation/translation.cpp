@@ -225,6 +225,28 @@ void sample_translations(const RunFolder& folder, const SampleRequest& request, 
   }
 }
 
+Preset preset() {
+  SequenceToSequenceOptions model;
+  model.width = 128;
+  model.context = 40;
+  model.feed_forward = 4 * model.width;  // which balances what alignments add
+  model.dropout = 0.1;
+  Preset made{.name = "translation",
+              .summary = "the toy language, or --source and --target; GRU, width 128, batch 64",
+              .model = model,
+              .training = {},
+              .evaluated_tokens = 1000,
+              .seconds = 330,
+              .steps = 1500,
+              .attention = {"bahdanau", "none", "luong_general", "bahdanau_cog"},
+              .task = {"translation", {{"label_smoothing", 0.1}}}};
+  made.training.batch = 64;
+  made.training.curve_tokens = 256;
+  made.training.learning_rate = 2e-3;
+  made.training.final_learning_rate = 1e-4;
+  return made;
+}
+
 }  // namespace
 }  // namespace cogwheel::translation
 
@@ -236,9 +258,10 @@ std::shared_ptr<const Task> make_translation(std::shared_ptr<const TranslationDa
 }
 
 TaskEntry translation_task() {
-  return {translation::describe("word"),
-          translation::make,
-          {{"--prompt", "--input", "--beam"}, translation::sample_translations},
-          random_translation};
+  return {.description = translation::describe("word"),
+          .make = translation::make,
+          .sampler = {{"--prompt", "--input", "--beam"}, translation::sample_translations},
+          .random = random_translation,
+          .preset = translation::preset};
 }
 }  // namespace cogwheel

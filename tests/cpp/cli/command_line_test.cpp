@@ -4,7 +4,7 @@
 
 #include "cli/process.h"
 #include "cogwheel/cli/progress.h"
-#include "core/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace cogwheel {
 namespace {

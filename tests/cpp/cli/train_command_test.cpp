@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "cli/process.h"
-#include "core/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace cogwheel {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cogwheel/core/error.h"
-#include "core/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace cogwheel {
 namespace {

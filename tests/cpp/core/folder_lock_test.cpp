@@ -9,7 +9,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
-#include "core/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace cogwheel {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "cogwheel/core/error.h"
-#include "core/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace cogwheel {
 namespace {

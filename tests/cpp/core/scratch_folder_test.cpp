@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cogwheel/core/files/atomic_file.h"
-#include "core/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace cogwheel {
 namespace {

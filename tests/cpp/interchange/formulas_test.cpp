@@ -7,8 +7,8 @@
 #include "cogwheel/tasks/encoders/encoder.h"
 #include "cogwheel/tasks/images/u_vit.h"
 #include "cogwheel/tasks/images/vision_transformer.h"
-#include "core/temporary_folder.h"
 #include "interchange/foreign_formula.h"
+#include "support/temporary_folder.h"
 
 namespace cogwheel::interchange_formulas {
 namespace {

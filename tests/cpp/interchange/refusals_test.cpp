@@ -10,9 +10,9 @@
 #include "cogwheel/interchange/import_run.h"
 #include "cogwheel/tasks/images/vision_transformer_options.h"
 #include "cogwheel/tasks/language/language_model_options.h"
-#include "core/temporary_folder.h"
-#include "data/error_of.h"
 #include "interchange/foreign_example.h"
+#include "support/error_of.h"
+#include "support/temporary_folder.h"
 
 namespace cogwheel::interchange_refusals {
 namespace {

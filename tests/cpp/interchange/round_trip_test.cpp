@@ -11,8 +11,8 @@
 #include "cogwheel/interchange/import_run.h"
 #include "cogwheel/runs/task.h"
 #include "cogwheel/text/word_piece.h"
-#include "core/temporary_folder.h"
 #include "interchange/foreign_example.h"
+#include "support/temporary_folder.h"
 
 namespace cogwheel::interchange_round_trip {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/interpret/copying.h"
-#include "core/usage_error_of.h"
 #include "interpret/small_models.h"
+#include "support/usage_error_of.h"
 
 namespace cogwheel {
 namespace {

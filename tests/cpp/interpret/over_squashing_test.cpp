@@ -8,8 +8,8 @@
 #include <map>
 
 #include "cogwheel/core/error.h"
-#include "core/usage_error_of.h"
 #include "interpret/small_models.h"
+#include "support/usage_error_of.h"
 
 namespace cogwheel {
 namespace {

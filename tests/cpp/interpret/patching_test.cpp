@@ -9,8 +9,8 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/interpret/logit_attribution.h"
 #include "cogwheel/interpret/path_patching.h"
-#include "core/usage_error_of.h"
 #include "interpret/small_models.h"
+#include "support/usage_error_of.h"
 
 namespace cogwheel {
 namespace {

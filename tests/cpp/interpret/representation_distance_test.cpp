@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "cogwheel/core/error.h"
-#include "core/usage_error_of.h"
 #include "interpret/small_models.h"
+#include "support/usage_error_of.h"
 
 namespace cogwheel {
 namespace {

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "cogwheel/nn/weights/matrix_product.h"
-#include "tests/cpp/core/usage_error_of.h"
+#include "support/usage_error_of.h"
 
 namespace cogwheel::alignment_test {
 namespace {

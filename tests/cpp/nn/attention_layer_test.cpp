@@ -10,7 +10,7 @@
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "hooked.h"
-#include "tests/cpp/core/usage_error_of.h"
+#include "support/usage_error_of.h"
 
 namespace cogwheel::attention_layer_test {
 namespace {

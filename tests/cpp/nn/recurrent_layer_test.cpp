@@ -10,8 +10,8 @@
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/nn/hooks/head_observer.h"
 #include "cogwheel/nn/weights/new_parameter.h"
-#include "tests/cpp/core/usage_error_of.h"
-#include "tests/cpp/nn/hooked.h"
+#include "nn/hooked.h"
+#include "support/usage_error_of.h"
 
 namespace cogwheel::recurrent_layer_test {
 namespace {

@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "cogwheel/nn/weights/matrix_product.h"
-#include "tests/cpp/core/usage_error_of.h"
+#include "support/usage_error_of.h"
 
 namespace cogwheel::recurrent_network_test {
 namespace {

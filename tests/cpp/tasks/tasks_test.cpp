@@ -8,7 +8,7 @@
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/tasks/language/language_model.h"
 #include "cogwheel/tasks/language/language_modelling.h"
-#include "core/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace cogwheel {
 namespace {

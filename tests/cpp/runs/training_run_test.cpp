@@ -1,0 +1,301 @@
+#include "cogwheel/runs/training/training_run.h"
+
+#include <gtest/gtest.h>
+#include <torch/utils.h>
+
+#include <cmath>
+
+#include "cogwheel/attention/mechanisms/catalogue.h"
+#include "cogwheel/nn/hooks/head_observer.h"
+#include "cogwheel/runs/weights.h"
+#include "cogwheel/tasks/language/language_model.h"
+#include "cogwheel/tasks/language/windows.h"
+#include "runs/tiny_run.h"
+#include "support/temporary_folder.h"
+
+namespace cogwheel {
+namespace {
+
+std::vector<StepReport> reports_of(TrainingRun& run) {
+  std::vector<StepReport> reports;
+  const auto collect = [&](const StepReport& report) { reports.push_back(report); };
+  EXPECT_EQ(run.train({.report = collect, .checkpoint = {}}), TrainingStatus::finished);
+  return reports;
+}
+
+TEST(TrainingRun, LearnsWithEveryMechanism) {
+  auto names = mechanism_names();
+  for (const char* name : {"differential_cog", "symmetric_cog", "differential_symmetric_cog", "centered_cog"})
+    names.emplace_back(name);
+  TrainingOptions training = tiny_training();
+  training.steps = 32;  // enough for the slowest, whatever the roundings
+  for (const auto& mechanism : names) {
+    TrainingRun run(tiny_model(mechanism), training, tiny_task());
+    const double before = held_out_loss(run.measure());
+    EXPECT_NEAR(before, std::log(*common(run.model_options()).vocabulary), 0.1) << mechanism;
+    run.train();
+    EXPECT_LT(held_out_loss(run.last_measured()), 0.85 * before) << mechanism;
+  }
+}
+
+// Where the paper has more than projections and gates, LearnsWithEveryMechanism has it too.
+TEST(TrainingRun, LearnsWithPlainRecurrentLayersAndHybrids) {
+  std::vector<std::string> names{"gla+softmax"};
+  for (const Mechanism& mechanism : mechanisms())
+    if (mechanism.recurrent() != nullptr) names.emplace_back(mechanism.description.name);
+  for (const std::string& name : names) {
+    LanguageModelOptions model = tiny_model(name);
+    model.recurrent_layer = "plain";
+    model.position = "none";
+    TrainingRun run(model, tiny_training(), tiny_task());
+    const double before = held_out_loss(run.measure());
+    run.train();
+    EXPECT_LT(held_out_loss(run.last_measured()), 0.85 * before) << name;
+  }
+}
+
+TEST(TrainingRun, LearnsInTheLlamaForm) {
+  for (const std::string mechanism : {"softmax", "cog", "consmax", "relu", "differential", "symmetric"})
+    for (const std::string position : {"rotary", "rotary_halves"}) {
+      LanguageModelOptions model = tiny_llama(mechanism);
+      model.position = position;
+      if (mechanism != "symmetric") model.key_value_heads = 2;
+      TrainingRun run(model, tiny_training(), tiny_task());
+      const double before = held_out_loss(run.measure());
+      run.train();
+      EXPECT_LT(held_out_loss(run.last_measured()), 0.85 * before) << mechanism << " " << position;
+    }
+}
+
+TEST(TrainingRun, LearnsInBFloat16AsInFloat) {
+  for (const LanguageModelOptions& model : {tiny_model("cog"), tiny_llama("cog")}) {
+    TrainingOptions options = tiny_training();
+    TrainingRun single(model, options, tiny_task());
+    options.precision = "bf16";
+    TrainingRun half(model, options, tiny_task()), same(model, options, tiny_task());
+    single.train();
+    half.train();
+    same.train();
+    EXPECT_NE(held_out_loss(half.last_measured()), held_out_loss(single.last_measured()));
+    EXPECT_NEAR(held_out_loss(half.last_measured()), held_out_loss(single.last_measured()),
+                0.02 * held_out_loss(single.last_measured()));
+    EXPECT_TRUE(same_weights(half, same));
+    for (const auto& parameter : half.model()->named_parameters())
+      EXPECT_EQ(parameter.value().scalar_type(), at::kFloat) << parameter.key();
+  }
+}
+
+TEST(TrainingRun, EvaluatesInFloatWithoutDropout) {
+  LanguageModelOptions model = tiny_model();
+  TrainingRun plain(model, tiny_training(), tiny_task());
+  model.dropout = 0.5;
+  TrainingOptions options = tiny_training();
+  options.precision = "bf16";
+  TrainingRun dropped(model, options, tiny_task());
+  EXPECT_TRUE(same_weights(plain, dropped));
+  EXPECT_EQ(held_out_loss(plain.measure()), held_out_loss(dropped.measure()));
+  EXPECT_NE(plain.step(), dropped.step());
+}
+
+TEST(TrainingRun, DropsOtherElementsAtEachStepAndTheSameForASeed) {
+  LanguageModelOptions model = tiny_model();
+  model.dropout = 0.4;
+  TrainingOptions options = tiny_training();
+  options.learning_rate = options.final_learning_rate = 1e-30;  // the weights do not change
+  options.batch = 4;
+  TrainingRun first(model, options, tiny_task()), second(model, options, tiny_task());
+  options.seed = 6;
+  TrainingRun other(model, options, tiny_task());
+  const double loss = first.step();
+  EXPECT_EQ(second.step(), loss);
+  EXPECT_NE(other.step(), loss);
+  const auto windows = [&](std::int64_t step) { return training_windows(*tiny_data(), 16, 4, 5, step); };
+  const Windows one = windows(0);
+  const auto dropped_loss = [&](std::uint64_t seed) {
+    return language_model(first)
+        ->loss(one.inputs, one.targets, {.dropout = language_model(first)->dropout(seed)})
+        .item<double>();
+  };
+  EXPECT_EQ(dropped_loss(1), dropped_loss(1));
+  EXPECT_NE(dropped_loss(1), dropped_loss(2));
+}
+
+TEST(TrainingRun, RepeatsItselfBitForBit) {
+  TrainingRun first = tiny_run("differential"), second = tiny_run("differential");
+  const auto first_reports = reports_of(first), second_reports = reports_of(second);
+  EXPECT_TRUE(same_weights(first, second));
+  EXPECT_EQ(held_out_loss(first.last_measured()), held_out_loss(second.last_measured()));
+  ASSERT_EQ(first_reports.size(), second_reports.size());
+  for (std::size_t index = 0; index < first_reports.size(); ++index)
+    EXPECT_EQ(first_reports[index].train_loss, second_reports[index].train_loss);
+}
+
+TEST(TrainingRun, ReportsWhenDue) {
+  TrainingRun run = tiny_run();
+  const auto reports = reports_of(run);
+  std::vector<std::int64_t> steps, evaluated;
+  for (const auto& report : reports) {
+    steps.push_back(report.step);
+    if (!report.measured.empty()) evaluated.push_back(report.step);
+    EXPECT_EQ(report.steps, 24);
+    EXPECT_EQ(report.tokens, report.step * 4 * 16);
+    EXPECT_GT(report.tokens_per_second, 0);
+    EXPECT_EQ(report.learning_rate, learning_rate(tiny_training(), report.step - 1));
+  }
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{5, 8, 10, 15, 16, 20, 24}));
+  EXPECT_EQ(evaluated, (std::vector<std::int64_t>{8, 16, 24}));
+  EXPECT_LE(run.best().value(), held_out_loss(run.last_measured()));
+}
+
+TEST(TrainingRun, CurvesMayHaveFewerWindowsAndChangeNothingElse) {
+  TrainingOptions options = tiny_training();
+  options.curve_tokens = 64;
+  TrainingRun run(tiny_model(), options, tiny_task()), whole = tiny_run();
+  const auto reports = reports_of(run), whole_reports = reports_of(whole);
+  EXPECT_TRUE(same_weights(run, whole));
+  EXPECT_EQ(held_out_loss(run.last_measured()), held_out_loss(whole.last_measured()));
+  EXPECT_EQ(held_out_loss(run.last_measured()), held_out_loss(run.measure()));
+  EXPECT_EQ(held_out_loss(reports.back().final_measured), held_out_loss(run.last_measured()));
+  EXPECT_TRUE(whole_reports.back().final_measured.empty());
+  EXPECT_EQ(held_out_loss(whole_reports.back().measured), held_out_loss(whole.last_measured()));
+  // The four windows of the curve, by hand.
+  const Windows windows = held_out_windows(*tiny_data(), 16, 64);
+  ASSERT_EQ(windows.inputs.size(0), 4);
+  const torch::NoGradGuard no_grad;
+  EXPECT_EQ(held_out_loss(reports.back().measured),
+            language_model(run)->loss(windows.inputs, windows.targets).item<double>());
+  Hooks hooks;
+  const HeadObserver observer(hooks);
+  language_model(run)->forward(windows.inputs, {.hooks = &hooks});
+  EXPECT_EQ(reports.back().heads, observer.statistics());
+  EXPECT_GT(run.evaluation_seconds(), 0);
+}
+
+TEST(TrainingRun, ReportsTheMeanSinceTheReportBefore) {
+  TrainingRun run = tiny_run(), by_hand = tiny_run();
+  const StepReport first = reports_of(run).front();
+  double sum = 0;
+  for (int step = 0; step < 5; ++step) sum += by_hand.step();
+  EXPECT_DOUBLE_EQ(first.train_loss, sum / 5);
+}
+
+TEST(TrainingRun, StopsWhenAskedAndSaves) {
+  TrainingRun run = tiny_run();
+  std::atomic<bool> stop = false;
+  int checkpoints = 0;
+  const auto status = run.train({.report = [&](const StepReport& report) { stop = report.step >= 8; },
+                                 .checkpoint = [&] { ++checkpoints; },
+                                 .stop = &stop});
+  EXPECT_EQ(status, TrainingStatus::stopped);
+  EXPECT_EQ(run.steps_done(), 8);
+  EXPECT_EQ(checkpoints, 2);  // at step 6, and when stopped
+  EXPECT_EQ(run.train(), TrainingStatus::finished);
+  TrainingRun unbroken = tiny_run();
+  unbroken.train();
+  EXPECT_TRUE(same_weights(run, unbroken));
+}
+
+TEST(TrainingRun, StopsAtALossThatIsNotFinite) {
+  TrainingRun run = tiny_run(), same = tiny_run();
+  run.step();
+  same.step();
+  const auto spoil = [](TrainingRun& target, float value) {
+    const torch::NoGradGuard no_grad;
+    target.model()->named_parameters()["final_norm.weight"].fill_(value);
+  };
+  spoil(run, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_THROW(run.step(), NonFiniteLoss);
+  EXPECT_EQ(run.steps_done(), 1);
+  EXPECT_EQ(run.train(), TrainingStatus::non_finite);
+  EXPECT_EQ(run.problem(), "training loss: expected a finite number, got NaN at step 2");
+  // The step that failed has left no trace in the weights.
+  spoil(run, 1);
+  spoil(same, 1);
+  EXPECT_TRUE(same_weights(run, same));
+}
+
+TEST(TrainingRun, TakesTheVocabularyFromTheData) {
+  const auto data = tiny_data();
+  const TrainingRun run = tiny_run();
+  EXPECT_EQ(*common(run.model_options()).vocabulary, data->tokenizer->vocabulary());
+  LanguageModelOptions model = tiny_model();
+  model.vocabulary = 7;
+  EXPECT_THROW(TrainingRun(model, tiny_training(), make_language_modelling(data)), UsageError);
+}
+
+TEST(TrainingRun, RefusesAModelBeyondTheMemory) {
+  LanguageModelOptions model = tiny_model();
+  model.width = 1 << 16;
+  model.heads = 512;
+  model.layers = 100;
+  // The average of the weights is a fifth number of each.
+  for (const auto& [ema, needed] : {std::pair(0.0, "76800"), std::pair(0.99, "96000")}) {
+    TrainingOptions training = tiny_training();
+    training.ema = ema;
+    try {
+      const TrainingRun run(model, training, tiny_task());
+      ADD_FAILURE() << "made";
+    } catch (const Error& error) {
+      EXPECT_TRUE(
+          std::string(error.what())
+              .starts_with(std::string("memory: expected ") + needed + " GiB for 5153976352768 parameters, got"))
+          << error.what();
+    }
+  }
+}
+
+TEST(TrainingRun, RefusesDevicesThatAreNotThere) {
+  const auto refusal = [](const char* device) -> std::string {
+    TrainingOptions options = tiny_training();
+    options.device = device;
+    try {
+      const TrainingRun run(tiny_model(), options, tiny_task());
+      return "made";
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(refusal("cpu"), "made");
+  EXPECT_EQ(refusal("gpu"),
+            "training.device: expected cpu, xpu, mps (the nearest of 4 names), with a number as in cuda:1 or without, "
+            "got gpu");
+  EXPECT_EQ(refusal("cuda:x").substr(0, 25), "training.device: expected");
+  EXPECT_EQ(refusal("cuda:77"),
+            "training.device: expected a device that this machine and its PyTorch have, such as cpu, got cuda:77");
+}
+
+TEST(TrainingRun, MeasuresItsRate) {
+  EXPECT_GT(measure_steps_per_second(tiny_model(), tiny_training(), tiny_task(), 0.05), 1);
+}
+
+TEST(TrainingRun, MeasuresAndShowsTheAverageOfItsWeights) {
+  const TemporaryFolder folder;
+  TrainingOptions training = tiny_training();
+  training.ema = 0.75;
+  TrainingRun run(tiny_model(), training, tiny_task());
+  const auto weights = [&] { return run.model()->named_parameters()["layers.0.feed_forward.in.weight"].detach(); };
+  at::Tensor average = weights().clone();
+  for (int step = 0; step < 3; ++step) {
+    run.step();
+    average = 0.75 * average + 0.25 * weights();
+  }
+  const at::Tensor before = weights().clone();
+  const double of_average = held_out_loss(run.measure());
+  EXPECT_TRUE(at::equal(weights(), before));
+  run.save(folder.path() / "checkpoint");
+  const SafeTensors saved = load_checkpoint(folder.path() / "checkpoint");
+  EXPECT_TRUE(at::allclose(saved.tensors.at("average.layers.0.feed_forward.in.weight"), average, 1e-6, 1e-7));
+  EXPECT_TRUE(at::equal(saved.tensors.at("model.layers.0.feed_forward.in.weight"), before));
+  EXPECT_EQ(prefix_in_use(saved), "average.");
+
+  // The same weights in a run that averages nothing.
+  training.ema = 0;
+  TrainingRun plain(tiny_model(), training, tiny_task());
+  load_weights(*plain.model(), saved, "checkpoint", average_prefix);
+  EXPECT_EQ(held_out_loss(plain.measure()), of_average);
+  load_weights(*plain.model(), saved, "checkpoint");
+  EXPECT_NE(held_out_loss(plain.measure()), of_average);
+}
+
+}  // namespace
+}  // namespace cogwheel
