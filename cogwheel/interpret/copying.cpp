@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cogwheel/core/random/numbered_draws.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel {
@@ -14,7 +14,7 @@ namespace {
 
 at::Tensor normal(at::IntArrayRef sizes, std::uint64_t number) {
   at::Tensor drawn = at::empty(sizes, at::kDouble);
-  NumberedDraws draws(0, 0x636f7079, number);
+  NumberedDraws draws(0, stream_named("copy"), number);
   for (double* each = drawn.data_ptr<double>(); each != drawn.data_ptr<double>() + drawn.numel(); ++each)
     *each = draws.normal();
   return drawn;

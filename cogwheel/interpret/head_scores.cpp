@@ -8,7 +8,7 @@
 #include <map>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/random/numbered_draws.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/tasks/language/language_model.h"
@@ -20,7 +20,7 @@ at::Tensor repeated_tokens(std::int64_t vocabulary, std::int64_t sequences, std:
   expect_within("repeated tokens: sequences", sequences, Range<std::int64_t>{1, 1 << 20});
   at::Tensor tokens = at::empty({sequences, 2 * length}, at::kLong);
   for (std::int64_t row = 0; row < sequences; ++row) {
-    NumberedDraws draws(seed, 0x68656164, static_cast<std::uint64_t>(row));
+    NumberedDraws draws(seed, stream_named("head"), static_cast<std::uint64_t>(row));
     auto* const drawn = tokens.data_ptr<std::int64_t>() + row * 2 * length;
     for (std::int64_t place = 0; place < length; ++place)
       drawn[place] = drawn[length + place] =

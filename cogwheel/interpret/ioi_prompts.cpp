@@ -13,7 +13,7 @@ IoiPrompts draw_ioi_prompts(std::int64_t count, std::uint64_t seed) {
                  numbers()};
   drawn.corrupted = drawn.clean.tokens.clone();
   for (std::int64_t row = 0; row < count; ++row) {
-    NumberedDraws draws(seed, 0x73747564, static_cast<std::uint64_t>(row));
+    NumberedDraws draws(seed, stream_named("stud"), static_cast<std::uint64_t>(row));
     drawn.prompts.push_back(draw_ioi_prompt(draws, IoiPairs::unseen, row % (1 + most_ioi_openings)));
     const IoiPrompt& prompt = drawn.prompts.back();
     const IoiPrompt other = with_other_names(prompt, draws);

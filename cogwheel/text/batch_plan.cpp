@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/random/counted_random.h"
+#include "cogwheel/core/random.h"
 
 namespace cogwheel {
 

@@ -1,26 +1,29 @@
-// SHA-256 (FIPS 180-4), which identifies contents: the text behind a result, a definition that was compiled.
+// SHA-256 (FIPS 180-4), by OpenSSL, which identifies contents: the text behind a result, a definition that was
+// compiled.
 #pragma once
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
+
+struct evp_md_ctx_st;
 
 namespace cogwheel {
 
 // The hash of bytes that arrive piece by piece.
 class Sha256 {
  public:
+  // Throws std::bad_alloc without memory, Error where OpenSSL has no SHA-256.
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+
   void add(std::string_view bytes);
   // 64 lower-case hexadecimal digits. Call it last.
   std::string digits();
 
  private:
-  std::array<std::uint32_t, 8> state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                      0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::array<char, 64> rest_;  // the start of a block that is not full yet
-  std::uint64_t bytes_ = 0;
+  evp_md_ctx_st* context_;
 };
 
 // The hash of one text.

@@ -63,7 +63,7 @@ at::Tensor dropout_meta(const at::Tensor& x, double rate, std::int64_t) {
   return empty_kept(x);
 }
 
-// The generator of core/random/philox.h on int64 tensors that hold words of 32 bits, because few devices multiply other
+// The generator of core/philox.h on int64 tensors that hold words of 32 bits, because few devices multiply other
 // integers.
 using WordTensors = std::array<at::Tensor, 4>;
 constexpr std::int64_t lowest_word = 0xffffffff;

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "cogwheel/core/random/philox.h"
+#include "cogwheel/core/philox.h"
 
 namespace cogwheel {
 

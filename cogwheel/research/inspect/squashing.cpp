@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/random/numbered_draws.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/interpret/over_squashing.h"
 #include "cogwheel/pages/headline.h"
 #include "cogwheel/research/inspect/collapse_prompts.h"
@@ -45,7 +45,7 @@ struct SquashedText {
 SquashedText squashed_text(const StudiedRun& run, std::int64_t input, std::size_t length, std::uint64_t seed) {
   SquashedText text;
   if (input == drawn_tokens) {
-    NumberedDraws draws(seed, 0x73717561, 0);
+    NumberedDraws draws(seed, stream_named("squa"), 0);
     const auto vocabulary = static_cast<std::size_t>((*run.model)->options().vocabulary);
     for (std::size_t place = 0; place < length; ++place)
       text.tokens.push_back(static_cast<std::int64_t>(draws.below(vocabulary)));

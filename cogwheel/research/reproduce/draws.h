@@ -6,8 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "cogwheel/core/random/counted_random.h"
-#include "cogwheel/core/random/uniform_number.h"
+#include "cogwheel/core/random.h"
 
 namespace cogwheel {
 

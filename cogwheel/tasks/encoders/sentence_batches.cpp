@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/random/numbered_draws.h"
+#include "cogwheel/core/random.h"
 
 namespace cogwheel {
 namespace {
 
-constexpr std::uint32_t training_masks = 0x6d61736b, evaluation_masks = training_masks + 1;  // streams of draws
+constexpr std::uint32_t training_masks = stream_named("mask"),
+                        evaluation_masks = training_masks + 1;  // streams of draws
 
 // The tokens of a row that are chosen or not together.
 using Unit = std::vector<std::int64_t*>;

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "cogwheel/core/encoding/sha256.h"
-#include "cogwheel/core/random/numbered_draws.h"
+#include "cogwheel/core/random.h"
 
 namespace cogwheel {
 namespace {
 
-constexpr std::uint32_t review_stream = 0x72657600;  // 1 more for what is held out
+constexpr std::uint32_t review_stream = stream_named("rev");  // 1 more for what is held out
 
 constexpr std::array<std::string_view, 4> wholes{"film", "movie", "picture", "story"};
 constexpr std::array<std::string_view, 10> parts{"acting", "plot",     "music",  "ending",  "cast",

@@ -9,7 +9,7 @@
 namespace cogwheel {
 namespace {
 
-constexpr std::uint32_t handwriting_stream = 0x68616e64;
+constexpr std::uint32_t handwriting_stream = stream_named("hand");
 
 // What a pen does with a text: where it goes, in units of the page, and which character each point belongs to.
 class Pen {

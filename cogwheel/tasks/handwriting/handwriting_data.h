@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "cogwheel/core/random/numbered_draws.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/tasks/handwriting/strokes.h"
 
 namespace cogwheel {

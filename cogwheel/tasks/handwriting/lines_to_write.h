@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cogwheel/core/random/numbered_draws.h"
+#include "cogwheel/core/random.h"
 
 namespace cogwheel {
 

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/random/uniform_number.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/tasks/handwriting/mixture_density.h"
 
 namespace cogwheel {

@@ -4,8 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "cogwheel/core/random/counted_random.h"
-#include "cogwheel/core/random/uniform_number.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/text/random_tokens.h"
 

@@ -5,7 +5,7 @@
 
 #include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/random/keyed_order.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/tasks/handwriting/handwriting_data.h"
 #include "cogwheel/tasks/handwriting/stroke_font.h"
@@ -121,7 +121,7 @@ class WrittenLines final : public StrokeSource {
 
  private:
   StrokeSequence sequence(std::uint64_t seed, DataPart part, std::uint64_t number) const {
-    NumberedDraws draws(seed, 0x6c696e65 + static_cast<std::uint32_t>(part), number);
+    NumberedDraws draws(seed, stream_named("line") + static_cast<std::uint32_t>(part), number);
     const std::string line = lines_.line(draws, part);
     const HandwritingStyle style = drawn_style(draws);
     return write_by_hand(line, style, draws);

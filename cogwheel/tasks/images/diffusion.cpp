@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/random/numbered_draws.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/nn/attention_maps.h"
 #include "cogwheel/nn/hooks/head_observer.h"
 #include "cogwheel/nn/model_holder.h"

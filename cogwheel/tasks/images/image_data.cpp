@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/random/keyed_order.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/runs/class_matching.h"
 #include "cogwheel/runs/class_names.h"
 #include "cogwheel/runs/safetensors.h"

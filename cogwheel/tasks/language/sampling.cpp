@@ -10,7 +10,7 @@
 #include <random>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/random/uniform_number.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cogwheel/core/random/counted_random.h"
+#include "cogwheel/core/random.h"
 
 namespace cogwheel {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/random/philox.h"
+#include "cogwheel/core/philox.h"
 #include "cogwheel/nn/model_holder.h"
 #include "cogwheel/runs/mean_in_parts.h"
 #include "cogwheel/runs/task_options.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <sstream>
 
-#include "cogwheel/core/random/philox.h"
+#include "cogwheel/core/philox.h"
 
 namespace cogwheel {
 namespace {

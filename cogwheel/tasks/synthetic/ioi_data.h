@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cogwheel/core/random/numbered_draws.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/text/sentence_tokenizer.h"
 
 namespace cogwheel {

@@ -3,7 +3,7 @@
 #include <random>
 #include <vector>
 
-#include "cogwheel/core/random/counted_random.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/text/random_tokens.h"
 #include "cogwheel/text/sentence_batch.h"

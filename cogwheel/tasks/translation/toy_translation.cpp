@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/random/counted_random.h"
+#include "cogwheel/core/random.h"
 
 namespace cogwheel {
 namespace {

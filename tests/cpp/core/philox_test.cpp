@@ -1,4 +1,4 @@
-#include "cogwheel/core/random/philox.h"
+#include "cogwheel/core/philox.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cogwheel/core/random/counted_random.h"
+#include "cogwheel/core/random.h"
 #include "support/error_of.h"
 #include "support/gzip.h"
 #include "support/temporary_folder.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "cogwheel/core/random/counted_random.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/text/bert_words.h"
 #include "cogwheel/text/text_lines.h"
 #include "cogwheel/text/word_piece.h"

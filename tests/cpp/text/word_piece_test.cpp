@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/encoding/utf8.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/random/counted_random.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/text/bert_words.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"

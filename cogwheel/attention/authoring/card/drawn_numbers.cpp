@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "cogwheel/core/random/philox.h"
+#include "cogwheel/core/philox.h"
 
 namespace cogwheel {
 

@@ -21,7 +21,7 @@
 #include "cogwheel/attention/kernels/cpu/workspace.h"
 #include "cogwheel/attention/kernels/heads_view.h"
 #include "cogwheel/core/parallel.h"
-#include "cogwheel/core/random/philox.h"
+#include "cogwheel/core/philox.h"
 #include "cogwheel/core/visibility.h"
 
 #include <hwy/detect_targets.h>

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "cogwheel/core/random/philox.h"
+#include "cogwheel/core/philox.h"
 
 namespace cogwheel::dropout {
 

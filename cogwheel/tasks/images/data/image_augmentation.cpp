@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "cogwheel/core/random/numbered_draws.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/core/range.h"
 
 namespace cogwheel {
@@ -61,7 +61,7 @@ void expect_valid(const ImageAugmentation& how, std::int64_t height, std::int64_
 
 void augment_image(std::span<std::uint8_t> pixels, std::int64_t height, std::int64_t width,
                    const ImageAugmentation& how, std::uint64_t seed, std::uint64_t place) {
-  NumberedDraws draws(seed, 0x6175676d, place);
+  NumberedDraws draws(seed, stream_named("augm"), place);
   const bool flip = draws.with_probability(0.5) && how.flip;
   const auto shift = [&] {
     return static_cast<std::int64_t>(draws.below(static_cast<std::size_t>(2 * how.crop_padding + 1))) -

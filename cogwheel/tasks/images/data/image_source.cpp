@@ -1,6 +1,6 @@
 #include "cogwheel/tasks/images/data/image_source.h"
 
-#include "cogwheel/core/random/keyed_order.h"
+#include "cogwheel/core/random.h"
 
 namespace cogwheel {
 

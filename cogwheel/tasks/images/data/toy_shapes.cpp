@@ -33,11 +33,12 @@ class ToyShapeImages final : public ImageSource {
   std::int64_t images(ImagePart part) const override { return part == ImagePart::training ? 0 : options_.held_out; }
   ImageExample image(ImagePart part, std::int64_t index) const override {
     if (part == ImagePart::training) return training_image(0, static_cast<std::uint64_t>(index));
-    return drawn(0, tuning_ ? 0x74756e65 : 0x68656c64, static_cast<std::uint64_t>(index), index % 9);
+    return drawn(0, tuning_ ? stream_named("tune") : stream_named("held"), static_cast<std::uint64_t>(index),
+                 index % 9);
   }
   ImageExample training_image(std::uint64_t seed, std::uint64_t place) const override {
-    NumberedDraws draws(seed, 0x6b696e64, place);
-    return drawn(seed, 0x73686170, place, static_cast<std::int64_t>(draws.below(9)));
+    NumberedDraws draws(seed, stream_named("kind"), place);
+    return drawn(seed, stream_named("shap"), place, static_cast<std::int64_t>(draws.below(9)));
   }
   std::shared_ptr<const ImageSource> for_tuning() const override {
     return std::make_shared<ToyShapeImages>(options_, true);

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cogwheel/core/random/numbered_draws.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/tasks/images/data/image.h"
 
 namespace cogwheel {

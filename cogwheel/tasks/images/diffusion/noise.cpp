@@ -10,7 +10,7 @@
 #include <stdexcept>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/random/philox.h"
+#include "cogwheel/core/philox.h"
 
 namespace cogwheel {
 namespace {

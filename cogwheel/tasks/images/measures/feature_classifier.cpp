@@ -21,8 +21,7 @@
 #include <limits>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/random/keyed_order.h"
-#include "cogwheel/core/random/numbered_draws.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/runs/training/adamw.h"
@@ -32,7 +31,7 @@ namespace cogwheel {
 namespace {
 
 constexpr std::int64_t images_of_a_pass = 256;
-constexpr std::uint32_t mirror_stream = 0x6d697272;
+constexpr std::uint32_t mirror_stream = stream_named("mirr");
 const std::string classifier_format = "feature classifier";
 
 struct ClassifierLayer {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/random/keyed_order.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/core/wording/shape_text.h"
 
 namespace cogwheel {

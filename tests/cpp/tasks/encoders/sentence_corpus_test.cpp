@@ -6,7 +6,7 @@
 #include <set>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/random/counted_random.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/tasks/encoders/sentence_table.h"
 #include "support/error_of.h"
 #include "support/gzip.h"

@@ -6,8 +6,7 @@
 #include <limits>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/random/keyed_order.h"
-#include "cogwheel/core/random/numbered_draws.h"
+#include "cogwheel/core/random.h"
 
 namespace cogwheel {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/files/atomic_file.h"
-#include "cogwheel/core/random/counted_random.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/runs/safetensors.h"
 #include "support/error_of.h"
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "cogwheel/core/random/counted_random.h"
+#include "cogwheel/core/random.h"
 #include "cogwheel/text/batch_plan.h"
 #include "cogwheel/text/sentence_batch.h"
 #include "cogwheel/text/text_record.h"
