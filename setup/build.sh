@@ -33,6 +33,24 @@ compile_jobs() {
 
 compile() { ninja -C "$build" -j "$(compile_jobs)" "$@"; }
 
+# The seconds of all units in the build folder, one after another, as they were compiled last.
+unit_seconds() {
+  awk -F'\t' '$4 ~ /\.o$/ { of[$4] = $2 - $1 } END { for (unit in of) sum += of[unit]; printf "%d", sum / 1000 }' "$build/.ninja_log"
+}
+
+# Machines differ twofold, so a large compilation is told in a unit that differs with them: what a file takes that only
+# includes <torch/types.h>, here and now. docs/results/set-up-and-tests.md has the number that changes are held to.
+tell_units() {
+  local root_of_torch started ended
+  root_of_torch=$("$python" -I -c 'import importlib.util, pathlib; print(pathlib.Path(importlib.util.find_spec("torch").origin).parent)') || return 0
+  started=$(date +%s%N)
+  printf '#include <torch/types.h>\n' | env CCACHE_DISABLE=1 "$(cached CMAKE_CXX_COMPILER)" -x c++ -std=c++20 -O3 -fPIC -fopenmp \
+    -isystem "$root_of_torch/include" -isystem "$root_of_torch/include/torch/csrc/api/include" -c - -o /dev/null 2>/dev/null || return 0
+  ended=$(date +%s%N)
+  awk -v units="$(unit_seconds)" -v one="$(((ended - started) / 1000000))" 'BEGIN { if (one > 0)
+    printf "  Units took %d s in all: %.0f times the %.1f s of a file that only includes <torch/types.h>.\n", units, 1000 * units / one, one / 1000 }'
+}
+
 # build_cogwheel TESTS(ON|OFF) ALL_ISAS(ON|OFF) [TARGET…]
 build_cogwheel() {
   local tests=$1 all_isas=${2:-OFF}
@@ -44,7 +62,9 @@ build_cogwheel() {
     $(cached COGWHEEL_TESTS) != "$tests" || $(cached COGWHEEL_ALL_ISAS) != "$all_isas" ]]; then
     needed_step configure "Configuration" configure "$tests" "$all_isas"
   fi
+  local before=$SECONDS
   needed_step compile "Compilation" compile "$@"
+  ((SECONDS - before < 60)) || tell_units
 }
 
 # The kernels and their tests for a sanitizer, in a folder of their own: the preset asan or tsan.
