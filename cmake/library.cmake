@@ -14,7 +14,7 @@ endfunction()
 # with _ for /, and without what stands before mechanisms, kernels and authoring. What a folder links is what it may include.
 #
 # Its sources are SOURCES and, unless they are all there is to it (ONLY), every .cpp file of the folder and of those
-# subfolders that are no libraries of their own, but for BUT. They are one unit, but for those that cogwheel_unit takes out
+# subfolders that are no libraries of their own nor in one, but for BUT. They are one unit, but for those that cogwheel_unit takes out
 # of it.
 function(cogwheel_library folder)
   cmake_parse_arguments(PARSE_ARGV 1 library "ONLY" "" "SOURCES;BUT;DEPENDS")
@@ -24,8 +24,15 @@ function(cogwheel_library folder)
   if(NOT library_ONLY)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
     foreach(source IN LISTS found)
+      set(of_another FALSE)
       get_filename_component(within ${source} DIRECTORY)
-      if(NOT within OR NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${within}/CMakeLists.txt)
+      while(within)
+        if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${within}/CMakeLists.txt)
+          set(of_another TRUE)
+        endif()
+        get_filename_component(within ${within} DIRECTORY)
+      endwhile()
+      if(NOT of_another)
         list(APPEND sources ${source})
       endif()
     endforeach()

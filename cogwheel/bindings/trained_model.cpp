@@ -122,6 +122,13 @@ c10::intrusive_ptr<TrainedModel> TrainedModel::with_parameters(const Inputs& par
   return c10::intrusive_ptr<TrainedModel>::reclaim(new TrainedModel(*this, parameters));
 }
 
+std::vector<std::string> TrainedModel::inputs() const {
+  std::vector<std::string> names;
+  for (const PassInput& input : config_->model.entry().inputs)
+    names.push_back(input.name + (input.optional ? "?" : ""));
+  return names;
+}
+
 TrainedModel::Inputs TrainedModel::parameters() const {
   Inputs parameters;
   for (const auto& parameter : pass_.module->named_parameters()) parameters.insert(parameter.key(), parameter.value());
@@ -138,6 +145,13 @@ std::vector<std::string> TrainedModel::read_only_hook_names() const {
   std::vector<std::string> names;
   for (const HookPoint& point : pass_.points)
     if (point.read_only) names.push_back(point.name());
+  return names;
+}
+
+std::vector<std::string> TrainedModel::on_request_hook_names() const {
+  std::vector<std::string> names;
+  for (const HookPoint& point : pass_.points)
+    if (hook_places()[static_cast<std::size_t>(point.place)].on_request) names.push_back(point.name());
   return names;
 }
 
@@ -338,6 +352,8 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       .def("with_parameters", &TrainedModel::with_parameters)
       .def("hook_names", &TrainedModel::hook_names)
       .def("read_only_hook_names", &TrainedModel::read_only_hook_names)
+      .def("on_request_hook_names", &TrainedModel::on_request_hook_names)
+      .def("inputs", &TrainedModel::inputs)
       .def("forward", &TrainedModel::forward)
       .def("tokens", &TrainedModel::tokens)
       .def("pieces", &TrainedModel::pieces)

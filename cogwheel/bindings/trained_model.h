@@ -14,7 +14,7 @@
 #include <tuple>
 #include <vector>
 
-#include "cogwheel/runs/model_entry.h"
+#include "cogwheel/runs/named_pass.h"
 
 namespace torch::nn {
 class Module;
@@ -40,6 +40,8 @@ class TrainedModel : public torch::CustomClassHolder {
 
   // ModelEntry::name
   const std::string& topology() const { return topology_; }
+  // The names of a pass's inputs, in their order; those that may be left out end in ?.
+  std::vector<std::string> inputs() const;
   // The keys of [model] as a JSON object, without "model.".
   const std::string& options() const { return options_; }
   // The model's own tensors, not copies: what changes them changes the model, and backward fills in their gradients.
@@ -47,6 +49,8 @@ class TrainedModel : public torch::CustomClassHolder {
   // Of every point where hooks read or replace a value, in the order of a pass; and of those that can only be read.
   std::vector<std::string> hook_names() const;
   std::vector<std::string> read_only_hook_names() const;
+  // And of those that are computed only where they are asked for by name.
+  std::vector<std::string> on_request_hook_names() const;
 
   // What the topology makes of its inputs, which have the names of its arguments; those that are left out are
   // undefined. At the points of `hooked`, the value is what `callback` makes of it. Throws ValueError for a name that

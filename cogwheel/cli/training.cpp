@@ -63,4 +63,13 @@ void say_how_data_are_taken(const Task& task) {
     fmt::print(stderr, "left out of the text: {}\n", one_line(left_out));
 }
 
+void say_what_precision_costs(RunConfig config, const std::shared_ptr<const Task>& task) {
+  constexpr std::int64_t few = 50;  // what would not pay for being measured
+  if (config.training.steps < few) return;
+  config.training.learning_rate = config.training.final_learning_rate = 1e-9;  // nothing diverges
+  const double cost = cost_of_precision(config.model, config.training, task);
+  if (const std::string note = precision_note(config.training.precision, cost); !note.empty())
+    fmt::print(stderr, "note: {}\n", note);
+}
+
 }  // namespace cogwheel

@@ -12,4 +12,7 @@ void train_and_report(TrainingRun& run, const RunFolder& folder, const RunConfig
 // Reports on stderr what was left out of the data, and how they are taken where that may not be what was meant.
 void say_how_data_are_taken(const Task& task);
 
+// Says where the precision of a completed configuration, which somebody chose, is slower here than the default one.
+void say_what_precision_costs(RunConfig config, const std::shared_ptr<const Task>& task);
+
 }  // namespace cogwheel

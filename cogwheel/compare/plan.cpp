@@ -26,7 +26,7 @@ namespace cogwheel {
 namespace {
 
 // Where fewer would fit, on a busy or slow machine, a comparison takes longer: after fewer it could tell nothing.
-constexpr std::int64_t min_steps = 300;
+constexpr std::int64_t min_steps = 200;
 constexpr std::int64_t evaluations = 10;      // of a run; see with_steps
 constexpr double seconds_around_a_run = 1.5;  // for maps, sample and files
 // A forward pass is a third of a training step's work; with statistics of heads it is more.

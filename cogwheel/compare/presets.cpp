@@ -7,7 +7,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
-#include "cogwheel/tasks/language/language_model_task.h"
+#include "cogwheel/tasks/language/language_preset.h"
 
 namespace cogwheel {
 namespace {
@@ -17,6 +17,7 @@ std::vector<Preset> make_presets() {
   // the defaults of model and training.
   Preset small = language_preset(
       "small", "4 layers, 4 heads, width 128, context 64, batch 12; 5 to 9 minutes on two cores", 4, 4, 128, 64, 12);
+  small.attention.insert(small.attention.begin() + 2, "softmax+cog*2+softmax");  // Cogformer
   Preset tiny = language_preset("tiny", "2 layers, 2 heads, width 32, context 32, batch 8; seconds, to try things out",
                                 2, 2, 32, 32, 8);
   tiny.training.learning_rate = 3e-3;
@@ -26,6 +27,7 @@ std::vector<Preset> make_presets() {
   tiny.seconds = 15;
   Preset medium =
       language_preset("medium", "6 layers, 6 heads, width 384, context 256, batch 16; hours", 6, 6, 384, 256, 16);
+  medium.attention.insert(medium.attention.begin() + 2, "softmax+cog*4+softmax");
   medium.training.curve_tokens = 16384;
   medium.evaluated_tokens = 262144;
   medium.seconds = 4 * 3600;

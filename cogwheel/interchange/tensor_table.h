@@ -1,5 +1,7 @@
 // Which tensors of a foreign file are which parameters of a model here. One table serves both directions.
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -7,10 +9,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-namespace at {
-class Tensor;
-}
 
 namespace cogwheel {
 

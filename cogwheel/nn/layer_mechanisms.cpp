@@ -43,6 +43,18 @@ std::int64_t output_heads_of(std::string_view pattern, std::int64_t heads) {
   return heads / sub_heads;
 }
 
+MechanismText text_of(const LayerMechanisms& mechanisms, std::string_view what) {
+  check(mechanisms, what);
+  MechanismText text = text_of(mechanisms.pattern, what);
+  const LayerPattern pattern(mechanisms.pattern, what);
+  const std::int64_t last = mechanisms.layers - 1;
+  bool cogformer = pattern.period() == mechanisms.layers && last >= 2;
+  for (std::int64_t layer = 0; cogformer && layer <= last; ++layer)
+    cogformer = pattern.at(layer).description.name == (layer == 0 || layer == last ? "softmax" : "cog");
+  if (cogformer) text.title = "Cogformer";
+  return text;
+}
+
 MechanismText text_of(std::string_view pattern, std::string_view what) {
   const LayerPattern layers(pattern, what);
   return {.title = layers.title(), .formula = layers.formula(), .definition = std::string(layers.definition())};

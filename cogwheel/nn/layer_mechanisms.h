@@ -23,6 +23,10 @@ void check(const LayerMechanisms& mechanisms, std::string_view what);
 
 // Of the layer with most of them; `heads` are those of a softmax layer.
 std::int64_t output_heads_of(std::string_view pattern, std::int64_t heads);
+// Of a pattern by itself, and of the layers of a model, in which a hybrid may be one that has a name: Cog between a
+// first and a last layer of softmax is a Cogformer (Lv et al. 2024). Throw UsageError that names `what`, the latter as
+// `check` does.
 MechanismText text_of(std::string_view pattern, std::string_view what);
+MechanismText text_of(const LayerMechanisms& mechanisms, std::string_view what);
 
 }  // namespace cogwheel

@@ -11,8 +11,8 @@
 namespace cogwheel {
 
 EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const RunFolder& folder,
-                             const ExaminationOptions& options, std::optional<std::int64_t> evaluated) {
-  if (options.any() && !task.draws_images())
+                             const ThoroughInspection& options, std::optional<std::int64_t> evaluated) {
+  if (options.any() && !task.generates_images())
     throw UsageError(expected_got("evaluate: --samples, --inception, --references",
                                   "none for the task " + task.description().name, "one"));
   const torch::NoGradGuard no_grad;
@@ -28,7 +28,7 @@ EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const Ru
   evaluation.data.evaluated_tokens = measured.data(config.model, config.training).evaluated_tokens;
   evaluation.measured = measured.evaluate(*model, config.training, EvaluationPart::whole, nullptr);
   const std::uint64_t seed = options.seed.value_or(config.training.seed);
-  evaluation.inspection = measured.examine(*model, seed, options);
+  evaluation.inspection = measured.inspect(*model, seed, &options);
   evaluation.inspection.mechanism = common(config.model).mechanism;
   evaluation.inspection.seed = static_cast<std::int64_t>(seed);
   return evaluation;

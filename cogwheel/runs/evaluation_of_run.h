@@ -24,6 +24,6 @@ struct EvaluationOfRun {
 // Of `evaluated` held-out items (see Task::limited), if it is given, else of all. Throws Error where the checkpoint is
 // damaged or of another configuration.
 EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const RunFolder& folder,
-                             const ExaminationOptions& options = {}, std::optional<std::int64_t> evaluated = {});
+                             const ThoroughInspection& options = {}, std::optional<std::int64_t> evaluated = {});
 
 }  // namespace cogwheel

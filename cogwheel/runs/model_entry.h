@@ -1,16 +1,12 @@
 // A topology as the rest of the program knows it: what makes its models, and how Python runs them. It stands beside its
-// model, and tasks/tasks.def names it for each task that it learns.
+// model, which makes it by model_entry_of (runs/named_pass.h), and tasks/tasks.def names it for each task that it
+// learns.
 #pragma once
-#include <ATen/core/Dict.h>
-
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "cogwheel/nn/forward_context.h"
-#include "cogwheel/nn/hooks/hooks.h"
 #include "cogwheel/runs/configuration/run_config.h"
 
 namespace torch::nn {
@@ -19,21 +15,11 @@ class Module;
 
 namespace cogwheel {
 
-// The inputs of a pass by the names of its arguments; those that are left out are undefined.
-using PassInputs = c10::Dict<std::string, at::Tensor>;
+struct NamedPass;
 
-at::Tensor optional_input(const PassInputs& inputs, const char* name);
-// Throws UsageError where there is none.
-at::Tensor needed_input(const PassInputs& inputs, const char* name);
-// Whole numbers that number rows of a table. Throw UsageError for other types.
-at::Tensor optional_whole_input(const PassInputs& inputs, const char* name);
-at::Tensor needed_whole_input(const PassInputs& inputs, const char* name);
-
-// A model that takes its inputs by name.
-struct NamedPass {
-  std::shared_ptr<torch::nn::Module> module;
-  std::vector<HookPoint> points;  // in the order of a pass
-  std::function<at::Tensor(const PassInputs& inputs, const ForwardContext& context)> run;
+struct PassInput {
+  std::string name;
+  bool optional = false;
 };
 
 struct ModelEntry {
@@ -43,27 +29,7 @@ struct ModelEntry {
   std::shared_ptr<torch::nn::Module> (*make)(const ModelOptions& options);
   // The same, to be run by cogwheel.load of Python; null where Python does not load such models.
   NamedPass (*pass)(const RunConfig& config) = nullptr;
+  std::vector<PassInput> inputs = {};  // of a pass, in the order in which Python takes them
 };
-
-// The entry of models that are made of their options alone.
-template <class Module, class Options>
-ModelEntry model_entry_of(std::string_view name, NamedPass (*pass)(const RunConfig& config) = nullptr) {
-  return {.name = name,
-          .options = [] { return ModelOptions(Options()); },
-          .make = [](const ModelOptions& options) -> std::shared_ptr<torch::nn::Module> {
-            return std::make_shared<Module>(options.as<Options>());
-          },
-          .pass = pass};
-}
-
-// A pass of `model`, a holder of a module that has hook_points(); `compute` takes the model, inputs and context.
-template <class Model, class Compute>
-NamedPass named_pass(Model model, Compute compute) {
-  return {.module = model.ptr(),
-          .points = model->hook_points(),
-          .run = [model, compute](const PassInputs& inputs, const ForwardContext& context) mutable {
-            return compute(model, inputs, context);
-          }};
-}
 
 }  // namespace cogwheel

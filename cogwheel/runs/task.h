@@ -13,7 +13,6 @@
 
 #include "cogwheel/nn/hooks/head_statistics.h"
 #include "cogwheel/runs/configuration/run_config.h"
-#include "cogwheel/runs/examination.h"
 #include "cogwheel/runs/inspection.h"
 #include "cogwheel/runs/measure.h"
 #include "cogwheel/runs/run_folder.h"
@@ -107,15 +106,12 @@ class Task {
   virtual MeasuredValues evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
                                   StatisticsOfHeads* heads) const = 0;
 
-  // Draws the same random numbers for every model with the same seed. The caller fills in mechanism and seed.
-  virtual Inspection inspect(torch::nn::Module& model, std::uint64_t seed) const = 0;
-
-  // The same, and what takes too long for every run of a comparison: for `cogwheel evaluate`.
-  virtual Inspection examine(torch::nn::Module& model, std::uint64_t seed, const ExaminationOptions&) const {
-    return inspect(model, seed);
-  }
-  // Whether `examine` does what its options ask for.
-  virtual bool draws_images() const { return false; }
+  // What a page shows of the model. Draws the same random numbers for every model with the same seed. The caller fills
+  // in mechanism and seed. `thorough`: null in a comparison, where it must not take long.
+  virtual Inspection inspect(torch::nn::Module& model, std::uint64_t seed,
+                             const ThoroughInspection* thorough) const = 0;
+  // Whether a thorough inspection does what it is asked for.
+  virtual bool generates_images() const { return false; }
 
   // The same task with at most that many held-out items evaluated, a multiple of DataFacts::window.
   virtual std::shared_ptr<const Task> limited(std::int64_t evaluated_tokens) const = 0;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import itertools
 import json
 import os
@@ -18,11 +19,6 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
 from cogwheel import _library
-
-# What a pass computes only because it is asked to: left out unless named.
-_ON_REQUEST = (
-    ".hook_q_input", ".hook_k_input", ".hook_v_input", ".hook_result", ".hook_row_statistics", ".hook_pattern_members",
-)  # fmt: skip
 
 Names = str | Iterable[str] | Callable[[str], bool]
 
@@ -91,8 +87,19 @@ def _refresh(part: torch.nn.Module, place: str, known: set[str]) -> None:
         raise ValueError(f"{place}: expected the parameters of the run, got another, {name}")
 
 
-class _Model(torch.nn.Module):
-    """Parameters have the names of the run. ``options`` are its keys of ``[model]``.
+def _signature_of(inputs: list[str]) -> inspect.Signature:
+    """Of a pass: the names of its inputs, in their order, where those that end in ? may be left out."""
+    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature([
+        inspect.Parameter(name.rstrip("?"), either, default=None if name.endswith("?") else inspect.Parameter.empty)
+        for name in inputs
+    ])  # fmt: skip
+
+
+class Model(torch.nn.Module):
+    """A trained model of any topology, which takes its inputs by name or in their order.
+
+    Parameters have the names of the run. ``options`` are its keys of ``[model]``.
 
     Everything is computed by the model that trained, in C++: by the same kernels, with derivatives, in float32 or,
     after ``double()``, float64. The names of activations and their shapes are those of TransformerLens;
@@ -108,6 +115,7 @@ class _Model(torch.nn.Module):
         self._made = made
         self.options: dict[str, Any] = json.loads(made.options())
         self._own: dict[str, Tensor] = made.parameters()
+        self._signature = _signature_of(made.inputs())
         self._places: dict[str, set[str]] = {}  # by path of a module: the names of its parameters
         self._bound: tuple[dict[str, Tensor], Any] = (self._own, made)  # whose parameters are these
         for name, tensor in self._own.items():
@@ -177,7 +185,10 @@ class _Model(torch.nn.Module):
         return self._made.hook_names()
 
     def _inputs(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
-        raise NotImplementedError
+        given = self._signature.bind(*args, **kwargs).arguments
+        optional = (name for name, parameter in self._signature.parameters.items() if parameter.default is None)
+        left_out = {name for name in optional if given.get(name) is None}
+        return {name: value for name, value in given.items() if name not in left_out}
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         return self._computing().forward(self._given(*args, **kwargs), [], -1)
@@ -263,7 +274,8 @@ class _Model(torch.nn.Module):
         def keep(value: Tensor, point: HookPoint) -> None:
             cache[point.name] = value
 
-        chosen = (lambda name: not name.endswith(_ON_REQUEST)) if names is None else names
+        on_request = set(self._made.on_request_hook_names())
+        chosen = (lambda name: name not in on_request) if names is None else names
         return self.run_with_hooks(*args, fwd_hooks=[(chosen, keep)], **kwargs), cache
 
 
@@ -278,11 +290,8 @@ class _Model(torch.nn.Module):
         return self._computing().effective_attention(self._given(*args, **kwargs), by_channel)
 
 
-class LanguageModel(_Model):
+class LanguageModel(Model):
     """tokens [B, N] int64 → logits [B, N, vocabulary]."""
-
-    def _inputs(self, tokens: Tensor) -> dict[str, Tensor]:
-        return {"tokens": tokens}
 
     def tokens(self, text: str) -> Tensor:
         """A text as the run's tokenizer reads it, int64 [N], with the token that begins texts where there is one.
@@ -296,48 +305,37 @@ class LanguageModel(_Model):
         return self._made.pieces(tokens)
 
 
-class Encoder(_Model):
+class Encoder(Model):
     """tokens [B, N] int64 → logits of every token [B, N, vocabulary], or of a model with classes [B, classes].
 
     ``segments`` [B, N] say which sentence a token is of, ``lengths`` [B] what is no padding.
     """
 
-    def _inputs(
-        self, tokens: Tensor, segments: Tensor | None = None, lengths: Tensor | None = None
-    ) -> dict[str, Tensor]:
-        given = {"tokens": tokens, "segments": segments, "lengths": lengths}
-        return {name: tensor for name, tensor in given.items() if tensor is not None}
 
-
-class VisionTransformer(_Model):
+class VisionTransformer(Model):
     """images [B, channels, image_size, image_size] in [-1, 1] → logits [B, classes]."""
 
-    def _inputs(self, images: Tensor) -> dict[str, Tensor]:
-        return {"images": images}
 
-
-class UVit(_Model):
+class UVit(Model):
     """x [B, channels, image_size, image_size], time [B] from 0 to 1000, condition → the noise in x.
 
     The condition is that of the run: classes [B] int64, where their number itself means none; vectors
     [B, condition_tokens, condition_width]; or None.
     """
 
-    def _inputs(self, x: Tensor, time: Tensor, condition: Tensor | None = None) -> dict[str, Tensor]:
-        return {"x": x, "time": time} | ({} if condition is None else {"condition": condition})
+
+def _class_of(topology: str) -> type[Model]:
+    """The class that says what its inputs mean, named as the topology is; of another topology, Model."""
+    named = (each for each in Model.__subclasses__() if each.__name__.lower() == topology.replace("_", ""))
+    return next(named, Model)
 
 
-_TOPOLOGIES = {
-    "language_model": LanguageModel, "encoder": Encoder, "vision_transformer": VisionTransformer, "u_vit": UVit,
-}  # fmt: skip
-
-
-def load(run: str | os.PathLike[str]) -> LanguageModel | Encoder | VisionTransformer | UVit:
+def load(run: str | os.PathLike[str]) -> Any:
     """The model of a run that ``cogwheel`` trained or imported, with its averaged weights where it has them.
 
     A module of PyTorch in float32, on any device: a :class:`LanguageModel`, :class:`Encoder`,
-    :class:`VisionTransformer` or :class:`UVit`, by what the run holds. Its ``options`` are the keys of ``[model]``.
-    Dropout is left out.
+    :class:`VisionTransformer` or :class:`UVit`, by what the run holds, or a plain :class:`Model` of
+    another topology. Its ``options`` are the keys of ``[model]``. Dropout is left out.
 
     Raises ValueError for another model (translation, handwriting), a mechanism of one's own that was not defined in
     this process, and a checkpoint that is cut off; FileNotFoundError where there is none.
@@ -347,4 +345,4 @@ def load(run: str | os.PathLike[str]) -> LanguageModel | Encoder | VisionTransfo
         raise FileNotFoundError(f"load: {path}: expected the folder of a run, got none")
     _, trained_model = _bindings()
     made = trained_model(str(path))
-    return _TOPOLOGIES[made.topology()](made)
+    return _class_of(made.topology())(made)

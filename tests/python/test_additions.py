@@ -1,71 +1,22 @@
-"""What docs/architecture.md says that a task and a measure cost, shown in a copy of the tree: one file and one line of a
-list for the task, one file for the measure; nothing else is touched. (A row map: test_documentation.py.)"""
+"""What docs/architecture.md says that additions cost, shown in a copy of the tree in which nothing else is touched: a file and a
+line of a list for a task, a folder and a line for one with a model of its own, a file and a line for a subcommand and for an
+architecture of another program, one file for a measure. (A row map: test_documentation.py.)"""
 
 import json
 import math
 import os
+import pathlib
 import shutil
 import subprocess
 
 import pytest
 
-# A task of which more is better, with an answer at every bit.
-TASK = r"""
-#include "cogwheel/tasks/synthetic/drawn_task.h"
-#include "cogwheel/runs/task_options.h"
-#include "cogwheel/runs/task_entry.h"
-
-namespace cogwheel {
-namespace {
-
-const TaskDescription& describe_majority() {
-  static const TaskDescription description{
-      .name = "majority",
-      .summary = "say at every bit whether most so far are ones",
-      .item = "bit",
-      .data = "Random bits.",
-      .measures = {{.name = "accuracy", .title = "accuracy", .label = "accuracy", .unit = "", .lower_is_better = false},
-                   {.name = "held_out_loss", .title = "held-out loss", .label = "held-out", .unit = "nats per bit"}}};
-  return description;
-}
-
-class Majority : public DrawnTask {
- public:
-  explicit Majority(const TaskOptions& options) : DrawnTask(TaskOptionReader(options).finish()) {}
-  const TaskDescription& description() const override { return describe_majority(); }
-
- protected:
-  std::int64_t vocabulary() const override { return 2; }
-  std::string label(Token token) const override { return std::to_string(token); }
-  std::shared_ptr<DrawnTask> copy() const override { return std::make_shared<Majority>(*this); }
-  Difficulty difficulty(std::int64_t context) const override { return {"length", context, context}; }
-  std::int64_t tokens(std::int64_t length) const override { return length; }
-  void write(const Draws& draws, std::int64_t length, const Sequence& sequence) const override {
-    std::int64_t ones = 0;
-    for (std::int64_t i = 0; i < length; ++i) {
-      const auto place = static_cast<std::size_t>(i);
-      ones += sequence.inputs[place] = draws.at(i) & 1;
-      sequence.targets[place] = 2 * ones > i + 1 ? 1 : 0;
-    }
-  }
-};
-
-}  // namespace
-
-TaskEntry majority_task() {
-  return {describe_majority(), [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
-            return std::make_shared<Majority>(config.task);
-          }};
-}
-
-}  // namespace cogwheel
-"""
-
+ADDITIONS = pathlib.Path(__file__).with_name("additions")
 
 MEASURED = r"""
   MeasuredValues evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
                           StatisticsOfHeads* heads) const override {
-    MeasuredValues values = DrawnTask::evaluate(model, training, part, heads);
+    MeasuredValues values = SampledTask::evaluate(model, training, part, heads);
     values.push_back({"perplexity", std::exp(*find_value(values, "held_out_loss"))});
     return values;
   }
@@ -90,10 +41,21 @@ def with_additions(repository, tmp_path_factory):
         shutil.copytree(repository / folder, copy / folder)
     os.symlink(repository / ".venv", copy / ".venv")
 
-    tasks = copy / "cogwheel/tasks/synthetic"
-    (tasks / "majority.cpp").write_text(TASK)
-    with (copy / "cogwheel/tasks/tasks.def").open("a") as definitions:
-        definitions.write("TASK(majority, language_model)\n")
+    library = copy / "cogwheel"
+
+    def add_line(name, line):
+        with (library / name).open("a") as definitions:
+            definitions.write(line + "\n")
+
+    tasks = library / "tasks/synthetic"
+    shutil.copy(ADDITIONS / "majority.cpp", tasks)
+    add_line("tasks/tasks.def", "TASK(majority, language_model)")
+    shutil.copytree(ADDITIONS / "averages", library / "tasks/averages")
+    add_line("tasks/tasks.def", "TASK(averages, averager)")
+    shutil.copy(ADDITIONS / "averager_exchange.cpp", library / "interchange")
+    add_line("interchange/architectures.def", "ARCHITECTURE(averager_of_tests)")
+    shutil.copy(ADDITIONS / "greet.cpp", library / "cli/verbs")
+    add_line("cli/verbs.def", "VERB(greet)")
 
     # A measure: its description, and its value.
     copying = (tasks / "copying.cpp").read_text()
@@ -109,12 +71,12 @@ def with_additions(repository, tmp_path_factory):
     configure = ["cmake", "-G", "Ninja", "-S", copy, "-B", copy / "build", "-DCMAKE_BUILD_TYPE=Release", "-DCOGWHEEL_TESTS=OFF"]
     configure += ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
     run(*configure, f"-DPython_EXECUTABLE={repository / '.venv/bin/python'}", env=environment)
-    run("ninja", "-C", copy / "build", "cogwheel", env=environment)
+    run("ninja", "-C", copy / "build", "cogwheel", "cogwheel_bindings", env=environment)
     return copy / "build/cogwheel/cli/cogwheel"
 
 
-def compare(executable, folder, task, *words):
-    run(executable, "compare", "--task", task, "--preset", "tiny", "--steps", "60", "--seeds", "2", "--attention",
+def compare(executable, folder, task, *words, preset="tiny"):
+    run(executable, "compare", "--task", task, "--preset", preset, "--steps", "60", "--seeds", "2", "--attention",
         "softmax,cog", "--out", folder / task, *words, cwd=folder)
     return json.loads((folder / task / "results.json").read_text()), (folder / task / "report.html").read_text()
 
@@ -139,3 +101,47 @@ def test_a_measure_is_one_file(with_additions, tmp_path):
         assert run["perplexity"] == pytest.approx(math.exp(run["held_out_loss"]))
     assert "perplexity" in (tmp_path / "copying/results.csv").read_text().splitlines()[0]
     assert "<small>perplexity " in report
+
+
+# Loads the run with the bindings of the copy, which need not be those of this process.
+LOADED = """
+import sys, torch, cogwheel
+model = cogwheel.load(sys.argv[1])
+numbers = torch.randn(3, 8)
+same = model(numbers), model(numbers=numbers)
+assert torch.equal(*same) and same[0].shape == (3,) and type(model).__name__ == "Model", model
+print(model.options["width"], sorted(name for name, _ in model.named_parameters()))
+"""
+
+
+@pytest.mark.slow
+def test_a_task_with_a_model_of_its_own_is_a_folder_and_one_line(with_additions, tmp_path, repository):
+    results, report = compare(with_additions, tmp_path, "averages", "--tune", "2", preset="averages")
+    assert len(results["runs"]) == 4 and all(run["status"] == "done" for run in results["runs"])
+    curve = results["runs"][0]["curve"]
+    assert curve[-1]["held_out_loss"] < curve[0]["held_out_loss"]
+    assert results["data"]["vocabulary"] == 0 and "squared error" in report
+    trained = tmp_path / "averages/trained/softmax-seed-1"
+    build = with_additions.parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(repository / "python"),
+                   "COGWHEEL_OPERATORS": str(build / "cogwheel/ops/libcogwheel_ops.so")}  # fmt: skip
+    names = run(repository / ".venv/bin/python", "-c", LOADED, trained, env=environment)
+    assert names == "16 ['in.bias', 'in.weight', 'out.bias', 'out.weight']\n"
+    assert "held_out_loss" in run(with_additions, "evaluate", trained, "--out", tmp_path / "page", cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_an_architecture_is_one_file_and_one_line(with_additions, tmp_path):
+    assert "MeanOfNumbers" in run(with_additions, "list", "architectures")
+    (tmp_path / "averages.toml").write_text('[task]\nname = "averages"\n[training]\nsteps = 2\n')
+    run(with_additions, "train", tmp_path / "averages.toml", "--out", tmp_path / "run", cwd=tmp_path)
+    run(with_additions, "export", tmp_path / "run", "--out", tmp_path / "exported")
+    run(with_additions, "import", tmp_path / "exported", "--out", tmp_path / "imported")
+    assert json.loads((tmp_path / "exported/config.json").read_text())["width"] == 16
+    assert (tmp_path / "imported/checkpoint.safetensors").is_file()
+
+
+@pytest.mark.slow
+def test_a_subcommand_is_one_file_and_one_line(with_additions):
+    assert run(with_additions, "greet") == "hello\n"
+    assert "greet" in run(with_additions, "--help")

@@ -3,6 +3,7 @@
 import json
 import math
 import subprocess
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -127,6 +128,11 @@ def test_attention_prints_and_writes_what_it_found(cogwheel_executable, tmp_path
     page = (tmp_path / "bench.html").read_text()
     assert all(name in page for name in names) and "Throughput" in page and "Memory" in page
     assert 'src="http' not in page and 'href="http' not in page and CHART_JS.read_text() in page
+    drawn = ElementTree.parse(tmp_path / "bench.svg")
+    texts = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert set(names) <= set(texts)
+    for row in json.loads((tmp_path / "bench.json").read_text())["results"]:
+        assert f"{row['ratio']:.2f}" in texts, row
 
 
 def test_alignment_prints_and_writes_what_it_found(capsys, tmp_path):
@@ -269,7 +275,7 @@ def test_an_unknown_alignment_is_refused_by_name(cogwheel_executable):
 
 
 def test_fp16_is_timed_too(cogwheel_executable):
-    """bf16 is timed by what the README runs."""
+    """bf16 is timed by what docs/command-line.md runs."""
     words = ("--lengths", "64", "--heads", "2", "--seconds", "0.05", "--no-eager", "--mechanisms", "cog")
     done = run(cogwheel_executable, "attention", "--dtype", "fp16", *words)
     assert done.returncode == 0, done.stderr

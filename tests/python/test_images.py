@@ -160,7 +160,7 @@ def test_classifies_pictures(cogwheel, trained):
     assert {"dark", "light"} == {word for word in lines[0].split() if word.isalpha()}
 
 
-def test_draws_images_that_a_seed_repeats(cogwheel, trained, work):
+def test_generates_images_that_a_seed_repeats(cogwheel, trained, work):
     def draw(name, *words):
         done = cogwheel("sample", trained["diffusion"], "--count", 4, "--sampler-steps", 3, "--out", name, *words)
         assert done.returncode == 0, done.stderr

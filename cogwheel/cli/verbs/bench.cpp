@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <ATen/Parallel.h>
-#include <torch/utils.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -19,14 +18,10 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/process/environment_python.h"
 #include "cogwheel/core/process/process.h"
-#include "cogwheel/nn/model_holder.h"
-#include "cogwheel/runs/batch.h"
-#include "cogwheel/runs/safetensors.h"
 #include "cogwheel/runs/task_entry.h"
+#include "cogwheel/runs/training/start_of_run.h"
 #include "cogwheel/runs/training/training_run.h"
-#include "cogwheel/runs/weights.h"
-#include "cogwheel/tasks/translation/beam_search.h"
-#include "cogwheel/text/sentence_tokens.h"
+#include "cogwheel/tasks/translation/random_search.h"
 
 namespace cogwheel {
 namespace {
@@ -64,55 +59,18 @@ void answer_lines(std::int64_t parameters, const std::function<double()>& step) 
   }
 }
 
-// Translates a batch of random sentences; no hypothesis ever ends, so that every search takes the most steps allowed.
-void make_searches(const Task& task, const RunConfig& config, std::int64_t beam) {
-  const auto module = make_model(config.model);
-  task.initialize(*module, config.training.seed);
-  const torch::NoGradGuard no_grad;
-  module->named_parameters()["output_bias"].select(0, SentenceTokens::end).fill_(-1e9);
-  auto model = holder_of<SequenceToSequence>(*module);
-  const Batch batch = task.batch(*module, config.training, 0);
-  answer_lines(parameter_count(config.model), [&] {
-    return beam_search(model, batch.source, batch.source_lengths, SentenceTokens::begin, SentenceTokens::end,
-                       {.beam = beam})
-        .front()
-        .log_probability;
-  });
-}
-
-// What another implementation needs to make the same steps: "model.<name>", and "batch.<step>.<member>" of Batch.
-void save_start(const TrainingRun& run, std::int64_t batches, const std::filesystem::path& path) {
-  SafeTensors contents;
-  for (const auto& parameter : run.model()->named_parameters())
-    contents.tensors[weight_prefix + parameter.key()] = parameter.value().detach();
-  for (std::int64_t step = 0; step < batches; ++step) {
-    const Batch batch = run.task().batch(*run.model(), run.options(), step);
-    const std::string name = "batch." + std::to_string(step) + ".";
-    const std::pair<const char*, at::Tensor> members[] = {{"inputs", batch.inputs},
-                                                          {"targets", batch.targets},
-                                                          {"lengths", batch.lengths},
-                                                          {"source", batch.source},
-                                                          {"source_lengths", batch.source_lengths},
-                                                          {"segments", batch.segments},
-                                                          {"times", batch.times}};
-    for (const auto& [member, tensor] : members)
-      if (tensor.defined()) contents.tensors[name + member] = tensor;
-  }
-  save_safetensors(contents, path);
-}
-
 void make_steps(Steps& steps) {
   if (steps.threads > 0) at::set_num_threads(static_cast<int>(steps.threads));
   register_definitions(steps.definitions);
   steps.config.training.steps = steps_range.max;
   set_options(steps.config, steps.assignments);
-  const auto task = make_random_task(steps.config, steps.items);
   if (steps.beam > 0) {
     if (steps.config.task.name != "translation")
       throw UsageError(expected_got("--beam", "the task translation", steps.config.task.name));
-    make_searches(*task, task->completed(steps.config), steps.beam);
+    answer_lines(parameter_count(steps.config.model), random_search(steps.config, steps.items, steps.beam));
     return;
   }
+  const auto task = make_random_task(steps.config, steps.items);
   TrainingRun run(steps.config.model, steps.config.training, task);
   if (!steps.saved.empty()) save_start(run, steps.batches, steps.saved);
   answer_lines(parameter_count(run.model_options()), [&] { return run.step(); });

@@ -69,6 +69,8 @@ void compare_in(const ComparisonFolder& folder, Comparison comparison, const std
                 std::int64_t steps) {
   const bool decides = (steps == 0 && comparison.settings.steps == 0) || comparison.match == "time";
   const double estimate = decide_steps(comparison, steps, measure_for(task, decides));
+  say_what_precision_costs(run_config(comparison, comparison.mechanisms.front(), comparison.settings.seeds.front()),
+                           task);
   comparison.machine = this_machine();
   comparison.machine.device = shared_configuration(comparison).training.device;
   comparison.versions = {
@@ -141,7 +143,7 @@ void add_compare_command(CLI::App& app) {
   for (CLI::Option* option : add_task_file_options(*command, request.task_files)) settings.push_back(option);
   add("--attention", request.attention,
       "mechanisms, or hybrids of at most the preset's layers such as gla+softmax, separated by commas (default: "
-      "softmax,cog,differential,symmetric)",
+      "the preset's; of language models softmax, Cog, Cog between softmax layers, differential and symmetric)",
       "NAMES")
       ->delimiter(',');
   add("--preset", request.preset, preset_help(), "NAME");

@@ -27,12 +27,12 @@ namespace {
 struct EvaluateArguments {
   std::string run, out;
   bool all_held_out = false;
-  ExaminationOptions examination;
+  ThoroughInspection inspection;
   Definitions definitions;
 };
 
 std::string command_of(const EvaluateArguments& arguments) {
-  const ExaminationOptions& options = arguments.examination;
+  const ThoroughInspection& options = arguments.inspection;
   std::string command = "cogwheel evaluate " + shell_word(arguments.run);
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) command += fmt::format(" {} {}", name, shell_word(value));
@@ -50,7 +50,7 @@ std::string command_of(const EvaluateArguments& arguments) {
 }
 
 // Those that say how images are drawn and measured mean nothing without.
-void expect_samples(const ExaminationOptions& options) {
+void expect_samples(const ThoroughInspection& options) {
   if (options.samples > 0) return;
   const auto refuse = [](const char* name, bool given) {
     if (given) throw UsageError(expected_got(std::string("evaluate: ") + name, "--samples with it", "none"));
@@ -75,13 +75,13 @@ std::filesystem::path place_of(const EvaluateArguments& arguments, const RunFold
 }
 
 void evaluate(const EvaluateArguments& arguments) {
-  expect_samples(arguments.examination);
+  expect_samples(arguments.inspection);
   register_definitions(arguments.definitions);
   const RunFolder folder = RunFolder::open(arguments.run);
   const std::filesystem::path out = place_of(arguments, folder);
   const RunConfig config = load_config(folder.config_path());
   const EvaluationOfRun evaluation = [&] {
-    ExaminationOptions options = arguments.examination;
+    ThoroughInspection options = arguments.inspection;
     options.folder = folder.path();
     options.progress = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
     const auto task = make_task(config, folder.path());
@@ -108,25 +108,25 @@ void add_evaluate_command(CLI::App& app) {
   command->add_option("--out", arguments->out, "folder of the page; by default that of the run")->type_name("DIR");
   command->add_flag("--all-held-out", arguments->all_held_out,
                     "of a run of a comparison: measure all that is held out, not the part of it that is compared");
-  ExaminationOptions& examination = arguments->examination;
-  add_number(*command, "--samples", examination.samples, Range<std::int64_t>{2, 10'000'000},
+  ThoroughInspection& inspection = arguments->inspection;
+  add_number(*command, "--samples", inspection.samples, Range<std::int64_t>{2, 10'000'000},
              "of diffusion: draw so many images and measure how near they are to those of the data")
       ->type_name("N");
-  command->add_option("--sampler", examination.sampler, "from noise to image, as of sample")->type_name("NAME");
-  add_number(*command, "--sampler-steps", examination.sampler_steps, SamplerOptions::any_steps,
+  command->add_option("--sampler", inspection.sampler, "from noise to image, as of sample")->type_name("NAME");
+  add_number(*command, "--sampler-steps", inspection.sampler_steps, SamplerOptions::any_steps,
              "of the sampler; by default 50")
       ->type_name("N");
-  add_number(*command, "--seed", examination.seed, sampling_seed_range,
+  add_number(*command, "--seed", inspection.seed, sampling_seed_range,
              "of what is drawn at random; by default that of the run")
       ->type_name("S");
   command
-      ->add_option("--inception", examination.inception,
+      ->add_option("--inception", inspection.inception,
                    "weights of Inception-v3 as pytorch-fid names them, for FID; else a classifier is trained here")
       ->type_name("FILE");
-  add_number(*command, "--classifier-steps", examination.classifier_steps, Range<std::int64_t>{1, 1'000'000},
+  add_number(*command, "--classifier-steps", inspection.classifier_steps, Range<std::int64_t>{1, 1'000'000},
              "train that classifier anew for so many; by default the one of the run is kept, trained for 1,500")
       ->type_name("N");
-  command->add_option("--references", examination.references, "mean and covariance of other images' features")
+  command->add_option("--references", inspection.references, "mean and covariance of other images' features")
       ->type_name("FILE");
   add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { evaluate(*arguments); });

@@ -62,10 +62,8 @@ void import_model(const ImportArguments& arguments) {
       arguments.out.empty() ? new_run_path(imported.config.name) : std::filesystem::path(arguments.out);
   write_imported_run(imported, path, arguments.overwrite);
   for (const std::string& note : imported.notes) fmt::print(stderr, "note: {}\n", note);
-  std::int64_t parameters = 0;
-  for (const auto& [name, tensor] : imported.weights) parameters += tensor.numel();
-  fmt::print("{}: {}, {} parameters, a run of the task {}\n", path.string(), imported.architecture, parameters,
-             imported.config.task.name);
+  fmt::print("{}: {}, {} parameters, a run of the task {}\n", path.string(), imported.architecture,
+             parameter_count(imported.config.model), imported.config.task.name);
 }
 
 }  // namespace

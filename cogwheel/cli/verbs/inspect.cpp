@@ -22,7 +22,7 @@
 #include "cogwheel/research/inspect/study_text.h"
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/training/metrics.h"
-#include "cogwheel/tasks/language/language_model.h"
+#include "cogwheel/tasks/language/language_model_options.h"
 #include "cogwheel/tasks/language/load_language_model.h"
 #include "cogwheel/text/tokenizer.h"
 
@@ -89,7 +89,7 @@ void inspect(const InspectArguments& arguments) {
                                    arguments.runs[static_cast<std::size_t>(same - study.checkpoints.begin())],
                                    arguments.runs[index])));
     study.checkpoints.push_back(before);
-    study.mechanisms.push_back((*model)->options().mechanism);
+    study.mechanisms.push_back(config.model.as<LanguageModelOptions>().mechanism);
     const auto tokenizer = fs::exists(folder.tokenizer_path()) ? load_tokenizer(folder.tokenizer_path()) : nullptr;
     runs.push_back({study.runs[index], std::move(config), model, tokenizer});
     if (fs::exists(folder.metrics_path()))

@@ -48,6 +48,7 @@ void train(const TrainArguments& arguments) {
   const std::filesystem::path path =
       arguments.out.empty() ? new_run_path(config.name) : std::filesystem::path(arguments.out);
   say_how_data_are_taken(*task);
+  say_what_precision_costs(config, task);
   std::vector<RunFile> files = task->assets();
   for (RunFile& record : task->records()) files.push_back(std::move(record));
   const RunFolder folder = RunFolder::create(path, config, files, arguments.overwrite);

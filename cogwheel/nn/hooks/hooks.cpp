@@ -17,8 +17,8 @@ namespace cogwheel {
 namespace {
 
 constexpr HookPlaceDescription descriptions[] = {
-#define HOOK_PLACE(place, owner, name, shape, replaceable, meaning) \
-  {HookOwner::owner, name, shape, replaceable, meaning},
+#define HOOK_PLACE(place, owner, name, shape, replaceable, on_request, meaning) \
+  {HookOwner::owner, name, shape, replaceable, on_request, meaning},
 #include "cogwheel/nn/hooks/hook_places.def"
 };
 

@@ -23,7 +23,7 @@
 namespace cogwheel {
 
 enum class HookPlace {
-#define HOOK_PLACE(place, owner, name, shape, replaceable, meaning) place,
+#define HOOK_PLACE(place, owner, name, shape, replaceable, on_request, meaning) place,
 #include "cogwheel/nn/hooks/hook_places.def"
 };
 
@@ -34,6 +34,7 @@ struct HookPlaceDescription {
   std::string_view name;  // of a layer's place without "blocks.<layer>."
   std::string_view shape;
   bool replaceable;
+  bool on_request;  // computed only where it is asked for by name
   std::string_view meaning;
 };
 
@@ -92,7 +93,7 @@ class Hooks {
     Supplier call;
   };
   static constexpr std::size_t places = 0
-#define HOOK_PLACE(place, owner, name, shape, replaceable, meaning) +1
+#define HOOK_PLACE(place, owner, name, shape, replaceable, on_request, meaning) +1
 #include "cogwheel/nn/hooks/hook_places.def"
       ;
   const std::vector<Function>& at_place(HookPlace place) const { return functions_[static_cast<std::size_t>(place)]; }

@@ -102,7 +102,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     return std::ranges::max(of.heads, {}, &MatrixRank::numerical).numerical;
   };
   const double norm = parameters.number("norm");
-  const auto examine = [&](const std::string& name, const std::vector<Head>& heads) {
+  const auto measure = [&](const std::string& name, const std::vector<Head>& heads) {
     std::vector<std::string> order;
     std::map<std::string, Summary> found;
     for (const Head& head : heads)
@@ -147,9 +147,9 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     const std::vector<Head> heads = heads_of(each, parameters.whole("tokens"));
     tokens = std::max(tokens, heads.front().query.size(0));
     if (&each == &runs.front())
-      examine("random", random_heads(heads.front().query.size(0), heads.front().query.size(1),
+      measure("random", random_heads(heads.front().query.size(0), heads.front().query.size(1),
                                      static_cast<std::uint64_t>(parameters.whole("seed")), std::ssize(heads)));
-    examine(each.name, heads);
+    measure(each.name, heads);
   }
   result.answer = fmt::format(
       "Of {} tokens, QKᵀ and exp(QQᵀ) − I have rank {} at most, in trained heads as in random ones, and softmax an "

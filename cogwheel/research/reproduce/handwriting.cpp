@@ -12,7 +12,7 @@
 #include "cogwheel/research/reproduce/lab.h"
 #include "cogwheel/research/reproduce/trained_models.h"
 #include "cogwheel/runs/shown_figure.h"
-#include "cogwheel/tasks/handwriting/drawn_handwriting.h"
+#include "cogwheel/tasks/handwriting/generated_handwriting.h"
 #include "cogwheel/tasks/handwriting/stroke_batches.h"
 
 namespace cogwheel::pens {

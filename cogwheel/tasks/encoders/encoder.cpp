@@ -9,7 +9,7 @@
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/runs/configuration/model_options.h"
-#include "cogwheel/runs/model_entry.h"
+#include "cogwheel/runs/named_pass.h"
 #include "cogwheel/tasks/encoders/encoder_stack.h"
 
 namespace cogwheel {
@@ -133,7 +133,8 @@ NamedPass pass_of(const RunConfig& config) {
 }  // namespace
 
 const ModelEntry& encoder_entry() {
-  static const ModelEntry entry = model_entry_of<EncoderImpl, EncoderOptions>("encoder", pass_of);
+  static const ModelEntry entry = model_entry_of<EncoderImpl, EncoderOptions>(
+      "encoder", pass_of, {{"tokens"}, {"segments", true}, {"lengths", true}});
   return entry;
 }
 

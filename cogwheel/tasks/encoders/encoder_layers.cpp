@@ -60,8 +60,7 @@ std::int64_t output_heads(const EncoderLayerOptions& options) {
   return output_heads_of(options.mechanism, options.heads);
 }
 MechanismText mechanism_text(const EncoderLayerOptions& options, std::string_view what) {
-  check(layer_mechanisms(options), what);
-  return text_of(options.mechanism, what);
+  return text_of(layer_mechanisms(options), what);
 }
 
 std::vector<ConfigField> encoder_layer_fields(EncoderLayerOptions& options, const std::vector<ConfigField>& own) {

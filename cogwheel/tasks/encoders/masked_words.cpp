@@ -102,7 +102,7 @@ class MaskedWords : public EncoderTask {
     return {{"held_out_loss", loss / words}, {"accuracy", right / words}};
   }
 
-  Inspection inspect(torch::nn::Module& module, std::uint64_t) const override {
+  Inspection inspect(torch::nn::Module& module, std::uint64_t, const ThoroughInspection*) const override {
     const torch::NoGradGuard no_grad;
     auto model = holder_of<Encoder>(module);
     const Unigrams training(data_.corpus().training, data_.tokenizer()),

@@ -86,7 +86,7 @@ class Sentences : public EncoderTask {
             {"held_out_loss", answers.loss / static_cast<double>(count)}};
   }
 
-  Inspection inspect(torch::nn::Module& module, std::uint64_t) const override {
+  Inspection inspect(torch::nn::Module& module, std::uint64_t, const ThoroughInspection*) const override {
     const torch::NoGradGuard no_grad;
     auto model = holder_of<Encoder>(module);
     const Answers answers = answer(module, data_.evaluated());

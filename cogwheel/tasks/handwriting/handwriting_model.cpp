@@ -10,7 +10,7 @@
 
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/ops/layers/soft_window.h"
-#include "cogwheel/runs/model_entry.h"
+#include "cogwheel/runs/named_pass.h"
 #include "cogwheel/tasks/handwriting/mixture_density.h"
 
 namespace cogwheel {

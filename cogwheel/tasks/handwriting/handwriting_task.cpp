@@ -15,7 +15,7 @@
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/runs/task_options.h"
-#include "cogwheel/tasks/handwriting/drawn_handwriting.h"
+#include "cogwheel/tasks/handwriting/generated_handwriting.h"
 #include "cogwheel/tasks/handwriting/handwriting_model.h"
 #include "cogwheel/tasks/handwriting/stroke_batches.h"
 
@@ -122,9 +122,8 @@ class HandwritingTask : public Task {
     return {{"held_out_loss", sum / points}};
   }
 
-  Inspection inspect(torch::nn::Module& model, std::uint64_t seed) const override { return show(model, seed, 4); }
-  Inspection examine(torch::nn::Module& model, std::uint64_t seed, const ExaminationOptions&) const override {
-    return show(model, seed, 50);
+  Inspection inspect(torch::nn::Module& model, std::uint64_t seed, const ThoroughInspection* thorough) const override {
+    return show(model, seed, thorough == nullptr ? 4 : 50);
   }
 
   std::shared_ptr<const Task> limited(std::int64_t evaluated) const override {

@@ -31,8 +31,8 @@ bool is_past_the_text(std::span<const float> window) {
 
 }  // namespace
 
-DrawnStrokes draw_strokes(Handwriting& model, std::span<const Token> text, const PenOptions& options,
-                          const PrimedStrokes* prime, const std::function<bool()>& on_point) {
+GeneratedStrokes generate_strokes(Handwriting& model, std::span<const Token> text, const PenOptions& options,
+                                  const PrimedStrokes* prime, const std::function<bool()>& on_point) {
   expect_within("bias", options.bias, pen_bias_range);
   const bool has_window = model->has_window();
   if (has_window && text.empty()) throw UsageError(expected_got("text to write", "at least one character", "none"));
@@ -49,7 +49,7 @@ DrawnStrokes draw_strokes(Handwriting& model, std::span<const Token> text, const
   const WrittenText characters =
       model->text(torch::tensor(whole, at::kLong).unsqueeze(0), torch::tensor({std::ssize(whole)}, at::kLong));
   PenState state = model->first_state(1);
-  DrawnStrokes drawn;
+  GeneratedStrokes drawn;
   if (prime == nullptr) drawn.points.push_back(options.start);
   std::vector<StrokePoint> next = prime != nullptr ? prime->points : drawn.points;
   const auto begun = std::ssize(drawn.points);

@@ -20,7 +20,7 @@ struct PrimedStrokes {
   std::vector<Token> text;
 };
 
-struct DrawnStrokes {
+struct GeneratedStrokes {
   // Normalised offsets, the start first; after a prime, whose points are left out, those drawn alone.
   std::vector<StrokePoint> points;
   std::vector<float> window;  // [points, text + 1], a row for each point; empty without a window
@@ -31,7 +31,7 @@ struct DrawnStrokes {
 // `text` in the numbers of the alphabet. The same model, text and options give the same points. `on_point` is called
 // after each and ends the drawing by returning false. Throws UsageError for options out of range, for no text where
 // there is a window, and for a prime without points.
-DrawnStrokes draw_strokes(Handwriting& model, std::span<const Token> text, const PenOptions& options,
-                          const PrimedStrokes* prime = nullptr, const std::function<bool()>& on_point = {});
+GeneratedStrokes generate_strokes(Handwriting& model, std::span<const Token> text, const PenOptions& options,
+                                  const PrimedStrokes* prime = nullptr, const std::function<bool()>& on_point = {});
 
 }  // namespace cogwheel

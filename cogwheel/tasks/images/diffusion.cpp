@@ -22,7 +22,7 @@
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/tasks/images/data/toy_shapes.h"
 #include "cogwheel/tasks/images/diffusion/noise.h"
-#include "cogwheel/tasks/images/drawn_images.h"
+#include "cogwheel/tasks/images/generated_images.h"
 #include "cogwheel/tasks/images/image_samples.h"
 #include "cogwheel/tasks/images/image_task.h"
 #include "cogwheel/tasks/images/picture_grid.h"
@@ -129,14 +129,14 @@ class Diffusion : public ImageTask {
     return {{"held_out_loss", sum / static_cast<double>(count)}};
   }
 
-  Inspection inspect(torch::nn::Module& module, std::uint64_t seed) const override { return show(module, seed, 24); }
-  Inspection examine(torch::nn::Module& module, std::uint64_t seed, const ExaminationOptions& options) const override {
+  Inspection inspect(torch::nn::Module& module, std::uint64_t seed, const ThoroughInspection* thorough) const override {
+    if (thorough == nullptr) return show(module, seed, 24);
     Inspection inspection = show(module, seed, 225);
     inspection.tables.push_back(loss_by_time(module));
-    if (options.any()) inspection.tables.push_back(measured_samples(module, seed, options));
+    if (thorough->any()) inspection.tables.push_back(measured_samples(module, seed, *thorough));
     return inspection;
   }
-  bool draws_images() const override { return true; }
+  bool generates_images() const override { return true; }
 
   std::shared_ptr<const Task> limited(std::int64_t evaluated) const override {
     auto part = std::make_shared<Diffusion>(source_, settings_, options_);
@@ -264,7 +264,7 @@ class Diffusion : public ImageTask {
   }
 
   // Images for the measures of tasks/images/measures/image_measures.h, of conditions as held-out images have them.
-  TextTable measured_samples(torch::nn::Module& module, std::uint64_t seed, const ExaminationOptions& options) const {
+  TextTable measured_samples(torch::nn::Module& module, std::uint64_t seed, const ThoroughInspection& options) const {
     if (source_->facts().latents)
       throw UsageError(
           expected_got("evaluate: --samples", "0 for latents, which are no pictures", std::to_string(options.samples)));

@@ -35,7 +35,7 @@ ImageStream stream_of(const ImageSource& source, ImagePart part, std::int64_t mo
 }
 
 std::shared_ptr<const FeatureClassifier> trained_classifier(const ImageSource& source,
-                                                            const ExaminationOptions& options) {
+                                                            const ThoroughInspection& options) {
   if (source.class_names().empty())
     throw Error(
         expected_got("evaluate: --inception", "weights of an Inception network, for images without labels", "none"));
@@ -62,7 +62,7 @@ std::shared_ptr<const FeatureClassifier> trained_classifier(const ImageSource& s
 }  // namespace
 
 TextTable sample_measures(const ImageSource& source, const ImageStream& samples, const std::string& how,
-                          const ExaminationOptions& options) {
+                          const ThoroughInspection& options) {
   // What was given is read before anything takes long.
   const std::optional<ImageSet> given =
       options.references.empty() ? std::nullopt : std::optional(load_image_set(options.references));

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "cogwheel/pages/exhibits.h"
-#include "cogwheel/runs/examination.h"
+#include "cogwheel/runs/inspection.h"
 #include "cogwheel/tasks/images/data/image_source.h"
 #include "cogwheel/tasks/images/measures/image_set.h"
 
@@ -16,6 +16,6 @@ namespace cogwheel {
 // those of a file. `how` says how samples are drawn, for the title. Throws Error for a source without labels and no
 // Inception network.
 TextTable sample_measures(const ImageSource& source, const ImageStream& samples, const std::string& how,
-                          const ExaminationOptions& options);
+                          const ThoroughInspection& options);
 
 }  // namespace cogwheel

@@ -93,7 +93,7 @@ class Images : public ImageTask {
     return {{"accuracy", answers.right / images}, {"held_out_loss", answers.loss / images}};
   }
 
-  Inspection inspect(torch::nn::Module& module, std::uint64_t) const override {
+  Inspection inspect(torch::nn::Module& module, std::uint64_t, const ThoroughInspection*) const override {
     const torch::NoGradGuard no_grad;
     auto model = holder_of<VisionTransformer>(module);
     const ImageBatch first = held_out_images(*source_, 0, 1);

@@ -13,7 +13,7 @@
 #include "cogwheel/nn/patches.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/runs/configuration/model_options.h"
-#include "cogwheel/runs/model_entry.h"
+#include "cogwheel/runs/named_pass.h"
 #include "cogwheel/tasks/encoders/encoder_stack.h"
 #include "cogwheel/tasks/images/diffusion/noise_schedule.h"
 #include "cogwheel/tasks/images/diffusion/prediction.h"
@@ -195,7 +195,8 @@ NamedPass pass_of_noise(const RunConfig& config) {
 }  // namespace
 
 const ModelEntry& u_vit_entry() {
-  static const ModelEntry entry = model_entry_of<UVitImpl, UVitOptions>("u_vit", pass_of_noise);
+  static const ModelEntry entry =
+      model_entry_of<UVitImpl, UVitOptions>("u_vit", pass_of_noise, {{"x"}, {"time"}, {"condition", true}});
   return entry;
 }
 

@@ -12,7 +12,7 @@
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/nn/patches.h"
 #include "cogwheel/nn/weights/new_parameter.h"
-#include "cogwheel/runs/model_entry.h"
+#include "cogwheel/runs/named_pass.h"
 #include "cogwheel/tasks/encoders/encoder_stack.h"
 
 namespace cogwheel {
@@ -110,8 +110,8 @@ NamedPass pass_of_images(const RunConfig& config) {
 }  // namespace
 
 const ModelEntry& vision_transformer_entry() {
-  static const ModelEntry entry =
-      model_entry_of<VisionTransformerImpl, VisionTransformerOptions>("vision_transformer", pass_of_images);
+  static const ModelEntry entry = model_entry_of<VisionTransformerImpl, VisionTransformerOptions>(
+      "vision_transformer", pass_of_images, {{"images"}});
   return entry;
 }
 

@@ -13,7 +13,7 @@
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
-#include "cogwheel/runs/model_entry.h"
+#include "cogwheel/runs/named_pass.h"
 
 namespace cogwheel {
 namespace {
@@ -171,7 +171,8 @@ NamedPass pass_of(const RunConfig& config) {
 }  // namespace
 
 const ModelEntry& language_model_entry() {
-  static const ModelEntry entry = model_entry_of<LanguageModelImpl, LanguageModelOptions>("language_model", pass_of);
+  static const ModelEntry entry =
+      model_entry_of<LanguageModelImpl, LanguageModelOptions>("language_model", pass_of, {{"tokens"}});
   return entry;
 }
 

@@ -84,8 +84,7 @@ std::int64_t output_heads(const LanguageModelOptions& options) {
   return output_heads_of(options.mechanism, options.heads);
 }
 MechanismText mechanism_text(const LanguageModelOptions& options, std::string_view what) {
-  check(layer_mechanisms(options), what);
-  return text_of(options.mechanism, what);
+  return text_of(layer_mechanisms(options), what);
 }
 
 bool turns_heads(const LanguageModelOptions& options) {

@@ -7,7 +7,7 @@
 
 #include "cogwheel/core/token.h"
 #include "cogwheel/runs/batch.h"
-#include "cogwheel/runs/task_entry.h"
+#include "cogwheel/runs/task.h"
 #include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel {
@@ -30,9 +30,5 @@ class LanguageModelTask : public Task {
   static Inspection maps_of(LanguageModel& model, std::span<const Token> tokens,
                             const std::function<std::string(Token)>& label);
 };
-
-// A preset of language models of this size.
-Preset language_preset(std::string_view name, std::string_view summary, std::int64_t layers, std::int64_t heads,
-                       std::int64_t width, std::int64_t context, std::int64_t batch);
 
 }  // namespace cogwheel

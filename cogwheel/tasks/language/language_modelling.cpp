@@ -85,7 +85,7 @@ class LanguageModelling : public LanguageModelTask {
 
   // The maps of every layer and head for a passage of the held-out part, and the text that the model generates after
   // it.
-  Inspection inspect(torch::nn::Module& module, std::uint64_t seed) const override {
+  Inspection inspect(torch::nn::Module& module, std::uint64_t seed, const ThoroughInspection*) const override {
     LanguageModel model = holder_of<LanguageModel>(module);
     const std::vector<Token> passage = choose_passage(*data_, model->options().context);
     Inspection inspection = maps_of(model, passage, [&](Token token) { return token_label(*data_->tokenizer, token); });

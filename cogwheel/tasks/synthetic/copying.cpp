@@ -11,7 +11,7 @@
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/tasks/language/sampling.h"
-#include "cogwheel/tasks/synthetic/drawn_task.h"
+#include "cogwheel/tasks/synthetic/sampled_task.h"
 
 namespace cogwheel::copying {
 namespace {
@@ -31,15 +31,15 @@ const TaskDescription& describe() {
   return description;
 }
 
-class Copying : public DrawnTask {
+class Copying : public SampledTask {
  public:
   Copying(std::int64_t symbols, std::int64_t length, TaskOptions options)
-      : DrawnTask(std::move(options)), symbols_(symbols), length_(length) {}
+      : SampledTask(std::move(options)), symbols_(symbols), length_(length) {}
 
   const TaskDescription& description() const override { return describe(); }
 
   // A string that the model repeats, token by token.
-  Inspection inspect(torch::nn::Module& module, std::uint64_t) const override {
+  Inspection inspect(torch::nn::Module& module, std::uint64_t, const ThoroughInspection*) const override {
     const torch::NoGradGuard no_grad;
     LanguageModel model = holder_of<LanguageModel>(module);
     const std::int64_t length = std::min<std::int64_t>(difficulty(model->options().context).trained, 12);
@@ -62,7 +62,7 @@ class Copying : public DrawnTask {
  protected:
   std::int64_t vocabulary() const override { return symbols_ + 1; }
   std::string label(Token token) const override { return letters({token}); }
-  std::shared_ptr<DrawnTask> copy() const override { return std::make_shared<Copying>(*this); }
+  std::shared_ptr<SampledTask> copy() const override { return std::make_shared<Copying>(*this); }
 
   Difficulty difficulty(std::int64_t context) const override {
     return {.name = "length", .trained = length_ > 0 ? length_ : context / 2, .largest = context / 2};
@@ -106,8 +106,9 @@ TaskEntry copying_task() {
           },
           .preset =
               [] {
-                return drawn_preset("copying", "strings up to 16 symbols, tested up to 64; 2 layers, 2 heads, width 64",
-                                    {{"length", std::int64_t{16}}}, 128, 32, 3000);
+                return sampled_preset("copying",
+                                      "strings up to 16 symbols, tested up to 64; 2 layers, 2 heads, width 64",
+                                      {{"length", std::int64_t{16}}}, 128, 32, 3000);
               }};
 }
 }  // namespace cogwheel

@@ -12,9 +12,10 @@
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/tasks/language/language_model.h"
 #include "cogwheel/tasks/language/language_model_task.h"
+#include "cogwheel/tasks/language/language_preset.h"
 #include "cogwheel/tasks/language/load_language_model.h"
 #include "cogwheel/tasks/language/sampling.h"
-#include "cogwheel/tasks/synthetic/drawn_task.h"
+#include "cogwheel/tasks/synthetic/sampled_task.h"
 
 namespace cogwheel::ioi {
 namespace {
@@ -37,9 +38,9 @@ const TaskDescription& describe() {
 }
 
 // The difficulty is the number of sentences, of which all but the last are without a name.
-class IndirectObjects : public DrawnTask {
+class IndirectObjects : public SampledTask {
  public:
-  explicit IndirectObjects(TaskOptions recorded) : DrawnTask(std::move(recorded)) {}
+  explicit IndirectObjects(TaskOptions recorded) : SampledTask(std::move(recorded)) {}
 
   const TaskDescription& description() const override { return describe(); }
   std::vector<RunFile> assets() const override { return {{tokenizer_file, ioi_tokenizer()->to_json()}}; }
@@ -47,7 +48,7 @@ class IndirectObjects : public DrawnTask {
  protected:
   std::int64_t vocabulary() const override { return ioi_tokenizer()->vocabulary(); }
   std::string label(Token token) const override { return ioi_tokenizer()->piece(token); }
-  std::shared_ptr<DrawnTask> copy() const override { return std::make_shared<IndirectObjects>(*this); }
+  std::shared_ptr<SampledTask> copy() const override { return std::make_shared<IndirectObjects>(*this); }
 
   Difficulty difficulty(std::int64_t) const override {
     return {.name = "sentences", .trained = 1 + most_ioi_openings, .largest = 1 + most_ioi_openings};

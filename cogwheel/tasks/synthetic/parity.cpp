@@ -33,7 +33,7 @@ class Parity : public RunningTask {
  protected:
   std::int64_t vocabulary() const override { return 2; }
   std::string label(Token token) const override { return std::to_string(token); }
-  std::shared_ptr<DrawnTask> copy() const override { return std::make_shared<Parity>(*this); }
+  std::shared_ptr<SampledTask> copy() const override { return std::make_shared<Parity>(*this); }
   std::int64_t next(std::int64_t state, std::int64_t bit) const override { return state ^ bit; }
 };
 
@@ -50,8 +50,8 @@ TaskEntry parity_task() {
           },
           .preset =
               [] {
-                return drawn_preset("parity", "up to 32 bits, tested up to 128; 2 layers, 2 heads, width 64",
-                                    {{"length", std::int64_t{32}}}, 128, 32, 3000);
+                return sampled_preset("parity", "up to 32 bits, tested up to 128; 2 layers, 2 heads, width 64",
+                                      {{"length", std::int64_t{32}}}, 128, 32, 3000);
               }};
 }
 }  // namespace cogwheel

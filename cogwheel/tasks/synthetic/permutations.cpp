@@ -88,7 +88,7 @@ class Permutations : public RunningTask {
     for (const int place : elements_[static_cast<std::size_t>(token)]) digits += static_cast<char>('1' + place);
     return digits;
   }
-  std::shared_ptr<DrawnTask> copy() const override { return std::make_shared<Permutations>(*this); }
+  std::shared_ptr<SampledTask> copy() const override { return std::make_shared<Permutations>(*this); }
   std::int64_t next(std::int64_t state, std::int64_t token) const override {
     return products_[static_cast<std::size_t>(state * vocabulary() + token)];
   }
@@ -115,9 +115,9 @@ TaskEntry permutations_task() {
           },
           .preset =
               [] {
-                return drawn_preset("permutations",
-                                    "S5, up to 16 permutations, tested up to 64; 2 layers, 2 heads, width 64",
-                                    {{"length", std::int64_t{16}}}, 64, 64, 10000);
+                return sampled_preset("permutations",
+                                      "S5, up to 16 permutations, tested up to 64; 2 layers, 2 heads, width 64",
+                                      {{"length", std::int64_t{16}}}, 64, 64, 10000);
               }};
 }
 }  // namespace cogwheel

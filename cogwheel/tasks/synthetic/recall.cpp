@@ -10,7 +10,7 @@
 
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/runs/task_options.h"
-#include "cogwheel/tasks/synthetic/drawn_task.h"
+#include "cogwheel/tasks/synthetic/sampled_task.h"
 
 namespace cogwheel::recall {
 namespace {
@@ -41,9 +41,9 @@ struct Options {
 };
 
 // Keys come first in the vocabulary, then values, then the separator.
-class Recall : public DrawnTask {
+class Recall : public SampledTask {
  public:
-  Recall(const Options& options, TaskOptions recorded) : DrawnTask(std::move(recorded)), options_(options) {}
+  Recall(const Options& options, TaskOptions recorded) : SampledTask(std::move(recorded)), options_(options) {}
 
   const TaskDescription& description() const override { return describe(); }
 
@@ -53,7 +53,7 @@ class Recall : public DrawnTask {
     if (token >= options_.keys + options_.values) return "|";
     return token < options_.keys ? "k" + std::to_string(token) : "v" + std::to_string(token - options_.keys);
   }
-  std::shared_ptr<DrawnTask> copy() const override { return std::make_shared<Recall>(*this); }
+  std::shared_ptr<SampledTask> copy() const override { return std::make_shared<Recall>(*this); }
 
   Difficulty difficulty(std::int64_t context) const override {
     std::int64_t largest = 1;
@@ -140,8 +140,9 @@ TaskEntry recall_task() {
           },
           .preset =
               [] {
-                return drawn_preset("recall", "up to 16 pairs, tested up to 64; 2 layers, 2 heads, width 64",
-                                    {{"pairs", std::int64_t{16}}, {"doubled_after", std::int64_t{400}}}, 256, 32, 2000);
+                return sampled_preset("recall", "up to 16 pairs, tested up to 64; 2 layers, 2 heads, width 64",
+                                      {{"pairs", std::int64_t{16}}, {"doubled_after", std::int64_t{400}}}, 256, 32,
+                                      2000);
               }};
 }
 }  // namespace cogwheel

@@ -5,17 +5,17 @@
 #include <utility>
 
 #include "cogwheel/core/range.h"
-#include "cogwheel/tasks/synthetic/drawn_task.h"
+#include "cogwheel/tasks/synthetic/sampled_task.h"
 
 namespace cogwheel {
 
-class RunningTask : public DrawnTask {
+class RunningTask : public SampledTask {
  public:
   // The allowed lengths of training; 0: the context.
   static constexpr Range<std::int64_t> lengths{0, 1 << 16};
 
  protected:
-  RunningTask(std::int64_t length, TaskOptions options) : DrawnTask(std::move(options)), length_(length) {}
+  RunningTask(std::int64_t length, TaskOptions options) : SampledTask(std::move(options)), length_(length) {}
 
   // The state after a token, also a number below vocabulary(); before the first it is 0.
   virtual std::int64_t next(std::int64_t state, std::int64_t token) const = 0;

@@ -1,12 +1,20 @@
 #include "cogwheel/tasks/translation/translation.h"
 
+#include <torch/types.h>
+#include <torch/utils.h>
+
 #include <random>
 #include <vector>
 
 #include "cogwheel/core/random.h"
+#include "cogwheel/nn/model_holder.h"
+#include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/task_options.h"
+#include "cogwheel/tasks/translation/beam_search.h"
+#include "cogwheel/tasks/translation/random_search.h"
+#include "cogwheel/tasks/translation/sentence_batch.h"
+#include "cogwheel/tasks/translation/sequence_to_sequence.h"
 #include "cogwheel/text/random_tokens.h"
-#include "cogwheel/text/sentence_batch.h"
 
 namespace cogwheel {
 namespace {
@@ -53,6 +61,23 @@ class RandomSentences final : public TranslationData {
 std::shared_ptr<const Task> random_translation(const RunConfig& config, const RandomItems& items) {
   return make_translation(
       std::make_shared<RandomSentences>(given_vocabulary(config, {SentenceTokens::count + 1, 1 << 30}), items));
+}
+
+std::function<double()> random_search(const RunConfig& given, const RandomItems& items, std::int64_t beam) {
+  const auto task = random_translation(given, items);
+  const RunConfig config = task->completed(given);
+  const auto module = make_model(config.model);
+  task->initialize(*module, config.training.seed);
+  const torch::NoGradGuard no_grad;
+  module->named_parameters()["output_bias"].select(0, SentenceTokens::end).fill_(-1e9);
+  const Batch batch = task->batch(*module, config.training, 0);
+  return [model = holder_of<SequenceToSequence>(*module), batch, beam]() mutable {
+    const torch::NoGradGuard no_gradients;
+    return beam_search(model, batch.source, batch.source_lengths, SentenceTokens::begin, SentenceTokens::end,
+                       {.beam = beam})
+        .front()
+        .log_probability;
+  };
 }
 
 }  // namespace cogwheel

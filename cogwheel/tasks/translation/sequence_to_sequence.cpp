@@ -15,7 +15,7 @@
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/ops/support/checks.h"
-#include "cogwheel/runs/model_entry.h"
+#include "cogwheel/runs/named_pass.h"
 
 namespace cogwheel {
 namespace {

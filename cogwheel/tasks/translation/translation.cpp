@@ -120,14 +120,11 @@ class Translation : public Task {
     return {{"held_out_loss", sum / tokens}};
   }
 
-  Inspection inspect(torch::nn::Module& model, std::uint64_t) const override {
+  Inspection inspect(torch::nn::Module& model, std::uint64_t, const ThoroughInspection* thorough) const override {
     constexpr std::int64_t quickly = 200;
     SequenceToSequence holder = holder_of<SequenceToSequence>(model);
-    return show_translations(holder, *data_, quickly, settings_.beam);
-  }
-  Inspection examine(torch::nn::Module& model, std::uint64_t, const ExaminationOptions&) const override {
-    SequenceToSequence holder = holder_of<SequenceToSequence>(model);
-    return show_translations(holder, *data_, std::ssize(data_->test().source), settings_.beam);
+    return show_translations(holder, *data_, thorough == nullptr ? quickly : std::ssize(data_->test().source),
+                             settings_.beam);
   }
 
   std::shared_ptr<const Task> limited(std::int64_t evaluated) const override {

@@ -8,8 +8,8 @@
 
 #include "cogwheel/tasks/translation/alignment_links.h"
 #include "cogwheel/tasks/translation/parallel_corpus.h"
+#include "cogwheel/tasks/translation/sentence_batch.h"
 #include "cogwheel/tasks/translation/toy_translation.h"
-#include "cogwheel/text/sentence_batch.h"
 
 namespace cogwheel {
 

@@ -18,7 +18,7 @@ import torch
 
 import cogwheel
 from cogwheel.bench import alignment, attention, decode, eager, recurrent, training
-from cogwheel.bench.chart import page
+from cogwheel.bench.chart import bars, page
 from cogwheel.bench.machine import description, product_peak
 from cogwheel.bench.timing import Timing
 from cogwheel.catalogue import refresh
@@ -392,8 +392,9 @@ def main(words: list[str] | None = None) -> None:
         write(arguments.out / "bench.json", json.dumps(whole, indent=1) + "\n")
         print(f"\n{arguments.out / 'bench.json'}")
         if arguments.kind == "attention":
-            write(arguments.out / "bench.html", page(whole))
-            print(arguments.out / "bench.html")
+            for name, content in (("bench.html", page(whole)), ("bench.svg", bars(whole))):
+                write(arguments.out / name, content)
+                print(arguments.out / name)
 
 
 def end_as_of_closed_pipe() -> NoReturn:

@@ -1,4 +1,4 @@
-"""A page with the results of `bench attention`: throughput and memory over the length, as in Fig. 7 of Lv et al. (2024)."""
+"""The results of `bench attention` as a page (throughput and memory over the length, as in Fig. 7 of Lv et al. (2024)) and as bars."""
 
 import html
 import json
@@ -63,3 +63,41 @@ All implementations took turns in one process, with an allocator that keeps its 
 }}));
 </script></body></html>
 """
+
+
+def bars(results: dict) -> str:
+    """An SVG that stands by itself: the least times over those of torch's fused softmax, in groups by length."""
+    rows = results["results"]
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    lengths = sorted({row["case"]["length"] for row in rows})
+    case, machine = rows[0]["case"], results["machine"]
+    most = 2.5  # of what is drawn; longer bars end in their number
+    bar, left, top, wide = 14, 118, 58, 560
+    lines, y = [], top
+    for length in lengths:
+        of_length = {row["name"]: row["ratio"] for row in rows if row["case"]["length"] == length}
+        lines.append(f'<text x="{left - 12}" y="{y + 11}" text-anchor="end">{length:,} tokens</text>')
+        for name in names:
+            if name not in of_length:
+                continue
+            ratio = of_length[name]
+            width = wide * min(ratio, most) / most
+            color = COLORS[names.index(name) % len(COLORS)]
+            lines.append(f'<rect x="{left}" y="{y}" width="{width:.1f}" height="{bar - 3}" fill="{color}"/>')
+            lines.append(f'<text x="{left + width + 6:.1f}" y="{y + 10}" class="number">{ratio:.2f}</text>')
+            y += bar
+        y += 10
+    one = left + wide / most
+    lines.append(f'<line x1="{one:.1f}" y1="{top - 6}" x2="{one:.1f}" y2="{y - 6}" class="one"/>')
+    legend, x = [], left
+    for name in names:
+        legend.append(f'<rect x="{x}" y="30" width="11" height="11" fill="{COLORS[names.index(name) % len(COLORS)]}"/>')
+        legend.append(f'<text x="{x + 16}" y="40">{html.escape(name)}</text>')
+        x += 34 + 7 * len(name)
+    title = (f'Time over that of torch’s fused softmax, {"forward and backward" if case["backward"] else "forward"}, '
+             f'{"causal" if case["causal"] else "full"}, {case["heads"]} heads of {case["head_dim"]}, {case["dtype"]}, '
+             f'{machine["threads"]} threads: shorter is faster')  # fmt: skip
+    style = ("text{font:12px system-ui,sans-serif;fill:#1f2328}.number{font-size:10px}.one{stroke:#1f2328;stroke-dasharray:3 3}"
+             "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.one{stroke:#e6edf3}}")  # fmt: skip
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 {y + 8}" role="img" aria-label="{html.escape(title)}">'
+            f'<style>{style}</style><text x="12" y="18">{html.escape(title)}</text>{"".join(legend)}{"".join(lines)}</svg>\n')  # fmt: skip

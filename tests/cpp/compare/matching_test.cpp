@@ -1,5 +1,4 @@
 #include "cogwheel/compare/matching.h"
-#include "cogwheel/runs/task.h"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +8,7 @@
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/compare/presets.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/runs/task.h"
 #include "cogwheel/tasks/language/language_model_form.h"
 
 namespace cogwheel {

@@ -1,6 +1,5 @@
 // Norms of derivatives against finite differences, and bounds against those norms.
 #include "cogwheel/interpret/over_squashing.h"
-#include "cogwheel/tasks/language/language_model_options.h"
 
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
@@ -8,6 +7,7 @@
 #include <map>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/tasks/language/language_model_options.h"
 #include "interpret/small_models.h"
 #include "support/usage_error_of.h"
 

@@ -1,7 +1,4 @@
 #include "cogwheel/runs/configuration/run_config.h"
-#include "cogwheel/tasks/encoders/encoder_options.h"
-#include "cogwheel/tasks/language/language_model_options.h"
-#include "cogwheel/tasks/translation/sequence_to_sequence_options.h"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +8,9 @@
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/runs/configuration/config_record.h"
 #include "cogwheel/runs/configuration/config_table.h"
+#include "cogwheel/tasks/encoders/encoder_options.h"
+#include "cogwheel/tasks/language/language_model_options.h"
+#include "cogwheel/tasks/translation/sequence_to_sequence_options.h"
 #include "support/temporary_folder.h"
 
 namespace cogwheel {

@@ -1,5 +1,4 @@
 #include "cogwheel/runs/run_folder.h"
-#include "cogwheel/tasks/language/load_language_model.h"
 
 #include <gtest/gtest.h>
 #include <torch/utils.h>
@@ -10,6 +9,7 @@
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/runs/training/metrics.h"
 #include "cogwheel/tasks/language/language_model.h"
+#include "cogwheel/tasks/language/load_language_model.h"
 #include "runs/tiny_run.h"
 #include "support/temporary_folder.h"
 #include "support/usage_error_of.h"

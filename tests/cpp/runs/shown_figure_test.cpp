@@ -1,6 +1,4 @@
 #include "cogwheel/runs/shown_figure.h"
-#include "cogwheel/tasks/images/picture_grid.h"
-#include "cogwheel/tasks/translation/alignment_figure.h"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +9,8 @@
 #include "cogwheel/runs/inspection_json.h"
 #include "cogwheel/tasks/handwriting/stroke_picture.h"
 #include "cogwheel/tasks/handwriting/window_picture.h"
+#include "cogwheel/tasks/images/picture_grid.h"
+#include "cogwheel/tasks/translation/alignment_figure.h"
 #include "support/count_of.h"
 
 namespace cogwheel {

@@ -82,7 +82,7 @@ TEST(LanguageModelling, MapsOfEveryLayerAndHeadAndASampleThatRepeats) {
     options.mechanism = mechanism;
     LanguageModel model(options);
     model->initialize(1);
-    const Inspection inspection = task->inspect(*model, 1);
+    const Inspection inspection = task->inspect(*model, 1, nullptr);
     const std::size_t size = inspection.tokens.size();
     ASSERT_EQ(size, 16U);
     ASSERT_EQ(inspection.maps.size(), 2U);
@@ -105,7 +105,7 @@ TEST(LanguageModelling, MapsOfEveryLayerAndHeadAndASampleThatRepeats) {
     }
     EXPECT_EQ(inspection.prompt, "the cat sat on t");
     EXPECT_FALSE(inspection.sample.empty());
-    EXPECT_EQ(task->inspect(*model, 1).sample, inspection.sample);
+    EXPECT_EQ(task->inspect(*model, 1, nullptr).sample, inspection.sample);
   }
 }
 

@@ -240,7 +240,7 @@ Handwriting paced_model(double advance) {
 TEST(PenSampling, EndsWhereTheWindowIsPastTheText) {
   Handwriting model = paced_model(1);
   const std::vector<Token> text{1, 4, 2};
-  const DrawnStrokes drawn = draw_strokes(model, text, {.seed = 5});
+  const GeneratedStrokes drawn = generate_strokes(model, text, {.seed = 5});
   // κ is 1 at the start, so that it is beyond the text after three more.
   EXPECT_TRUE(drawn.ended);
   ASSERT_EQ(drawn.points.size(), 4u);
@@ -248,7 +248,8 @@ TEST(PenSampling, EndsWhereTheWindowIsPastTheText) {
   for (std::size_t point = 0; point < 4; ++point)
     for (std::size_t u = 0; u < 4; ++u)
       EXPECT_NEAR(drawn.window[4 * point + u], 2 * std::exp(-std::pow(double(point) - double(u), 2)), 1e-5);
-  const DrawnStrokes again = draw_strokes(model, text, {.seed = 5}), other = draw_strokes(model, text, {.seed = 6});
+  const GeneratedStrokes again = generate_strokes(model, text, {.seed = 5}),
+                         other = generate_strokes(model, text, {.seed = 6});
   EXPECT_EQ(again.points[1].dx, drawn.points[1].dx);
   EXPECT_NE(other.points[1].dx, drawn.points[1].dx);
 }
@@ -258,11 +259,11 @@ TEST(PenSampling, BeginsWithTheStart) {
   Handwriting model = make_model("none", 1);
   model->to(at::kFloat);
   const StrokePoint start{.dx = -0.25F, .dy = 0.5F, .ends = false};
-  const DrawnStrokes drawn = draw_strokes(model, {}, {.points = 3, .start = start});
+  const GeneratedStrokes drawn = generate_strokes(model, {}, {.points = 3, .start = start});
   ASSERT_EQ(drawn.points.size(), 3u);
   EXPECT_EQ(drawn.points[0].dx, start.dx);
   EXPECT_EQ(drawn.points[0].dy, start.dy);
-  EXPECT_NE(drawn.points[1].dx, draw_strokes(model, {}, {.points = 3}).points[1].dx);  // it is read
+  EXPECT_NE(drawn.points[1].dx, generate_strokes(model, {}, {.points = 3}).points[1].dx);  // it is read
 }
 
 // exp(β̂) below the smallest number is no reason to stop.
@@ -270,23 +271,24 @@ TEST(PenSampling, SurvivesAWindowWithoutWidth) {
   Handwriting model = paced_model(1);
   const torch::NoGradGuard no_grad;
   weights_of(model)["window_bias"].narrow(0, 2, 2).fill_(-200);
-  EXPECT_NO_THROW(draw_strokes(model, std::vector<Token>{1, 4}, {.points_per_character = 2}));
+  EXPECT_NO_THROW(generate_strokes(model, std::vector<Token>{1, 4}, {.points_per_character = 2}));
 }
 
 TEST(PenSampling, GivesUpAfterFortyPointsACharacter) {
   Handwriting model = paced_model(1e-6);
-  const DrawnStrokes drawn = draw_strokes(model, std::vector<Token>{1, 4}, {});
+  const GeneratedStrokes drawn = generate_strokes(model, std::vector<Token>{1, 4}, {});
   EXPECT_FALSE(drawn.ended);
   EXPECT_EQ(drawn.points.size(), 80u);
   EXPECT_EQ(drawn.window.size(), 80u * 3);
   std::int64_t calls = 0;
-  EXPECT_EQ(draw_strokes(model, std::vector<Token>{1, 4}, {}, nullptr, [&] { return ++calls < 9; }).points.size(), 10u);
+  EXPECT_EQ(generate_strokes(model, std::vector<Token>{1, 4}, {}, nullptr, [&] { return ++calls < 9; }).points.size(),
+            10u);
 }
 
 TEST(PenSampling, WithoutAWindowDrawsAsManyPointsAsAsked) {
   for (Handwriting model : {make_model("none", 1), make_model("graves_window", 2, 0)}) {
     model->to(at::kFloat);
-    const DrawnStrokes drawn = draw_strokes(model, {}, {.points = 12});
+    const GeneratedStrokes drawn = generate_strokes(model, {}, {.points = 12});
     EXPECT_TRUE(drawn.ended && drawn.window.empty());
     EXPECT_EQ(drawn.points.size(), 12u);
   }
@@ -297,7 +299,8 @@ TEST(PenSampling, GoesOnFromStrokesThatItIsGiven) {
   model->to(at::kFloat);
   const PrimedStrokes prime{.points = {{0, 0, false}, {1, -0.5F, false}, {0.25F, 2, true}}, .text = {3, 0}};
   const std::vector<Token> text{1, 2};
-  const DrawnStrokes drawn = draw_strokes(model, text, {.bias = 0.5, .seed = 9, .points_per_character = 4}, &prime);
+  const GeneratedStrokes drawn =
+      generate_strokes(model, text, {.bias = 0.5, .seed = 9, .points_per_character = 4}, &prime);
   ASSERT_FALSE(drawn.points.empty());
 
   const torch::NoGradGuard no_grad;
@@ -321,11 +324,12 @@ TEST(PenSampling, GoesOnFromStrokesThatItIsGiven) {
 TEST(PenSampling, RefusesInOneLine) {
   Handwriting model = paced_model(1);
   const std::vector<Token> text{1};
-  EXPECT_EQ(usage_error_of([&] { draw_strokes(model, {}, {}); }),
+  EXPECT_EQ(usage_error_of([&] { generate_strokes(model, {}, {}); }),
             "text to write: expected at least one character, got none");
-  EXPECT_NE(usage_error_of([&] { draw_strokes(model, text, {.bias = -1}); }).find("bias: expected"), std::string::npos);
+  EXPECT_NE(usage_error_of([&] { generate_strokes(model, text, {.bias = -1}); }).find("bias: expected"),
+            std::string::npos);
   const PrimedStrokes nothing;
-  EXPECT_EQ(usage_error_of([&] { draw_strokes(model, text, {}, &nothing); }),
+  EXPECT_EQ(usage_error_of([&] { generate_strokes(model, text, {}, &nothing); }),
             "strokes to begin with: expected at least one point, got none");
 }
 

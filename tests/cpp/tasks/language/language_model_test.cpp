@@ -1,5 +1,4 @@
 #include "cogwheel/tasks/language/language_model.h"
-#include "cogwheel/runs/task.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -11,6 +10,7 @@
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/runs/task.h"
 #include "cogwheel/tasks/language/language_model_form.h"
 #include "nn/hooked.h"
 #include "support/usage_error_of.h"

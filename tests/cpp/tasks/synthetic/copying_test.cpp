@@ -72,7 +72,7 @@ TEST(Copying, IsLearnedAndMeasured) {
   ASSERT_FALSE(reports.back().final_measured.empty());  // curves use less
   EXPECT_EQ(run.tokens(), 500 * 16 * 12);
 
-  const Inspection seen = task->inspect(*run.model(), 1);
+  const Inspection seen = task->inspect(*run.model(), 1, nullptr);
   EXPECT_EQ(seen.prompt.size(), 7u);
   EXPECT_EQ(seen.prompt.back(), '|');
   EXPECT_EQ(seen.sample.size(), 6u);

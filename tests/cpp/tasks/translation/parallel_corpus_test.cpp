@@ -8,8 +8,8 @@
 #include <set>
 
 #include "cogwheel/core/random.h"
+#include "cogwheel/tasks/translation/sentence_batch.h"
 #include "cogwheel/text/batch_plan.h"
-#include "cogwheel/text/sentence_batch.h"
 #include "cogwheel/text/text_record.h"
 #include "support/error_of.h"
 #include "support/gzip.h"

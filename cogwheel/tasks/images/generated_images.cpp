@@ -1,4 +1,4 @@
-#include "cogwheel/tasks/images/drawn_images.h"
+#include "cogwheel/tasks/images/generated_images.h"
 
 #include <fmt/format.h>
 #include <torch/types.h>

@@ -13,13 +13,15 @@
 #include <string_view>
 #include <vector>
 
+#include "cogwheel/runs/task_entry.h"
 #include "cogwheel/tasks/language/language_model_task.h"
+#include "cogwheel/tasks/language/language_preset.h"
 
 namespace cogwheel {
 
 struct PartialMeans;
 
-class DrawnTask : public LanguageModelTask {
+class SampledTask : public LanguageModelTask {
  public:
   DataFacts data(const ModelOptions& model, const TrainingOptions& training) const override;
   RunConfig completed(RunConfig config) const override;
@@ -28,7 +30,7 @@ class DrawnTask : public LanguageModelTask {
   MeasuredValues evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
                           StatisticsOfHeads* heads) const override;
   // Maps and answers of one sequence, and accuracy by difficulty.
-  Inspection inspect(torch::nn::Module& model, std::uint64_t seed) const override;
+  Inspection inspect(torch::nn::Module& model, std::uint64_t seed, const ThoroughInspection*) const override;
   std::shared_ptr<const Task> limited(std::int64_t evaluated_tokens) const override;
   std::shared_ptr<const Task> for_tuning() const override;
 
@@ -62,12 +64,12 @@ class DrawnTask : public LanguageModelTask {
   };
 
   // `options` with every option of the task.
-  explicit DrawnTask(TaskOptions options) : options_(std::move(options)) {}
-  DrawnTask(const DrawnTask&) = default;
+  explicit SampledTask(TaskOptions options) : options_(std::move(options)) {}
+  SampledTask(const SampledTask&) = default;
 
   virtual std::int64_t vocabulary() const = 0;
   virtual std::string label(Token token) const = 0;  // as a report shows it
-  virtual std::shared_ptr<DrawnTask> copy() const = 0;
+  virtual std::shared_ptr<SampledTask> copy() const = 0;
 
   virtual Difficulty difficulty(std::int64_t context) const = 0;
   // The tokens of a sequence of a difficulty, and of a window of training.
@@ -103,7 +105,7 @@ class DrawnTask : public LanguageModelTask {
 };
 
 // Long enough for softmax to learn the task. Rotary positions: learned ones know nothing beyond the trained length.
-Preset drawn_preset(std::string_view name, std::string_view summary, std::map<std::string, ConfigValue> options,
-                    std::int64_t context, std::int64_t batch, std::int64_t steps);
+Preset sampled_preset(std::string_view name, std::string_view summary, std::map<std::string, ConfigValue> options,
+                      std::int64_t context, std::int64_t batch, std::int64_t steps);
 
 }  // namespace cogwheel

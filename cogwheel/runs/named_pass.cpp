@@ -1,4 +1,4 @@
-#include "cogwheel/runs/model_entry.h"
+#include "cogwheel/runs/named_pass.h"
 
 #include "cogwheel/core/error.h"
 

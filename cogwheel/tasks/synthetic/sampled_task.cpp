@@ -1,4 +1,4 @@
-#include "cogwheel/tasks/synthetic/drawn_task.h"
+#include "cogwheel/tasks/synthetic/sampled_task.h"
 
 #include <fmt/format.h>
 #include <torch/types.h>
@@ -34,14 +34,14 @@ std::vector<std::int64_t> difficulties(std::int64_t trained, std::int64_t larges
 
 }  // namespace
 
-std::uint32_t DrawnTask::Draws::at(std::int64_t place) const {
+std::uint32_t SampledTask::Draws::at(std::int64_t place) const {
   const auto number = static_cast<std::uint64_t>(sequence_);
   return philox({static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(number),
                  static_cast<std::uint32_t>(number >> 32), static_cast<std::uint32_t>(part_)},
                 philox_key(seed_))[0];
 }
 
-DataFacts DrawnTask::data(const ModelOptions& model, const TrainingOptions& training) const {
+DataFacts SampledTask::data(const ModelOptions& model, const TrainingOptions& training) const {
   const std::int64_t tokens = window(common(model).context), sequences = evaluated_tokens_ / tokens;
   return {.name = "random " + description().item + "s",
           .tokenizer = description().item,
@@ -52,7 +52,7 @@ DataFacts DrawnTask::data(const ModelOptions& model, const TrainingOptions& trai
           .window = tokens};
 }
 
-RunConfig DrawnTask::completed(RunConfig config) const {
+RunConfig SampledTask::completed(RunConfig config) const {
   const std::string& name = description().name;
   expect_no_text(config, "");
   if (config.data.tokenizer != DataOptions{}.tokenizer)
@@ -70,14 +70,14 @@ RunConfig DrawnTask::completed(RunConfig config) const {
   return config;
 }
 
-Batch DrawnTask::batch(const torch::nn::Module& model, const TrainingOptions& training, std::int64_t step) const {
+Batch SampledTask::batch(const torch::nn::Module& model, const TrainingOptions& training, std::int64_t step) const {
   const std::int64_t context = context_of(model);
   return draw(training.seed, Part::training, step * training.batch, training.batch, context,
               trained_at(step, difficulty(context).trained));
 }
 
-MeasuredValues DrawnTask::evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
-                                   StatisticsOfHeads* heads) const {
+MeasuredValues SampledTask::evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
+                                     StatisticsOfHeads* heads) const {
   const std::int64_t context = context_of(model), tokens = window(context);
   const std::int64_t count = evaluated_sequences(training, part, tokens, evaluated_tokens_ / tokens);
   const auto means = mean_in_parts(
@@ -86,14 +86,14 @@ MeasuredValues DrawnTask::evaluate(torch::nn::Module& model, const TrainingOptio
   return {{"held_out_loss", means[0]}, {"accuracy", means[1]}};
 }
 
-PartialMeans DrawnTask::at_answers(LanguageModelImpl& model, const Batch& batch, const ForwardContext& given) {
+PartialMeans SampledTask::at_answers(LanguageModelImpl& model, const Batch& batch, const ForwardContext& given) {
   const at::Tensor logits = model.forward(batch.inputs, given).cpu(), counted = batch.targets != ignored_target;
   return {{at::cross_entropy_loss(logits.flatten(0, 1), batch.targets.flatten()).item<double>(),
            (logits.argmax(-1) == batch.targets).masked_select(counted).mean(at::kDouble).item<double>()},
           counted.sum().item<double>()};
 }
 
-Inspection DrawnTask::inspect(torch::nn::Module& module, std::uint64_t) const {
+Inspection SampledTask::inspect(torch::nn::Module& module, std::uint64_t, const ThoroughInspection*) const {
   const torch::NoGradGuard no_grad;
   LanguageModel model = holder_of<LanguageModel>(module);
   // The longest that a map can show.
@@ -122,7 +122,7 @@ Inspection DrawnTask::inspect(torch::nn::Module& module, std::uint64_t) const {
   return inspection;
 }
 
-MeasuresByDifficulty DrawnTask::by_difficulty(LanguageModel& model) const {
+MeasuresByDifficulty SampledTask::by_difficulty(LanguageModel& model) const {
   const Difficulty range = difficulty(model->options().context);
   MeasuresByDifficulty measures{.difficulty = range.name, .trained = range.trained};
   for (const std::int64_t each : difficulties(range.trained, range.largest)) {
@@ -138,7 +138,7 @@ MeasuresByDifficulty DrawnTask::by_difficulty(LanguageModel& model) const {
   return measures;
 }
 
-TextTable DrawnTask::table_of(const MeasuresByDifficulty& measures) {
+TextTable SampledTask::table_of(const MeasuresByDifficulty& measures) {
   TextTable table{
       .title = "Accuracy by " + measures.difficulty, .columns = {measures.difficulty, "accuracy"}, .rows = {}};
   for (const auto& point : measures.points)
@@ -146,19 +146,19 @@ TextTable DrawnTask::table_of(const MeasuresByDifficulty& measures) {
   return table;
 }
 
-std::shared_ptr<const Task> DrawnTask::limited(std::int64_t evaluated_tokens) const {
-  const std::shared_ptr<DrawnTask> task = copy();
+std::shared_ptr<const Task> SampledTask::limited(std::int64_t evaluated_tokens) const {
+  const std::shared_ptr<SampledTask> task = copy();
   task->evaluated_tokens_ = evaluated_tokens;
   return task;
 }
 
-std::shared_ptr<const Task> DrawnTask::for_tuning() const {
-  const std::shared_ptr<DrawnTask> task = copy();
+std::shared_ptr<const Task> SampledTask::for_tuning() const {
+  const std::shared_ptr<SampledTask> task = copy();
   task->evaluated_ = Part::tuning;
   return task;
 }
 
-DrawnTask::Sequence DrawnTask::row_of(const Batch& batch, std::int64_t row) {
+SampledTask::Sequence SampledTask::row_of(const Batch& batch, std::int64_t row) {
   const std::int64_t tokens = batch.inputs.size(1);
   const auto row_in = [&](const at::Tensor& all) {
     return std::span(all.data_ptr<std::int64_t>() + row * tokens, static_cast<std::size_t>(tokens));
@@ -166,13 +166,13 @@ DrawnTask::Sequence DrawnTask::row_of(const Batch& batch, std::int64_t row) {
   return {row_in(batch.inputs), row_in(batch.targets)};
 }
 
-Batch DrawnTask::padded(std::int64_t count, std::int64_t tokens) const {
+Batch SampledTask::padded(std::int64_t count, std::int64_t tokens) const {
   return {at::full({count, tokens}, vocabulary() - 1, at::kLong), at::full({count, tokens}, ignored_target, at::kLong),
           count * tokens};
 }
 
-Batch DrawnTask::draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count, std::int64_t context,
-                      std::int64_t trained) const {
+Batch SampledTask::draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count, std::int64_t context,
+                        std::int64_t trained) const {
   const Batch batch = padded(count, window(context));
   for (std::int64_t row = 0; row < count; ++row) {
     const Draws draws(seed, part, first + row);
@@ -181,14 +181,14 @@ Batch DrawnTask::draw(std::uint64_t seed, Part part, std::int64_t first, std::in
   return batch;
 }
 
-Batch DrawnTask::draw_at(std::int64_t difficulty, std::int64_t count) const {
+Batch SampledTask::draw_at(std::int64_t difficulty, std::int64_t count) const {
   const Batch batch = padded(count, tokens(difficulty));
   for (std::int64_t row = 0; row < count; ++row) write(Draws(0, evaluated_, row), difficulty, row_of(batch, row));
   return batch;
 }
 
-Preset drawn_preset(std::string_view name, std::string_view summary, std::map<std::string, ConfigValue> options,
-                    std::int64_t context, std::int64_t batch, std::int64_t steps) {
+Preset sampled_preset(std::string_view name, std::string_view summary, std::map<std::string, ConfigValue> options,
+                      std::int64_t context, std::int64_t batch, std::int64_t steps) {
   Preset made = language_preset(name, summary, 2, 2, 64, context, batch);
   made.task = {std::string(name), std::move(options)};
   made.form = "llama";

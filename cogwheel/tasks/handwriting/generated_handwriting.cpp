@@ -1,4 +1,4 @@
-#include "cogwheel/tasks/handwriting/drawn_handwriting.h"
+#include "cogwheel/tasks/handwriting/generated_handwriting.h"
 
 #include <fmt/format.h>
 
@@ -106,8 +106,8 @@ Inspection show_handwriting(Handwriting& model, const StrokeSource& source, std:
   constexpr double bias = 1;
   if (!model->has_window()) {
     for (std::uint64_t sample = 0; sample < 3; ++sample) {
-      const DrawnStrokes drawn =
-          draw_strokes(model, {}, {.bias = bias, .seed = seed + sample, .start = first_point(source.scale())});
+      const GeneratedStrokes drawn =
+          generate_strokes(model, {}, {.bias = bias, .seed = seed + sample, .start = first_point(source.scale())});
       inspection.figures.push_back(
           {fmt::format("Sample {}", sample + 1), WrittenStrokes{restored(drawn.points, source.scale())}});
     }
@@ -119,7 +119,7 @@ Inspection show_handwriting(Handwriting& model, const StrokeSource& source, std:
   std::int64_t ended = 0, drawn_words = 0;
   for (const std::string& word : held_out_words(source, words)) {
     const std::vector<Token> text = alphabet.encode(word, "word");
-    const DrawnStrokes drawn = draw_strokes(
+    const GeneratedStrokes drawn = generate_strokes(
         model, text,
         {.bias = bias, .seed = seed + static_cast<std::uint64_t>(drawn_words), .start = first_point(source.scale())});
     const std::vector<StrokePoint> points = restored(drawn.points, source.scale());
@@ -159,9 +159,9 @@ void sample_handwriting(const RunFolder& folder, const SampleRequest& request, c
     for (const StrokePoint& point : set.sequences.front().points) prime.points.push_back(scale.normalized(point));
     if (model->has_window()) prime.text = alphabet->encode(set.sequences.front().text + " ", "--prime");
   }
-  const DrawnStrokes drawn =
-      draw_strokes(model, text, {.bias = request.bias, .seed = request.sampling.seed, .start = first_point(scale)},
-                   request.prime.empty() ? nullptr : &prime, [&] { return write(""); });
+  const GeneratedStrokes drawn =
+      generate_strokes(model, text, {.bias = request.bias, .seed = request.sampling.seed, .start = first_point(scale)},
+                       request.prime.empty() ? nullptr : &prime, [&] { return write(""); });
   if (!drawn.ended)
     request.warn(fmt::format("the stop rule was not met within {} points; the strokes are kept", drawn.points.size()));
   const std::string svg = stroke_svg(restored(drawn.points, scale), {.animated = true, .title = request.prompt});

@@ -1,4 +1,4 @@
-#include "cogwheel/text/sentence_batch.h"
+#include "cogwheel/tasks/translation/sentence_batch.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>

@@ -15,7 +15,7 @@
 #include "cogwheel/tasks/synthetic/ioi_data.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel::drawn_tasks_test {
+namespace cogwheel::sampled_tasks_test {
 namespace {
 
 using Values = std::map<std::string, ConfigValue>;
@@ -237,7 +237,7 @@ TEST(IndirectObjects, AreTheNameThatComesOnce) {
   for (const auto& pair : held_out) EXPECT_FALSE(training.contains(pair)) << pair.first << " " << pair.second;
 }
 
-TEST(DrawnTasks, FollowFromSeedAndStep) {
+TEST(SampledTasks, FollowFromSeedAndStep) {
   for (const char* name : {"recall", "parity", "permutations", "copying"}) {
     Made made(config_of(name, {}));
     const Batch batch = made.batch();
@@ -250,7 +250,7 @@ TEST(DrawnTasks, FollowFromSeedAndStep) {
   }
 }
 
-TEST(DrawnTasks, MeasureAccuracyByDifficultyUpToTheContext) {
+TEST(SampledTasks, MeasureAccuracyByDifficultyUpToTheContext) {
   struct Case {
     const char* name;
     Values values;
@@ -265,7 +265,7 @@ TEST(DrawnTasks, MeasureAccuracyByDifficultyUpToTheContext) {
   for (const Case& each : cases) {
     const Made made(config_of(each.name, each.values));
     made.task->initialize(*made.model, 1);
-    const Inspection seen = made.task->inspect(*made.model, 1);
+    const Inspection seen = made.task->inspect(*made.model, 1, nullptr);
     ASSERT_EQ(seen.by_difficulty.size(), 1u) << each.name;
     const MeasuresByDifficulty& measures = seen.by_difficulty.front();
     EXPECT_EQ(measures.trained, each.trained) << each.name;
@@ -287,12 +287,12 @@ TEST(DrawnTasks, MeasureAccuracyByDifficultyUpToTheContext) {
 }
 
 // Of up to four tokens the difficulties 1, 2 and 4 have every answer once.
-TEST(DrawnTasks, AccuracyIsTheSumOfThatByDifficulty) {
+TEST(SampledTasks, AccuracyIsTheSumOfThatByDifficulty) {
   for (const char* name : {"parity", "permutations"}) {
     const Made made(config_of(name, name == std::string("parity") ? Values{} : Values{{"group", "S3"}}, 4));
     made.task->initialize(*made.model, 1);
     double right = 0, answers = 0;
-    const Inspection seen = made.task->inspect(*made.model, 1);
+    const Inspection seen = made.task->inspect(*made.model, 1, nullptr);
     for (const auto& point : seen.by_difficulty.front().points) {
       right += point.measured.at(0).value * static_cast<double>(point.answers);
       answers += static_cast<double>(point.answers);
@@ -305,7 +305,7 @@ TEST(DrawnTasks, AccuracyIsTheSumOfThatByDifficulty) {
   }
 }
 
-TEST(DrawnTasks, RefuseWhatCannotBe) {
+TEST(SampledTasks, RefuseWhatCannotBe) {
   const auto refused = [](const char* task, Values values, std::int64_t context = 64) {
     return refusal(config_of(task, std::move(values), context));
   };
@@ -337,4 +337,4 @@ TEST(Copying, RecordsItsLengthOnlyWhereItIsGiven) {
 }
 
 }  // namespace
-}  // namespace cogwheel::drawn_tasks_test
+}  // namespace cogwheel::sampled_tasks_test

@@ -1,0 +1,14 @@
+// Presets of language models.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+#include "cogwheel/runs/task_entry.h"
+
+namespace cogwheel {
+
+// One of this size.
+Preset language_preset(std::string_view name, std::string_view summary, std::int64_t layers, std::int64_t heads,
+                       std::int64_t width, std::int64_t context, std::int64_t batch);
+
+}  // namespace cogwheel
