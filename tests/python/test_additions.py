@@ -37,7 +37,7 @@ def with_additions(repository, tmp_path_factory):
     copy.mkdir()
     for name in ("CMakeLists.txt", "CMakePresets.json", "pyproject.toml"):
         shutil.copy(repository / name, copy)
-    for folder in ("cmake", "cogwheel", "experiments", "python"):
+    for folder in ("cmake", "cogwheel", "experiments", "python", "setup"):
         shutil.copytree(repository / folder, copy / folder)
     os.symlink(repository / ".venv", copy / ".venv")
 
@@ -127,7 +127,7 @@ def test_a_task_with_a_model_of_its_own_is_a_folder_and_one_line(with_additions,
                    "COGWHEEL_OPERATORS": str(build / "cogwheel/ops/libcogwheel_ops.so")}  # fmt: skip
     names = run(repository / ".venv/bin/python", "-c", LOADED, trained, env=environment)
     assert names == "16 ['in.bias', 'in.weight', 'out.bias', 'out.weight']\n"
-    assert "held_out_loss" in run(with_additions, "evaluate", trained, "--out", tmp_path / "page", cwd=tmp_path)
+    assert "Held-out loss" in run(with_additions, "evaluate", trained, "--out", tmp_path / "page", cwd=tmp_path)
 
 
 @pytest.mark.slow

@@ -92,8 +92,9 @@ def bars(results: dict) -> str:
     legend, x = [], left
     for name in names:
         legend.append(f'<rect x="{x}" y="30" width="11" height="11" fill="{COLORS[names.index(name) % len(COLORS)]}"/>')
-        legend.append(f'<text x="{x + 16}" y="40">{html.escape(name)}</text>')
-        x += 34 + 7 * len(name)
+        shown = name if " " in name else f"Cogwheel {name}"  # peers say whose they are
+        legend.append(f'<text x="{x + 16}" y="40">{html.escape(shown)}</text>')
+        x += 34 + 7 * len(shown)
     title = (f'Time over that of torch’s fused softmax, {"forward and backward" if case["backward"] else "forward"}, '
              f'{"causal" if case["causal"] else "full"}, {case["heads"]} heads of {case["head_dim"]}, {case["dtype"]}, '
              f'{machine["threads"]} threads: shorter is faster')  # fmt: skip
