@@ -3,7 +3,7 @@
 #                     (attention/kernels/cpu/isa_begin.h says why).
 #   complete_isas     the names of those for which every row map gets a kernel; the others get a few, for the tests.
 option(COGWHEEL_ALL_ISAS "Kernels for every instruction set of this architecture, for other machines than this one" OFF)
-option(COGWHEEL_PORTABLE_KERNELS "Kernels that run anywhere too (emulated vectors)" ON)
+option(COGWHEEL_PORTABLE_KERNELS "With tests or for every machine: kernels that run anywhere too (emulated vectors)" ON)
 
 set(portable portable:HWY_EMU128)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
@@ -27,7 +27,8 @@ endif()
 if(NOT COGWHEEL_ALL_ISAS AND NOT CMAKE_CROSSCOMPILING)
   list(FILTER instruction_sets INCLUDE REGEX ":(${COGWHEEL_BEST_TARGET}|HWY_EMU128)$")
 endif()
-if(NOT COGWHEEL_PORTABLE_KERNELS AND NOT instruction_sets STREQUAL portable)
+# Only tests and other machines have a use for them where there are better ones.
+if(NOT (COGWHEEL_PORTABLE_KERNELS AND (COGWHEEL_TESTS OR COGWHEEL_ALL_ISAS)) AND NOT instruction_sets STREQUAL portable)
   list(REMOVE_ITEM instruction_sets ${portable})
 endif()
 

@@ -1,6 +1,6 @@
 // An argument of the lecture (docs/references.md) as an experiment: what it asks, what it assumes, what it lets one
 // expect beside what was found here, and what shows them. A lab is a function of its parameters, the seed among them;
-// pages and files are made elsewhere (lab_page.h).
+// pages and files are made elsewhere (reproduction.h).
 #pragma once
 #include <functional>
 #include <optional>
