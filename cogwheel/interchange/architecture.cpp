@@ -1,11 +1,13 @@
 #include "cogwheel/interchange/architecture.h"
 
 #include <fmt/format.h>
+
 #include <array>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/wording/nearest_names.h"
+#include "cogwheel/runs/class_names.h"
 #include "cogwheel/tasks/encoders/encoder_stack.h"
 
 namespace cogwheel {
@@ -52,7 +54,7 @@ void expect_plain_layers(const EncoderLayerOptions& options, std::string_view ar
 RunFile class_names_file(const std::vector<std::string>& given, std::int64_t count) {
   std::vector<std::string> names = given;
   for (std::int64_t label = 0; given.empty() && label < count; ++label) names.push_back(std::to_string(label));
-  return {classes_file, nlohmann::json(names).dump() + "\n"};
+  return class_names_file(names);
 }
 
 std::vector<std::string> class_names_of(const std::filesystem::path& run, std::int64_t count) {

@@ -274,9 +274,10 @@ class Model(torch.nn.Module):
         def keep(value: Tensor, point: HookPoint) -> None:
             cache[point.name] = value
 
-        on_request = set(self._made.on_request_hook_names())
-        chosen = (lambda name: name not in on_request) if names is None else names
-        return self.run_with_hooks(*args, fwd_hooks=[(chosen, keep)], **kwargs), cache
+        if names is None:
+            on_request = set(self._made.on_request_hook_names())
+            names = lambda name: name not in on_request  # noqa: E731
+        return self.run_with_hooks(*args, fwd_hooks=[(names, keep)], **kwargs), cache
 
 
     def effective_attention(self, *args: Any, by_channel: bool = False, **kwargs: Any) -> list[Tensor]:
