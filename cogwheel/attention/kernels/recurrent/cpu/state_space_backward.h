@@ -161,7 +161,7 @@ class StateSpaceBackwardBlock : StateSpaceBlock<T, selective, vectors> {
       V sum(T(0));
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) {
-        const V multiplier = this->multiplier(of, v, deltas + place),
+        const V multiplier = this->multiplier(of, v, selective ? deltas + place : nullptr),
                 output_gradient = this->at(output_gradients + place, v);
         of.state[v].store(before + place + v * V::lanes);
         of.state[v] = this->decayed(of, v, multiplier, of.state[v],
