@@ -13,7 +13,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/interchange/architecture.h"
-#include "cogwheel/ops/support/engine.h"
+#include "cogwheel/ops/pairwise/engines/engines.h"
 #include "cogwheel/runs/task_entry.h"
 
 namespace cogwheel {

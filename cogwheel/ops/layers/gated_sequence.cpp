@@ -80,7 +80,7 @@ GatedOutputs empty_outputs(const GatedCall& call, bool saves) {
           make(saves, {tokens, batch, width * saved_per_unit}), make(saves && has_memory, {tokens, batch, width})};
 }
 
-GatedGradients empty_gradients(const GatedCall& call) {
+GatedGradients empty_gated_gradients(const GatedCall& call) {
   const at::TensorOptions options = call.x.options();
   const at::Tensor of_state = at::empty_symint({call.batch(), call.width()}, options);
   return {at::empty_symint(call.x.sym_sizes(), options), at::empty_symint(call.weight.sym_sizes(), options),
@@ -115,9 +115,9 @@ void describe(const GatedCall& call, GatedProblem<T>& problem) {
   problem.memory = numbers_of<T>(call.memory);
 }
 
-GatedOutputs forward_cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
-                         const OptionalTensor& hidden, const OptionalTensor& memory, const OptionalTensor& lengths,
-                         std::string_view cell, bool reverse, bool saves) {
+GatedOutputs gated_sequence_cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                                const OptionalTensor& hidden, const OptionalTensor& memory,
+                                const OptionalTensor& lengths, std::string_view cell, bool reverse, bool saves) {
   const GatedCall call = contiguous(checked_call(x, weight, bias, hidden, memory, lengths, cell, reverse));
   const GatedOutputs outputs = empty_outputs(call, saves);
   const auto& [output, last_hidden, last_memory, gates, memories] = outputs;
@@ -136,14 +136,14 @@ GatedOutputs forward_cpu(const at::Tensor& x, const at::Tensor& weight, const Op
   return outputs;
 }
 
-GatedOutputs forward_meta(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
-                          const OptionalTensor& hidden, const OptionalTensor& memory, const OptionalTensor& lengths,
-                          std::string_view cell, bool reverse, bool saves) {
+GatedOutputs gated_sequence_meta(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                                 const OptionalTensor& hidden, const OptionalTensor& memory,
+                                 const OptionalTensor& lengths, std::string_view cell, bool reverse, bool saves) {
   return empty_outputs(checked_call(x, weight, bias, hidden, memory, lengths, cell, reverse), saves);
 }
 
 // The same in ATen's operators, for derivatives that the kernel lacks and for devices without one.
-GatedOutputs composed(const GatedCall& call) {
+GatedOutputs composed_sequence(const GatedCall& call) {
   const at::Tensor none = at::zeros_symint({call.batch(), call.width()}, call.x.options());
   const bool has_memory = call.cell == GatedCell::lstm;
   StateOfCell state{call.hidden.value_or(none), call.memory.value_or(none)};
@@ -168,10 +168,10 @@ GatedOutputs composed(const GatedCall& call) {
           has_memory ? state.memory.clone() : nothing, nothing.clone(), nothing.clone()};
 }
 
-GatedOutputs forward_composed(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
-                              const OptionalTensor& hidden, const OptionalTensor& memory, const OptionalTensor& lengths,
-                              std::string_view cell, bool reverse, bool) {
-  return composed(checked_call(x, weight, bias, hidden, memory, lengths, cell, reverse));
+GatedOutputs gated_sequence_composed(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                                     const OptionalTensor& hidden, const OptionalTensor& memory,
+                                     const OptionalTensor& lengths, std::string_view cell, bool reverse, bool) {
+  return composed_sequence(checked_call(x, weight, bias, hidden, memory, lengths, cell, reverse));
 }
 
 // Σ_t d_tᵀ h_{t−1} over all tokens, by one product, and one more for the state before the first token.
@@ -207,15 +207,17 @@ void check_saved(const GatedCall& call, const at::Tensor& output, const at::Tens
     check_beside_x("gated_sequence: memories", memories, call.x, {tokens, batch, width});
 }
 
-GatedGradients backward_cpu(const at::Tensor& output_gradient, const OptionalTensor& hidden_gradient,
-                            const OptionalTensor& memory_gradient, const at::Tensor& x, const at::Tensor& weight,
-                            const OptionalTensor& bias, const OptionalTensor& hidden, const OptionalTensor& memory,
-                            const OptionalTensor& lengths, const at::Tensor& output, const at::Tensor& gates,
-                            const at::Tensor& memories, std::string_view cell, bool reverse) {
+GatedGradients gated_sequence_backward_cpu(const at::Tensor& output_gradient, const OptionalTensor& hidden_gradient,
+                                           const OptionalTensor& memory_gradient, const at::Tensor& x,
+                                           const at::Tensor& weight, const OptionalTensor& bias,
+                                           const OptionalTensor& hidden, const OptionalTensor& memory,
+                                           const OptionalTensor& lengths, const at::Tensor& output,
+                                           const at::Tensor& gates, const at::Tensor& memories, std::string_view cell,
+                                           bool reverse) {
   const GatedCall call = contiguous(checked_call(x, weight, bias, hidden, memory, lengths, cell, reverse));
   check_saved(call, output, gates, memories);
   check_beside_x("gated_sequence: gradient", output_gradient, call.x, output.sym_sizes());
-  GatedGradients gradients = empty_gradients(call);
+  GatedGradients gradients = empty_gated_gradients(call);
   auto& [of_x, of_weight, of_bias, of_hidden, of_memory] = gradients;
   const at::Tensor of_products = call.cell == GatedCell::lstm ? of_x : at::empty_like(of_x);
   const at::Tensor given = output_gradient.contiguous(), made = output.contiguous(), saved = gates.contiguous(),
@@ -242,13 +244,15 @@ GatedGradients backward_cpu(const at::Tensor& output_gradient, const OptionalTen
   return gradients;
 }
 
-GatedGradients backward_meta(const at::Tensor&, const OptionalTensor&, const OptionalTensor&, const at::Tensor& x,
-                             const at::Tensor& weight, const OptionalTensor& bias, const OptionalTensor& hidden,
-                             const OptionalTensor& memory, const OptionalTensor& lengths, const at::Tensor& output,
-                             const at::Tensor& gates, const at::Tensor& memories, std::string_view cell, bool reverse) {
+GatedGradients gated_sequence_backward_meta(const at::Tensor&, const OptionalTensor&, const OptionalTensor&,
+                                            const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                                            const OptionalTensor& hidden, const OptionalTensor& memory,
+                                            const OptionalTensor& lengths, const at::Tensor& output,
+                                            const at::Tensor& gates, const at::Tensor& memories, std::string_view cell,
+                                            bool reverse) {
   const GatedCall call = checked_call(x, weight, bias, hidden, memory, lengths, cell, reverse);
   check_saved(call, output, gates, memories);
-  return empty_gradients(call);
+  return empty_gated_gradients(call);
 }
 
 GatedGradients call_backward(const at::Tensor& output_gradient, const OptionalTensor& hidden_gradient,
@@ -273,7 +277,7 @@ variable_list node_backward(const std::string& cell, bool reverse, const variabl
     return gradients_through(
         [&](const variable_list& given) {
           const auto [output, hidden, memory, gates, memories] =
-              composed(call_with(given, kept[1], gated_cell_of("gated_sequence", cell), reverse));
+              composed_sequence(call_with(given, kept[1], gated_cell_of("gated_sequence", cell), reverse));
           return variable_list{output, hidden, memory};
         },
         inputs, gradients);
@@ -288,13 +292,13 @@ variable_list node_backward(const std::string& cell, bool reverse, const variabl
   return result;
 }
 
-GatedOutputs forward_autograd(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
-                              const OptionalTensor& hidden, const OptionalTensor& memory, const OptionalTensor& lengths,
-                              std::string_view cell, bool reverse, bool saves) {
+GatedOutputs gated_sequence_autograd(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                                     const OptionalTensor& hidden, const OptionalTensor& memory,
+                                     const OptionalTensor& lengths, std::string_view cell, bool reverse, bool saves) {
   const variable_list inputs{x, weight, or_undefined(bias), or_undefined(hidden), or_undefined(memory)};
   const bool records = needs_record(inputs);
   if (has_tangent(inputs) || (records && !x.is_cpu() && !x.is_meta()))
-    return forward_composed(x, weight, bias, hidden, memory, lengths, cell, reverse, saves);
+    return gated_sequence_composed(x, weight, bias, hidden, memory, lengths, cell, reverse, saves);
   GatedOutputs outputs;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
@@ -312,11 +316,11 @@ GatedOutputs forward_autograd(const at::Tensor& x, const at::Tensor& weight, con
 }
 
 // The node above composes second derivatives, so that only a direct call could ask for these.
-GatedGradients backward_autograd(const at::Tensor& output_gradient, const OptionalTensor& hidden_gradient,
-                                 const OptionalTensor& memory_gradient, const at::Tensor& x, const at::Tensor& weight,
-                                 const OptionalTensor& bias, const OptionalTensor& hidden, const OptionalTensor& memory,
-                                 const OptionalTensor& lengths, const at::Tensor& output, const at::Tensor& gates,
-                                 const at::Tensor& memories, std::string_view cell, bool reverse) {
+GatedGradients gated_sequence_backward_autograd(
+    const at::Tensor& output_gradient, const OptionalTensor& hidden_gradient, const OptionalTensor& memory_gradient,
+    const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, const OptionalTensor& hidden,
+    const OptionalTensor& memory, const OptionalTensor& lengths, const at::Tensor& output, const at::Tensor& gates,
+    const at::Tensor& memories, std::string_view cell, bool reverse) {
   const variable_list inputs{
       output_gradient,    or_undefined(hidden_gradient), or_undefined(memory_gradient), x, weight,
       or_undefined(bias), or_undefined(hidden),          or_undefined(memory)};
@@ -348,23 +352,23 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
-  library.impl("gated_sequence", forward_cpu);
-  library.impl("gated_sequence_backward", backward_cpu);
+  library.impl("gated_sequence", gated_sequence_cpu);
+  library.impl("gated_sequence_backward", gated_sequence_backward_cpu);
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
-  library.impl("gated_sequence", forward_meta);
-  library.impl("gated_sequence_backward", backward_meta);
+  library.impl("gated_sequence", gated_sequence_meta);
+  library.impl("gated_sequence_backward", gated_sequence_backward_meta);
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
-  library.impl("gated_sequence", forward_composed);
+  library.impl("gated_sequence", gated_sequence_composed);
   implement_on_host(library, "gated_sequence_backward");
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
-  library.impl("gated_sequence", forward_autograd);
-  library.impl("gated_sequence_backward", backward_autograd);
+  library.impl("gated_sequence", gated_sequence_autograd);
+  library.impl("gated_sequence_backward", gated_sequence_backward_autograd);
 }
 
 }  // namespace cogwheel

@@ -56,8 +56,8 @@ Normed empty_normed(const at::Tensor& x, bool has_delta, bool in_bfloat16) {
   return {normed, sum, at::empty_symint(sizes, x.options())};
 }
 
-Normed forward_cpu(const at::Tensor& x, const OptionalTensor& delta, const at::Tensor& weight,
-                   const OptionalTensor& bias, bool centered, double epsilon, bool in_bfloat16) {
+Normed norm_of_sum_cpu(const at::Tensor& x, const OptionalTensor& delta, const at::Tensor& weight,
+                       const OptionalTensor& bias, bool centered, double epsilon, bool in_bfloat16) {
   check_norm(x, delta, weight, bias);
   const auto [normed, sum, moments] = empty_normed(x, delta.has_value(), in_bfloat16);
   const auto contiguous = [](const OptionalTensor& tensor) { return tensor ? tensor->contiguous() : at::Tensor(); };
@@ -67,8 +67,8 @@ Normed forward_cpu(const at::Tensor& x, const OptionalTensor& delta, const at::T
   return {normed, sum, moments};
 }
 
-Normed forward_meta(const at::Tensor& x, const OptionalTensor& delta, const at::Tensor& weight,
-                    const OptionalTensor& bias, bool, double, bool in_bfloat16) {
+Normed norm_of_sum_meta(const at::Tensor& x, const OptionalTensor& delta, const at::Tensor& weight,
+                        const OptionalTensor& bias, bool, double, bool in_bfloat16) {
   check_norm(x, delta, weight, bias);
   return empty_normed(x, delta.has_value(), in_bfloat16);
 }
@@ -84,8 +84,8 @@ MomentsOfRows moments_of(const at::Tensor& sum, bool centered, double epsilon) {
 }
 
 // The same in ATen's operators, for tangents and for devices without a kernel.
-Normed forward_composed(const at::Tensor& x, const OptionalTensor& delta, const at::Tensor& weight,
-                        const OptionalTensor& bias, bool centered, double epsilon, bool in_bfloat16) {
+Normed norm_of_sum_composed(const at::Tensor& x, const OptionalTensor& delta, const at::Tensor& weight,
+                            const OptionalTensor& bias, bool centered, double epsilon, bool in_bfloat16) {
   check_norm(x, delta, weight, bias);
   const at::Tensor sum = delta ? x + *delta : x;
   const MomentsOfRows moments = moments_of(sum, centered, epsilon);
@@ -96,7 +96,7 @@ Normed forward_composed(const at::Tensor& x, const OptionalTensor& delta, const 
 }
 
 // The gradients of x, of delta (empty where it is that of x), of weight and of bias.
-NormGradients empty_gradients(const at::Tensor& sum, const at::Tensor& weight, bool delta_in_bfloat16) {
+NormGradients empty_norm_gradients(const at::Tensor& sum, const at::Tensor& weight, bool delta_in_bfloat16) {
   const at::Tensor of_x = at::empty_symint(sum.sym_sizes(), sum.options());
   return {of_x, delta_in_bfloat16 ? at::empty_like(of_x, of_x.options().dtype(at::kBFloat16)) : nothing(sum),
           at::zeros_like(weight), at::zeros_like(weight)};
@@ -111,11 +111,11 @@ void check_gradients(const at::Tensor& normed_gradient, const OptionalTensor& su
     refuse_argument("norm_of_sum: moments", "two for each row", shape_text(moments));
 }
 
-NormGradients backward_cpu(const at::Tensor& normed_gradient, const OptionalTensor& sum_gradient, const at::Tensor& sum,
-                           const at::Tensor& weight, const at::Tensor& moments, bool centered, double,
-                           bool delta_in_bfloat16) {
+NormGradients norm_of_sum_backward_cpu(const at::Tensor& normed_gradient, const OptionalTensor& sum_gradient,
+                                       const at::Tensor& sum, const at::Tensor& weight, const at::Tensor& moments,
+                                       bool centered, double, bool delta_in_bfloat16) {
   check_gradients(normed_gradient, sum_gradient, sum, weight, moments);
-  const auto [of_x, of_delta, of_weight, of_bias] = empty_gradients(sum, weight, delta_in_bfloat16);
+  const auto [of_x, of_delta, of_weight, of_bias] = empty_norm_gradients(sum, weight, delta_in_bfloat16);
   norm_rows_backward({sum.contiguous(), weight.contiguous(), moments.contiguous(),
                       sum_gradient ? sum_gradient->to(sum.scalar_type()).contiguous() : at::Tensor(),
                       normed_gradient.contiguous(), centered, of_x, delta_in_bfloat16 ? of_delta : at::Tensor(),
@@ -123,11 +123,11 @@ NormGradients backward_cpu(const at::Tensor& normed_gradient, const OptionalTens
   return {of_x, of_delta, of_weight, of_bias};
 }
 
-NormGradients backward_meta(const at::Tensor& normed_gradient, const OptionalTensor& sum_gradient,
-                            const at::Tensor& sum, const at::Tensor& weight, const at::Tensor& moments, bool, double,
-                            bool delta_in_bfloat16) {
+NormGradients norm_of_sum_backward_meta(const at::Tensor& normed_gradient, const OptionalTensor& sum_gradient,
+                                        const at::Tensor& sum, const at::Tensor& weight, const at::Tensor& moments,
+                                        bool, double, bool delta_in_bfloat16) {
   check_gradients(normed_gradient, sum_gradient, sum, weight, moments);
-  return empty_gradients(sum, weight, delta_in_bfloat16);
+  return empty_norm_gradients(sum, weight, delta_in_bfloat16);
 }
 
 // As differentiate(), but recomputing the moments of `sum`, so that derivatives go through them.
@@ -144,9 +144,9 @@ NormGradients backward_formula(const at::Tensor& normed_gradient, const Optional
   return {of_x, delta_in_bfloat16 ? of_x.to(at::kBFloat16) : nothing(sum), over_rows(dy * normalised), over_rows(dy)};
 }
 
-NormGradients backward_composed(const at::Tensor& normed_gradient, const OptionalTensor& sum_gradient,
-                                const at::Tensor& sum, const at::Tensor& weight, const at::Tensor& moments,
-                                bool centered, double epsilon, bool delta_in_bfloat16) {
+NormGradients norm_of_sum_backward_composed(const at::Tensor& normed_gradient, const OptionalTensor& sum_gradient,
+                                            const at::Tensor& sum, const at::Tensor& weight, const at::Tensor& moments,
+                                            bool centered, double epsilon, bool delta_in_bfloat16) {
   check_gradients(normed_gradient, sum_gradient, sum, weight, moments);
   return backward_formula(normed_gradient, sum_gradient, sum, weight, centered, epsilon, delta_in_bfloat16);
 }
@@ -158,9 +158,9 @@ NormGradients norm_of_sum_backward(const at::Tensor& normed_gradient, const Opti
   return handle.call(normed_gradient, sum_gradient, sum, weight, moments, centered, epsilon, delta_in_bfloat16);
 }
 
-NormGradients backward_autograd(const at::Tensor& normed_gradient, const OptionalTensor& sum_gradient,
-                                const at::Tensor& sum, const at::Tensor& weight, const at::Tensor& moments,
-                                bool centered, double epsilon, bool delta_in_bfloat16) {
+NormGradients norm_of_sum_backward_autograd(const at::Tensor& normed_gradient, const OptionalTensor& sum_gradient,
+                                            const at::Tensor& sum, const at::Tensor& weight, const at::Tensor& moments,
+                                            bool centered, double epsilon, bool delta_in_bfloat16) {
   const auto listed = [](const NormGradients& gradients) {
     const auto& [of_x, of_delta, of_weight, of_bias] = gradients;
     return variable_list{of_x, of_delta, of_weight, of_bias};
@@ -195,10 +195,10 @@ struct NormCall {
   }
 };
 
-Normed forward_autograd(const at::Tensor& x, const OptionalTensor& delta, const at::Tensor& weight,
-                        const OptionalTensor& bias, bool centered, double epsilon, bool in_bfloat16) {
+Normed norm_of_sum_autograd(const at::Tensor& x, const OptionalTensor& delta, const at::Tensor& weight,
+                            const OptionalTensor& bias, bool centered, double epsilon, bool in_bfloat16) {
   const variable_list inputs{x, or_undefined(delta), weight, or_undefined(bias)};
-  if (has_tangent(inputs)) return forward_composed(x, delta, weight, bias, centered, epsilon, in_bfloat16);
+  if (has_tangent(inputs)) return norm_of_sum_composed(x, delta, weight, bias, centered, epsilon, in_bfloat16);
   Normed outputs;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
@@ -240,23 +240,23 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
-  library.impl("norm_of_sum", forward_cpu);
-  library.impl("norm_of_sum_backward", backward_cpu);
+  library.impl("norm_of_sum", norm_of_sum_cpu);
+  library.impl("norm_of_sum_backward", norm_of_sum_backward_cpu);
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
-  library.impl("norm_of_sum", forward_meta);
-  library.impl("norm_of_sum_backward", backward_meta);
+  library.impl("norm_of_sum", norm_of_sum_meta);
+  library.impl("norm_of_sum_backward", norm_of_sum_backward_meta);
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
-  library.impl("norm_of_sum", forward_composed);
-  library.impl("norm_of_sum_backward", backward_composed);
+  library.impl("norm_of_sum", norm_of_sum_composed);
+  library.impl("norm_of_sum_backward", norm_of_sum_backward_composed);
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
-  library.impl("norm_of_sum", forward_autograd);
-  library.impl("norm_of_sum_backward", backward_autograd);
+  library.impl("norm_of_sum", norm_of_sum_autograd);
+  library.impl("norm_of_sum_backward", norm_of_sum_backward_autograd);
 }
 
 }  // namespace cogwheel

@@ -26,7 +26,7 @@
 namespace cogwheel {
 namespace {
 
-const Mechanism& find_operator(std::string_view name) {
+const Mechanism& find_mechanism_of_attention(std::string_view name) {
   const Mechanism* mechanism = nullptr;
   try {
     mechanism = &find_mechanism(name, "attention: mechanism");
@@ -142,7 +142,7 @@ at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tenso
                                         dropout_p, seed, is_causal, scale, enable_gqa)
         .squeeze(1);
   }
-  const Mechanism& found = find_operator(mechanism);
+  const Mechanism& found = find_mechanism_of_attention(mechanism);
   check_attention(query, key, value, found.sub_heads());
   check_parameter_names(found, {});
   if (!enable_gqa && query.sym_size(1) != key.sym_size(1)) {
@@ -172,7 +172,7 @@ MechanismParameters named_parameters(at::TensorList tensors, const std::vector<s
 
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      std::string_view mechanism, const AttentionOptions& options) {
-  const Mechanism& found = find_operator(mechanism);
+  const Mechanism& found = find_mechanism_of_attention(mechanism);
   check_attention(query, key, value, found.sub_heads(), needs_one_width(options.score));
   check_parameter_names(found, options.parameters);
   check_score(found, query, key, options);
@@ -181,7 +181,7 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
 
 at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, std::string_view mechanism,
                              const AttentionOptions& options) {
-  const Mechanism& found = find_operator(mechanism);
+  const Mechanism& found = find_mechanism_of_attention(mechanism);
   check_query_key(query, key, found.sub_heads(), needs_one_width(options.score));
   check_parameter_names(found, options.parameters);
   check_score(found, query, key, options);
@@ -194,7 +194,7 @@ at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, std
 
 at::Tensor attention_scores(const at::Tensor& query, const at::Tensor& key, std::string_view mechanism,
                             const AttentionOptions& options) {
-  const Mechanism& found = find_operator(mechanism);
+  const Mechanism& found = find_mechanism_of_attention(mechanism);
   check_query_key(query, key, found.sub_heads(), needs_one_width(options.score));
   check_parameter_names(found, options.parameters);
   check_score(found, query, key, options);
@@ -211,7 +211,7 @@ at::Tensor attention_scores(const at::Tensor& query, const at::Tensor& key, std:
 
 at::Tensor attention_weights_of_scores(const at::Tensor& scores, std::string_view mechanism,
                                        const AttentionOptions& options) {
-  const Mechanism& found = find_operator(mechanism);
+  const Mechanism& found = find_mechanism_of_attention(mechanism);
   if (found.is_matrix() || found.sub_heads() > 1)
     refuse("mechanism", "one whose weights are a function of each row of scores", std::string(mechanism));
   if (scores.dim() != 4) refuse("scores", "[batch, heads, queries, keys]", shape_text(scores));
@@ -238,7 +238,7 @@ std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query,
                                                         std::string_view mechanism, const AttentionOptions& options) {
   if (argmax && key.dim() == 4 && key.sym_size(2) > max_keys_of_argmax)
     refuse("argmax", "at most " + std::to_string(max_keys_of_argmax) + " keys", size_text(key.sym_size(2)));
-  const Mechanism& found = find_operator(mechanism);
+  const Mechanism& found = find_mechanism_of_attention(mechanism);
   check_attention(query, key, value, found.sub_heads(), needs_one_width(options.score));
   check_parameter_names(found, options.parameters);
   check_score(found, query, key, options);

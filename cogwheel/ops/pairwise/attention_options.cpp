@@ -20,7 +20,7 @@ std::string text(double number) {
 }
 
 // One call, for the messages.
-struct Call {
+struct AttentionCall {
   const Mechanism& mechanism;
   const at::Tensor& query;
   c10::SymInt batch, heads, queries, keys;  // of the output
@@ -39,7 +39,7 @@ void check_integers(std::string_view name, const at::Tensor& tensor, const at::T
   check_device(name, tensor, query);
 }
 
-void check_bias(std::string_view name, const at::Tensor& bias, const Call& call) {
+void check_bias(std::string_view name, const at::Tensor& bias, const AttentionCall& call) {
   check_like(name, bias, call.query);
   const c10::SymInt whole[] = {call.batch, call.heads, call.queries, call.keys};
   bool fits = bias.dim() <= 4;
@@ -50,7 +50,7 @@ void check_bias(std::string_view name, const at::Tensor& bias, const Call& call)
 }
 
 // The window of Luong's local attention as ranges, and the Gaussian of local-p.
-void describe_local(PairwiseOptions& options, const Call& call, const AttentionOptions& given) {
+void describe_local(PairwiseOptions& options, const AttentionCall& call, const AttentionOptions& given) {
   const double radius = *given.local_radius;
   if (!(radius > 0) || !std::isfinite(radius)) refuse("local_radius", "a number above 0", text(radius));
   if (given.window) refuse("local_radius", "none beside window", text(radius));
@@ -77,7 +77,7 @@ void describe_local(PairwiseOptions& options, const Call& call, const AttentionO
       local_ranges(centers, call.keys, radius, given.causal, diagonal, given.key_lengths, given.first_positions);
 }
 
-void describe_visibility(PairwiseOptions& options, const Call& call, const AttentionOptions& given,
+void describe_visibility(PairwiseOptions& options, const AttentionCall& call, const AttentionOptions& given,
                          std::string_view causal_mask) {
   options.mask = given.causal ? causal_mask : mask::full;
   if (given.window) {
@@ -110,7 +110,7 @@ void describe_visibility(PairwiseOptions& options, const Call& call, const Atten
     refuse("local_centers", "local_radius beside them", shape_text(*given.local_centers));
 }
 
-void describe_modifiers(PairwiseOptions& options, const Call& call, const AttentionOptions& given) {
+void describe_modifiers(PairwiseOptions& options, const AttentionCall& call, const AttentionOptions& given) {
   if (given.bias) {
     check_bias("bias", *given.bias, call);
     if (call.mechanism.takes_cosines())
@@ -166,8 +166,9 @@ void check_cu_seqlens(const AttentionOptions& given, const at::Tensor& query, co
 
 PairwiseOptions pairwise_options(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
                                  const AttentionOptions& given, std::string_view causal_mask) {
-  const Call call{mechanism,         query,          query.sym_size(0), query.sym_size(1) / mechanism.sub_heads(),
-                  query.sym_size(2), key.sym_size(2)};
+  const AttentionCall call{mechanism,         query,
+                           query.sym_size(0), query.sym_size(1) / mechanism.sub_heads(),
+                           query.sym_size(2), key.sym_size(2)};
   PairwiseOptions options;
   options.sub_heads = mechanism.sub_heads();
   describe_visibility(options, call, given, causal_mask);

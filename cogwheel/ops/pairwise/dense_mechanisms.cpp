@@ -27,7 +27,7 @@ namespace {
 
 // One call, with key and value heads repeated for the query heads that they serve. Values without columns stand for the
 // identity: the output is then the matrix itself.
-struct Call {
+struct DenseCall {
   at::Tensor query, key, value;
   bool causal;
   double scale;
@@ -60,8 +60,8 @@ void check_square(const at::Tensor& query, const at::Tensor& key) {
          size_text(key.sym_size(2)));
 }
 
-void check_options(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
-                   const AttentionOptions& options, std::string_view causal_mask) {
+void check_dense_options(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
+                         const AttentionOptions& options, std::string_view causal_mask) {
   const std::pair<const char*, bool> given[] = {{"score", options.score != "dot"},
                                                 {"score_weight", options.score_weight.has_value()},
                                                 {"score_projection", options.score_projection.has_value()},
@@ -83,7 +83,7 @@ void check_options(const Mechanism& mechanism, const at::Tensor& query, const at
 }
 
 // Σ_j scale (x_i·k_j) v_j over the keys that row i sees.
-at::Tensor linear(const Call& call, const at::Tensor& x) {
+at::Tensor linear(const DenseCall& call, const at::Tensor& x) {
   const at::Tensor scaled = x * call.scale;
   if (!call.causal && !are_identity(call.value)) return product(scaled, product(call.key.mT(), call.value));
   const at::Tensor scores = product(scaled, call.key.mT());
@@ -95,7 +95,7 @@ at::Tensor coefficient(const at::Tensor& coefficients, std::int64_t term) {
   return coefficients.select(1, term).unsqueeze(-1).unsqueeze(-1);
 }
 
-at::Tensor polynomial(const Call& call, const MechanismParameters& parameters) {
+at::Tensor polynomial(const DenseCall& call, const MechanismParameters& parameters) {
   const at::Tensor& coefficients = parameters.front().second;
   const c10::SymInt heads = call.query.sym_size(1);
   check_like("coefficients", coefficients, call.query);
@@ -103,7 +103,7 @@ at::Tensor polynomial(const Call& call, const MechanismParameters& parameters) {
     refuse("coefficients", "[" + size_text(heads) + ", terms], one row for each query head, from the power 0",
            shape_text(coefficients));
   }
-  Call of_queries = call;
+  DenseCall of_queries = call;
   of_queries.value = call.query;
   at::Tensor output = coefficient(coefficients, 0) * call.own_values();
   at::Tensor x = call.query;  // row i: q_i M_iᵖ⁻¹
@@ -125,7 +125,7 @@ at::Tensor phi(const at::Tensor& m) {
 
 // The rows q_i φ(M) that take keys to the entries of exp(A) − I: q_i φ(M_i) where causal, with M_i a running sum of
 // outer products, [B, H, N, D, D].
-at::Tensor queries_through_phi(const Call& call) {
+at::Tensor queries_through_phi(const DenseCall& call) {
   if (!call.causal) return product(call.query, phi(call.scale * product(call.key.mT(), call.query)));
   const at::Tensor columns = call.key.unsqueeze(-1), rows = call.query.unsqueeze(-2);
   const at::Tensor m = (call.scale * product(columns, rows)).cumsum(2);
@@ -133,10 +133,10 @@ at::Tensor queries_through_phi(const Call& call) {
   return product(left, phi(m)).squeeze(-2);
 }
 
-at::Tensor exponential_minus_identity(const Call& call) { return linear(call, queries_through_phi(call)); }
+at::Tensor exponential_minus_identity(const DenseCall& call) { return linear(call, queries_through_phi(call)); }
 
 // Rows of exp(A) divided by their norm of order 1 or 2.
-at::Tensor normalised_exponential(const Call& call, int order) {
+at::Tensor normalised_exponential(const DenseCall& call, int order) {
   const at::Tensor queries = queries_through_phi(call) * call.scale;
   const at::Tensor scores = product(queries, call.key.mT());
   const at::Tensor low_rank = call.causal ? scores.tril() : scores;
@@ -151,7 +151,7 @@ at::Tensor normalised_exponential(const Call& call, int order) {
 
 // Rows of hidden tokens are 0, so that they add nothing to any power of the matrix: those of keys and values, and of
 // queries too where these are the same tokens.
-Call without_hidden_tokens(Call call, const at::Tensor& lengths) {
+DenseCall without_hidden_tokens(DenseCall call, const at::Tensor& lengths) {
   call.lengths = lengths;
   const auto cleared = [&](const at::Tensor& rows) { return rows.masked_fill(call.hidden(rows.sym_size(2)), 0); };
   call.key = cleared(call.key), call.value = cleared(call.value);
@@ -160,7 +160,7 @@ Call without_hidden_tokens(Call call, const at::Tensor& lengths) {
 }
 
 // (1 + s/norm)/n over the visible keys, with the squared norm of each row or of the whole matrix.
-at::Tensor simple_norm(const Call& call, bool by_row) {
+at::Tensor simple_norm(const DenseCall& call, bool by_row) {
   const c10::SymInt queries = call.query.sym_size(2), keys = call.key.sym_size(2);
   const at::Tensor scores = call.scale * product(call.query, call.key.mT());
   at::Tensor visible = at::ones_symint({queries, keys}, scores.options());
@@ -174,7 +174,7 @@ at::Tensor simple_norm(const Call& call, bool by_row) {
   return call.times_values(visible * (1 + share) / visible.sum(-1, true).clamp_min(1));
 }
 
-at::Tensor of_sequence(const Mechanism& mechanism, const Call& call, const MechanismParameters& parameters) {
+at::Tensor of_sequence(const Mechanism& mechanism, const DenseCall& call, const MechanismParameters& parameters) {
   const std::string_view name = mechanism.description.name;
   if (name == "simple_norm_by_row") return simple_norm(call, true);
   if (name == "simple_norm_by_matrix") return simple_norm(call, false);
@@ -189,7 +189,7 @@ at::Tensor of_sequence(const Mechanism& mechanism, const Call& call, const Mecha
 }
 
 // Each sequence by itself: the function is one of its own matrix.
-at::Tensor of_packed(const Mechanism& mechanism, const Call& call, const at::Tensor& cu_seqlens,
+at::Tensor of_packed(const Mechanism& mechanism, const DenseCall& call, const at::Tensor& cu_seqlens,
                      const MechanismParameters& parameters) {
   packed_ranges(cu_seqlens, call.query.sym_size(2), call.causal, 0);  // checks the numbers
   // Without data there are no numbers, and the shape is that of one sequence.
@@ -212,11 +212,11 @@ at::Tensor of_packed(const Mechanism& mechanism, const Call& call, const at::Ten
 
 at::Tensor dense_attention(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
                            const at::Tensor& value, const AttentionOptions& options, std::string_view causal_mask) {
-  check_options(mechanism, query, key, options, causal_mask);
+  check_dense_options(mechanism, query, key, options, causal_mask);
   const c10::SymInt heads = query.sym_size(1);
   const double root = std::sqrt(static_cast<double>(query.sym_size(3).guard_int(__FILE__, __LINE__)));
-  const Call call{query, for_query_heads(key, heads), for_query_heads(value, heads), options.causal,
-                  options.scale.value_or(1 / root)};
+  const DenseCall call{query, for_query_heads(key, heads), for_query_heads(value, heads), options.causal,
+                       options.scale.value_or(1 / root)};
   if (!std::isfinite(call.scale)) refuse("scale", "a finite number", std::to_string(call.scale));
   if (options.cu_seqlens) {
     check_cu_seqlens(options, query, key.sym_size(2));

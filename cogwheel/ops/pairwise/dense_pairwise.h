@@ -26,7 +26,7 @@ enum Place : std::size_t {
   parameters,
   options,
   before_options = options - 1,
-#define PAIRWISE_DIFFERENTIABLE(name) name,
+#define PAIRWISE_DIFFERENTIABLE(name, extent) name,
 #include "cogwheel/ops/pairwise/pairwise_options.def"
   differentiable,
   before_others = differentiable - 1,
@@ -37,7 +37,7 @@ enum Place : std::size_t {
 
 // In the order of the places.
 inline constexpr std::optional<at::Tensor> PairwiseOptions::*option_tensors[] = {
-#define PAIRWISE_DIFFERENTIABLE(name) &PairwiseOptions::name,
+#define PAIRWISE_DIFFERENTIABLE(name, extent) &PairwiseOptions::name,
 #include "cogwheel/ops/pairwise/pairwise_options.def"
 #define PAIRWISE_TENSOR(name) &PairwiseOptions::name,
 #include "cogwheel/ops/pairwise/pairwise_options.def"
@@ -46,7 +46,7 @@ static_assert(std::size(option_tensors) == count - options);
 
 // Whether a differentiable option needs a gradient, in the order of the places.
 inline constexpr bool WantedGradients::*wanted[] = {
-#define PAIRWISE_DIFFERENTIABLE(name) &WantedGradients::name,
+#define PAIRWISE_DIFFERENTIABLE(name, extent) &WantedGradients::name,
 #include "cogwheel/ops/pairwise/pairwise_options.def"
 };
 }  // namespace pairwise_input

@@ -45,7 +45,7 @@ at::Tensor empty_difference(const at::Tensor& output) {
   return at::empty_like(output.slice_symint(1, 0, c10::nullopt, 2));
 }
 
-at::Tensor forward_cpu(const at::Tensor& output_, const at::Tensor& coefficient) {
+at::Tensor subtract_sub_heads_cpu(const at::Tensor& output_, const at::Tensor& coefficient) {
   const at::Tensor output = with_contiguous_width(output_);
   const at::Tensor difference = with_contiguous_width(empty_difference(output_));
   const std::int64_t heads = difference.size(1), rows = difference.size(2), width = difference.size(3);
@@ -65,8 +65,9 @@ at::Tensor forward_cpu(const at::Tensor& output_, const at::Tensor& coefficient)
   return difference;
 }
 
-std::tuple<at::Tensor, at::Tensor> backward_cpu(const at::Tensor& gradient_, const at::Tensor& output_,
-                                                const at::Tensor& coefficient) {
+std::tuple<at::Tensor, at::Tensor> subtract_sub_heads_backward_cpu(const at::Tensor& gradient_,
+                                                                   const at::Tensor& output_,
+                                                                   const at::Tensor& coefficient) {
   const at::Tensor gradient = with_contiguous_width(gradient_), output = with_contiguous_width(output_);
   const at::Tensor output_gradient = with_contiguous_width(at::empty_like(output_));
   const at::Tensor coefficient_gradient = at::zeros_like(coefficient, {}, {}, {}, {}, at::MemoryFormat::Contiguous);
@@ -109,40 +110,41 @@ std::tuple<at::Tensor, at::Tensor> backward_cpu(const at::Tensor& gradient_, con
   return {output_gradient, coefficient_gradient};
 }
 
-at::Tensor forward_meta(const at::Tensor& output, const at::Tensor&) { return empty_difference(output); }
+at::Tensor subtract_sub_heads_meta(const at::Tensor& output, const at::Tensor&) { return empty_difference(output); }
 
-std::tuple<at::Tensor, at::Tensor> backward_meta(const at::Tensor&, const at::Tensor& output,
-                                                 const at::Tensor& coefficient) {
+std::tuple<at::Tensor, at::Tensor> subtract_sub_heads_backward_meta(const at::Tensor&, const at::Tensor& output,
+                                                                    const at::Tensor& coefficient) {
   return {at::empty_like(output), at::empty_like(coefficient, {}, {}, {}, {}, at::MemoryFormat::Contiguous)};
 }
 
 // The same in ATen's operators, for tangents, second derivatives and devices without an engine.
-variable_list composed(const variable_list& inputs) {
+variable_list composed_difference(const variable_list& inputs) {
   const at::Tensor &output = inputs[0], &coefficient = inputs[1];
   const auto of_sub_head = [&](std::int64_t c) { return output.slice_symint(1, c, c10::nullopt, 2); };
   return {of_sub_head(0) - coefficient.unsqueeze(-1) * of_sub_head(1)};
 }
 
-variable_list composed_backward(const variable_list& inputs) {
+variable_list composed_difference_backward(const variable_list& inputs) {
   const at::Tensor &gradient = inputs[0], &output = inputs[1], &coefficient = inputs[2];
   const at::Tensor second = output.slice_symint(1, 1, c10::nullopt, 2);
   return {at::stack({gradient, -(coefficient.unsqueeze(-1) * gradient)}, 2).flatten(1, 2),
           -(gradient * second).sum(-1).sum_to_size_symint(coefficient.sym_sizes())};
 }
 
-at::Tensor forward_composed(const at::Tensor& output, const at::Tensor& coefficient) {
-  return composed({output, coefficient})[0];
+at::Tensor subtract_sub_heads_composed(const at::Tensor& output, const at::Tensor& coefficient) {
+  return composed_difference({output, coefficient})[0];
 }
 
-std::tuple<at::Tensor, at::Tensor> backward_composed(const at::Tensor& gradient, const at::Tensor& output,
-                                                     const at::Tensor& coefficient) {
-  const variable_list gradients = composed_backward({gradient, output, coefficient});
+std::tuple<at::Tensor, at::Tensor> subtract_sub_heads_backward_composed(const at::Tensor& gradient,
+                                                                        const at::Tensor& output,
+                                                                        const at::Tensor& coefficient) {
+  const variable_list gradients = composed_difference_backward({gradient, output, coefficient});
   return {gradients[0], gradients[1]};
 }
 
-at::Tensor forward_autograd(const at::Tensor& output, const at::Tensor& coefficient) {
+at::Tensor subtract_sub_heads_autograd(const at::Tensor& output, const at::Tensor& coefficient) {
   const variable_list inputs{output, coefficient};
-  if (has_tangent(inputs)) return composed(inputs)[0];
+  if (has_tangent(inputs)) return composed_difference(inputs)[0];
   at::Tensor difference;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
@@ -157,14 +159,15 @@ at::Tensor forward_autograd(const at::Tensor& output, const at::Tensor& coeffici
   return difference;
 }
 
-std::tuple<at::Tensor, at::Tensor> backward_autograd(const at::Tensor& gradient, const at::Tensor& output,
-                                                     const at::Tensor& coefficient) {
+std::tuple<at::Tensor, at::Tensor> subtract_sub_heads_backward_autograd(const at::Tensor& gradient,
+                                                                        const at::Tensor& output,
+                                                                        const at::Tensor& coefficient) {
   const auto fused = [&] {
     const auto [of_output, of_coefficient] = subtract_sub_heads_backward(gradient, output, coefficient);
     return variable_list{of_output, of_coefficient};
   };
-  const variable_list outputs =
-      differentiated_by("SubtractSubHeadsBackwardBackward", {gradient, output, coefficient}, fused, composed_backward);
+  const variable_list outputs = differentiated_by("SubtractSubHeadsBackwardBackward", {gradient, output, coefficient},
+                                                  fused, composed_difference_backward);
   return {outputs[0], outputs[1]};
 }
 
@@ -190,23 +193,23 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, CPU, library) {
-  implement_fused(library, "subtract_sub_heads", forward_cpu);
-  implement_fused(library, "subtract_sub_heads_backward", backward_cpu);
+  implement_fused(library, "subtract_sub_heads", subtract_sub_heads_cpu);
+  implement_fused(library, "subtract_sub_heads_backward", subtract_sub_heads_backward_cpu);
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
-  library.impl("subtract_sub_heads", forward_composed);
-  library.impl("subtract_sub_heads_backward", backward_composed);
+  library.impl("subtract_sub_heads", subtract_sub_heads_composed);
+  library.impl("subtract_sub_heads_backward", subtract_sub_heads_backward_composed);
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
-  library.impl("subtract_sub_heads", forward_meta);
-  library.impl("subtract_sub_heads_backward", backward_meta);
+  library.impl("subtract_sub_heads", subtract_sub_heads_meta);
+  library.impl("subtract_sub_heads_backward", subtract_sub_heads_backward_meta);
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
-  library.impl("subtract_sub_heads", forward_autograd);
-  library.impl("subtract_sub_heads_backward", backward_autograd);
+  library.impl("subtract_sub_heads", subtract_sub_heads_autograd);
+  library.impl("subtract_sub_heads_backward", subtract_sub_heads_backward_autograd);
 }
 
 }  // namespace cogwheel

@@ -36,7 +36,7 @@ inline constexpr std::string_view causal_first =
 // The lines of pairwise_options.def.
 struct PairwiseOptions {
 #define PAIRWISE_OPTION(type, name, initial) type name = type(initial);
-#define PAIRWISE_DIFFERENTIABLE(name) std::optional<at::Tensor> name = {};
+#define PAIRWISE_DIFFERENTIABLE(name, extent) std::optional<at::Tensor> name = {};
 #define PAIRWISE_TENSOR(name) std::optional<at::Tensor> name = {};
 #include "cogwheel/ops/pairwise/pairwise_options.def"
 };
@@ -50,7 +50,7 @@ struct WantedOutputs {
 
 // Which of the differentiable options need a gradient.
 struct WantedGradients {
-#define PAIRWISE_DIFFERENTIABLE(name) bool name = false;
+#define PAIRWISE_DIFFERENTIABLE(name, extent) bool name = false;
 #include "cogwheel/ops/pairwise/pairwise_options.def"
 };
 
@@ -61,7 +61,7 @@ using PairwiseOutputs = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tenso
 
 // Of query, key, value, parameters and the differentiable options, in the order of their list. Those that are not
 // wanted are empty.
-#define PAIRWISE_DIFFERENTIABLE(name) , at::Tensor
+#define PAIRWISE_DIFFERENTIABLE(name, extent) , at::Tensor
 using PairwiseGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor
 #include "cogwheel/ops/pairwise/pairwise_options.def"
                                      >;
@@ -100,7 +100,7 @@ at::Tensor mixture_statistics(const at::Tensor& query, const at::Tensor& key, co
 template <>
 struct Bundle<PairwiseOptions> {
 #define PAIRWISE_OPTION(type, name, initial) Member{#name, &PairwiseOptions::name},
-#define PAIRWISE_DIFFERENTIABLE(name) Member{#name, &PairwiseOptions::name},
+#define PAIRWISE_DIFFERENTIABLE(name, extent) Member{#name, &PairwiseOptions::name},
 #define PAIRWISE_TENSOR(name) Member{#name, &PairwiseOptions::name},
   static constexpr auto members = std::tuple{
 #include "cogwheel/ops/pairwise/pairwise_options.def"
@@ -116,7 +116,7 @@ struct Bundle<WantedOutputs> {
 
 template <>
 struct Bundle<WantedGradients> {
-#define PAIRWISE_DIFFERENTIABLE(name) Member{#name "_wanted", &WantedGradients::name},
+#define PAIRWISE_DIFFERENTIABLE(name, extent) Member{#name "_wanted", &WantedGradients::name},
   static constexpr auto members = std::tuple{
 #include "cogwheel/ops/pairwise/pairwise_options.def"
   };

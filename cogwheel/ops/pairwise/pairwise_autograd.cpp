@@ -56,9 +56,9 @@ void check_constants(const variable_list& inputs) {
   if (has_tangent({inputs[place::alibi]})) refuse("alibi", "slopes without a tangent", "slopes with one");
 }
 
-PairwiseOutputs forward_autograd(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                 const at::Tensor& parameters, std::string_view mechanism,
-                                 const PairwiseOptions& options, const WantedOutputs& outputs) {
+PairwiseOutputs pairwise_autograd(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                  const at::Tensor& parameters, std::string_view mechanism,
+                                  const PairwiseOptions& options, const WantedOutputs& outputs) {
   const variable_list inputs = pairwise_inputs(query, key, value, parameters, options);
   check_constants(inputs);
   at::Tensor output, shift, mass, statistics;
@@ -108,10 +108,10 @@ variable_list dense_backward(const variable_list& inputs, const at::Tensor& shif
   return result;
 }
 
-PairwiseGradients backward_autograd(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
-                                    const at::Tensor& value, const at::Tensor& parameters, const PairwiseSaved& saved,
-                                    std::string_view mechanism, const WantedGradients& wanted,
-                                    const PairwiseOptions& options) {
+PairwiseGradients pairwise_backward_autograd(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
+                                             const at::Tensor& value, const at::Tensor& parameters,
+                                             const PairwiseSaved& saved, std::string_view mechanism,
+                                             const WantedGradients& wanted, const PairwiseOptions& options) {
   variable_list inputs = pairwise_inputs(query, key, value, parameters, options);
   inputs.push_back(gradient);
   const auto fused = [&] {
@@ -127,8 +127,8 @@ PairwiseGradients backward_autograd(const at::Tensor& gradient, const at::Tensor
 }  // namespace
 
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
-  library.impl("pairwise", Unbundled<forward_autograd>::call);
-  library.impl("pairwise_backward", Unbundled<backward_autograd>::call);
+  library.impl("pairwise", Unbundled<pairwise_autograd>::call);
+  library.impl("pairwise_backward", Unbundled<pairwise_backward_autograd>::call);
 }
 
 }  // namespace cogwheel

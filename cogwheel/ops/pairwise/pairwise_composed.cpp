@@ -1,9 +1,11 @@
-// cogwheel::pairwise on devices that have no kernels for it: the dense composition (dense_pairwise.h) in blocks of
-// queries, whose scores backward recomputes, so that memory is O(block · keys). Correct but slow: a row map is computed
-// on the host (row_map.h), so that for each block the device waits and its scores are copied.
+// The dense composition (dense_pairwise.h) in blocks of queries, whose scores backward recomputes, so that memory is
+// O(block · keys). Correct but slow: a row map is computed on the host (row_map.h), so that for each block the device
+// waits and its scores are copied.
 //
 // Besides row maps the host reads the seed of dropout, and once per call whether all numbers are finite. Lengths and
 // positions stay on the device.
+#include "cogwheel/ops/pairwise/pairwise_composed.h"
+
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
@@ -14,7 +16,6 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <array>
@@ -25,7 +26,6 @@
 #include "cogwheel/ops/pairwise/seen_keys.h"
 #include "cogwheel/ops/pairwise/statistics_of_weights.h"
 #include "cogwheel/ops/support/checks.h"
-#include "cogwheel/ops/support/engine.h"
 #include "cogwheel/ops/support/recorded_node.h"
 #include "cogwheel/ops/support/shared_heads.h"
 
@@ -44,10 +44,14 @@ struct RowsOfOption {
   std::optional<at::Tensor> PairwiseOptions::*tensor;
   std::int64_t dimension;
 };
-constexpr RowsOfOption rows_of_options[] = {{&PairwiseOptions::ranges, -2},
-                                            {&PairwiseOptions::bias, -2},
-                                            {&PairwiseOptions::energy_bias, -2},
-                                            {&PairwiseOptions::centers, -1}};
+namespace rows_of {
+constexpr std::int64_t pairs = -2, queries = -1, widths = 0;  // 0: none has
+}
+constexpr RowsOfOption rows_of_options[] = {
+    {&PairwiseOptions::ranges, -2},
+#define PAIRWISE_DIFFERENTIABLE(name, extent) {&PairwiseOptions::name, rows_of::extent},
+#include "cogwheel/ops/pairwise/pairwise_options.def"
+};
 
 // With 0 for values that are not finite.
 at::Tensor only_finite(const at::Tensor& tensor) {
@@ -92,18 +96,16 @@ struct Block {
 class Blocks {
  public:
   // `more` has a row [B, Hq, N, width] for each query, as the gradient of the output has, or is undefined.
-  Blocks(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& parameters,
-         std::string_view mechanism, const PairwiseOptions& options, const at::Tensor& more)
-      : query_(query.to(computed_type(query))),
-        key_(key.to(computed_type(query))),
-        value_(value.to(computed_type(query))),
+  Blocks(const PairwiseCall& call, const at::Tensor& more)
+      : query_(call.query.to(computed_type(call.query))),
+        key_(call.key.to(computed_type(call.query))),
+        value_(call.value.to(computed_type(call.query))),
         more_(more),
-        parameters_(parameters),
-        mechanism_(mechanism),
-        options_(options),
-        finite_(all_finite(query) && (!more.defined() || all_finite(more))) {
-    note_composed(query.device().type());
-    take_seen(key_, options.sub_heads);
+        parameters_(call.parameters),
+        mechanism_(call.mechanism),
+        options_(call.options),
+        finite_(all_finite(call.query) && (!more.defined() || all_finite(more))) {
+    take_seen(key_, options_.sub_heads);
     take_seen(value_, 1);
   }
 
@@ -129,7 +131,7 @@ class Blocks {
   // Whether the option has a row for each query, rather than one for all.
   bool has_rows(const RowsOfOption& option) const {
     const auto& tensor = options_.*option.tensor;
-    return tensor && tensor->dim() >= -option.dimension && tensor->size(option.dimension) > 1;
+    return option.dimension < 0 && tensor && tensor->dim() >= -option.dimension && tensor->size(option.dimension) > 1;
   }
 
   std::vector<at::Tensor> inputs(const Block& block) const {
@@ -193,11 +195,6 @@ class Blocks {
   bool finite_;
 };
 
-// Calls ATen's operators as within a device's kernel: autocast would compute some in another type.
-class WithoutAutocast {
-  c10::impl::ExcludeDispatchKeyGuard guard_{c10::autocast_dispatch_keyset};
-};
-
 // Lets autograd record within a kernel, which the dispatcher calls below autograd.
 class RecordingWithin {
   static c10::DispatchKeySet excluded() {
@@ -210,31 +207,6 @@ class RecordingWithin {
   at::AutoGradMode not_recorded_itself_{false};  // gradients have no gradients here
 };
 
-PairwiseOutputs forward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                        const at::Tensor& parameters, std::string_view mechanism, const PairwiseOptions& options,
-                        const WantedOutputs& wanted) {
-  check_heads_of_values(query, key, value, options.sub_heads);
-  check_options(query, key, options);
-  const WithoutAutocast as_given;
-  const at::Tensor output = empty_output(query, key, value, wanted.wide), shift = empty_totals(query),
-                   mass = empty_totals(query), statistics = empty_statistics(query, query.size(1), wanted.statistics);
-  if (output.numel() == 0) return {output, shift, mass, statistics};
-  const Blocks blocks(query, key, value, parameters, mechanism, options, {});
-  blocks.each([&](const Block& block) {
-    const DensePairwise composition = blocks.compose(block);
-    const at::Tensor row_shift = composition.shift();
-    const DenseWeights weighed = composition.weigh(row_shift);
-    block.write(output, 2, composition.output(weighed.weights));
-    block.write(shift, 2, row_shift);
-    block.write(mass, 2, weighed.mass.squeeze(-1));
-    if (!wanted.statistics) return;
-    const at::Tensor rows = statistics_of_weights(weighed.weights, composition.keys());
-    const at::Tensor log_mass = weighed.terms.abs().sum(at::IntArrayRef{-1}).log() + row_shift;
-    block.write(statistics, 3, at::cat({log_mass.unsqueeze(0), rows.narrow(0, 1, rows.size(0) - 1)}));
-  });
-  return {output, shift, mass, statistics};
-}
-
 // The gradient of one input, to which each block adds.
 struct Gathered {
   at::Tensor sum;
@@ -245,92 +217,90 @@ struct Gathered {
   }
 };
 
-PairwiseGradients backward(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
-                           const at::Tensor& value, const at::Tensor& parameters, const PairwiseSaved& saved,
-                           std::string_view mechanism, const WantedGradients& wanted, const PairwiseOptions& options) {
-  check_heads_of_values(query, key, value, options.sub_heads);
-  check_options(query, key, options);
-  check_saved(gradient, query, saved);
-  const WithoutAutocast as_given;
+}  // namespace
+
+void compose_pairwise(const PairwiseCall& call, const WantedOutputs& wanted, const PairwiseResults& results) {
+  const Blocks blocks(call, {});
+  blocks.each([&](const Block& block) {
+    const DensePairwise composition = blocks.compose(block);
+    const at::Tensor row_shift = composition.shift();
+    const DenseWeights weighed = composition.weigh(row_shift);
+    block.write(results.output, 2, composition.output(weighed.weights));
+    block.write(results.shift, 2, row_shift);
+    block.write(results.mass, 2, weighed.mass.squeeze(-1));
+    if (!wanted.statistics) return;
+    const at::Tensor rows = statistics_of_weights(weighed.weights, composition.keys());
+    const at::Tensor log_mass = weighed.terms.abs().sum(at::IntArrayRef{-1}).log() + row_shift;
+    block.write(results.statistics, 3, at::cat({log_mass.unsqueeze(0), rows.narrow(0, 1, rows.size(0) - 1)}));
+  });
+}
+
+PairwiseGradients compose_pairwise_backward(const PairwiseCall& call, const at::Tensor& gradient,
+                                            const at::Tensor& shift, const WantedGradients& wanted) {
   std::array<Gathered, place::differentiable> gathered;
-  for (const auto& [at, of] : {std::pair(place::query, &query), {place::key, &key}, {place::value, &value}})
-    gathered[at].sum = at::zeros(of->sizes(), computed_options(query));
+  for (const auto& [at, of] :
+       {std::pair(place::query, &call.query), {place::key, &call.key}, {place::value, &call.value}})
+    gathered[at].sum = at::zeros(of->sizes(), computed_options(call.query));
   gathered[place::query].dimension = 2;
-  gathered[place::parameters].sum = at::zeros(parameters.sizes(), parameters.options());
+  gathered[place::parameters].sum = at::zeros(call.parameters.sizes(), call.parameters.options());
   for (std::size_t i = place::options; i < place::differentiable; ++i)
     gathered[i].sum = empty_modifier_gradient(wanted.*place::wanted[i - place::options],
-                                              options.*place::option_tensors[i - place::options], query)
+                                              call.options.*place::option_tensors[i - place::options], call.query)
                           .zero_();
 
-  if (gradient.numel() > 0 && key.numel() > 0) {
-    const Blocks blocks(query, key, value, parameters, mechanism, options, gradient);
-    for (std::size_t i = place::options; i < place::differentiable; ++i)
-      for (const RowsOfOption& each : rows_of_options)
-        if (each.tensor == place::option_tensors[i - place::options] && blocks.has_rows(each))
-          gathered[i].dimension = each.dimension;
-    const at::Tensor wide_gradient = gradient.to(computed_type(query)), zero = at::zeros({}, wide_gradient.options());
-    blocks.each([&](const Block& block) {
-      const at::Tensor of_rows = block.only_kept(block.of(wide_gradient, 2), zero, 2);
-      variable_list parts;
-      {
-        const RecordingWithin recording;
-        const variable_list given = blocks.inputs(block);
-        variable_list leaves = given;
-        for (std::size_t i = 0; i < place::differentiable; ++i) {
-          if (!leaves[i].defined() || leaves[i].numel() == 0) continue;
-          leaves[i] = leaves[i].is_inference() ? leaves[i].clone() : leaves[i].detach();
-          leaves[i].set_requires_grad(i < place::options || wanted.*place::wanted[i - place::options]);
-        }
-        parts = gradients_through(
-            [&](const variable_list& in) {
-              const DensePairwise composition(in, mechanism, block.options, block.queries);
-              return variable_list{composition.output(composition.weigh(block.of(saved.shift, 2)).weights)};
-            },
-            leaves, {of_rows});
+  const Blocks blocks(call, gradient);
+  for (std::size_t i = place::options; i < place::differentiable; ++i)
+    for (const RowsOfOption& each : rows_of_options)
+      if (each.tensor == place::option_tensors[i - place::options] && blocks.has_rows(each))
+        gathered[i].dimension = each.dimension;
+  const at::Tensor wide_gradient = gradient.to(computed_type(call.query)),
+                   zero = at::zeros({}, wide_gradient.options());
+  blocks.each([&](const Block& block) {
+    const at::Tensor of_rows = block.only_kept(block.of(wide_gradient, 2), zero, 2);
+    variable_list parts;
+    {
+      const RecordingWithin recording;
+      const variable_list given = blocks.inputs(block);
+      variable_list leaves = given;
+      for (std::size_t i = 0; i < place::differentiable; ++i) {
+        if (!leaves[i].defined() || leaves[i].numel() == 0) continue;
+        leaves[i] = leaves[i].is_inference() ? leaves[i].clone() : leaves[i].detach();
+        leaves[i].set_requires_grad(i < place::options || wanted.*place::wanted[i - place::options]);
       }
-      for (std::size_t i = 0; i < place::differentiable; ++i) gathered[i].add(block, parts[i]);
-    });
-  }
-  for (const auto& [at, of] : {std::pair(place::query, &query), {place::key, &key}, {place::value, &value}})
+      parts = gradients_through(
+          [&](const variable_list& in) {
+            const DensePairwise composition(in, call.mechanism, block.options, block.queries);
+            return variable_list{composition.output(composition.weigh(block.of(shift, 2)).weights)};
+          },
+          leaves, {of_rows});
+    }
+    for (std::size_t i = 0; i < place::differentiable; ++i) gathered[i].add(block, parts[i]);
+  });
+  for (const auto& [at, of] :
+       {std::pair(place::query, &call.query), {place::key, &call.key}, {place::value, &call.value}})
     gathered[at].sum = gathered[at].sum.to(of->scalar_type());
   return [&]<std::size_t... index>(std::index_sequence<index...>) { return PairwiseGradients{gathered[index].sum...}; }
   (std::make_index_sequence<place::differentiable>());
 }
 
-at::Tensor statistics_of_mixture(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                 const at::Tensor& parameters, const MixtureMembers& members,
-                                 std::string_view mechanism, const PairwiseOptions& options, bool) {
-  check_heads_of_values(query, key, value, options.sub_heads);
-  check_options(query, key, options);
-  check_members(members, query, options.sub_heads);
-  const WithoutAutocast as_given;
-  const std::int64_t heads = query.size(1) / options.sub_heads;
-  const at::Tensor statistics = empty_statistics(query, heads, true);
-  if (statistics.numel() == 0) return statistics;
-  const Blocks blocks(query, key, value, parameters, mechanism, options, {});
+void compose_mixture_statistics(const PairwiseCall& call, const MixtureMembers& members, const at::Tensor& statistics) {
+  const std::int64_t sub_heads = call.options.sub_heads, heads = call.query.size(1) / sub_heads;
+  const Blocks blocks(call, {});
   blocks.each([&](const Block& block) {
     const DensePairwise composition = blocks.compose(block);
     const DenseWeights weighed = composition.weigh(block.of(members.shift, 2));
     at::Tensor weights;
     if (members.coefficient) {
-      const at::Tensor of_heads = weighed.weights.unflatten(1, {heads, options.sub_heads});
-      const at::Tensor coefficient = block.of(members.coefficient->expand({query.size(0), heads, query.size(2)}), 2);
+      const at::Tensor of_heads = weighed.weights.unflatten(1, {heads, sub_heads});
+      const at::Tensor coefficient =
+          block.of(members.coefficient->expand({call.query.size(0), heads, call.query.size(2)}), 2);
       weights = of_heads.select(2, 0) + coefficient.unsqueeze(-1) * of_heads.select(2, 1);
     } else {
       const at::Tensor mean = composition.uniform_weights();
       weights = weighed.weights - (weighed.factors.defined() ? mean * weighed.factors : mean);
     }
-    block.write(statistics, 3, statistics_of_weights(weights, composition.keys(options.sub_heads)));
+    block.write(statistics, 3, statistics_of_weights(weights, composition.keys(sub_heads)));
   });
-  return statistics;
-}
-
-}  // namespace
-
-TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
-  library.impl("pairwise", Unbundled<forward>::call);
-  library.impl("pairwise_backward", Unbundled<backward>::call);
-  library.impl("mixture_statistics", Unbundled<statistics_of_mixture>::call);
 }
 
 }  // namespace cogwheel

@@ -9,24 +9,22 @@
 namespace cogwheel {
 namespace {
 
-PairwiseOutputs forward_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor&,
-                             std::string_view, const PairwiseOptions& options, const WantedOutputs& wanted) {
+PairwiseOutputs pairwise_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                              const at::Tensor&, std::string_view, const PairwiseOptions& options,
+                              const WantedOutputs& wanted) {
   check_heads_of_values(query, key, value, options.sub_heads);
   return {empty_output(query, key, value, wanted.wide), empty_totals(query), empty_totals(query),
           empty_statistics(query, query.sym_size(1), wanted.statistics)};
 }
 
-PairwiseGradients backward_meta(const at::Tensor&, const at::Tensor& query, const at::Tensor& key,
-                                const at::Tensor& value, const at::Tensor& parameters, const PairwiseSaved&,
-                                std::string_view, const WantedGradients& wanted, const PairwiseOptions& options) {
-  return {at::empty_like(query),
-          at::empty_like(key),
-          at::empty_like(value),
-          at::empty_like(parameters),
-          empty_modifier_gradient(wanted.bias, options.bias, query),
-          empty_modifier_gradient(wanted.energy_bias, options.energy_bias, query),
-          empty_modifier_gradient(wanted.centers, options.centers, query),
-          empty_modifier_gradient(wanted.score_weight, options.score_weight, query)};
+PairwiseGradients pairwise_backward_meta(const at::Tensor&, const at::Tensor& query, const at::Tensor& key,
+                                         const at::Tensor& value, const at::Tensor& parameters, const PairwiseSaved&,
+                                         std::string_view, const WantedGradients& wanted,
+                                         const PairwiseOptions& options) {
+  return {at::empty_like(query), at::empty_like(key), at::empty_like(value), at::empty_like(parameters)
+#define PAIRWISE_DIFFERENTIABLE(name, extent) , empty_modifier_gradient(wanted.name, options.name, query)
+#include "cogwheel/ops/pairwise/pairwise_options.def"
+  };
 }
 
 at::Tensor mixture_statistics_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
@@ -39,8 +37,8 @@ at::Tensor mixture_statistics_meta(const at::Tensor& query, const at::Tensor& ke
 }  // namespace
 
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
-  library.impl("pairwise", Unbundled<forward_meta>::call);
-  library.impl("pairwise_backward", Unbundled<backward_meta>::call);
+  library.impl("pairwise", Unbundled<pairwise_meta>::call);
+  library.impl("pairwise_backward", Unbundled<pairwise_backward_meta>::call);
   library.impl("mixture_statistics", Unbundled<mixture_statistics_meta>::call);
 }
 

@@ -90,7 +90,7 @@ at::Tensor values_meta(const at::Tensor& argument, const at::Tensor&, const at::
 }
 
 // One call, as its derivatives need it.
-struct Call {
+struct RowMapCall {
   std::string mechanism, function;
   std::int64_t order;
 
@@ -111,7 +111,7 @@ at::Tensor per_head(const at::Tensor& parameters, std::int64_t index, const at::
   return parameters.select(1, index).to(like.scalar_type()).unsqueeze(-1).unsqueeze(-1);  // [H, 1, 1]
 }
 
-variable_list backward_of(const Call& call, const variable_list& inputs, const at::Tensor& gradient) {
+variable_list backward_of(const RowMapCall& call, const variable_list& inputs, const at::Tensor& gradient) {
   const at::Tensor &argument = inputs[0], &shift = inputs[1], &parameters = inputs[3];
   std::vector<std::int64_t> channels;
   for (std::int64_t i = 0; i <= call.order; ++i) channels.push_back(i);
@@ -119,7 +119,7 @@ variable_list backward_of(const Call& call, const variable_list& inputs, const a
   if (argument.requires_grad() || parameters.requires_grad()) {
     const at::Tensor derivatives = call.of(inputs, 1);
     const auto gradient_along = [&](std::int64_t variable) {
-      return (gradient * Call::along(derivatives, call.order, variable)).sum(channels);
+      return (gradient * RowMapCall::along(derivatives, call.order, variable)).sum(channels);
     };
     result[0] = gradient_along(0);
     if (parameters.requires_grad()) {
@@ -135,7 +135,7 @@ variable_list backward_of(const Call& call, const variable_list& inputs, const a
   return result;
 }
 
-at::Tensor tangent_of(const Call& call, const variable_list& inputs) {
+at::Tensor tangent_of(const RowMapCall& call, const variable_list& inputs) {
   const auto tangent = [&](std::size_t i) { return inputs[i]._fw_grad(0); };
   variable_list primals;
   for (const at::Tensor& input : inputs) primals.push_back(input._fw_primal(0));
@@ -143,10 +143,10 @@ at::Tensor tangent_of(const Call& call, const variable_list& inputs) {
   const auto add = [&](const at::Tensor& part) { sum = sum.defined() ? sum + part : part; };
   if (tangent(0).defined() || tangent(3).defined()) {
     const at::Tensor derivatives = call.of(primals, 1);
-    if (tangent(0).defined()) add(Call::along(derivatives, call.order, 0) * tangent(0));
+    if (tangent(0).defined()) add(RowMapCall::along(derivatives, call.order, 0) * tangent(0));
     if (tangent(3).defined())
       for (std::int64_t p = 0; p < primals[3].size(1); ++p)
-        add(Call::along(derivatives, call.order, 1 + p) * per_head(tangent(3), p, primals[0]));
+        add(RowMapCall::along(derivatives, call.order, 1 + p) * per_head(tangent(3), p, primals[0]));
   }
   if (tangent(1).defined() && call.moves_with_shift()) add(-(call.of(primals, 0) * tangent(1)));
   return sum.defined() ? sum : at::zeros_like(call.of(primals, 0));
@@ -155,7 +155,7 @@ at::Tensor tangent_of(const Call& call, const variable_list& inputs) {
 at::Tensor values_autograd(const at::Tensor& argument, const at::Tensor& shift, const at::Tensor& visible,
                            const at::Tensor& parameters, c10::string_view mechanism, c10::string_view function,
                            std::int64_t order) {
-  const Call call{std::string(mechanism), std::string(function), order};
+  const RowMapCall call{std::string(mechanism), std::string(function), order};
   const variable_list inputs{argument, shift, visible, parameters};
   at::Tensor values;
   {

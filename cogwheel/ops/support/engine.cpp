@@ -7,9 +7,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
-#include <utility>
 
-#include "cogwheel/attention/kernels/kernel_list.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/ops/support/engine_registration.h"
 
@@ -41,28 +39,17 @@ void implement_on_host(torch::Library& library, const char* name) {
   library.impl(name, torch::CppFunction::makeFromBoxedFunction<&on_host>());
 }
 
-void note_composed(at::DeviceType device) {
+void note_composed(at::DeviceType device, std::string_view lacked) {
   static std::array<std::atomic<bool>, static_cast<std::size_t>(at::COMPILE_TIME_MAX_DEVICE_TYPES)> noted{};
   if (noted[static_cast<std::size_t>(device)].exchange(true)) return;
   const std::string name = c10::DeviceTypeName(device, true);
-  const std::string why = cpu_is_composed() && device == at::kCPU ? std::string(variable) + "=" + std::string(composed)
-                                                                  : "no kernels for it";
+  std::string why = "no kernels for it";
+  if (cpu_is_composed() && device == at::kCPU) why = std::string(variable) + "=" + std::string(composed);
+  if (!lacked.empty()) why = "its kernels lack " + std::string(lacked);
   std::fputs(
       ("cogwheel: attention on " + name + ": composed of ATen's operators (" + why + "), slower than fused kernels\n")
           .c_str(),
       stderr);
-}
-
-std::vector<KernelEntry> available_engines() {
-  std::vector<KernelEntry> entries = available_kernels();
-  if (cpu_is_composed())
-    for (KernelEntry& entry : entries)
-      if (entry.chosen) entry.chosen = false, entry.reason = "COGWHEEL_ENGINE=composed";
-  entries.push_back({"every row map", cpu_is_composed() ? "every device" : "any other", "ATen", "every type", true,
-                     "composed of ATen's operators in blocks of queries, slower; COGWHEEL_ENGINE=composed runs it on "
-                     "the cpu too"});
-  for (KernelEntry& entry : available_recurrent_kernels()) entries.push_back(std::move(entry));
-  return entries;
 }
 
 }  // namespace cogwheel

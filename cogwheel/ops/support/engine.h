@@ -1,12 +1,9 @@
-// Which engine runs a call. A device with kernels of its own has a fused engine; any other device, and the CPU if the
-// environment variable COGWHEEL_ENGINE is "composed", uses the one composed of ATen's operators
-// (pairwise_composed.cpp). The dispatcher chooses: a device's own registration precedes the one for all devices.
+// Whether the CPU's fused kernels run, or what is composed of ATen's operators for devices without kernels: a choice by
+// the environment variable COGWHEEL_ENGINE.
 #pragma once
 #include <c10/core/DeviceType.h>
 
-#include <vector>
-
-#include "cogwheel/attention/kernels/pairwise/pairwise.h"
+#include <string_view>
 
 namespace cogwheel {
 
@@ -16,10 +13,8 @@ bool cpu_is_composed();
 // Throws UsageError where COGWHEEL_ENGINE is anything but "composed" or empty.
 void check_engine_choice();
 
-// Prints to stderr, once for each kind of device, that calls are composed there.
-void note_composed(c10::DeviceType device);
-
-// The available kernels of every family, the composed engine included, and which of them run.
-std::vector<KernelEntry> available_engines();
+// Prints to stderr, once for each kind of device, that calls are composed there; `lacked` is what the device's kernels
+// lack for the call, empty where it has none.
+void note_composed(c10::DeviceType device, std::string_view lacked);
 
 }  // namespace cogwheel

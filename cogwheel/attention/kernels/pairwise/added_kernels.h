@@ -6,7 +6,7 @@
 
 namespace cogwheel {
 
-// Any thread may call. If the name and instruction set have kernels already, they stay.
+// Of the CPU. Any thread may call. If the name and instruction set have kernels already, they stay.
 void add_pairwise_kernels(std::string_view mechanism, std::string_view isa, const PairwiseKernel<float>& of_float,
                           const PairwiseKernel<double>& of_double);
 

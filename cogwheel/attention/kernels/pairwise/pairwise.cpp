@@ -15,8 +15,6 @@
 namespace cogwheel {
 namespace {
 
-constexpr std::string_view cpu = "cpu";
-
 template <class T>
 constexpr std::string_view name_of_type = std::is_same_v<T, float> ? "float32" : "float64";
 
@@ -24,7 +22,7 @@ using Table = KernelTable<std::variant<PairwiseKernel<float>, PairwiseKernel<dou
 
 template <class T>
 void add(Table& table, std::string_view mechanism, std::string_view isa, const PairwiseKernel<T>& kernel) {
-  table.add({mechanism, cpu, isa, name_of_type<T>}, kernel);
+  table.add({mechanism, cpu_device, isa, name_of_type<T>}, kernel);
 }
 
 // The kernels that were built, and those that are compiled while the program runs.
@@ -47,7 +45,7 @@ void list_rows(std::string_view type, std::string_view dtype, std::string_view c
                std::vector<KernelEntry>& entries) {
   kernels().each([&](const Table::Entry& entry) {
     const KernelKey& key = entry.key;
-    if (key.dtype != type) return;
+    if (key.device != cpu_device || key.dtype != type) return;
     entries.push_back(entry_of_kernel(key.signature, key.isa, dtype, chosen, how));
   });
 }
@@ -55,19 +53,20 @@ void list_rows(std::string_view type, std::string_view dtype, std::string_view c
 }  // namespace
 
 template <class T>
-PairwiseKernel<T> pairwise_kernel(std::string_view mechanism, std::string_view isa) {
-  if (const auto* kernel = kernels().find({mechanism, cpu, isa, name_of_type<T>}))
+PairwiseKernel<T> pairwise_kernel(std::string_view mechanism, std::string_view device, std::string_view isa) {
+  if (const auto* kernel = kernels().find({mechanism, device, isa, name_of_type<T>}))
     return std::get<PairwiseKernel<T>>(*kernel);
-  std::string message = "no kernel for mechanism " + std::string(mechanism) + " on cpu, " + std::string(isa) + ", " +
-                        std::string(name_of_type<T>);
+  std::string message = "no kernel for mechanism " + std::string(mechanism) + " on " + std::string(device) + ", " +
+                        std::string(isa) + ", " + std::string(name_of_type<T>);
+  if (device != cpu_device) throw UsageError(message);
   for (const InstructionSet& set : instruction_sets())
     if (set.name == isa && !set.complete)
       message += ": this build has all of its kernels for another machine; COGWHEEL_ALL_ISAS builds them for every one";
   throw UsageError(message);
 }
 
-template PairwiseKernel<float> pairwise_kernel<float>(std::string_view, std::string_view);
-template PairwiseKernel<double> pairwise_kernel<double>(std::string_view, std::string_view);
+template PairwiseKernel<float> pairwise_kernel<float>(std::string_view, std::string_view, std::string_view);
+template PairwiseKernel<double> pairwise_kernel<double>(std::string_view, std::string_view, std::string_view);
 
 void add_pairwise_kernels(std::string_view mechanism, std::string_view isa, const PairwiseKernel<float>& of_float,
                           const PairwiseKernel<double>& of_double) {

@@ -114,7 +114,7 @@ struct PairwiseBackward : PairwiseProblem<T> {
   // [batch, query_heads, queries].
   T* bias_gradient = nullptr;
   T* energy_bias_gradient = nullptr;
-  double* center_gradient = nullptr;
+  double* centers_gradient = nullptr;
 };
 
 template <class T>
@@ -124,12 +124,17 @@ struct PairwiseKernel {
   void (*mixture_statistics)(const MixtureStatistics<T>&, const Executor&);
 };
 
-// The kernel of a row map for an instruction set, by default the one that this process runs. T is float, which also
-// serves 16-bit elements, or double. One look-up in a hash table. Throws UsageError: "no kernel for …".
-template <class T>
-PairwiseKernel<T> pairwise_kernel(std::string_view mechanism, std::string_view isa = chosen_isa());
+inline constexpr std::string_view cpu_device = "cpu";
 
-// Every kernel in the table, for `cogwheel list kernels`, and which ones a process runs whose instruction set is `isa`.
+// The kernel of a row map on a device, of the CPU for an instruction set, by default the one that this process runs. T
+// is float, which also serves 16-bit elements, or double. One look-up in a hash table. Throws UsageError: "no kernel
+// for …".
+template <class T>
+PairwiseKernel<T> pairwise_kernel(std::string_view mechanism, std::string_view device = cpu_device,
+                                  std::string_view isa = chosen_isa());
+
+// Every kernel of the CPU in the table, for `cogwheel list kernels`, and which ones a process runs whose instruction
+// set is `isa`.
 struct KernelEntry {
   std::string_view mechanism, device, isa, dtype;
   bool chosen;

@@ -33,7 +33,7 @@ TEST(KernelTable, SaysWhereABuildForAnotherMachineLacksAKernel) {
   const InstructionSet& last = instruction_sets().back();
   if (last.complete) GTEST_SKIP() << "every instruction set that was built is complete";
   try {
-    pairwise_kernel<float>("cubic", last.name);
+    pairwise_kernel<float>("cubic", cpu_device, last.name);
     FAIL() << "cubic is not among the few maps of an incomplete instruction set";
   } catch (const UsageError& error) {
     EXPECT_NE(std::string(error.what()).find("COGWHEEL_ALL_ISAS"), std::string::npos) << error.what();
@@ -68,6 +68,15 @@ TEST(KernelTable, NamesWhatHasNoKernel) {
     FAIL() << "a mixture has a kernel of its own";
   } catch (const UsageError& error) {
     EXPECT_NE(std::string(error.what()).find("no kernel for mechanism differential"), std::string::npos);
+  }
+}
+
+TEST(KernelTable, NamesADeviceWithoutKernels) {
+  try {
+    pairwise_kernel<float>("cog", "steam", "portable");
+    FAIL() << "a device that nobody has has a kernel";
+  } catch (const UsageError& error) {
+    EXPECT_STREQ(error.what(), "no kernel for mechanism cog on steam, portable, float32");
   }
 }
 

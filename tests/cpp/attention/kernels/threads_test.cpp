@@ -79,12 +79,12 @@ Results<T> run(std::string_view mechanism, std::string_view isa, Variant variant
   results.bias.resize(bias.size());
   results.centers.resize(centers.size());
   results.score_weight.resize(score_weight.size());
-  const PairwiseKernel<T> kernel = pairwise_kernel<T>(mechanism, isa);
+  const PairwiseKernel<T> kernel = pairwise_kernel<T>(mechanism, cpu_device, isa);
   kernel.forward(problem.forward(), executor);
   PairwiseBackward<T> backward = problem.backward();
   if (variant == Variant::modified) {
     backward.bias_gradient = results.bias.data();
-    backward.center_gradient = results.centers.data();
+    backward.centers_gradient = results.centers.data();
   }
   if (variant == Variant::additive) backward.score_weight_gradient = results.score_weight.data();
   kernel.backward(backward, executor);

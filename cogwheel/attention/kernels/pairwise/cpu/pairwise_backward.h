@@ -116,7 +116,7 @@ class BackwardEngine {
     buffers.contributions = take(modified_tile);
     buffers.exponent_gradients = take(modified_tile);
     buffers.center_gradient =
-        layout.take<double>(problem_.center_gradient ? static_cast<std::size_t>(shape_.queries) : 0);
+        layout.take<double>(problem_.centers_gradient ? static_cast<std::size_t>(shape_.queries) : 0);
     buffers.tangents = take(is_additive() ? group_rows_ * panel_keys * key_width_ : 0);
     buffers.score_weight_gradient = layout.take<double>(static_cast<std::size_t>(is_additive() ? shape_.head_dim : 0));
     return buffers;
@@ -160,7 +160,7 @@ class BackwardEngine {
     const std::int64_t head = batch * shape_.query_heads + index;
     std::array<double, parameters> parameter_gradient{};
     std::fill_n(buffers.query_gradient, shape_.queries * key_width_, T(0));
-    if (problem_.center_gradient) std::fill_n(buffers.center_gradient, shape_.queries, 0.0);
+    if (problem_.centers_gradient) std::fill_n(buffers.center_gradient, shape_.queries, 0.0);
     if (is_additive()) std::fill_n(buffers.score_weight_gradient, shape_.head_dim, 0.0);
     const Rows<T> queries =
         in_whole_vectors(problem_.query, batch, index, 0, shape_.queries, shape_.head_dim, buffers.queries);
@@ -177,7 +177,7 @@ class BackwardEngine {
                      partials.query(chunk.index, head) + i * shape_.head_dim);
     }
     std::copy_n(parameter_gradient.begin(), parameters, partials.parameter(chunk.index, head));
-    if (problem_.center_gradient)
+    if (problem_.centers_gradient)
       std::copy_n(buffers.center_gradient, shape_.queries, partials.center(chunk.index, head));
     if (is_additive())
       std::copy_n(buffers.score_weight_gradient, shape_.head_dim, partials.score_weight(chunk.index, head));
@@ -431,7 +431,7 @@ class BackwardEngine {
       };
       store(score_gradients, problem_.bias_gradient);
       store(buffers.exponent_gradients, problem_.energy_bias_gradient);
-      if (problem_.center_gradient)
+      if (problem_.centers_gradient)
         buffers.center_gradient[place.query + row] += center_derivative(
             problem_.modifiers,
             problem_.modifiers

@@ -18,7 +18,7 @@ class PartialGradients {
     };
     query_ = layout.take<T>(count(chunks_ > 1, shape_.queries * shape_.head_dim));
     parameter_ = layout.take<double>(count(true, parameters_));
-    center_ = layout.take<double>(count(problem_.center_gradient, shape_.queries));
+    center_ = layout.take<double>(count(problem_.centers_gradient, shape_.queries));
     score_weight_ = layout.take<double>(count(problem_.score_weight, shape_.head_dim));
   }
 
@@ -42,7 +42,7 @@ class PartialGradients {
     if (parameters_ > 0) add_up_batch(parameter_, parameters_, 1, problem_.parameter_gradient);
     if (problem_.score_weight)
       add_up_batch(score_weight_, shape_.head_dim, static_cast<double>(problem_.scale), problem_.score_weight_gradient);
-    if (problem_.center_gradient) add_up_centers();
+    if (problem_.centers_gradient) add_up_centers();
   }
 
  private:
@@ -71,9 +71,9 @@ class PartialGradients {
 
   void add_up_centers() const {
     const std::int64_t count = heads() * shape_.queries;
-    std::fill_n(problem_.center_gradient, count, 0.0);
+    std::fill_n(problem_.centers_gradient, count, 0.0);
     for (std::int64_t chunk = 0; chunk < chunks_; ++chunk)
-      for (std::int64_t i = 0; i < count; ++i) problem_.center_gradient[i] += center_[chunk * count + i];
+      for (std::int64_t i = 0; i < count; ++i) problem_.centers_gradient[i] += center_[chunk * count + i];
   }
 
   const PairwiseBackward<T>& problem_;
