@@ -1,6 +1,7 @@
 """What docs/architecture.md says that additions cost, shown in a copy of the tree in which nothing else is touched: a file and a
 line of a list for a task, a folder and a line for one with a model of its own, a file and a line for a subcommand and for an
-architecture of another program, one file for a measure. (A row map: test_documentation.py.)"""
+architecture of another program, one file for a measure, a folder and a line for the forward pass of attention on a device.
+(A row map: test_documentation.py.)"""
 
 import json
 import math
@@ -56,6 +57,8 @@ def with_additions(repository, tmp_path_factory):
     add_line("interchange/architectures.def", "ARCHITECTURE(averager_of_tests)")
     shutil.copy(ADDITIONS / "greet.cpp", library / "cli/verbs")
     add_line("cli/verbs.def", "VERB(greet)")
+    shutil.copytree(ADDITIONS / "emulated", library / "ops/pairwise/engines/emulated")
+    add_line("ops/pairwise/engines/engines.def", "PAIRWISE_ENGINE(emulated)")
 
     # A measure: its description, and its value.
     copying = (tasks / "copying.cpp").read_text()
@@ -103,6 +106,12 @@ def test_a_measure_is_one_file(with_additions, tmp_path):
     assert "<small>perplexity " in report
 
 
+def of_copy(executable, repository):
+    """The environment of Python with the operators of the copy."""
+    operators = executable.parents[2] / "cogwheel/ops/libcogwheel_ops.so"
+    return {**os.environ, "PYTHONPATH": str(repository / "python"), "COGWHEEL_OPERATORS": str(operators)}
+
+
 # Loads the run with the bindings of the copy, which need not be those of this process.
 LOADED = """
 import sys, torch, cogwheel
@@ -122,10 +131,7 @@ def test_a_task_with_a_model_of_its_own_is_a_folder_and_one_line(with_additions,
     assert curve[-1]["held_out_loss"] < curve[0]["held_out_loss"]
     assert results["data"]["vocabulary"] == 0 and "squared error" in report
     trained = tmp_path / "averages/trained/softmax-seed-1"
-    build = with_additions.parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(repository / "python"),
-                   "COGWHEEL_OPERATORS": str(build / "cogwheel/ops/libcogwheel_ops.so")}  # fmt: skip
-    names = run(repository / ".venv/bin/python", "-c", LOADED, trained, env=environment)
+    names = run(repository / ".venv/bin/python", "-c", LOADED, trained, env=of_copy(with_additions, repository))
     assert names == "16 ['in.bias', 'in.weight', 'out.bias', 'out.weight']\n"
     assert "Held-out loss" in run(with_additions, "evaluate", trained, "--out", tmp_path / "page", cwd=tmp_path)
 
@@ -145,3 +151,75 @@ def test_an_architecture_is_one_file_and_one_line(with_additions, tmp_path):
 def test_a_subcommand_is_one_file_and_one_line(with_additions):
     assert run(with_additions, "greet") == "hello\n"
     assert "greet" in run(with_additions, "--help")
+
+
+# Attention on the device of emulated_device.py, whose engine computes softmax in float64 with some of the options, and no
+# gradients. Prints what ran.
+ATTENDED = """
+import torch, cogwheel
+from attention_options import CASES, KEY_HEADS, drawn, tensors_of
+from emulated_device import behind, on_device
+
+moved = lambda value: on_device(value) if isinstance(value, torch.Tensor) else value
+calls = torch.ops.cogwheel.forward_calls_of_emulated
+
+def results(mechanism, tensors, options, there):
+    leaves = {name: (on_device(each) if there else each.clone()).requires_grad_() for name, each in tensors.items()}
+    options = {name: moved(each) if there and name != "seed" else each for name, each in options.items()}
+    output = cogwheel.attention(**leaves, mechanism=mechanism, **options)
+    upstream = drawn(*output.shape, seed=9).to(tensors["query"].dtype)
+    output.backward(on_device(upstream) if there else upstream)
+    each = [output.detach(), *(leaf.grad for leaf in leaves.values())]
+    return [behind(one) for one in each] if there else each
+
+def served(mechanism, case, dtype=torch.float64):
+    tensors = {name: each.to(dtype) for name, each in tensors_of(case).items()}
+    if mechanism == "differential":
+        tensors["value"] = tensors["value"][:, :1].clone()
+    options = {**CASES[case], **({"lam": torch.tensor(0.3, dtype=dtype)} if mechanism == "differential" else {})}
+    before = calls()
+    for ours, theirs in zip(results(mechanism, tensors, options, True), results(mechanism, tensors, options, False)):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5 if dtype == torch.float32 else 1e-10, atol=1e-6)
+    return calls() - before
+
+print("served:", ", ".join(case for case in CASES if served("softmax", case)))
+print("calls:", served("differential", "causal"), served("cog", "causal"), served("centered", "causal"),
+      served("softmax", "causal", torch.float32))
+
+query, key, value = tensors_of("nothing").values()
+scores = query @ key.repeat_interleave(2, 1).mT / 8**0.5
+expected = scores.masked_fill(torch.ones(5, 7).tril(2) == 0, -torch.inf).softmax(-1) @ value.repeat_interleave(2, 1)
+output = cogwheel.attention(on_device(query), on_device(key), on_device(value), "softmax", causal=True)
+torch.testing.assert_close(behind(output), expected)
+
+before = calls()
+for device, move in (("cpu", lambda tensor: tensor), ("emulated", on_device)):
+    cache = cogwheel.KeyValueCache(2, KEY_HEADS, 9, 8, value_dim=3, dtype=torch.float64, device=device)
+    cache.append(move(key), move(value), torch.tensor([7, 2]))
+    step = cache.attend(move(query[:, :, :1]), "softmax", window=3)
+    decoded = behind(step) if device == "emulated" else step
+    torch.testing.assert_close(decoded, globals().setdefault("on_cpu", decoded))
+weights = cogwheel.attention_weights(on_device(query), on_device(key), "softmax")
+torch.testing.assert_close(behind(weights), cogwheel.attention_weights(query, key, "softmax"))
+print("decoded:", calls() - before)
+"""
+
+
+@pytest.mark.slow
+def test_a_forward_pass_of_a_device_is_a_folder_and_one_line(with_additions, repository):
+    """On an emulated device, as no GPU is at hand: PyTorch's dispatcher takes its tensors for those of another device, and
+    the added kernel, which is plain C++, reads them through copies on the host."""
+    assert "emulated" in run(with_additions, "list", "kernels")
+    environment = of_copy(with_additions, repository)
+    environment["PYTHONPATH"] += f"{os.pathsep}{repository / 'tests/python'}"
+    done = subprocess.run([repository / ".venv/bin/python", "-c", ATTENDED], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines() == [
+        # Its options, and scores that are products of other queries and keys.
+        "served: nothing, causal, scale, window, key_lengths, score, general score",
+        "calls: 1 0 1 0",  # both halves of a form at once, another map, a map subtracted from softmax, another type
+        "decoded: 1",  # and no weights
+    ]
+    notes = [line for line in done.stderr.splitlines() if line.startswith("cogwheel:")]
+    assert notes == ["cogwheel: attention on emulated: composed of ATen's operators (its kernels lack gradients), slower than "
+                     "fused kernels"]  # fmt: skip
