@@ -6,6 +6,7 @@
 #include <torch/library.h>
 
 #include <string_view>
+#include <utility>
 
 #include "cogwheel/ops/pairwise/pairwise.h"
 #include "cogwheel/ops/pairwise/pairwise_call.h"
@@ -83,9 +84,10 @@ PairwiseOutputs pairwise_on_device(const at::Tensor& query, const at::Tensor& ke
   return {results.output, results.shift, results.mass, results.statistics};
 }
 
-PairwiseGradients as_tuple(const GradientsOfCall& gradients) {
-  return {gradients.query, gradients.key, gradients.value, gradients.parameters
-#define PAIRWISE_DIFFERENTIABLE(name, extent) , gradients.name
+PairwiseGradients as_tuple(GradientsOfCall&& gradients) {
+  return {
+      std::move(gradients.query), std::move(gradients.key), std::move(gradients.value), std::move(gradients.parameters)
+#define PAIRWISE_DIFFERENTIABLE(name, extent) , std::move(gradients.name)
 #include "cogwheel/ops/pairwise/pairwise_options.def"
   };
 }
@@ -97,7 +99,7 @@ PairwiseGradients zero_gradients(const PairwiseCall& call, const WantedGradients
 #define PAIRWISE_DIFFERENTIABLE(name, extent) \
   gradients.name = empty_modifier_gradient(wanted.name, call.options.name, call.query).zero_();
 #include "cogwheel/ops/pairwise/pairwise_options.def"
-  return as_tuple(gradients);
+  return as_tuple(std::move(gradients));
 }
 
 PairwiseGradients pairwise_backward_on_device(const at::Tensor& gradient, const at::Tensor& query,
@@ -127,7 +129,7 @@ PairwiseGradients pairwise_backward_on_device(const at::Tensor& gradient, const 
 #define PAIRWISE_DIFFERENTIABLE(name, extent) \
   if (!wanted.name) gradients.name = empty_modifier_gradient(false, options.name, query);
 #include "cogwheel/ops/pairwise/pairwise_options.def"
-  return as_tuple(gradients);
+  return as_tuple(std::move(gradients));
 }
 
 at::Tensor mixture_statistics_on_device(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
