@@ -1,4 +1,4 @@
-// Pairwise attention on the CPU: every row map of the catalogue, forward and backward, in O(queries + keys) memory.
+// Pairwise attention by kernels: every row map of the catalogue, forward and backward, in O(queries + keys) memory.
 //
 // Pointers, sizes and strides; no libtorch. The caller provides the threads (core/parallel.h) and the memory. Sizes and
 // pointers are asserted, not checked: `ops/` checks what users pass.
