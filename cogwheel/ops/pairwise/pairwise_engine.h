@@ -70,7 +70,8 @@ struct PairwiseEngine {
   bool (*serves)(const PairwiseCall&) = nullptr;
 
   // Called with the device of the query as the current one, and without autocast. A step of decoding is a call with few
-  // queries. Of `shift` and `mass` other passes read what attention/mechanisms/contract.h says.
+  // queries. Keys that a query does not see reach nothing of its row, whatever they hold, NaN too. Of `shift` and
+  // `mass` other passes read what attention/mechanisms/contract.h says.
   void (*forward)(const PairwiseCall&, const WantedOutputs&, const PairwiseResults&);
 
   // Of the calls that forward serves. Null: composed.
