@@ -54,7 +54,7 @@ const double* Comparison::result(const RunResult* run) const {
 }
 
 std::int64_t Comparison::tokens_per_step() const {
-  return settings.batch * (data.window > 0 ? data.window : settings.context);
+  return configuration.training.batch * (data.window > 0 ? data.window : common(configuration.model).context);
 }
 
 bool Comparison::early_in_training() const {

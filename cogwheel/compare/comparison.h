@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cogwheel/nn/hooks/head_statistics.h"
+#include "cogwheel/runs/configuration/run_config.h"
 #include "cogwheel/runs/measure.h"
 #include "cogwheel/runs/task.h"
 
@@ -97,30 +98,26 @@ struct Comparison {
     std::string cogwheel, torch, compiler, chart_js;
   } versions;
   struct Machine {
-    std::string cpu, instructions, matrix_products, system;  // matrix_products: the library; "" in older results
+    std::string cpu, instructions, matrix_products, system;  // matrix_products: the library
     std::int64_t cores = 0, threads = 0, memory_bytes = 0;
     std::string device = "cpu";  // where models learned
   } machine;
   TaskDescription task;
   DataFacts data;
+  // What was asked for and does not follow from the configuration.
   struct Settings {
     std::string preset;
-    std::string form = "gpt";   // form of the models; see tasks/language/language_model_form.h
-    std::string position = {};  // where it is not the form's
-    std::string recurrent_layer = "paper";
-    bool negative_eigenvalues = false;
-    std::string precision = "fp32";  // of the matrix products of training steps
-    double dropout = 0;
-    std::int64_t layers = 0, heads = 0, width = 0, context = 0, batch = 0, steps = 0;
-    double learning_rate = 0, final_learning_rate = 0;
-    std::int64_t warmup_steps = 0, tune = 0;
+    std::string form = "gpt";  // of the models; see tasks/language/language_model_form.h
+    std::int64_t steps = 0;    // of the baseline; 0: not decided yet
+    std::int64_t tune = 0;
     double wall_seconds = 0;
     std::vector<std::int64_t> seeds;
     std::vector<std::string> set = {};  // keys that are not the preset's, as in "model.width=256"
   } settings;
 
-  // The configuration that all runs share, as runs/configuration/config_record.h writes it; empty in older results.
-  std::string configuration = {};
+  // What all runs share (compare/shared_configuration.h); what the data, the mechanisms, the seeds and the steps decide
+  // has its default here.
+  RunConfig configuration = {};
   std::string match = {};  // parameters, time or tokens
   std::string baseline = {};
   std::vector<MechanismPlan> mechanisms = {};  // in the order of the report

@@ -125,15 +125,14 @@ void ComparisonJob::tune(MechanismPlan& plan) {
   };
   const std::shared_ptr<const Task> task = task_->for_tuning();
   const Measure& measure = task->description().decisive();
-  for (const double rate : trial_rates(comparison_.settings.learning_rate, trials)) {
+  for (const double rate : trial_rates(comparison_.configuration.training.learning_rate, trials)) {
     if (tried(rate)) continue;
     if (asked_to_stop()) interrupt();
-    RunConfig config = run_config(comparison_, plan, comparison_.settings.seeds.front());
-    config.training = with_steps(config.training, trial_steps(plan));
+    MechanismPlan tried_plan = plan;
+    tried_plan.steps = trial_steps(plan);
+    tried_plan.learning_rate = rate;
+    RunConfig config = run_config(comparison_, tried_plan, comparison_.settings.seeds.front());
     config.training.evaluate_every = 0;
-    config.training.learning_rate = rate;
-    config.training.final_learning_rate =
-        rate * comparison_.settings.final_learning_rate / comparison_.settings.learning_rate;
     const std::string label = fmt::format("{} learning rate {:.3g}", plan.name, rate);
     TuningTrial trial{.mechanism = plan.name, .learning_rate = rate, .steps = config.training.steps};
     bool stopped = false;

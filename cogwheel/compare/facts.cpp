@@ -5,10 +5,12 @@
 
 #include "cogwheel/compare/results_csv.h"
 #include "cogwheel/compare/sections.h"
+#include "cogwheel/compare/shared_configuration.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/pages/embedded.h"
 #include "cogwheel/pages/html.h"
 #include "cogwheel/runs/configuration/run_config.h"
+#include "cogwheel/tasks/language/language_model_options.h"
 
 namespace cogwheel {
 namespace {
@@ -59,7 +61,7 @@ std::string budget_fact(const Comparison& comparison) {
 
 std::string learning_rate_fact(const Comparison& comparison) {
   if (comparison.settings.tune == 0)
-    return fact("Learning rate", learning_rate_text(comparison.settings.learning_rate) + " for all",
+    return fact("Learning rate", learning_rate_text(comparison.configuration.training.learning_rate) + " for all",
                 "not searched per mechanism");
   std::string rates;
   for (const MechanismPlan& plan : comparison.mechanisms)
@@ -68,24 +70,28 @@ std::string learning_rate_fact(const Comparison& comparison) {
 }
 
 // The settings that are not the default, each followed by a comma: "llama form, dropout 0.1, ".
-std::string model_traits(const Comparison::Settings& settings) {
-  const Comparison::Settings defaults;
+std::string model_traits(const Comparison& comparison) {
+  const RunConfig& config = comparison.configuration;
+  const std::string& form = comparison.settings.form;
   std::string traits;
-  if (settings.form != defaults.form) traits += settings.form + " form, ";
-  if (settings.position == "none") traits += "no positions, ";
-  if (!settings.position.empty() && settings.position != "none") traits += settings.position + " positions, ";
-  if (settings.recurrent_layer != defaults.recurrent_layer) traits += settings.recurrent_layer + " recurrent layers, ";
-  if (settings.negative_eigenvalues) traits += "negative eigenvalues, ";
-  if (settings.dropout != defaults.dropout) traits += fmt::format("dropout {}, ", settings.dropout);
-  if (settings.precision != defaults.precision) traits += settings.precision + " matrix products, ";
+  if (form != Comparison::Settings{}.form) traits += form + " form, ";
+  const std::string position = position_beside_form(comparison);
+  if (!position.empty()) traits += (position == "none" ? "no" : position) + " positions, ";
+  if (const auto* model = config.model.get_if<LanguageModelOptions>();
+      model != nullptr && model->recurrent_layer != LanguageModelOptions{}.recurrent_layer)
+    traits += model->recurrent_layer + " recurrent layers, ";
+  if (const double dropout = common(config.model).dropout; dropout != 0) traits += fmt::format("dropout {}, ", dropout);
+  if (const std::string& precision = config.training.precision; precision != TrainingOptions{}.precision)
+    traits += precision + " matrix products, ";
   return traits;
 }
 
 // "4 layers × 4 heads"; of recurrent cells "1 layer", for what reads their states is one for all layers.
 std::string layers_text(const Comparison& comparison) {
-  const std::string layers = counted(comparison.settings.layers, "layer");
-  const std::int64_t heads = comparison.settings.heads;
-  if (layers_have_heads(model_of_task(comparison.task.name))) return layers + " × " + counted(heads, "head");
+  const ConstCommonOptions model = common(comparison.configuration.model);
+  const std::string layers = counted(model.layers, "layer");
+  const std::int64_t heads = model.heads;
+  if (layers_have_heads(comparison.configuration.model)) return layers + " × " + counted(heads, "head");
   return heads == 1 ? layers : layers + ", " + counted(heads, "head");
 }
 
@@ -120,6 +126,7 @@ std::string series_property(const Comparison& comparison, std::string_view mecha
 std::string facts_html(const Comparison& comparison) {
   const DataFacts& data = comparison.data;
   const Comparison::Settings& settings = comparison.settings;
+  const ConstCommonOptions model = common(comparison.configuration.model);
   const double held_out =
       100.0 * static_cast<double>(data.held_out_tokens) / static_cast<double>(data.held_out_tokens + data.train_tokens);
   const std::string evaluated = data.evaluates_part() ? fmt::format(", of which {} {}s are evaluated",
@@ -136,18 +143,18 @@ std::string facts_html(const Comparison& comparison) {
   // Where an item is a whole sequence, the context counts its tokens; of images it follows from their size.
   const bool whole_items = data.window == 1;
   const std::string context =
-      whole_items && settings.context == 0
+      whole_items && model.context == 0
           ? ""
-          : fmt::format(", context of {} {}s", grouped(settings.context), whole_items ? "token" : data.tokenizer);
+          : fmt::format(", context of {} {}s", grouped(model.context), whole_items ? "token" : data.tokenizer);
   const std::string trained_on =
-      data.window > 1 && data.window < settings.context ? fmt::format(", trained on sequences of {}", data.window) : "";
+      data.window > 1 && data.window < model.context ? fmt::format(", trained on sequences of {}", data.window) : "";
   return (usual ? "" : fact("Task", comparison.task.name, comparison.task.summary)) +
          fact("Data", data.name, drawn_from) + budget_fact(comparison) +
          fact("Seeds", seeds == 1 ? "1" : fmt::format("{}, paired", seeds),
               "same order of data, and measured on the same") +
          learning_rate_fact(comparison) +
          fact("Model", layers_text(comparison),
-              fmt::format("{}width {}{}{}", model_traits(settings), settings.width, context, trained_on)) +
+              fmt::format("{}width {}{}{}", model_traits(comparison), model.width, context, trained_on)) +
          fact("Machine",
               fmt::format("{}{}, {}", comparison.machine.device == "cpu" ? "" : comparison.machine.device + ", ",
                           counted(comparison.machine.threads, "CPU thread"), unbroken(comparison.machine.instructions)),

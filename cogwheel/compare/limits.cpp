@@ -140,10 +140,11 @@ std::string limits_html(const Comparison& comparison) {
   html += shortness(comparison);
   html += longer_training(comparison);
   html += unmatched(comparison);
-  if (comparison.task.counted == "tokens" && settings.context > 0 && settings.context < 1024)
+  const std::int64_t context = common(comparison.configuration.model).context;
+  if (comparison.task.counted == "tokens" && context > 0 && context < 1024)
     html += limit("Long contexts.", fmt::format("{} {}s are visible. Nothing here shows recall, length or sinks "
                                                 "beyond that.",
-                                                settings.context, unit));
+                                                context, unit));
   html += limit(
       "Speed elsewhere.",
       fmt::format("{} per second hold for {} with {} and this size, and for the other load on the machine.",

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <variant>
 
 #include "cogwheel/attention/mechanisms/layer_pattern.h"
 #include "cogwheel/compare/matching.h"
@@ -75,7 +75,7 @@ bool are_one_model(const std::string& one, const std::string& other, std::int64_
 void add_plan(Comparison& comparison, const ModelOptions& shared, const std::string& name, std::string_view option) {
   MechanismPlan plan = plan_of(shared, name);
   for (const MechanismPlan& before : comparison.mechanisms)
-    if (before.name != name && are_one_model(before.name, name, comparison.settings.layers))
+    if (before.name != name && are_one_model(before.name, name, common(shared).layers))
       throw UsageError(expected_got(option, "each model once", name + ", which is " + before.name + " in each layer"));
   comparison.mechanisms.push_back(std::move(plan));
 }
@@ -100,7 +100,6 @@ void expect_no_language_model(const CompareRequest& request, const std::string& 
   expect("--form", request.form, none.form);
   expect("--position", request.position, none.position);
   expect("--recurrent-layer", request.recurrent_layer, none.recurrent_layer);
-  expect("--negative-eigenvalues", request.negative_eigenvalues, none.negative_eigenvalues);
 }
 
 // Throws UsageError where data are given that the task does not read.
@@ -118,7 +117,6 @@ void set_language_model(LanguageModelOptions& model, const CompareRequest& reque
   set_form(model, form, "--form");
   if (!request.position.empty()) model.position = request.position;
   model.recurrent_layer = request.recurrent_layer;
-  model.negative_eigenvalues = request.negative_eigenvalues;
 }
 
 // Fills in widths, heads and parameters of the plans that lack them, which depend on the data: their vocabulary, say.
@@ -163,20 +161,14 @@ TaskOptions requested_task(const CompareRequest& request, const Preset& preset) 
 // The keys of `request.set`, which override those of the preset.
 void set_shared(RunConfig& shared, const CompareRequest& request) {
   // Keys with an option of their own.
-  std::map<std::string, std::string, std::less<>> options{{"task.name", "--task"},
-                                                          {"model.form", "--form"},
-                                                          {"model.position", "--position"},
-                                                          {"model.recurrent_layer", "--recurrent-layer"},
-                                                          {"model.negative_eigenvalues", "--negative-eigenvalues"},
-                                                          {"model.dropout", "--dropout"},
-                                                          {"model.mechanism", "--attention"},
-                                                          {"data.text", "--text"},
-                                                          {"data.tokenizer", "--tokenizer"},
-                                                          {"training.steps", "--steps"},
-                                                          {"training.learning_rate", "--learning-rate"},
-                                                          {"training.device", "--device"},
-                                                          {"training.precision", "--precision"},
-                                                          {"training.seed", "--seeds"}};
+  std::map<std::string, std::string, std::less<>> options{
+      {"task.name", "--task"},          {"model.form", "--form"},
+      {"model.position", "--position"}, {"model.recurrent_layer", "--recurrent-layer"},
+      {"model.dropout", "--dropout"},   {"model.mechanism", "--attention"},
+      {"data.text", "--text"},          {"data.tokenizer", "--tokenizer"},
+      {"training.steps", "--steps"},    {"training.learning_rate", "--learning-rate"},
+      {"training.device", "--device"},  {"training.precision", "--precision"},
+      {"training.seed", "--seeds"}};
   for (const TaskFileOption& option : task_file_options()) options["task." + std::string(option.key)] = option.flag();
   const auto key_of = [](const std::string& assignment) { return assignment.substr(0, assignment.find('=')); };
   for (const std::string& assignment : request.set)
@@ -190,12 +182,13 @@ void set_shared(RunConfig& shared, const CompareRequest& request) {
 
 // " --images DIR" and the like, of those files that the task was given.
 std::string task_file_flags(const Comparison& comparison) {
-  if (comparison.configuration.empty()) return {};
-  const auto record = nlohmann::json::parse(comparison.configuration);
+  const auto& values = comparison.configuration.task.values;
   std::string flags;
   for (const TaskFileOption& option : task_file_options()) {
-    const std::string path = record.value(std::string("task.") + option.key, "");
-    if (!path.empty()) flags += " " + option.flag() + " " + shell_word(std::filesystem::proximate(path).string());
+    const auto value = values.find(option.key);
+    const auto* path = value == values.end() ? nullptr : std::get_if<std::string>(&value->second);
+    if (path != nullptr && !path->empty())
+      flags += " " + option.flag() + " " + shell_word(std::filesystem::proximate(*path).string());
   }
   return flags;
 }
@@ -225,7 +218,6 @@ Comparison plan_comparison(const CompareRequest& request) {
   comparison.data.byte_limit = request.text.empty() ? DataOptions{}.byte_limit : 0;
   comparison.match = request.match;
 
-  const double rate = request.learning_rate > 0 ? request.learning_rate : preset.training.learning_rate;
   RunConfig shared;
   shared.task = requested_task(request, preset);
   expect_data_of_task(request, shared.task.name);
@@ -241,35 +233,14 @@ Comparison plan_comparison(const CompareRequest& request) {
   else
     expect_no_language_model(request, shared.task.name);
   common(shared.model).dropout = request.dropout.value_or(common(shared.model).dropout);
-  shared.training = preset.training;
+  shared.training = request.learning_rate > 0 ? with_rate(preset.training, request.learning_rate) : preset.training;
   shared.training.device = request.device;
   shared.training.precision = request.precision;
   check(shared.training);
-  shared.training.learning_rate = rate;
-  shared.training.final_learning_rate = rate * preset.training.final_learning_rate / preset.training.learning_rate;
   set_shared(shared, request);
-  const CommonOptions model = common(shared.model);
-  comparison.configuration = shared_record(shared);
-  comparison.settings = {.preset = std::string(preset.name),
-                         .form = form,
-                         .position = request.position,
-                         .recurrent_layer = request.recurrent_layer,
-                         .negative_eigenvalues = request.negative_eigenvalues,
-                         .precision = request.precision,
-                         .dropout = model.dropout,
-                         .layers = model.layers,
-                         .heads = model.heads,
-                         .width = model.width,
-                         .context = model.context,
-                         .batch = shared.training.batch,
-                         .steps = 0,
-                         .learning_rate = rate,
-                         .final_learning_rate = shared.training.final_learning_rate,
-                         .warmup_steps = 0,
-                         .tune = request.tune,
-                         .wall_seconds = 0,
-                         .seeds = {},
-                         .set = request.set};
+  comparison.configuration = shared_part(shared);
+  comparison.settings = {
+      .preset = std::string(preset.name), .form = form, .tune = request.tune, .seeds = {}, .set = request.set};
   for (std::int64_t seed = 1; seed <= request.seeds; ++seed) comparison.settings.seeds.push_back(seed);
 
   std::vector<std::string> names = request.attention.empty() ? preset.attention : request.attention;
@@ -292,7 +263,7 @@ std::shared_ptr<const Task> load_task(Comparison& comparison, const std::filesys
   RunConfig config = baseline_configuration(comparison);
   const std::shared_ptr<const Task> task = make_task(config, folder);
   config.task = task->completed(config).task;
-  comparison.configuration = shared_record(config);  // older versions did not record it
+  comparison.configuration = shared_part(config);
   comparison.task = task->description();
 
   const DataFacts recorded = comparison.data;
@@ -334,14 +305,11 @@ void add_mechanisms(Comparison& comparison, const std::vector<std::string>& name
 }
 
 RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, std::int64_t seed) {
-  const Comparison::Settings& settings = comparison.settings;
   RunConfig config = shared_configuration(comparison);
   config.name = fmt::format("{}-seed-{}", name_in_path(plan.name), seed);
   config.model = with_mechanism(config.model, plan);
   config.training = with_steps(config.training, std::max<std::int64_t>(1, plan.steps));
-  config.training.learning_rate = plan.learning_rate > 0 ? plan.learning_rate : settings.learning_rate;
-  config.training.final_learning_rate =
-      config.training.learning_rate * settings.final_learning_rate / settings.learning_rate;
+  if (plan.learning_rate > 0) config.training = with_rate(config.training, plan.learning_rate);
   config.training.seed = static_cast<std::uint64_t>(seed);
   return config;
 }
@@ -370,11 +338,9 @@ double decide_steps(Comparison& comparison, std::int64_t requested, const Measur
         all_of_it ? 0 : forward_share * per_token * static_cast<double>(comparison.data.evaluated_tokens);
     fixed += seeds * (evaluations * curve + last + seconds_around_a_run) + trials * (curve + last);
   }
-  if (settings.steps == 0) {
+  if (settings.steps == 0)
     settings.steps =
         requested > 0 ? requested : rounded_steps((find_preset(settings.preset).seconds - fixed) / per_step);
-    settings.warmup_steps = with_steps({}, settings.steps).warm_up;
-  }
   for (std::size_t index = 0; index < rates.size(); ++index) {
     MechanismPlan& plan = comparison.mechanisms[index];
     if (plan.steps != 0) continue;
@@ -382,7 +348,7 @@ double decide_steps(Comparison& comparison, std::int64_t requested, const Measur
     if (time_matched && index != base)
       plan.steps =
           std::max<std::int64_t>(1, std::llround(static_cast<double>(settings.steps) * rates[index] / rates[base]));
-    plan.learning_rate = settings.learning_rate;
+    plan.learning_rate = comparison.configuration.training.learning_rate;
   }
   return fixed + per_step * static_cast<double>(settings.steps);
 }
@@ -398,6 +364,8 @@ std::vector<double> trial_rates(double learning_rate, std::int64_t trials) {
 
 std::string reproduce_command(const Comparison& comparison) {
   const Comparison::Settings& settings = comparison.settings;
+  const ModelOptions& model = comparison.configuration.model;
+  const TrainingOptions& training = comparison.configuration.training;
   std::string command = "cogwheel compare";
   // The preset may no longer exist.
   const auto preset = std::find_if(presets().begin(), presets().end(),
@@ -421,15 +389,17 @@ std::string reproduce_command(const Comparison& comparison) {
                          comparison.match, settings.steps);
   const CompareRequest defaults;
   if (settings.form != (known ? preset->form : Comparison::Settings{}.form)) command += " --form " + settings.form;
-  if (settings.position != defaults.position) command += " --position " + settings.position;
-  if (settings.recurrent_layer != defaults.recurrent_layer) command += " --recurrent-layer " + settings.recurrent_layer;
-  if (settings.negative_eigenvalues) command += " --negative-eigenvalues";
-  if (settings.dropout != (known ? common(preset->model).dropout : 0))
-    command += fmt::format(" --dropout {}", settings.dropout);
+  const std::string position = position_beside_form(comparison);
+  if (!position.empty()) command += " --position " + position;
+  if (const auto* options = model.get_if<LanguageModelOptions>();
+      options != nullptr && options->recurrent_layer != defaults.recurrent_layer)
+    command += " --recurrent-layer " + options->recurrent_layer;
+  if (common(model).dropout != (known ? common(preset->model).dropout : 0))
+    command += fmt::format(" --dropout {}", common(model).dropout);
   if (comparison.machine.device != defaults.device) command += " --device " + comparison.machine.device;
-  if (settings.precision != defaults.precision) command += " --precision " + settings.precision;
-  if (!known || settings.learning_rate != preset->training.learning_rate)
-    command += fmt::format(" --learning-rate {}", settings.learning_rate);
+  if (training.precision != defaults.precision) command += " --precision " + training.precision;
+  if (!known || training.learning_rate != preset->training.learning_rate)
+    command += fmt::format(" --learning-rate {}", training.learning_rate);
   if (settings.tune > 0) command += fmt::format(" --tune {}", settings.tune);
   for (const std::string& assignment : settings.set) command += " --set " + shell_word(assignment);
   std::vector<std::string> defined;

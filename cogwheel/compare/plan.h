@@ -29,7 +29,6 @@ struct CompareRequest {
   std::string form;                    // empty: the preset's
   std::string position;                // empty: the form's
   std::string recurrent_layer = "paper";
-  bool negative_eigenvalues = false;
   std::string device = "cpu";
   std::string precision = "fp32";
   std::optional<double> dropout;  // none: the preset's
@@ -54,8 +53,8 @@ std::shared_ptr<const Task> load_task(Comparison& comparison, const std::filesys
 // Adds mechanisms, matched to the baseline; their steps are not decided yet.
 void add_mechanisms(Comparison& comparison, const std::vector<std::string>& names);
 
-// The configuration of one run, from the record of the comparison, even if its preset has changed since. Throws Error
-// where the record contradicts itself. One step, for a plan whose steps are not decided yet.
+// The configuration of one run, from the record of the comparison, even if its preset has changed since. One step, for
+// a plan whose steps are not decided yet.
 RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, std::int64_t seed);
 
 // Training steps per second of a mechanism's model.

@@ -62,4 +62,10 @@ TrainingOptions with_steps(TrainingOptions training, std::int64_t steps) {
   return training;
 }
 
+TrainingOptions with_rate(TrainingOptions training, double rate) {
+  training.final_learning_rate = rate * training.final_learning_rate / training.learning_rate;
+  training.learning_rate = rate;
+  return training;
+}
+
 }  // namespace cogwheel

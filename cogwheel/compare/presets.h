@@ -18,5 +18,7 @@ const Preset& find_preset(std::string_view name);
 
 // The schedule for that many steps: ten evaluations, a warm-up of at most a tenth, reports often enough for a display.
 TrainingOptions with_steps(TrainingOptions training, std::int64_t steps);
+// Another learning rate, whose final one is the same share of it.
+TrainingOptions with_rate(TrainingOptions training, double rate);
 
 }  // namespace cogwheel

@@ -102,7 +102,7 @@ std::string ratio(bool baseline, double value, double base, int digits) {
 std::string wider_part(const Comparison& comparison, const MechanismPlan& plan) {
   const MechanismPlan& base = *comparison.plan(comparison.baseline);
   if (plan.feed_forward <= base.feed_forward) return "";
-  if (!balances_feed_forward(model_of_task(comparison.task.name))) return "wider layers";
+  if (!balances_feed_forward(comparison.configuration.model)) return "wider layers";
   // A model of recurrent cells may be without.
   return base.feed_forward == 0 ? counted(plan.feed_forward, "unit") + " of feed-forward" : "wider feed-forward";
 }

@@ -11,6 +11,7 @@
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/runs/configuration/run_config.h"
+#include "cogwheel/tasks/language/language_model_form.h"
 #include "cogwheel/text/tokenizer.h"
 
 namespace cogwheel {
@@ -53,16 +54,9 @@ void expect_data(const DataFacts& data, const TaskDescription& task) {
 }
 
 void expect_settings(const Comparison::Settings& settings) {
-  for (const auto& [key, value] :
-       {std::pair("layers", settings.layers), std::pair("heads", settings.heads), std::pair("width", settings.width),
-        std::pair("batch", settings.batch), std::pair("steps", settings.steps)})
-    expect(fmt::format("settings.{}", key), value, {1, 1'000'000'000});
-  expect("settings.context", settings.context, {0, 1'000'000'000});  // 0: as the data say
-  expect("settings.warmup_steps", settings.warmup_steps, any_count);
+  expect_one_of("settings.form", settings.form, form_names());
+  expect("settings.steps", settings.steps, {1, 1'000'000'000});
   expect("settings.tune", settings.tune, any_count);
-  expect("settings.dropout", settings.dropout, {.min = 0, .max = 1, .max_excluded = true});
-  expect("settings.learning_rate", settings.learning_rate, some_amount);
-  expect("settings.final_learning_rate", settings.final_learning_rate, any_amount);
   expect("settings.wall_seconds", settings.wall_seconds, any_amount);
   if (settings.seeds.empty()) throw Error(expected_got("settings.seeds", "one at least", "none"));
   const std::set<std::int64_t> seeds(settings.seeds.begin(), settings.seeds.end());

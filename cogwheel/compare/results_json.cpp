@@ -4,10 +4,12 @@
 #include <string>
 #include <tuple>
 
+#include "cogwheel/compare/presets.h"
 #include "cogwheel/compare/results_check.h"
+#include "cogwheel/compare/shared_configuration.h"
 #include "cogwheel/compare/verdict.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/runs/default_task.h"
+#include "cogwheel/runs/configuration/config_record.h"
 #include "cogwheel/runs/head_statistics_json.h"
 #include "cogwheel/runs/measure_fields.h"
 
@@ -32,7 +34,7 @@ static constexpr auto fields(const RunResult&) {
       field("parameters", &RunResult::parameters),
       field("tokens", &RunResult::tokens),
       field("seconds", &RunResult::seconds),
-      later("evaluation_seconds", &RunResult::evaluation_seconds),
+      field("evaluation_seconds", &RunResult::evaluation_seconds),
       field("tokens_per_second", &RunResult::tokens_per_second),
       field("peak_memory_bytes", &RunResult::peak_memory_bytes),
       field("status", &RunResult::status),
@@ -48,7 +50,7 @@ static constexpr auto fields(const MechanismPlan&) {
       field("name", &MechanismPlan::name),
       field("title", &MechanismPlan::title),
       field("formula", &MechanismPlan::formula),
-      later("definition", &MechanismPlan::definition),
+      field("definition", &MechanismPlan::definition),
       field("steps", &MechanismPlan::steps),
       field("learning_rate", &MechanismPlan::learning_rate),
       field("heads", &MechanismPlan::heads),
@@ -99,9 +101,9 @@ static constexpr auto fields(const Comparison::Machine&) {
       field("cores", &Comparison::Machine::cores),
       field("threads", &Comparison::Machine::threads),
       field("instructions", &Comparison::Machine::instructions),
-      later("matrix_products", &Comparison::Machine::matrix_products),
+      field("matrix_products", &Comparison::Machine::matrix_products),
       field("memory_bytes", &Comparison::Machine::memory_bytes),
-      later("device", &Comparison::Machine::device),
+      field("device", &Comparison::Machine::device),
       field("system", &Comparison::Machine::system),
   };
 }
@@ -126,7 +128,7 @@ static constexpr auto fields(const TaskDescription&) {
       field("data", &TaskDescription::data),
       field("does_better", &TaskDescription::does_better),
       field("do_better", &TaskDescription::do_better),
-      later("counted", &TaskDescription::counted),
+      field("counted", &TaskDescription::counted),
       field("sampling", &TaskDescription::sampling),
       field("measures", &TaskDescription::measures),
   };
@@ -144,29 +146,16 @@ static constexpr auto fields(const DataFacts&) {
       field("train_tokens", &DataFacts::train_tokens),
       field("held_out_tokens", &DataFacts::held_out_tokens),
       field("evaluated_tokens", &DataFacts::evaluated_tokens),
-      later("curve_tokens", &DataFacts::curve_tokens),
-      later("window", &DataFacts::window),
+      field("curve_tokens", &DataFacts::curve_tokens),
+      field("window", &DataFacts::window),
   };
 }
 
 static constexpr auto fields(const Comparison::Settings&) {
   return std::tuple{
       field("preset", &Comparison::Settings::preset),
-      later("form", &Comparison::Settings::form),
-      later("position", &Comparison::Settings::position),
-      later("recurrent_layer", &Comparison::Settings::recurrent_layer),
-      later("negative_eigenvalues", &Comparison::Settings::negative_eigenvalues),
-      later("precision", &Comparison::Settings::precision),
-      later("dropout", &Comparison::Settings::dropout),
-      field("layers", &Comparison::Settings::layers),
-      field("heads", &Comparison::Settings::heads),
-      field("width", &Comparison::Settings::width),
-      field("context", &Comparison::Settings::context),
-      field("batch", &Comparison::Settings::batch),
+      field("form", &Comparison::Settings::form),
       field("steps", &Comparison::Settings::steps),
-      field("learning_rate", &Comparison::Settings::learning_rate),
-      field("final_learning_rate", &Comparison::Settings::final_learning_rate),
-      field("warmup_steps", &Comparison::Settings::warmup_steps),
       field("tune", &Comparison::Settings::tune),
       field("wall_seconds", &Comparison::Settings::wall_seconds),
       field("seeds", &Comparison::Settings::seeds),
@@ -183,9 +172,10 @@ static constexpr auto fields(const Comparison&) {
       field("interrupted", &Comparison::interrupted),
       field("versions", &Comparison::versions),
       field("machine", &Comparison::machine),
-      later("task", &Comparison::task),
+      field("task", &Comparison::task),
       field("data", &Comparison::data),
       field("settings", &Comparison::settings),
+      field("configuration", &Comparison::configuration),
       field("match", &Comparison::match),
       field("baseline", &Comparison::baseline),
       field("mechanisms", &Comparison::mechanisms),
@@ -206,6 +196,12 @@ static void read_json(const Json& json, const char* key, RunStatus& status) {
   std::string name;
   read_json(json, key, name);
   status = find_status(name);
+}
+
+static Json write_json(const RunConfig& config) { return shared_record(config); }
+static void read_json(const Json& json, const char* key, RunConfig& config) {
+  expect_kind(key, json.is_object(), "an object", json);
+  config = config_from_json(json, key);
 }
 
 static Json write_json(const StatisticsOfHeads& heads) { return heads_to_json(heads); }
@@ -239,6 +235,22 @@ auto naming(std::string_view what, Read read) {
   }
 }
 
+// What follows from the configuration and the steps, for readers of the file.
+Json settings_of_configuration(const Comparison& comparison) {
+  const ConstCommonOptions model = common(comparison.configuration.model);
+  const TrainingOptions training = with_steps(comparison.configuration.training, comparison.settings.steps);
+  return {{"precision", training.precision},
+          {"dropout", model.dropout},
+          {"layers", model.layers},
+          {"heads", model.heads},
+          {"width", model.width},
+          {"context", model.context},
+          {"batch", training.batch},
+          {"learning_rate", training.learning_rate},
+          {"final_learning_rate", training.final_learning_rate},
+          {"warmup_steps", training.warm_up}};
+}
+
 enum class MeasuredAt { run, curve_point, difficulty };
 
 // Calls `change` with all measured values, and with what they are of.
@@ -265,16 +277,11 @@ void expect_names_of_their_own(const TaskDescription& task) {
 Comparison comparison_from(const Json& json) {
   Comparison comparison;
   read_json(json, "results", comparison);
-  // From a version without tasks.
-  if (!json.contains("task")) comparison.task = describe_language_modelling(comparison.data.tokenizer);
   expect_names_of_their_own(comparison.task);
   // Keys of a later version are not measures.
   for_all_measured(comparison, [&](MeasuredValues& values, MeasuredAt) {
     std::erase_if(values, [&](const MeasuredValue& each) { return !comparison.task.has(each.measure); });
   });
-  // If it is missing, curves use everything that is evaluated.
-  if (!json.at("data").contains("curve_tokens")) comparison.data.curve_tokens = comparison.data.evaluated_tokens;
-  if (json.contains("configuration")) comparison.configuration = json.at("configuration").dump();
   expect_sound(comparison);
   // Computed from the runs, not read from the file.
   comparison.summary = summarize(comparison);
@@ -296,7 +303,7 @@ Json results_as_json(const Comparison& given) {
         values.push_back({measure.name, std::nan("")});
   });
   Json json = write_json(comparison);
-  if (!comparison.configuration.empty()) json["configuration"] = Json::parse(comparison.configuration);
+  json["settings"].update(settings_of_configuration(comparison));
   return json;
 }
 

@@ -1,5 +1,6 @@
 // The configuration that all runs of a comparison share, as recorded in results.json.
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -8,14 +9,20 @@
 
 namespace cogwheel {
 
-// Comparison::configuration: a configuration without the keys of the data and those that differ between runs.
-std::string shared_record(const RunConfig& config);
+// A configuration without the keys of the data and those that differ between runs, as it is recorded. Throws UsageError
+// where a text is not UTF-8.
+nlohmann::ordered_json shared_record(const RunConfig& config);
+
+// Comparison::configuration: what such a record says, and the defaults of the rest.
+RunConfig shared_part(const RunConfig& config);
 
 // Whether runs share a key of this configuration, "model.width": so that it is recorded.
 bool is_shared(const RunConfig& config, std::string_view key);
 
-// The configuration from the record, with the data, even if the preset has changed since. Throws Error where the record
-// contradicts itself.
+// The configuration of the comparison, with its data, even if the preset has changed since.
 RunConfig shared_configuration(const Comparison& comparison);
+
+// The positions of language models where they are not those of the form; else "".
+std::string position_beside_form(const Comparison& comparison);
 
 }  // namespace cogwheel

@@ -26,8 +26,7 @@ using Json = nlohmann::ordered_json;
 
 enum class FieldKind {
   required,      // but an optional value may be missing or null
-  later,         // may be missing when read, as in older files: then the value is left unchanged
-  unless_empty,  // the same, and written only if not empty
+  unless_empty,  // written only if not empty; where it is missing when read, the value is left unchanged
   written,       // never read, because it follows from the others
   inlined,       // several keys of the same object, named by the value: handled by write_keys and read_key
 };
@@ -41,10 +40,6 @@ struct Field {
 
 template <class Value>
 constexpr Field<FieldKind::required, Value> field(const char* key, Value value) {
-  return {key, value};
-}
-template <class Value>
-constexpr Field<FieldKind::later, Value> later(const char* key, Value value) {
   return {key, value};
 }
 template <class Value>

@@ -274,15 +274,15 @@ def test_compares_in_the_llama_form_with_dropout_and_bf16(compare, work):
 def test_compares_states_and_hybrids_without_positions(compare, work):
     words = ["--preset", "tiny", "--text", "text.txt", "--attention", "softmax,gla+softmax", "--seeds", "1", "--steps", "12"]
     done = compare(*words, "--position", "none", "--recurrent-layer", "plain",
-                   "--negative-eigenvalues", "--out", "hybrid")
+                   "--set", "model.negative_eigenvalues=true", "--out", "hybrid")
     assert done.returncode == 0, done.stderr
     added = compare("--add", "retnet*2", "hybrid")
     assert added.returncode == 0, added.stderr
     found = results(work / "hybrid")
     assert [plan["name"] for plan in found["mechanisms"]] == ["softmax", "gla+softmax", "retnet*2"]
     assert found["mechanisms"][1]["title"] == "Gated linear attention + Softmax"
-    assert (found["settings"]["position"], found["settings"]["recurrent_layer"]) == ("none", "plain")
-    assert found["settings"]["negative_eigenvalues"] is True
+    assert [found["configuration"][f"model.{key}"] for key in ("position", "recurrent_layer", "negative_eigenvalues")] == [
+        "none", "plain", True]
     heads = found["runs"][1]["curve"][-1]["heads"]
     assert [len(layer) for layer in heads["sink"]] == [found["settings"]["heads"]] * found["settings"]["layers"]
     # Folders have names without the pattern's special characters, and the command that repeats it is safe in a shell.
@@ -290,7 +290,7 @@ def test_compares_states_and_hybrids_without_positions(compare, work):
         f"{name}-seed-1" for name in ("softmax", "gla-softmax", "retnet.2")
     }
     assert "--attention 'softmax,gla+softmax,retnet*2' " in found["command"]
-    assert "--position none --recurrent-layer plain --negative-eigenvalues" in found["command"]
+    assert "--position none --recurrent-layer plain --set model.negative_eigenvalues=true" in found["command"]
     assert "retnet*2" in (work / "hybrid/report.html").read_text()
     config = (work / "hybrid/trained/gla-softmax-seed-1/config.toml").read_text()
     assert 'position = "none"' in config and 'mechanism = "gla+softmax"' in config
@@ -307,28 +307,11 @@ def test_compares_every_mechanism_with_a_state(compare, work, repository, layer)
     assert done.returncode == 0, done.stderr
     found = results(work / f"every-{layer}")
     assert [run["mechanism"] for run in found["runs"]] == mechanisms
-    assert found["settings"]["recurrent_layer"] == layer
+    assert found["configuration"]["model.recurrent_layer"] == layer
     for run in found["runs"]:
         first, *_, last = run["curve"]
         assert run["status"] == "done" and last["held_out_loss"] < first["held_out_loss"], run["mechanism"]
         assert len(last["heads"]["sink"]) == found["settings"]["layers"], run["mechanism"]
-
-
-def test_a_comparison_from_before_forms_and_tasks_reads_as_language_modelling_with_gpt(compare, work, finished):
-    shutil.copytree(work / "finished", work / "older")
-    path = work / "older/results.json"
-    older = json.loads(path.read_text())
-    task = older.pop("task")
-    for key in ("task.name", "training.device"):
-        del older["configuration"][key]
-    for key in ("form", "precision", "dropout"):
-        del older["settings"][key]
-    path.write_text(json.dumps(older))
-    assert compare("--resume", "older").returncode == 0
-    read = results(work / "older")
-    assert read["settings"]["form"] == "gpt"
-    assert read["task"] == task
-    assert [run["held_out_loss"] for run in read["runs"]] == [run["held_out_loss"] for run in older["runs"]]
 
 
 def test_compares_at_another_size_than_the_preset(compare, work):
@@ -452,7 +435,7 @@ def test_a_folder_inside_its_text_resumes_and_a_run_that_fails_is_reported(compa
     assert failed.stdout.splitlines() == [results(folder)["verdict"], "inside/out/report.html"]
 
     # The record of another size than its runs have.
-    written["configuration"]["model.width"] = written["settings"]["width"] = 64
+    written["configuration"]["model.width"] = 64
     (folder / "results.json").write_text(json.dumps(written))
     refused = compare("--add", "relu", "inside/out")
     assert refused.returncode == 1

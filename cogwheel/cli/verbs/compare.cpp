@@ -16,7 +16,6 @@
 #include "cogwheel/compare/page.h"
 #include "cogwheel/compare/plan.h"
 #include "cogwheel/compare/presets.h"
-#include "cogwheel/compare/shared_configuration.h"
 #include "cogwheel/compare/verdict.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/utc_time.h"
@@ -72,7 +71,7 @@ void compare_in(const ComparisonFolder& folder, Comparison comparison, const std
   say_what_precision_costs(run_config(comparison, comparison.mechanisms.front(), comparison.settings.seeds.front()),
                            task);
   comparison.machine = this_machine();
-  comparison.machine.device = shared_configuration(comparison).training.device;
+  comparison.machine.device = comparison.configuration.training.device;
   comparison.versions = {
       .cogwheel = COGWHEEL_VERSION, .torch = TORCH_VERSION, .compiler = compiler(), .chart_js = chart_js_version()};
   comparison.created = utc_now();
@@ -106,7 +105,6 @@ void resume(const fs::path& path, const std::vector<std::string>& added) {
   add_mechanisms(comparison, added);
   const auto task = load_task(comparison, folder.path());
   folder.expect_runs_match(comparison, *task);
-  folder.write_records(*task);  // older versions did not write them
   compare_in(folder, std::move(comparison), task, 0);
 }
 
@@ -154,8 +152,6 @@ void add_compare_command(CLI::App& app) {
   add("--position", request.position, "none, learned, rotary or rotary_halves, instead of the form's", "NAME");
   add("--recurrent-layer", request.recurrent_layer,
       "of mechanisms with a state: paper, or plain, projections and gates alone (default: paper)", "KIND");
-  settings.push_back(command->add_flag("--negative-eigenvalues", request.negative_eigenvalues,
-                                       "of delta rules: β up to 2 instead of 1, so that a state can change its sign"));
   const auto add_count = [&](const std::string& name, auto& value, const auto& range, const std::string& help,
                              const std::string& type) {
     settings.push_back(add_number(*command, name, value, range, help)->type_name(type));

@@ -52,6 +52,9 @@ RunConfig config_from_json(const Json& json, std::string_view what) {
   for (const auto& [key, value] : json.items()) {
     if (key.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.") != std::string::npos)
       throw Error(expected_got(what, "keys of a configuration", Json(key).dump()));
+    if (value.is_null() || value.is_object())
+      throw Error(
+          expected_got(std::string(what) + ": " + key, "a text, a number, true or false, or texts", value.dump()));
     toml += key + " = " + value.dump() + "\n";
   }
   try {

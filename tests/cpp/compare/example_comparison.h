@@ -3,6 +3,7 @@
 #include "cogwheel/compare/comparison.h"
 #include "cogwheel/runs/default_task.h"
 #include "cogwheel/runs/inspection.h"
+#include "cogwheel/tasks/language/language_model_options.h"
 
 namespace cogwheel {
 
@@ -30,19 +31,9 @@ inline Comparison example_comparison() {
                      .held_out_tokens = 500,
                      .evaluated_tokens = 500,
                      .curve_tokens = 256};
-  comparison.settings = {.preset = "tiny",
-                         .layers = 2,
-                         .heads = 2,
-                         .width = 32,
-                         .context = 16,
-                         .batch = 4,
-                         .steps = 40,
-                         .learning_rate = 1e-3,
-                         .final_learning_rate = 1e-4,
-                         .warmup_steps = 5,
-                         .tune = 2,
-                         .wall_seconds = 75,
-                         .seeds = {1, 2}};
+  comparison.settings = {.preset = "tiny", .steps = 40, .tune = 2, .wall_seconds = 75, .seeds = {1, 2}};
+  comparison.configuration.model = LanguageModelOptions{.context = 16, .layers = 2, .heads = 2, .width = 32};
+  comparison.configuration.training.batch = 4;
   comparison.match = "parameters";
   comparison.baseline = "softmax";
   const auto plan = [](const char* name, const char* title, std::int64_t unmatched) {

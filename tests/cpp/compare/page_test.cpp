@@ -200,7 +200,7 @@ TEST(Page, LimitsAreThoseOfThisRun) {
   comparison.settings.tune = 0;
   comparison.tuning.clear();
   comparison.match = "tokens";
-  comparison.settings.context = 2048;
+  common(comparison.configuration.model).context = 2048;
   const std::string page = report_page(comparison, {});
   EXPECT_TRUE(holds(page, "Who wins when each is tuned."));
   EXPECT_TRUE(holds(page, "One learning rate served all three."));
@@ -292,7 +292,8 @@ TEST(Page, SaysWhatModelsAreMadeOf) {
   const auto of_task = [](const std::string& task, std::int64_t feed_forward) {
     return page_of([&](Comparison& comparison) {
       comparison.task.name = task;
-      comparison.settings.layers = comparison.settings.heads = 1;
+      ModelOptions& model = comparison.configuration.model = model_of_task(task);
+      common(model).layers = common(model).heads = 1;
       for (MechanismPlan& plan : comparison.mechanisms) plan.feed_forward = plan.name == "cog" ? 120 : feed_forward;
     });
   };

@@ -47,7 +47,7 @@ TEST(ResultsJson, NumbersThatAreNotFiniteBecomeNull) {
   EXPECT_FALSE(read.runs[0].curve[0].train_loss);
 }
 
-// Schema 1 grows: older files have none, and other measures than those of the task are skipped.
+// Only some tasks have them, and other measures than those of the task are skipped.
 TEST(ResultsJson, KeepsMeasuresByDifficulty) {
   Comparison comparison = example_comparison();
   EXPECT_EQ(results_to_json(comparison).find("by_difficulty"), std::string::npos);
@@ -103,11 +103,17 @@ TEST(ResultsJson, RefusesWhatCannotBe) {
   EXPECT_EQ(refusal("/settings/seeds", {1, 1}), "r: settings.seeds: expected each once, got one twice");
   EXPECT_EQ(refusal("/settings/seeds", 3), "r: seeds: expected an array, got 3");
   EXPECT_EQ(refusal("/settings/seeds/0", 1.5), "r: seeds: expected a whole number, got 1.5");
-  EXPECT_EQ(refusal("/settings/width", 0), "r: settings.width: expected a number from 1 to 1000000000, got 0");
-  EXPECT_EQ(refusal("/settings/width", 18446744073709551615u),
-            "r: width: expected a whole number, got 18446744073709551615");
-  EXPECT_EQ(refusal("/settings/learning_rate", -1),
-            "r: settings.learning_rate: expected a number from above 0 to 1e+300, got -1");
+  EXPECT_EQ(refusal("/settings/steps", 0), "r: settings.steps: expected a number from 1 to 1000000000, got 0");
+  EXPECT_EQ(refusal("/settings/form", "lama"), "r: settings.form: expected llama (the nearest of 2 names), got lama");
+  EXPECT_EQ(refusal("/configuration/model.width", 0), "r: configuration: model.width: expected at least 1, got 0");
+  EXPECT_EQ(refusal("/settings/steps", 18446744073709551615u),
+            "r: steps: expected a whole number, got 18446744073709551615");
+  EXPECT_EQ(refusal("/configuration/training.learning_rate", -1),
+            "r: configuration: training.learning_rate: expected above 0, got -1");
+  EXPECT_EQ(refusal("/configuration/model.width", nullptr),
+            "r: configuration: model.width: expected a text, a number, true or false, or texts, got null");
+  EXPECT_EQ(refusal("/configuration/model.widht", 3),
+            "r: configuration: key: expected model.width (the nearest of 46 names), got model.widht");
   EXPECT_EQ(refusal("/mechanisms/0/title", 3), "r: title: expected a text, got 3");
   EXPECT_EQ(refusal("/runs/0/seconds", "long"), "r: seconds: expected a number, got \"long\"");
   EXPECT_EQ(refusal("/tuning/0/chosen", Json::array({1})), "r: chosen: expected true or false, got an array");
@@ -142,7 +148,7 @@ TEST(ResultsJson, RefusesWhatCannotBe) {
       refusal(pointer, other);
 }
 
-// Of the loss of a density. Older files do not say, and had such losses too.
+// Of the loss of a density there is no bound.
 TEST(ResultsJson, AMeasureSaysWhatItCannotBeBelow) {
   Comparison comparison = example_comparison();
   for (RunResult& run : comparison.runs)
@@ -175,7 +181,9 @@ TEST(ResultsJson, NamesAKeyThatIsMissing) {
   EXPECT_EQ(refusal("/settings", "seeds"), "r: seeds: expected an array, got nothing");
   EXPECT_EQ(refusal("/versions", "chart.js"), "r: chart.js: expected a text, got nothing");
   EXPECT_EQ(refusal("/runs/0", "held_out_loss"), "accepted");  // as if it were null
-  EXPECT_EQ(refusal("/settings", "dropout"), "accepted");      // older files lack it
+  EXPECT_EQ(refusal("", "task"), "r: task: expected an object, got nothing");
+  EXPECT_EQ(refusal("", "configuration"), "r: configuration: expected an object, got nothing");
+  EXPECT_EQ(refusal("/data", "curve_tokens"), "r: curve_tokens: expected a whole number, got nothing");
 }
 
 TEST(ResultsJson, WritesKeysInTheOrderOfTheirLists) {
@@ -185,9 +193,10 @@ TEST(ResultsJson, WritesKeysInTheOrderOfTheirLists) {
     for (const auto& [name, value] : object.items()) names += name + " ";
     return names;
   };
-  EXPECT_EQ(keys(json),
-            "schema command created verdict interrupted versions machine task data settings match baseline mechanisms "
-            "tuning runs summary ");
+  EXPECT_EQ(
+      keys(json),
+      "schema command created verdict interrupted versions machine task data settings configuration match baseline "
+      "mechanisms tuning runs summary ");
   EXPECT_EQ(keys(json["runs"].back()),
             "mechanism seed learning_rate parameters tokens seconds evaluation_seconds tokens_per_second "
             "peak_memory_bytes status message held_out_loss curve ");
@@ -202,13 +211,21 @@ TEST(ResultsJson, MakesTheSummaryAgain) {
   EXPECT_EQ(*parse_results(json.dump()).row("cog")->p_adjusted, *example_comparison().row("cog")->p_adjusted);
 }
 
-TEST(ResultsJson, ReadsOlderFilesWhoseCurvesUseEverything) {
-  auto json = nlohmann::ordered_json::parse(results_to_json(example_comparison()));
-  json["data"].erase("curve_tokens");
-  for (auto& run : json["runs"]) run.erase("evaluation_seconds");
-  const Comparison read = parse_results(json.dump());
-  EXPECT_EQ(read.data.curve_tokens, 500);
-  EXPECT_EQ(read.configuration, "");
+// The settings that follow from the configuration are written for other readers; a file that says something else there
+// changes nothing.
+TEST(ResultsJson, MakesTheSettingsOfTheConfigurationAgain) {
+  Comparison comparison = example_comparison();
+  common(comparison.configuration.model).dropout = 0.25;
+  comparison.configuration.training.precision = "bf16";
+  const std::string text = results_to_json(comparison);
+  auto json = nlohmann::ordered_json::parse(text);
+  EXPECT_EQ(json["settings"]["width"], 32);
+  EXPECT_EQ(json["settings"]["dropout"], 0.25);
+  EXPECT_EQ(json["settings"]["precision"], "bf16");
+  EXPECT_EQ(json["settings"]["warmup_steps"], 4);
+  json["settings"]["width"] = 64;
+  json["settings"].erase("precision");
+  EXPECT_EQ(results_to_json(parse_results(json.dump())), text);
 }
 
 }  // namespace

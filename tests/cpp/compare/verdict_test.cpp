@@ -55,8 +55,8 @@ TEST(Verdict, NamesTheBetterTheWorseAndTheOpen) {
 
 TEST(Verdict, SaysThatARunIsShort) {
   Comparison comparison = comparison_of({softmax, cog});
-  comparison.settings.batch = 12;
-  comparison.settings.context = 64;
+  comparison.configuration.training.batch = 12;
+  common(comparison.configuration.model).context = 64;
   comparison.mechanisms.front().steps = 300;
   comparison.mechanisms.front().parameters = 800'000;
   EXPECT_EQ(
