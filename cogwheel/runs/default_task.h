@@ -1,4 +1,4 @@
-// The task of runs and results that name none, as older ones do: language modelling.
+// What the task of configurations that name none is: language modelling.
 #pragma once
 #include <string>
 

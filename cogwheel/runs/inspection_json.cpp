@@ -55,9 +55,7 @@ Inspection parse_inspection(std::string_view text, std::string_view what) {
                                      std::to_string(row.size())));
       }
     if (json.contains("figures"))
-      for (const Json& figure : json.at("figures"))
-        // Markup, as earlier versions wrote it, could be anyone's: it is left out.
-        if (!figure.contains("html")) inspection.figures.push_back(figure_from_json(figure, what));
+      for (const Json& figure : json.at("figures")) inspection.figures.push_back(figure_from_json(figure, what));
     return inspection;
   } catch (const nlohmann::json::exception& error) {
     throw Error(expected_got(what, "maps and a sample as JSON", error.what()));

@@ -151,8 +151,7 @@ void load_weights_of(torch::nn::Module& model, const RunConfig& config, const Ru
 
 void load_weights_of(torch::nn::Module& model, const RunConfig& config, const fs::path& path) {
   const SafeTensors checkpoint = load_checkpoint(path);
-  if (const auto recorded = recorded_configuration(checkpoint, path))
-    expect_same(config, *recorded, path.string(), "model.");
+  expect_same(config, recorded_configuration(checkpoint, path), path.string(), "model.");
   load_weights(model, checkpoint, path, prefix_in_use(checkpoint));
 }
 

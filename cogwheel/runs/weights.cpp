@@ -15,10 +15,14 @@ namespace {
 bool is_weight(const std::string& name) { return name.starts_with(weight_prefix) || name.starts_with(average_prefix); }
 
 void expect_whole(const SafeTensors& checkpoint, const std::filesystem::path& path) {
-  const auto recorded = checkpoint.metadata.find("sha256");
-  // Older checkpoints have no hash.
-  if (recorded != checkpoint.metadata.end() && recorded->second != sha256(checkpoint))
-    throw Error(expected_got(path.string(), "the contents that were written (SHA-256 " + recorded->second + ")",
+  const auto recorded = [&](const char* key) {
+    const auto place = checkpoint.metadata.find(key);
+    return place == checkpoint.metadata.end() ? std::string("none") : place->second;
+  };
+  if (const std::string format = recorded("format"); format != checkpoint_format)
+    throw Error(expected_got(path.string() + ": format", checkpoint_format, format));
+  if (const std::string hash = recorded("sha256"); hash != sha256(checkpoint))
+    throw Error(expected_got(path.string(), "the contents that were written (SHA-256 " + hash + ")",
                              "others: the file is damaged"));
   for (const auto& [name, tensor] : checkpoint.tensors)
     if (tensor.is_floating_point() &&
@@ -56,13 +60,12 @@ SafeTensors load_checkpoint(const std::filesystem::path& path) {
   return checkpoint;
 }
 
-std::optional<nlohmann::ordered_json> recorded_configuration(const SafeTensors& checkpoint,
-                                                             const std::filesystem::path& path) {
+nlohmann::ordered_json recorded_configuration(const SafeTensors& checkpoint, const std::filesystem::path& path) {
   const auto recorded = checkpoint.metadata.find("configuration");
-  if (recorded == checkpoint.metadata.end()) return std::nullopt;
-  auto json = nlohmann::ordered_json::parse(recorded->second, nullptr, /*exceptions=*/false);
+  const std::string text = recorded == checkpoint.metadata.end() ? "nothing" : recorded->second;
+  auto json = nlohmann::ordered_json::parse(text, nullptr, /*exceptions=*/false);
   if (json.is_object()) return json;
-  throw Error(expected_got(path.string() + ": configuration", "an object of keys and values", recorded->second));
+  throw Error(expected_got(path.string() + ": configuration", "an object of keys and values", text));
 }
 
 const std::string& prefix_in_use(const SafeTensors& checkpoint) {

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 
 #include "cogwheel/runs/safetensors.h"
@@ -29,14 +28,13 @@ inline constexpr const char* checkpoint_format = "cogwheel checkpoint 1";
 void save_weights(const std::map<std::string, at::Tensor>& weights, const RunConfig& config,
                   const std::filesystem::path& path);
 
-// Throws Error where the file is damaged: its bytes are not those that were written, or it has numbers that no run
-// saves.
+// Throws Error where the file is no checkpoint of this format, or damaged: its bytes are not those that were written,
+// or it has numbers that no run saves.
 SafeTensors load_checkpoint(const std::filesystem::path& path);
 
-// The configuration that the checkpoint records, as runs/configuration/config_record.h writes it. None in an older
-// checkpoint; throws Error where it cannot be read.
-std::optional<nlohmann::ordered_json> recorded_configuration(const SafeTensors& checkpoint,
-                                                             const std::filesystem::path& path);
+// The configuration that the checkpoint records, as runs/configuration/config_record.h writes it. Throws Error where it
+// cannot be read.
+nlohmann::ordered_json recorded_configuration(const SafeTensors& checkpoint, const std::filesystem::path& path);
 
 // Copies a tensor of the checkpoint to `target`, on whatever device; throws Error where it is missing, or of another
 // shape or type.

@@ -65,7 +65,6 @@ std::string first_change(const std::filesystem::path& path, const std::vector<Co
   if (recorded.empty()) return "";
   const std::string& first = recorded.begin()->first;
   std::error_code problem;
-  // An earlier version read copies.
   return first + (std::filesystem::exists(first, problem) ? " is not read any more" : " is gone");
 }
 

@@ -1,5 +1,6 @@
 """The task handwriting on the command line: training, evaluation, samples as SVG, comparisons, and what is refused."""
 
+import hashlib
 import json
 import math
 import random
@@ -125,14 +126,28 @@ def test_samples_are_pictures_that_a_seed_repeats(cogwheel, trained, work):
     assert printed.stdout.strip() == first.strip()
 
 
+def sha256_of(header, content):
+    """The hash that a checkpoint records: of its metadata without it, and of each tensor."""
+    metadata = {key: value for key, value in header["__metadata__"].items() if key != "sha256"}
+    tensors = []
+    for name in sorted(header.keys() - {"__metadata__"}):
+        begin, end = header[name]["data_offsets"]
+        digest = hashlib.sha256(content[begin:end]).hexdigest()
+        tensors.append([name, header[name]["dtype"], header[name]["shape"], digest])
+    record = {"metadata": metadata, "tensors": tensors}
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def test_a_sample_whose_stop_rule_is_never_met_is_kept_and_says_so(cogwheel, trained, work):
     shutil.copytree(trained, work / "still")
     checkpoint = work / "still/checkpoint.safetensors"
     data = bytearray(checkpoint.read_bytes())
     first = 8 + int.from_bytes(data[:8], "little")
-    begin, end = json.loads(data[8:first])["model.window_bias"]["data_offsets"]
+    header = json.loads(data[8:first])
+    begin, end = header["model.window_bias"]["data_offsets"]
     data[first + begin : first + end] = struct.pack("<6f", 0, 0, 0, 0, -30, -30)  # α, β, κ̂: the window stays at 0
-    checkpoint.write_bytes(data.replace(b'"sha256"', b'"unused"'))  # or it would count as damaged
+    checkpoint.write_bytes(data.replace(header["__metadata__"]["sha256"].encode(), sha256_of(header, data[first:]).encode()))
     done = cogwheel("sample", "still", "--prompt", "cat", "--out", "still.svg")
     assert (done.returncode, done.stdout) == (0, "120 points in still.svg\n"), done.stderr
     assert done.stderr == "warning: the stop rule was not met within 120 points; the strokes are kept\n"

@@ -157,12 +157,11 @@ def test_comparisons(folder, run, trained, browser, task):
         for table in inspection.setdefault("tables", []):
             table["title"] = table["rows"][0][0] = table["columns"][1] = HOSTILE
         inspection["tables"].append({"title": LONG, "columns": [HOSTILE, "b"], "rows": [[HOSTILE, LONG], ["", ""]]})
-        figures = inspection.setdefault("figures", [])
-        for figure in figures:
+        for figure in inspection.get("figures", []):
             figure["title"] = figure["caption"] = HOSTILE
+            figure["html"] = MARKUP
             for picture in figure.get("pictures", []):
                 picture["text"] = HOSTILE
-        figures.append({"title": HOSTILE, "html": MARKUP, "caption": HOSTILE})
         path.write_text(json.dumps(inspection))
     run("compare", "--resume", out)
     report = (folder / out / "report.html").read_text()

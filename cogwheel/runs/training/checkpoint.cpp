@@ -54,19 +54,6 @@ MeasuredValues measured_from_json(const nlohmann::json& json) {
   return values;
 }
 
-void expect_configuration(const RunConfig& configuration, const SafeTensors& checkpoint, const nlohmann::json& state,
-                          const std::filesystem::path& path) {
-  if (const auto recorded = recorded_configuration(checkpoint, path))
-    return expect_same(configuration, *recorded, path.string());
-  // Older checkpoints record less. Shapes alone would not tell a softmax model from a Cog model, nor the two layouts of
-  // rotary positions apart.
-  nlohmann::ordered_json assumed = to_json(configuration);
-  assumed["training.seed"] = state.at("seed");
-  assumed["model.mechanism"] = state.at("mechanism");
-  assumed["model.position"] = state.value("position", "learned");
-  expect_same(configuration, assumed, path.string());
-}
-
 // Reads numbers of the state and checks their range.
 class State {
  public:
@@ -149,7 +136,7 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path) {
     const nlohmann::json state =
         text == checkpoint.metadata.end() ? nlohmann::json() : nlohmann::json::parse(text->second);
     if (state.is_null()) throw weights_alone(path);
-    expect_configuration(configuration(), checkpoint, state, path);
+    expect_same(configuration(), recorded_configuration(checkpoint, path), path.string());
     // Everything that may fail comes before the first change.
     TrainingRun loaded(config_.model, config_.training, task_);
     load_weights(*loaded.model_, checkpoint, path);
@@ -164,28 +151,16 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path) {
     loaded.steps_done_ = of.count("step", config_.training.steps);
     loaded.optimizer_->set_steps_done(loaded.steps_done_);
     loaded.seconds_ = of.number("seconds");
-    if (state.contains("evaluation_seconds")) loaded.evaluation_seconds_ = of.number("evaluation_seconds");
+    loaded.evaluation_seconds_ = of.number("evaluation_seconds");
     loaded.last_train_loss_ =
         optional_number(state.at("train_loss")).value_or(std::numeric_limits<double>::quiet_NaN());
-    if (state.contains("measured")) {
-      loaded.last_measured_ = measured_from_json(state.at("measured"));
-      loaded.best_ = optional_number(state.at("best"));
-    } else {  // from an older version, which had one task
-      if (const auto value = optional_number(state.at("held_out_loss")))
-        loaded.last_measured_ = {{"held_out_loss", *value}};
-      loaded.best_ = optional_number(state.at("best_held_out_loss"));
-    }
+    loaded.last_measured_ = measured_from_json(state.at("measured"));
+    loaded.best_ = optional_number(state.at("best"));
     loaded.loss_sum_ = of.loss("loss_sum");
     loaded.loss_count_ = of.count("loss_count", loaded.steps_done_);
     loaded.seconds_at_report_ = of.number("seconds_at_report", loaded.seconds_);
-    if (state.contains("tokens")) {
-      loaded.tokens_ = of.count("tokens", std::numeric_limits<std::int64_t>::max());
-      loaded.tokens_at_report_ = of.count("tokens_at_report", loaded.tokens_);
-    } else {  // from an older version, whose steps all had equally many
-      const std::int64_t per_step = task_->batch(*model_, config_.training, 0).tokens;
-      loaded.tokens_ = per_step * loaded.steps_done_;
-      loaded.tokens_at_report_ = per_step * (loaded.steps_done_ - loaded.loss_count_);
-    }
+    loaded.tokens_ = of.count("tokens", std::numeric_limits<std::int64_t>::max());
+    loaded.tokens_at_report_ = of.count("tokens_at_report", loaded.tokens_);
 
     std::vector<std::string> differences;
     const nlohmann::json here = machine(config_.training);

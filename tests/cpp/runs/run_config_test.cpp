@@ -161,7 +161,7 @@ TEST(RunConfig, RoundTripsThroughItsRecord) {
   EXPECT_EQ(first_difference(record, to_json(other))->key, "training.learning_rate");
   EXPECT_EQ(first_difference(record, to_json(other))->got, "0.25");
   auto shorter = record;
-  shorter.erase("model.width");  // an older record: the default, 128, applies
+  shorter.erase("model.width");  // what is missing has its default, 128
   EXPECT_EQ(first_difference(record, shorter)->key, "model.width");
   auto longer = record;
   longer["model.depth"] = 3;
