@@ -79,151 +79,183 @@ constexpr Charted charted[] = {
     {&HeadStatistics::output_norm, "E‖o‖", "Norm of a head's output."},
 };
 
-StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& runs) {
-  for (const StudiedRun& each : runs) expect_history(each);
-  StudyResult result;
-  const std::vector<RunGroup> groups = groups_of(runs);
-  const std::int64_t bins = parameters.whole("bins");
-
-  TextTable over_training{"Over training", {"run", "step", "layer", "head", "statistic", "value"}, {}};
+TextTable table_over_training(const std::vector<StudiedRun>& runs) {
+  TextTable table{"Over training", {"run", "step", "layer", "head", "statistic", "value"}, {}};
   for (const StudiedRun& each : runs)
     for (const StepReport& report : each.history)
       for (std::size_t layer = 0; layer < report.heads.size(); ++layer)
         for (std::size_t head = 0; head < report.heads[layer].size(); ++head)
           for (const HeadStatistic& statistic : head_statistics)
             if (const double value = report.heads[layer][head].*statistic.member; std::isfinite(value))
-              over_training.rows.push_back({each.name, std::to_string(report.step), std::to_string(layer),
-                                            std::to_string(head), std::string(statistic.name), study_number(value)});
+              table.rows.push_back({each.name, std::to_string(report.step), std::to_string(layer), std::to_string(head),
+                                    std::string(statistic.name), study_number(value)});
+  return table;
+}
 
-  TextTable histogram{"Weights of the text", {"run", "layer", "from", "to", "share"}, {}},
-      pairs{"Distances of heads", {"run", "head", "other head", "distance", "distance of |a|"}, {}};
-  const auto add_histogram = [&](const std::string& name, std::int64_t layer, const std::vector<double>& shares) {
-    const auto edge = [&](std::size_t bin) {
-      return study_number(-1 + 2 * static_cast<double>(bin) / static_cast<double>(bins));
-    };
-    for (std::size_t bin = 0; bin < shares.size(); ++bin)
-      histogram.rows.push_back({name, head_layer_name(layer), edge(bin), edge(bin + 1), study_number(shares[bin])});
-  };
-  const auto add_pairs = [&](const std::string& name, std::int64_t layer, const at::Tensor& distance,
-                             const at::Tensor& of_magnitudes) {
-    for (std::int64_t head = 0; head < distance.size(0); ++head)
-      for (std::int64_t other = head + 1; other < distance.size(1); ++other)
-        pairs.rows.push_back({name, head_name(layer, head), head_name(layer, other),
-                              study_number(distance[head][other].item<double>()),
-                              study_number(of_magnitudes[head][other].item<double>())});
-  };
-  // Each run's maps on the text, layer by layer.
-  std::vector<std::vector<double>> distances, distances_of_magnitudes;
-  std::vector<std::vector<std::vector<double>>> histograms;  // [runs][layers][bins]
+// Where a bin of [−1, 1] begins; with half a bin more, its middle.
+double bin_edge(double bin, std::int64_t bins) { return -1 + 2 * bin / static_cast<double>(bins); }
+
+// What the maps of a text say: of each run, by layer.
+struct TextMaps {
+  std::vector<std::vector<double>> distances = {}, distances_of_magnitudes = {};
+  std::vector<std::vector<std::vector<double>>> histograms = {};  // [runs][layers][bins]
+  TextTable histogram{"Weights of the text", {"run", "layer", "from", "to", "share"}, {}};
+  TextTable pairs{"Distances of heads", {"run", "head", "other head", "distance", "distance of |a|"}, {}};
+};
+
+void add_histogram(TextMaps& found, const std::string& run, std::int64_t layer, const std::vector<double>& shares) {
+  const std::int64_t bins = std::ssize(shares);
+  for (std::int64_t bin = 0; bin < bins; ++bin) {
+    const auto from = static_cast<double>(bin);
+    found.histogram.rows.push_back({run, head_layer_name(layer), study_number(bin_edge(from, bins)),
+                                    study_number(bin_edge(from + 1, bins)),
+                                    study_number(shares[static_cast<std::size_t>(bin)])});
+  }
+  found.histograms.back().push_back(shares);
+}
+
+void add_distances(TextMaps& found, const std::string& run, std::int64_t layer, const at::Tensor& maps) {
+  const at::Tensor distance = head_distances(maps), of_magnitudes = head_distances(maps.abs());
+  found.distances.back().push_back(mean_head_distance(distance).item<double>());
+  found.distances_of_magnitudes.back().push_back(mean_head_distance(of_magnitudes).item<double>());
+  for (std::int64_t head = 0; head < distance.size(0); ++head)
+    for (std::int64_t other = head + 1; other < distance.size(1); ++other)
+      found.pairs.rows.push_back({run, head_name(layer, head), head_name(layer, other),
+                                  study_number(distance[head][other].item<double>()),
+                                  study_number(of_magnitudes[head][other].item<double>())});
+}
+
+TextMaps text_maps(const std::vector<StudiedRun>& runs, std::int64_t tokens, std::int64_t bins) {
+  TextMaps found;
   for (const StudiedRun& each : runs) {
-    distances.emplace_back();
-    distances_of_magnitudes.emplace_back();
-    histograms.emplace_back();
-    for (const auto& [layer, maps] : maps_of(each, parameters.whole("tokens"))) {
-      const at::Tensor distance = head_distances(maps), of_magnitudes = head_distances(maps.abs());
-      distances.back().push_back(mean_head_distance(distance).item<double>());
-      distances_of_magnitudes.back().push_back(mean_head_distance(of_magnitudes).item<double>());
-      histograms.back().push_back(shares_of_weights(maps, bins));
-      add_histogram(each.name, layer, histograms.back().back());
-      add_pairs(each.name, layer, distance, of_magnitudes);
+    found.distances.emplace_back();
+    found.distances_of_magnitudes.emplace_back();
+    found.histograms.emplace_back();
+    for (const auto& [layer, maps] : maps_of(each, tokens)) {
+      add_histogram(found, each.name, layer, shares_of_weights(maps, bins));
+      add_distances(found, each.name, layer, maps);
     }
   }
+  return found;
+}
 
+// Of a number of each run.
+template <class Number>
+Estimate mean_over_runs(const RunGroup& group, std::size_t runs, const Number& number) {
+  std::vector<double> values(runs, HeadStatistics::none);
+  for (const std::size_t each : group.runs) values[each] = number(each);
+  return mean_of_group(group, values);
+}
+
+Estimate mean_at_end(const RunGroup& group, const std::vector<StudiedRun>& runs, Member member,
+                     std::int64_t layer = -1) {
+  return mean_over_runs(group, runs.size(), [&](std::size_t each) {
+    return mean_over_heads(runs[each].history.back().heads, member, layer);
+  });
+}
+
+// How heads end, and the λ of those that have one.
+std::vector<StudyTable> tables_at_end(const std::vector<RunGroup>& groups, const std::vector<StudiedRun>& runs,
+                                      const TextMaps& maps) {
   TextTable at_the_end{"At the end of training, mean over the heads of a layer and its runs",
                        {"runs", "layer", "kurtosis", "entropy / log n", "sink", "positive share", "one sign",
                         "head distance", "of |a|", "‖E[v]‖ / rms", "E‖o‖"},
                        {}};
   TextTable lambdas{"λ of each layer at the end", {"runs", "layer", "λ₁", "λ₂", "λ init", "λ"}, {}};
   for (const RunGroup& group : groups) {
-    const StudiedRun& first = runs[group.runs.front()];
-    const auto estimate = [&](Member member, std::int64_t layer) {
-      std::vector<double> values(runs.size(), HeadStatistics::none);
-      for (const std::size_t each : group.runs)
-        values[each] = mean_over_heads(runs[each].history.back().heads, member, layer);
-      return estimate_text(mean_of_group(group, values));
-    };
-    const auto estimate_of_text = [&](const std::vector<std::vector<double>>& of_layers, std::int64_t layer) {
-      std::vector<double> values(runs.size(), HeadStatistics::none);
-      for (const std::size_t each : group.runs)
-        if (layer < std::ssize(of_layers[each])) values[each] = of_layers[each][static_cast<std::size_t>(layer)];
-      return estimate_text(mean_of_group(group, values));
-    };
-    const auto layers = std::ssize(first.history.back().heads);
+    const auto layers = std::ssize(runs[group.runs.front()].history.back().heads);
     for (std::int64_t layer = 0; layer < layers; ++layer) {
-      at_the_end.rows.push_back(
-          {group.name, head_layer_name(layer), estimate(&HeadStatistics::kurtosis, layer),
-           estimate(&HeadStatistics::normalized_entropy, layer), estimate(&HeadStatistics::sink, layer),
-           estimate(&HeadStatistics::positive_share, layer), estimate(&HeadStatistics::sign_consistency, layer),
-           estimate_of_text(distances, layer), estimate_of_text(distances_of_magnitudes, layer),
-           estimate(&HeadStatistics::value_bias, layer), estimate(&HeadStatistics::output_norm, layer)});
-      if (const std::string full = estimate(&HeadStatistics::lambda_full, layer); !full.empty())
-        lambdas.rows.push_back({group.name, head_layer_name(layer), estimate(&HeadStatistics::lambda_1, layer),
-                                estimate(&HeadStatistics::lambda_2, layer),
-                                estimate(&HeadStatistics::lambda_init, layer), full});
+      const auto estimate = [&](Member member) { return estimate_text(mean_at_end(group, runs, member, layer)); };
+      const auto of_text = [&](const std::vector<std::vector<double>>& of_layers) {
+        return estimate_text(mean_over_runs(group, runs.size(), [&](std::size_t each) {
+          const bool has = layer < std::ssize(of_layers[each]);
+          return has ? of_layers[each][static_cast<std::size_t>(layer)] : HeadStatistics::none;
+        }));
+      };
+      at_the_end.rows.push_back({group.name, head_layer_name(layer), estimate(&HeadStatistics::kurtosis),
+                                 estimate(&HeadStatistics::normalized_entropy), estimate(&HeadStatistics::sink),
+                                 estimate(&HeadStatistics::positive_share), estimate(&HeadStatistics::sign_consistency),
+                                 of_text(maps.distances), of_text(maps.distances_of_magnitudes),
+                                 estimate(&HeadStatistics::value_bias), estimate(&HeadStatistics::output_norm)});
+      if (const std::string full = estimate(&HeadStatistics::lambda_full); !full.empty())
+        lambdas.rows.push_back({group.name, head_layer_name(layer), estimate(&HeadStatistics::lambda_1),
+                                estimate(&HeadStatistics::lambda_2), estimate(&HeadStatistics::lambda_init), full});
     }
-    LineChart chart{.title = group.title + ": how often which weight",
-                    .x = {.title = "weight", .min = -1., .max = 1.},
-                    .y = {.title = "share of the weights", .logarithmic = true},
-                    .series = {},
-                    .caption = "Of the text, mean over heads and runs."};
-    for (std::size_t layer = 0; layer < histograms[group.runs.front()].size(); ++layer) {
-      ChartSeries series{.name = head_layer_name(static_cast<std::int64_t>(layer)), .x = {}, .y = {}, .points = false};
-      for (std::int64_t bin = 0; bin < bins; ++bin) {
-        double sum = 0;
-        for (const std::size_t each : group.runs) sum += histograms[each][layer][static_cast<std::size_t>(bin)];
-        series.x.push_back(-1 + 2 * (static_cast<double>(bin) + 0.5) / static_cast<double>(bins));
-        series.y.push_back(sum / static_cast<double>(group.runs.size()));
-      }
-      chart.series.push_back(std::move(series));
-    }
-    result.charts.push_back(std::move(chart));
   }
+  std::vector<StudyTable> tables{{"layers", std::move(at_the_end)}};
+  if (!lambdas.rows.empty()) tables.push_back({"lambdas", std::move(lambdas)});
+  return tables;
+}
 
-  std::vector<LineChart> curves;
-  for (const Charted& each : charted) {
-    LineChart chart{.title = each.title,
-                    .x = {.title = "step"},
-                    .y = {.title = each.title},
-                    .series = {},
-                    .caption = std::string(each.meaning) + " Mean over heads; bars: intervals of 95 % over runs."};
-    for (const RunGroup& group : groups) {
-      std::vector<double> steps;
-      for (const StepReport& report : runs[group.runs.front()].history)
-        steps.push_back(static_cast<double>(report.step));
-      std::vector<std::vector<double>> values(runs.size());
-      for (const std::size_t member : group.runs)
-        for (const double step : steps) {
-          const auto& history = runs[member].history;
-          const auto found = std::ranges::find(history, static_cast<std::int64_t>(step), &StepReport::step);
-          values[member].push_back(
-              found == history.end()
-                  ? HeadStatistics::none
-                  : mean_over_heads(found->heads, each.member, each.last_layer ? std::ssize(found->heads) - 1 : -1));
-        }
-      chart.series.push_back(group_series(group, steps, values));
+LineChart chart_of_weights(const RunGroup& group, const TextMaps& maps, std::int64_t bins) {
+  LineChart chart{.title = group.title + ": how often which weight",
+                  .x = {.title = "weight", .min = -1., .max = 1.},
+                  .y = {.title = "share of the weights", .logarithmic = true},
+                  .series = {},
+                  .caption = "Of the text, mean over heads and runs."};
+  for (std::size_t layer = 0; layer < maps.histograms[group.runs.front()].size(); ++layer) {
+    ChartSeries series{.name = head_layer_name(static_cast<std::int64_t>(layer)), .x = {}, .y = {}, .points = false};
+    for (std::int64_t bin = 0; bin < bins; ++bin) {
+      double sum = 0;
+      for (const std::size_t each : group.runs) sum += maps.histograms[each][layer][static_cast<std::size_t>(bin)];
+      series.x.push_back(bin_edge(static_cast<double>(bin) + 0.5, bins));
+      series.y.push_back(sum / static_cast<double>(group.runs.size()));
     }
-    curves.push_back(std::move(chart));
+    chart.series.push_back(std::move(series));
   }
-  result.charts.insert(result.charts.begin(), curves.begin(), curves.end());
-  const auto told_at_end = [&](Member member) {
-    std::vector<Told> each;
-    for (const RunGroup& group : groups) {
-      std::vector<double> values(runs.size(), HeadStatistics::none);
-      for (const std::size_t run : group.runs) values[run] = mean_over_heads(runs[run].history.back().heads, member);
-      const double mean = mean_of_group(group, values).mean;
-      each.push_back({group.said, mean, fmt::format("{:.3g}", mean)});
-    }
-    const std::string text = told(each);
-    return text.empty() ? std::string("not measured") : text;
+  return chart;
+}
+
+LineChart chart_over_training(const Charted& each, const std::vector<RunGroup>& groups,
+                              const std::vector<StudiedRun>& runs) {
+  LineChart chart{.title = each.title,
+                  .x = {.title = "step"},
+                  .y = {.title = each.title},
+                  .series = {},
+                  .caption = std::string(each.meaning) + " Mean over heads; bars: intervals of 95 % over runs."};
+  const auto value_at = [&](const StudiedRun& run, std::int64_t step) {
+    const auto found = std::ranges::find(run.history, step, &StepReport::step);
+    if (found == run.history.end()) return HeadStatistics::none;
+    return mean_over_heads(found->heads, each.member, each.last_layer ? std::ssize(found->heads) - 1 : -1);
   };
+  for (const RunGroup& group : groups) {
+    std::vector<double> steps;
+    std::vector<std::vector<double>> values(runs.size());
+    for (const StepReport& report : runs[group.runs.front()].history) {
+      steps.push_back(static_cast<double>(report.step));
+      for (const std::size_t member : group.runs) values[member].push_back(value_at(runs[member], report.step));
+    }
+    chart.series.push_back(group_series(group, steps, values));
+  }
+  return chart;
+}
+
+std::string told_at_end(const std::vector<RunGroup>& groups, const std::vector<StudiedRun>& runs, Member member) {
+  std::vector<Told> each;
+  for (const RunGroup& group : groups) {
+    const double mean = mean_at_end(group, runs, member).mean;
+    each.push_back({group.said, mean, fmt::format("{:.3g}", mean)});
+  }
+  const std::string text = told(each);
+  return text.empty() ? "not measured" : text;
+}
+
+StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& runs) {
+  for (const StudiedRun& each : runs) expect_history(each);
+  const std::vector<RunGroup> groups = groups_of(runs);
+  const std::int64_t bins = parameters.whole("bins");
+  const TextMaps maps = text_maps(runs, parameters.whole("tokens"), bins);
+  StudyResult result;
   result.answer =
       fmt::format("At the end of training the kurtosis of weights is {}, and their entropy over log n is {}.",
-                  told_at_end(&HeadStatistics::kurtosis), told_at_end(&HeadStatistics::normalized_entropy));
-  result.tables = {{"layers", at_the_end}};
-  if (!lambdas.rows.empty()) result.tables.push_back({"lambdas", lambdas});
-  result.tables.insert(
-      result.tables.end(),
-      {{"histogram", histogram, false}, {"distances", pairs, false}, {"over_training", over_training, false}});
+                  told_at_end(groups, runs, &HeadStatistics::kurtosis),
+                  told_at_end(groups, runs, &HeadStatistics::normalized_entropy));
+  result.tables = tables_at_end(groups, runs, maps);
+  result.tables.insert(result.tables.end(), {{"histogram", maps.histogram, false},
+                                             {"distances", maps.pairs, false},
+                                             {"over_training", table_over_training(runs), false}});
+  for (const Charted& each : charted) result.charts.push_back(chart_over_training(each, groups, runs));
+  for (const RunGroup& group : groups) result.charts.push_back(chart_of_weights(group, maps, bins));
   result.remarks = {
       {"Queries that see one key are left out,",
        "whose weight is 1 or −1 whatever the head does, and of kurtosis those that see fewer than 8."},

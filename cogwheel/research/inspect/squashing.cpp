@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/random.h"
@@ -140,23 +143,7 @@ ChartSeries series_of_positions(const std::string& name, const RunGroup& group, 
   return series;
 }
 
-StudyResult measure_squashing(const LabParameters& parameters, const std::vector<StudiedRun>& runs) {
-  const std::int64_t input = parameters.whole("input");
-  std::int64_t length = parameters.whole("tokens");
-  for (const StudiedRun& run : runs) length = std::min(length, (*run.model)->longest_text());
-  if (length < fewest_squashed)
-    throw UsageError(
-        expected_got("squashing: context", fmt::format("{} tokens or more", fewest_squashed), std::to_string(length)));
-  const auto count = static_cast<std::size_t>(length);
-  const bool shortened = length < parameters.whole("tokens");
-  std::vector<SquashedText> texts;
-  for (const StudiedRun& run : runs)
-    texts.push_back(squashed_text(run, input, count, static_cast<std::uint64_t>(parameters.whole("seed"))));
-
-  TextTable positions{"Every position",
-                      {"run", "mechanism", "position", "token", "path product", "path product of |a|", "strict bound",
-                       "norm with weights held fixed", "norm in full"},
-                      {}};
+std::vector<SquashedRun> squashed_runs(const std::vector<StudiedRun>& runs, const std::vector<SquashedText>& texts) {
   std::vector<SquashedRun> found;
   for (std::size_t run = 0; run < runs.size(); ++run) {
     LanguageModelImpl& model = **runs[run].model;
@@ -164,89 +151,137 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
     const OverSquashing squashed = over_squashing(model, torch::tensor(texts[run].tokens, at::kLong));
     found.push_back({numbers_of(squashed.path_product), numbers_of(squashed.path_magnitude), numbers_of(squashed.bound),
                      numbers_of(squashed.frozen), numbers_of(squashed.full)});
-    const SquashedRun& own = found.back();
-    for (std::size_t place = 0; place < count; ++place)
-      positions.rows.push_back({runs[run].name, model.options().mechanism, std::to_string(place),
-                                std::to_string(texts[run].tokens[place]), study_number(own.path_product[place]),
-                                study_number(own.path_magnitude[place]), study_number(own.bound[place]),
-                                study_number(own.frozen[place]), study_number(own.full[place])});
   }
+  return found;
+}
+
+TextTable table_of_positions(const std::vector<StudiedRun>& runs, const std::vector<SquashedText>& texts,
+                             const std::vector<SquashedRun>& found) {
+  TextTable table{"Every position",
+                  {"run", "mechanism", "position", "token", "path product", "path product of |a|", "strict bound",
+                   "norm with weights held fixed", "norm in full"},
+                  {}};
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    const SquashedRun& own = found[run];
+    for (std::size_t place = 0; place < own.bound.size(); ++place)
+      table.rows.push_back({runs[run].name, (*runs[run].model)->options().mechanism, std::to_string(place),
+                            std::to_string(texts[run].tokens[place]), study_number(own.path_product[place]),
+                            study_number(own.path_magnitude[place]), study_number(own.bound[place]),
+                            study_number(own.frozen[place]), study_number(own.full[place])});
+  }
+  return table;
+}
+
+std::vector<double> bound_to_norm(const SquashedRun& run) {
+  std::vector<double> ratios;
+  for (std::size_t place = 0; place < run.bound.size(); ++place) ratios.push_back(run.bound[place] / run.frozen[place]);
+  return ratios;
+}
+
+template <class Number>
+Estimate mean_of_runs(const RunGroup& group, const std::vector<SquashedRun>& found, const Number& number) {
+  std::vector<double> values;
+  for (const SquashedRun& run : found) values.push_back(number(run));
+  return mean_of_group(group, values);
+}
+
+// Of all runs of the group or of none.
+std::optional<Estimate> early_to_late(const RunGroup& group, const std::vector<SquashedRun>& found, OfPositions part) {
+  for (const std::size_t run : group.runs)
+    if (std::isnan(early_to_late(found[run].*part))) return std::nullopt;
+  return mean_of_runs(group, found, [&](const SquashedRun& run) { return early_to_late(run.*part); });
+}
+
+TextTable table_of_models(const std::vector<RunGroup>& groups, const std::vector<SquashedRun>& found) {
+  TextTable table{"Models",
+                  {"model", "runs", "early to late: weights held fixed", "in full", "path product",
+                   "path product of |a|", "strict bound", "path product below 0", "bound to norm: smallest",
+                   "bound to norm: median", "r of path product", "r of strict bound"},
+                  {}};
+  for (const RunGroup& group : groups) {
+    const auto of_runs = [&](auto&& number) { return estimate_text(mean_of_runs(group, found, number)); };
+    const auto ratio = [&](OfPositions part) {
+      const auto mean = early_to_late(group, found, part);
+      return mean ? estimate_text(*mean) : "";
+    };
+    table.rows.push_back(
+        {group.name, std::to_string(group.runs.size()), ratio(&SquashedRun::frozen), ratio(&SquashedRun::full),
+         ratio(&SquashedRun::path_product), ratio(&SquashedRun::path_magnitude), ratio(&SquashedRun::bound),
+         of_runs([](const SquashedRun& run) {
+           return static_cast<double>(std::ranges::count_if(run.path_product, [](double value) { return value < 0; }));
+         }),
+         of_runs([](const SquashedRun& run) { return std::ranges::min(bound_to_norm(run)); }),
+         of_runs([](const SquashedRun& run) { return median(bound_to_norm(run)); }),
+         of_runs([](const SquashedRun& run) { return agreement(run.path_product, run.frozen); }),
+         of_runs([](const SquashedRun& run) { return agreement(run.bound, run.frozen); })});
+  }
+  return table;
+}
+
+std::string answer_of(const std::vector<RunGroup>& groups, const std::vector<SquashedRun>& found) {
+  std::vector<Told> each;
+  for (const RunGroup& group : groups) {
+    const auto ratio = early_to_late(group, found, &SquashedRun::frozen);
+    each.push_back({group.said, ratio ? ratio->mean : std::nan(""), ratio ? fmt::format("{:.2g}", ratio->mean) : ""});
+  }
+  const std::string ratios = told(each);
+  return ratios.empty() ? "How much early tokens move the last output cannot be compared with late ones."
+                        : fmt::format(
+                              "With weights held fixed, early tokens move the last output {} times as much as late "
+                              "ones.",
+                              ratios);
+}
+
+using NamedParts = std::initializer_list<std::pair<const char*, OfPositions>>;
+
+std::vector<LineChart> charts_of(const std::vector<RunGroup>& groups, const std::vector<SquashedRun>& found,
+                                 const std::optional<std::size_t>& zero) {
+  std::vector<LineChart> charts;
+  const auto add = [&](const std::string& title) -> LineChart& {
+    charts.push_back(chart_of_positions(title, found.front().bound.size()));
+    if (zero) charts.back().marks.push_back({ChartMark::Axis::x, static_cast<double>(*zero), "the zero"});
+    return charts.back();
+  };
+  for (const auto& [title, part] : NamedParts{{"Norm with weights held fixed", &SquashedRun::frozen},
+                                              {"Norm in full", &SquashedRun::full},
+                                              {"Path product, signed", &SquashedRun::path_product},
+                                              {"Strict bound", &SquashedRun::bound}}) {
+    LineChart& chart = add(title);
+    for (const RunGroup& group : groups) chart.series.push_back(series_of_positions(group.title, group, found, part));
+  }
+  for (const RunGroup& group : groups) {
+    LineChart& chart = add(group.name + ": bounds and what they bound");
+    for (const auto& [name, part] : NamedParts{{"strict bound", &SquashedRun::bound},
+                                               {"path product of |a|", &SquashedRun::path_magnitude},
+                                               {"path product", &SquashedRun::path_product},
+                                               {"norm, weights held fixed", &SquashedRun::frozen},
+                                               {"norm in full", &SquashedRun::full}})
+      chart.series.push_back(series_of_positions(name, group, found, part));
+  }
+  return charts;
+}
+
+StudyResult measure_squashing(const LabParameters& parameters, const std::vector<StudiedRun>& runs) {
+  const std::int64_t asked = parameters.whole("tokens");
+  std::int64_t length = asked;
+  for (const StudiedRun& run : runs) length = std::min(length, (*run.model)->longest_text());
+  if (length < fewest_squashed)
+    throw UsageError(
+        expected_got("squashing: context", fmt::format("{} tokens or more", fewest_squashed), std::to_string(length)));
+  std::vector<SquashedText> texts;
+  for (const StudiedRun& run : runs)
+    texts.push_back(squashed_text(run, parameters.whole("input"), static_cast<std::size_t>(length),
+                                  static_cast<std::uint64_t>(parameters.whole("seed"))));
+  const std::vector<SquashedRun> found = squashed_runs(runs, texts);
+  const std::vector<RunGroup> groups = groups_of(runs);
 
   StudyResult result;
-  const std::vector<RunGroup> groups = groups_of(runs);
-  TextTable summary{"Models",
-                    {"model", "runs", "early to late: weights held fixed", "in full", "path product",
-                     "path product of |a|", "strict bound", "path product below 0", "bound to norm: smallest",
-                     "bound to norm: median", "r of path product", "r of strict bound"},
-                    {}};
-  std::vector<Told> ratios_of_groups;
-  for (const RunGroup& group : groups) {
-    const auto of_runs = [&](auto&& number) {
-      std::vector<double> values;
-      for (const SquashedRun& run : found) values.push_back(number(run));
-      return estimate_text(mean_of_group(group, values));
-    };
-    // Of all runs or of none.
-    const auto ratio = [&](OfPositions part) {
-      const bool every = std::ranges::none_of(
-          group.runs, [&](std::size_t run) { return std::isnan(early_to_late(found[run].*part)); });
-      return every ? of_runs([&](const SquashedRun& run) { return early_to_late(run.*part); }) : "";
-    };
-    const auto above = [](const SquashedRun& run) {
-      std::vector<double> ratios;
-      for (std::size_t place = 0; place < run.bound.size(); ++place)
-        ratios.push_back(run.bound[place] / run.frozen[place]);
-      return ratios;
-    };
-    summary.rows.push_back({group.name, std::to_string(group.runs.size()), ratio(&SquashedRun::frozen),
-                            ratio(&SquashedRun::full), ratio(&SquashedRun::path_product),
-                            ratio(&SquashedRun::path_magnitude), ratio(&SquashedRun::bound),
-                            of_runs([](const SquashedRun& run) {
-                              return static_cast<double>(std::count_if(run.path_product.begin(), run.path_product.end(),
-                                                                       [](double value) { return value < 0; }));
-                            }),
-                            of_runs([&](const SquashedRun& run) { return std::ranges::min(above(run)); }),
-                            of_runs([&](const SquashedRun& run) { return median(above(run)); }),
-                            of_runs([](const SquashedRun& run) { return agreement(run.path_product, run.frozen); }),
-                            of_runs([](const SquashedRun& run) { return agreement(run.bound, run.frozen); })});
-    const bool every = !summary.rows.back()[2].empty();
-    std::vector<double> ratios;
-    for (const SquashedRun& run : found) ratios.push_back(early_to_late(run.frozen));
-    ratios_of_groups.push_back({group.said, every ? mean_of_group(group, ratios).mean : std::nan(""),
-                                every ? fmt::format("{:.2g}", mean_of_group(group, ratios).mean) : ""});
-  }
-  const std::string ratios = told(ratios_of_groups);
-  result.answer = ratios.empty() ? "How much early tokens move the last output cannot be compared with late ones."
-                                 : fmt::format(
-                                       "With weights held fixed, early tokens move the last output {} times as "
-                                       "much as late ones.",
-                                       ratios);
-  result.tables = {{"models", summary}, {"positions", positions, false}};
-
-  const auto with_zero = [&](LineChart chart) {
-    if (texts.front().zero)
-      chart.marks.push_back({ChartMark::Axis::x, static_cast<double>(*texts.front().zero), "the zero"});
-    return chart;
-  };
-  for (const auto& [title, part] :
-       {std::pair<std::string, OfPositions>{"Norm with weights held fixed", &SquashedRun::frozen},
-        {"Norm in full", &SquashedRun::full},
-        {"Path product, signed", &SquashedRun::path_product},
-        {"Strict bound", &SquashedRun::bound}}) {
-    LineChart chart = chart_of_positions(title, count);
-    for (const RunGroup& group : groups) chart.series.push_back(series_of_positions(group.title, group, found, part));
-    result.charts.push_back(with_zero(std::move(chart)));
-  }
-  for (const RunGroup& group : groups) {
-    LineChart chart = chart_of_positions(group.name + ": bounds and what they bound", count);
-    for (const auto& [name, part] : {std::pair<std::string, OfPositions>{"strict bound", &SquashedRun::bound},
-                                     {"path product of |a|", &SquashedRun::path_magnitude},
-                                     {"path product", &SquashedRun::path_product},
-                                     {"norm, weights held fixed", &SquashedRun::frozen},
-                                     {"norm in full", &SquashedRun::full}})
-      chart.series.push_back(series_of_positions(name, group, found, part));
-    result.charts.push_back(with_zero(std::move(chart)));
-  }
+  result.answer = answer_of(groups, found);
+  result.tables = {{"models", table_of_models(groups, found)},
+                   {"positions", table_of_positions(runs, texts, found), false}};
+  result.charts = charts_of(groups, found, texts.front().zero);
+  if (length < asked)
+    result.notes.push_back(fmt::format("The shortest context holds {} tokens, not {}.", length, asked));
   result.remarks = {
       {"The theorem has one head, no W_V and constant weights.",
        "Its path product takes the mean over heads, values as they are read, and weights that do not depend on inputs. "
@@ -270,9 +305,6 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
       {"Norms are spectral,",
        "of ∂(output of the final norm at the last token) / ∂(residual stream before the first "
        "layer at position i), positions counted from 0, in float64."}};
-  if (shortened)
-    result.notes.push_back(
-        fmt::format("The shortest context holds {} tokens, not {}.", length, parameters.whole("tokens")));
   return result;
 }
 
