@@ -43,24 +43,53 @@ KINDS = {
 }  # fmt: skip
 
 
+class Program:
+    """The command line in a folder with a text."""
+
+    def __init__(self, executable, folder):
+        self.executable, self.work = executable, folder
+        (folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog. " * 60)
+
+    def __call__(self, *words, fails=False):
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        command = [str(word) for word in (self.executable, *words)]
+        done = subprocess.run(command, cwd=self.work, env=environment, capture_output=True, text=True)
+        assert (done.returncode != 0) == fails, done.stderr
+        return done
+
+    def train(self, name, config, *words):
+        (self.work / f"{name}.toml").write_text(config)
+        self("train", f"{name}.toml", *words, "--out", name)
+        return self.work / name
+
+
 class SmallRuns:
     """By kind, the folder of a run, trained when it is first asked for."""
 
     def __init__(self, executable, folder):
-        self.executable, self.folder, self.made = executable, folder, {}
-        (folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog. " * 60)
+        self.program, self.folder, self.made = Program(executable, folder), folder, {}
 
     def __call__(self, kind):
         if kind not in self.made:
             task, data, mechanism, model = KINDS[kind]
-            run = self.folder / kind
             config = TRAIN.format(task=task, data=data, mechanism=mechanism, layers=len(mechanism.split("+")), model=model, width=32)
-            run.with_suffix(".toml").write_text(config)
-            words = [self.executable, "train", run.with_suffix(".toml"), "--out", run]
-            words += ["--text", self.folder / "text.txt"] if task == "language_modelling" else []
-            subprocess.run(words, cwd=self.folder, check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-            self.made[kind] = run
+            words = ["--text", "text.txt"] if task == "language_modelling" else []
+            self.made[kind] = self.program.train(kind, config, *words)
         return self.made[kind]
+
+
+def normal(*sizes):
+    return torch.randn(sizes, generator=torch.Generator().manual_seed(2))
+
+
+def whole(limit, *sizes):
+    return torch.randint(0, limit, sizes, generator=torch.Generator().manual_seed(3))
+
+
+def expect_close(got, expected):
+    """To 2e-5 of the largest element: products are added in another order."""
+    assert got.shape == expected.shape and expected.std() > 1e-3
+    torch.testing.assert_close(got.detach(), expected, rtol=0, atol=2e-5 * float(expected.abs().max()))
 
 
 def inputs_of(model, batch=2):
