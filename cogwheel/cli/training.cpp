@@ -64,7 +64,7 @@ void say_how_data_are_taken(const Task& task) {
 }
 
 void say_what_precision_costs(RunConfig config, const std::shared_ptr<const Task>& task) {
-  constexpr std::int64_t few = 50;  // what would not pay for being measured
+  constexpr std::int64_t few = 100;  // what would not pay for being measured, which takes four steps at least
   if (config.training.steps < few) return;
   config.training.learning_rate = config.training.final_learning_rate = 1e-9;  // nothing diverges
   const double cost = cost_of_precision(config.model, config.training, task);

@@ -68,8 +68,9 @@ void compare_in(const ComparisonFolder& folder, Comparison comparison, const std
                 std::int64_t steps) {
   const bool decides = (steps == 0 && comparison.settings.steps == 0) || comparison.match == "time";
   const double estimate = decide_steps(comparison, steps, measure_for(task, decides));
-  say_what_precision_costs(run_config(comparison, comparison.mechanisms.front(), comparison.settings.seeds.front()),
-                           task);
+  if (comparison.runs.empty())  // nothing to choose any more once there are results
+    say_what_precision_costs(run_config(comparison, comparison.mechanisms.front(), comparison.settings.seeds.front()),
+                             task);
   comparison.machine = this_machine();
   comparison.machine.device = comparison.configuration.training.device;
   comparison.versions = {

@@ -215,22 +215,32 @@ double measure_steps_per_second(const ModelOptions& model, const TrainingOptions
   return static_cast<double>(run.steps_done() - 1) / seconds_since(start);
 }
 
+// The least of a few steps, which other load on the machine disturbs less than their mean.
+static double seconds_of_step(const ModelOptions& model, const TrainingOptions& training,
+                              const std::shared_ptr<const Task>& task) {
+  constexpr double limit = 0.25;
+  TrainingRun run(model, training, task);
+  run.step();  // allocates and touches every page
+  double least = std::numeric_limits<double>::infinity();
+  const auto start = Clock::now();
+  do {
+    const auto before = Clock::now();
+    run.step();
+    least = std::min(least, seconds_since(before));
+  } while (run.steps_done() < 6 && seconds_since(start) < limit);
+  return least;
+}
+
 double cost_of_precision(const ModelOptions& model, const TrainingOptions& training,
                          const std::shared_ptr<const Task>& task) {
   TrainingOptions standard = training;
   standard.precision = TrainingOptions().precision;
   if (training.precision == standard.precision || !device_of(training).is_cpu()) return 1;
-  constexpr double seconds = 0.3;
-  double asked = 0, otherwise = 0;
-  for (int turn = 0; turn < 2; ++turn) {
-    asked = std::max(asked, measure_steps_per_second(model, training, task, seconds));
-    otherwise = std::max(otherwise, measure_steps_per_second(model, standard, task, seconds));
-  }
-  return otherwise / asked;
+  return seconds_of_step(model, training, task) / seconds_of_step(model, standard, task);
 }
 
 std::string precision_note(const std::string& precision, double cost) {
-  constexpr double noise = 1.05;
+  constexpr double noise = 1.1;
   if (cost < noise) return "";
   return fmt::format("training.precision: steps in {} take {:.1f} times as long as in {} here, measured on a few",
                      precision, cost, TrainingOptions().precision);

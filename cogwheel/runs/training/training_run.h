@@ -112,8 +112,9 @@ class TrainingRun {
 double measure_steps_per_second(const ModelOptions& model, const TrainingOptions& training,
                                 std::shared_ptr<const Task> task, double seconds = 2.0);
 
-// How many times as long a step takes in the precision that is asked for as in the default one: of some steps of each,
-// taking turns. 1 for the default one, and elsewhere than on the CPU, where nothing is measured.
+// How many times as long a step takes in the precision that is asked for as in the default one: of two steps of each,
+// of up to six where they take little time; one model at a time. 1 for the default one, and elsewhere than on the CPU,
+// where nothing is measured.
 double cost_of_precision(const ModelOptions& model, const TrainingOptions& training,
                          const std::shared_ptr<const Task>& task);
 // In one line, what the user should know of such a cost; empty: nothing.

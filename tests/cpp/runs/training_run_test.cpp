@@ -3,10 +3,16 @@
 #include <gtest/gtest.h>
 #include <torch/utils.h>
 
+#include <chrono>
 #include <cmath>
+#include <memory>
+#include <thread>
+#include <utility>
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/nn/hooks/head_observer.h"
+#include "cogwheel/runs/batch.h"
+#include "cogwheel/runs/inspection.h"
 #include "cogwheel/runs/weights.h"
 #include "cogwheel/tasks/language/language_model.h"
 #include "cogwheel/tasks/language/windows.h"
@@ -297,6 +303,54 @@ TEST(TrainingRun, MeasuresAndShowsTheAverageOfItsWeights) {
   EXPECT_NE(held_out_loss(plain.measure()), of_average);
 }
 
+// A task whose batches take their time, and are counted.
+class SlowTask final : public Task {
+ public:
+  SlowTask(std::shared_ptr<const Task> task, std::chrono::milliseconds pause) : task_(std::move(task)), pause_(pause) {}
+  std::int64_t batches() const { return batches_; }
+
+  const TaskDescription& description() const override { return task_->description(); }
+  DataFacts data(const ModelOptions& model, const TrainingOptions& training) const override {
+    return task_->data(model, training);
+  }
+  RunConfig completed(RunConfig config) const override { return task_->completed(std::move(config)); }
+  void initialize(torch::nn::Module& model, std::uint64_t seed) const override { task_->initialize(model, seed); }
+  Batch batch(const torch::nn::Module& model, const TrainingOptions& training, std::int64_t step) const override {
+    ++batches_;
+    std::this_thread::sleep_for(pause_);
+    return task_->batch(model, training, step);
+  }
+  at::Tensor loss(torch::nn::Module& model, const Batch& batch, std::uint64_t dropout_seed) const override {
+    return task_->loss(model, batch, dropout_seed);
+  }
+  MeasuredValues evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
+                          StatisticsOfHeads* heads) const override {
+    return task_->evaluate(model, training, part, heads);
+  }
+  Inspection inspect(torch::nn::Module& model, std::uint64_t seed, const ThoroughInspection* thorough) const override {
+    return task_->inspect(model, seed, thorough);
+  }
+  std::shared_ptr<const Task> limited(std::int64_t tokens) const override { return task_->limited(tokens); }
+  std::shared_ptr<const Task> for_tuning() const override { return task_->for_tuning(); }
+
+ private:
+  std::shared_ptr<const Task> task_;
+  std::chrono::milliseconds pause_;
+  mutable std::int64_t batches_ = 0;
+};
+
+TEST(TrainingRun, MeasuresThePrecisionOfSlowStepsInFour) {
+  using namespace std::chrono_literals;
+  TrainingOptions training = tiny_training();
+  training.precision = "bf16";
+  for (const auto& [pause, steps] : {std::pair{300ms, 4}, {0ms, 12}}) {
+    const auto task = std::make_shared<SlowTask>(tiny_task(), pause);
+    cost_of_precision(tiny_model("softmax"), training, task);
+    EXPECT_GE(task->batches(), 4);
+    EXPECT_LE(task->batches(), steps);
+  }
+}
+
 TEST(TrainingRun, SaysWhereAPrecisionIsSlowerThanTheDefault) {
   TrainingOptions training = tiny_training();
   EXPECT_EQ(cost_of_precision(tiny_model("softmax"), training, tiny_task()), 1);
@@ -304,6 +358,7 @@ TEST(TrainingRun, SaysWhereAPrecisionIsSlowerThanTheDefault) {
   const double cost = cost_of_precision(tiny_model("softmax"), training, tiny_task());
   EXPECT_TRUE(std::isfinite(cost) && cost > 0) << cost;  // which it is depends on the machine
   EXPECT_EQ(precision_note("bf16", 1), "");
+  EXPECT_EQ(precision_note("bf16", 1.05), "");  // noise
   EXPECT_EQ(precision_note("bf16", 0.7), "");
   EXPECT_EQ(precision_note("bf16", 1.62),
             "training.precision: steps in bf16 take 1.6 times as long as in fp32 here, measured on a few");
