@@ -11,7 +11,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/runs/configuration/config_record.h"
 #include "cogwheel/runs/head_statistics_json.h"
-#include "cogwheel/runs/measure_fields.h"
+#include "cogwheel/runs/measures_json.h"
 
 namespace cogwheel {
 

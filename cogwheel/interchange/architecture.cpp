@@ -57,19 +57,7 @@ RunFile class_names_file(const std::vector<std::string>& given, std::int64_t cou
   return class_names_file(names);
 }
 
-std::vector<std::string> class_names_of(const std::filesystem::path& run, std::int64_t count) {
-  const std::filesystem::path path = run / classes_file;
-  if (!std::filesystem::exists(path)) return {};
-  try {
-    auto names = nlohmann::json::parse(read_file(path)).get<std::vector<std::string>>();
-    if (std::ssize(names) == count) return names;
-  } catch (const nlohmann::json::exception&) {
-  }
-  throw Error(expected_got(path.string(), fmt::format("a list of {} names", count), "something else"));
-}
-
 void add_class_names(nlohmann::ordered_json& config, const std::vector<std::string>& names) {
-  if (names.empty()) return;
   auto by_id = nlohmann::ordered_json::object(), by_name = nlohmann::ordered_json::object();
   for (std::size_t label = 0; label < names.size(); ++label) {
     by_id[std::to_string(label)] = names[label];

@@ -49,9 +49,7 @@ void expect_plain_layers(const EncoderLayerOptions& options, std::string_view ar
 
 // The names of classes that a run keeps, and where a file has none, "0", "1", …
 RunFile class_names_file(const std::vector<std::string>& names, std::int64_t count);
-// Those of the run; empty where it has no such file. Throws Error where it is damaged.
-std::vector<std::string> class_names_of(const std::filesystem::path& run, std::int64_t count);
-// `id2label`, and `label2id` unless classes share a name, where there are names.
+// `id2label`, and `label2id` unless classes share a name.
 void add_class_names(nlohmann::ordered_json& config, const std::vector<std::string>& names);
 
 }  // namespace cogwheel

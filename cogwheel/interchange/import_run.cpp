@@ -13,8 +13,6 @@
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/runs/task.h"
 #include "cogwheel/runs/weights.h"
-#include "cogwheel/tasks/images/u_vit_options.h"
-#include "cogwheel/tasks/images/vision_transformer_options.h"
 
 namespace cogwheel {
 namespace {
@@ -26,8 +24,7 @@ void check_options(ModelOptions& model, const std::filesystem::path& path) {
   } catch (const UsageError& error) {
     throw Error(path.string() + ": " + error.what());
   }
-  if (auto* vision = model.get_if<VisionTransformerOptions>()) vision->context = vision->tokens();
-  if (auto* u_vit = model.get_if<UVitOptions>()) u_vit->context = u_vit->tokens();
+  set_context_that_follows(model);
 }
 
 // The table covers the model: its parameters, each in its shape.

@@ -63,9 +63,7 @@ void add_transformer(nlohmann::ordered_json& config, const EncoderLayerOptions& 
 void add_all_class_names(nlohmann::ordered_json& config, const std::filesystem::path& run, std::int64_t count) {
   if (count == 1)
     throw Error(expected_got(run.string(), "at least 2 classes, as 1 means regression to transformers", "1"));
-  std::vector<std::string> names = class_names_of(run, count);
-  for (std::int64_t label = 0; std::ssize(names) < count; ++label) names.push_back(std::to_string(label));
-  add_class_names(config, names);
+  add_class_names(config, load_class_names(run, count));
 }
 
 }  // namespace cogwheel

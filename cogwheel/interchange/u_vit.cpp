@@ -127,7 +127,7 @@ std::vector<RunFile> write(const RunConfig& run, const std::filesystem::path& fo
     config["num_clip_token"] = options.condition_tokens;
   } else {
     config["num_classes"] = options.vocabulary > 0 ? options.vocabulary + 1 : -1;
-    if (options.vocabulary > 0) add_class_names(config, class_names_of(folder, options.vocabulary));
+    if (options.vocabulary > 0) add_class_names(config, load_class_names(folder, options.vocabulary));
   }
   return {{config_file, config.dump(2) + "\n"}};
 }

@@ -23,8 +23,8 @@ std::vector<std::string> read_class_names(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::vector<std::string> load_class_names(const RunFolder& folder, std::int64_t classes) {
-  const std::filesystem::path path = folder.path() / classes_file;
+std::vector<std::string> load_class_names(const std::filesystem::path& folder, std::int64_t classes) {
+  const std::filesystem::path path = folder / classes_file;
   std::vector<std::string> names = read_class_names(path);
   if (std::ssize(names) != classes)
     throw Error(expected_got(path.string(), std::to_string(classes) + " names, as the model has classes",

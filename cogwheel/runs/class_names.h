@@ -1,15 +1,17 @@
 // The names of the classes of a task, kept with a run.
 #pragma once
+#include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "cogwheel/runs/run_folder.h"
+#include "cogwheel/runs/task.h"
 
 namespace cogwheel {
 
 RunFile class_names_file(const std::vector<std::string>& names);
-// Throws Error where the run has no such file, it is damaged, or has not so many names.
-std::vector<std::string> load_class_names(const RunFolder& folder, std::int64_t classes);
+// Those of a run's folder. Throws Error where it has no such file, it is damaged, or has not so many names.
+std::vector<std::string> load_class_names(const std::filesystem::path& folder, std::int64_t classes);
 // Those of a folder that has them, as that of a run does once it is made; none: empty. Throws Error where the file is
 // damaged.
 std::vector<std::string> known_class_names(const std::filesystem::path& folder);

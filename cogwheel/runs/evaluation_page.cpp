@@ -6,7 +6,7 @@
 
 #include "cogwheel/pages/document.h"
 #include "cogwheel/pages/html.h"
-#include "cogwheel/runs/measure_fields.h"
+#include "cogwheel/runs/measures_json.h"
 #include "cogwheel/runs/shown_figure.h"
 
 namespace cogwheel {

@@ -21,7 +21,7 @@
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/runs/training/start_of_run.h"
 #include "cogwheel/runs/training/training_run.h"
-#include "cogwheel/tasks/translation/random_search.h"
+#include "cogwheel/tasks/translation/random_translations.h"
 
 namespace cogwheel {
 namespace {
@@ -67,7 +67,7 @@ void make_steps(Steps& steps) {
   if (steps.beam > 0) {
     if (steps.config.task.name != "translation")
       throw UsageError(expected_got("--beam", "the task translation", steps.config.task.name));
-    answer_lines(parameter_count(steps.config.model), random_search(steps.config, steps.items, steps.beam));
+    answer_lines(parameter_count(steps.config.model), random_translations(steps.config, steps.items, steps.beam));
     return;
   }
   const auto task = make_random_task(steps.config, steps.items);

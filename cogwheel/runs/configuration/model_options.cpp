@@ -10,6 +10,7 @@ ConstCommonOptions common(const ModelOptions& options) {
 void check(const ModelOptions& options) { options.held_->expect_valid(); }
 std::vector<ConfigField> config_fields(ModelOptions& options) { return options.held_->fields(); }
 void stand_in_for_data(ModelOptions& options) { options.held_->stand_in(); }
+void set_context_that_follows(ModelOptions& options) { options.held_->set_context(); }
 std::int64_t balanced_width(const ModelOptions& options) { return options.held_->balanced(); }
 void set_balanced_width(ModelOptions& options, std::int64_t width) { options.held_->balance(width); }
 bool balances_feed_forward(const ModelOptions& options) { return options.held_->feeds_forward(); }

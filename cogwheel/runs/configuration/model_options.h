@@ -14,7 +14,7 @@
 //
 // and void stand_in_for_data(Options&), if data decide more of them than a vocabulary. The width that is balanced is
 // the whole model's unless the struct has feed_forward; where layers are no heads, it says so: layers_have_heads =
-// false.
+// false; where the context follows from other options, as of images, it is tokens().
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -101,6 +101,7 @@ class ModelOptions {
   friend void check(const ModelOptions& options);
   friend std::vector<ConfigField> config_fields(ModelOptions& options);
   friend void stand_in_for_data(ModelOptions& options);
+  friend void set_context_that_follows(ModelOptions& options);
   friend std::int64_t balanced_width(const ModelOptions& options);
   friend void set_balanced_width(ModelOptions& options, std::int64_t width);
   friend bool balances_feed_forward(const ModelOptions& options);
@@ -116,6 +117,7 @@ class ModelOptions {
     virtual void expect_valid() const = 0;
     virtual std::vector<ConfigField> fields() = 0;
     virtual void stand_in() = 0;
+    virtual void set_context() = 0;
     virtual std::int64_t balanced() const = 0;
     virtual void balance(std::int64_t width) = 0;
     virtual bool feeds_forward() const = 0;
@@ -142,6 +144,9 @@ std::vector<ConfigField> config_fields(ModelOptions& options);
 
 // Gives options that only data decide, such as the vocabulary, the least value that is valid.
 void stand_in_for_data(ModelOptions& options);
+
+// Sets the context where it follows from other options. They were checked.
+void set_context_that_follows(ModelOptions& options);
 
 // The width that balances parameters which a mechanism adds or saves (compare/matching.h).
 std::int64_t balanced_width(const ModelOptions& options);
@@ -180,6 +185,9 @@ struct ModelOptions::Of final : Held {
       stand_in_for_data(options);
     else if constexpr (requires { options.vocabulary; })
       if (options.vocabulary == 0) options.vocabulary = 1;
+  }
+  void set_context() override {
+    if constexpr (requires { options.tokens(); }) options.context = options.tokens();
   }
   std::int64_t balanced() const override { return balanced_width(options); }
   void balance(std::int64_t width) override { set_balanced_width(options, width); }

@@ -23,19 +23,14 @@ void EncoderTask::show_maps(Inspection& inspection, Encoder& model, const Encode
 Preset encoder_preset(std::string_view task, std::string_view summary) {
   EncoderOptions model;
   model.layers = 4, model.heads = 4, model.width = 128, model.context = 64, model.dropout = 0.1;
-  Preset made{.name = task,
-              .summary = summary,
-              .model = model,
-              .training = {},
-              .evaluated_tokens = 10000,
-              .seconds = 330,
-              .steps = 1000,
-              .task = {std::string(task), {}}};
-  made.training.batch = 32;
-  made.training.curve_tokens = 512;
-  made.training.learning_rate = 5e-4;
-  made.training.final_learning_rate = 5e-6;
-  return made;
+  return {.name = task,
+          .summary = summary,
+          .model = model,
+          .training = {.batch = 32, .learning_rate = 5e-4, .final_learning_rate = 5e-6, .curve_tokens = 512},
+          .evaluated_tokens = 10000,
+          .seconds = 330,
+          .steps = 1000,
+          .task = {std::string(task), {}}};
 }
 
 }  // namespace cogwheel

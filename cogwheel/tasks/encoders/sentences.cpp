@@ -210,7 +210,7 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
 void classify(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
   const torch::NoGradGuard no_grad;
   TrainedEncoder trained = load_encoder(folder);
-  const std::vector<std::string> classes = load_class_names(folder, trained.model->options().classes);
+  const std::vector<std::string> classes = load_class_names(folder.path(), trained.model->options().classes);
   const std::vector<SentenceRow> texts = texts_for(trained, {.command = "sample",
                                                              .prompt = request.prompt,
                                                              .input = request.input,

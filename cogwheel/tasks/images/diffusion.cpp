@@ -408,20 +408,15 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
 Preset preset() {
   UVitOptions model;
   model.layers = 5, model.heads = 4, model.width = 128, model.patch = 4;
-  Preset made{.name = "diffusion",
-              .summary = "coloured shapes, or --images; a U-ViT of 5 layers, width 128, batch 64",
-              .model = model,
-              .training = {},
-              .evaluated_tokens = 10000,
-              .seconds = 330,
-              .steps = 1000,
-              .task = {"diffusion", {}}};
-  made.training.batch = 64;
-  made.training.curve_tokens = 512;
-  made.training.learning_rate = 2e-3;
-  made.training.final_learning_rate = 2e-5;
-  made.training.ema = 0.99;
-  return made;
+  return {
+      .name = "diffusion",
+      .summary = "coloured shapes, or --images; a U-ViT of 5 layers, width 128, batch 64",
+      .model = model,
+      .training = {.batch = 64, .learning_rate = 2e-3, .final_learning_rate = 2e-5, .ema = 0.99, .curve_tokens = 512},
+      .evaluated_tokens = 10000,
+      .seconds = 330,
+      .steps = 1000,
+      .task = {"diffusion", {}}};
 }
 
 }  // namespace

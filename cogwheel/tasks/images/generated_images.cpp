@@ -217,7 +217,8 @@ void sample_images(const RunFolder& folder, const SampleRequest& request, const 
       .prediction = prediction_of(reader),
       .condition = condition_of(
           request, options,
-          options.vocabulary > 0 ? load_class_names(folder, options.vocabulary) : std::vector<std::string>{}, reader),
+          options.vocabulary > 0 ? load_class_names(folder.path(), options.vocabulary) : std::vector<std::string>{},
+          reader),
       .guidance = request.guidance,
       .seed = request.sampling.seed,
       .sampler = request.diffusion,

@@ -204,7 +204,7 @@ void classify(const RunFolder& folder, const SampleRequest& request, const Sampl
   const RunConfig config = load_config(folder.config_path());
   VisionTransformer model(config.model.as<VisionTransformerOptions>());
   load_weights_of(*model, config, folder);
-  const std::vector<std::string> classes = load_class_names(folder, model->options().vocabulary);
+  const std::vector<std::string> classes = load_class_names(folder.path(), model->options().vocabulary);
   if (request.input.empty())
     throw UsageError(expected_got("sample: --input", "a PNG or JPEG file, or a folder", "none"));
   std::vector<std::filesystem::path> files{request.input};
@@ -237,18 +237,14 @@ void classify(const RunFolder& folder, const SampleRequest& request, const Sampl
 Preset preset() {
   VisionTransformerOptions model;
   model.layers = 4, model.heads = 4, model.width = 96;
-  Preset made{.name = "images",
-              .summary = "coloured shapes, or --images; a vision transformer of 4 layers, width 96, batch 64",
-              .model = model,
-              .training = {},
-              .evaluated_tokens = 10000,
-              .seconds = 330,
-              .steps = 1000,
-              .task = {"images", {}}};
-  made.training.batch = 64;
-  made.training.curve_tokens = 512;
-  made.training.final_learning_rate = 1e-5;
-  return made;
+  return {.name = "images",
+          .summary = "coloured shapes, or --images; a vision transformer of 4 layers, width 96, batch 64",
+          .model = model,
+          .training = {.batch = 64, .final_learning_rate = 1e-5, .curve_tokens = 512},
+          .evaluated_tokens = 10000,
+          .seconds = 330,
+          .steps = 1000,
+          .task = {"images", {}}};
 }
 
 }  // namespace

@@ -194,8 +194,6 @@ Preset sampled_preset(std::string_view name, std::string_view summary, std::map<
   made.form = "llama";
   made.steps = steps;
   made.evaluated_tokens = 32768;
-  made.training.learning_rate = 1e-3;
-  made.training.final_learning_rate = 1e-4;
   return made;
 }
 

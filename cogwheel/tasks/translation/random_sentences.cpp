@@ -11,7 +11,7 @@
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/tasks/translation/beam_search.h"
-#include "cogwheel/tasks/translation/random_search.h"
+#include "cogwheel/tasks/translation/random_translations.h"
 #include "cogwheel/tasks/translation/sentence_batch.h"
 #include "cogwheel/tasks/translation/sequence_to_sequence.h"
 #include "cogwheel/text/random_tokens.h"
@@ -63,7 +63,7 @@ std::shared_ptr<const Task> random_translation(const RunConfig& config, const Ra
       std::make_shared<RandomSentences>(given_vocabulary(config, {SentenceTokens::count + 1, 1 << 30}), items));
 }
 
-std::function<double()> random_search(const RunConfig& given, const RandomItems& items, std::int64_t beam) {
+std::function<double()> random_translations(const RunConfig& given, const RandomItems& items, std::int64_t beam) {
   const auto task = random_translation(given, items);
   const RunConfig config = task->completed(given);
   const auto module = make_model(config.model);

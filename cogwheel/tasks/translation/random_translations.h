@@ -9,6 +9,6 @@ namespace cogwheel {
 
 // Each call translates one batch of random sentences and returns the log probability of the best hypothesis; none ever
 // ends, so that every search takes the most steps allowed. Throws what random_translation throws.
-std::function<double()> random_search(const RunConfig& config, const RandomItems& items, std::int64_t beam);
+std::function<double()> random_translations(const RunConfig& config, const RandomItems& items, std::int64_t beam);
 
 }  // namespace cogwheel
