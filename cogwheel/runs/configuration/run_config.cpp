@@ -23,6 +23,8 @@ template <class... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;
 };
+template <class... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;  // for compilers that deduce no arguments of aggregates
 
 std::string text_of(const toml::node& node) {
   std::ostringstream text;
