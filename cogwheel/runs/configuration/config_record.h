@@ -18,9 +18,9 @@ struct ConfigDifference {
   std::string key, expected, got;  // values as in TOML
 };
 
-// The first key, in the order of the table, in which two records differ; a missing key counts as its default. Names and
-// places are not compared: `name`, where the text lies, whose content data.sha256 identifies, and the device. Only keys
-// that begin with `section`, such as "model.", are compared.
+// The first key, in the order of the table, in which two whole records differ. Names and places are not compared:
+// `name`, where the text lies, whose content data.sha256 identifies, and the device. Only keys that begin with
+// `section`, such as "model.", are compared.
 std::optional<ConfigDifference> first_difference(const nlohmann::ordered_json& expected,
                                                  const nlohmann::ordered_json& got, std::string_view section = "");
 

@@ -161,8 +161,12 @@ TEST(RunConfig, RoundTripsThroughItsRecord) {
   EXPECT_EQ(first_difference(record, to_json(other))->key, "training.learning_rate");
   EXPECT_EQ(first_difference(record, to_json(other))->got, "0.25");
   auto shorter = record;
-  shorter.erase("model.width");  // what is missing has its default, 128
+  shorter.erase("model.width");
   EXPECT_EQ(first_difference(record, shorter)->key, "model.width");
+  EXPECT_EQ(first_difference(record, shorter)->got, "nothing");
+  shorter = record;
+  shorter.erase("model.layers");  // which is the default
+  EXPECT_EQ(first_difference(record, shorter)->key, "model.layers");
   auto longer = record;
   longer["model.depth"] = 3;
   EXPECT_EQ(first_difference(record, longer)->key, "model.depth");
