@@ -5,7 +5,6 @@
 #include <array>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/runs/class_names.h"
 #include "cogwheel/tasks/encoders/encoder_stack.h"

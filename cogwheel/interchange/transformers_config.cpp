@@ -2,6 +2,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/interchange/architecture.h"
+#include "cogwheel/runs/class_names.h"
 
 namespace cogwheel {
 namespace {
