@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cogwheel/text/sentence_tokens.h"
+
 namespace cogwheel {
 namespace {
 
