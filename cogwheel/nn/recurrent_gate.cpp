@@ -71,13 +71,17 @@ RecurrentGateImpl::Value RecurrentGateImpl::forward(const at::Tensor& x) {
   }
   y = y.unflatten(-1, sizes_);
   if (reads_tokens_) y = y.transpose(1, 2);  // [B, H, N, …]
+  Value value = mapped(y);
+  if (options_.doubled) value.tensor = value.tensor * 2;
+  return value;
+}
+
+RecurrentGateImpl::Value RecurrentGateImpl::mapped(const at::Tensor& y) const {
   switch (options_.recipe.map) {
     case GateMap::linear:
       return {y};
     case GateMap::sigmoid:
       return {y.sigmoid()};
-    case GateMap::share:
-      return {y.sigmoid() * options_.reach};
     case GateMap::log_sigmoid:
       return {at::log_sigmoid(y)};
     case GateMap::log_sigmoid_16:

@@ -17,7 +17,7 @@ struct RecurrentGateOptions {
   std::int64_t inputs = 0;       // the width that W reads
   std::int64_t heads = 0, key_width = 0, value_width = 0;
   std::int64_t layer = 0, layers = 1;  // of lower bounds and initial values
-  double reach = 1;                    // of a share: 2 where β reaches to 2
+  bool doubled = false;                // by an option of the law
 };
 
 class RecurrentGateImpl : public torch::nn::Module {
@@ -34,6 +34,7 @@ class RecurrentGateImpl : public torch::nn::Module {
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation);
 
  private:
+  Value mapped(const at::Tensor& y) const;
   RecurrentGateOptions options_;
   std::vector<std::int64_t> sizes_;  // of one token: [H], [H, width] or [H, D, V]
   bool reads_tokens_ = false;

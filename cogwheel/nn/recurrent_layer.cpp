@@ -81,28 +81,30 @@ RecurrentLayerImpl::RecurrentLayerImpl(const RecurrentLayerOptions& options)
   };
   if (recipe_.inner) inner_ = linear("inner", options.width, values);
   const std::int64_t keys = recipe_.shared_keys ? head_dim_ : options.width;
-  if (law_.has_query()) query_ = linear("query", read, keys);
-  if (law_.has_key()) key_ = linear("key", read, keys);
+  if (law_.has_query) query_ = linear("query", read, keys);
+  if (law_.has_key) key_ = linear("key", read, keys);
   if (!recipe_.inner) value_ = linear("value", options.width, values);
   if (recipe_.output_gate) output_gate_ = linear("output_gate", options.width, values);
   output_ = linear("output", values, options.width);
   if (recipe_.convolution || recipe_.inner)
     convolution_ = register_module(
-        "convolution", CausalConvolution(recipe_.inner ? values : values + (law_.has_key() + law_.has_query()) * keys));
+        "convolution", CausalConvolution(recipe_.inner ? values : values + (law_.has_key + law_.has_query) * keys));
   for (const GateRecipe& gate : gates_of(law_, recipe_, options.plain)) {
     const auto parameter = std::find_if(law_.parameters.begin(), law_.parameters.end(),
                                         [&](const auto& each) { return each.name == gate.parameter; });
+    const bool doubled = std::any_of(law_.options.begin(), law_.options.end(), [&](const LawOption& option) {
+      return option.parameter == gate.parameter && options.law_options.on(option.name);
+    });
     gate_names_.emplace_back(gate.parameter);
-    gates_.push_back(register_module(
-        gate_names_.back(), RecurrentGate(RecurrentGateOptions{.recipe = gate,
-                                                               .parameter = *parameter,
-                                                               .inputs = read,
-                                                               .heads = options.heads,
-                                                               .key_width = head_dim_,
-                                                               .value_width = value_dim_,
-                                                               .layer = options.layer,
-                                                               .layers = options.layers,
-                                                               .reach = options.negative_eigenvalues ? 2.0 : 1.0})));
+    gates_.push_back(register_module(gate_names_.back(), RecurrentGate(RecurrentGateOptions{.recipe = gate,
+                                                                                            .parameter = *parameter,
+                                                                                            .inputs = read,
+                                                                                            .heads = options.heads,
+                                                                                            .key_width = head_dim_,
+                                                                                            .value_width = value_dim_,
+                                                                                            .layer = options.layer,
+                                                                                            .layers = options.layers,
+                                                                                            .doubled = doubled})));
   }
   if (recipe_.token_shift)
     shift_ =
@@ -255,7 +257,7 @@ at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const std::vector<at::Te
 at::Tensor RecurrentLayerImpl::weights(const Heads& heads) const {
   const RecurrentOptions options = operator_options(heads);
   const std::int64_t tokens = heads.value.size(2);
-  if (!law_.has_query()) {  // the same for every entry: what a token leaves at those after it
+  if (!law_.has_query) {  // the same for every entry: what a token leaves at those after it
     const at::Tensor units = at::eye(tokens, heads.value.options()).view({tokens, 1, tokens, 1});
     const at::Tensor left =
         std::get<0>(recurrent({}, {}, units.expand({tokens, options_.heads, tokens, value_dim_}), law_.name, options));
@@ -347,9 +349,9 @@ at::Tensor RecurrentLayerImpl::forward(const at::Tensor& x, const ForwardContext
 bool RecurrentLayerImpl::has_hook(HookPlace place) const {
   switch (place) {
     case HookPlace::query:
-      return law_.has_query();
+      return law_.has_query;
     case HookPlace::key:
-      return law_.has_key();
+      return law_.has_key;
     case HookPlace::normed_heads:
       return static_cast<bool>(head_norm_);
     case HookPlace::value:

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cogwheel/attention/mechanisms/law_options.h"
 #include "cogwheel/nn/causal_convolution.h"
 #include "cogwheel/nn/norm.h"
 #include "cogwheel/nn/recurrent_gate.h"
@@ -30,7 +31,7 @@ struct RecurrentLayerOptions {
   std::int64_t layer = 0, layers = 1;  // lower bounds of gates and some initial values depend on the depth
   bool bias = true;                    // of the projections; gates have biases in any case
   bool plain = false;                  // projections and gates alone, instead of the paper's layer
-  bool negative_eigenvalues = false;   // β of a delta rule up to 2 instead of 1
+  LawSwitches law_options = {};        // which options of the law are on
   std::int64_t context = 1;            // of the model: the horizon of a law that has one
 };
 
@@ -48,7 +49,7 @@ class RecurrentLayerImpl : public TokenMixer {
   bool has_hook(HookPlace place) const override;
   bool can_decode() const override { return true; }
   // A law with a horizon has no meaning beyond it.
-  bool keeps_tokens() const override { return law_.walks == Walks::phases; }
+  bool keeps_tokens() const override { return law_.asks_for_number(); }
   std::unique_ptr<LayerState> make_state(std::int64_t batch, std::int64_t capacity) const override;
 
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,

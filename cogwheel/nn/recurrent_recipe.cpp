@@ -71,9 +71,9 @@ constexpr GateRecipe s4_gates[]{
     {.parameter = "b", .initial = [](GatePlace) { return 0.01; }},
     {.parameter = "c", .initial = [](GatePlace) { return 1.0; }},
 };
-constexpr GateRecipe deltanet_gates[]{{.parameter = "beta", .map = GateMap::share}};
+constexpr GateRecipe deltanet_gates[]{{.parameter = "beta", .map = GateMap::sigmoid}};
 constexpr GateRecipe gated_deltanet_gates[]{
-    {.parameter = "beta", .map = GateMap::share},
+    {.parameter = "beta", .map = GateMap::sigmoid},
     {.parameter = "log_decay", .map = GateMap::step_times_constant, .initial = step_of_head},
 };
 
@@ -152,7 +152,7 @@ GateRecipe suggested(const RecurrentParameter& parameter) {
     case Values::below_0:
       return {.parameter = parameter.name, .map = GateMap::minus_exponential, .initial = log_of_row};
     case Values::from_0_to_2:
-      return {.parameter = parameter.name, .map = GateMap::share};
+      return {.parameter = parameter.name, .map = GateMap::sigmoid};
     case Values::above_0_to_1:
       return {.parameter = parameter.name, .map = GateMap::sigmoid, .initial = decay_of_head};
     default:

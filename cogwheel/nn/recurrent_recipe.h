@@ -16,7 +16,6 @@ namespace cogwheel {
 enum class GateMap {
   linear,              // y
   sigmoid,             // σ(y)
-  share,               // σ(y), or 2σ(y) where the model allows negative eigenvalues: β of delta rules
   log_sigmoid,         // log σ(y)
   log_sigmoid_16,      // log σ(y) / 16, so that a gate forgets slowly at first: GLA
   above_bound,         // log(l + (1 − l) σ(y)), with l = layer / layers: HGRN2

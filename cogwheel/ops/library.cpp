@@ -116,8 +116,8 @@ std::string operators::mechanisms() {
     if (const RecurrentLaw* law = mechanism.recurrent())
       for (const RecurrentParameter& parameter : law->parameters) axes[std::string(parameter.name)] = parameter.axes;
     auto inputs = nlohmann::json::array();
-    if (mechanism.recurrent() == nullptr || mechanism.recurrent()->has_query()) inputs.push_back("query");
-    if (mechanism.recurrent() == nullptr || mechanism.recurrent()->has_key()) inputs.push_back("key");
+    if (mechanism.recurrent() == nullptr || mechanism.recurrent()->has_query) inputs.push_back("query");
+    if (mechanism.recurrent() == nullptr || mechanism.recurrent()->has_key) inputs.push_back("key");
     inputs.push_back("value");
     catalogue.push_back({{"name", d.name},
                          {"title", d.title},

@@ -85,11 +85,11 @@ Arguments drawn_arguments(const RecurrentLaw& law, const DrawnSizes& sizes) {
     arguments.push_back({std::string(name), axes, axes.empty() ? x : x.to(at::kFloat).to(at::kDouble), values});
   };
   const bool divides = law.normalizer == Normalizer::always;  // by sums that are to stay away from 0
-  if (law.has_query()) {
+  if (law.has_query) {
     const at::Tensor query = drawn("BHND");
     add("query", "BHND", divides ? query.abs() + 0.1 : query, Values::any);
   }
-  if (law.has_key()) {
+  if (law.has_key) {
     at::Tensor key = drawn("BHND");
     if (divides) key = key.abs() + 0.1;
     if (law.walks == Walks::delta) key = key / at::linalg_vector_norm(key, 2, {-1}, true);
@@ -192,7 +192,7 @@ void measure_cut(const RecurrentLaw& law, const Arguments& arguments, NumericsCa
 }
 
 void measure_weights(const RecurrentLaw& law, const Arguments& arguments, NumericsCard& card) {
-  if (!law.has_query()) return card.facts.emplace_back("weights seen", "none: there are no queries"), void();
+  if (!law.has_query) return card.facts.emplace_back("weights seen", "none: there are no queries"), void();
   const Call call = call_of(arguments);
   const at::Tensor weights = recurrent_weights(call.query, call.key, law.name, call.options);
   const bool apart = weights.dim() == 5;  // a matrix for each column of the values

@@ -15,23 +15,48 @@ import cogwheel
 B, H, N, D, V = 2, 3, 21, 6, 5
 
 HEADER = """#pragma once
-#include "cogwheel/attention/mechanisms/recurrent_contract.h"
+#include "cogwheel/attention/mechanisms/recurrent/cosformer.h"
+#include "cogwheel/attention/mechanisms/recurrent/hgrn2.h"
 namespace cogwheel {{
 struct {struct} {{
-  static constexpr RecurrentParameter parameters[]{{{parameters}}};
+  static constexpr RecurrentParameter parameters[]{{{parameters}}}; {function}
   static constexpr RecurrentLaw law{{
       .name = "{name}", .title = "{struct}", {parts}
-      .parameters = parameters, .formula = "S_t of {name}", .citation = "a test"}};
+      .parameters = parameters, {of_function} .formula = "S_t of {name}", .citation = "a test"}};
 }};
 }}  // namespace cogwheel
 """
 
 
-def header_of(folder, name, parts, parameters):
+# A law's parts, which of them belong to its function, and the function itself.
+FUNCTION = """
+  static LawOutcome run(const LawCall& call) {
+    LawWalk walk = call.walk();
+    BODY
+  }"""
+LEAKY = FUNCTION.replace("BODY", "walk.key = weighted(walk.key, -expm1(walk.decay)); return call.walked(walk);")
+# φ = exp, and outputs times a gate of each token.
+GATED = FUNCTION.replace(
+    "BODY",
+    """walk.query = exp(walk.query), walk.key = exp(walk.key);
+    LawOutcome outcome = call.walked(walk);
+    outcome.output = weighted(outcome.output, sigmoid(call["gate"]));
+    return outcome;""",
+)
+
+
+def header_of(folder, name, parts, parameters, of_function="", function=""):
     struct = "".join(word.capitalize() for word in name.split("_"))
     path = folder / f"{name}.h"
-    path.write_text(HEADER.format(struct=struct, name=name, parts=parts, parameters=parameters))
+    path.write_text(
+        HEADER.format(struct=struct, name=name, parts=parts, parameters=parameters, of_function=of_function, function=function)
+    )
     return path
+
+
+def law_header(folder, name, as_name=None, change=lambda parts: parts):
+    parts, parameters, _, _, of_function, function = LAWS[name]
+    return header_of(folder, as_name or name, change(parts), parameters, of_function, function)
 
 
 def past(x):
@@ -79,29 +104,38 @@ def asked(query, key, value, decay):
     return weights @ value / weights.sum(-1, keepdim=True)
 
 
-# name: parts of the law, its parameters, the formula, the options of a call.
+def gated(query, key, value, gate):
+    query, key = (x.exp() for x in (query, key))
+    weights = (query @ key.mT).tril()
+    return torch.sigmoid(gate)[..., None] * (weights @ value / weights.sum(-1, keepdim=True))
+
+
+# name: parts of the law, its parameters, the formula, the options of a call; parts of its function, and the function.
 LAWS = {
     "leaky": (
-        ".transition = Transition::per_token, .write = Write::key_by_complement,",
-        '{"log_decay", "BHN", Values::at_most_0}', leaky, {},
+        ".transition = Transition::per_token,", '{"log_decay", "BHN", Values::at_most_0}', leaky, {}, ".run = run,", LEAKY
     ),
     "turning": (
-        ".transition = Transition::per_token, .walks = Walks::phases, .features = Features::relu, "
-        ".normalizer = Normalizer::always,",
+        ".transition = Transition::per_token, .features = Features::own, .normalizer = Normalizer::always,",
         '{"horizon", "", Values::above_0}, {"log_decay", "BHN", Values::at_most_0}', turning, {},
+        ".run = Cosformer::run, .state = Cosformer::state,", "",
     ),
     "columns": (
-        ".transition = Transition::per_channel, .write = Write::complement,",
+        ".transition = Transition::per_channel,",
         '{"log_decay", "BHND", Values::at_most_0}, {"log_value_decay", "BHNV", Values::at_most_0}', columns, {},
+        ".has_key = false, .run = Hgrn2::run,", "",
+    ),
+    "gated": (
+        ".features = Features::own, .normalizer = Normalizer::always,", '{"gate", "BHN"}', gated, {}, ".run = run,", GATED
     ),
     "channel_delta": (
         ".transition = Transition::per_channel, .walks = Walks::delta,",
-        '{"beta", "BHN", Values::from_0_to_2}, {"log_decay", "BHND", Values::at_most_0}', channel_delta, {},
+        '{"beta", "BHN", Values::from_0_to_2}, {"log_decay", "BHND", Values::at_most_0}', channel_delta, {}, "", "",
     ),
     "asked": (
         ".transition = Transition::constant, .features = Features::asked, .normalizer = Normalizer::asked,",
         '{"decay", "H", Values::above_0_to_1}, {"projection", "HDR", Values::any, false}', asked,
-        {"feature_map": "elu_plus_one", "normalize": True},
+        {"feature_map": "elu_plus_one", "normalize": True}, "", "",
     ),
 }  # fmt: skip
 
@@ -121,7 +155,7 @@ def inputs_of(name, dtype=torch.float64):
         if each == "horizon":
             tensors[each] = 2.0 * N
         elif each != "projection":
-            tensors[each] = kinds[each](drawn(axes))
+            tensors[each] = kinds.get(each, lambda x: x)(drawn(axes))
     return {
         each: x.float().to(dtype).requires_grad_() if isinstance(x, torch.Tensor) else x for each, x in tensors.items()
     }
@@ -141,10 +175,10 @@ def workshop(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def laws(workshop, repository):
-    paths = {name: header_of(workshop.folder, name, parts, parameters) for name, (parts, parameters, _, _) in LAWS.items()}
+    paths = {name: law_header(workshop.folder, name) for name in LAWS}
     page = (repository / "docs/your-own-mechanism.md").read_text()
     (documented,) = re.findall(r"^```cpp\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    include = '#include "cogwheel/attention/mechanisms/recurrent_contract.h"'
+    include = '#include "cogwheel/attention/mechanisms/recurrent_call.h"'
     paths["leaky"].write_text(f"#pragma once\n{include}\nnamespace cogwheel {{\n{documented}}}\n")
     return {name: cogwheel.load_mechanism(path) for name, path in paths.items()}
 
@@ -225,8 +259,7 @@ def test_compiled_once_and_read_from_the_cache_after(laws, workshop, repository)
     assert done.stdout == "leaky\n" and workshop.compilations() == before
     other = workshop.folder / "other"
     other.mkdir()
-    parts, parameters, _, _ = LAWS["leaky"]
-    changed = header_of(other, "leaky", parts.replace("per_token", "constant"), parameters)
+    changed = law_header(other, "leaky", change=lambda parts: parts.replace("per_token", "constant"))
     with pytest.raises(ValueError, match="expected a name that is not taken, got leaky, which is defined already: leaky.h sha"):
         cogwheel.load_mechanism(changed)
 
@@ -234,17 +267,17 @@ def test_compiled_once_and_read_from_the_cache_after(laws, workshop, repository)
 @pytest.mark.parametrize(
     "change, message",
     [
-        (("per_token", "constant"), "drafted: transition: expected per_token, as write makes a number of each token of it, got constant"),
+        (("per_token", "constant"), "drafted: decay: expected to be listed among the parameters, as the law reads it, got nothing"),
         (("BHN", "BHX"), "drafted: log_decay: axes: expected BHN, got BHX"),
         (('.name = "drafted"', '.name = "other"'), "drafted.h: expected a law.name equal to the file's name, drafted, got other"),
         (("RecurrentLaw law", "RecurrentLaw a_law"), "drafted.h: expected `static constexpr RecurrentLaw law`, got none"),
-        (("per_token", "per_tocken"), "drafted.h:7: expected C++ that compiles, got 'per_tocken' is not a member of"),
+        (("walk.decay)", 'call["gate"])'), "drafted: a law's function: expected one of its parameters, got gate"),
+        (("per_token", "per_tocken"), "drafted.h:12: expected C++ that compiles, got 'per_tocken' is not a member of"),
     ],
-    ids=["transition", "axes", "name", "no law", "unknown word"],
+    ids=["transition", "axes", "name", "no law", "no parameter", "unknown word"],
 )  # fmt: skip
 def test_headers_that_are_wrong(workshop, tmp_path, change, message):
-    parts, parameters, _, _ = LAWS["leaky"]
-    path = header_of(tmp_path, "drafted", parts, parameters)
+    path = law_header(tmp_path, "leaky", "drafted")
     text = path.read_text()
     assert change[0] in text
     path.write_text(text.replace(*change))

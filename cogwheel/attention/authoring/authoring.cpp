@@ -56,7 +56,7 @@ struct Source {
   bool is_recurrent = false;
 };
 
-// A law is data and needs no kernel of its own; a row map is compiled within the region of a target.
+// A law needs no kernel of its own; a row map is compiled within the region of a target.
 std::string translation_unit_of_law(const Source& source, const fs::path& header, const std::string& stamp) {
   std::ostringstream unit;
   unit << "#define COGWHEEL_MODULE_STAMP \"" << stamp << "\"\n"

@@ -1,5 +1,5 @@
-// The end of the one translation unit of a law's module: checks that AuthoredMap has a law, and exports it. A law is
-// data, which the engine's kernels already serve, so none are compiled. COGWHEEL_MODULE_STAMP is a string.
+// The end of the one translation unit of a law's module: checks that AuthoredMap has a law, and exports it. The
+// engine's kernels already serve every law, so none are compiled. COGWHEEL_MODULE_STAMP is a string.
 #pragma once
 #include "cogwheel/attention/mechanisms/recurrent_contract.h"
 

@@ -28,7 +28,7 @@ struct MechanismModule {
 // given.
 inline constexpr const char* module_stamp_symbol = "cogwheel_mechanism_stamp";
 inline constexpr const char* module_symbol = "cogwheel_mechanism_module";
-// Of a law, which is data alone: the same const char[], and void(RecurrentLaw*).
+// Of a law, which has no kernels: the same const char[], and void(RecurrentLaw*).
 inline constexpr const char* recurrent_law_symbol = "cogwheel_recurrent_law";
 
 }  // namespace cogwheel

@@ -266,8 +266,16 @@ class Catalogue {
     auto& parameters = parameters_.emplace_back(law.parameters.begin(), law.parameters.end());
     for (RecurrentParameter& parameter : parameters)
       for (auto* text : {&parameter.name, &parameter.axes}) *text = keep(std::string(*text));
+    auto& options = options_.emplace_back(law.options.begin(), law.options.end());
+    for (LawOption& option : options)
+      for (auto* text : {&option.name, &option.parameter}) *text = keep(std::string(*text));
     for (auto* text : {&law.name, &law.title, &law.formula, &law.citation}) *text = keep(std::string(*text));
+    auto& state = states_.emplace_back(law.state.begin(), law.state.end());
+    for (StatePart& part : state)
+      for (auto* text : {&part.name, &part.axes}) *text = keep(std::string(*text));
     law.parameters = parameters;
+    law.options = options;
+    law.state = state;
     return law;
   }
 
@@ -277,6 +285,8 @@ class Catalogue {
   std::deque<ScalarMap> scalars_;
   std::deque<RecurrentLaw> laws_;
   std::deque<std::vector<RecurrentParameter>> parameters_;
+  std::deque<std::vector<LawOption>> options_;
+  std::deque<std::vector<StatePart>> states_;
   std::vector<Form> forms_;
   std::vector<Mechanism> entries_;
   std::size_t base_ = 0, built_in_ = 0;

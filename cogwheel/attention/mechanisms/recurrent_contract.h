@@ -5,13 +5,15 @@
 // with A = w = 1 and e = 0 unless the law says more. Normalised: o_t / (z_t·q_t), with z by the same law for v = 1, and
 // 0 where z_t·q_t is 0.
 //
-// A law names where A comes from, how S is updated, what is written and read, the feature map of keys and queries, and
-// the normaliser, and lists the tensors that users give it by name. Engines are made per transition and not per law:
-// what is written and read differs before and after the walk over the tokens (ops/recurrent/recurrent.cpp), which
-// itself meets q, k, v and A alone.
+// A law names where A comes from, how S is updated, the feature map of keys and queries, and the normaliser, and lists
+// the tensors that users give it by name. What only its paper has, another key or another way to read, is a function of
+// its own (recurrent_call.h). Engines are made per transition and not per law: what is written and read differs before
+// and after the walk over the tokens, which itself meets q, k, v and A alone.
 #pragma once
 #include <span>
 #include <string_view>
+
+#include "cogwheel/attention/mechanisms/law_option.h"
 
 namespace cogwheel {
 
@@ -24,41 +26,28 @@ enum class Transition {
 };
 inline constexpr std::string_view transition_names[]{"none", "constant", "per_token", "per_channel"};
 
-// k and w.
-enum class Write {
-  key,                // k as given, w = 1
-  key_by_complement,  // k as given, w = 1 − α
-  key_by_input_gate,  // k as given, w = exp(`input_gate`), and α = σ(`forget_gate`)
-  complement,         // k = 1 − α, w = 1: there is no key
-  of_head,            // `b` [H, D, Dv] of every token in the place of k: there is no key
-};
-
-enum class Read {
-  after,              // o_t = Sᵀ_t q_t
-  before_with_bonus,  // o_t = Sᵀ_{t−1} q_t + (q_t·(u ∘ k_t)) v_t, with u the `bonus`
-  of_head,            // `c` [H, D, Dv] of every token in the place of q: there is no query
-};
+// The parameter of a transition, but of `none`.
+constexpr std::string_view decay_name(Transition transition) {
+  return transition == Transition::constant ? "decay" : "log_decay";
+}
 
 // What the walks over the tokens are, and S with them.
 enum class Walks {
-  one,     // as above
-  phases,  // keys and queries turn with their positions, by π/2 in `horizon` tokens: S is [2 D, Dv]
-  delta,   // as above with e = w = `beta`, and A by the dimensions of `log_decay` where the law has that
-  slots,  // K += k φᵀ and V += φ vᵀ with φ = `phi`, o = Vᵀ softmax(Kᵀq): S is K [D, slots] and V [slots, Dv]
-  // A_t = exp(Δ_t ∘ a), a number for each element of S, with Δ = `delta` and `a`; w_t = Δ_t where Δ is of every token;
-  // o_t += `skip` ∘ v_t. `scale` is 1 unless given.
+  one,    // as above
+  delta,  // as above with e = w = `beta`, and A by the dimensions of `log_decay` where the law has that
+  // A_t = exp(Δ_t ∘ a), a number for each element of S, with Δ = `delta` and `a`; w_t = Δ_t; o_t += `skip` ∘ v_t.
+  // `scale` is 1 unless given.
   elements,
 };
 
-// φ of keys and queries: of the law, or as the caller asks.
-enum class Features { identity, relu, asked };
-
-enum class Normalizer {
-  never,
-  asked,
-  always,
-  at_least_one,  // o / max(1, |z·q|)
+// φ of keys and queries.
+enum class Features {
+  identity,
+  own,    // by the law's own function
+  asked,  // as the caller asks
 };
+
+enum class Normalizer { never, asked, always };
 
 // What values a parameter may have.
 enum class Values { any, number, at_most_0, at_least_0, below_0, above_0, above_0_to_1, from_0_to_2 };
@@ -73,21 +62,33 @@ struct RecurrentParameter {
   bool required = true;
 };
 
+// A part of a state: its name, and its dimensions after those of sequences and heads, letters as above; one with a 2
+// before it is twice as wide.
+struct StatePart {
+  std::string_view name, axes;
+};
+
+class LawCall;      // recurrent_call.h
+struct LawOutcome;  // recurrent_call.h
+
 struct RecurrentLaw {
   std::string_view name;   // as users type it
   std::string_view title;  // as a heading or a table shows it
   Transition transition = Transition::none;
-  Write write = Write::key;
-  Read read = Read::after;
   Walks walks = Walks::one;
   Features features = Features::identity;
   Normalizer normalizer = Normalizer::never;
   std::span<const RecurrentParameter> parameters = {};
+  bool has_query = true, has_key = true;  // whether users give them; without, the function makes what is in their place
+  // What the law computes; null: its walk as it stands.
+  LawOutcome (*run)(const LawCall& call) = nullptr;
+  // Of a law with a function: what it gives as the state; none: S, and z where it is normalised.
+  std::span<const StatePart> state = {};
+  bool over_all = false;  // of a law with a function: its walks may also be over all tokens at once
   std::string_view formula;
   std::string_view citation;
+  std::span<const LawOption> options = {};
 
-  constexpr bool has_key() const { return write != Write::complement && write != Write::of_head; }
-  constexpr bool has_query() const { return read != Read::of_head; }
   constexpr bool has_parameter(std::string_view wanted) const {
     for (const RecurrentParameter& parameter : parameters)
       if (parameter.name == wanted) return true;
@@ -95,7 +96,13 @@ struct RecurrentLaw {
   }
   // Whether every token may see all tokens, those after it too, which takes a sum that no token changes.
   constexpr bool may_see_all() const {
-    return transition == Transition::none && read == Read::after && (walks == Walks::one || walks == Walks::phases);
+    return transition == Transition::none && walks == Walks::one && (run == nullptr || over_all);
+  }
+  // Whether it asks for a number, of which a layer gives the model's context.
+  constexpr bool asks_for_number() const {
+    for (const RecurrentParameter& parameter : parameters)
+      if (parameter.required && parameter.axes.empty()) return true;
+    return false;
   }
 };
 

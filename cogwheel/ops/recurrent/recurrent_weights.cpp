@@ -83,7 +83,7 @@ at::Tensor weights_of_columns(const at::Tensor& query, const OptionalTensor& key
 at::Tensor recurrent_weights(const OptionalTensor& query_, const OptionalTensor& key, std::string_view mechanism,
                              const RecurrentOptions& options) {
   const RecurrentLaw& law = checked_recurrent_law(mechanism);
-  if (!law.has_query()) refuse_recurrent("mechanism", "one with queries, for weights", std::string(law.name));
+  if (!law.has_query) refuse_recurrent("mechanism", "one with queries, for weights", std::string(law.name));
   if (!query_) refuse_recurrent("query", "a tensor", "nothing");
   const at::Tensor& query = *query_;
   if (!options.initial_state.empty()) refuse_recurrent("initial_state", "nothing, for weights", "a tensor");
@@ -91,7 +91,7 @@ at::Tensor recurrent_weights(const OptionalTensor& query_, const OptionalTensor&
   for (const auto& [name, tensor] : options.parameters)
     for (const RecurrentParameter& parameter : law.parameters)
       if (parameter.name == name && parameter.axes == "BHNV" && tensor.dim() == 4 && query.dim() == 4 &&
-          key.has_value() == law.has_key())
+          key.has_value() == law.has_key)
         return weights_of_columns(query, key, law, options, tensor);
   if (query.dim() != 4)  // the check of `recurrent` says what is wrong, of values that are made of the query
     return std::get<0>(recurrent(query, key, query, mechanism, options));

@@ -112,7 +112,7 @@ TransformerBlockOptions layer_options(const LanguageModelOptions& options, std::
                  .layers = options.layers,
                  .bias = options.bias,
                  .plain = options.recurrent_layer == "plain",
-                 .negative_eigenvalues = options.negative_eigenvalues,
+                 .law_options = options.law_options,
                  .context = options.context};
   return {.attention = {.width = options.width,
                         .heads = options.heads,
@@ -133,12 +133,11 @@ TransformerBlockOptions layer_options(const LanguageModelOptions& options, std::
 }
 
 std::vector<ConfigField> config_fields(LanguageModelOptions& options) {
-  return {
+  std::vector<ConfigField> fields{
       {"model.form",
        NamesOtherKeys{[&options](std::string_view name, std::string_view what) { set_form(options, name, what); }}},
       {"model.mechanism", &options.mechanism},
       {"model.recurrent_layer", &options.recurrent_layer},
-      {"model.negative_eigenvalues", &options.negative_eigenvalues},
       {"model.first_softmax_layers", &options.first_softmax_layers},
       {"model.last_softmax_layers", &options.last_softmax_layers},
       {"model.first_lambda_depth", &options.first_lambda_depth},
@@ -157,6 +156,17 @@ std::vector<ConfigField> config_fields(LanguageModelOptions& options) {
       {"model.tied_head", &options.tied_head},
       {"model.dropout", &options.dropout},
   };
+  const auto with_key = [&](const std::string& key) {
+    return std::find_if(fields.begin(), fields.end(), [&](const ConfigField& field) { return field.key == key; });
+  };
+  auto place = std::next(with_key("model.recurrent_layer"));
+  for (const LawOption& option : law_options()) {
+    const std::string key = "model." + std::string(option.name);
+    if (with_key(key) != fields.end())
+      throw UsageError(expected_got("option of a law", "a name that no key of a model has", std::string(option.name)));
+    place = std::next(fields.insert(place, {key, &options.law_options[option.name]}));
+  }
+  return fields;
 }
 
 }  // namespace cogwheel

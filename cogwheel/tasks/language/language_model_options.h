@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cogwheel/attention/mechanisms/law_options.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/nn/mechanism_text.h"
 #include "cogwheel/runs/configuration/model_options.h"
@@ -30,7 +31,7 @@ struct LanguageModelOptions {
   double dropout = 0;                 // in training: embedding, attention weights, what is added to the residual stream
   std::string mechanism = "softmax";  // or a hybrid, "gla*3+softmax", repeated down the layers
   std::string recurrent_layer = "paper";  // of a mechanism with a state; or "plain": projections and gates alone
-  bool negative_eigenvalues = false;      // of delta rules: β up to 2 instead of 1
+  LawSwitches law_options = {};           // which options of their laws are on
   std::int64_t first_softmax_layers = 0;  // this many layers at the start and at the end stay softmax
   std::int64_t last_softmax_layers = 0;
   std::int64_t first_lambda_depth = 0;  // for differential attention: see AttentionLayerOptions

@@ -8,61 +8,79 @@
 #include <vector>
 
 #include "cogwheel/attention/mechanisms/added_law.h"
+#include "cogwheel/attention/mechanisms/recurrent_contract.h"
 #include "cogwheel/attention/mechanisms/recurrent_law_check.h"
+#include "cogwheel/core/error.h"
 #include "cogwheel/nn/recurrent_layer.h"
 #include "cogwheel/ops/mechanism_card.h"
 
 namespace cogwheel::own_law_test {
 namespace {
 
-// Every combination that is sound, without the tensors that may be left out, and with them.
+// Whether the law is in the catalogue now.
+bool added(RecurrentLaw law, std::vector<const Mechanism*>& laws) {
+  const std::string name = "law_" + std::to_string(laws.size());
+  law.name = name, law.title = "A law", law.formula = "S";
+  try {
+    laws.push_back(&add_recurrent_law(law, name));
+  } catch (const UsageError&) {
+    return false;
+  }
+  return true;
+}
+
+// Every combination that is sound, without the tensors that may be left out, and with them; as it stands, and with each
+// function of a built-in law, which reads its own tensors too.
 const std::vector<const Mechanism*>& sound_laws() {
   static const std::vector<const Mechanism*> laws = [] {
-    std::vector<const Mechanism*> added;
-    const auto add = [&](RecurrentLaw law, bool with_allowed) {
+    std::vector<const Mechanism*> sound;
+    std::vector<RecurrentLaw> with_functions{{}};
+    for (const Mechanism& mechanism : mechanisms())
+      if (const RecurrentLaw* law = mechanism.recurrent(); law != nullptr && law->run != nullptr)
+        with_functions.push_back(*law);
+    const auto add = [&](RecurrentLaw law, const RecurrentLaw& of_function, bool with_allowed) {
       std::vector<RecurrentParameter> parameters;
       for (const ReadParameter& read : parameters_read(law))
-        if (with_allowed || read.presence != ReadParameter::allowed)
+        if (!of_function.has_parameter(read.name) && (with_allowed || read.presence != ReadParameter::allowed))
           parameters.push_back({read.name, read.axes[0], read.values, read.presence != ReadParameter::optional});
+      parameters.insert(parameters.end(), of_function.parameters.begin(), of_function.parameters.end());
       law.parameters = parameters;
-      const std::string name = "law_" + std::to_string(added.size());
-      law.name = name, law.title = "A law", law.formula = "S";
-      if (!fault_of(law)) added.push_back(&add_recurrent_law(law, name));
+      added(law, sound);
     };
-    for (std::size_t t = 0; t < std::size(transition_names); ++t)
-      for (std::size_t w = 0; w < std::size(write_names); ++w)
-        for (std::size_t r = 0; r < std::size(read_names); ++r)
-          for (std::size_t walks = 0; walks < std::size(walks_names); ++walks)
-            for (std::size_t f = 0; f < std::size(features_names); ++f)
-              for (std::size_t n = 0; n < std::size(normalizer_names); ++n) {
-                const RecurrentLaw law{.name = {},
-                                       .title = {},
-                                       .transition = static_cast<Transition>(t),
-                                       .write = static_cast<Write>(w),
-                                       .read = static_cast<Read>(r),
-                                       .walks = static_cast<Walks>(walks),
-                                       .features = static_cast<Features>(f),
-                                       .normalizer = static_cast<Normalizer>(n),
-                                       .parameters = {},
-                                       .formula = {},
-                                       .citation = {}};
-                const ReadParameters read = parameters_read(law);
-                add(law, false);
-                if (std::any_of(read.begin(), read.end(),
-                                [](const ReadParameter& each) { return each.presence == ReadParameter::allowed; }))
-                  add(law, true);
-              }
-    return added;
+    for (const RecurrentLaw& of_function : with_functions)
+      for (std::size_t t = 0; t < std::size(transition_names); ++t)
+        for (std::size_t walks = 0; walks < std::size(walks_names); ++walks)
+          for (std::size_t f = 0; f < std::size(features_names); ++f)
+            for (std::size_t n = 0; n < std::size(normalizer_names); ++n) {
+              RecurrentLaw law = of_function;
+              law.transition = static_cast<Transition>(t);
+              // A function takes the decays that it was written for; cosFormer's any that is one number of a token.
+              if (law.run && of_function.transition != law.transition &&
+                  (!of_function.over_all || law.transition == Transition::per_channel))
+                continue;
+              law.walks = static_cast<Walks>(walks);
+              law.features = static_cast<Features>(f);
+              law.normalizer = static_cast<Normalizer>(n);
+              const ReadParameters read = parameters_read(law);
+              add(law, of_function, false);
+              if (std::any_of(read.begin(), read.end(),
+                              [](const ReadParameter& each) { return each.presence == ReadParameter::allowed; }))
+                add(law, of_function, true);
+            }
+    return sound;
   }();
   return laws;
 }
 
 std::string described(const RecurrentLaw& law) {
-  return std::string(name_in(transition_names, law.transition)) + ", " + std::string(name_in(write_names, law.write)) +
-         ", " + std::string(name_in(read_names, law.read)) + ", " + std::string(name_in(walks_names, law.walks)) +
+  std::string function = "no function";
+  for (const Mechanism& mechanism : mechanisms())
+    if (const RecurrentLaw* each = mechanism.recurrent(); each && each->run && each->run == law.run)
+      function = "the function of " + std::string(each->name);
+  return std::string(name_in(transition_names, law.transition)) + ", " + std::string(name_in(walks_names, law.walks)) +
          ", " + std::string(name_in(features_names, law.features)) + ", " +
          std::string(name_in(normalizer_names, law.normalizer)) + ", " + std::to_string(law.parameters.size()) +
-         " parameters";
+         " parameters, " + function;
 }
 
 TEST(OwnLaw, EveryOneThatIsSoundRunsRight) {

@@ -261,6 +261,26 @@ TEST(RecurrentLayer, StartsFromThePapersGates) {
   }
 }
 
+// β of a delta rule up to 2.
+TEST(RecurrentLayer, DoublesWhatAnOptionOfItsLawSays) {
+  const torch::NoGradGuard no_grad;
+  for (const char* mechanism : {"deltanet", "gated_deltanet", "gla"})
+    for (const bool plain : {false, true}) {
+      const auto gate_of = [&](bool doubled, const char* parameter) {
+        RecurrentLayerOptions options{.width = width, .heads = heads, .mechanism = mechanism, .plain = plain};
+        options.law_options["negative_eigenvalues"] = doubled;
+        RecurrentLayer layer(options);
+        layer->initialize(WeightInitializer(1), "layer", 1, 1);
+        layer->to(at::kDouble);
+        return layer->named_children()[parameter]->as<RecurrentGateImpl>()->forward(input()).tensor;
+      };
+      const bool is_delta = std::string_view(mechanism) != "gla";
+      if (is_delta) EXPECT_TRUE(at::equal(gate_of(true, "beta"), 2 * gate_of(false, "beta")));
+      if (std::string_view(mechanism) != "deltanet")
+        EXPECT_TRUE(at::equal(gate_of(true, "log_decay"), gate_of(false, "log_decay")));
+    }
+}
+
 // What is shown as the pattern makes the heads of the values, and what replaces them is used.
 TEST(RecurrentLayer, HasWeights) {
   const torch::NoGradGuard no_grad;

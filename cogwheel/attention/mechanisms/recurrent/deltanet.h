@@ -16,6 +16,8 @@ namespace cogwheel {
 
 struct DeltaNet {
   static constexpr RecurrentParameter parameters[]{{"beta", "BHN", Values::from_0_to_2}};
+  // β up to 2 instead of 1, so that a state can change its sign.
+  static constexpr LawOption options[]{{"negative_eigenvalues", "beta"}};
   static constexpr RecurrentLaw law{
       .name = "deltanet",
       .title = "DeltaNet",
@@ -25,6 +27,7 @@ struct DeltaNet {
       .citation =
           "Schlag et al., Linear Transformers Are Secretly Fast Weight Programmers (2021); Yang et al., "
           "Parallelizing Linear Transformers with the Delta Rule over Sequence Length (2024)",
+      .options = options,
   };
 };
 

@@ -6,6 +6,7 @@
 //
 // One α for each row of the state, α_t 1ᵀ ∘ S_{t-1}, is allowed too.
 #pragma once
+#include "cogwheel/attention/mechanisms/recurrent/deltanet.h"
 #include "cogwheel/attention/mechanisms/recurrent_contract.h"
 
 namespace cogwheel {
@@ -23,6 +24,7 @@ struct GatedDeltaNet {
       .parameters = parameters,
       .formula = "S'_t = α_t S_{t-1}, S_t = S'_t + β_t k_t (v_t - S'_tᵀ k_t)ᵀ",
       .citation = "Yang et al., Gated Delta Networks: Improving Mamba2 with Delta Rule (2024)",
+      .options = DeltaNet::options,
   };
 };
 

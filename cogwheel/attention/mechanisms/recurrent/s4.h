@@ -8,7 +8,7 @@
 //   neither query nor key, and outputs are a convolution with Σ_d c b exp(Δa)^t. `scale`, which the papers lack, is 1
 //   unless given.
 #pragma once
-#include "cogwheel/attention/mechanisms/recurrent_contract.h"
+#include "cogwheel/attention/mechanisms/recurrent_call.h"
 
 namespace cogwheel {
 
@@ -17,13 +17,20 @@ struct S4 {
       {"delta", "HV", Values::at_least_0}, {"a", "HDV", Values::below_0}, {"b", "HDV"}, {"c", "HDV"},
       {"skip", "HV", Values::any, false},
   };
+  static LawOutcome run(const LawCall& call) {
+    ElementWalk walk = call.element_walk();
+    walk.b = call["b"];
+    walk.c = call["c"];
+    return call.walked(walk);
+  }
   static constexpr RecurrentLaw law{
       .name = "s4",
       .title = "S4",
-      .write = Write::of_head,
-      .read = Read::of_head,
       .walks = Walks::elements,
       .parameters = parameters,
+      .has_query = false,
+      .has_key = false,
+      .run = run,
       .formula = "S_t = exp(Δ ∘ a) ∘ S_{t-1} + b ∘ (1 v_tᵀ), o_t = Σ_d c ∘ S_t + skip ∘ v_t",
       .citation = "Gu, Goel, Ré, Efficiently Modeling Long Sequences with Structured State Spaces (2022)",
   };

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cogwheel/attention/mechanisms/added_law.h"
+#include "cogwheel/attention/mechanisms/recurrent_call.h"
 #include "cogwheel/attention/mechanisms/recurrent_law_check.h"
 #include "cogwheel/core/error.h"
 #include "support/usage_error_of.h"
@@ -12,23 +13,22 @@ namespace cogwheel {
 namespace {
 
 constexpr RecurrentParameter per_token[]{{"log_decay", "BHN", Values::at_most_0}};
+LawOutcome leaky_run(const LawCall& call) {
+  LawWalk walk = call.walk();
+  walk.key = weighted(walk.key, -expm1(walk.decay));
+  return call.walked(walk);
+}
 constexpr RecurrentLaw leaky{.name = "leaky",
                              .title = "Leaky",
                              .transition = Transition::per_token,
-                             .write = Write::key_by_complement,
                              .parameters = per_token,
+                             .run = leaky_run,
                              .formula = "S",
                              .citation = "a test"};
 static_assert(!fault_of(leaky));
 
 std::string refusal(const RecurrentLaw& law) {
   return usage_error_of([&] { check_recurrent_law(law); });
-}
-
-std::string refusal_with(std::vector<RecurrentParameter> parameters) {
-  RecurrentLaw law = leaky;
-  law.parameters = parameters;
-  return refusal(law);
 }
 
 template <class Change>
@@ -39,48 +39,105 @@ std::string refusal_after(const Change& change) {
 }
 
 TEST(RecurrentLaw, ParametersAreThoseThatTheLawReads) {
-  EXPECT_EQ(refusal(leaky), "nothing thrown");
-  EXPECT_EQ(refusal_with({}),
-            "leaky: log_decay: expected to be listed among the parameters, as the law reads it, got nothing");
-  EXPECT_EQ(refusal_with({{"log_dekay", "BHN", Values::at_most_0}}),
-            "leaky: parameters: expected log_decay, got log_dekay");
-  EXPECT_EQ(refusal_with({{"log_decay", "BHX", Values::at_most_0}}), "leaky: log_decay: axes: expected BHN, got BHX");
-  EXPECT_EQ(refusal_with({{"log_decay", "", Values::at_most_0}}), "leaky: log_decay: axes: expected BHN, got none");
-  EXPECT_EQ(refusal_with({{"log_decay", "BHN", Values::any}}), "leaky: log_decay: values: expected at_most_0, got any");
-  EXPECT_EQ(refusal_with({{"log_decay", "BHN", Values::at_most_0, false}}),
-            "leaky: log_decay: required: expected true, got false");
-  EXPECT_EQ(refusal_with({per_token[0], per_token[0]}), "leaky: log_decay: expected to be listed once, got twice");
-  EXPECT_EQ(refusal_with({per_token[0], {"beta", "BHN", Values::from_0_to_2}}),
-            "leaky: parameters: expected log_decay, got beta");
+  for (const bool with_function : {false, true}) {
+    const auto refusal_with = [&](std::vector<RecurrentParameter> parameters) {
+      RecurrentLaw law = leaky;
+      if (!with_function) law.run = nullptr;
+      law.parameters = parameters;
+      return refusal(law);
+    };
+    EXPECT_EQ(refusal_with({{"log_decay", "BHN", Values::at_most_0}}), "nothing thrown");
+    EXPECT_EQ(refusal_with({{"log_decay", "BHX", Values::at_most_0}}), "leaky: log_decay: axes: expected BHN, got BHX");
+    EXPECT_EQ(refusal_with({{"log_decay", "", Values::at_most_0}}), "leaky: log_decay: axes: expected BHN, got none");
+    EXPECT_EQ(refusal_with({{"log_decay", "BHN", Values::any}}),
+              "leaky: log_decay: values: expected at_most_0, got any");
+    EXPECT_EQ(refusal_with({{"log_decay", "BHN", Values::at_most_0, false}}),
+              "leaky: log_decay: required: expected true, got false");
+    EXPECT_EQ(refusal_with({per_token[0], per_token[0]}), "leaky: log_decay: expected to be listed once, got twice");
+    EXPECT_EQ(refusal_with({per_token[0], {"beta", "BHN", Values::from_0_to_2}}),
+              with_function ? "leaky: parameters: expected those that its function reads, got beta"
+                            : "leaky: parameters: expected log_decay, got beta");
+  }
+  const std::string missing =
+      "leaky: log_decay: expected to be listed among the parameters, as the law reads it, got nothing";
+  const std::vector<RecurrentParameter> misspelt{{"log_dekay", "BHN", Values::at_most_0}};
+  RecurrentLaw law = leaky;
+  law.parameters = misspelt;
+  EXPECT_EQ(refusal(law), missing);
+  law.run = nullptr;
+  EXPECT_EQ(refusal(law), "leaky: parameters: expected log_decay, got log_dekay");
+  law.parameters = {};
+  EXPECT_EQ(refusal(law), missing);
+}
+
+// What a function asks for, and gives, is seen before any tensor is.
+TEST(RecurrentLaw, AFunctionIsHeldToWhatItsLawSays) {
+  EXPECT_EQ(refusal_after([](RecurrentLaw& law) {
+              law.run = [](const LawCall& call) {
+                LawOutcome outcome = call.walked(call.walk());
+                outcome.output = call["gate"] * outcome.output;
+                return outcome;
+              };
+            }),
+            "leaky: a law's function: expected one of its parameters, got gate");
+  static constexpr StatePart two[]{{"S", "DV"}, {"m", ""}}, wrong[]{{"S", "DX"}};
+  EXPECT_EQ(refusal_after([](RecurrentLaw& law) { law.state = two; }),
+            "leaky: state: expected 1 parts, as its function gives, got 2");
+  EXPECT_EQ(refusal_after([](RecurrentLaw& law) { law.state = wrong; }),
+            "leaky: S: axes: expected letters of DVS, or 2 before one, got DX");
+  EXPECT_EQ(refusal_after([](RecurrentLaw& law) { law.run = [](const LawCall&) { return LawOutcome(); }; }),
+            "leaky: run: expected an output, got none");
+  EXPECT_EQ(refusal_after([](RecurrentLaw& law) {
+              law.run = [](const LawCall& call) {
+                LawWalk walk = call.walk();
+                walk.reads_before = true;
+                return call.walked(walk);
+              };
+            }),
+            "leaky: transition: expected per_channel, for a walk that reads before it writes, got per_token");
+  EXPECT_EQ(refusal_after([](RecurrentLaw& law) {
+              law.run = [](const LawCall& call) {
+                LawWalk walk = call.walk();
+                walk.decay = LawTensor();
+                return call.walked(walk);
+              };
+            }),
+            "leaky: transition: expected none, or a decay for its walk, got per_token without log_decay");
+  EXPECT_EQ(refusal_after([](RecurrentLaw& law) { law.has_key = false; }),
+            "leaky: a law's function: expected a tensor, got none");
 }
 
 TEST(RecurrentLaw, PartsThatContradictEachOtherAreRefused) {
   EXPECT_EQ(refusal_after([](RecurrentLaw& law) { law.title = ""; }), "leaky: title: expected a text, got nothing");
-  EXPECT_EQ(refusal_after([](RecurrentLaw& law) { law.transition = Transition::per_channel; }),
-            "leaky: transition: expected per_token, as write makes a number of each token of it, got per_channel");
-  EXPECT_EQ(refusal_after([](RecurrentLaw& law) { law.write = Write::complement; }),
-            "leaky: transition: expected per_channel, which write makes keys of, got per_token");
-  EXPECT_EQ(refusal_after([](RecurrentLaw& law) { law.walks = Walks::phases; }),
-            "leaky: write: expected key, for only the walk one has other keys, got key_by_complement");
-  EXPECT_EQ(refusal_after([](RecurrentLaw& law) {
-              law.walks = Walks::phases;
-              law.transition = Transition::per_channel;
-            }),
-            "leaky: transition: expected none, constant or per_token for the walk phases, which doubles the channels, "
-            "got per_channel");
+  EXPECT_EQ(refusal_after([](RecurrentLaw& law) { law.transition = Transition::constant; }),
+            "leaky: decay: expected to be listed among the parameters, as the law reads it, got nothing");
   EXPECT_EQ(refusal_after([](RecurrentLaw& law) { law.walks = Walks::elements; }),
-            "leaky: transition: expected none, for elements and slots have decays of their own, got per_token");
-  EXPECT_EQ(refusal_after([](RecurrentLaw& law) { law.normalizer = Normalizer::at_least_one; }),
-            "leaky: normalizer: expected another without key_by_input_gate, got at_least_one");
-  EXPECT_EQ(refusal_after([](RecurrentLaw& law) { law.read = Read::before_with_bonus; }),
-            "leaky: transition: expected per_channel, for before_with_bonus, got per_token");
-  EXPECT_EQ(refusal_after([](RecurrentLaw& law) { law.read = Read::of_head; }),
-            "leaky: read: expected one of queries: only the walk elements reads of_head, got of_head");
+            "leaky: transition: expected none, for elements have decays of their own, got per_token");
+  EXPECT_EQ(refusal_after([](RecurrentLaw& law) { law.walks = Walks::delta; }),
+            "leaky: run: expected none, for a delta rule is its walk, got a function");
   EXPECT_EQ(refusal_after([](RecurrentLaw& law) {
               law.walks = Walks::delta;
-              law.features = Features::relu;
+              law.features = Features::asked;
             }),
-            "leaky: features: expected identity, for only the walks one and phases have features, got relu");
+            "leaky: features: expected identity, for only the walk one has features, got asked");
+  EXPECT_EQ(refusal_after([](RecurrentLaw& law) {
+              law.features = Features::asked;
+              law.transition = Transition::per_channel;
+            }),
+            "leaky: transition: expected none, constant or per_token, as features that are asked for may change the "
+            "channels, got per_channel");
+  const auto without_function = [](const auto& change) {
+    RecurrentLaw law = leaky;
+    law.run = nullptr;
+    change(law);
+    return refusal(law);
+  };
+  EXPECT_EQ(without_function([](RecurrentLaw& law) { law.has_key = false; }),
+            "leaky: run: expected a function that makes what is in the place of a query or a key, got none");
+  EXPECT_EQ(without_function([](RecurrentLaw& law) { law.features = Features::own; }),
+            "leaky: run: expected a function that makes the features, got none");
+  EXPECT_EQ(without_function([](RecurrentLaw& law) { law.over_all = true; }),
+            "leaky: run: expected a function that may be over all tokens, got none");
 }
 
 TEST(RecurrentLaw, EveryBuiltInOneIsSound) {
@@ -115,7 +172,7 @@ TEST(RecurrentLaw, WhatUsersAddIsCopiedAndStays) {
   EXPECT_THROW(add_recurrent_law(given, "leaky_one: two"), UsageError);
   given.name = "gla";
   EXPECT_THROW(add_recurrent_law(given, "gla: mine"), UsageError);
-  given.name = "leaky_two", given.write = Write::complement;
+  given.name = "leaky_two", given.has_key = false;
   EXPECT_THROW(add_recurrent_law(given, "leaky_two: one"), UsageError);
   EXPECT_EQ(find_recurrent_law("leaky_two"), nullptr);
 }
