@@ -1,11 +1,12 @@
-"""Writes docs/mechanisms.md from the catalogue and from the comments of its headers, so that each fact has one source.
+"""Writes docs/mechanisms.md and the table of laws in docs/recurrent.md from the catalogue and from the comments of its headers,
+so that each fact has one source.
 
-usage: generate_mechanisms.py [FILE]
+usage: generate_mechanisms.py [FILE]      with FILE, only docs/mechanisms.md, and there
 
 The table and the lists come from the catalogue, the anchors of citations from docs/references.md, the text of a section from the comment at the head of
 cogwheel/attention/mechanisms/<family>/<name>.h: paragraphs verbatim, indented lines as formulas. Numerics cards are those of the
 portable kernels, whose numbers are the same bits on every machine; a build with -DCOGWHEEL_ALL_ISAS=ON has all of them.
-A test fails while the file in the repository differs from what this writes.
+A test fails while the files in the repository differ from what this writes.
 """
 
 import os
@@ -130,6 +131,46 @@ def table(entries: list[dict], name: Callable[[dict], str]) -> str:
     return "\n".join(rows)
 
 
+VALUES = {
+    "at_most_0": "at most 0",
+    "at_least_0": "at least 0",
+    "below_0": "below 0",
+    "above_0": "above 0",
+    "above_0_to_1": "in (0, 1]",
+    "from_0_to_2": "in 0…2",
+}
+WIDTHS = {"V": "Dv", "S": "slots"}
+
+
+def own_argument(entry: dict, name: str) -> str:
+    shapes = [", ".join(WIDTHS.get(axis, axis) for axis in axes) for axes in entry["parameter_axes"][name].split("|")]
+    shape = " or ".join(f"[{each}]" for each in shapes) if shapes != [""] else "a number"
+    values = VALUES.get(entry["parameter_values"][name])
+    said = f"`{name}` {shape}" + (f", {values}" if values else "")
+    return said + (", if wanted" if name in entry["optional_parameters"] else "")
+
+
+def law_table() -> str:
+    """Of docs/recurrent.md, between its marks."""
+    rows = ["| name | law | takes |", "|---|---|---|"]
+    for entry in cogwheel.mechanisms():
+        if entry["family"] != "recurrent" or entry["definition"] is not None:
+            continue
+        own = [own_argument(entry, name) if name in entry["parameter_axes"] else f"`{name}`" for name in entry["parameters"]]
+        missing = [name for name in ("query", "key") if name not in entry["inputs"]]
+        takes = [*own, *([f"`{'=None`, `'.join(missing)}=None`"] if missing else [])]
+        rows.append(f"| `{entry['name']}` | {escaped(entry['formula'])} | {'; '.join(takes)} |")
+    return "\n".join(rows)
+
+
+LAWS = re.compile(r"(?<=<!-- laws: written by generate_mechanisms\.py -->\n\n).*?(?=\n\n)", re.DOTALL)
+
+
+def with_law_table(page: str) -> str:
+    assert LAWS.search(page), "recurrent.md: expected the mark of its table, got none"
+    return LAWS.sub(lambda _: law_table(), page)
+
+
 def document(with_cards: bool = True) -> str:
     built_in = [entry for entry in cogwheel.mechanisms() if entry["definition"] is None]
     described = [entry for entry in built_in if header(entry)]
@@ -147,5 +188,9 @@ def anchor(entry: dict) -> str:
 
 
 if __name__ == "__main__":
-    target = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs/mechanisms.md"
-    target.write_text(document())
+    if len(sys.argv) > 1:
+        pathlib.Path(sys.argv[1]).write_text(document())
+    else:
+        (ROOT / "docs/mechanisms.md").write_text(document())
+        page = ROOT / "docs/recurrent.md"
+        page.write_text(with_law_table(page.read_text()))

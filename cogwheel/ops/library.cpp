@@ -7,6 +7,7 @@
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/attention/mechanisms/recurrent_contract.h"
+#include "cogwheel/attention/mechanisms/recurrent_law_check.h"
 #include "cogwheel/ops/pairwise/attention_schema.h"
 #include "cogwheel/ops/pairwise/operators.h"
 #include "cogwheel/ops/pairwise/pairwise.h"
@@ -107,15 +108,26 @@ at::Tensor mixture_statistics(const at::Tensor& query, const at::Tensor& key, co
 }
 
 std::string operators::mechanisms() {
-  auto catalogue = nlohmann::json::array();
+  auto catalogue = nlohmann::ordered_json::array();
   for (const Mechanism& mechanism : all_mechanisms()) {
     const Description& d = mechanism.description;
     const PairwiseMechanism pairwise = mechanism.pairwise() ? *mechanism.pairwise() : PairwiseMechanism();
-    const auto or_null = [](std::string_view text) { return text.empty() ? nlohmann::json() : nlohmann::json(text); };
-    auto axes = nlohmann::json::object();
-    if (const RecurrentLaw* law = mechanism.recurrent())
-      for (const RecurrentParameter& parameter : law->parameters) axes[std::string(parameter.name)] = parameter.axes;
-    auto inputs = nlohmann::json::array();
+    const auto or_null = [](std::string_view text) {
+      return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
+    };
+    auto axes = nlohmann::ordered_json::object(), values = nlohmann::ordered_json::object(),
+         state = nlohmann::ordered_json::object();
+    auto optional = nlohmann::ordered_json::array();
+    if (const RecurrentLaw* law = mechanism.recurrent()) {
+      for (const RecurrentParameter& parameter : law->parameters) {
+        axes[std::string(parameter.name)] = parameter.axes;
+        values[std::string(parameter.name)] = name_in(values_names, parameter.values);
+        if (!parameter.required) optional.push_back(parameter.name);
+      }
+      for (const StatePart& part : parts_of_state(*law, law->normalizer == Normalizer::always))
+        state[std::string(part.name)] = part.axes;
+    }
+    auto inputs = nlohmann::ordered_json::array();
     if (mechanism.recurrent() == nullptr || mechanism.recurrent()->has_query) inputs.push_back("query");
     if (mechanism.recurrent() == nullptr || mechanism.recurrent()->has_key) inputs.push_back("key");
     inputs.push_back("value");
@@ -128,6 +140,9 @@ std::string operators::mechanisms() {
                          {"inputs", std::move(inputs)},
                          {"parameters", parameter_names(mechanism)},
                          {"parameter_axes", std::move(axes)},
+                         {"parameter_values", std::move(values)},
+                         {"optional_parameters", std::move(optional)},
+                         {"state", std::move(state)},
                          {"formula", d.formula},
                          {"range", d.range},
                          {"citation", d.citation},

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cogwheel._arguments import checked
-from cogwheel.catalogue import mechanisms
+from cogwheel.catalogue import entry, mechanisms
 from cogwheel.functional import AttentionStatistics
 
 _RECURRENT = torch.ops.cogwheel.recurrent.default
@@ -312,8 +312,8 @@ class RecurrentCache:
             return x.transpose(1, 2).flatten(0, 1)[present].transpose(0, 1)[None]
 
         ends = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
-        of_heads = {"a", "b", "c", "projection"}  # [H, D, …], which may have the sizes of what each token has
-        gates = {name: each if name in of_heads else packed(each) for name, each in parameters.items()}
+        axes = entry(self._mechanism)["parameter_axes"]  # others may have the sizes of what each token has, too
+        gates = {name: packed(each) if "N" in axes.get(name, "") else each for name, each in parameters.items()}
         given = options | gates | {"cu_seqlens": ends}
         output, state = self._call(packed(query), packed(key), packed(value), given)
         rows = output.new_zeros(batch * tokens, output.shape[1], output.shape[3]).index_copy(

@@ -22,55 +22,52 @@ class Law(NamedTuple):
     state: tuple[str, ...] = ("S",)
 
 
+# What is drawn for each kind of values that a parameter may have.
+DRAWN = {"at_most_0": "log_decay", "above_0_to_1": "decay", "from_0_to_2": "beta", "at_least_0": "step", "below_0": "rate", "number": "gate"}
+
+
+def law_of(name, *, axes=None, options=None, state=None, optional=()):
+    """A law as the catalogue has it, without what may be left out but for `optional`; `axes` of tensors with several."""
+    entry = next(entry for entry in cogwheel.mechanisms() if entry["name"] == name)
+    options, parameters = dict(options or {}), {}
+    for parameter, of_it in entry["parameter_axes"].items():
+        if parameter in entry["optional_parameters"] and parameter not in optional:
+            continue
+        values = entry["parameter_values"][parameter]
+        if of_it:
+            parameters[parameter] = ((axes or {}).get(parameter, of_it.split("|")[0]), DRAWN.get(values, "any"))
+        else:  # a number: 90, as the horizon of cosFormer
+            options[parameter] = 90.0
+    state = state or tuple(entry["state"])
+    # Positive where it is divided by their products, so that no total comes near 0; of a delta rule keys of length 1.
+    drawn = "positive" if "sum 1" in entry["range"] else "any"
+    keys = "of_length_1" if "from_0_to_2" in entry["parameter_values"].values() else drawn
+    return Law(name, parameters, options, drawn if "query" in entry["inputs"] else None, keys if "key" in entry["inputs"] else None, state)
+
+
 def normalized(feature_map):
-    return Law("linear_attention", options={"feature_map": feature_map, "normalize": True}, state=("S", "z"))
+    return law_of("linear_attention", options={"feature_map": feature_map, "normalize": True}, state=("S", "z"))
 
 
-def state_space(name, *shared, options={}, **own):
-    """`shared`: tensors that all heads share."""
-    axes = {"a": "HDV", "skip": "HV"} | {each: {"a": "DV", "skip": "V"}[each] for each in shared}
-    parameters = {"a": (axes["a"], "rate")} | own
-    if not options:
-        parameters["skip"] = (axes["skip"], "any")
-    drawn = "any" if name == "mamba" else None
-    return Law(name, parameters, options, drawn, drawn)
-
-
-def delta_rule(name, **own):
-    return Law(name, {"beta": ("BHN", "beta")} | own, keys="of_length_1")
-
-
-OF_TOKEN, OF_CHANNEL, STEPS = ("BHN", "log_decay"), ("BHND", "log_decay"), ("BHNV", "step")
-S4 = {"delta": ("HV", "step"), "b": ("HDV", "any"), "c": ("HDV", "any")}
 LAWS = {
-    "linear": Law("linear_attention"),
+    "linear": law_of("linear_attention"),
     "linear_elu_normalized": normalized("elu_plus_one"),
-    "linear_relu": Law("linear_attention", options={"feature_map": "relu"}),
-    "linear_squared_relu": Law("linear_attention", options={"feature_map": "squared_relu"}),
+    "linear_relu": law_of("linear_attention", options={"feature_map": "relu"}),
+    "linear_squared_relu": law_of("linear_attention", options={"feature_map": "squared_relu"}),
     "linear_exp_normalized": normalized("exp"),
-    "retnet": Law("retnet", {"decay": ("H", "decay")}),
-    "mamba2": Law("mamba2", {"log_decay": OF_TOKEN}),
-    "gla": Law("gla", {"log_decay": OF_CHANNEL}),
-    "hgrn2": Law("hgrn2", {"log_decay": OF_CHANNEL}, keys=None),
-    # Its features are made by the caller, and positive here, as those of cosFormer: no total comes near 0.
-    "gated_rfa": Law("gated_rfa", {"log_decay": OF_TOKEN}, queries="positive", keys="positive", state=("S", "z")),
-    "dfw": Law("dfw", {"log_decay": OF_CHANNEL, "log_value_decay": ("BHNV", "log_decay")}),
-    "rwkv6": Law("rwkv6", {"log_decay": OF_CHANNEL, "bonus": ("HD", "any")}),
-    "mlstm": Law("mlstm", {"input_gate": ("BHN", "gate"), "forget_gate": ("BHN", "gate")}, state=("S", "z", "m")),
-    "abc": Law("abc", {"phi": ("BHNS", "any")}, state=("K", "V")),
-    "abc_decaying": Law("abc", {"phi": ("BHNS", "any"), "log_decay": ("BHNS", "log_decay")}, state=("K", "V")),
-    "cosformer": Law("cosformer", options={"horizon": 90.0}, queries="positive", keys="positive", state=("S", "z")),
-    "deltanet": delta_rule("deltanet"),
-    "gated_deltanet": delta_rule("gated_deltanet", log_decay=OF_TOKEN),
-    "gated_deltanet_by_channel": delta_rule("gated_deltanet", log_decay=OF_CHANNEL),
-    "mamba": state_space("mamba", delta=STEPS),
-    "mamba_shared": state_space("mamba", "a", "skip", delta=STEPS),
-    "mamba_scaled": state_space("mamba", "a", options={"scale": 0.375}, delta=STEPS),
-    "s4": state_space("s4", **S4),
-    "s4_scaled": state_space("s4", options={"scale": 0.375}, **S4),
+    "abc_decaying": law_of("abc", optional=["log_decay"]),
+    "gated_deltanet_by_channel": law_of("gated_deltanet", axes={"log_decay": "BHND"}),
+    "mamba": law_of("mamba", optional=["skip"]),
+    "mamba_shared": law_of("mamba", axes={"a": "DV", "skip": "V"}, optional=["skip"]),
+    "mamba_scaled": law_of("mamba", options={"scale": 0.375}),
+    "s4": law_of("s4", optional=["skip"]),
+    "s4_scaled": law_of("s4", options={"scale": 0.375}),
 }
+# Every other one, a new one too, as it is.
+BUILT_IN = [entry["name"] for entry in cogwheel.mechanisms() if entry["family"] == "recurrent" and entry["definition"] is None]
+LAWS |= {name: law_of(name) for name in BUILT_IN if name not in LAWS and name != "linear_attention"}
 AXES = {"query": "BHND", "key": "BHND", "value": "BHNV"}
-STATES = {"S": "BHDV", "z": "BHD", "m": "BH", "K": "BHDS", "V": "BHSV"}
+STATES = {entry["name"]: {"z": "D"} | entry["state"] for entry in cogwheel.mechanisms() if entry["family"] == "recurrent"}
 SLOTS = 5
 
 # Of normal numbers or uniform ones from 0 to 1.
@@ -103,7 +100,8 @@ class Problem:
         self.sizes = {"B": batch, "H": heads, "N": tokens, "D": width, "V": value_width, "S": SLOTS}
         self.max_decay = (0.5 if self.delta else 2.0) if max_decay is None else max_decay
         self.generator = torch.Generator().manual_seed(seed)
-        self.axes = AXES | {name: axes for name, (axes, _) in law.parameters.items()} | STATES
+        self.axes = AXES | {name: axes for name, (axes, _) in law.parameters.items()}
+        self.axes |= {name: "BH" + axes.replace("2", "") for name, axes in STATES[law.name].items()}
         self.how = {name: how for name, (_, how) in law.parameters.items()}
         self.how |= {"query": law.queries, "key": law.keys, "value": "any"}
         self.inputs = {name: self.drawn(name) for name in ("query", "value", "key", *law.parameters) if self.how[name]}
@@ -122,8 +120,9 @@ class Problem:
             state["z"] = state["z"].abs() + 1
         if "m" in state:
             state["m"] = state["m"].abs()
-        if self.law == "cosformer":  # as much again that is a quarter turn away
-            state = {name: torch.cat([each, -0.1 * each], 2) for name, each in state.items()}
+        for name, axes in STATES[self.law].items():
+            if axes.startswith("2") and name in state:  # of cosFormer, as much again that is a quarter turn away
+                state[name] = torch.cat([state[name], -0.1 * state[name]], 2)
         return {name: each.float().double() for name, each in state.items()}
 
     def of_tokens(self):

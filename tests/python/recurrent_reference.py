@@ -1,5 +1,6 @@
 """Mechanisms with a state as loops over tokens, each sum as it stands, written from the papers."""
 
+import functools
 import math
 
 import torch
@@ -36,7 +37,6 @@ def stacked(outputs, value):
 
 def divided(sums, total):
     return torch.where(total == 0, torch.zeros_like(sums), sums / torch.where(total == 0, torch.ones_like(total), total))
-
 
 
 def slot_loop(query, key, value, state, scale, phi, log_decay=None):
@@ -91,7 +91,7 @@ def cosine_loop(query, key, value, state, scale, horizon):
     return stacked(outputs, value), (state[..., :-1], state[..., -1])
 
 
-def linear_loop(query, key, value, law, state, scale, feature_map="identity", normalize=False, **gates):
+def linear_loop(query, key, value, state, scale, *, law, feature_map="identity", normalize=False, **gates):
     """S (and z) by A_t of the law, plus k vᵀ."""
     normalize = normalize or law == "gated_rfa"
     z, S = query.new_zeros(*query.shape[:2], query.shape[3]), nothing(query, value)
@@ -148,7 +148,11 @@ def element_loop(query, key, value, state, scale, *, delta, a, b=None, c=None, s
     return stacked(outputs, value), state
 
 
+# Of every mechanism with a state: (query, key, value, state, scale, **its own tensors) → outputs and last states.
 LOOPS = {
+    law: functools.partial(linear_loop, law=law)
+    for law in ("linear_attention", "retnet", "mamba2", "gla", "dfw", "rwkv6", "hgrn2", "gated_rfa")
+} | {
     "abc": slot_loop,
     "mlstm": exponential_loop,
     "cosformer": cosine_loop,
@@ -163,6 +167,4 @@ def token_loop(query, key, value, law, state=None, scale=None, **given):
     """Outputs and last states of a law, as the operator gives them."""
     if scale is None:
         scale = 1.0 if law in ("mamba", "s4") else 1 / math.sqrt(query.shape[3])
-    if law not in LOOPS:
-        return linear_loop(query, key, value, law, state, scale, **given)
-    return LOOPS[law](query, key, value, state, scale, **given)
+    return LOOPS[law](query, key, value, state=state, scale=scale, **given)

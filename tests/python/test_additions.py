@@ -1,12 +1,13 @@
 """What docs/architecture.md says that additions cost, shown in a copy of the tree in which nothing else is touched: a file and a
 line of a list for a task, a folder and a line for one with a model of its own, a file and a line for a subcommand and for an
-architecture of another program, one file for a measure, a folder and a line for the forward pass of attention on a device.
-(A row map: test_documentation.py.)"""
+architecture of another program, one file for a measure, a folder and a line for the forward pass of attention on a device; a header,
+a line and its reference for a row map and for a law with a state. (A row map beside the kernels alone: test_documentation.py.)"""
 
 import json
 import math
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -60,6 +61,12 @@ def with_additions(repository, tmp_path_factory):
     shutil.copytree(ADDITIONS / "emulated", library / "ops/pairwise/engines/emulated")
     add_line("ops/pairwise/engines/engines.def", "PAIRWISE_ENGINE(emulated)")
 
+    mechanisms = library / "attention/mechanisms"
+    shutil.copy(ADDITIONS / "soft_square.h", mechanisms / "pairwise")
+    add_line("attention/mechanisms/mechanisms.def", "ROW_MAP(soft_square, SoftSquare)")
+    shutil.copy(ADDITIONS / "gated_keys.h", mechanisms / "recurrent")
+    add_line("attention/mechanisms/mechanisms.def", "RECURRENT(gated_keys, GatedKeys)")
+
     # A measure: its description, and its value.
     copying = (tasks / "copying.cpp").read_text()
     described, begins = '.label = "accuracy", .unit = "", .lower_is_better = false}', " protected:\n"
@@ -79,8 +86,9 @@ def with_additions(repository, tmp_path_factory):
 
 
 def compare(executable, folder, task, *words, preset="tiny"):
-    run(executable, "compare", "--task", task, "--preset", preset, "--steps", "60", "--seeds", "2", "--attention",
-        "softmax,cog", "--out", folder / task, *words, cwd=folder)
+    words = words if "--attention" in words else ("--attention", "softmax,cog", *words)
+    run(executable, "compare", "--task", task, "--preset", preset, "--steps", "60", "--seeds", "2", "--out", folder / task, *words,
+        cwd=folder)
     return json.loads((folder / task / "results.json").read_text()), (folder / task / "report.html").read_text()
 
 
@@ -223,3 +231,75 @@ def test_a_forward_pass_of_a_device_is_a_folder_and_one_line(with_additions, rep
     notes = [line for line in done.stderr.splitlines() if line.startswith("cogwheel:")]
     assert notes == ["cogwheel: attention on emulated: composed of ATen's operators (its kernels lack gradients), slower than "
                      "fused kernels"]  # fmt: skip
+
+
+# What docs/generate_mechanisms.py writes, but for numerics cards, which are of portable kernels.
+GENERATED = """
+import pathlib, runpy, sys
+docs = pathlib.Path(sys.argv[1])
+generator = runpy.run_path(str(docs / "generate_mechanisms.py"), run_name="generator")
+(docs / "mechanisms.md").write_text(generator["document"](with_cards=False))
+(docs / "recurrent.md").write_text(generator["with_law_table"]((docs / "recurrent.md").read_text()))
+"""
+DOCUMENTS = ("tests/python/test_mechanisms_document.py", "-k", "is_current or links")
+
+
+@pytest.fixture(scope="module")
+def tests_of_copy(with_additions, repository):
+    """Runs tests of the copy, which have a reference for what was added, or have none, and its generated documents."""
+    copy = with_additions.parents[3]
+    build = copy / "build"
+    for folder in ("docs", "tests/python"):
+        shutil.copytree(repository / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {**os.environ, "PYTHONPATH": str(copy / "python"), "COGWHEEL_BUILD": str(build),
+                   "COGWHEEL_OPERATORS": str(build / "cogwheel/ops/libcogwheel_ops.so")}  # fmt: skip
+    python = repository / ".venv/bin/python"
+
+    def test(*words):
+        command = [python, "-m", "pytest", "-p", "no:cacheprovider", *words]
+        return subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=copy, env=environment)
+
+    run(python, "-c", GENERATED, copy / "docs", env=environment)
+    return copy / "tests/python", test
+
+
+def expect_passed(done, at_least):
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    (passed,) = re.findall(r"(\d+) passed", done.stdout)
+    assert int(passed) >= at_least, done.stdout
+
+
+@pytest.mark.slow
+def test_a_row_map_is_a_header_a_line_and_its_reference(with_additions, tests_of_copy, tmp_path):
+    folder, test = tests_of_copy
+    assert "soft_square" in run(with_additions, "list", "mechanisms")
+    assert run(with_additions, "mechanism", "card", "differential_soft_square").startswith("differential_soft_square")
+    asks = "tests/python/test_attention.py::test_every_operator_mechanism_has_a_row_in_the_table"
+    assert "soft_square" in test(asks).stdout  # which is missing
+    reference = folder / "reference.py"
+    table = "TABLE: dict[str, Row] = {\n"
+    text = reference.read_text()
+    assert text.count(table) == 1
+    reference.write_text(text.replace(table, table + (ADDITIONS / "soft_square_reference.py").read_text()))
+    expect_passed(test(asks), 1)
+    expect_passed(test("tests/python/test_attention.py", "-k", "soft_square"), 10)
+    expect_passed(test(*DOCUMENTS), 3)
+    results, _ = compare(with_additions, tmp_path, "copying", "--attention", "softmax,soft_square,centered_soft_square")
+    assert [run["status"] for run in results["runs"]] == 6 * ["done"]
+
+
+@pytest.mark.slow
+def test_a_law_is_a_header_a_line_and_its_reference(with_additions, tests_of_copy, tmp_path):
+    folder, test = tests_of_copy
+    assert "gated_keys" in run(with_additions, "list", "mechanisms")
+    assert "agree with finite differences" in run(with_additions, "mechanism", "card", "gated_keys")
+    asks = "tests/python/test_recurrent_refusals.py::test_every_law_is_documented_and_has_a_reference"
+    assert "gated_keys" in test(asks).stdout  # which is missing
+    with (folder / "recurrent_reference.py").open("a") as reference:
+        reference.write((ADDITIONS / "gated_keys_reference.py").read_text())
+    expect_passed(test(asks), 1)
+    of_laws = [folder / f"test_recurrent{which}.py" for which in ("", "_properties", "_autograd")]
+    expect_passed(test(*of_laws, "-k", "gated_keys"), 20)
+    expect_passed(test(*DOCUMENTS), 3)
+    results, _ = compare(with_additions, tmp_path, "copying", "--attention", "softmax,gated_keys,gated_keys+softmax")
+    assert [run["status"] for run in results["runs"]] == 6 * ["done"]

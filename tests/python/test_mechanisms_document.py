@@ -1,4 +1,4 @@
-"""docs/mechanisms.md is what docs/generate_mechanisms.py makes of the catalogue and the headers."""
+"""docs/mechanisms.md and the table of laws are what docs/generate_mechanisms.py makes of the catalogue and the headers."""
 
 import os
 import re
@@ -20,6 +20,12 @@ def test_the_committed_text_is_current(repository, committed):
     generator = runpy.run_path(str(repository / "docs/generate_mechanisms.py"), run_name="generator")
     without_cards = re.sub(r"\n\n\| numerics \| \|\n(\|.*\n)+", "\n", committed)
     assert without_cards == generator["document"](with_cards=False), "stale: run .venv/bin/python docs/generate_mechanisms.py"
+
+
+def test_the_table_of_laws_is_current(repository):
+    generator = runpy.run_path(str(repository / "docs/generate_mechanisms.py"), run_name="generator")
+    page = (repository / "docs/recurrent.md").read_text()
+    assert page == generator["with_law_table"](page), "stale: run .venv/bin/python docs/generate_mechanisms.py"
 
 
 @pytest.mark.slow  # needs every portable kernel

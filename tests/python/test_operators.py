@@ -409,11 +409,14 @@ def test_catalogue():
     assert list(by_name)[:2] == ["softmax", "cog"] and {"differential", "symmetric"} < set(by_name)
     for entry in catalogue:
         assert set(entry) == {
-            "name", "title", "family", "level", "form", "member", "inputs", "parameters", "parameter_axes", "formula", "range",
-            "citation", "definition",
+            "name", "title", "family", "level", "form", "member", "inputs", "parameters", "parameter_axes", "parameter_values",
+            "optional_parameters", "state", "formula", "range", "citation", "definition",
         }
         assert isinstance(entry["parameters"], list)
-        assert all(entry[key] for key in entry if key not in ("parameters", "parameter_axes", "form", "member", "definition")), entry
+        may_be_empty = {"parameters", "form", "member", "definition"}
+        may_be_empty |= {"parameter_axes", "parameter_values", "optional_parameters", "state"}
+        assert all(entry[key] for key in entry if key not in may_be_empty), entry
+        assert bool(entry["state"]) == (entry["family"] == "recurrent")
         assert (entry["member"] is None) == (entry["family"] != "pairwise")
     assert by_name["differential"]["parameters"] == ["lam"]
     assert by_name["differential_consmax"]["parameters"] == ["beta", "gamma", "lam"]
@@ -426,6 +429,13 @@ def test_catalogue():
     assert by_name["symmetric"]["level"] == "layer"
     gla = [by_name["gla"][key] for key in ("family", "level", "parameters", "parameter_axes")]
     assert gla == ["recurrent", "operator", ["log_decay"], {"log_decay": "BHND"}]
+    assert by_name["gla"]["parameter_values"] == {"log_decay": "at_most_0"} and by_name["abc"]["optional_parameters"] == ["log_decay"]
+    states = {name: by_name[name]["state"] for name in ("gla", "gated_rfa", "mlstm", "abc", "cosformer")}
+    assert states == {
+        "gla": {"S": "DV"}, "gated_rfa": {"S": "DV", "z": "D"}, "mlstm": {"S": "DV", "z": "D", "m": ""},
+        "abc": {"K": "DS", "V": "SV"}, "cosformer": {"S": "2DV", "z": "2D"},
+    }
+    assert list(states["mlstm"]) == ["S", "z", "m"]
     assert by_name["softmax"]["inputs"] == by_name["gla"]["inputs"] == ["query", "key", "value"]
     assert by_name["hgrn2"]["inputs"] == ["query", "value"] and by_name["s4"]["inputs"] == ["value"]
     catalogue[0]["name"] = "mine"

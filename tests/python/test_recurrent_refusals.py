@@ -6,6 +6,7 @@ import re
 import pytest
 import torch
 from recurrent_problem import LAWS
+from recurrent_reference import LOOPS
 
 import cogwheel
 
@@ -163,8 +164,8 @@ def test_names_the_nearest_law():
         cache("softmax")
 
 
-def test_the_documentation_names_every_law(repository):
+def test_every_law_is_documented_and_has_a_reference(repository):
     text = (repository / "docs/recurrent.md").read_text().split("## A law of your own")[0]
     laws = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
     headers = {path.stem for path in (repository / "cogwheel/attention/mechanisms/recurrent").glob("*.h")}
-    assert set(laws) == headers == {law.name for law in LAWS.values()}
+    assert set(laws) == headers == {law.name for law in LAWS.values()} == set(LOOPS)

@@ -68,6 +68,9 @@ struct StatePart {
   std::string_view name, axes;
 };
 
+// Of a law that lists none: S, and z where its output is normalised.
+inline constexpr StatePart sums_of_state[]{{"S", "DV"}, {"z", "D"}};
+
 class LawCall;      // recurrent_call.h
 struct LawOutcome;  // recurrent_call.h
 
@@ -105,5 +108,9 @@ struct RecurrentLaw {
     return false;
   }
 };
+
+constexpr std::span<const StatePart> parts_of_state(const RecurrentLaw& law, bool normalized) {
+  return law.state.empty() ? std::span(sums_of_state).first(normalized ? 2 : 1) : law.state;
+}
 
 }  // namespace cogwheel

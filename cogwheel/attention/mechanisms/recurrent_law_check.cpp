@@ -42,7 +42,7 @@ class CallWithoutNumbers : public LawCall {
   }
 
   // Of a state.
-  std::size_t parts() const { return !law_.state.empty() ? law_.state.size() : normalized ? 2 : 1; }
+  std::size_t parts() const { return parts_of_state(law_, normalized).size(); }
   const std::set<std::string_view>& read() const { return read_; }
 
   LawOutcome walked(const LawWalk& walk) const override {

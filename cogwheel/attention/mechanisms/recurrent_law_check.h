@@ -101,6 +101,8 @@ constexpr LawFault fault_of_combination(const RecurrentLaw& law) {
             {},
             "none, constant or per_token, as features that are asked for may change the channels",
             transition};
+  if (!law.has_query && law.walks != Walks::elements)
+    return {"has_query", {}, "true, for only the walk elements knows the width of a key without", "false"};
   // What only a function can make or give.
   if (law.run == nullptr) {
     if (!law.has_query || !law.has_key)

@@ -104,9 +104,7 @@ std::vector<c10::SymInt> sizes_of_part(const RecurrentCall& call, std::string_vi
 
 void check_initial_state(const RecurrentCall& call, const std::vector<at::Tensor>& given) {
   if (given.empty()) return;
-  static constexpr StatePart sums[]{{"S", "DV"}, {"z", "D"}};
-  std::span<const StatePart> parts = call.law.state;
-  if (parts.empty()) parts = std::span(sums).first(call.normalized ? 2 : 1);
+  const std::span<const StatePart> parts = parts_of_state(call.law, call.normalized);
   std::string names;
   for (std::size_t i = 0; i < parts.size(); ++i)
     names += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + std::string(parts[i].name);

@@ -42,18 +42,18 @@ def inputs(mechanism: str, sizes: dict[str, int], dtype: torch.dtype) -> dict[st
         # Of length 1, as delta rules need them to be stable.
         tensors["key"] = torch.nn.functional.normalize(normal("BHND"), dim=-1).to(dtype)
     kinds: dict[str, Callable[[Tensor], Tensor]] = {
-        "decay": lambda x: 1 - 0.1 * torch.sigmoid(x),
-        "log_decay": lambda x: -0.1 * torch.sigmoid(x),
-        "log_value_decay": lambda x: -0.1 * torch.sigmoid(x),
-        "beta": torch.sigmoid,
-        "delta": lambda x: 0.1 * torch.sigmoid(x),
-        "a": lambda x: -torch.exp(x),
+        "above_0_to_1": lambda x: 1 - 0.1 * torch.sigmoid(x),
+        "at_most_0": lambda x: -0.1 * torch.sigmoid(x),
+        "from_0_to_2": torch.sigmoid,
+        "at_least_0": lambda x: 0.1 * torch.sigmoid(x),
+        "below_0": lambda x: -torch.exp(x),
     }
     for name, shape in axes.items():
-        if name == "horizon":
+        values = entry["parameter_values"][name]
+        if not shape:  # a number, of which a layer gives the context
             tensors[name] = torch.tensor(2.0 * sizes["N"], dtype=torch.float64)
-        elif name != "projection" and not (name == "log_decay" and "phi" in axes):  # of ABC, if wanted
-            tensors[name] = kinds.get(name, lambda x: x)(normal(shape.split("|")[0])).to(dtype)
+        elif name not in entry["optional_parameters"] or name == "skip":
+            tensors[name] = kinds.get(values, lambda x: x)(normal(shape.split("|")[0])).to(dtype)
     return tensors
 
 

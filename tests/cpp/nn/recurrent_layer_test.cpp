@@ -274,10 +274,13 @@ TEST(RecurrentLayer, DoublesWhatAnOptionOfItsLawSays) {
         layer->to(at::kDouble);
         return layer->named_children()[parameter]->as<RecurrentGateImpl>()->forward(input()).tensor;
       };
-      const bool is_delta = std::string_view(mechanism) != "gla";
-      if (is_delta) EXPECT_TRUE(at::equal(gate_of(true, "beta"), 2 * gate_of(false, "beta")));
-      if (std::string_view(mechanism) != "deltanet")
-        EXPECT_TRUE(at::equal(gate_of(true, "log_decay"), gate_of(false, "log_decay")));
+      const std::string_view name = mechanism;
+      if (name != "gla") {
+        EXPECT_TRUE(at::equal(gate_of(true, "beta"), 2 * gate_of(false, "beta"))) << name;
+      }
+      if (name != "deltanet") {
+        EXPECT_TRUE(at::equal(gate_of(true, "log_decay"), gate_of(false, "log_decay"))) << name;
+      }
     }
 }
 

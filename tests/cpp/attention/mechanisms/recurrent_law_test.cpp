@@ -126,6 +126,8 @@ TEST(RecurrentLaw, PartsThatContradictEachOtherAreRefused) {
             }),
             "leaky: transition: expected none, constant or per_token, as features that are asked for may change the "
             "channels, got per_channel");
+  EXPECT_EQ(refusal_after([](RecurrentLaw& law) { law.has_query = false; }),
+            "leaky: has_query: expected true, for only the walk elements knows the width of a key without, got false");
   const auto without_function = [](const auto& change) {
     RecurrentLaw law = leaky;
     law.run = nullptr;
