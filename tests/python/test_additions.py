@@ -282,7 +282,7 @@ def test_a_row_map_is_a_header_a_line_and_its_reference(with_additions, tests_of
     assert text.count(table) == 1
     reference.write_text(text.replace(table, table + (ADDITIONS / "soft_square_reference.py").read_text()))
     expect_passed(test(asks), 1)
-    expect_passed(test("tests/python/test_attention.py", "-k", "soft_square"), 10)
+    expect_passed(test("tests/python/test_attention.py", "-k", "soft_square"), 5)
     expect_passed(test(*DOCUMENTS), 3)
     results, _ = compare(with_additions, tmp_path, "copying", "--attention", "softmax,soft_square,centered_soft_square")
     assert [run["status"] for run in results["runs"]] == 6 * ["done"]
@@ -299,7 +299,7 @@ def test_a_law_is_a_header_a_line_and_its_reference(with_additions, tests_of_cop
         reference.write((ADDITIONS / "gated_keys_reference.py").read_text())
     expect_passed(test(asks), 1)
     of_laws = [folder / f"test_recurrent{which}.py" for which in ("", "_properties", "_autograd")]
-    expect_passed(test(*of_laws, "-k", "gated_keys"), 20)
+    expect_passed(test(*of_laws, "-k", "gated_keys"), 15)
     expect_passed(test(*DOCUMENTS), 3)
     results, _ = compare(with_additions, tmp_path, "copying", "--attention", "softmax,gated_keys,gated_keys+softmax")
     assert [run["status"] for run in results["runs"]] == 6 * ["done"]
