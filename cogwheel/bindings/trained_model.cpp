@@ -33,7 +33,7 @@
 #include "cogwheel/text/text_tokens.h"
 #include "cogwheel/text/tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::bindings {
 namespace {
 
 // In Python, what a caller got wrong is a ValueError. Those that hooks of Python threw pass.
@@ -50,9 +50,9 @@ decltype(auto) with_value_errors(const Call& call) {
   }
 }
 
-Prompts prompts_of(const TrainedModel::Inputs& inputs) {
-  return {needed_input(inputs, "tokens"), needed_input(inputs, "end"), needed_input(inputs, "answer"),
-          needed_input(inputs, "foil")};
+interpret::Prompts prompts_of(const TrainedModel::Inputs& inputs) {
+  return {runs::needed_input(inputs, "tokens"), runs::needed_input(inputs, "end"), runs::needed_input(inputs, "answer"),
+          runs::needed_input(inputs, "foil")};
 }
 
 at::Tensor number(double value) { return at::scalar_tensor(value, at::kDouble); }
@@ -60,14 +60,14 @@ at::Tensor number(double value) { return at::scalar_tensor(value, at::kDouble); 
 // Hooks call this operator, whose kernel is Python's.
 at::Tensor call_back(std::int64_t callback, const std::string& name, const at::Tensor& value) {
   static const auto handle =
-      find_operator<at::Tensor(std::int64_t, c10::string_view, const at::Tensor&)>("cogwheel::hook");
+      ops::find_operator<at::Tensor(std::int64_t, c10::string_view, const at::Tensor&)>("cogwheel::hook");
   return handle.call(callback, name, value);
 }
 
 }  // namespace
 
 void TrainedModel::make() {
-  const ModelEntry& entry = config_->model.entry();
+  const runs::ModelEntry& entry = config_->model.entry();
   if (entry.pass == nullptr)
     throw Error(expected_got(folder_, "a language model, an encoder, a vision transformer or a U-ViT",
                              "a run of the task " + config_->task.name));
@@ -77,21 +77,21 @@ void TrainedModel::make() {
 
 TrainedModel::TrainedModel(const std::string& path) : folder_(path) {
   with_value_errors([&] {
-    const RunFolder folder = RunFolder::open(path);
-    config_ = std::make_shared<const RunConfig>(load_config(folder.config_path()));
+    const runs::RunFolder folder = runs::RunFolder::open(path);
+    config_ = std::make_shared<const runs::RunConfig>(runs::load_config(folder.config_path()));
     std::vector<at::Tensor> asked;
     {
-      const TakeParameters recorded(
+      const nn::TakeParameters recorded(
           [&](at::IntArrayRef sizes) { return asked.emplace_back(at::empty(sizes).set_requires_grad(true)); });
       make();
     }
     for (const at::Tensor& tensor : asked)
       for (const auto& parameter : pass_.module->named_parameters())
         if (parameter.value().is_same(tensor)) order_.push_back(parameter.key());
-    load_weights_of(*pass_.module, *config_, folder);
+    runs::load_weights_of(*pass_.module, *config_, folder);
     auto options = nlohmann::ordered_json::object();
     const std::string prefix = "model.";
-    const auto record = to_json(*config_);
+    const auto record = runs::to_json(*config_);
     for (const auto& [key, value] : record.items())
       if (key.starts_with(prefix)) options[key.substr(prefix.size())] = value;
     options_ = options.dump();
@@ -106,14 +106,14 @@ TrainedModel::TrainedModel(const TrainedModel& other, const Inputs& parameters)
       tokenizer_(other.tokenizer_) {
   with_value_errors([&] {
     for (const auto& own : other.pass_.module->named_parameters()) {
-      const at::Tensor given = needed_input(parameters, own.key().c_str());
+      const at::Tensor given = runs::needed_input(parameters, own.key().c_str());
       if (given.sizes() != own.value().sizes() || !given.is_floating_point())
         throw UsageError(
             expected_got(own.key(), "floating-point numbers of shape " + shape_text(own.value().sizes()),
                          std::string(at::toString(given.scalar_type())) + " " + shape_text(given.sizes())));
     }
     std::size_t index = 0;
-    const TakeParameters given([&](at::IntArrayRef) { return parameters.at(order_.at(index++)); });
+    const nn::TakeParameters given([&](at::IntArrayRef) { return parameters.at(order_.at(index++)); });
     make();
   });
 }
@@ -124,7 +124,7 @@ c10::intrusive_ptr<TrainedModel> TrainedModel::with_parameters(const Inputs& par
 
 std::vector<std::string> TrainedModel::inputs() const {
   std::vector<std::string> names;
-  for (const PassInput& input : config_->model.entry().inputs)
+  for (const runs::PassInput& input : config_->model.entry().inputs)
     names.push_back(input.name + (input.optional ? "?" : ""));
   return names;
 }
@@ -137,42 +137,42 @@ TrainedModel::Inputs TrainedModel::parameters() const {
 
 std::vector<std::string> TrainedModel::hook_names() const {
   std::vector<std::string> names;
-  for (const HookPoint& point : pass_.points) names.push_back(point.name());
+  for (const nn::HookPoint& point : pass_.points) names.push_back(point.name());
   return names;
 }
 
 std::vector<std::string> TrainedModel::read_only_hook_names() const {
   std::vector<std::string> names;
-  for (const HookPoint& point : pass_.points)
+  for (const nn::HookPoint& point : pass_.points)
     if (point.read_only) names.push_back(point.name());
   return names;
 }
 
 std::vector<std::string> TrainedModel::on_request_hook_names() const {
   std::vector<std::string> names;
-  for (const HookPoint& point : pass_.points)
-    if (hook_places()[static_cast<std::size_t>(point.place)].on_request) names.push_back(point.name());
+  for (const nn::HookPoint& point : pass_.points)
+    if (nn::hook_places()[static_cast<std::size_t>(point.place)].on_request) names.push_back(point.name());
   return names;
 }
 
 at::Tensor TrainedModel::forward(const Inputs& inputs, const std::vector<std::string>& hooked,
                                  std::int64_t callback) const {
   return with_value_errors([&] {
-    Hooks hooks;
+    nn::Hooks hooks;
     for (const std::string& name : hooked) {
-      const HookPoint point = find_hook_point(name, pass_.points);
-      const auto call = [name, callback](const HookPoint&, const at::Tensor& value) {
+      const nn::HookPoint point = nn::find_hook_point(name, pass_.points);
+      const auto call = [name, callback](const nn::HookPoint&, const at::Tensor& value) {
         return call_back(callback, name, value);
       };
       const auto layer = point.layer < 0 ? std::nullopt : std::optional(point.layer);
-      if (hook_places()[static_cast<std::size_t>(point.place)].replaceable)
+      if (nn::hook_places()[static_cast<std::size_t>(point.place)].replaceable)
         hooks.replace(point.place, call, layer);
       else
         hooks.read(
             point.place,
-            [call](const HookPoint& at, const at::Tensor& value) {
-              const std::int64_t before = tensor_version(value);
-              if (!call(at, value).is_same(value) || tensor_version(value) != before)
+            [call](const nn::HookPoint& at, const at::Tensor& value) {
+              const std::int64_t before = nn::tensor_version(value);
+              if (!call(at, value).is_same(value) || nn::tensor_version(value) != before)
                 throw UsageError(
                     expected_got(at.name(), "a hook that only reads", "one that returns or writes a value"));
             },
@@ -184,24 +184,24 @@ at::Tensor TrainedModel::forward(const Inputs& inputs, const std::vector<std::st
 
 std::vector<at::Tensor> TrainedModel::effective_attention(const Inputs& inputs, bool by_channel) const {
   return with_value_errors([&] {
-    return cogwheel::effective_attention([&](const ForwardContext& context) { pass_.run(inputs, context); },
-                                         {.by_channel = by_channel});
+    return cogwheel::interpret::effective_attention(
+        [&](const nn::ForwardContext& context) { pass_.run(inputs, context); }, {.by_channel = by_channel});
   });
 }
 
-const Tokenizer& TrainedModel::tokenizer() const {
+const text::Tokenizer& TrainedModel::tokenizer() const {
   if (tokenizer_ == nullptr) {
-    const RunFolder folder = RunFolder::open(folder_);
+    const runs::RunFolder folder = runs::RunFolder::open(folder_);
     if (!std::filesystem::exists(folder.tokenizer_path()))
       throw UsageError(expected_got(folder_, "a run that reads text", "one without a tokenizer"));
-    tokenizer_ = load_tokenizer(folder.tokenizer_path());
+    tokenizer_ = text::load_tokenizer(folder.tokenizer_path());
   }
   return *tokenizer_;
 }
 
 at::Tensor TrainedModel::tokens(const std::string& text) const {
   return with_value_errors([&] {
-    const std::vector<Token> found = tokens_of(tokenizer(), text, "text");
+    const std::vector<Token> found = text::tokens_of(tokenizer(), text, "text");
     return at::tensor(std::vector<std::int64_t>(found.begin(), found.end()), at::kLong);
   });
 }
@@ -216,14 +216,14 @@ std::vector<std::string> TrainedModel::pieces(const at::Tensor& tokens) const {
       const std::int64_t vocabulary = tokenizer().vocabulary();
       if (token < 0 || token >= vocabulary)
         throw UsageError(expected_got("tokens", "0 to " + std::to_string(vocabulary - 1), std::to_string(token)));
-      found.push_back(token_piece(tokenizer(), static_cast<Token>(token)));
+      found.push_back(text::token_piece(tokenizer(), static_cast<Token>(token)));
     }
     return found;
   });
 }
 
-LanguageModelImpl& TrainedModel::language_model() const {
-  auto* const model = dynamic_cast<LanguageModelImpl*>(pass_.module.get());
+tasks::language::LanguageModelImpl& TrainedModel::language_model() const {
+  auto* const model = dynamic_cast<tasks::language::LanguageModelImpl*>(pass_.module.get());
   if (model == nullptr) throw UsageError(expected_got("model", "a language model", topology_));
   return *model;
 }
@@ -232,19 +232,21 @@ std::vector<at::Tensor> TrainedModel::patch_activations(const Inputs& inputs, co
                                                         bool estimate) const {
   return with_value_errors([&] {
     std::vector<std::string> names;
-    std::optional<HookPlace> place;
-    for (const HookPoint& point : pass_.points) {
+    std::optional<nn::HookPlace> place;
+    for (const nn::HookPoint& point : pass_.points) {
       if (point.layer < 0) continue;
-      const std::string of_layer(hook_places()[static_cast<std::size_t>(point.place)].name);
+      const std::string of_layer(nn::hook_places()[static_cast<std::size_t>(point.place)].name);
       if (std::find(names.begin(), names.end(), of_layer) == names.end()) names.push_back(of_layer);
       if (of_layer == name) place = point.place;
     }
     if (!place) throw UsageError(expected_got("name", expected_names(name, names), name));
-    const PatchingOptions options{.place = *place, .by_token = by_token};
-    const Prompts prompts = prompts_of(inputs);
-    const Patching patched =
-        estimate ? attribute_patches(language_model(), prompts, needed_input(inputs, "corrupted"), options)
-                 : cogwheel::patch_activations(language_model(), prompts, needed_input(inputs, "corrupted"), options);
+    const interpret::PatchingOptions options{.place = *place, .by_token = by_token};
+    const interpret::Prompts prompts = prompts_of(inputs);
+    const interpret::Patching patched =
+        estimate
+            ? interpret::attribute_patches(language_model(), prompts, runs::needed_input(inputs, "corrupted"), options)
+            : cogwheel::interpret::patch_activations(language_model(), prompts, runs::needed_input(inputs, "corrupted"),
+                                                     options);
     return std::vector<at::Tensor>{number(patched.clean), number(patched.corrupted), patched.patched};
   });
 }
@@ -253,29 +255,30 @@ std::vector<at::Tensor> TrainedModel::patch_paths(const Inputs& inputs, const st
                                                   const std::vector<std::int64_t>& heads,
                                                   bool freeze_feed_forward) const {
   return with_value_errors([&] {
-    PathPatchingOptions options{.freeze_feed_forward = freeze_feed_forward};
+    interpret::PathPatchingOptions options{.freeze_feed_forward = freeze_feed_forward};
     for (std::size_t index = 0; index < receivers.size(); ++index) {
-      const HookPoint point = find_hook_point(receivers[index], pass_.points);
+      const nn::HookPoint point = nn::find_hook_point(receivers[index], pass_.points);
       options.receivers.push_back({point.place, point.layer, heads.at(index)});
     }
-    const PathPatching patched =
-        cogwheel::patch_paths(language_model(), prompts_of(inputs), needed_input(inputs, "corrupted"), options);
+    const interpret::PathPatching patched = cogwheel::interpret::patch_paths(
+        language_model(), prompts_of(inputs), runs::needed_input(inputs, "corrupted"), options);
     return std::vector<at::Tensor>{number(patched.clean), patched.patched};
   });
 }
 
 std::tuple<std::vector<std::string>, at::Tensor> TrainedModel::attribute_logits(const Inputs& inputs) const {
   return with_value_errors([&] {
-    const LogitAttribution found = cogwheel::attribute_logits(language_model(), prompts_of(inputs));
+    const interpret::LogitAttribution found =
+        cogwheel::interpret::attribute_logits(language_model(), prompts_of(inputs));
     return std::tuple(found.parts, found.values);
   });
 }
 
 std::vector<at::Tensor> TrainedModel::head_scores(const at::Tensor& tokens) const {
   return with_value_errors([&] {
-    const HeadScores found = cogwheel::head_scores(language_model(), tokens);
+    const interpret::HeadScores found = cogwheel::interpret::head_scores(language_model(), tokens);
     std::vector<at::Tensor> scores;
-    for (const HeadScores::Score* each : {&found.previous, &found.duplicate, &found.induction})
+    for (const interpret::HeadScores::Score* each : {&found.previous, &found.duplicate, &found.induction})
       scores.push_back(at::stack({each->weight, each->magnitude}));
     return scores;
   });
@@ -283,16 +286,17 @@ std::vector<at::Tensor> TrainedModel::head_scores(const at::Tensor& tokens) cons
 
 std::vector<at::Tensor> TrainedModel::copying_scores() const {
   return with_value_errors([&] {
-    const CopyingScores found = cogwheel::copying_scores(language_model());
+    const interpret::CopyingScores found = cogwheel::interpret::copying_scores(language_model());
     return std::vector<at::Tensor>{found.bare, found.full, number(found.null_deviation)};
   });
 }
 
 std::vector<double> TrainedModel::representation_distance(const at::Tensor& one, const at::Tensor& other) const {
   return with_value_errors([&] {
-    LanguageModelImpl& model = language_model();
-    const RepresentationDistance found = cogwheel::representation_distance(
-        last_representation(model, one), last_representation(model, other), model.options().heads);
+    tasks::language::LanguageModelImpl& model = language_model();
+    const interpret::RepresentationDistance found = cogwheel::interpret::representation_distance(
+        interpret::last_representation(model, one), interpret::last_representation(model, other),
+        model.options().heads);
     return std::vector<double>{found.blocks, found.euclidean, found.relative_euclidean, found.largest,
                                found.relative_largest};
   });
@@ -300,7 +304,7 @@ std::vector<double> TrainedModel::representation_distance(const at::Tensor& one,
 
 std::vector<at::Tensor> TrainedModel::over_squashing(const at::Tensor& tokens) const {
   return with_value_errors([&] {
-    const OverSquashing found = cogwheel::over_squashing(language_model(), tokens);
+    const interpret::OverSquashing found = cogwheel::interpret::over_squashing(language_model(), tokens);
     return std::vector<at::Tensor>{found.path_product, found.path_magnitude, found.bound, found.frozen, found.full};
   });
 }
@@ -310,7 +314,7 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
   library.def("matrix_rank(Tensor matrix) -> (float[] singular_values, int numerical, float[] others)",
               [](const at::Tensor& matrix) {
                 return with_value_errors([&] {
-                  const MatrixRank rank = matrix_rank(matrix);
+                  const interpret::MatrixRank rank = interpret::matrix_rank(matrix);
                   return std::tuple(rank.singular_values, rank.numerical,
                                     std::vector<double>{rank.effective, rank.stable, rank.negative_share});
                 });
@@ -319,29 +323,36 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
               [](const at::Tensor& query, const at::Tensor& key, double norm) {
                 return with_value_errors([&] {
                   std::tuple<std::vector<std::string>, std::vector<at::Tensor>> named;
-                  for (const NamedMatrix& matrix : score_matrices(query, key, norm)) {
+                  for (const interpret::NamedMatrix& matrix : interpret::score_matrices(query, key, norm)) {
                     std::get<0>(named).push_back(matrix.name);
                     std::get<1>(named).push_back(matrix.values);
                   }
                   return named;
                 });
               });
-  library.def("head_distances(Tensor maps) -> Tensor",
-              [](const at::Tensor& maps) { return with_value_errors([&] { return head_distances(maps); }); });
+  library.def("head_distances(Tensor maps) -> Tensor", [](const at::Tensor& maps) {
+    return with_value_errors([&] { return interpret::head_distances(maps); });
+  });
   library.def("ioi_prompts(int count, int seed) -> Tensor[]", [](std::int64_t count, std::int64_t seed) {
     return with_value_errors([&] {
       if (count < 1 || seed < 0)
         throw UsageError(expected_got("ioi_prompts", "a count of 1 or more and a seed of 0 or more",
                                       std::to_string(count) + " and " + std::to_string(seed)));
-      const IoiPrompts drawn = draw_ioi_prompts(count, static_cast<std::uint64_t>(seed));
-      const auto places = [&](std::size_t IoiPrompt::*place) {
+      const interpret::IoiPrompts drawn = interpret::draw_ioi_prompts(count, static_cast<std::uint64_t>(seed));
+      const auto places = [&](std::size_t tasks::synthetic::IoiPrompt::*place) {
         std::vector<std::int64_t> of_prompts;
-        for (const IoiPrompt& prompt : drawn.prompts) of_prompts.push_back(static_cast<std::int64_t>(prompt.*place));
+        for (const tasks::synthetic::IoiPrompt& prompt : drawn.prompts)
+          of_prompts.push_back(static_cast<std::int64_t>(prompt.*place));
         return at::tensor(of_prompts, at::kLong);
       };
-      return std::vector<at::Tensor>{drawn.clean.tokens,        drawn.clean.end,          drawn.clean.answer,
-                                     drawn.clean.foil,          drawn.corrupted,          places(&IoiPrompt::io_at),
-                                     places(&IoiPrompt::s1_at), places(&IoiPrompt::s2_at)};
+      return std::vector<at::Tensor>{drawn.clean.tokens,
+                                     drawn.clean.end,
+                                     drawn.clean.answer,
+                                     drawn.clean.foil,
+                                     drawn.corrupted,
+                                     places(&tasks::synthetic::IoiPrompt::io_at),
+                                     places(&tasks::synthetic::IoiPrompt::s1_at),
+                                     places(&tasks::synthetic::IoiPrompt::s2_at)};
     });
   });
   library.class_<TrainedModel>("TrainedModel")
@@ -367,4 +378,4 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       .def("over_squashing", &TrainedModel::over_squashing);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::bindings

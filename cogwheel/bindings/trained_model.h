@@ -20,15 +20,23 @@ namespace torch::nn {
 class Module;
 }
 
-namespace cogwheel {
-
+namespace cogwheel::tasks::language {
 class LanguageModelImpl;
+}  // namespace cogwheel::tasks::language
+
+namespace cogwheel::text {
 class Tokenizer;
+}  // namespace cogwheel::text
+
+namespace cogwheel::runs {
 struct RunConfig;
+}  // namespace cogwheel::runs
+
+namespace cogwheel::bindings {
 
 class TrainedModel : public torch::CustomClassHolder {
  public:
-  using Inputs = PassInputs;
+  using Inputs = runs::PassInputs;
 
   // The model of the run in `folder` with the weights of its checkpoint, averaged ones where it has them. Throws
   // ValueError for the run of another model, and for a damaged one.
@@ -85,17 +93,17 @@ class TrainedModel : public torch::CustomClassHolder {
  private:
   TrainedModel(const TrainedModel& other, const Inputs& parameters);
 
-  LanguageModelImpl& language_model() const;
-  const Tokenizer& tokenizer() const;
+  tasks::language::LanguageModelImpl& language_model() const;
+  const text::Tokenizer& tokenizer() const;
 
   // New layers, whose parameters are those that are in force (nn/weights/new_parameter.h).
   void make();
 
   std::string topology_, options_, folder_;
-  std::shared_ptr<const RunConfig> config_;
-  std::vector<std::string> order_;                      // of the parameters' names, as layers ask for them
-  mutable std::shared_ptr<const Tokenizer> tokenizer_;  // read when it is needed
-  NamedPass pass_;
+  std::shared_ptr<const runs::RunConfig> config_;
+  std::vector<std::string> order_;                            // of the parameters' names, as layers ask for them
+  mutable std::shared_ptr<const text::Tokenizer> tokenizer_;  // read when it is needed
+  runs::NamedPass pass_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::bindings

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-namespace cogwheel {
+namespace cogwheel::cli {
 
 void keep_freed_memory() {
   if (std::getenv("MIMALLOC_RESERVE_OS_MEMORY") != nullptr) return;
@@ -16,4 +16,4 @@ void keep_freed_memory() {
                        /*allow_large=*/false);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

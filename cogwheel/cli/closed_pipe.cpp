@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace cogwheel {
+namespace cogwheel::cli {
 
 void keep_going_at_closed_pipes() { ::signal(SIGPIPE, SIG_IGN); }
 
@@ -32,4 +32,4 @@ void end_as_of_closed_pipe() {
   std::_Exit(128 + SIGPIPE);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

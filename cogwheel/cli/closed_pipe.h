@@ -3,7 +3,7 @@
 // saved.
 #pragma once
 
-namespace cogwheel {
+namespace cogwheel::cli {
 
 // Call once, at the start of the process.
 void keep_going_at_closed_pipes();
@@ -17,4 +17,4 @@ bool reader_left(int descriptor);
 // Ends the process as of SIGPIPE: in a shell, status 141.
 [[noreturn]] void end_as_of_closed_pipe();
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

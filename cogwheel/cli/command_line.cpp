@@ -11,7 +11,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 // Without the hidden subcommands.
@@ -125,4 +125,4 @@ void run_command_line(int argc, char** argv) {
   }
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

@@ -5,10 +5,10 @@ namespace CLI {
 class App;
 }
 
-namespace cogwheel {
+namespace cogwheel::cli {
 
 #define VERB(name) void add_##name##_command(CLI::App& app);
 #include "cogwheel/cli/verbs.def"
 #undef VERB
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 
 #include "cogwheel/attention/authoring/authoring.h"
-#include "cogwheel/ops/mechanism_card.h"
+#include "cogwheel/ops/numerics_card.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 
 void add_definition_options(CLI::App& command, Definitions& definitions) {
   command
@@ -25,9 +25,10 @@ void add_definition_options(CLI::App& command, Definitions& definitions) {
 std::vector<std::string> register_definitions(const Definitions& definitions) {
   std::vector<std::string> names;
   for (const std::string& line : definitions.lines)
-    names.emplace_back(define_mechanism(parse_definition(line)).description.name);
-  for (const std::string& file : definitions.files) names.emplace_back(load_checked_mechanism(file).description.name);
+    names.emplace_back(authoring::define_mechanism(authoring::parse_definition(line)).description.name);
+  for (const std::string& file : definitions.files)
+    names.emplace_back(ops::load_checked_mechanism(file).description.name);
   return names;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

@@ -7,7 +7,7 @@ namespace CLI {
 class App;
 }
 
-namespace cogwheel {
+namespace cogwheel::cli {
 
 struct Definitions {
   std::vector<std::string> lines, files;
@@ -20,4 +20,4 @@ void add_definition_options(CLI::App& command, Definitions& definitions);
 // Returns the names. Throws UsageError for a definition that does not parse or compile.
 std::vector<std::string> register_definitions(const Definitions& definitions);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

@@ -7,7 +7,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 // The folder of an installed package, whose executable lies in bin/ beside it; else that of the source tree.
@@ -77,4 +77,4 @@ Experiment find_reproduction(const std::string& name) {
   throw UsageError(expected_got("experiment", expected_names(name, names), name));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

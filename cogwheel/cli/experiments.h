@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::cli {
 
 struct Experiment {
   std::string name;     // of the file; in a folder, s2/hopfield
@@ -24,4 +24,4 @@ std::filesystem::path find_config(const std::string& file_or_name);
 // Throws UsageError with the nearest names.
 Experiment find_reproduction(const std::string& name);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 std::atomic<bool> stop_asked = false;
@@ -32,4 +32,4 @@ const std::atomic<bool>& stop_flag() {
 
 void ask_to_stop() { stop_asked.store(true); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

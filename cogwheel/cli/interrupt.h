@@ -4,7 +4,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 
 // Installs the handler for SIGINT and SIGTERM, once, and returns the flag that it sets.
 const std::atomic<bool>& stop_flag();
@@ -12,4 +12,4 @@ const std::atomic<bool>& stop_flag();
 // Sets it, as the first Ctrl-C does.
 void ask_to_stop();
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

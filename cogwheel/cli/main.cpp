@@ -16,7 +16,7 @@
 namespace {
 
 int fail(const std::string& message, int exit_code) {
-  if (cogwheel::wrote_to_closed_pipe()) cogwheel::end_as_of_closed_pipe();
+  if (cogwheel::cli::wrote_to_closed_pipe()) cogwheel::cli::end_as_of_closed_pipe();
   std::fprintf(stderr, "cogwheel: %s\n", message.c_str());
   return exit_code;
 }
@@ -30,13 +30,13 @@ int finish() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cogwheel::sleep_where_the_machine_is_busy(argv);
-  cogwheel::keep_freed_memory();
-  cogwheel::keep_going_at_closed_pipes();
+  cogwheel::cli::sleep_where_the_machine_is_busy(argv);
+  cogwheel::cli::keep_freed_memory();
+  cogwheel::cli::keep_going_at_closed_pipes();
   // At the limit on file sizes a write must fail with an error instead of a signal.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
-    cogwheel::run_command_line(argc, argv);
+    cogwheel::cli::run_command_line(argc, argv);
   } catch (const cogwheel::Error& error) {
     return fail(error.what(), error.exit_code());
   } catch (const c10::Error& error) {

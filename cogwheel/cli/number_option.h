@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/range.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 
 // Adds an option for a number within a range. Its help shows the range; other values, also beyond 64 bits, are refused
 // in one line. `value`, a number or an optional one, must live as long as the command; its current value is the
@@ -19,4 +19,4 @@ CLI::Option* add_number(CLI::App& command, const std::string& name, Value& value
       help + " [" + range.text() + "]");
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

@@ -10,7 +10,7 @@
 #include "cogwheel/cli/closed_pipe.h"
 #include "cogwheel/cli/interrupt.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 std::size_t columns(std::FILE* stream) {
@@ -61,7 +61,7 @@ Progress::Progress(std::string label_of_measure, std::string counted, std::FILE*
       stream_(stream),
       on_terminal_(::isatty(::fileno(stream)) == 1) {}
 
-ProgressWords Progress::describe(const StepReport& report) const {
+ProgressWords Progress::describe(const runs::StepReport& report) const {
   ProgressWords words{.step = fmt::format("step {}/{}", report.step, report.steps),
                       .loss = fmt::format("loss {:.4f}", report.train_loss),
                       .measured = measured_,
@@ -81,7 +81,7 @@ void Progress::put(const std::string& text) {
   if ((std::fflush(stream_) != 0 || std::ferror(stream_) != 0) && reader_left(::fileno(stream_))) ask_to_stop();
 }
 
-void Progress::show(const std::string& label, const StepReport& report) {
+void Progress::show(const std::string& label, const runs::StepReport& report) {
   const auto now = Clock::now();
   const bool fresh = label != label_ || report.step < first_step_;
   if (fresh) {
@@ -116,4 +116,4 @@ void Progress::clear() {
   drawn_ = false;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

@@ -8,7 +8,7 @@
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/runs/training/step_report.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 
 // What a bar says; only the first and the last are never left out.
 struct ProgressWords {
@@ -33,7 +33,7 @@ class Progress {
 
   // The state of a job. The bar is drawn at most ten times a second; a plain line is written at each evaluation, and
   // every ten seconds. The remaining time is estimated from the reports since the first one of a label.
-  void show(const std::string& label, const StepReport& report);
+  void show(const std::string& label, const runs::StepReport& report);
   // Prints a permanent line above the bar.
   void line(const std::string& text);
   // Removes the bar.
@@ -41,7 +41,7 @@ class Progress {
 
  private:
   using Clock = std::chrono::steady_clock;
-  ProgressWords describe(const StepReport& report) const;
+  ProgressWords describe(const runs::StepReport& report) const;
   void put(const std::string& text);
 
   std::string label_of_measure_, counted_;
@@ -54,4 +54,4 @@ class Progress {
   std::string measured_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

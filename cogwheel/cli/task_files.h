@@ -11,7 +11,7 @@ class App;
 class Option;
 }  // namespace CLI
 
-namespace cogwheel {
+namespace cogwheel::cli {
 
 // By the option of the task, such as source of task.source.
 using TaskFiles = std::map<std::string, std::string>;
@@ -20,6 +20,6 @@ using TaskFiles = std::map<std::string, std::string>;
 std::vector<CLI::Option*> add_task_file_options(CLI::App& command, TaskFiles& files);
 
 // Sets those that were given, which the task checks. Throws UsageError where the task reads none such.
-void add_task_files(const TaskFiles& files, TaskOptions& task);
+void add_task_files(const TaskFiles& files, runs::TaskOptions& task);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

@@ -7,69 +7,70 @@
 #include "cogwheel/core/wording/count_text.h"
 #include "cogwheel/runs/training/train_in_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 // "held-out loss 1.2345, accuracy 0.9876".
-std::string measured_text(const TrainingRun& run) {
+std::string measured_text(const runs::TrainingRun& run) {
   std::string text;
-  for (const Measure& measure : run.task().description().measures)
-    if (const double* value = find_value(run.last_measured(), measure.name))
+  for (const runs::Measure& measure : run.task().description().measures)
+    if (const double* value = runs::find_value(run.last_measured(), measure.name))
       text += fmt::format("{}{} {:.4f}", text.empty() ? "" : ", ", measure.title, *value);
   return text;
 }
 
 // "12 × 64 tokens", or "64 sentences".
-std::string batch_text(const TrainingRun& run) {
-  const TaskDescription& task = run.task().description();
+std::string batch_text(const runs::TrainingRun& run) {
+  const runs::TaskDescription& task = run.task().description();
   const std::int64_t window = run.task().data(run.model_options(), run.options()).window;
   return fmt::format("{} {}{}", run.options().batch, window > 1 ? fmt::format("× {} ", window) : "", task.counted);
 }
 
 }  // namespace
 
-void train_and_report(TrainingRun& run, const RunFolder& folder, const RunConfig& config) {
-  const TaskDescription& task = run.task().description();
+void train_and_report(runs::TrainingRun& run, const runs::RunFolder& folder, const runs::RunConfig& config) {
+  const runs::TaskDescription& task = run.task().description();
   Progress progress(task.decisive().label, task.counted);
-  progress.line(fmt::format("{}: {}, {} parameters, {} steps of {}, in {}", config.name, common(config.model).mechanism,
-                            count_text(static_cast<double>(parameter_count(config.model))), config.training.steps,
+  progress.line(fmt::format("{}: {}, {} parameters, {} steps of {}, in {}", config.name,
+                            runs::common(config.model).mechanism,
+                            count_text(static_cast<double>(runs::parameter_count(config.model))), config.training.steps,
                             batch_text(run), folder.path().string()));
-  if (const TrainingOptions& training = config.training; training.warm_up >= training.steps)
+  if (const runs::TrainingOptions& training = config.training; training.warm_up >= training.steps)
     progress.line(fmt::format(
         "training.warm_up: {} of {} steps, so the learning rate rises to {:.3g} of {:.3g} and never falls",
-        training.warm_up, training.steps, learning_rate(training, training.steps - 1), training.learning_rate));
-  const TrainingStatus status =
-      train_in_folder(run, folder,
-                      {.report = [&](const StepReport& report) { progress.show(config.name, report); },
-                       .checkpoint = {},
-                       .stop = &stop_flag()});
+        training.warm_up, training.steps, runs::learning_rate(training, training.steps - 1), training.learning_rate));
+  const runs::TrainingStatus status =
+      runs::train_in_folder(run, folder,
+                            {.report = [&](const runs::StepReport& report) { progress.show(config.name, report); },
+                             .checkpoint = {},
+                             .stop = &stop_flag()});
   progress.clear();
   const std::string path = folder.path().string();
   switch (status) {
-    case TrainingStatus::non_finite:
-      throw NonFiniteLoss(run.problem() + "; the last good checkpoint is in " + path);
-    case TrainingStatus::stopped:
+    case runs::TrainingStatus::non_finite:
+      throw runs::NonFiniteLoss(run.problem() + "; the last good checkpoint is in " + path);
+    case runs::TrainingStatus::stopped:
       throw Interrupted(fmt::format("interrupted at step {} of {}; `cogwheel resume {}` continues", run.steps_done(),
                                     run.options().steps, path));
-    case TrainingStatus::finished:
+    case runs::TrainingStatus::finished:
       fmt::print("{} after {} steps, {} of training, in {}\n", measured_text(run), run.steps_done(),
                  duration_text(run.seconds()), path);
   }
 }
 
-void say_how_data_are_taken(const Task& task) {
+void say_how_data_are_taken(const runs::Task& task) {
   for (const std::string& note : task.notes()) fmt::print(stderr, "note: {}\n", one_line(note));
   if (const std::string left_out = task.left_out(); !left_out.empty())
     fmt::print(stderr, "left out of the text: {}\n", one_line(left_out));
 }
 
-void say_what_precision_costs(RunConfig config, const std::shared_ptr<const Task>& task) {
+void say_what_precision_costs(runs::RunConfig config, const std::shared_ptr<const runs::Task>& task) {
   constexpr std::int64_t few = 100;  // what would not pay for being measured, which takes four steps at least
   if (config.training.steps < few) return;
   config.training.learning_rate = config.training.final_learning_rate = 1e-9;  // nothing diverges
-  const double cost = cost_of_precision(config.model, config.training, task);
-  if (const std::string note = precision_note(config.training.precision, cost); !note.empty())
+  const double cost = runs::cost_of_precision(config.model, config.training, task);
+  if (const std::string note = runs::precision_note(config.training.precision, cost); !note.empty())
     fmt::print(stderr, "note: {}\n", note);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

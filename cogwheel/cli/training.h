@@ -3,16 +3,16 @@
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/training/training_run.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 
 // Trains with progress on stderr and prints the result on stdout. Throws Interrupted after Ctrl-C, NonFiniteLoss if the
 // loss is NaN or infinite; a checkpoint is left in both cases.
-void train_and_report(TrainingRun& run, const RunFolder& folder, const RunConfig& config);
+void train_and_report(runs::TrainingRun& run, const runs::RunFolder& folder, const runs::RunConfig& config);
 
 // Reports on stderr what was left out of the data, and how they are taken where that may not be what was meant.
-void say_how_data_are_taken(const Task& task);
+void say_how_data_are_taken(const runs::Task& task);
 
 // Says where the precision of a completed configuration, which somebody chose, is slower here than the default one.
-void say_what_precision_costs(RunConfig config, const std::shared_ptr<const Task>& task);
+void say_what_precision_costs(runs::RunConfig config, const std::shared_ptr<const runs::Task>& task);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 // The average number of other running or runnable threads over 20 ms; 0 where the system does not tell.
@@ -37,4 +37,4 @@ void sleep_where_the_machine_is_busy(char** argv) {
   ::execv(reinterpret_cast<const char*>(::getauxval(AT_EXECFN)), argv);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

@@ -1,7 +1,7 @@
 // How OpenMP's threads wait for each other.
 #pragma once
 
-namespace cogwheel {
+namespace cogwheel::cli {
 
 // By default waiting threads spin for milliseconds. That is fastest on an idle machine; beside other busy processes a
 // spinning thread occupies the core that the thread it waits for needs: training on two cores of a machine with a load
@@ -10,4 +10,4 @@ namespace cogwheel {
 // Results do not depend on it.
 void sleep_where_the_machine_is_busy(char** argv);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

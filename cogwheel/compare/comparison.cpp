@@ -9,7 +9,7 @@
 #include "cogwheel/compare/paired_statistics.h"
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 constexpr std::array<std::string_view, 4> status_names{"done", "diverged", "interrupted", "failed"};
@@ -50,16 +50,17 @@ RunStatus find_status(std::string_view name) {
 bool SummaryRow::clear() const { return p_adjusted && *p_adjusted < significance_level && *difference != 0; }
 
 const double* Comparison::result(const RunResult* run) const {
-  return run != nullptr && run->status == RunStatus::done ? find_value(run->measured, task.decisive().name) : nullptr;
+  return run != nullptr && run->status == RunStatus::done ? runs::find_value(run->measured, task.decisive().name)
+                                                          : nullptr;
 }
 
 std::int64_t Comparison::tokens_per_step() const {
-  return configuration.training.batch * (data.window > 0 ? data.window : common(configuration.model).context);
+  return configuration.training.batch * (data.window > 0 ? data.window : runs::common(configuration.model).context);
 }
 
 bool Comparison::early_in_training() const {
   const MechanismPlan* base = plan(baseline);
-  return task.counted == TaskDescription{}.counted && base != nullptr &&
+  return task.counted == runs::TaskDescription{}.counted && base != nullptr &&
          base->steps * tokens_per_step() < base->parameters;
 }
 
@@ -116,11 +117,11 @@ std::vector<SummaryRow> summarize(const Comparison& comparison) {
   std::vector<std::size_t> tested;
   for (const MechanismPlan& plan : comparison.mechanisms) {
     SummaryRow row{.mechanism = plan.name};
-    for (const Measure& measure : comparison.task.measures) {
+    for (const runs::Measure& measure : comparison.task.measures) {
       std::vector<double> values;
       for (const RunResult* run : comparison.runs_of(plan.name))
         if (comparison.result(run) != nullptr)
-          if (const double* value = find_value(run->measured, measure.name)) values.push_back(*value);
+          if (const double* value = runs::find_value(run->measured, measure.name)) values.push_back(*value);
       if (values.empty()) continue;
       const Estimate estimate = estimate_mean(values);
       if (measure != comparison.task.decisive()) {
@@ -154,4 +155,4 @@ std::vector<SummaryRow> summarize(const Comparison& comparison) {
   return rows;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

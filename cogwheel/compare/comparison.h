@@ -11,7 +11,7 @@
 #include "cogwheel/runs/measure.h"
 #include "cogwheel/runs/task.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 enum class RunStatus { done, diverged, interrupted, failed };
 
@@ -21,8 +21,8 @@ RunStatus find_status(std::string_view name);
 struct CurvePoint {
   std::int64_t step = 0;
   std::optional<double> train_loss = {};  // mean since the previous point
-  MeasuredValues measured = {};           // over DataFacts::curve_tokens; null where not finite
-  StatisticsOfHeads heads = {};           // empty where not measured
+  runs::MeasuredValues measured = {};     // over DataFacts::curve_tokens; null where not finite
+  nn::StatisticsOfHeads heads = {};       // empty where not measured
 };
 
 struct RunResult {
@@ -36,10 +36,10 @@ struct RunResult {
   double tokens_per_second = 0;   // of training steps alone
   std::optional<std::int64_t> peak_memory_bytes = {};
   RunStatus status = RunStatus::done;
-  std::string message = {};      // why the run ended, if it is not done
-  MeasuredValues measured = {};  // over everything that is evaluated
+  std::string message = {};            // why the run ended, if it is not done
+  runs::MeasuredValues measured = {};  // over everything that is evaluated
   std::vector<CurvePoint> curve = {};
-  std::vector<MeasuresByDifficulty> by_difficulty = {};  // of the finished model; empty where the task has none
+  std::vector<runs::MeasuresByDifficulty> by_difficulty = {};  // of the finished model; empty where the task has none
 };
 
 // How one mechanism takes part: the matched quantities, and the values of the unmatched ones.
@@ -80,7 +80,7 @@ struct SummaryRow {
   std::optional<double> p_adjusted = {};
 
   // Means of the other measures of the task over the same runs.
-  MeasuredValues others = {};
+  runs::MeasuredValues others = {};
 
   // Whether the difference is significant. The wording of the report follows the adjusted p-value, as does the
   // interval.
@@ -102,8 +102,8 @@ struct Comparison {
     std::int64_t cores = 0, threads = 0, memory_bytes = 0;
     std::string device = "cpu";  // where models learned
   } machine;
-  TaskDescription task;
-  DataFacts data;
+  runs::TaskDescription task;
+  runs::DataFacts data;
   // What was asked for and does not follow from the configuration.
   struct Settings {
     std::string preset;
@@ -117,7 +117,7 @@ struct Comparison {
 
   // What all runs share (compare/shared_configuration.h); what the data, the mechanisms, the seeds and the steps decide
   // has its default here.
-  RunConfig configuration = {};
+  runs::RunConfig configuration = {};
   std::string match = {};  // parameters, time or tokens
   std::string baseline = {};
   std::vector<MechanismPlan> mechanisms = {};  // in the order of the report
@@ -150,4 +150,4 @@ struct Comparison {
 // The summary of the finished runs; the others are left out. One row per mechanism, in the order of `mechanisms`.
 std::vector<SummaryRow> summarize(const Comparison& comparison);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

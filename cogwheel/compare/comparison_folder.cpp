@@ -21,13 +21,13 @@
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/task_entry.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace fs = std::filesystem;
 namespace {
 
-const std::vector<std::string> comparison_files{"results.json", "results.csv", "report.html", text_file};
+const std::vector<std::string> comparison_files{"results.json", "results.csv", "report.html", runs::text_file};
 
-fs::path trained_path(const fs::path& comparison) { return comparison / trained_folder; }
+fs::path trained_path(const fs::path& comparison) { return comparison / runs::trained_folder; }
 
 std::string run_name(std::string_view mechanism, std::int64_t seed) {
   return fmt::format("{}-seed-{}", name_in_path(mechanism), seed);
@@ -53,7 +53,7 @@ std::vector<fs::path> run_folders(const fs::path& comparison) {
 
 // Removes the folder too, unless it holds other files.
 void remove_run(const fs::path& folder) {
-  remove_files(folder, run_files());
+  remove_files(folder, runs::run_files());
   std::error_code problem;
   if (std::distance(fs::directory_iterator(folder), {}) > 1) return;
   fs::remove(folder / folder_marker, problem);
@@ -64,11 +64,11 @@ void remove_run(const fs::path& folder) {
 
 ComparisonFolder ComparisonFolder::create(const fs::path& path, bool overwrite) {
   ComparisonFolder folder(path);
-  folder.lock_ = take_folder(path, comparison_kind, overwrite);
+  folder.lock_ = take_folder(path, runs::comparison_kind, overwrite);
   const std::vector<fs::path> runs = run_folders(path);
   // All must be this program's and unlocked before the first is removed.
   std::vector<std::shared_ptr<const FolderLock>> locks;
-  for (const fs::path& run : runs) locks.push_back(take_folder(run, run_kind, true));
+  for (const fs::path& run : runs) locks.push_back(take_folder(run, runs::run_kind, true));
   for (const fs::path& run : runs) remove_run(run);
   std::error_code problem;
   if (fs::is_directory(fs::symlink_status(trained_path(path), problem)))
@@ -84,8 +84,8 @@ ComparisonFolder ComparisonFolder::resume(const fs::path& path) {
   if (!fs::exists(path / "results.json", problem))
     throw Error(expected_got(
         path.string(), "the folder of a comparison",
-        folder_kind(path) == run_kind ? "a run, which `cogwheel resume` continues" : "no results.json in it"));
-  folder.lock_ = std::make_shared<const FolderLock>(path, comparison_kind);
+        folder_kind(path) == runs::run_kind ? "a run, which `cogwheel resume` continues" : "no results.json in it"));
+  folder.lock_ = std::make_shared<const FolderLock>(path, runs::comparison_kind);
   remove_leftovers(path, comparison_files);
   return folder;
 }
@@ -94,14 +94,14 @@ std::optional<std::int64_t> evaluated_in_comparison(const fs::path& run) {
   std::error_code problem;
   const fs::path trained = fs::weakly_canonical(run, problem).parent_path(), comparison = trained.parent_path();
   const fs::path results = comparison / "results.json";
-  if (problem || trained.filename() != trained_folder || folder_kind(comparison) != comparison_kind ||
+  if (problem || trained.filename() != runs::trained_folder || folder_kind(comparison) != runs::comparison_kind ||
       !fs::exists(results, problem))
     return std::nullopt;
   return parse_results(read_file(results), results.string()).data.evaluated_tokens;
 }
 
-std::shared_ptr<const Task> task_of_run(const RunConfig& config, const fs::path& run) {
-  std::shared_ptr<const Task> task = make_task(config, run);
+std::shared_ptr<const runs::Task> task_of_run(const runs::RunConfig& config, const fs::path& run) {
+  std::shared_ptr<const runs::Task> task = runs::make_task(config, run);
   const auto evaluated = evaluated_in_comparison(run);
   return evaluated ? task->limited(*evaluated) : task;
 }
@@ -114,22 +114,23 @@ Comparison ComparisonFolder::read() const {
   const fs::path results = path_ / "results.json";
   Comparison comparison = parse_results(read_file(results), results.string());
   for (const MechanismPlan& plan : comparison.mechanisms)
-    require_mechanism(plan.name, plan.definition, results.string() + ": " + plan.name);
+    authoring::require_mechanism(plan.name, plan.definition, results.string() + ": " + plan.name);
   return comparison;
 }
 
-void ComparisonFolder::expect_runs_match(const Comparison& comparison, const Task& task) const {
+void ComparisonFolder::expect_runs_match(const Comparison& comparison, const runs::Task& task) const {
   for (const MechanismPlan& plan : comparison.mechanisms)
     for (const std::int64_t seed : comparison.settings.seeds) {
       const fs::path config = run_path(plan, seed) / "config.toml";
       std::error_code problem;
       if (fs::exists(config, problem))
-        expect_same(task.completed(run_config(comparison, plan, seed)), to_json(load_config(config)), config.string());
+        runs::expect_same(task.completed(run_config(comparison, plan, seed)), runs::to_json(runs::load_config(config)),
+                          config.string());
     }
 }
 
-void ComparisonFolder::write_records(const Task& task) const {
-  for (const RunFile& record : task.records()) write_file(path_ / record.name, record.content);
+void ComparisonFolder::write_records(const runs::Task& task) const {
+  for (const runs::RunFile& record : task.records()) write_file(path_ / record.name, record.content);
 }
 
 void ComparisonFolder::write_results(const Comparison& comparison) const {
@@ -137,12 +138,12 @@ void ComparisonFolder::write_results(const Comparison& comparison) const {
 }
 
 std::vector<std::string> ComparisonFolder::write_report(const Comparison& comparison,
-                                                        std::vector<Inspection> made) const {
-  std::vector<Inspection> inspections;
+                                                        std::vector<runs::Inspection> made) const {
+  std::vector<runs::Inspection> inspections;
   std::vector<std::string> problems;
   for (const MechanismPlan& plan : comparison.mechanisms)
     for (const std::int64_t seed : comparison.settings.seeds) {
-      const auto here = std::find_if(made.begin(), made.end(), [&](const Inspection& inspection) {
+      const auto here = std::find_if(made.begin(), made.end(), [&](const runs::Inspection& inspection) {
         return inspection.mechanism == plan.name && inspection.seed == seed;
       });
       if (here != made.end()) {
@@ -154,7 +155,7 @@ std::vector<std::string> ComparisonFolder::write_report(const Comparison& compar
       std::error_code problem;
       if (run == nullptr || run->status != RunStatus::done || !fs::exists(path, problem)) continue;
       try {
-        inspections.push_back(parse_inspection(read_file(path), path.string()));
+        inspections.push_back(runs::parse_inspection(read_file(path), path.string()));
       } catch (const Error& error) {
         problems.push_back(one_line(error.what()));
       }
@@ -164,4 +165,4 @@ std::vector<std::string> ComparisonFolder::write_report(const Comparison& compar
   return problems;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

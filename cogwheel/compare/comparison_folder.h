@@ -12,7 +12,7 @@
 #include "cogwheel/core/files/folder_lock.h"
 #include "cogwheel/runs/task.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 // How many held-out items the comparison measures of which this folder is a run, as its results.json says; none for the
 // folder of a run by itself. Throws Error where that file is damaged.
@@ -20,7 +20,7 @@ std::optional<std::int64_t> evaluated_in_comparison(const std::filesystem::path&
 
 // The task of an existing run, which measures what the run measures as it trains: of a run of a comparison, the part of
 // the held-out items that all runs of it share.
-std::shared_ptr<const Task> task_of_run(const RunConfig& config, const std::filesystem::path& run);
+std::shared_ptr<const runs::Task> task_of_run(const runs::RunConfig& config, const std::filesystem::path& run);
 
 class ComparisonFolder {
  public:
@@ -37,13 +37,14 @@ class ComparisonFolder {
   // Throws Error where the file is damaged, or the definition of a mechanism has changed.
   Comparison read() const;
   // Throws Error that names the key if the configuration of an existing run differs from that of the comparison.
-  void expect_runs_match(const Comparison& comparison, const Task& task) const;
+  void expect_runs_match(const Comparison& comparison, const runs::Task& task) const;
 
-  void write_records(const Task& task) const;  // by which a later reader can tell whether the data has changed
+  void write_records(const runs::Task& task) const;  // by which a later reader can tell whether the data has changed
   void write_results(const Comparison& comparison) const;
   // Also writes results.csv. `inspections` are those already in memory; the others are read from the folders of their
   // runs. What cannot be shown of a run is left out and listed in the lines that are returned.
-  std::vector<std::string> write_report(const Comparison& comparison, std::vector<Inspection> inspections = {}) const;
+  std::vector<std::string> write_report(const Comparison& comparison,
+                                        std::vector<runs::Inspection> inspections = {}) const;
 
  private:
   explicit ComparisonFolder(std::filesystem::path path) : path_(std::move(path)) {}
@@ -52,4 +53,4 @@ class ComparisonFolder {
   std::shared_ptr<const FolderLock> lock_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

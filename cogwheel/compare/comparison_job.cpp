@@ -19,16 +19,16 @@
 #include "cogwheel/runs/training/train_in_folder.h"
 #include "cogwheel/runs/training/training_run.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace fs = std::filesystem;
 namespace {
 
 // One point per evaluation; the training loss is the mean over the steps since the previous point.
-std::vector<CurvePoint> curve_of(const std::vector<StepReport>& reports) {
+std::vector<CurvePoint> curve_of(const std::vector<runs::StepReport>& reports) {
   std::vector<CurvePoint> curve;
   double sum = 0;
   std::int64_t steps = 0, last = 0;
-  for (const StepReport& report : reports) {
+  for (const runs::StepReport& report : reports) {
     sum += report.train_loss * static_cast<double>(report.step - last);
     steps += report.step - last;
     last = report.step;
@@ -59,7 +59,7 @@ std::string problem_of(const Work& work) {
 
 }  // namespace
 
-ComparisonJob::ComparisonJob(Comparison comparison, std::shared_ptr<const Task> task, ComparisonFolder folder,
+ComparisonJob::ComparisonJob(Comparison comparison, std::shared_ptr<const runs::Task> task, ComparisonFolder folder,
                              ComparisonHooks hooks)
     : comparison_(std::move(comparison)),
       task_(std::move(task)),
@@ -123,27 +123,27 @@ void ComparisonJob::tune(MechanismPlan& plan) {
       return trial.mechanism == plan.name && trial.learning_rate == rate;
     });
   };
-  const std::shared_ptr<const Task> task = task_->for_tuning();
-  const Measure& measure = task->description().decisive();
+  const std::shared_ptr<const runs::Task> task = task_->for_tuning();
+  const runs::Measure& measure = task->description().decisive();
   for (const double rate : trial_rates(comparison_.configuration.training.learning_rate, trials)) {
     if (tried(rate)) continue;
     if (asked_to_stop()) interrupt();
     MechanismPlan tried_plan = plan;
     tried_plan.steps = trial_steps(plan);
     tried_plan.learning_rate = rate;
-    RunConfig config = run_config(comparison_, tried_plan, comparison_.settings.seeds.front());
+    runs::RunConfig config = run_config(comparison_, tried_plan, comparison_.settings.seeds.front());
     config.training.evaluate_every = 0;
     const std::string label = fmt::format("{} learning rate {:.3g}", plan.name, rate);
     TuningTrial trial{.mechanism = plan.name, .learning_rate = rate, .steps = config.training.steps};
     bool stopped = false;
     trial.message = problem_of([&] {
-      TrainingRun run(config.model, config.training, task);
-      const TrainingStatus status =
-          run.train({.report = [&](const StepReport& report) { hooks_.progress(label, report); },
+      runs::TrainingRun run(config.model, config.training, task);
+      const runs::TrainingStatus status =
+          run.train({.report = [&](const runs::StepReport& report) { hooks_.progress(label, report); },
                      .checkpoint = {},
                      .stop = hooks_.stop});
-      stopped = status == TrainingStatus::stopped;
-      if (status == TrainingStatus::finished) trial.value = *find_value(run.last_measured(), measure.name);
+      stopped = status == runs::TrainingStatus::stopped;
+      if (status == runs::TrainingStatus::finished) trial.value = *runs::find_value(run.last_measured(), measure.name);
     });
     if (stopped) interrupt();
     hooks_.line(fmt::format("  {:<36} {}", label,
@@ -164,27 +164,28 @@ void ComparisonJob::tune(MechanismPlan& plan) {
 }
 
 RunResult ComparisonJob::train(const MechanismPlan& plan, std::int64_t seed) {
-  const RunConfig config = task_->completed(run_config(comparison_, plan, seed));
+  const runs::RunConfig config = task_->completed(run_config(comparison_, plan, seed));
   const fs::path path = folder_.run_path(plan, seed);
   const bool resumed = fs::exists(path / "checkpoint.safetensors");
   const bool measured = reset_peak_memory();
-  TrainingRun run(config.model, config.training, task_);
-  const RunFolder folder = resumed ? RunFolder::resume(path) : RunFolder::create(path, config, task_->assets(), true);
-  std::vector<StepReport> reports;
+  runs::TrainingRun run(config.model, config.training, task_);
+  const runs::RunFolder folder =
+      resumed ? runs::RunFolder::resume(path) : runs::RunFolder::create(path, config, task_->assets(), true);
+  std::vector<runs::StepReport> reports;
   if (resumed) {
     for (const std::string& warning : run.load(folder.checkpoint_path())) hooks_.line(warning);
-    reports = read_metrics(folder.metrics_path());
-    std::erase_if(reports, [&](const StepReport& report) { return report.step > run.steps_done(); });
+    reports = runs::read_metrics(folder.metrics_path());
+    std::erase_if(reports, [&](const runs::StepReport& report) { return report.step > run.steps_done(); });
   }
   const std::string label = fmt::format("{} seed {}", plan.name, seed);
-  const TrainingStatus status = train_in_folder(run, folder,
-                                                {.report =
-                                                     [&](const StepReport& report) {
-                                                       reports.push_back(report);
-                                                       hooks_.progress(label, report);
-                                                     },
-                                                 .checkpoint = {},
-                                                 .stop = hooks_.stop});
+  const runs::TrainingStatus status = runs::train_in_folder(run, folder,
+                                                            {.report =
+                                                                 [&](const runs::StepReport& report) {
+                                                                   reports.push_back(report);
+                                                                   hooks_.progress(label, report);
+                                                                 },
+                                                             .checkpoint = {},
+                                                             .stop = hooks_.stop});
 
   RunResult result;
   result.tokens = run.tokens();
@@ -194,20 +195,20 @@ RunResult ComparisonJob::train(const MechanismPlan& plan, std::int64_t seed) {
   if (measured) result.peak_memory_bytes = peak_memory_bytes();
   result.curve = curve_of(reports);
   switch (status) {
-    case TrainingStatus::finished:
+    case runs::TrainingStatus::finished:
       result.status = RunStatus::done;
       result.measured = run.last_measured();
       inspections_.push_back(run.inspect(static_cast<std::uint64_t>(seed)));
       result.by_difficulty = inspections_.back().by_difficulty;
       inspections_.back().mechanism = plan.name;
       inspections_.back().seed = seed;
-      write_file(path / "inspection.json", inspection_to_json(inspections_.back()));
+      write_file(path / "inspection.json", runs::inspection_to_json(inspections_.back()));
       break;
-    case TrainingStatus::non_finite:
+    case runs::TrainingStatus::non_finite:
       result.status = RunStatus::diverged;
       result.message = run.problem() + "; the last good checkpoint is kept";
       break;
-    case TrainingStatus::stopped:
+    case runs::TrainingStatus::stopped:
       result.status = RunStatus::interrupted;
       result.message = fmt::format("stopped at step {} of {}; its checkpoint is kept", run.steps_done(), plan.steps);
       break;
@@ -269,4 +270,4 @@ void ComparisonJob::interrupt() {
                   folder_.path().string()));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

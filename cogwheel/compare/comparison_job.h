@@ -11,18 +11,18 @@
 #include "cogwheel/compare/comparison_folder.h"
 #include "cogwheel/runs/training/step_report.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 // How the caller follows the job and stops it.
 struct ComparisonHooks {
-  std::function<void(const std::string& label, const StepReport&)> progress;
+  std::function<void(const std::string& label, const runs::StepReport&)> progress;
   std::function<void(const std::string&)> line;
   const std::atomic<bool>* stop = nullptr;  // checked between steps
 };
 
 class ComparisonJob {
  public:
-  ComparisonJob(Comparison comparison, std::shared_ptr<const Task> task, ComparisonFolder folder,
+  ComparisonJob(Comparison comparison, std::shared_ptr<const runs::Task> task, ComparisonFolder folder,
                 ComparisonHooks hooks);
 
   // Makes every trial and run that is not done yet, seed by seed, so that results are paired as far as possible at any
@@ -47,12 +47,12 @@ class ComparisonJob {
   [[noreturn]] void interrupt();
 
   Comparison comparison_;
-  std::shared_ptr<const Task> task_;
+  std::shared_ptr<const runs::Task> task_;
   ComparisonFolder folder_;
   ComparisonHooks hooks_;
-  std::vector<Inspection> inspections_ = {};  // of the models that were trained here
+  std::vector<runs::Inspection> inspections_ = {};  // of the models that were trained here
   Clock::time_point start_ = Clock::now(), first_run_ = start_;
   double seconds_before_ = 0;  // of earlier invocations
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

@@ -8,11 +8,11 @@
 #include "cogwheel/compare/verdict.h"
 #include "cogwheel/pages/html.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 std::string limit(const std::string& title, const std::string& text) {
-  return fmt::format("      <li><strong>{}</strong> {}</li>\n", escape_html(title), escape_html(text));
+  return fmt::format("      <li><strong>{}</strong> {}</li>\n", pages::escape_html(title), pages::escape_html(text));
 }
 
 // If the best of the rates tried is the lowest or highest, a better one may lie beyond.
@@ -51,23 +51,24 @@ std::string small_differences(const Comparison& comparison) {
             ? "The chance variation of a difference cannot be estimated where it is the same in every seed."
             : "The chance variation of a difference cannot be estimated from one seed. --seeds 3 or more gives "
               "intervals.");
-  return limit(
-      "Small differences.",
-      fmt::format("With {}, a difference below about {} can go undetected where seeds scatter as in {}. More "
-                  "seeds reduce that.",
-                  counted(widest->pairs, "seed"), with_powers(fmt::format("{:.2g}", *widest->difference_interval)),
-                  name_in_sentence(comparison, widest->mechanism)));
+  return limit("Small differences.",
+               fmt::format("With {}, a difference below about {} can go undetected where seeds scatter as in {}. More "
+                           "seeds reduce that.",
+                           pages::counted(widest->pairs, "seed"),
+                           pages::with_powers(fmt::format("{:.2g}", *widest->difference_interval)),
+                           name_in_sentence(comparison, widest->mechanism)));
 }
 
 std::string shortness(const Comparison& comparison) {
   if (!comparison.early_in_training()) return "";
   const MechanismPlan* base = comparison.plan(comparison.baseline);
   const std::int64_t tokens = base->steps * comparison.tokens_per_step();
-  return limit("What comes after the beginning.",
-               fmt::format("A run saw {0} {1}s, fewer than its {2} parameters: early in training. --steps {3} comes to "
-                           "one {1} for each parameter.",
-                           rounded_count(tokens), comparison.data.tokenizer, rounded_count(base->parameters),
-                           (base->parameters * base->steps + tokens - 1) / tokens));
+  return limit(
+      "What comes after the beginning.",
+      fmt::format("A run saw {0} {1}s, fewer than its {2} parameters: early in training. --steps {3} comes to "
+                  "one {1} for each parameter.",
+                  pages::rounded_count(tokens), comparison.data.tokenizer, pages::rounded_count(base->parameters),
+                  (base->parameters * base->steps + tokens - 1) / tokens));
 }
 
 // The improvement of the baseline between its last two evaluations, mean over seeds.
@@ -78,7 +79,7 @@ std::string longer_training(const Comparison& comparison) {
     if (run->status != RunStatus::done || run->curve.size() < 2) continue;
     const CurvePoint &last = run->curve.back(), &before = run->curve[run->curve.size() - 2];
     const std::string& measure = comparison.task.decisive().name;
-    const double *late = find_value(last.measured, measure), *early = find_value(before.measured, measure);
+    const double *late = runs::find_value(last.measured, measure), *early = runs::find_value(before.measured, measure);
     if (late == nullptr || early == nullptr) continue;
     change += comparison.better(*late, *early) ? std::abs(*early - *late) : -std::abs(*early - *late);
     steps = last.step - before.step;
@@ -89,7 +90,7 @@ std::string longer_training(const Comparison& comparison) {
       "Where longer training leads.",
       fmt::format("In the last {} the {} of {} still {} by {:.2g}. An order seen this early can change; --steps "
                   "sets the length.",
-                  steps == 1 ? "step" : grouped(steps) + " steps", comparison.task.decisive().title,
+                  steps == 1 ? "step" : pages::grouped(steps) + " steps", comparison.task.decisive().title,
                   name_in_sentence(comparison, comparison.baseline),
                   comparison.task.decisive().lower_is_better ? "fell" : "rose", change / count));
 }
@@ -119,7 +120,7 @@ std::string limits_html(const Comparison& comparison) {
                               comparison.finished_runs(), comparison.planned_runs()));
   html += limit("Whether it holds at scale.",
                 fmt::format("{} parameters and {} {}s; an order found at this size can reverse at a larger one.",
-                            rounded_count(base->parameters), rounded_count(tokens), unit));
+                            pages::rounded_count(base->parameters), pages::rounded_count(tokens), unit));
   html += comparison.data.bytes > 0
               ? comparison.task.counted == "tokens"
                     ? limit("Whether it holds for other text.",
@@ -130,17 +131,18 @@ std::string limits_html(const Comparison& comparison) {
                       fmt::format("One task: {}. It does not require the same abilities as a text.",
                                   comparison.task.summary));
   if (settings.tune == 0 && comparison.mechanisms.size() > 1)
-    html += limit("Who wins when each is tuned.",
-                  fmt::format("One learning rate served {}. --tune 4 searches it for each with equal trials.",
-                              comparison.mechanisms.size() == 2
-                                  ? "both"
-                                  : "all " + number_word(static_cast<std::int64_t>(comparison.mechanisms.size()))));
+    html +=
+        limit("Who wins when each is tuned.",
+              fmt::format("One learning rate served {}. --tune 4 searches it for each with equal trials.",
+                          comparison.mechanisms.size() == 2
+                              ? "both"
+                              : "all " + pages::number_word(static_cast<std::int64_t>(comparison.mechanisms.size()))));
   html += edge_of_the_search(comparison);
   html += small_differences(comparison);
   html += shortness(comparison);
   html += longer_training(comparison);
   html += unmatched(comparison);
-  const std::int64_t context = common(comparison.configuration.model).context;
+  const std::int64_t context = runs::common(comparison.configuration.model).context;
   if (comparison.task.counted == "tokens" && context > 0 && context < 1024)
     html += limit("Long contexts.", fmt::format("{} {}s are visible. Nothing here shows recall, length or sinks "
                                                 "beyond that.",
@@ -148,10 +150,10 @@ std::string limits_html(const Comparison& comparison) {
   html += limit(
       "Speed elsewhere.",
       fmt::format("{} per second hold for {} with {} and this size, and for the other load on the machine.",
-                  capitalised(comparison.task.counted),
+                  pages::capitalised(comparison.task.counted),
                   comparison.machine.device == "cpu" ? "this CPU" : comparison.machine.device + " of this machine",
-                  counted(comparison.machine.threads, "thread")));
+                  pages::counted(comparison.machine.threads, "thread")));
   return html;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

@@ -12,7 +12,7 @@
 #include "cogwheel/attention/kernels/isa.h"
 #include "cogwheel/ops/layers/matrix_product_library.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 // The value of the first line "<key> … : value" or "KEY=value"; empty where there is none.
@@ -48,7 +48,7 @@ std::string architecture() {
 Comparison::Machine this_machine() {
   return {.cpu = or_else(field("/proc/cpuinfo", "model name", ':'), architecture().c_str()),
           .instructions = instruction_name(chosen_isa()),
-          .matrix_products = std::string(matrix_product_library()),
+          .matrix_products = std::string(ops::matrix_product_library()),
           .system = or_else(field("/etc/os-release", "PRETTY_NAME=", '='), "unknown") + ", " + architecture(),
           .cores = static_cast<std::int64_t>(std::thread::hardware_concurrency()),
           .threads = at::get_num_threads(),
@@ -67,4 +67,4 @@ std::optional<std::int64_t> peak_memory_bytes() {
   return std::stoll(kibibytes) * 1024;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

@@ -5,7 +5,7 @@
 
 #include "cogwheel/compare/comparison.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 Comparison::Machine this_machine();
 
@@ -14,4 +14,4 @@ Comparison::Machine this_machine();
 bool reset_peak_memory();
 std::optional<std::int64_t> peak_memory_bytes();
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

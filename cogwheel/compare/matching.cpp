@@ -6,19 +6,19 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
-ModelOptions with_balanced(ModelOptions options, std::int64_t width) {
-  set_balanced_width(options, std::max<std::int64_t>(1, width));
+runs::ModelOptions with_balanced(runs::ModelOptions options, std::int64_t width) {
+  runs::set_balanced_width(options, std::max<std::int64_t>(1, width));
   return options;
 }
 
 }  // namespace
 
-ModelOptions match_parameters(const ModelOptions& options, std::int64_t parameters,
-                              const std::function<std::int64_t(const ModelOptions&)>& count) {
-  const auto within_tolerance = [&](const ModelOptions& model) {
+runs::ModelOptions match_parameters(const runs::ModelOptions& options, std::int64_t parameters,
+                                    const std::function<std::int64_t(const runs::ModelOptions&)>& count) {
+  const auto within_tolerance = [&](const runs::ModelOptions& model) {
     return std::abs(static_cast<double>(count(model)) / static_cast<double>(parameters) - 1) <= parameter_tolerance;
   };
   if (within_tolerance(options)) return options;
@@ -32,13 +32,13 @@ ModelOptions match_parameters(const ModelOptions& options, std::int64_t paramete
     (deviation(middle) < 0 ? narrow : wide) = middle;
   }
   const std::int64_t width = std::abs(deviation(narrow)) <= std::abs(deviation(wide)) ? narrow : wide;
-  const ModelOptions matched = with_balanced(options, width);
+  const runs::ModelOptions matched = with_balanced(options, width);
   if (!within_tolerance(matched))
     throw UsageError(
-        expected_got("--match parameters with " + common(options).mechanism,
+        expected_got("--match parameters with " + runs::common(options).mechanism,
                      "a width that gives " + std::to_string(parameters) + " within 1 %, or --match tokens",
-                     std::to_string(count(matched)) + " at width " + std::to_string(balanced_width(matched))));
+                     std::to_string(count(matched)) + " at width " + std::to_string(runs::balanced_width(matched))));
   return matched;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

@@ -5,7 +5,7 @@
 
 #include "cogwheel/runs/configuration/model_options.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 // The largest difference in parameters between two models that count as matched.
 inline constexpr double parameter_tolerance = 0.01;
@@ -14,7 +14,7 @@ inline constexpr double parameter_tolerance = 0.01;
 // to `parameters`; unchanged if it is already within the tolerance, so that mechanisms of nearly equal size keep the
 // same width. (Differential attention halves its heads in the model itself.) `count` returns the parameters of a model.
 // Throws UsageError where no width is within the tolerance.
-ModelOptions match_parameters(const ModelOptions& options, std::int64_t parameters,
-                              const std::function<std::int64_t(const ModelOptions&)>& count);
+runs::ModelOptions match_parameters(const runs::ModelOptions& options, std::int64_t parameters,
+                                    const std::function<std::int64_t(const runs::ModelOptions&)>& count);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

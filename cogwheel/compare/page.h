@@ -7,13 +7,13 @@
 #include "cogwheel/compare/comparison.h"
 #include "cogwheel/runs/inspection.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 // Inspections of another passage than that of the first one are left out, as are the sections of curves and maps if
 // there are none.
-std::string report_page(const Comparison& comparison, const std::vector<Inspection>& inspections);
+std::string report_page(const Comparison& comparison, const std::vector<runs::Inspection>& inspections);
 
 // The version of the embedded Chart.js.
 std::string chart_js_version();
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

@@ -6,7 +6,7 @@
 
 #include "cogwheel/compare/student_t.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 double mean_of(std::span<const double> values) {
@@ -61,4 +61,4 @@ std::vector<HolmStep> holm(std::span<const double> p_values) {
   return steps;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 // The level at which a difference counts as significant, and 1 − the confidence of every interval before correction.
 inline constexpr double significance_level = 0.05;
@@ -42,4 +42,4 @@ struct HolmStep {
 // hypotheses are narrower than simultaneous ones would be.
 std::vector<HolmStep> holm(std::span<const double> p_values);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

@@ -22,7 +22,7 @@
 #include "cogwheel/tasks/task_files.h"
 #include "cogwheel/text/tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 // Where fewer would fit, on a busy or slow machine, a comparison takes longer: after fewer it could tell nothing.
@@ -38,24 +38,24 @@ void expect_known(std::string_view option, const std::string& value, const std::
 }
 
 // The options of the model of `shared` with a mechanism, at a balanced width; 0: as they are.
-ModelOptions with_mechanism(ModelOptions shared, const MechanismPlan& plan) {
-  common(shared).mechanism = plan.name;
-  if (plan.feed_forward != 0) set_balanced_width(shared, plan.feed_forward);
+runs::ModelOptions with_mechanism(runs::ModelOptions shared, const MechanismPlan& plan) {
+  runs::common(shared).mechanism = plan.name;
+  if (plan.feed_forward != 0) runs::set_balanced_width(shared, plan.feed_forward);
   return shared;
 }
 
 // The configuration that all runs share, with the baseline's mechanism in the place of the default one, which the task
 // of these data may not have.
-RunConfig baseline_configuration(const Comparison& comparison) {
-  RunConfig config = shared_configuration(comparison);
+runs::RunConfig baseline_configuration(const Comparison& comparison) {
+  runs::RunConfig config = shared_configuration(comparison);
   config.model = with_mechanism(config.model, {.name = comparison.baseline});
   return config;
 }
 
-MechanismPlan plan_of(const ModelOptions& shared, const std::string& name) {
+MechanismPlan plan_of(const runs::ModelOptions& shared, const std::string& name) {
   MechanismPlan plan;
   plan.name = name;
-  const MechanismText text = mechanism_text(with_mechanism(shared, plan), "--attention");
+  const nn::MechanismText text = runs::mechanism_text(with_mechanism(shared, plan), "--attention");
   plan.title = text.title;
   plan.formula = text.formula;
   plan.definition = text.definition;
@@ -72,21 +72,22 @@ bool are_one_model(const std::string& one, const std::string& other, std::int64_
 }
 
 // Adds a mechanism, of a model that the comparison has not yet.
-void add_plan(Comparison& comparison, const ModelOptions& shared, const std::string& name, std::string_view option) {
+void add_plan(Comparison& comparison, const runs::ModelOptions& shared, const std::string& name,
+              std::string_view option) {
   MechanismPlan plan = plan_of(shared, name);
   for (const MechanismPlan& before : comparison.mechanisms)
-    if (before.name != name && are_one_model(before.name, name, common(shared).layers))
+    if (before.name != name && are_one_model(before.name, name, runs::common(shared).layers))
       throw UsageError(expected_got(option, "each model once", name + ", which is " + before.name + " in each layer"));
   comparison.mechanisms.push_back(std::move(plan));
 }
 
 // The one that is asked for; else the first whose model can learn the task.
-const Preset& requested_preset(const CompareRequest& request) {
+const runs::Preset& requested_preset(const CompareRequest& request) {
   if (!request.preset.empty()) return find_preset(request.preset);
   if (request.task.empty()) return presets().front();
-  expect_known("--task", request.task, task_names());
-  const ModelOptions model = model_of_task(request.task);
-  for (const Preset& preset : presets())
+  expect_known("--task", request.task, runs::task_names());
+  const runs::ModelOptions model = runs::model_of_task(request.task);
+  for (const runs::Preset& preset : presets())
     if (preset.model.same_topology(model) && (!preset.has_task() || preset.task.name == request.task)) return preset;
   throw UsageError(expected_got("--task", "a task with a preset", request.task));
 }
@@ -104,8 +105,8 @@ void expect_no_language_model(const CompareRequest& request, const std::string& 
 
 // Throws UsageError where data are given that the task does not read.
 void expect_data_of_task(const CompareRequest& request, const std::string& task) {
-  expect_files_of_task(request.task_files, task);
-  const std::string of_text = TaskOptions{}.name;
+  tasks::expect_files_of_task(request.task_files, task);
+  const std::string of_text = runs::TaskOptions{}.name;
   const auto expect = [&](const char* option, bool given) {
     if (given && task != of_text) throw UsageError(expected_got(option, "the task " + of_text, task));
   };
@@ -113,25 +114,26 @@ void expect_data_of_task(const CompareRequest& request, const std::string& task)
   expect("--tokenizer", request.tokenizer != CompareRequest{}.tokenizer);
 }
 
-void set_language_model(LanguageModelOptions& model, const CompareRequest& request, std::string_view form) {
-  set_form(model, form, "--form");
+void set_language_model(tasks::language::LanguageModelOptions& model, const CompareRequest& request,
+                        std::string_view form) {
+  tasks::language::set_form(model, form, "--form");
   if (!request.position.empty()) model.position = request.position;
   model.recurrent_layer = request.recurrent_layer;
 }
 
 // Fills in widths, heads and parameters of the plans that lack them, which depend on the data: their vocabulary, say.
-void match_models(Comparison& comparison, const Task& task) {
-  const auto count = [&](const ModelOptions& model) { return parameter_count(model); };
-  const ModelOptions shared = task.completed(baseline_configuration(comparison)).model;
+void match_models(Comparison& comparison, const runs::Task& task) {
+  const auto count = [&](const runs::ModelOptions& model) { return runs::parameter_count(model); };
+  const runs::ModelOptions shared = task.completed(baseline_configuration(comparison)).model;
   const std::int64_t target = count(shared);
   for (MechanismPlan& plan : comparison.mechanisms) {
     if (plan.parameters != 0) continue;
-    ModelOptions model = with_mechanism(shared, plan);
-    check(model);
+    runs::ModelOptions model = with_mechanism(shared, plan);
+    runs::check(model);
     plan.parameters_unmatched = count(model);
     if (comparison.match == "parameters") model = match_parameters(model, target, count);
-    plan.heads = output_heads(model);
-    plan.feed_forward = balanced_width(model);
+    plan.heads = runs::output_heads(model);
+    plan.feed_forward = runs::balanced_width(model);
     plan.parameters = count(model);
   }
 }
@@ -143,12 +145,12 @@ std::int64_t rounded_steps(double steps) {
 }
 
 // A preset of a task has its options too, which are those of no other.
-TaskOptions requested_task(const CompareRequest& request, const Preset& preset) {
+runs::TaskOptions requested_task(const CompareRequest& request, const runs::Preset& preset) {
   if (request.task.empty() || request.task == preset.task.name) return preset.task;
-  expect_known("--task", request.task, task_names());
-  if (!preset.model.same_topology(model_of_task(request.task))) {
+  expect_known("--task", request.task, runs::task_names());
+  if (!preset.model.same_topology(runs::model_of_task(request.task))) {
     std::string names;
-    for (const Preset& each : presets())
+    for (const runs::Preset& each : presets())
       if (each.task.name == request.task) names += (names.empty() ? "" : ", ") + std::string(each.name);
     throw UsageError(expected_got("--preset", "one whose model learns " + request.task + ": " + names, preset.name));
   }
@@ -159,7 +161,7 @@ TaskOptions requested_task(const CompareRequest& request, const Preset& preset) 
 }
 
 // The keys of `request.set`, which override those of the preset.
-void set_shared(RunConfig& shared, const CompareRequest& request) {
+void set_shared(runs::RunConfig& shared, const CompareRequest& request) {
   // Keys with an option of their own.
   std::map<std::string, std::string, std::less<>> options{
       {"task.name", "--task"},          {"model.form", "--form"},
@@ -169,12 +171,13 @@ void set_shared(RunConfig& shared, const CompareRequest& request) {
       {"training.steps", "--steps"},    {"training.learning_rate", "--learning-rate"},
       {"training.device", "--device"},  {"training.precision", "--precision"},
       {"training.seed", "--seeds"}};
-  for (const TaskFileOption& option : task_file_options()) options["task." + std::string(option.key)] = option.flag();
+  for (const tasks::TaskFileOption& option : tasks::task_file_options())
+    options["task." + std::string(option.key)] = option.flag();
   const auto key_of = [](const std::string& assignment) { return assignment.substr(0, assignment.find('=')); };
   for (const std::string& assignment : request.set)
     if (const auto option = options.find(key_of(assignment)); option != options.end())
       throw UsageError(expected_got("--set", option->second + " for " + option->first, assignment));
-  set_options(shared, request.set);
+  runs::set_options(shared, request.set);
   for (const std::string& assignment : request.set)
     if (!is_shared(shared, key_of(assignment)))
       throw UsageError(expected_got("--set", "a key of a configuration that all runs share", assignment));
@@ -184,7 +187,7 @@ void set_shared(RunConfig& shared, const CompareRequest& request) {
 std::string task_file_flags(const Comparison& comparison) {
   const auto& values = comparison.configuration.task.values;
   std::string flags;
-  for (const TaskFileOption& option : task_file_options()) {
+  for (const tasks::TaskFileOption& option : tasks::task_file_options()) {
     const auto value = values.find(option.key);
     const auto* path = value == values.end() ? nullptr : std::get_if<std::string>(&value->second);
     if (path != nullptr && !path->empty())
@@ -201,24 +204,24 @@ std::int64_t requested_steps(const CompareRequest& request) {
 
 Comparison plan_comparison(const CompareRequest& request) {
   expect_known("--match", request.match, {"parameters", "time", "tokens"});
-  if (!request.position.empty()) expect_known("--position", request.position, position_names());
-  expect_known("--recurrent-layer", request.recurrent_layer, recurrent_layer_names());
+  if (!request.position.empty()) expect_known("--position", request.position, tasks::language::position_names());
+  expect_known("--recurrent-layer", request.recurrent_layer, tasks::language::recurrent_layer_names());
   expect_known("--precision", request.precision, {"fp32", "bf16"});
-  expect_known("--tokenizer", request.tokenizer, tokenizer_names());
-  const Preset& preset = requested_preset(request);
+  expect_known("--tokenizer", request.tokenizer, text::tokenizer_names());
+  const runs::Preset& preset = requested_preset(request);
   const std::string form(request.form.empty() ? preset.form : request.form);
-  expect_known("--form", form, form_names());
+  expect_known("--form", form, tasks::language::form_names());
 
   Comparison comparison;
   for (const std::string& path : request.text) {
     if (path.empty()) throw UsageError(expected_got("--text", "a file or folder", path));
-    comparison.data.text.push_back(recorded_path(path, "--text"));
+    comparison.data.text.push_back(runs::recorded_path(path, "--text"));
   }
   comparison.data.tokenizer = request.tokenizer;
-  comparison.data.byte_limit = request.text.empty() ? DataOptions{}.byte_limit : 0;
+  comparison.data.byte_limit = request.text.empty() ? runs::DataOptions{}.byte_limit : 0;
   comparison.match = request.match;
 
-  RunConfig shared;
+  runs::RunConfig shared;
   shared.task = requested_task(request, preset);
   expect_data_of_task(request, shared.task.name);
   for (const auto& [name, path] : request.task_files)
@@ -228,15 +231,15 @@ Comparison plan_comparison(const CompareRequest& request) {
                  .byte_limit = comparison.data.byte_limit,
                  .sha256 = {}};
   shared.model = preset.model;
-  if (auto* const model = shared.model.get_if<LanguageModelOptions>())
+  if (auto* const model = shared.model.get_if<tasks::language::LanguageModelOptions>())
     set_language_model(*model, request, form);
   else
     expect_no_language_model(request, shared.task.name);
-  common(shared.model).dropout = request.dropout.value_or(common(shared.model).dropout);
+  runs::common(shared.model).dropout = request.dropout.value_or(runs::common(shared.model).dropout);
   shared.training = request.learning_rate > 0 ? with_rate(preset.training, request.learning_rate) : preset.training;
   shared.training.device = request.device;
   shared.training.precision = request.precision;
-  check(shared.training);
+  runs::check(shared.training);
   set_shared(shared, request);
   comparison.configuration = shared_part(shared);
   comparison.settings = {
@@ -259,15 +262,15 @@ Comparison plan_comparison(const CompareRequest& request) {
   return comparison;
 }
 
-std::shared_ptr<const Task> load_task(Comparison& comparison, const std::filesystem::path& folder) {
-  RunConfig config = baseline_configuration(comparison);
-  const std::shared_ptr<const Task> task = make_task(config, folder);
+std::shared_ptr<const runs::Task> load_task(Comparison& comparison, const std::filesystem::path& folder) {
+  runs::RunConfig config = baseline_configuration(comparison);
+  const std::shared_ptr<const runs::Task> task = runs::make_task(config, folder);
   config.task = task->completed(config).task;
   comparison.configuration = shared_part(config);
   comparison.task = task->description();
 
-  const DataFacts recorded = comparison.data;
-  DataFacts& data = comparison.data = task->data(config.model, config.training);
+  const runs::DataFacts recorded = comparison.data;
+  runs::DataFacts& data = comparison.data = task->data(config.model, config.training);
   const auto expect = [](const char* name, std::int64_t before, std::int64_t got) {
     if (before != 0 && before != got)
       throw Error(
@@ -287,16 +290,16 @@ std::shared_ptr<const Task> load_task(Comparison& comparison, const std::filesys
     throw Error(expected_got("results.json: data.evaluated_tokens",
                              fmt::format("a multiple of {} below {}", window, data.held_out_tokens),
                              std::to_string(data.evaluated_tokens)));
-  const std::shared_ptr<const Task> limited = task->limited(data.evaluated_tokens);
+  const std::shared_ptr<const runs::Task> limited = task->limited(data.evaluated_tokens);
   data.curve_tokens = limited->data(config.model, config.training).curve_tokens;
   match_models(comparison, *limited);
   for (const MechanismPlan& plan : comparison.mechanisms)
-    expect_trainable(limited->completed(run_config(comparison, plan, comparison.settings.seeds.front())));
+    runs::expect_trainable(limited->completed(run_config(comparison, plan, comparison.settings.seeds.front())));
   return limited;
 }
 
 void add_mechanisms(Comparison& comparison, const std::vector<std::string>& names) {
-  const ModelOptions shared = shared_configuration(comparison).model;
+  const runs::ModelOptions shared = shared_configuration(comparison).model;
   for (const std::string& name : names) {
     if (comparison.plan(name) != nullptr)
       throw UsageError(expected_got("--add", "a mechanism that is not in the comparison yet", name));
@@ -304,8 +307,8 @@ void add_mechanisms(Comparison& comparison, const std::vector<std::string>& name
   }
 }
 
-RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, std::int64_t seed) {
-  RunConfig config = shared_configuration(comparison);
+runs::RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, std::int64_t seed) {
+  runs::RunConfig config = shared_configuration(comparison);
   config.name = fmt::format("{}-seed-{}", name_in_path(plan.name), seed);
   config.model = with_mechanism(config.model, plan);
   config.training = with_steps(config.training, std::max<std::int64_t>(1, plan.steps));
@@ -364,21 +367,22 @@ std::vector<double> trial_rates(double learning_rate, std::int64_t trials) {
 
 std::string reproduce_command(const Comparison& comparison) {
   const Comparison::Settings& settings = comparison.settings;
-  const ModelOptions& model = comparison.configuration.model;
-  const TrainingOptions& training = comparison.configuration.training;
+  const runs::ModelOptions& model = comparison.configuration.model;
+  const runs::TrainingOptions& training = comparison.configuration.training;
   std::string command = "cogwheel compare";
   // The preset may no longer exist.
   const auto preset = std::find_if(presets().begin(), presets().end(),
-                                   [&](const Preset& each) { return each.name == settings.preset; });
+                                   [&](const runs::Preset& each) { return each.name == settings.preset; });
   const bool known = preset != presets().end();
-  if (comparison.task.name != (known ? preset->task : TaskOptions{}).name) command += " --task " + comparison.task.name;
+  if (comparison.task.name != (known ? preset->task : runs::TaskOptions{}).name)
+    command += " --task " + comparison.task.name;
   if (!comparison.data.text.empty()) {
     command += " --text";
     for (const std::string& path : comparison.data.text)
       command += " " + shell_word(std::filesystem::proximate(path).string());
   }
   command += task_file_flags(comparison);
-  const std::vector<std::string> tokenizers = tokenizer_names();  // others say what the items of a task are
+  const std::vector<std::string> tokenizers = text::tokenizer_names();  // others say what the items of a task are
   if (comparison.data.bytes > 0 && comparison.data.tokenizer != CompareRequest{}.tokenizer &&
       std::find(tokenizers.begin(), tokenizers.end(), comparison.data.tokenizer) != tokenizers.end())
     command += " --tokenizer " + comparison.data.tokenizer;
@@ -391,11 +395,11 @@ std::string reproduce_command(const Comparison& comparison) {
   if (settings.form != (known ? preset->form : Comparison::Settings{}.form)) command += " --form " + settings.form;
   const std::string position = position_beside_form(comparison);
   if (!position.empty()) command += " --position " + position;
-  if (const auto* options = model.get_if<LanguageModelOptions>();
+  if (const auto* options = model.get_if<tasks::language::LanguageModelOptions>();
       options != nullptr && options->recurrent_layer != defaults.recurrent_layer)
     command += " --recurrent-layer " + options->recurrent_layer;
-  if (common(model).dropout != (known ? common(preset->model).dropout : 0))
-    command += fmt::format(" --dropout {}", common(model).dropout);
+  if (runs::common(model).dropout != (known ? runs::common(preset->model).dropout : 0))
+    command += fmt::format(" --dropout {}", runs::common(model).dropout);
   if (comparison.machine.device != defaults.device) command += " --device " + comparison.machine.device;
   if (training.precision != defaults.precision) command += " --precision " + training.precision;
   if (!known || training.learning_rate != preset->training.learning_rate)
@@ -415,4 +419,4 @@ std::string reproduce_command(const Comparison& comparison) {
   return command + " --baseline " + shell_word(comparison.baseline);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

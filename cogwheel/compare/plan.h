@@ -13,7 +13,7 @@
 #include "cogwheel/runs/configuration/run_config.h"
 #include "cogwheel/runs/task.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 // The allowed ranges of numbers of a comparison.
 inline constexpr Range<std::int64_t> seeds_range{1, 1000}, tune_range{0, 30};
@@ -48,17 +48,17 @@ Comparison plan_comparison(const CompareRequest& request);
 // The task of the comparison, which evaluates the same items for every run. `comparison.data` is filled in if it is
 // empty and must agree otherwise; mechanisms without a size are matched. Throws where this machine cannot train one of
 // them. `folder`: of a resumed comparison, whose records tell what has changed.
-std::shared_ptr<const Task> load_task(Comparison& comparison, const std::filesystem::path& folder = {});
+std::shared_ptr<const runs::Task> load_task(Comparison& comparison, const std::filesystem::path& folder = {});
 
 // Adds mechanisms, matched to the baseline; their steps are not decided yet.
 void add_mechanisms(Comparison& comparison, const std::vector<std::string>& names);
 
 // The configuration of one run, from the record of the comparison, even if its preset has changed since. One step, for
 // a plan whose steps are not decided yet.
-RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, std::int64_t seed);
+runs::RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, std::int64_t seed);
 
 // Training steps per second of a mechanism's model.
-using MeasureRate = std::function<double(const RunConfig&)>;
+using MeasureRate = std::function<double(const runs::RunConfig&)>;
 
 // The steps that the request or its preset asks for; 0: as many as fit the time of the preset.
 std::int64_t requested_steps(const CompareRequest& request);
@@ -77,4 +77,4 @@ std::vector<double> trial_rates(double learning_rate, std::int64_t trials);
 // The command that repeats this comparison, with its steps.
 std::string reproduce_command(const Comparison& comparison);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

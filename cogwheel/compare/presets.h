@@ -8,17 +8,17 @@
 
 #include "cogwheel/runs/task_entry.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 // The default comes first.
-std::span<const Preset> presets();
+std::span<const runs::Preset> presets();
 
 // Throws UsageError with the nearest names.
-const Preset& find_preset(std::string_view name);
+const runs::Preset& find_preset(std::string_view name);
 
 // The schedule for that many steps: ten evaluations, a warm-up of at most a tenth, reports often enough for a display.
-TrainingOptions with_steps(TrainingOptions training, std::int64_t steps);
+runs::TrainingOptions with_steps(runs::TrainingOptions training, std::int64_t steps);
 // Another learning rate, whose final one is the same share of it.
-TrainingOptions with_rate(TrainingOptions training, double rate);
+runs::TrainingOptions with_rate(runs::TrainingOptions training, double rate);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

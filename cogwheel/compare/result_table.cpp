@@ -12,7 +12,7 @@
 #include "cogwheel/pages/html.h"
 #include "cogwheel/runs/configuration/run_config.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 struct SeedDifference {
@@ -81,15 +81,16 @@ std::string p_text(double p) { return p < 0.0001 ? "p < 0.0001" : fmt::format("p
 std::string reading(const Comparison& comparison, const SummaryRow& row) {
   if (row.mechanism == comparison.baseline) return "<span class=\"muted\">the baseline</span>";
   if (!row.difference) return "<span class=\"muted\">not known</span>";
-  std::string text = fmt::format("<span class=\"num\"><strong>{}</strong>", signed_fixed(*row.difference, 4));
+  std::string text = fmt::format("<span class=\"num\"><strong>{}</strong>", pages::signed_fixed(*row.difference, 4));
   if (row.without_spread())
-    return text + fmt::format("</span><small><b>The same in {}</b>, no interval</small>", counted(row.pairs, "seed"));
+    return text +
+           fmt::format("</span><small><b>The same in {}</b>, no interval</small>", pages::counted(row.pairs, "seed"));
   if (!row.p_adjusted) return text + "</span><small><b>One seed</b>, no interval</small>";
   const char* words = !row.clear() ? "Cannot be told apart" : *row.difference < 0 ? "Clearly lower" : "Clearly higher";
   return text + fmt::format(
                     " <span class=\"muted\">± {}</span></span><small><b>{}</b>, <span class=\"num\">{}</span>"
                     "</small>",
-                    fixed(*row.difference_interval, 4), words, p_text(*row.p_adjusted));
+                    pages::fixed(*row.difference_interval, 4), words, p_text(*row.p_adjusted));
 }
 
 // "0.99 ×" of the baseline's value.
@@ -102,9 +103,9 @@ std::string ratio(bool baseline, double value, double base, int digits) {
 std::string wider_part(const Comparison& comparison, const MechanismPlan& plan) {
   const MechanismPlan& base = *comparison.plan(comparison.baseline);
   if (plan.feed_forward <= base.feed_forward) return "";
-  if (!balances_feed_forward(comparison.configuration.model)) return "wider layers";
+  if (!runs::balances_feed_forward(comparison.configuration.model)) return "wider layers";
   // A model of recurrent cells may be without.
-  return base.feed_forward == 0 ? counted(plan.feed_forward, "unit") + " of feed-forward" : "wider feed-forward";
+  return base.feed_forward == 0 ? pages::counted(plan.feed_forward, "unit") + " of feed-forward" : "wider feed-forward";
 }
 
 std::string parameter_note(const Comparison& comparison, const MechanismPlan& plan) {
@@ -124,14 +125,14 @@ std::string parameter_note(const Comparison& comparison, const MechanismPlan& pl
 }
 
 std::string with_note(const std::string& value, const std::string& note) {
-  return fmt::format("<span class=\"num\">{}</span><small>{}</small>", value, escape_html(note));
+  return fmt::format("<span class=\"num\">{}</span><small>{}</small>", value, pages::escape_html(note));
 }
 
 // A column of its own has what nats come to in bits.
 std::string bits_head(const Comparison& comparison) {
   const std::string bits = comparison.task.decisive().unit_in_bits();
   if (bits.empty()) return "";
-  std::string words = escape_html(capitalised(bits));
+  std::string words = pages::escape_html(pages::capitalised(bits));
   if (const std::size_t per = words.find(" per "); per != std::string::npos) words.replace(per + 4, 1, "<br>");
   return fmt::format("          <th role=\"columnheader\" scope=\"col\" class=\"right\">{}</th>\n", words);
 }
@@ -140,17 +141,18 @@ std::string bits_cell(const Comparison& comparison, const SummaryRow& row) {
   const std::string bits = comparison.task.decisive().unit_in_bits();
   if (bits.empty()) return "";
   return fmt::format(
-      "          <td role=\"cell\" data-label=\"{}\" class=\"right\">{}</td>\n", escape_html(capitalised(bits)),
-      row.mean ? fmt::format("<span class=\"num\">{}</span>", fixed(*row.mean / std::numbers::ln2, 3)) : "–");
+      "          <td role=\"cell\" data-label=\"{}\" class=\"right\">{}</td>\n",
+      pages::escape_html(pages::capitalised(bits)),
+      row.mean ? fmt::format("<span class=\"num\">{}</span>", pages::fixed(*row.mean / std::numbers::ln2, 3)) : "–");
 }
 
 // The task's further measures stand below the one that decides.
 std::string further_measures(const Comparison& comparison, const SummaryRow& row) {
   std::string html;
-  for (const Measure& measure : comparison.task.measures)
-    if (const double* value = find_value(row.others, measure.name))
-      html += fmt::format("<small>{} <span class=\"num\">{}</span>{}</small>", escape_html(measure.title),
-                          fixed(*value, 4), measure.unit.empty() ? "" : " " + escape_html(measure.unit));
+  for (const runs::Measure& measure : comparison.task.measures)
+    if (const double* value = runs::find_value(row.others, measure.name))
+      html += fmt::format("<small>{} <span class=\"num\">{}</span>{}</small>", pages::escape_html(measure.title),
+                          pages::fixed(*value, 4), measure.unit.empty() ? "" : " " + pages::escape_html(measure.unit));
   return html;
 }
 
@@ -160,47 +162,49 @@ std::string row_html(const Comparison& comparison, const SummaryRow& row, const 
   const RunMeans means = run_means(comparison, row.mechanism), base = run_means(comparison, comparison.baseline);
   std::string mean = "<span class=\"muted\">no run finished</span>", rate = "–", memory = "–";
   if (row.mean) {
-    mean = fmt::format("<span class=\"num\">{}{}</span>", fixed(*row.mean, 4),
-                       row.interval    ? fmt::format(" <span class=\"muted\">± {}</span>", fixed(*row.interval, 4))
+    mean = fmt::format("<span class=\"num\">{}{}</span>", pages::fixed(*row.mean, 4),
+                       row.interval ? fmt::format(" <span class=\"muted\">± {}</span>", pages::fixed(*row.interval, 4))
                        : row.seeds > 1 ? " <span class=\"muted\">in every seed</span>"
                                        : "") +
            further_measures(comparison, row);
     std::string rate_note = ratio(baseline, means.tokens_per_second, base.tokens_per_second, 2);
-    if (comparison.match == "time") rate_note += "; " + rounded_count(std::llround(means.tokens)) + " seen";
-    rate = with_note(grouped(std::llround(means.tokens_per_second)), rate_note);
-    memory = means.peak_memory_bytes ? with_note(byte_size(*means.peak_memory_bytes),
+    if (comparison.match == "time") rate_note += "; " + pages::rounded_count(std::llround(means.tokens)) + " seen";
+    rate = with_note(pages::grouped(std::llround(means.tokens_per_second)), rate_note);
+    memory = means.peak_memory_bytes ? with_note(pages::byte_size(*means.peak_memory_bytes),
                                                  ratio(baseline, static_cast<double>(*means.peak_memory_bytes),
                                                        static_cast<double>(base.peak_memory_bytes.value_or(0)), 2))
                                      : "<span class=\"muted\">not measured</span>";
   }
-  return fill_template(embedded::table_row_html,
-                       {{"class", baseline ? " class=\"baseline\"" : ""},
-                        {"counted", escape_html(capitalised(comparison.task.counted))},
-                        {"series", series_property(comparison, row.mechanism)},
-                        {"title", escape_html(plan.title)},
-                        {"formula", escape_html(plan.formula)},
-                        {"measure", escape_html(capitalised(comparison.task.decisive().title))},
-                        {"mean", mean},
-                        {"baseline", escape_html(name_in_sentence(comparison, comparison.baseline))},
-                        {"low", signed_fixed(-scale.limit, scale.digits + 1)},
-                        {"high", signed_fixed(scale.limit, scale.digits + 1)},
-                        {"whisker", whisker(comparison, row, scale)},
-                        {"reading", reading(comparison, row)},
-                        {"bits", bits_cell(comparison, row)},
-                        {"rate", rate},
-                        {"parameters", with_note(grouped(plan.parameters), parameter_note(comparison, plan))},
-                        {"memory", memory}});
+  return pages::fill_template(
+      pages::embedded::table_row_html,
+      {{"class", baseline ? " class=\"baseline\"" : ""},
+       {"counted", pages::escape_html(pages::capitalised(comparison.task.counted))},
+       {"series", series_property(comparison, row.mechanism)},
+       {"title", pages::escape_html(plan.title)},
+       {"formula", pages::escape_html(plan.formula)},
+       {"measure", pages::escape_html(pages::capitalised(comparison.task.decisive().title))},
+       {"mean", mean},
+       {"baseline", pages::escape_html(name_in_sentence(comparison, comparison.baseline))},
+       {"low", pages::signed_fixed(-scale.limit, scale.digits + 1)},
+       {"high", pages::signed_fixed(scale.limit, scale.digits + 1)},
+       {"whisker", whisker(comparison, row, scale)},
+       {"reading", reading(comparison, row)},
+       {"bits", bits_cell(comparison, row)},
+       {"rate", rate},
+       {"parameters", with_note(pages::grouped(plan.parameters), parameter_note(comparison, plan))},
+       {"memory", memory}});
 }
 
 std::string unfinished_html(const Comparison& comparison, const RunResult& run) {
   const MechanismPlan* plan = comparison.plan(run.mechanism);
   const std::int64_t steps = run.tokens / std::max<std::int64_t>(1, comparison.tokens_per_step());
-  return fill_template(embedded::unfinished_row_html, {{"series", series_property(comparison, run.mechanism)},
-                                                       {"title", escape_html(plan->title)},
-                                                       {"seed", std::to_string(run.seed)},
-                                                       {"status", std::string(status_name(run.status))},
-                                                       {"steps", counted(steps, "step")},
-                                                       {"message", escape_html(run.message)}});
+  return pages::fill_template(pages::embedded::unfinished_row_html,
+                              {{"series", series_property(comparison, run.mechanism)},
+                               {"title", pages::escape_html(plan->title)},
+                               {"seed", std::to_string(run.seed)},
+                               {"status", std::string(status_name(run.status))},
+                               {"steps", pages::counted(steps, "step")},
+                               {"message", pages::escape_html(run.message)}});
 }
 
 }  // namespace
@@ -223,13 +227,14 @@ std::string tied_keys_text(const Comparison& comparison) {
   for (const MechanismPlan& plan : comparison.mechanisms) {
     if (!ties_keys(plan.name)) continue;
     const double rate = run_means(comparison, plan.name).tokens_per_second;
-    text += fmt::format("{}{} has {} parameters at the same widths{}", text.empty() ? "" : " ", escape_html(plan.title),
+    text += fmt::format("{}{} has {} parameters at the same widths{}", text.empty() ? "" : " ",
+                        pages::escape_html(plan.title),
                         relative(static_cast<double>(plan.parameters_unmatched), static_cast<double>(base.parameters),
                                  "fewer", "as many"),
                         plan.feed_forward > base.feed_forward ? ", which its wider feed-forward spends here" : "");
     if (rate > 0 && base_rate > 0)
       text += fmt::format("; training took {} time per {}", relative(base_rate, rate, "less", "as much"),
-                          escape_html(comparison.data.tokenizer));
+                          pages::escape_html(comparison.data.tokenizer));
     text += ".";
   }
   return text;
@@ -246,18 +251,18 @@ std::string table_html(const Comparison& comparison) {
       if (run->status != RunStatus::done) rows += unfinished_html(comparison, *run);
   }
   const auto place = [&](double difference) { return fmt::format("{:.2f}%", scale.percent(difference)); };
-  return fill_template(embedded::table_html,
-                       {{"baseline", escape_html(name_in_sentence(comparison, comparison.baseline))},
-                        {"measure", escape_html(capitalised(comparison.task.decisive().title))},
-                        {"bits", bits_head(comparison)},
-                        {"counted", escape_html(capitalised(comparison.task.counted))},
-                        {"low_end", comparison.task.decisive().lower_is_better ? "← better" : "← worse"},
-                        {"high_end", comparison.task.decisive().lower_is_better ? "worse →" : "better →"},
-                        {"left", place(-scale.tick)},
-                        {"left_tick", signed_fixed(-scale.tick, scale.digits)},
-                        {"right", place(scale.tick)},
-                        {"right_tick", signed_fixed(scale.tick, scale.digits)},
-                        {"rows", rows}});
+  return pages::fill_template(pages::embedded::table_html,
+                              {{"baseline", pages::escape_html(name_in_sentence(comparison, comparison.baseline))},
+                               {"measure", pages::escape_html(pages::capitalised(comparison.task.decisive().title))},
+                               {"bits", bits_head(comparison)},
+                               {"counted", pages::escape_html(pages::capitalised(comparison.task.counted))},
+                               {"low_end", comparison.task.decisive().lower_is_better ? "← better" : "← worse"},
+                               {"high_end", comparison.task.decisive().lower_is_better ? "worse →" : "better →"},
+                               {"left", place(-scale.tick)},
+                               {"left_tick", pages::signed_fixed(-scale.tick, scale.digits)},
+                               {"right", place(scale.tick)},
+                               {"right_tick", pages::signed_fixed(scale.tick, scale.digits)},
+                               {"rows", rows}});
 }
 
 namespace {
@@ -296,19 +301,19 @@ std::string difference_notes(const Comparison& comparison) {
   std::string html = note(
       "How to read the dots.",
       fmt::format("Large dot: mean difference over {}; rings: each seed; line: its interval.{}",
-                  counted(pairs, "paired seed"),
+                  pages::counted(pairs, "paired seed"),
                   tests == 1 ? " The interval is a 95 % <i>t</i> interval."
                              : fmt::format(" It is a <i>t</i> interval widened for {} comparisons after Holm, up to "
                                            "{:.1f} %, so that it leaves out 0 exactly where the words say “clearly” "
                                            "and <i>p</i> is below 0.05: the chance that any “clearly” is "
                                            "mistaken is at most 5 %.",
-                                           number_word(tests), 100 * confidence)));
+                                           pages::number_word(tests), 100 * confidence)));
   return html + no_spread +
          note(fmt::format("Why the difference is sharper than the {}.", is_loss ? "loss" : "mean"),
               fmt::format("All mechanisms share seed and data order, so what varies from seed to seed cancels in the "
                           "difference. {} means ± 95 % (<i>t</i>, {}); <i>p</i> is two-sided, of the paired "
                           "<i>t</i> test{}.",
-                          is_loss ? "Losses are" : "Numbers are", counted(pairs - 1, "degree") + " of freedom",
+                          is_loss ? "Losses are" : "Numbers are", pages::counted(pairs - 1, "degree") + " of freedom",
                           tests == 1 ? "" : ", corrected after Holm"));
 }
 
@@ -319,4 +324,4 @@ std::string notes_html(const Comparison& comparison) {
   return difference_notes(comparison) + (tied.empty() ? "" : note("What keys that are queries save.", tied));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

@@ -14,7 +14,7 @@
 #include "cogwheel/tasks/language/language_model_form.h"
 #include "cogwheel/text/tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
@@ -31,18 +31,19 @@ void expect_one_of(const std::string& key, const std::string& value, const std::
     throw Error(expected_got(key, expected_names(value, known), value.empty() ? "nothing" : value));
 }
 
-void expect_task(const TaskDescription& task) {
+void expect_task(const runs::TaskDescription& task) {
   if (task.measures.empty()) throw Error(expected_got("task.measures", "one at least", "none"));
-  for (const Measure& measure : task.measures)
+  for (const runs::Measure& measure : task.measures)
     if (measure.name.empty() || measure.title.empty())
       throw Error(expected_got("task.measures", "a name and a title for each", "none for one"));
 }
 
-void expect_data(const DataFacts& data, const TaskDescription& task) {
+void expect_data(const runs::DataFacts& data, const runs::TaskDescription& task) {
   // Of a text, how it was cut into tokens; of other data, what its items are.
   if (data.bytes > 0)
-    expect_one_of("data.tokenizer", data.tokenizer,
-                  task.name == TaskOptions{}.name ? tokenizer_names() : std::vector<std::string>{task.item});
+    expect_one_of(
+        "data.tokenizer", data.tokenizer,
+        task.name == runs::TaskOptions{}.name ? text::tokenizer_names() : std::vector<std::string>{task.item});
   expect("data.byte_limit", data.byte_limit, any_count);
   expect("data.bytes", data.bytes, any_count);
   expect("data.vocabulary", data.vocabulary, any_count);  // 0 where nothing is chosen
@@ -54,7 +55,7 @@ void expect_data(const DataFacts& data, const TaskDescription& task) {
 }
 
 void expect_settings(const Comparison::Settings& settings) {
-  expect_one_of("settings.form", settings.form, form_names());
+  expect_one_of("settings.form", settings.form, tasks::language::form_names());
   expect("settings.steps", settings.steps, {1, 1'000'000'000});
   expect("settings.tune", settings.tune, any_count);
   expect("settings.wall_seconds", settings.wall_seconds, any_amount);
@@ -105,12 +106,13 @@ void expect_run(const Comparison& comparison, const RunResult& run) {
   expect(key + ": seconds", run.seconds, any_amount);
   expect(key + ": evaluation_seconds", run.evaluation_seconds, any_amount);
   expect(key + ": tokens_per_second", run.tokens_per_second, any_amount);
-  for (const Measure& measure : comparison.task.measures)
-    if (const double* value = find_value(run.measured, measure.name))
+  for (const runs::Measure& measure : comparison.task.measures)
+    if (const double* value = runs::find_value(run.measured, measure.name))
       expect(key + ": " + measure.name, *value, {measure.min.value_or(-1e30), 1e30});
   expect_rising(key + ": curve", "steps", run.curve, &CurvePoint::step);
-  for (const MeasuresByDifficulty& measures : run.by_difficulty) {
-    expect_rising(key + ": by_difficulty", "difficulties", measures.points, &MeasuresByDifficulty::Point::difficulty);
+  for (const runs::MeasuresByDifficulty& measures : run.by_difficulty) {
+    expect_rising(key + ": by_difficulty", "difficulties", measures.points,
+                  &runs::MeasuresByDifficulty::Point::difficulty);
     for (const auto& point : measures.points) expect(key + ": by_difficulty: answers", point.answers, some_count);
   }
 }
@@ -132,4 +134,4 @@ void expect_sound(const Comparison& comparison) {
   for (const RunResult& run : comparison.runs) expect_run(comparison, run);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

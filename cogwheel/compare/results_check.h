@@ -2,9 +2,9 @@
 #pragma once
 #include "cogwheel/compare/comparison.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 // Throws Error that names the first key with an invalid value: "settings.seeds: expected …, got …".
 void expect_sound(const Comparison& comparison);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

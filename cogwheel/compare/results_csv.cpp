@@ -8,7 +8,7 @@
 
 #include "cogwheel/pages/html.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 std::string csv_number(const std::optional<double>& value, int digits) {
@@ -62,12 +62,12 @@ RunMeans run_means(const Comparison& comparison, std::string_view mechanism) {
 }
 
 std::string results_to_csv(const Comparison& comparison) {
-  const Measure& decisive = comparison.task.decisive();
+  const runs::Measure& decisive = comparison.task.decisive();
   std::string csv = fmt::format(
       "mechanism,{},interval,difference,difference_interval,p_adjusted,bits_per_token,tokens,"
       "tokens_per_second,parameters,parameters_unmatched,peak_memory_bytes,learning_rate,seeds",
       decisive.name);
-  for (const Measure& measure : comparison.task.measures)
+  for (const runs::Measure& measure : comparison.task.measures)
     if (measure != decisive) csv += "," + measure.name;
   csv += "\n";
   for (const SummaryRow& row : comparison.summary) {
@@ -81,9 +81,9 @@ std::string results_to_csv(const Comparison& comparison) {
                        means.tokens, means.tokens_per_second, plan.parameters, plan.parameters_unmatched,
                        means.peak_memory_bytes ? std::to_string(*means.peak_memory_bytes) : "",
                        csv_number(plan.learning_rate, 6), row.seeds);
-    for (const Measure& measure : comparison.task.measures) {
+    for (const runs::Measure& measure : comparison.task.measures) {
       if (measure == decisive) continue;
-      const double* value = find_value(row.others, measure.name);
+      const double* value = runs::find_value(row.others, measure.name);
       csv += "," + csv_number(value != nullptr ? std::optional(*value) : std::nullopt, 8);
     }
     csv += "\n";
@@ -95,7 +95,7 @@ std::string results_to_latex(const Comparison& comparison) {
   std::string latex = fmt::format(
       "% needs booktabs\n\\begin{{tabular}}{{lrrr}}\n\\toprule\nMechanism & {} & Difference to {} & $p$ "
       "(Holm) \\\\\n\\midrule\n",
-      latex_text(capitalised(comparison.task.decisive().title)), latex_text(comparison.baseline));
+      latex_text(pages::capitalised(comparison.task.decisive().title)), latex_text(comparison.baseline));
   for (const SummaryRow& row : comparison.summary)
     latex +=
         fmt::format("{} & {} & {} & {} \\\\\n", latex_text(comparison.plan(row.mechanism)->title),
@@ -104,4 +104,4 @@ std::string results_to_latex(const Comparison& comparison) {
   return latex + "\\bottomrule\n\\end{tabular}\n";
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

@@ -5,7 +5,7 @@
 
 #include "cogwheel/compare/comparison.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 // What the table shows of a mechanism besides its summary, over the finished runs.
 struct RunMeans {
@@ -24,4 +24,4 @@ std::string results_to_csv(const Comparison& comparison);
 // A booktabs table.
 std::string results_to_latex(const Comparison& comparison);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

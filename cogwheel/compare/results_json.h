@@ -7,7 +7,7 @@
 
 #include "cogwheel/compare/comparison.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 inline constexpr int results_schema = 1;
 
@@ -21,4 +21,4 @@ std::string results_to_json(const Comparison& comparison);
 // an invalid value.
 Comparison parse_results(std::string_view json, std::string_view what = "results.json");
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

@@ -5,7 +5,7 @@
 
 #include "cogwheel/compare/comparison.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 // The colour of a mechanism as a custom property: ink for the baseline, one of seven hues for the others.
 std::string series_property(const Comparison& comparison, std::string_view mechanism);
@@ -17,4 +17,4 @@ std::string notes_html(const Comparison& comparison);
 std::string tuning_html(const Comparison& comparison);  // empty if no rates were searched
 std::string limits_html(const Comparison& comparison);  // only those that apply to this run
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

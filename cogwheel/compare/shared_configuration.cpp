@@ -11,7 +11,7 @@
 #include "cogwheel/tasks/language/language_model_form.h"
 #include "cogwheel/text/tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 // Keys of the data, or that differ between runs.
@@ -32,11 +32,11 @@ constexpr const char* said_elsewhere[] = {"name",
 
 }  // namespace
 
-nlohmann::ordered_json shared_record(const RunConfig& config) {
-  nlohmann::ordered_json record = to_json(config);
+nlohmann::ordered_json shared_record(const runs::RunConfig& config) {
+  nlohmann::ordered_json record = runs::to_json(config);
   for (const char* key : said_elsewhere) record.erase(key);
   // Of language models it follows from the others, and is balanced for each mechanism.
-  if (config.model.get_if<LanguageModelOptions>() != nullptr) record.erase("model.feed_forward");
+  if (config.model.get_if<tasks::language::LanguageModelOptions>() != nullptr) record.erase("model.feed_forward");
   for (const auto& [key, value] : record.items())
     if (value.is_string())
       if (const auto& text = value.get_ref<const std::string&>(); find_non_text(text) != std::string::npos)
@@ -44,30 +44,32 @@ nlohmann::ordered_json shared_record(const RunConfig& config) {
   return record;
 }
 
-RunConfig shared_part(const RunConfig& config) { return config_from_json(shared_record(config), "configuration"); }
+runs::RunConfig shared_part(const runs::RunConfig& config) {
+  return runs::config_from_json(shared_record(config), "configuration");
+}
 
-bool is_shared(const RunConfig& config, std::string_view key) { return shared_record(config).contains(key); }
+bool is_shared(const runs::RunConfig& config, std::string_view key) { return shared_record(config).contains(key); }
 
-RunConfig shared_configuration(const Comparison& comparison) {
-  RunConfig config = comparison.configuration;
+runs::RunConfig shared_configuration(const Comparison& comparison) {
+  runs::RunConfig config = comparison.configuration;
   config.data = {
       .text = comparison.data.text, .byte_limit = comparison.data.byte_limit, .sha256 = comparison.data.sha256};
   // Before the data is known, the configuration says which tokenizer was asked for; after, that of a text. It does not
   // say what the items of other tasks are.
-  const std::vector<std::string> of_text = tokenizer_names();
+  const std::vector<std::string> of_text = text::tokenizer_names();
   if (comparison.data.name.empty() ||
       std::find(of_text.begin(), of_text.end(), comparison.data.tokenizer) != of_text.end())
     config.data.tokenizer = comparison.data.tokenizer;
-  if (std::int64_t* const vocabulary = common(config.model).vocabulary) *vocabulary = comparison.data.vocabulary;
+  if (std::int64_t* const vocabulary = runs::common(config.model).vocabulary) *vocabulary = comparison.data.vocabulary;
   return config;
 }
 
 std::string position_beside_form(const Comparison& comparison) {
-  const auto* model = comparison.configuration.model.get_if<LanguageModelOptions>();
+  const auto* model = comparison.configuration.model.get_if<tasks::language::LanguageModelOptions>();
   if (model == nullptr) return "";
-  LanguageModelOptions of_form;
-  set_form(of_form, comparison.settings.form, "settings.form");
+  tasks::language::LanguageModelOptions of_form;
+  tasks::language::set_form(of_form, comparison.settings.form, "settings.form");
   return model->position == of_form.position ? "" : model->position;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

@@ -7,22 +7,22 @@
 #include "cogwheel/compare/comparison.h"
 #include "cogwheel/runs/configuration/run_config.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 // A configuration without the keys of the data and those that differ between runs, as it is recorded. Throws UsageError
 // where a text is not UTF-8.
-nlohmann::ordered_json shared_record(const RunConfig& config);
+nlohmann::ordered_json shared_record(const runs::RunConfig& config);
 
 // Comparison::configuration: what such a record says, and the defaults of the rest.
-RunConfig shared_part(const RunConfig& config);
+runs::RunConfig shared_part(const runs::RunConfig& config);
 
 // Whether runs share a key of this configuration, "model.width": so that it is recorded.
-bool is_shared(const RunConfig& config, std::string_view key);
+bool is_shared(const runs::RunConfig& config, std::string_view key);
 
 // The configuration of the comparison, with its data, even if the preset has changed since.
-RunConfig shared_configuration(const Comparison& comparison);
+runs::RunConfig shared_configuration(const Comparison& comparison);
 
 // The positions of language models where they are not those of the form; else "".
 std::string position_beside_form(const Comparison& comparison);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

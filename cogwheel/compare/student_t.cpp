@@ -3,7 +3,7 @@
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 double student_t_two_sided_p(double t, double degrees) {
   if (std::isinf(t)) return 0;
@@ -14,4 +14,4 @@ double student_t_quantile(double confidence, double degrees) {
   return boost::math::quantile(boost::math::complement(boost::math::students_t(degrees), (1 - confidence) / 2));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

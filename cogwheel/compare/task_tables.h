@@ -6,7 +6,7 @@
 #include "cogwheel/compare/comparison.h"
 #include "cogwheel/runs/inspection.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 struct TaskTable {
   std::string title, lead;
@@ -15,9 +15,10 @@ struct TaskTable {
 };
 
 // `inspections`: those with tables, ordered by seed and then as the mechanisms are.
-std::vector<TaskTable> task_tables(const Comparison& comparison, const std::vector<const Inspection*>& inspections);
+std::vector<TaskTable> task_tables(const Comparison& comparison,
+                                   const std::vector<const runs::Inspection*>& inspections);
 
 // A section for each, with the identifier task-table-<its place>.
 std::string task_tables_html(const std::vector<TaskTable>& tables);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

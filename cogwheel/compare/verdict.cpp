@@ -6,7 +6,7 @@
 #include <cctype>
 #include <cmath>
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 using Parts = std::vector<VerdictPart>;
@@ -134,7 +134,7 @@ void say_with_amounts(Sentence& sentence, const Rows& rows, Amounts& amounts) {
 void say_differences(Sentence& sentence, const Comparison& comparison, const Rows& better, const Rows& worse,
                      const Rows& open) {
   Amounts amounts(comparison);
-  const TaskDescription& task = comparison.task;
+  const runs::TaskDescription& task = comparison.task;
   sentence.say(data_and_budget(comparison));
   if (better.size() == 1) {
     const SummaryRow& row = *better.front();
@@ -190,7 +190,7 @@ void say_without_spread(Sentence& sentence, const Comparison& comparison, const 
       say_with_amounts(sentence, of, amounts);
     sentence.say(does).name(comparison.baseline).say(how + " " + seeds(of));
   };
-  const TaskDescription& task = comparison.task;
+  const runs::TaskDescription& task = comparison.task;
   clause(better, " " + (better.size() == 1 ? task.does_better : task.do_better) + " than ", " by the same amount");
   clause(worse, worse.size() == 1 ? " does worse than " : " do worse than ", " by the same amount");
   clause(equal, (equal.size() == 1 ? " has the same " : " have the same ") + task.decisive().title + " as ", "");
@@ -203,7 +203,7 @@ void say_single_seed(Sentence& sentence, const Comparison& comparison, const Row
     return comparison.better(*a->difference, *b->difference);
   });
   const bool baseline_best = !comparison.better(*best->difference, 0);
-  const Measure& measure = comparison.task.decisive();
+  const runs::Measure& measure = comparison.task.decisive();
   const std::string has_the_best =
       fmt::format(" has the {} {}, ahead of ", measure.lower_is_better ? "lowest" : "highest", measure.title);
   Amounts amounts(comparison);
@@ -332,4 +332,4 @@ std::string verdict(const Comparison& comparison) {
   return text;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

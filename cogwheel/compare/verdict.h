@@ -5,7 +5,7 @@
 
 #include "cogwheel/compare/comparison.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 // A part of the sentence; `mechanism` is set if it is the name of one, so that a page can colour it.
 struct VerdictPart {
@@ -28,4 +28,4 @@ std::string title_in_sentence(const std::string& title);
 // The same of a mechanism of the comparison.
 std::string name_in_sentence(const Comparison& comparison, const std::string& mechanism);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

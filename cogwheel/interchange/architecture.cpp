@@ -9,7 +9,7 @@
 #include "cogwheel/runs/class_names.h"
 #include "cogwheel/tasks/encoders/encoder_stack.h"
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 
 #define ARCHITECTURE(name) Architecture name();
 #include "cogwheel/interchange/architectures.def"
@@ -33,15 +33,15 @@ const Architecture& find_architecture(std::string_view name, std::string_view wh
   throw Error(expected_got(what, expected_names(name, names), name));
 }
 
-const Architecture& architecture_of(const ModelOptions& model, std::string_view what) {
+const Architecture& architecture_of(const runs::ModelOptions& model, std::string_view what) {
   for (const Architecture& each : architectures())
     if (each.is(model)) return each;
   throw Error(expected_got(what, "an encoder, a vision transformer or a U-ViT, which other programs know",
                            "a model of another kind"));
 }
 
-void expect_plain_layers(const EncoderLayerOptions& options, std::string_view architecture) {
-  const LayerMechanisms mechanisms = layer_mechanisms(options);
+void expect_plain_layers(const tasks::encoders::EncoderLayerOptions& options, std::string_view architecture) {
+  const nn::LayerMechanisms mechanisms = tasks::encoders::layer_mechanisms(options);
   for (std::int64_t layer = 0; layer < options.layers; ++layer)
     if (const std::string name = mechanisms.at(layer); name != "softmax")
       throw Error(expected_got(fmt::format("model.mechanism of layer {}", layer),
@@ -50,10 +50,10 @@ void expect_plain_layers(const EncoderLayerOptions& options, std::string_view ar
     throw Error(expected_got("model.position", fmt::format("learned, as in every {}", architecture), options.position));
 }
 
-RunFile class_names_file(const std::vector<std::string>& given, std::int64_t count) {
+runs::RunFile class_names_file(const std::vector<std::string>& given, std::int64_t count) {
   std::vector<std::string> names = given;
   for (std::int64_t label = 0; given.empty() && label < count; ++label) names.push_back(std::to_string(label));
-  return class_names_file(names);
+  return runs::class_names_file(names);
 }
 
 void add_class_names(nlohmann::ordered_json& config, const std::vector<std::string>& names) {
@@ -67,4 +67,4 @@ void add_class_names(nlohmann::ordered_json& config, const std::vector<std::stri
   if (by_name.size() == names.size()) config["label2id"] = by_name;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

@@ -14,12 +14,12 @@
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/tasks/encoders/encoder_layers.h"
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 
 // A foreign folder read as a run, but for its weights.
 struct ForeignModel {
-  RunConfig config;
-  std::vector<RunFile> files = {};
+  runs::RunConfig config;
+  std::vector<runs::RunFile> files = {};
   std::vector<std::string> notes = {};  // in a line each, what is not the same here
 };
 
@@ -27,29 +27,29 @@ struct Architecture {
   std::string_view name;  // as `architectures` of config.json says it
   std::string_view summary;
   // Whether models with such options are of this architecture, whatever their mechanism.
-  bool (*is)(const ModelOptions& model);
+  bool (*is)(const runs::ModelOptions& model);
   // The options must be checked.
-  TensorTable (*tensors)(const ModelOptions& model);
+  TensorTable (*tensors)(const runs::ModelOptions& model);
   // Reads the whole of `config`, but for `finish`, and other files of `folder`. Throws Error for what models here have
   // otherwise.
   ForeignModel (*read)(ForeignConfig& config, const std::filesystem::path& folder);
   // config.json and the other files; `run` holds the files of the run. Throws Error for what the architecture lacks.
-  std::vector<RunFile> (*write)(const RunConfig& config, const std::filesystem::path& run);
+  std::vector<runs::RunFile> (*write)(const runs::RunConfig& config, const std::filesystem::path& run);
 };
 
 std::span<const Architecture> architectures();
 // Throws Error that names the known ones and `what`.
 const Architecture& find_architecture(std::string_view name, std::string_view what);
 // Throws Error that names `what` where no architecture has such models.
-const Architecture& architecture_of(const ModelOptions& model, std::string_view what);
+const Architecture& architecture_of(const runs::ModelOptions& model, std::string_view what);
 
 // Throws Error that names an option of the layers by which the model differs from any of `architecture`: attention that
 // is no softmax in some layer, or positions that are not learned.
-void expect_plain_layers(const EncoderLayerOptions& options, std::string_view architecture);
+void expect_plain_layers(const tasks::encoders::EncoderLayerOptions& options, std::string_view architecture);
 
 // The names of classes that a run keeps, and where a file has none, "0", "1", …
-RunFile class_names_file(const std::vector<std::string>& names, std::int64_t count);
+runs::RunFile class_names_file(const std::vector<std::string>& names, std::int64_t count);
 // `id2label`, and `label2id` unless classes share a name.
 void add_class_names(nlohmann::ordered_json& config, const std::vector<std::string>& names);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

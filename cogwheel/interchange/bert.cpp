@@ -7,24 +7,28 @@
 #include "cogwheel/interchange/transformers_config.h"
 #include "cogwheel/tasks/encoders/encoder_options.h"
 
-namespace cogwheel::bert {
+namespace cogwheel::interchange::bert {
 namespace {
 
 constexpr const char *masked_words = "BertForMaskedLM", *sentences = "BertForSequenceClassification";
 
-const EncoderOptions& of(const ModelOptions& model) { return model.as<EncoderOptions>(); }
-
-const char* name_of(const EncoderOptions& options) { return options.classes > 0 ? sentences : masked_words; }
-
-bool predicts_words(const ModelOptions& model) {
-  return model.get_if<EncoderOptions>() != nullptr && of(model).classes == 0;
-}
-bool classifies(const ModelOptions& model) {
-  return model.get_if<EncoderOptions>() != nullptr && of(model).classes > 0;
+const tasks::encoders::EncoderOptions& of(const runs::ModelOptions& model) {
+  return model.as<tasks::encoders::EncoderOptions>();
 }
 
-TensorTable tensors(const ModelOptions& model) {
-  const EncoderOptions& options = of(model);
+const char* name_of(const tasks::encoders::EncoderOptions& options) {
+  return options.classes > 0 ? sentences : masked_words;
+}
+
+bool predicts_words(const runs::ModelOptions& model) {
+  return model.get_if<tasks::encoders::EncoderOptions>() != nullptr && of(model).classes == 0;
+}
+bool classifies(const runs::ModelOptions& model) {
+  return model.get_if<tasks::encoders::EncoderOptions>() != nullptr && of(model).classes > 0;
+}
+
+TensorTable tensors(const runs::ModelOptions& model) {
+  const tasks::encoders::EncoderOptions& options = of(model);
   const std::int64_t width = options.width, hidden = options.feed_forward_width();
   TensorTable table(name_of(options));
   const std::string embeddings = "bert.embeddings.", predictions = "cls.predictions.";
@@ -65,8 +69,8 @@ ForeignModel read_model(ForeignConfig& config, const std::filesystem::path& fold
   config.expect("model_type", "bert");
   config.expect("position_embedding_type", "absolute");
   ForeignModel read;
-  EncoderOptions options;
-  options.vocabulary = config.whole("vocab_size", 30522, WordPieceTokenizer::vocabularies);
+  tasks::encoders::EncoderOptions options;
+  options.vocabulary = config.whole("vocab_size", 30522, text::WordPieceTokenizer::vocabularies);
   options.context = config.whole("max_position_embeddings", 512, {1, 1 << 20});
   options.segments = config.whole("type_vocab_size", 2, {1, 1 << 10});
   read_transformer(config, options, read.notes);
@@ -83,7 +87,7 @@ ForeignModel read_model(ForeignConfig& config, const std::filesystem::path& fold
     config.skip({"num_labels", "problem_type"});
   }
   const auto tokenizer = read_bert_vocabulary(folder, options.vocabulary);
-  read.files.push_back({tokenizer_file, tokenizer->to_json()});
+  read.files.push_back({runs::tokenizer_file, tokenizer->to_json()});
   read.config.task.name = classes ? "sentences" : "masked_words";
   read.config.model = options;
   return read;
@@ -96,13 +100,13 @@ ForeignModel read_sentences(ForeignConfig& config, const std::filesystem::path& 
   return read_model(config, folder, true);
 }
 
-std::vector<RunFile> write(const RunConfig& run, const std::filesystem::path& folder) {
-  const EncoderOptions& options = of(run.model);
+std::vector<runs::RunFile> write(const runs::RunConfig& run, const std::filesystem::path& folder) {
+  const tasks::encoders::EncoderOptions& options = of(run.model);
   const char* const name = name_of(options);
   expect_plain_layers(options, name);
-  const auto tokenizer = load_word_piece(folder / tokenizer_file);
+  const auto tokenizer = text::load_word_piece(folder / runs::tokenizer_file);
   if (tokenizer->vocabulary() != options.vocabulary)
-    throw Error(expected_got((folder / tokenizer_file).string(),
+    throw Error(expected_got((folder / runs::tokenizer_file).string(),
                              std::to_string(options.vocabulary) + " pieces, as model.vocabulary says",
                              std::to_string(tokenizer->vocabulary())));
   nlohmann::ordered_json config = {{"architectures", {name}}, {"model_type", "bert"}};
@@ -114,15 +118,15 @@ std::vector<RunFile> write(const RunConfig& run, const std::filesystem::path& fo
   config["pad_token_id"] = tokenizer->specials().padding;
   config["tie_word_embeddings"] = true;
   if (options.classes > 0) add_all_class_names(config, folder, options.classes);
-  std::vector<RunFile> files = bert_vocabulary_files(*tokenizer, options.context);
+  std::vector<runs::RunFile> files = bert_vocabulary_files(*tokenizer, options.context);
   files.push_back({config_file, config.dump(2) + "\n"});
   return files;
 }
 
 }  // namespace
-}  // namespace cogwheel::bert
+}  // namespace cogwheel::interchange::bert
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 
 Architecture bert_for_masked_lm() {
   return {bert::masked_words,      "an encoder that predicts hidden words (transformers)",
@@ -136,4 +140,4 @@ Architecture bert_for_sequence_classification() {
           bert::read_sentences, bert::write};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

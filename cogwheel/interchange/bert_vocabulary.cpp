@@ -6,7 +6,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/interchange/foreign_config.h"
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 namespace {
 
 constexpr const char *vocabulary_file = "vocab.txt", *settings_file = "tokenizer_config.json",
@@ -41,7 +41,7 @@ bool cased_by_settings(const std::filesystem::path& path) {
   return !lower;
 }
 
-std::shared_ptr<const WordPieceTokenizer> read_whole(const std::filesystem::path& path) {
+std::shared_ptr<const text::WordPieceTokenizer> read_whole(const std::filesystem::path& path) {
   const nlohmann::json json = json_object(path);
   const auto part = [&](const char* key) {
     if (!json.contains(key) || !json[key].is_object())
@@ -66,18 +66,19 @@ std::shared_ptr<const WordPieceTokenizer> read_whole(const std::filesystem::path
                                nlohmann::json(piece).dump() + ": " + token.dump()));
     pieces[token.get<std::size_t>()] = piece;
   }
-  return std::make_shared<WordPieceTokenizer>(std::move(pieces), !lower, path.string());
+  return std::make_shared<text::WordPieceTokenizer>(std::move(pieces), !lower, path.string());
 }
 
 }  // namespace
 
-std::shared_ptr<const WordPieceTokenizer> read_bert_vocabulary(const std::filesystem::path& folder,
-                                                               std::int64_t vocabulary) {
+std::shared_ptr<const text::WordPieceTokenizer> read_bert_vocabulary(const std::filesystem::path& folder,
+                                                                     std::int64_t vocabulary) {
   const bool lines = std::filesystem::exists(folder / vocabulary_file);
   if (!lines && !std::filesystem::exists(folder / whole_file))
     throw Error(expected_got(folder.string(), "vocab.txt or tokenizer.json", "neither"));
-  auto tokenizer = lines ? WordPieceTokenizer::read(folder / vocabulary_file, cased_by_settings(folder / settings_file))
-                         : read_whole(folder / whole_file);
+  auto tokenizer =
+      lines ? text::WordPieceTokenizer::read(folder / vocabulary_file, cased_by_settings(folder / settings_file))
+            : read_whole(folder / whole_file);
   if (tokenizer->vocabulary() != vocabulary)
     throw Error(expected_got((folder / (lines ? vocabulary_file : whole_file)).string(),
                              std::to_string(vocabulary) + " pieces, as vocab_size of config.json says",
@@ -85,7 +86,7 @@ std::shared_ptr<const WordPieceTokenizer> read_bert_vocabulary(const std::filesy
   return tokenizer;
 }
 
-std::vector<RunFile> bert_vocabulary_files(const WordPieceTokenizer& tokenizer, std::int64_t context) {
+std::vector<runs::RunFile> bert_vocabulary_files(const text::WordPieceTokenizer& tokenizer, std::int64_t context) {
   nlohmann::ordered_json settings = {{"tokenizer_class", "BertTokenizer"},
                                      {"do_lower_case", !tokenizer.cased()},
                                      {"strip_accents", nullptr},
@@ -93,8 +94,8 @@ std::vector<RunFile> bert_vocabulary_files(const WordPieceTokenizer& tokenizer, 
                                      {"model_max_length", context}};
   const char* const keys[] = {"pad_token", "unk_token", "cls_token", "sep_token", "mask_token"};
   for (std::size_t special = 0; special < std::size(keys); ++special)
-    settings[keys[special]] = WordPieceTokenizer::special_pieces[special];
+    settings[keys[special]] = text::WordPieceTokenizer::special_pieces[special];
   return {{vocabulary_file, tokenizer.vocabulary_text()}, {settings_file, settings.dump(2) + "\n"}};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

@@ -8,7 +8,7 @@
 #include "cogwheel/runs/safetensors.h"
 #include "cogwheel/runs/task.h"
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 namespace {
 
 // The kind of folder in its marker, and all that may be written into it.
@@ -18,7 +18,8 @@ const std::vector<std::string> export_files{"config.json", "vocab.txt", "tokeniz
 
 }  // namespace
 
-ExportedModel foreign_model(const RunConfig& config, const NamedTensors& weights, const std::filesystem::path& run) {
+ExportedModel foreign_model(const runs::RunConfig& config, const NamedTensors& weights,
+                            const std::filesystem::path& run) {
   const Architecture& architecture = architecture_of(config.model, run.string());
   ExportedModel model{.architecture = std::string(architecture.name), .weights = {}, .files = {}};
   model.files = architecture.write(config, run);
@@ -29,16 +30,16 @@ ExportedModel foreign_model(const RunConfig& config, const NamedTensors& weights
 void write_exported_model(const ExportedModel& model, const std::filesystem::path& folder, bool overwrite) {
   const auto lock = take_folder(folder, export_kind, overwrite);
   remove_files(folder, export_files);
-  for (const RunFile& file : model.files) write_file(folder / file.name, file.content);
+  for (const runs::RunFile& file : model.files) write_file(folder / file.name, file.content);
   // transformers reads files only that say whose numbers they hold.
-  save_safetensors({.tensors = model.weights, .metadata = {{"format", "pt"}}}, folder / foreign_weights_file);
+  runs::save_safetensors({.tensors = model.weights, .metadata = {{"format", "pt"}}}, folder / foreign_weights_file);
 }
 
-ExportedModel export_run(const RunFolder& run, const std::filesystem::path& folder, bool overwrite) {
-  const RunConfig config = load_config(run.config_path());
+ExportedModel export_run(const runs::RunFolder& run, const std::filesystem::path& folder, bool overwrite) {
+  const runs::RunConfig config = runs::load_config(run.config_path());
   architecture_of(config.model, run.path().string());
-  const std::shared_ptr<torch::nn::Module> module = make_model(config.model);
-  load_weights_of(*module, config, run);
+  const std::shared_ptr<torch::nn::Module> module = runs::make_model(config.model);
+  runs::load_weights_of(*module, config, run);
   NamedTensors weights;
   for (const auto& parameter : module->named_parameters()) weights[parameter.key()] = parameter.value().detach();
   ExportedModel model = foreign_model(config, weights, run.path());
@@ -46,4 +47,4 @@ ExportedModel export_run(const RunFolder& run, const std::filesystem::path& fold
   return model;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

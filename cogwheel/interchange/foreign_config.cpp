@@ -6,7 +6,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 
 nlohmann::json json_object(const std::filesystem::path& path) {
   auto json = nlohmann::json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
@@ -97,4 +97,4 @@ void ForeignConfig::finish() const {
                                key + ": " + value.dump()));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

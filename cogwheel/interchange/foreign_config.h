@@ -12,7 +12,7 @@
 
 #include "cogwheel/core/range.h"
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 
 class ForeignConfig {
  public:
@@ -50,4 +50,4 @@ class ForeignConfig {
 // The JSON object in a file. Throws Error where it cannot be read or is none.
 nlohmann::json json_object(const std::filesystem::path& path);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

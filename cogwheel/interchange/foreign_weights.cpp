@@ -11,7 +11,7 @@
 #include "cogwheel/interchange/foreign_config.h"
 #include "cogwheel/runs/foreign_file.h"
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 namespace {
 
 constexpr const char* index_file = "model.safetensors.index.json";
@@ -42,7 +42,7 @@ NamedTensors read_parts(const std::filesystem::path& index) {
   NamedTensors all;
   for (const auto& [name, expected] : parts_of(index)) {
     const std::filesystem::path path = index.parent_path() / name;
-    NamedTensors tensors = load_safetensors_or_say(path, conversion).tensors;
+    NamedTensors tensors = runs::load_safetensors_or_say(path, conversion).tensors;
     for (const std::string& tensor : expected)
       if (!tensors.contains(tensor))
         throw Error(expected_got(path.string(), tensor + ", as its index says", "no such tensor"));
@@ -58,7 +58,7 @@ NamedTensors read_parts(const std::filesystem::path& index) {
 
 ForeignWeights read_foreign_weights(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / foreign_weights_file, index = folder / index_file;
-  if (std::filesystem::exists(path)) return {load_safetensors_or_say(path, conversion).tensors, path};
+  if (std::filesystem::exists(path)) return {runs::load_safetensors_or_say(path, conversion).tensors, path};
   if (std::filesystem::exists(index)) return {read_parts(index), index};
   if (std::filesystem::exists(folder / "pytorch_model.bin"))
     throw Error(
@@ -70,4 +70,4 @@ ForeignWeights read_foreign_weights(const std::filesystem::path& folder) {
       expected_got(folder.string(), fmt::format("{}, or parts with {}", foreign_weights_file, index_file), "neither"));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

@@ -5,7 +5,7 @@
 
 #include "cogwheel/interchange/tensor_table.h"
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 
 struct ForeignWeights {
   NamedTensors tensors;
@@ -15,4 +15,4 @@ struct ForeignWeights {
 // Throws Error where neither is there, where a file is a pickle or damaged, and where index and parts differ.
 ForeignWeights read_foreign_weights(const std::filesystem::path& folder);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

@@ -14,23 +14,23 @@
 #include "cogwheel/runs/task.h"
 #include "cogwheel/runs/weights.h"
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 namespace {
 
 // Of a file, where the options of a model would say how they were used.
-void check_options(ModelOptions& model, const std::filesystem::path& path) {
+void check_options(runs::ModelOptions& model, const std::filesystem::path& path) {
   try {
-    check(model);
+    runs::check(model);
   } catch (const UsageError& error) {
     throw Error(path.string() + ": " + error.what());
   }
-  set_context_that_follows(model);
+  runs::set_context_that_follows(model);
 }
 
 // The table covers the model: its parameters, each in its shape.
-void expect_whole(const NamedTensors& weights, const ModelOptions& options) {
-  const PlaceParameters nowhere(at::kMeta);
-  const auto parameters = make_model(options)->named_parameters();
+void expect_whole(const NamedTensors& weights, const runs::ModelOptions& options) {
+  const nn::PlaceParameters nowhere(at::kMeta);
+  const auto parameters = runs::make_model(options)->named_parameters();
   for (const auto& parameter : parameters) {
     const auto found = weights.find(parameter.key());
     if (found == weights.end() || found->second.sizes() != parameter.value().sizes())
@@ -66,10 +66,10 @@ ImportedModel read_foreign_model(const std::filesystem::path& folder) {
   return imported;
 }
 
-RunFolder write_imported_run(const ImportedModel& imported, const std::filesystem::path& path, bool overwrite) {
-  RunFolder folder = RunFolder::create(path, imported.config, imported.files, overwrite);
-  save_weights(imported.weights, imported.config, folder.checkpoint_path());
+runs::RunFolder write_imported_run(const ImportedModel& imported, const std::filesystem::path& path, bool overwrite) {
+  runs::RunFolder folder = runs::RunFolder::create(path, imported.config, imported.files, overwrite);
+  runs::save_weights(imported.weights, imported.config, folder.checkpoint_path());
   return folder;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

@@ -8,14 +8,14 @@
 #include "cogwheel/runs/configuration/run_config.h"
 #include "cogwheel/runs/run_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 
 struct ImportedModel {
   std::string architecture;
-  RunConfig config;                     // the model, and the name and options of the task that it has learned
-  NamedTensors weights;                 // of all parameters, float32
-  std::vector<RunFile> files = {};      // that a run of this task keeps
-  std::vector<std::string> notes = {};  // in a line each, what is not the same here or left out
+  runs::RunConfig config;                 // the model, and the name and options of the task that it has learned
+  NamedTensors weights;                   // of all parameters, float32
+  std::vector<runs::RunFile> files = {};  // that a run of this task keeps
+  std::vector<std::string> notes = {};    // in a line each, what is not the same here or left out
 };
 
 // Of a folder with config.json, whose `architectures` names one of architectures(), model.safetensors, whole or in
@@ -24,7 +24,7 @@ struct ImportedModel {
 ImportedModel read_foreign_model(const std::filesystem::path& folder);
 
 // Makes the folder of a run whose checkpoint holds the weights alone. Throws what RunFolder::create throws.
-RunFolder write_imported_run(const ImportedModel& imported, const std::filesystem::path& folder,
-                             bool overwrite = false);
+runs::RunFolder write_imported_run(const ImportedModel& imported, const std::filesystem::path& folder,
+                                   bool overwrite = false);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

@@ -8,7 +8,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/shape_text.h"
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 namespace {
 
 std::string text_of(const std::string& name, const Shape& shape) { return name + " of shape " + shape_text(shape); }
@@ -119,4 +119,4 @@ NamedTensors TensorTable::to_theirs(const NamedTensors& ours, const std::filesys
   return theirs;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 
 using Shape = std::vector<std::int64_t>;
 using NamedTensors = std::map<std::string, at::Tensor>;
@@ -63,4 +63,4 @@ class TensorTable {
   std::vector<std::string> unused_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

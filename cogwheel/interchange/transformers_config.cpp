@@ -4,7 +4,7 @@
 #include "cogwheel/interchange/architecture.h"
 #include "cogwheel/runs/class_names.h"
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 namespace {
 
 // Of the encoder and the vision transformer.
@@ -12,7 +12,8 @@ constexpr double layer_norm_epsilon = 1e-12;
 
 }  // namespace
 
-void read_transformer(ForeignConfig& config, EncoderLayerOptions& options, std::vector<std::string>& notes) {
+void read_transformer(ForeignConfig& config, tasks::encoders::EncoderLayerOptions& options,
+                      std::vector<std::string>& notes) {
   constexpr Range<double> shares{.min = 0, .max = 1, .max_excluded = true};
   options.width = config.whole("hidden_size", 768, {1, 1 << 20});
   options.layers = config.whole("num_hidden_layers", 12, {1, 10'000});
@@ -48,7 +49,7 @@ std::int64_t read_class_count(ForeignConfig& config, const std::vector<std::stri
   return count;
 }
 
-void add_transformer(nlohmann::ordered_json& config, const EncoderLayerOptions& options) {
+void add_transformer(nlohmann::ordered_json& config, const tasks::encoders::EncoderLayerOptions& options) {
   config["hidden_size"] = options.width;
   config["num_hidden_layers"] = options.layers;
   config["num_attention_heads"] = options.heads;
@@ -64,7 +65,7 @@ void add_transformer(nlohmann::ordered_json& config, const EncoderLayerOptions& 
 void add_all_class_names(nlohmann::ordered_json& config, const std::filesystem::path& run, std::int64_t count) {
   if (count == 1)
     throw Error(expected_got(run.string(), "at least 2 classes, as 1 means regression to transformers", "1"));
-  add_class_names(config, load_class_names(run, count));
+  add_class_names(config, runs::load_class_names(run, count));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

@@ -11,12 +11,12 @@
 #include "cogwheel/runs/class_names.h"
 #include "cogwheel/tasks/images/u_vit_options.h"
 
-namespace cogwheel::u_vit {
+namespace cogwheel::interchange::u_vit {
 namespace {
 
 constexpr const char* name = "UViT";
 
-bool is(const ModelOptions& model) { return model.get_if<UVitOptions>() != nullptr; }
+bool is(const runs::ModelOptions& model) { return model.get_if<tasks::images::UVitOptions>() != nullptr; }
 
 // The layers of the first half, the middle one, those of the second half.
 std::string block_name(std::int64_t layer, std::int64_t layers) {
@@ -26,8 +26,8 @@ std::string block_name(std::int64_t layer, std::int64_t layers) {
                       : "out_blocks." + std::to_string(layer - half - 1) + ".";
 }
 
-TensorTable tensors(const ModelOptions& model) {
-  const auto& options = model.as<UVitOptions>();
+TensorTable tensors(const runs::ModelOptions& model) {
+  const auto& options = model.as<tasks::images::UVitOptions>();
   const std::int64_t width = options.width, patch = options.patch, channels = options.channels,
                      hidden = options.feed_forward_width();
   TensorTable table(name);
@@ -67,7 +67,7 @@ double ratio_of(std::int64_t width, std::int64_t hidden) {
 
 ForeignModel read(ForeignConfig& config, const std::filesystem::path&) {
   using Count = Range<std::int64_t>;
-  UVitOptions options;
+  tasks::images::UVitOptions options;
   options.context = 0;
   options.image_size = config.whole("img_size", Count{1, 1 << 14});
   options.patch = config.whole("patch_size", Count{1, 1 << 14});
@@ -104,12 +104,12 @@ ForeignModel read(ForeignConfig& config, const std::filesystem::path&) {
   return read;
 }
 
-std::vector<RunFile> write(const RunConfig& run, const std::filesystem::path& folder) {
-  const auto& options = run.model.as<UVitOptions>();
+std::vector<runs::RunFile> write(const runs::RunConfig& run, const std::filesystem::path& folder) {
+  const auto& options = run.model.as<tasks::images::UVitOptions>();
   expect_plain_layers(options, name);
   // Their samplers take what the network tells for the noise.
   if (const auto told = run.task.values.find("prediction");
-      told != run.task.values.end() && told->second != ConfigValue(std::string("noise")))
+      told != run.task.values.end() && told->second != runs::ConfigValue(std::string("noise")))
     throw Error(expected_got(folder.string(), "task.prediction noise, as UViT is sampled from", "another"));
   nlohmann::ordered_json config = {{"architectures", {name}},
                                    {"img_size", options.image_size},
@@ -128,19 +128,19 @@ std::vector<RunFile> write(const RunConfig& run, const std::filesystem::path& fo
     config["num_clip_token"] = options.condition_tokens;
   } else {
     config["num_classes"] = options.vocabulary > 0 ? options.vocabulary + 1 : -1;
-    if (options.vocabulary > 0) add_class_names(config, load_class_names(folder, options.vocabulary));
+    if (options.vocabulary > 0) add_class_names(config, runs::load_class_names(folder, options.vocabulary));
   }
   return {{config_file, config.dump(2) + "\n"}};
 }
 
 }  // namespace
-}  // namespace cogwheel::u_vit
+}  // namespace cogwheel::interchange::u_vit
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 
 Architecture u_vit_of_bao() {
   return {u_vit::name, "a U-ViT that predicts noise (baofff/U-ViT)", u_vit::is, u_vit::tensors, u_vit::read,
           u_vit::write};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

@@ -8,15 +8,15 @@
 #include "cogwheel/interchange/transformers_config.h"
 #include "cogwheel/tasks/images/vision_transformer_options.h"
 
-namespace cogwheel::vit {
+namespace cogwheel::interchange::vit {
 namespace {
 
 constexpr const char *name = "ViTForImageClassification", *preprocessor_file = "preprocessor_config.json";
 
-bool is(const ModelOptions& model) { return model.get_if<VisionTransformerOptions>() != nullptr; }
+bool is(const runs::ModelOptions& model) { return model.get_if<tasks::images::VisionTransformerOptions>() != nullptr; }
 
-TensorTable tensors(const ModelOptions& model) {
-  const auto& options = model.as<VisionTransformerOptions>();
+TensorTable tensors(const runs::ModelOptions& model) {
+  const auto& options = model.as<tasks::images::VisionTransformerOptions>();
   const std::int64_t width = options.width, patch = options.patch, hidden = options.feed_forward_width();
   TensorTable table(name);
   const std::string embeddings = "vit.embeddings.";
@@ -70,7 +70,7 @@ ForeignModel read(ForeignConfig& config, const std::filesystem::path& folder) {
   config.expect("model_type", "vit");
   config.expect("qkv_bias", true);
   ForeignModel read;
-  VisionTransformerOptions options;
+  tasks::images::VisionTransformerOptions options;
   options.context = 0;
   options.image_size = config.whole("image_size", 224, {1, 1 << 14});
   options.patch = config.whole("patch_size", 16, {1, 1 << 14});
@@ -86,8 +86,8 @@ ForeignModel read(ForeignConfig& config, const std::filesystem::path& folder) {
   return read;
 }
 
-std::vector<RunFile> write(const RunConfig& run, const std::filesystem::path& folder) {
-  const auto& options = run.model.as<VisionTransformerOptions>();
+std::vector<runs::RunFile> write(const runs::RunConfig& run, const std::filesystem::path& folder) {
+  const auto& options = run.model.as<tasks::images::VisionTransformerOptions>();
   expect_plain_layers(options, name);
   if (options.pooling != "class")
     throw Error(expected_got("model.pooling", std::string("class, as in every ") + name, options.pooling));
@@ -108,19 +108,19 @@ std::vector<RunFile> write(const RunConfig& run, const std::filesystem::path& fo
       {"do_normalize", true},
       {"image_mean", halves},
       {"image_std", halves}};
-  std::vector<RunFile> files{{config_file, config.dump(2) + "\n"}};
+  std::vector<runs::RunFile> files{{config_file, config.dump(2) + "\n"}};
   if (options.channels == 3) files.push_back({preprocessor_file, preprocessor.dump(2) + "\n"});
   return files;
 }
 
 }  // namespace
-}  // namespace cogwheel::vit
+}  // namespace cogwheel::interchange::vit
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 
 Architecture vit_for_image_classification() {
   return {vit::name, "a vision transformer that classifies images (transformers)", vit::is, vit::tensors, vit::read,
           vit::write};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

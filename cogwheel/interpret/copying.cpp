@@ -9,7 +9,7 @@
 #include "cogwheel/core/random.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 namespace {
 
 at::Tensor normal(at::IntArrayRef sizes, std::uint64_t number) {
@@ -27,7 +27,7 @@ at::Tensor eigenvalue_positivity(const at::Tensor& matrices) {
   return at::real(values).sum(-1) / values.abs().sum(-1);
 }
 
-CopyingScores copying_scores(const LanguageModelImpl& model) {
+CopyingScores copying_scores(const tasks::language::LanguageModelImpl& model) {
   const torch::NoGradGuard no_gradient;
   const auto wide = [](const at::Tensor& of) { return of.detach().to(at::kCPU, at::kDouble); };
   const auto layers = static_cast<std::int64_t>(model.layers().size());
@@ -65,4 +65,4 @@ CopyingScores copying_scores(const LanguageModelImpl& model) {
   return found;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

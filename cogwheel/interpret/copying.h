@@ -10,9 +10,11 @@
 
 #include "cogwheel/nn/token_mixer.h"
 
-namespace cogwheel {
-
+namespace cogwheel::tasks::language {
 class LanguageModelImpl;
+}  // namespace cogwheel::tasks::language
+
+namespace cogwheel::interpret {
 
 struct CopyingScores {
   at::Tensor bare;  // [layers, heads], of output · value
@@ -24,9 +26,9 @@ struct CopyingScores {
 
 // NaN in layers without heads. No matrix is larger than [width, width]: a product's eigenvalues other than 0 are those
 // of its factors in the other order.
-CopyingScores copying_scores(const LanguageModelImpl& model);
+CopyingScores copying_scores(const tasks::language::LanguageModelImpl& model);
 
 // Σ λ / Σ |λ| of each [..., D, D]; NaN where all are 0.
 at::Tensor eigenvalue_positivity(const at::Tensor& matrices);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -12,10 +12,10 @@
 
 #include "cogwheel/nn/forward_context.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 
 // Runs a model on one input with this context, whatever it makes of it.
-using ModelPass = std::function<void(const ForwardContext& context)>;
+using ModelPass = std::function<void(const nn::ForwardContext& context)>;
 
 struct EffectiveAttentionOptions {
   // Each channel of a value apart: where a state forgets each at its own rate, they are mixed differently.
@@ -28,4 +28,4 @@ struct EffectiveAttentionOptions {
 // differ; by channel N and one. Without gradients.
 std::vector<at::Tensor> effective_attention(const ModelPass& pass, const EffectiveAttentionOptions& options = {});
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -6,7 +6,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/shape_text.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 
 at::Tensor head_distances(const at::Tensor& maps) {
   const torch::NoGradGuard no_gradient;
@@ -26,4 +26,4 @@ at::Tensor mean_head_distance(const at::Tensor& distances) {
   return distances.sum({-2, -1}) / (heads * (heads - 1));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

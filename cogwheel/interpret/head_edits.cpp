@@ -12,7 +12,7 @@
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/core/wording/shape_text.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 namespace {
 
 // The digits after a letter, which are taken from the name.
@@ -52,7 +52,7 @@ HeadEditKind head_edit_kind(std::string_view name, std::string_view what) {
   return static_cast<HeadEditKind>(found - names.begin());
 }
 
-void edit_heads(Hooks& hooks, std::span<const HeadEdit> edits, const HeadOutputs& own, const HeadOutputs& other) {
+void edit_heads(nn::Hooks& hooks, std::span<const HeadEdit> edits, const HeadOutputs& own, const HeadOutputs& other) {
   for (const HeadEdit& edit : edits) {
     const auto layer = static_cast<std::size_t>(edit.layer);
     if (edit.layer < 0 || layer >= own.size() || edit.head < 0 || edit.head >= own[layer].size(2))
@@ -62,8 +62,8 @@ void edit_heads(Hooks& hooks, std::span<const HeadEdit> edits, const HeadOutputs
                                     "outputs of heads " + shape_text(own[layer].sizes()),
                                     layer < other.size() ? shape_text(other[layer].sizes()) : "none"));
     hooks.replace(
-        HookPlace::heads,
-        [edit, &own, &other](const HookPoint&, const at::Tensor& z) {
+        nn::HookPlace::heads,
+        [edit, &own, &other](const nn::HookPoint&, const at::Tensor& z) {
           at::Tensor changed = z.clone();
           changed.select(2, edit.head).copy_(edited(z.select(2, edit.head), edit, own, other));
           return changed;
@@ -83,4 +83,4 @@ HeadPlace parse_head_name(std::string_view name, std::span<const std::int64_t> h
   return {*layer, *head};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

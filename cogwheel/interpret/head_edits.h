@@ -10,7 +10,7 @@
 
 #include "cogwheel/nn/hooks/hooks.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 
 enum class HeadEditKind {
   zero,
@@ -34,7 +34,7 @@ using HeadOutputs = std::vector<at::Tensor>;
 // Adds the edits to hooks of a pass over a text whose outputs without edits are `own`. `other` has those of the text to
 // patch from, which needs as many tokens, and may be empty where nothing is patched. Throws UsageError for a head that
 // the model does not have, or outputs of another shape. What is passed in must outlive the hooks.
-void edit_heads(Hooks& hooks, std::span<const HeadEdit> edits, const HeadOutputs& own, const HeadOutputs& other);
+void edit_heads(nn::Hooks& hooks, std::span<const HeadEdit> edits, const HeadOutputs& own, const HeadOutputs& other);
 
 // The place in "L9H4", for a model with that many heads in each layer. Throws UsageError that begins with `what`.
 struct HeadPlace {
@@ -42,4 +42,4 @@ struct HeadPlace {
 };
 HeadPlace parse_head_name(std::string_view name, std::span<const std::int64_t> heads, std::string_view what);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -13,7 +13,7 @@
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 
 at::Tensor repeated_tokens(std::int64_t vocabulary, std::int64_t sequences, std::int64_t length, std::uint64_t seed) {
   expect_within("repeated tokens: length of a half", length, Range<std::int64_t>{2, 1 << 20});
@@ -29,15 +29,16 @@ at::Tensor repeated_tokens(std::int64_t vocabulary, std::int64_t sequences, std:
   return tokens;
 }
 
-HeadScores head_scores(LanguageModelImpl& model, const at::Tensor& tokens) {
+HeadScores head_scores(tasks::language::LanguageModelImpl& model, const at::Tensor& tokens) {
   const torch::NoGradGuard no_gradient;
   const std::int64_t length = tokens.dim() == 2 ? tokens.size(1) / 2 : 0;
   if (length < 2 || !tokens.narrow(1, 0, length).equal(tokens.slice(1, length)))
     throw UsageError(expected_got("head scores: tokens", "rows whose second half repeats the first",
                                   length < 2 ? shape_text(tokens.sizes()) : "others"));
   std::map<std::int64_t, at::Tensor> patterns;  // [B, heads, N, N]
-  Hooks hooks;
-  hooks.read(HookPlace::pattern, [&](const HookPoint& at, const at::Tensor& value) { patterns[at.layer] = value; });
+  nn::Hooks hooks;
+  hooks.read(nn::HookPlace::pattern,
+             [&](const nn::HookPoint& at, const at::Tensor& value) { patterns[at.layer] = value; });
   model.forward(tokens, {.hooks = &hooks});
   if (patterns.empty()) throw UsageError(expected_got("head scores: model", "one with weights of heads", "none"));
 
@@ -59,4 +60,4 @@ HeadScores head_scores(LanguageModelImpl& model, const at::Tensor& tokens) {
   return {.previous = score(1), .duplicate = score(length), .induction = score(length - 1)};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -5,9 +5,11 @@
 
 #include <cstdint>
 
-namespace cogwheel {
-
+namespace cogwheel::tasks::language {
 class LanguageModelImpl;
+}  // namespace cogwheel::tasks::language
+
+namespace cogwheel::interpret {
 
 struct HeadScores {
   // [layers, heads], each the mean weight over the tokens of the second half, or of its magnitude: signed weights may
@@ -25,6 +27,6 @@ at::Tensor repeated_tokens(std::int64_t vocabulary, std::int64_t sequences, std:
 
 // Of tokens as repeated_tokens makes them, which must fit into the context. Throws UsageError for a model that shows
 // no weights, and for tokens whose halves differ.
-HeadScores head_scores(LanguageModelImpl& model, const at::Tensor& tokens);
+HeadScores head_scores(tasks::language::LanguageModelImpl& model, const at::Tensor& tokens);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -8,10 +8,10 @@
 #include "cogwheel/interpret/prompts.h"
 #include "cogwheel/tasks/synthetic/ioi_data.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 
 struct IoiPrompts {
-  std::vector<IoiPrompt> prompts;
+  std::vector<tasks::synthetic::IoiPrompt> prompts;
   Prompts clean;         // answer: the indirect object; foil: the subject
   at::Tensor corrupted;  // tokens with three other names in the places of the names
 };
@@ -19,4 +19,4 @@ struct IoiPrompts {
 // Of pairs of names that training never shows; every other prompt has an opening. `seed` decides all that is drawn.
 IoiPrompts draw_ioi_prompts(std::int64_t count, std::uint64_t seed);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

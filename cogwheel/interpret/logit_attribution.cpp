@@ -6,9 +6,9 @@
 #include "cogwheel/core/wording/head_name.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 
-LogitAttribution attribute_logits(LanguageModelImpl& model, const Prompts& prompts) {
+LogitAttribution attribute_logits(tasks::language::LanguageModelImpl& model, const Prompts& prompts) {
   const torch::NoGradGuard no_gradient;
   prompts.check(model.options().vocabulary);
   LogitAttribution found;
@@ -17,36 +17,36 @@ LogitAttribution attribute_logits(LanguageModelImpl& model, const Prompts& promp
     found.parts.push_back(part);
     written.push_back(value);
   };
-  Hooks hooks;
+  nn::Hooks hooks;
   at::Tensor scale, of_heads;
-  const auto read = [&](HookPlace place, const std::string& part) {
-    hooks.read(place, [&, part](const HookPoint& at, const at::Tensor& value) {
+  const auto read = [&](nn::HookPlace place, const std::string& part) {
+    hooks.read(place, [&, part](const nn::HookPoint& at, const at::Tensor& value) {
       keep(at.layer < 0 ? part : head_layer_name(at.layer) + " " + part, at_end(value, prompts.end));
     });
   };
-  read(HookPlace::embedding, "embedding");
-  read(HookPlace::position_embedding, "position embedding");
-  hooks.read(HookPlace::result, [&](const HookPoint& at, const at::Tensor& value) {
+  read(nn::HookPlace::embedding, "embedding");
+  read(nn::HookPlace::position_embedding, "position embedding");
+  hooks.read(nn::HookPlace::result, [&](const nn::HookPoint& at, const at::Tensor& value) {
     const at::Tensor last = at_end(value, prompts.end);  // [B, heads, width]
     of_heads = last.sum(1);
     for (std::int64_t head = 0; head < last.size(1); ++head) keep(head_name(at.layer, head), last.select(1, head));
   });
-  hooks.read(HookPlace::attention_output, [&](const HookPoint& at, const at::Tensor& value) {
+  hooks.read(nn::HookPlace::attention_output, [&](const nn::HookPoint& at, const at::Tensor& value) {
     const at::Tensor last = at_end(value, prompts.end);
     keep(head_layer_name(at.layer) + " attention", of_heads.defined() ? last - of_heads : last);
     of_heads = at::Tensor();
   });
-  read(HookPlace::feed_forward_output, "feed-forward");
-  hooks.read(HookPlace::final_norm_scale,
-             [&](const HookPoint&, const at::Tensor& value) { scale = at_end(value, prompts.end); });
+  read(nn::HookPlace::feed_forward_output, "feed-forward");
+  hooks.read(nn::HookPlace::final_norm_scale,
+             [&](const nn::HookPoint&, const at::Tensor& value) { scale = at_end(value, prompts.end); });
   model.forward(prompts.tokens, {.hooks = &hooks});
 
-  const Norm& norm = model.final_norm();
+  const nn::Norm& norm = model.final_norm();
   const at::Tensor difference =
       model.unembedding().index_select(0, prompts.answer) - model.unembedding().index_select(0, prompts.foil);
   at::Tensor direction = difference * norm->gain();  // [B, width]
   // The mean that a layer norm takes away does not count, of whatever is projected.
-  if (norm->kind() == NormKind::layer) direction = direction - direction.mean(1, true);
+  if (norm->kind() == nn::NormKind::layer) direction = direction - direction.mean(1, true);
   direction = direction / scale;
   at::Tensor biases = at::zeros({prompts.size()}, direction.options());
   if (norm->bias().defined()) biases = biases + difference.mv(norm->bias());
@@ -60,4 +60,4 @@ LogitAttribution attribute_logits(LanguageModelImpl& model, const Prompts& promp
   return found;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -10,9 +10,11 @@
 
 #include "cogwheel/interpret/prompts.h"
 
-namespace cogwheel {
-
+namespace cogwheel::tasks::language {
 class LanguageModelImpl;
+}  // namespace cogwheel::tasks::language
+
+namespace cogwheel::interpret {
 
 struct LogitAttribution {
   // "embedding", "position embedding", "L0H0" and so on, "L0 attention" for a layer without heads or its bias,
@@ -21,6 +23,6 @@ struct LogitAttribution {
   at::Tensor values;  // [parts, B], which sum to the logit difference of each prompt
 };
 
-LogitAttribution attribute_logits(LanguageModelImpl& model, const Prompts& prompts);
+LogitAttribution attribute_logits(tasks::language::LanguageModelImpl& model, const Prompts& prompts);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

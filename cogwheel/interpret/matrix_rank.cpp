@@ -11,7 +11,7 @@
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/ops/pairwise/attention.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 
 MatrixRank matrix_rank(const at::Tensor& matrix) {
   const torch::NoGradGuard no_gradient;
@@ -68,9 +68,9 @@ std::vector<NamedMatrix> score_matrices(const at::Tensor& query, const at::Tenso
   for (const auto& [mechanism, name] : {std::pair("softmax", "softmax"), std::pair("cog", "Cog")})
     for (const bool causal : {false, true})
       add(name + std::string(causal ? ", causal" : ""),
-          attention_weights(q.view({1, 1, tokens, -1}), k.view({1, 1, tokens, -1}), mechanism,
-                            {.causal = causal})[0][0]);
+          ops::attention_weights(q.view({1, 1, tokens, -1}), k.view({1, 1, tokens, -1}), mechanism,
+                                 {.causal = causal})[0][0]);
   return matrices;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 
 struct MatrixRank {
   std::vector<double> singular_values;  // σ₁ ≥ σ₂ ≥ …
@@ -38,4 +38,4 @@ struct NamedMatrix {
 // `norm` is the largest eigenvalue of A: far above 30, I would be lost in the rounding of exp(A).
 std::vector<NamedMatrix> score_matrices(const at::Tensor& query, const at::Tensor& key, double norm);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -11,7 +11,7 @@
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 namespace {
 
 // Of the norm of heads in differential attention (nn/attention_layer.cpp). A larger one there keeps the bound a bound.
@@ -38,39 +38,40 @@ struct PassValues {
   at::Tensor final_scale;  // [N]
 };
 
-void check_input(const LanguageModelImpl& model, const at::Tensor& tokens) {
+void check_input(const tasks::language::LanguageModelImpl& model, const at::Tensor& tokens) {
   if (tokens.dim() != 1 || tokens.numel() == 0 || tokens.scalar_type() != at::kLong)
     throw UsageError(expected_got("over-squashing: tokens", "int64 [tokens], one or more",
                                   std::string(at::toString(tokens.scalar_type())) + " " + shape_text(tokens.sizes())));
   if (model.token_embedding().scalar_type() != at::kDouble)
     throw UsageError(expected_got("over-squashing: model", "float64, in which a bound is one",
                                   at::toString(model.token_embedding().scalar_type())));
-  for (const TransformerBlock& layer : model.layers())
+  for (const nn::TransformerBlock& layer : model.layers())
     if (!layer->value_circuit())
       throw UsageError(expected_got("over-squashing: model", "one with heads of attention in every layer",
                                     model.options().mechanism));
 }
 
-PassValues values_of_pass(LanguageModelImpl& model, const at::Tensor& tokens) {
+PassValues values_of_pass(tasks::language::LanguageModelImpl& model, const at::Tensor& tokens) {
   const torch::NoGradGuard no_gradient;
   PassValues found;
   found.layers.resize(model.layers().size());
-  Hooks hooks;
-  hooks.read(HookPlace::full_embedding, [&](const HookPoint&, const at::Tensor& value) { found.stream = value; });
-  hooks.read(HookPlace::final_norm_scale,
-             [&](const HookPoint&, const at::Tensor& value) { found.final_scale = value.flatten(); });
-  const auto keep = [&](HookPlace place, at::Tensor LayerValues::*part, auto&& made) {
-    hooks.read(place, [&found, part, made](const HookPoint& at, const at::Tensor& value) {
+  nn::Hooks hooks;
+  hooks.read(nn::HookPlace::full_embedding,
+             [&](const nn::HookPoint&, const at::Tensor& value) { found.stream = value; });
+  hooks.read(nn::HookPlace::final_norm_scale,
+             [&](const nn::HookPoint&, const at::Tensor& value) { found.final_scale = value.flatten(); });
+  const auto keep = [&](nn::HookPlace place, at::Tensor LayerValues::*part, auto&& made) {
+    hooks.read(place, [&found, part, made](const nn::HookPoint& at, const at::Tensor& value) {
       found.layers[static_cast<std::size_t>(at.layer)].*part = made(value[0]);
     });
   };
   const auto whole = [](const at::Tensor& value) { return value; };
   const auto flat = [](const at::Tensor& value) { return value.flatten(); };
-  keep(HookPlace::pattern, &LayerValues::pattern, whole);
-  keep(HookPlace::heads, &LayerValues::heads, whole);
-  keep(HookPlace::attention_norm_scale, &LayerValues::attention_scale, flat);
-  keep(HookPlace::feed_forward_norm_scale, &LayerValues::feed_forward_scale, flat);
-  keep(HookPlace::feed_forward_norm, &LayerValues::feed_forward_norm, whole);
+  keep(nn::HookPlace::pattern, &LayerValues::pattern, whole);
+  keep(nn::HookPlace::heads, &LayerValues::heads, whole);
+  keep(nn::HookPlace::attention_norm_scale, &LayerValues::attention_scale, flat);
+  keep(nn::HookPlace::feed_forward_norm_scale, &LayerValues::feed_forward_scale, flat);
+  keep(nn::HookPlace::feed_forward_norm, &LayerValues::feed_forward_norm, whole);
   model.forward(tokens.unsqueeze(0), {.hooks = &hooks});
   return found;
 }
@@ -78,15 +79,15 @@ PassValues values_of_pass(LanguageModelImpl& model, const at::Tensor& tokens) {
 at::Tensor spectral_norm(const at::Tensor& matrices) { return at::linalg_svdvals(matrices).amax(-1); }
 
 // ‖∂y / ∂v_i‖, [N]. Row r of all derivatives at once comes from the gradient of y_r in copy r of the text.
-at::Tensor derivative_norms(LanguageModelImpl& model, const PassValues& values, bool frozen) {
+at::Tensor derivative_norms(tasks::language::LanguageModelImpl& model, const PassValues& values, bool frozen) {
   const torch::AutoGradMode with_gradients(true);
   const std::int64_t length = values.stream.size(1), width = values.stream.size(2);
   at::Tensor last;  // [copies, width]
-  Hooks hooks;
-  hooks.read(HookPlace::final_norm,
-             [&](const HookPoint&, const at::Tensor& value) { last = value.select(1, value.size(1) - 1); });
+  nn::Hooks hooks;
+  hooks.read(nn::HookPlace::final_norm,
+             [&](const nn::HookPoint&, const at::Tensor& value) { last = value.select(1, value.size(1) - 1); });
   if (frozen)
-    hooks.replace(HookPlace::pattern, [&](const HookPoint& at, const at::Tensor& value) {
+    hooks.replace(nn::HookPlace::pattern, [&](const nn::HookPoint& at, const at::Tensor& value) {
       return values.layers[static_cast<std::size_t>(at.layer)].pattern.expand_as(value);
     });
   std::vector<at::Tensor> rows;
@@ -105,11 +106,11 @@ at::Tensor derivative_norms(LanguageModelImpl& model, const PassValues& values, 
 }
 
 // Of each token, the norm of the derivative of a layer's feed-forward by what its norm makes before the gain.
-at::Tensor feed_forward_norms(const TransformerBlock& layer, const LayerValues& values) {
-  const Norm& norm = layer->feed_forward_norm();
+at::Tensor feed_forward_norms(const nn::TransformerBlock& layer, const LayerValues& values) {
+  const nn::Norm& norm = layer->feed_forward_norm();
   at::Tensor input = values.feed_forward_norm * norm->gain();
   if (norm->bias().defined()) input = input + norm->bias();
-  FeedForward feed_forward = layer->feed_forward();
+  nn::FeedForward feed_forward = layer->feed_forward();
   const std::int64_t length = input.size(0);
   std::vector<at::Tensor> norms;
   for (const at::Tensor& tokens : input.split(at_once(feed_forward->numbers_of_jacobian(), length)))
@@ -119,8 +120,8 @@ at::Tensor feed_forward_norms(const TransformerBlock& layer, const LayerValues& 
 
 // Row n of what heads add, from row n of what is passed on after them. The derivative of a LayerNorm and of an RMSNorm
 // is a projection, shortened along x, over what it divides by, so that 1 / scale is its norm.
-at::Tensor through_heads(const TransformerBlock& layer, const LayerValues& values, const at::Tensor& row) {
-  const ValueCircuit circuit = *layer->value_circuit();
+at::Tensor through_heads(const nn::TransformerBlock& layer, const LayerValues& values, const at::Tensor& row) {
+  const nn::ValueCircuit circuit = *layer->value_circuit();
   const at::Tensor value = circuit.value * layer->attention_norm()->gain();
   const at::Tensor weights = values.pattern.abs() / values.attention_scale;  // [heads, N, N]
   at::Tensor norms;                                                          // [heads, N], of the rows that add
@@ -135,7 +136,7 @@ at::Tensor through_heads(const TransformerBlock& layer, const LayerValues& value
 
 }  // namespace
 
-OverSquashing over_squashing(LanguageModelImpl& model, const at::Tensor& tokens) {
+OverSquashing over_squashing(tasks::language::LanguageModelImpl& model, const at::Tensor& tokens) {
   check_input(model, tokens);
   const PassValues values = values_of_pass(model, tokens);
   OverSquashing found;
@@ -171,4 +172,4 @@ OverSquashing over_squashing(LanguageModelImpl& model, const at::Tensor& tokens)
   return found;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -7,9 +7,11 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-namespace cogwheel {
-
+namespace cogwheel::tasks::language {
 class LanguageModelImpl;
+}  // namespace cogwheel::tasks::language
+
+namespace cogwheel::interpret {
 
 // For each token i, [N] float64 each.
 struct OverSquashing {
@@ -33,6 +35,6 @@ struct OverSquashing {
 // tokens [N] int64. Takes two backward passes over `width` copies of the text. Throws UsageError for tokens of another
 // shape or more than the model takes, for a model that is not in float64, and for one with layers without heads of
 // attention.
-OverSquashing over_squashing(LanguageModelImpl& model, const at::Tensor& tokens);
+OverSquashing over_squashing(tasks::language::LanguageModelImpl& model, const at::Tensor& tokens);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

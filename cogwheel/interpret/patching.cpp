@@ -12,7 +12,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 namespace {
 
 // Where heads and tokens are in the values of a place; a place without heads has none.
@@ -20,9 +20,9 @@ struct Dimensions {
   std::int64_t heads = -1, tokens = 1;
 };
 
-Dimensions dimensions_of(HookPlace place) {
-  const HookPlaceDescription& description = hook_places()[static_cast<std::size_t>(place)];
-  if (description.owner != HookOwner::layer || !description.replaceable)
+Dimensions dimensions_of(nn::HookPlace place) {
+  const nn::HookPlaceDescription& description = nn::hook_places()[static_cast<std::size_t>(place)];
+  if (description.owner != nn::HookOwner::layer || !description.replaceable)
     throw UsageError(expected_got("patching: place", "one of layers that can be replaced", description.name));
   if (description.shape.ends_with(", N, M]")) return {.heads = 1, .tokens = 2};
   // [B, N, W] and [B, N, 1] have no heads.
@@ -43,14 +43,14 @@ double mean_difference(const at::Tensor& logits, const Prompts& prompts) {
   return logit_difference(logits, prompts).mean(at::kDouble).item<double>();
 }
 
-Hooks reading(HookPlace place, ValuesByLayer& values) {
-  Hooks hooks;
-  hooks.read(place, [&values](const HookPoint& at, const at::Tensor& value) { values[at.layer] = value; });
+nn::Hooks reading(nn::HookPlace place, ValuesByLayer& values) {
+  nn::Hooks hooks;
+  hooks.read(place, [&values](const nn::HookPoint& at, const at::Tensor& value) { values[at.layer] = value; });
   return hooks;
 }
 
-at::Tensor no_results(const LanguageModelImpl& model, const ValuesByLayer& values, const Dimensions& at,
-                      bool by_token) {
+at::Tensor no_results(const tasks::language::LanguageModelImpl& model, const ValuesByLayer& values,
+                      const Dimensions& at, bool by_token) {
   if (values.empty()) throw UsageError(expected_got("patching: place", "one that the model has", "another"));
   const at::Tensor& any = values.begin()->second;
   return at::full({static_cast<std::int64_t>(model.layers().size()), at.heads < 0 ? 1 : any.size(at.heads),
@@ -67,26 +67,26 @@ at::Tensor Patching::restored() const {
   return (patched - corrupted) / (clean - corrupted);
 }
 
-Patching patch_activations(LanguageModelImpl& model, const Prompts& clean, const at::Tensor& corrupted,
+Patching patch_activations(tasks::language::LanguageModelImpl& model, const Prompts& clean, const at::Tensor& corrupted,
                            const PatchingOptions& options) {
   const torch::NoGradGuard no_gradient;
   clean.check(model.options().vocabulary, corrupted);
   const Dimensions at = dimensions_of(options.place);
   ValuesByLayer of_clean, streams;
   Patching found;
-  const Hooks reads = reading(options.place, of_clean);
+  const nn::Hooks reads = reading(options.place, of_clean);
   found.clean = mean_difference(model.forward(clean.tokens, {.hooks = &reads}), clean);
-  const Hooks keeps = reading(HookPlace::stream_before, streams);
+  const nn::Hooks keeps = reading(nn::HookPlace::stream_before, streams);
   found.corrupted = mean_difference(model.forward(corrupted, {.hooks = &keeps}), clean);
   found.patched = no_results(model, of_clean, at, options.by_token);
   for (const auto& [layer, value] : of_clean)
     for (std::int64_t head = 0; head < found.patched.size(1); ++head)
       for (std::int64_t token = 0; token < found.patched.size(2); ++token) {
         const auto part = [&](const at::Tensor& of) { return part_of(of, at, head, options.by_token ? token : -1); };
-        Hooks hooks;
+        nn::Hooks hooks;
         hooks.replace(
             options.place,
-            [&](const HookPoint&, const at::Tensor& given) {
+            [&](const nn::HookPoint&, const at::Tensor& given) {
               at::Tensor patched = given.clone();
               part(patched).copy_(part(value));
               return patched;
@@ -98,7 +98,7 @@ Patching patch_activations(LanguageModelImpl& model, const Prompts& clean, const
   return found;
 }
 
-Patching attribute_patches(LanguageModelImpl& model, const Prompts& clean, const at::Tensor& corrupted,
+Patching attribute_patches(tasks::language::LanguageModelImpl& model, const Prompts& clean, const at::Tensor& corrupted,
                            const PatchingOptions& options) {
   clean.check(model.options().vocabulary, corrupted);
   const Dimensions at = dimensions_of(options.place);
@@ -106,14 +106,14 @@ Patching attribute_patches(LanguageModelImpl& model, const Prompts& clean, const
   Patching found;
   {
     const torch::NoGradGuard no_gradient;
-    const Hooks reads = reading(options.place, of_clean);
+    const nn::Hooks reads = reading(options.place, of_clean);
     found.clean = mean_difference(model.forward(clean.tokens, {.hooks = &reads}), clean);
   }
   // Each value gets a zero added whose gradient is its own, whether parameters have gradients or not.
   const torch::AutoGradMode with_gradients(true);
   ValuesByLayer zeros;
-  Hooks hooks;
-  hooks.replace(options.place, [&](const HookPoint& point, const at::Tensor& value) {
+  nn::Hooks hooks;
+  hooks.replace(options.place, [&](const nn::HookPoint& point, const at::Tensor& value) {
     of_corrupted[point.layer] = value.detach();
     zeros[point.layer] = at::zeros_like(value).requires_grad_(true);
     return value + zeros[point.layer];
@@ -138,4 +138,4 @@ Patching attribute_patches(LanguageModelImpl& model, const Prompts& clean, const
   return found;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

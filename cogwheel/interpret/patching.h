@@ -9,9 +9,11 @@
 #include "cogwheel/interpret/prompts.h"
 #include "cogwheel/nn/hooks/hooks.h"
 
-namespace cogwheel {
-
+namespace cogwheel::tasks::language {
 class LanguageModelImpl;
+}  // namespace cogwheel::tasks::language
+
+namespace cogwheel::interpret {
 
 struct Patching {
   double clean = 0, corrupted = 0;  // mean logit differences of the two passes
@@ -25,18 +27,18 @@ struct Patching {
 };
 
 struct PatchingOptions {
-  HookPlace place = HookPlace::stream_before;  // of layers; of patterns, rows are tokens
-  bool by_token = false;                       // each token apart, or all together
+  nn::HookPlace place = nn::HookPlace::stream_before;  // of layers; of patterns, rows are tokens
+  bool by_token = false;                               // each token apart, or all together
 };
 
 // `corrupted`: tokens of the shape of the clean ones, answers and places alike. A pass for each value, of the layers
 // from its own on.
-Patching patch_activations(LanguageModelImpl& model, const Prompts& clean, const at::Tensor& corrupted,
+Patching patch_activations(tasks::language::LanguageModelImpl& model, const Prompts& clean, const at::Tensor& corrupted,
                            const PatchingOptions& options = {});
 
 // The same to first order, from two forward passes and one backward: the gradient in the corrupted pass times the
 // difference of values.
-Patching attribute_patches(LanguageModelImpl& model, const Prompts& clean, const at::Tensor& corrupted,
+Patching attribute_patches(tasks::language::LanguageModelImpl& model, const Prompts& clean, const at::Tensor& corrupted,
                            const PatchingOptions& options = {});
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -11,7 +11,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 namespace {
 
 // The values of a pass at the last token of each prompt, by layer.
@@ -21,31 +21,33 @@ struct LastToken {
 };
 
 // Reads them in the next passes with these hooks.
-void read_last_token(Hooks& hooks, const LanguageModelImpl& model, const at::Tensor& end, LastToken& found) {
-  const auto keep = [&](HookPlace place, std::vector<at::Tensor>& values, std::optional<std::int64_t> layer = {}) {
+void read_last_token(nn::Hooks& hooks, const tasks::language::LanguageModelImpl& model, const at::Tensor& end,
+                     LastToken& found) {
+  const auto keep = [&](nn::HookPlace place, std::vector<at::Tensor>& values, std::optional<std::int64_t> layer = {}) {
     values.resize(model.layers().size());
     hooks.read(
         place,
-        [&values, end](const HookPoint& at, const at::Tensor& value) {
+        [&values, end](const nn::HookPoint& at, const at::Tensor& value) {
           values[static_cast<std::size_t>(at.layer)] = at_end(value, end);
         },
         layer);
   };
-  keep(HookPlace::stream_before, found.stream);
-  keep(HookPlace::attention_output, found.attention);
-  keep(HookPlace::feed_forward_output, found.feed_forward);
+  keep(nn::HookPlace::stream_before, found.stream);
+  keep(nn::HookPlace::attention_output, found.attention);
+  keep(nn::HookPlace::feed_forward_output, found.feed_forward);
   for (std::size_t layer = 0; layer < model.layers().size(); ++layer)
-    keep(model.layers()[layer]->has_hook(HookPlace::normed_heads) ? HookPlace::normed_heads : HookPlace::heads,
+    keep(model.layers()[layer]->has_hook(nn::HookPlace::normed_heads) ? nn::HookPlace::normed_heads
+                                                                      : nn::HookPlace::heads,
          found.heads, static_cast<std::int64_t>(layer));
 }
 
-void expect_receivers(const LanguageModelImpl& model, const std::vector<PathReceiver>& receivers) {
+void expect_receivers(const tasks::language::LanguageModelImpl& model, const std::vector<PathReceiver>& receivers) {
   const auto layers = static_cast<std::int64_t>(model.layers().size());
   for (const PathReceiver& receiver : receivers) {
-    if (receiver.place != HookPlace::query_input && receiver.place != HookPlace::key_input &&
-        receiver.place != HookPlace::value_input)
+    if (receiver.place != nn::HookPlace::query_input && receiver.place != nn::HookPlace::key_input &&
+        receiver.place != nn::HookPlace::value_input)
       throw UsageError(expected_got("path patching: receiver", "hook_q_input, hook_k_input or hook_v_input",
-                                    HookPoint{receiver.place, receiver.layer}.name()));
+                                    nn::HookPoint{receiver.place, receiver.layer}.name()));
     if (receiver.layer < 0 || receiver.layer >= layers)
       throw UsageError(expected_got("path patching: layer of a receiver", "0 to " + std::to_string(layers - 1),
                                     std::to_string(receiver.layer)));
@@ -54,14 +56,14 @@ void expect_receivers(const LanguageModelImpl& model, const std::vector<PathRece
 
 class Sender {
  public:
-  Sender(LanguageModelImpl& model, const LastToken& clean, const LastToken& corrupted, bool freeze)
+  Sender(tasks::language::LanguageModelImpl& model, const LastToken& clean, const LastToken& corrupted, bool freeze)
       : model_(model), clean_(clean), corrupted_(corrupted), freeze_(freeze) {}
 
   // The rest of the pass at the last token for every head of a layer: [heads · B, 1, …] in that order. `hooks` may
   // read more.
-  at::Tensor send(std::int64_t layer, Hooks hooks) const {
+  at::Tensor send(std::int64_t layer, nn::Hooks hooks) const {
     const auto at = static_cast<std::size_t>(layer);
-    const std::optional<ValueCircuit> circuit = model_.layers()[at]->value_circuit();
+    const std::optional<nn::ValueCircuit> circuit = model_.layers()[at]->value_circuit();
     const at::Tensor change = corrupted_.heads[at] - clean_.heads[at];
     const std::int64_t heads = change.size(1);
     const auto for_each_head = [heads](const at::Tensor& value) {  // [B, W] → [heads · B, 1, W]
@@ -69,20 +71,20 @@ class Sender {
     };
     // [B, heads, values] and [heads, width, values] to [heads, B, width].
     const at::Tensor sent = change.transpose(0, 1).to(circuit->output.scalar_type()).matmul(circuit->output.mT());
-    hooks.supply(HookPlace::attention_output, [&](const HookPoint& point) {
+    hooks.supply(nn::HookPlace::attention_output, [&](const nn::HookPoint& point) {
       const auto here = static_cast<std::size_t>(point.layer);
       const at::Tensor value = for_each_head(clean_.attention[here]);
       return here == at ? value + sent.flatten(0, 1).unsqueeze(1) : value;
     });
     if (freeze_)
-      hooks.supply(HookPlace::feed_forward_output, [&](const HookPoint& point) {
+      hooks.supply(nn::HookPlace::feed_forward_output, [&](const nn::HookPoint& point) {
         return for_each_head(clean_.feed_forward[static_cast<std::size_t>(point.layer)]);
       });
     return model_.forward_from(layer, for_each_head(clean_.stream[at]), {.hooks = &hooks});
   }
 
  private:
-  LanguageModelImpl& model_;
+  tasks::language::LanguageModelImpl& model_;
   const LastToken &clean_, &corrupted_;
   bool freeze_;
 };
@@ -96,7 +98,7 @@ at::Tensor PathPatching::change() const {
   return (patched - clean) / clean;
 }
 
-PathPatching patch_paths(LanguageModelImpl& model, const Prompts& clean, const at::Tensor& corrupted,
+PathPatching patch_paths(tasks::language::LanguageModelImpl& model, const Prompts& clean, const at::Tensor& corrupted,
                          const PathPatchingOptions& options) {
   const torch::NoGradGuard no_gradient;
   clean.check(model.options().vocabulary, corrupted);
@@ -113,16 +115,17 @@ PathPatching patch_paths(LanguageModelImpl& model, const Prompts& clean, const a
   at::Tensor stream;  // before the first receiver, at all tokens
   PathPatching found;
   {
-    Hooks hooks;
+    nn::Hooks hooks;
     read_last_token(hooks, model, clean.end, of_clean);
     if (first_receiver < layers)
       hooks.read(
-          HookPlace::stream_before, [&](const HookPoint&, const at::Tensor& value) { stream = value; }, first_receiver);
+          nn::HookPlace::stream_before, [&](const nn::HookPoint&, const at::Tensor& value) { stream = value; },
+          first_receiver);
     found.clean =
         logit_difference(model.forward(clean.tokens, {.hooks = &hooks}), clean).mean(at::kDouble).item<double>();
   }
   {
-    Hooks hooks;
+    nn::Hooks hooks;
     read_last_token(hooks, model, clean.end, of_corrupted);
     model.forward(corrupted, {.hooks = &hooks});
   }
@@ -143,18 +146,18 @@ PathPatching patch_paths(LanguageModelImpl& model, const Prompts& clean, const a
     }
     // What each receiver's layer reads, [heads, B, width].
     std::vector<at::Tensor> heard(static_cast<std::size_t>(layers));
-    Hooks hooks;
+    nn::Hooks hooks;
     for (const PathReceiver& receiver : options.receivers)
       if (receiver.layer > layer)
         hooks.read(
-            HookPlace::stream_before,
-            [&](const HookPoint& at, const at::Tensor& value) {
+            nn::HookPlace::stream_before,
+            [&](const nn::HookPoint& at, const at::Tensor& value) {
               heard[static_cast<std::size_t>(at.layer)] = value.unflatten(0, {here, clean.size()}).squeeze(2);
             },
             receiver.layer);
     sender.send(layer, hooks);
     for (std::int64_t head = 0; head < here; ++head) {
-      Hooks receives;
+      nn::Hooks receives;
       bool any = false;
       for (const PathReceiver& receiver : options.receivers) {
         const at::Tensor& of_layer = heard[static_cast<std::size_t>(receiver.layer)];
@@ -162,7 +165,7 @@ PathPatching patch_paths(LanguageModelImpl& model, const Prompts& clean, const a
         any = true;
         receives.replace(
             receiver.place,
-            [&, receiver](const HookPoint& at, const at::Tensor& value) {
+            [&, receiver](const nn::HookPoint& at, const at::Tensor& value) {
               if (receiver.head < 0 || receiver.head >= value.size(2))
                 throw UsageError(expected_got("path patching: head of " + at.name(),
                                               "0 to " + std::to_string(value.size(2) - 1),
@@ -183,4 +186,4 @@ PathPatching patch_paths(LanguageModelImpl& model, const Prompts& clean, const a
   return found;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -10,14 +10,16 @@
 #include "cogwheel/interpret/prompts.h"
 #include "cogwheel/nn/hooks/hooks.h"
 
-namespace cogwheel {
-
+namespace cogwheel::tasks::language {
 class LanguageModelImpl;
+}  // namespace cogwheel::tasks::language
+
+namespace cogwheel::interpret {
 
 // What a head's queries, keys or values are made of.
 struct PathReceiver {
-  HookPlace place = HookPlace::query_input;  // or key_input, value_input
-  std::int64_t layer = 0, head = 0;          // of keys and values, the head that they are shared by
+  nn::HookPlace place = nn::HookPlace::query_input;  // or key_input, value_input
+  std::int64_t layer = 0, head = 0;                  // of keys and values, the head that they are shared by
 };
 
 struct PathPatchingOptions {
@@ -38,7 +40,7 @@ struct PathPatching {
 // Passes: one each for the clean and corrupted prompts, and for each layer one over the last token alone, without
 // attention, for all of its heads; with receivers, for each sender the layers from the first of them on. Throws
 // UsageError for a model with layers that have no heads.
-PathPatching patch_paths(LanguageModelImpl& model, const Prompts& clean, const at::Tensor& corrupted,
+PathPatching patch_paths(tasks::language::LanguageModelImpl& model, const Prompts& clean, const at::Tensor& corrupted,
                          const PathPatchingOptions& options = {});
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -7,7 +7,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/shape_text.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 
 void Prompts::check(std::int64_t vocabulary) const {
   if (!tokens.defined() || tokens.dim() != 2 || tokens.scalar_type() != at::kLong || tokens.numel() == 0)
@@ -44,4 +44,4 @@ at::Tensor logit_difference(const at::Tensor& logits, const Prompts& prompts) {
   return of(prompts.answer) - of(prompts.foil);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -2,7 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 
 struct Prompts {
   at::Tensor tokens;        // [B, N] int64, shorter prompts filled up with any token
@@ -22,4 +22,4 @@ at::Tensor at_end(const at::Tensor& values, const at::Tensor& end);
 // logits [B, N, V] → [B]: that of the answer minus that of the foil.
 at::Tensor logit_difference(const at::Tensor& logits, const Prompts& prompts);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -7,19 +7,19 @@
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 
-at::Tensor last_representation(LanguageModelImpl& model, const at::Tensor& tokens) {
+at::Tensor last_representation(tasks::language::LanguageModelImpl& model, const at::Tensor& tokens) {
   const torch::NoGradGuard no_gradient;
   if (tokens.dim() != 1 || tokens.numel() == 0 || tokens.scalar_type() != at::kLong)
     throw UsageError(expected_got("last representation: tokens", "int64 [tokens], one or more",
                                   std::string(at::toString(tokens.scalar_type())) + " " + shape_text(tokens.sizes())));
   at::Tensor last;
-  Hooks hooks;
-  hooks.read(HookPlace::final_norm,
-             [&](const HookPoint&, const at::Tensor& value) { last = value.select(1, value.size(1) - 1)[0]; });
+  nn::Hooks hooks;
+  hooks.read(nn::HookPlace::final_norm,
+             [&](const nn::HookPoint&, const at::Tensor& value) { last = value.select(1, value.size(1) - 1)[0]; });
   model.forward(tokens.unsqueeze(0), {.hooks = &hooks});
-  const Norm& norm = model.final_norm();
+  const nn::Norm& norm = model.final_norm();
   last = last.to(at::kDouble) * norm->gain().to(at::kDouble);
   return norm->bias().defined() ? last + norm->bias().to(at::kDouble) : last;
 }
@@ -41,4 +41,4 @@ RepresentationDistance representation_distance(const at::Tensor& one, const at::
   return found;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -4,14 +4,16 @@
 
 #include <cstdint>
 
-namespace cogwheel {
-
+namespace cogwheel::tasks::language {
 class LanguageModelImpl;
+}  // namespace cogwheel::tasks::language
+
+namespace cogwheel::interpret {
 
 // tokens [N] int64 → [width] float64: the output of the final norm at the last token, gain and bias included, which the
 // head reads. Without gradients, in the precision of the model. Throws UsageError for tokens of another shape, none, or
 // more than the model takes.
-at::Tensor last_representation(LanguageModelImpl& model, const at::Tensor& tokens);
+at::Tensor last_representation(tasks::language::LanguageModelImpl& model, const at::Tensor& tokens);
 
 // Of y − y′. Relative ones are divided by the same norm of y: they do not change where both are scaled.
 struct RepresentationDistance {
@@ -25,4 +27,4 @@ struct RepresentationDistance {
 // y and y′ [width]; `blocks` divides the width. Throws UsageError where it does not, or shapes differ.
 RepresentationDistance representation_distance(const at::Tensor& one, const at::Tensor& other, std::int64_t blocks);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -13,7 +13,7 @@
 #include "cogwheel/ops/pairwise/parameters.h"
 #include "cogwheel/ops/support/checks.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 std::int64_t score_width_of(const AlignmentLayerOptions& options) {
@@ -35,13 +35,13 @@ void check_divided(const char* name, std::int64_t width, std::int64_t heads) {
 void check_states(const char* name, const at::Tensor& x, std::int64_t width) {
   if (x.dim() != 3 || x.size(2) != width)
     throw UsageError(expected_got("alignment: " + std::string(name), "[batch, tokens, " + std::to_string(width) + "]",
-                                  shape_text(x)));
+                                  ops::shape_text(x)));
 }
 
 void check_memory_lengths(const at::Tensor& lengths, std::int64_t batch) {
   if (lengths.scalar_type() != at::kLong || lengths.dim() != 1 || lengths.size(0) != batch)
     throw UsageError(expected_got("alignment: lengths", "int64 [" + std::to_string(batch) + "]",
-                                  c10::toString(lengths.scalar_type()) + (" " + shape_text(lengths))));
+                                  c10::toString(lengths.scalar_type()) + (" " + ops::shape_text(lengths))));
 }
 
 [[noreturn]] void refuse_call(const char* call, const char* expected, const Alignment& alignment) {
@@ -70,7 +70,7 @@ void check(const AlignmentLayerOptions& options) {
 
 AlignmentMemory AlignmentMemory::fork(const at::Tensor& entries) const {
   if (!key.defined()) return {};
-  const at::Tensor chosen = checked_entries(entries, key.size(0)).to(key.device());
+  const at::Tensor chosen = ops::checked_entries(entries, key.size(0)).to(key.device());
   AlignmentMemory copy = *this;
   copy.key = key.index_select(0, chosen), copy.value = value.index_select(0, chosen);
   if (lengths) copy.lengths = lengths->index_select(0, chosen.to(lengths->device()));
@@ -95,7 +95,7 @@ AlignmentLayerImpl::AlignmentLayerImpl(const AlignmentLayerOptions& options)
   if (!alignment_.is_none() && !alignment_.kind->before_step)
     combine_ = register_module("combine", Linear(encoder + decoder, decoder, false));
   if (alignment_.is_none()) return;
-  const auto names = parameter_names(*alignment_.map);
+  const auto names = ops::parameter_names(*alignment_.map);
   for (std::size_t i = 0; i < alignment_.map->parameter_initial.size(); ++i)
     learned_.emplace_back(names[i], new_parameter(*this, names[i], {heads}));
 }
@@ -112,7 +112,7 @@ AlignmentMemory AlignmentLayerImpl::remember(const at::Tensor& encoded_, const s
   }
   const at::Tensor key = key_ ? key_(encoded) : encoded;
   // Additive scores are computed in float32: converted here, they need not be in every step.
-  const at::ScalarType type = is(AlignmentScore::additive) ? computed_type(encoded)
+  const at::ScalarType type = is(AlignmentScore::additive) ? ops::computed_type(encoded)
                               : BFloat16Products::enabled() && encoded.scalar_type() == at::kFloat
                                   ? at::kBFloat16
                                   : encoded.scalar_type();
@@ -128,16 +128,16 @@ at::Tensor AlignmentLayerImpl::query(const at::Tensor& states, const AlignmentMe
 
 at::Tensor AlignmentLayerImpl::predicted_positions(const at::Tensor& states, const AlignmentMemory& memory) {
   if (!is(AlignmentWindow::around_prediction)) refuse_call("predicted_positions", "a local-p", alignment_);
-  const at::ScalarType type = computed_type(memory.key);
+  const at::ScalarType type = ops::computed_type(memory.key);
   const at::Tensor hidden = position_(states).to(type).tanh().unflatten(-1, {options_.heads, -1});  // [B, T, heads, …]
   const at::Tensor share = (hidden * position_score_).sum(-1).sigmoid().transpose(1, 2);
   if (!memory.lengths) return share * static_cast<double>(memory.key.size(2));
   return share * memory.lengths->to(share.options()).view({-1, 1, 1});
 }
 
-AttentionOptions AlignmentLayerImpl::operator_options(const at::Tensor& states, const AlignmentMemory& memory,
-                                                      std::int64_t first_step, const Dropout& dropout) {
-  AttentionOptions options{.scale = 1, .key_lengths = memory.lengths, .parameters = learned_};
+ops::AttentionOptions AlignmentLayerImpl::operator_options(const at::Tensor& states, const AlignmentMemory& memory,
+                                                           std::int64_t first_step, const Dropout& dropout) {
+  ops::AttentionOptions options{.scale = 1, .key_lengths = memory.lengths, .parameters = learned_};
   if (is(AlignmentScore::additive)) {
     options.score = "additive";
     options.score_weight = score_;
@@ -157,8 +157,9 @@ at::Tensor AlignmentLayerImpl::forward(const at::Tensor& states, const Alignment
                                        const Dropout& dropout) {
   check_states("states", states, options_.decoder_width);
   if (alignment_.is_none()) return states.narrow(-1, 0, 0);
-  const at::Tensor contexts = attention(query(states, memory), memory.key, memory.value, alignment_.map->operator_name,
-                                        operator_options(states, memory, first_step, dropout));
+  const at::Tensor contexts =
+      ops::attention(query(states, memory), memory.key, memory.value, alignment_.map->operator_name,
+                     operator_options(states, memory, first_step, dropout));
   return contexts.transpose(1, 2).flatten(2);
 }
 
@@ -166,8 +167,8 @@ at::Tensor AlignmentLayerImpl::weights(const at::Tensor& states, const Alignment
                                        std::int64_t first_step) {
   check_states("states", states, options_.decoder_width);
   if (alignment_.is_none()) refuse_call("weights", "attention", alignment_);
-  return attention_weights(query(states, memory), memory.key, alignment_.map->operator_name,
-                           operator_options(states, memory, first_step, {}));
+  return ops::attention_weights(query(states, memory), memory.key, alignment_.map->operator_name,
+                                operator_options(states, memory, first_step, {}));
 }
 
 at::Tensor AlignmentLayerImpl::attentional_state(const at::Tensor& contexts, const at::Tensor& states) {
@@ -187,4 +188,4 @@ void AlignmentLayerImpl::initialize(const WeightInitializer& initializer, const 
   for (std::size_t i = 0; i < learned_.size(); ++i) learned_[i].second.fill_(alignment_.map->parameter_initial[i]);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -23,7 +23,7 @@
 #include "cogwheel/nn/weights/linear.h"
 #include "cogwheel/ops/pairwise/attention.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 struct AlignmentLayerOptions {
   std::string alignment = "bahdanau";
@@ -83,19 +83,19 @@ class AlignmentLayerImpl : public torch::nn::Module {
   bool is(AlignmentScore score) const { return alignment_.kind->score == score; }
   bool is(AlignmentWindow window) const { return alignment_.kind->window == window; }
   at::Tensor query(const at::Tensor& states, const AlignmentMemory& memory);  // [B, heads, T, head_dim]
-  AttentionOptions operator_options(const at::Tensor& states, const AlignmentMemory& memory, std::int64_t first_step,
-                                    const Dropout& dropout);
+  ops::AttentionOptions operator_options(const at::Tensor& states, const AlignmentMemory& memory,
+                                         std::int64_t first_step, const Dropout& dropout);
 
   AlignmentLayerOptions options_;
   Alignment alignment_;
-  Linear query_{nullptr};        // W of an additive score
-  Linear key_{nullptr};          // U of an additive score, W of a general one
-  Linear position_{nullptr};     // W_p
-  Linear combine_{nullptr};      // W_c
-  at::Tensor score_;             // v [heads, score_width / heads]
-  at::Tensor position_score_;    // v_p [heads, decoder_width / heads]
-  MechanismParameters learned_;  // the scalars of the row map, [heads] each
+  Linear query_{nullptr};             // W of an additive score
+  Linear key_{nullptr};               // U of an additive score, W of a general one
+  Linear position_{nullptr};          // W_p
+  Linear combine_{nullptr};           // W_c
+  at::Tensor score_;                  // v [heads, score_width / heads]
+  at::Tensor position_score_;         // v_p [heads, decoder_width / heads]
+  ops::MechanismParameters learned_;  // the scalars of the row map, [heads] each
 };
 TORCH_MODULE(AlignmentLayer);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

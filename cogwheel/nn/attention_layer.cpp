@@ -22,7 +22,7 @@
 #include "cogwheel/ops/pairwise/mixture.h"
 #include "cogwheel/ops/pairwise/parameters.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 bool is_difference(const Mechanism& mechanism) { return mechanism.sub_heads() == 2; }
@@ -93,7 +93,7 @@ AttentionLayerImpl::AttentionLayerImpl(const AttentionLayerOptions& options, std
   // For a row map each scalar is a parameter, and their names come first; for a dense form they are the columns of one.
   const std::size_t scalars = mechanism_.parameter_initial.size();
   const bool in_columns = mechanism_.is_matrix();
-  const auto names = parameter_names(mechanism_);
+  const auto names = ops::parameter_names(mechanism_);
   for (std::size_t i = 0; i < (in_columns ? std::min<std::size_t>(scalars, 1) : scalars); ++i)
     learned_.emplace_back(
         names[i], in_columns ? new_parameter(*this, names[i], {options.heads, static_cast<std::int64_t>(scalars)})
@@ -119,8 +119,8 @@ std::optional<AttentionLayerImpl::Lambda> AttentionLayerImpl::lambda() const {
   return Lambda{first, second, first - second + lambda_init_};
 }
 
-AttentionOptions AttentionLayerImpl::operator_options(const Dropout& dropout) const {
-  AttentionOptions options{.causal = options_.causal && !options_.memory, .scale = {}, .parameters = learned_};
+ops::AttentionOptions AttentionLayerImpl::operator_options(const Dropout& dropout) const {
+  ops::AttentionOptions options{.causal = options_.causal && !options_.memory, .scale = {}, .parameters = learned_};
   if (const auto shared = lambda())
     options.parameters.emplace_back("lam", shared->whole.expand({options_.heads / mechanism_.sub_heads()}));
   if (dropout.rate() > 0 && !mechanism_.is_matrix()) {
@@ -225,7 +225,7 @@ at::Tensor AttentionLayerImpl::forward(const at::Tensor& x, const ForwardContext
 
 at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context) {
   const std::string_view name = mechanism_.operator_name;
-  AttentionOptions options = operator_options(context.dropout);
+  ops::AttentionOptions options = operator_options(context.dropout);
   const bool weighed = context.wants(HookPlace::scores) || context.wants(HookPlace::pattern_members) ||
                        context.wants(HookPlace::pattern);
   const bool observed = weighed || context.wants(HookPlace::row_statistics);
@@ -239,7 +239,7 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
     const bool kept = state != nullptr && state->key.defined();
     options.key_lengths = kept ? state->memory_lengths : context.memory_lengths;
   } else if (context.layer_state != nullptr) {
-    KeyValueCache& cache = static_cast<KeyValueState*>(context.layer_state)->cache();
+    ops::KeyValueCache& cache = static_cast<KeyValueState*>(context.layer_state)->cache();
     cache.append(heads.key, heads.value);
     attended = cache.attend(heads.query, name, options);
     if (!observed) return attended;
@@ -253,11 +253,12 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
     options.cu_seqlens = context.cu_seqlens;
   }
   if (context.wants(HookPlace::row_statistics)) {
-    const auto [output, rows] = attention_statistics(heads.query, heads.key, heads.value, false, name, options);
+    const auto [output, rows] = ops::attention_statistics(heads.query, heads.key, heads.value, false, name, options);
     if (!attended.defined()) attended = output;
     context.hooked(HookPlace::row_statistics, rows.narrow(0, 0, RowStatistics<double>::argmax_at));
   }
-  if (!weighed) return attended.defined() ? attended : attention(heads.query, heads.key, heads.value, name, options);
+  if (!weighed)
+    return attended.defined() ? attended : ops::attention(heads.query, heads.key, heads.value, name, options);
   const HookedWeights weights = observed_weights(heads, options, context);
   const auto weighed_values = [&] {
     const std::int64_t shared = heads.value.size(1);  // read by equally many heads each
@@ -266,7 +267,7 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
         .flatten(1, 2);
   };
   if (weights.changed) return weighed_values();
-  if (!attended.defined()) attended = attention(heads.query, heads.key, heads.value, name, options);
+  if (!attended.defined()) attended = ops::attention(heads.query, heads.key, heads.value, name, options);
   return with_derivatives_of(attended, {weights.value}, weighed_values);
 }
 
@@ -279,34 +280,34 @@ std::unique_ptr<LayerState> AttentionLayerImpl::make_state(std::int64_t batch, s
                          : expected_got("cache", "causal attention", "attention to later tokens too"));
   if (options_.memory) return std::make_unique<MemoryState>();
   const std::int64_t shared = options_.used_key_value_heads();
-  return std::make_unique<KeyValueState>(KeyValueCache({.batch = batch,
-                                                        .key_heads = shared,
-                                                        .value_heads = shared / mechanism_.sub_heads(),
-                                                        .capacity = capacity,
-                                                        .head_dim = head_dim_,
-                                                        .value_dim = head_dim_ * mechanism_.sub_heads()},
-                                                       projection_->parameters().front().scalar_type(),
-                                                       projection_->parameters().front().device()));
+  return std::make_unique<KeyValueState>(ops::KeyValueCache({.batch = batch,
+                                                             .key_heads = shared,
+                                                             .value_heads = shared / mechanism_.sub_heads(),
+                                                             .capacity = capacity,
+                                                             .head_dim = head_dim_,
+                                                             .value_dim = head_dim_ * mechanism_.sub_heads()},
+                                                            projection_->parameters().front().scalar_type(),
+                                                            projection_->parameters().front().device()));
 }
 
 // [B, 1, N, M]: whether a query does not see a key, whatever their numbers.
-at::Tensor AttentionLayerImpl::hidden_keys(const Heads& heads, const AttentionOptions& options) {
+at::Tensor AttentionLayerImpl::hidden_keys(const Heads& heads, const ops::AttentionOptions& options) {
   const at::NoGradGuard no_gradient;
   const auto nothing = [](const at::Tensor& like) {  // of one head, of the least width
     return at::zeros({like.size(0), 1, like.size(2), 8}, like.options());
   };
-  return attention_scores(nothing(heads.query), nothing(heads.key), "softmax",
-                          {.causal = options.causal,
-                           .key_lengths = options.key_lengths,
-                           .first_positions = options.first_positions,
-                           .cu_seqlens = options.cu_seqlens})
+  return ops::attention_scores(nothing(heads.query), nothing(heads.key), "softmax",
+                               {.causal = options.causal,
+                                .key_lengths = options.key_lengths,
+                                .first_positions = options.first_positions,
+                                .cu_seqlens = options.cu_seqlens})
       .isneginf();
 }
 
 // What hooks make of weights, [B, H, N, M]: 0 where keys are hidden, whatever they say, and so is the gradient.
 AttentionLayerImpl::HookedWeights AttentionLayerImpl::hooked_weights(HookPlace place, const at::Tensor& made,
                                                                      const Heads& heads,
-                                                                     const AttentionOptions& options,
+                                                                     const ops::AttentionOptions& options,
                                                                      const ForwardContext& context) {
   at::Tensor weights = context.hooked(place, made);
   if (context.replaces(place)) weights = weights.masked_fill(hidden_keys(heads, options), 0);
@@ -315,7 +316,7 @@ AttentionLayerImpl::HookedWeights AttentionLayerImpl::hooked_weights(HookPlace p
 
 // The weights of each head, [B, H, N, M], through what hooks make of scores, of the maps of a difference and of them.
 AttentionLayerImpl::HookedWeights AttentionLayerImpl::observed_weights(const Heads& heads,
-                                                                       const AttentionOptions& options,
+                                                                       const ops::AttentionOptions& options,
                                                                        const ForwardContext& context) const {
   const auto [members, changed] = observed_members(heads, options, context);
   HookedWeights weights = hooked_weights(HookPlace::pattern, members, heads, options, context);
@@ -324,12 +325,12 @@ AttentionLayerImpl::HookedWeights AttentionLayerImpl::observed_weights(const Hea
 }
 
 AttentionLayerImpl::HookedWeights AttentionLayerImpl::observed_members(const Heads& heads,
-                                                                       const AttentionOptions& options,
+                                                                       const ops::AttentionOptions& options,
                                                                        const ForwardContext& context) const {
   const bool of_scores = context.wants(HookPlace::scores),
              of_members = is_difference(mechanism_) && (of_scores || context.wants(HookPlace::pattern_members));
   const auto whole = [&]() -> HookedWeights {
-    return {attention_weights(heads.query, heads.key, mechanism_.operator_name, options)};
+    return {ops::attention_weights(heads.query, heads.key, mechanism_.operator_name, options)};
   };
   if (!of_scores && !of_members) return whole();
   if (of_members && options.dropout > 0)
@@ -338,7 +339,7 @@ AttentionLayerImpl::HookedWeights AttentionLayerImpl::observed_members(const Hea
   at::Tensor scores;
   bool changed = false;
   if (of_scores) {
-    const at::Tensor made = attention_scores(heads.query, heads.key, mechanism_.operator_name, options);
+    const at::Tensor made = ops::attention_scores(heads.query, heads.key, mechanism_.operator_name, options);
     scores = context.hooked(HookPlace::scores, made);
     changed = context.changed(HookPlace::scores, made, scores);
     if (mechanism_.is_matrix()) {
@@ -354,10 +355,10 @@ AttentionLayerImpl::HookedWeights AttentionLayerImpl::observed_members(const Hea
   };
   if (!of_members)
     return {kept([&] { return whole().value; }, scores,
-                 [&] { return attention_weights_of_scores(scores, mechanism_.operator_name, options); }),
+                 [&] { return ops::attention_weights_of_scores(scores, mechanism_.operator_name, options); }),
             changed};
   // The maps of a difference are those of its member, which has no λ.
-  AttentionOptions of_map = options;
+  ops::AttentionOptions of_map = options;
   of_map.parameters = learned_;
   const std::string_view member = mechanism_.pairwise()->member;
   const auto of_keys = [&] {
@@ -365,16 +366,16 @@ AttentionLayerImpl::HookedWeights AttentionLayerImpl::observed_members(const Hea
     const std::int64_t groups = heads.key.size(1) / 2, sharing = heads.query.size(1) / heads.key.size(1);
     const at::Tensor key =
         sharing == 1 ? heads.key : heads.key.unflatten(1, {groups, 2}).repeat_interleave(sharing, 1).flatten(1, 2);
-    return attention_weights(heads.query, key, member, of_map);
+    return ops::attention_weights(heads.query, key, member, of_map);
   };
   const HookedWeights members =
       hooked_weights(HookPlace::pattern_members,
-                     kept(of_keys, scores, [&] { return attention_weights_of_scores(scores, member, of_map); }), heads,
-                     options, context);
+                     kept(of_keys, scores, [&] { return ops::attention_weights_of_scores(scores, member, of_map); }),
+                     heads, options, context);
   changed = changed || members.changed;
   const auto difference = [&] {
     const at::Tensor lambda = options.parameters.back().second.view({1, -1, 1}).to(members.value.scalar_type());
-    return subtract_sub_heads(members.value, lambda);
+    return ops::subtract_sub_heads(members.value, lambda);
   };
   return {kept([&] { return whole().value; }, members.value, difference), changed};
 }
@@ -465,4 +466,4 @@ void AttentionLayerImpl::initialize(const WeightInitializer& initializer, const 
   }
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -25,7 +25,7 @@
 #include "cogwheel/nn/weights/linear.h"
 #include "cogwheel/ops/pairwise/attention.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 struct AttentionLayerOptions {
   std::int64_t width = 0;
@@ -87,15 +87,15 @@ class AttentionLayerImpl : public TokenMixer {
   Heads project(const at::Tensor& x, const ForwardContext& context);
   Heads project_memory(const at::Tensor& x, const ForwardContext& context);
   at::Tensor attend(Heads heads, const ForwardContext& context);  // → [B, output heads, N, width of a value]
-  static at::Tensor hidden_keys(const Heads& heads, const AttentionOptions& options);
+  static at::Tensor hidden_keys(const Heads& heads, const ops::AttentionOptions& options);
   static HookedWeights hooked_weights(HookPlace place, const at::Tensor& made, const Heads& heads,
-                                      const AttentionOptions& options, const ForwardContext& context);
-  HookedWeights observed_weights(const Heads& heads, const AttentionOptions& options,
+                                      const ops::AttentionOptions& options, const ForwardContext& context);
+  HookedWeights observed_weights(const Heads& heads, const ops::AttentionOptions& options,
                                  const ForwardContext& context) const;
-  HookedWeights observed_members(const Heads& heads, const AttentionOptions& options,
+  HookedWeights observed_members(const Heads& heads, const ops::AttentionOptions& options,
                                  const ForwardContext& context) const;
   at::Tensor combine(const at::Tensor& attended, const ForwardContext& context);  // → [B, N, width]
-  AttentionOptions operator_options(const Dropout& dropout) const;
+  ops::AttentionOptions operator_options(const Dropout& dropout) const;
 
   AttentionLayerOptions options_;
   const Mechanism& mechanism_;
@@ -108,8 +108,8 @@ class AttentionLayerImpl : public TokenMixer {
   // Shared by the heads of the layer.
   at::Tensor lambda_query1_, lambda_key1_, lambda_query2_, lambda_key2_;  // [head_dim]
   at::Tensor head_norm_;                                                  // [2 head_dim]
-  MechanismParameters learned_;  // the scalars of the row map, one for each query head: [heads] each
+  ops::MechanismParameters learned_;  // the scalars of the row map, one for each query head: [heads] each
 };
 TORCH_MODULE(AttentionLayer);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -5,7 +5,7 @@
 
 #include "cogwheel/nn/forward_context.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 WeightsOfHeads attention_maps(const std::function<void(const ForwardContext&)>& pass) {
   const torch::NoGradGuard no_grad;
@@ -23,4 +23,4 @@ WeightsOfHeads attention_maps(const std::function<void(const ForwardContext&)>& 
   return maps;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 struct ForwardContext;
 
@@ -15,4 +15,4 @@ using WeightsOfHeads = std::vector<std::vector<std::vector<float>>>;
 // context.
 WeightsOfHeads attention_maps(const std::function<void(const ForwardContext&)>& pass);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

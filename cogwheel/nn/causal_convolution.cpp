@@ -8,7 +8,7 @@
 
 #include "cogwheel/nn/weights/new_parameter.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 CausalConvolutionImpl::CausalConvolutionImpl(std::int64_t channels) {
   weight_ = new_parameter(*this, "weight", {taps, channels});
@@ -37,4 +37,4 @@ void CausalConvolutionImpl::initialize(const WeightInitializer& initializer, con
   bias_.zero_();
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -8,7 +8,7 @@
 
 #include "cogwheel/nn/weights/initialization.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 class CausalConvolutionImpl : public torch::nn::Module {
  public:
@@ -28,4 +28,4 @@ class CausalConvolutionImpl : public torch::nn::Module {
 };
 TORCH_MODULE(CausalConvolution);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

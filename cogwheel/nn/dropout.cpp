@@ -2,17 +2,17 @@
 
 #include "cogwheel/ops/layers/dropout.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 std::uint64_t derived_seed(std::uint64_t seed, std::uint64_t index) {
-  const PhiloxWords words = draw(seed, index, DrawPurpose::seeds);
+  const PhiloxWords words = ops::draw(seed, index, ops::DrawPurpose::seeds);
   return (std::uint64_t{words[1]} << 32) | words[0];
 }
 
 at::Tensor Dropout::operator()(const at::Tensor& x) const {
   if (rate_ == 0) return x;
   const at::Tensor wide = x.scalar_type() == at::kBFloat16 ? x.to(at::kFloat) : x;
-  return operators::dropout(wide, rate_, static_cast<std::int64_t>(seed_));
+  return ops::dropout(wide, rate_, static_cast<std::int64_t>(seed_));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

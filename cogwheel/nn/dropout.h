@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 // Derives the seed of part `index` (a step, a layer, a place within it) from `seed`. Similar seeds give unrelated ones.
 std::uint64_t derived_seed(std::uint64_t seed, std::uint64_t index);
@@ -29,4 +29,4 @@ class Dropout {
   std::uint64_t seed_ = 0;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

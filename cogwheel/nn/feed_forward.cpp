@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 std::int64_t units_in(const FeedForwardOptions& options) {
@@ -63,4 +63,4 @@ void FeedForwardImpl::initialize(const WeightInitializer& initializer, const std
   out_->initialize(initializer, name + ".out", residual_standard_deviation);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -9,7 +9,7 @@
 #include "cogwheel/nn/forward_context.h"
 #include "cogwheel/nn/weights/linear.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 enum class Activation {
   gelu,    // out(gelu(in(x)))
@@ -43,4 +43,4 @@ class FeedForwardImpl : public torch::nn::Module {
 };
 TORCH_MODULE(FeedForward);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

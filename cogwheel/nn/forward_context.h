@@ -10,7 +10,7 @@
 #include "cogwheel/nn/hooks/hooks.h"
 #include "cogwheel/nn/states/layer_state.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 // What the queries, keys or values of each head are made of, normalised: [B, N, heads, W].
 struct HeadInput {
@@ -73,4 +73,4 @@ struct ForwardContext {
   }
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -4,7 +4,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 std::int64_t checked_head_width(std::int64_t width, std::int64_t heads, std::int64_t largest) {
   if (width < 1) throw UsageError(expected_got("width", "at least 1", std::to_string(width)));
@@ -19,4 +19,4 @@ std::int64_t checked_head_width(std::int64_t width, std::int64_t heads, std::int
   return head_width;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -8,7 +8,7 @@
 #include "cogwheel/attention/mechanisms/layer_pattern.h"
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 std::string LayerMechanisms::at(std::int64_t layer) const {
   const bool outer = layer < first_softmax_layers || layer >= layers - last_softmax_layers;
@@ -60,4 +60,4 @@ MechanismText text_of(std::string_view pattern, std::string_view what) {
   return {.title = layers.title(), .formula = layers.formula(), .definition = std::string(layers.definition())};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

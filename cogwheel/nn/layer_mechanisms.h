@@ -7,7 +7,7 @@
 
 #include "cogwheel/nn/mechanism_text.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 struct LayerMechanisms {
   std::string_view pattern;
@@ -29,4 +29,4 @@ std::int64_t output_heads_of(std::string_view pattern, std::int64_t heads);
 MechanismText text_of(std::string_view pattern, std::string_view what);
 MechanismText text_of(const LayerMechanisms& mechanisms, std::string_view what);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -2,11 +2,11 @@
 #pragma once
 #include <string>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 struct MechanismText {
   std::string title, formula;
   std::string definition;  // of a user's own mechanism (authoring.h); empty for a built-in one
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 // As in holder_of<LanguageModel>(module): the same module, shared. Empty for one of another kind.
 template <class Holder>
@@ -12,4 +12,4 @@ Holder holder_of(torch::nn::Module& module) {
   return Holder(std::dynamic_pointer_cast<typename Holder::ContainedType>(module.shared_from_this()));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -7,7 +7,7 @@
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 NormImpl::NormImpl(NormKind kind, std::int64_t width, bool bias, std::optional<double> epsilon)
     : kind_(kind), epsilon_(epsilon.value_or(default_epsilon(kind))) {
@@ -45,4 +45,4 @@ void NormImpl::initialize() {
   if (bias_.defined()) bias_.zero_();
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -9,7 +9,7 @@
 #include "cogwheel/nn/forward_context.h"
 #include "cogwheel/nn/residual_norm.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 // The places of one norm: what it divides by, and the result before gain and bias.
 struct NormHooks {
@@ -44,4 +44,4 @@ class NormImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Norm);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

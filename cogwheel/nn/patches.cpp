@@ -5,7 +5,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/shape_text.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 at::Tensor patches_of(const at::Tensor& images, std::int64_t patch) {
   if (images.dim() != 4 || images.size(2) % patch != 0 || images.size(3) % patch != 0)
@@ -33,4 +33,4 @@ at::Tensor image_of_pixels(const at::Tensor& patches, std::int64_t patch, std::i
       .flatten(2, 3);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 // images [B, C, H, W], H and W multiples of `patch` → [B, H/patch · W/patch, C · patch²], row by row; a patch lists its
 // channels one after the other, each row by row, so that a product with a matrix is the convolution of Dosovitskiy et
@@ -15,4 +15,4 @@ at::Tensor patches_of(const at::Tensor& images, std::int64_t patch);
 // channels → images [B, C, height, width]. Bao et al., "All are Worth Words" (2023), as its code has it.
 at::Tensor image_of_pixels(const at::Tensor& patches, std::int64_t patch, std::int64_t height, std::int64_t width);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

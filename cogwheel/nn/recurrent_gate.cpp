@@ -10,7 +10,7 @@
 
 #include "cogwheel/nn/weights/new_parameter.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 // Of several forms, the first that each head has for itself.
@@ -127,4 +127,4 @@ void RecurrentGateImpl::initialize(const WeightInitializer& initializer, const s
   constant_.copy_(at::tensor(values, at::kDouble));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -9,7 +9,7 @@
 #include "cogwheel/nn/recurrent_recipe.h"
 #include "cogwheel/nn/weights/linear.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 struct RecurrentGateOptions {
   GateRecipe recipe;
@@ -44,4 +44,4 @@ class RecurrentGateImpl : public torch::nn::Module {
 };
 TORCH_MODULE(RecurrentGate);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

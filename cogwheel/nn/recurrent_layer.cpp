@@ -18,7 +18,7 @@
 #include "cogwheel/ops/recurrent/recurrent_checks.h"
 #include "cogwheel/ops/support/checks.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -66,7 +66,7 @@ at::Tensor refused_in(const at::Tensor& gate, Values values) {
 
 void check(const RecurrentLayerOptions& options) {
   law_of(options.mechanism);
-  checked_head_width(options.width, options.heads, max_key_width);
+  checked_head_width(options.width, options.heads, ops::max_key_width);
 }
 
 RecurrentLayerImpl::RecurrentLayerImpl(const RecurrentLayerOptions& options)
@@ -204,8 +204,8 @@ void RecurrentLayerImpl::apply_features(at::Tensor& query, at::Tensor& key) cons
   }
 }
 
-RecurrentOptions RecurrentLayerImpl::operator_options(const Heads& heads) const {
-  RecurrentOptions options{.parameters = heads.parameters};
+ops::RecurrentOptions RecurrentLayerImpl::operator_options(const Heads& heads) const {
+  ops::RecurrentOptions options{.parameters = heads.parameters};
   if (!recipe_.scaled) options.scale = 1;
   if (recipe_.features == LayerFeatures::elu_plus_one) {
     options.feature_map = "elu_plus_one";
@@ -216,11 +216,11 @@ RecurrentOptions RecurrentLayerImpl::operator_options(const Heads& heads) const 
 
 at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const std::vector<at::Tensor>& before,
                                     std::vector<at::Tensor>& after) const {
-  RecurrentOptions options = operator_options(heads);
+  ops::RecurrentOptions options = operator_options(heads);
   options.initial_state = before;
   const auto walked = [&] {
     at::Tensor output;
-    std::tie(output, after) = recurrent(given(heads.query), given(heads.key), heads.value, law_.name, options);
+    std::tie(output, after) = ops::recurrent(given(heads.query), given(heads.key), heads.value, law_.name, options);
     return output;
   };
   try {
@@ -255,25 +255,25 @@ at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const std::vector<at::Te
 
 // Of a law whose columns decay apart, which have weights of their own, their mean.
 at::Tensor RecurrentLayerImpl::weights(const Heads& heads) const {
-  const RecurrentOptions options = operator_options(heads);
+  const ops::RecurrentOptions options = operator_options(heads);
   const std::int64_t tokens = heads.value.size(2);
   if (!law_.has_query) {  // the same for every entry: what a token leaves at those after it
     const at::Tensor units = at::eye(tokens, heads.value.options()).view({tokens, 1, tokens, 1});
-    const at::Tensor left =
-        std::get<0>(recurrent({}, {}, units.expand({tokens, options_.heads, tokens, value_dim_}), law_.name, options));
+    const at::Tensor left = std::get<0>(
+        ops::recurrent({}, {}, units.expand({tokens, options_.heads, tokens, value_dim_}), law_.name, options));
     return left.mean(-1).permute({1, 2, 0}).expand({heads.value.size(0), options_.heads, tokens, tokens});
   }
   const bool apart = std::any_of(law_.parameters.begin(), law_.parameters.end(),
                                  [](const RecurrentParameter& parameter) { return parameter.axes == "BHNV"; });
-  if (!apart) return recurrent_weights(heads.query, given(heads.key), law_.name, options);
+  if (!apart) return ops::recurrent_weights(heads.query, given(heads.key), law_.name, options);
   // Entry by entry, for they are many.
   std::vector<at::Tensor> entries;
   for (std::int64_t entry = 0; entry < heads.query.size(0); ++entry) {
-    RecurrentOptions of_entry = options;
+    ops::RecurrentOptions of_entry = options;
     for (auto& [name, tensor] : of_entry.parameters)
       if (tensor.dim() == 4) tensor = tensor.narrow(0, entry, 1);  // others are of all entries
     const at::Tensor key = heads.key.defined() ? heads.key.narrow(0, entry, 1) : at::Tensor();
-    const at::Tensor weights = recurrent_weights(heads.query.narrow(0, entry, 1), given(key), law_.name, of_entry);
+    const at::Tensor weights = ops::recurrent_weights(heads.query.narrow(0, entry, 1), given(key), law_.name, of_entry);
     entries.push_back(weights.dim() == 5 ? weights.mean(2) : weights);  // the parameter may be one that is not made
   }
   return at::cat(entries);
@@ -303,8 +303,9 @@ at::Tensor RecurrentLayerImpl::observed(const Heads& heads, const at::Tensor& ou
                                   "a state, which has not kept the keys"));
   const at::Tensor made = weights_or_nan(heads);
   if (rows_wanted) {
-    const at::Tensor wide = made.to(computed_type(made));
-    const at::Tensor rows = statistics_of_weights(wide, keys_seen(wide.size(-1), wide.size(-1), true, {}, wide));
+    const at::Tensor wide = made.to(ops::computed_type(made));
+    const at::Tensor rows =
+        ops::statistics_of_weights(wide, ops::keys_seen(wide.size(-1), wide.size(-1), true, {}, wide));
     context.hooked(HookPlace::row_statistics, rows.narrow(0, 0, RowStatistics<double>::argmax_at));
   }
   if (!weights_wanted) return output;
@@ -389,4 +390,4 @@ void RecurrentLayerImpl::initialize(const WeightInitializer& initializer, const 
   if (skip_.defined()) skip_.fill_(1);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

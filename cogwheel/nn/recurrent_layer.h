@@ -22,7 +22,7 @@
 #include "cogwheel/nn/weights/linear.h"
 #include "cogwheel/ops/recurrent/recurrent.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 struct RecurrentLayerOptions {
   std::int64_t width = 0;
@@ -63,12 +63,12 @@ class RecurrentLayerImpl : public TokenMixer {
   struct Heads {
     at::Tensor query, key, value;  // [B, H, N, D], [B, H, N, Dv]; query and key undefined where the law has its own
     at::Tensor skipped;            // [B, N, H Dv], what `skip` multiplies
-    MechanismParameters parameters;
+    ops::MechanismParameters parameters;
   };
   Inputs read(const at::Tensor& x, const Carried& before, Carried& after);
   Heads project(const Inputs& inputs, const Carried& before, Carried& after);
   void apply_features(at::Tensor& query, at::Tensor& key) const;
-  RecurrentOptions operator_options(const Heads& heads) const;
+  ops::RecurrentOptions operator_options(const Heads& heads) const;
   // → [B, H, N, Dv], and the state of the law.
   at::Tensor walk(const Heads& heads, const std::vector<at::Tensor>& before, std::vector<at::Tensor>& after) const;
   at::Tensor weights(const Heads& heads) const;         // → [B, H, N, N]
@@ -92,4 +92,4 @@ class RecurrentLayerImpl : public TokenMixer {
 };
 TORCH_MODULE(RecurrentLayer);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -14,7 +14,7 @@
 #include "cogwheel/ops/layers/gated_cell.h"
 #include "cogwheel/ops/layers/gated_sequence.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 template <class Function>
@@ -89,8 +89,8 @@ at::Tensor RecurrentNetworkImpl::pass_layer(std::size_t layer, const at::Tensor&
     // All tokens in one product, and in backward their weight gradient.
     const at::Tensor projected = matrix_product(x, part.weight_ih, part.bias_ih).to(part.weight_hh.scalar_type());
     auto [output, hidden, memory, gates, memories] =
-        operators::gated_sequence(projected, part.weight_hh, part.bias_hh, of_state(first.hidden),
-                                  of_state(first.memory), lengths, cell_name(options_.cell), direction == 1, false);
+        ops::gated_sequence(projected, part.weight_hh, part.bias_hh, of_state(first.hidden), of_state(first.memory),
+                            lengths, cell_name(options_.cell), direction == 1, false);
     outputs.push_back(output);
     last.hidden.push_back(hidden);
     if (is_lstm) last.memory.push_back(memory);
@@ -157,10 +157,11 @@ at::Tensor RecurrentSteps::operator()(const at::Tensor& x, CellStates& state, co
     const at::Tensor hidden = state.empty()
                                   ? at::zeros({x.size(0), of_state.inputs()}, x.options().dtype(of_state.type()))
                                   : state.hidden[layer];
-    const OptionalTensor memory = state.memory.empty() ? OptionalTensor() : OptionalTensor(state.memory[layer]);
+    const ops::OptionalTensor memory =
+        state.memory.empty() ? ops::OptionalTensor() : ops::OptionalTensor(state.memory[layer]);
     const at::Tensor products = of_state.product(hidden);
-    const auto [made, kept, gates] = operators::gated_cell(of_input.product(input).to(products.scalar_type()), products,
-                                                           hidden, memory, cell_name(cell_));
+    const auto [made, kept, gates] =
+        ops::gated_cell(of_input.product(input).to(products.scalar_type()), products, hidden, memory, cell_name(cell_));
     next.hidden.push_back(made);
     if (is_lstm) next.memory.push_back(kept);
     output = made;
@@ -173,4 +174,4 @@ std::unique_ptr<LayerState> RecurrentNetworkImpl::make_state(std::int64_t batch)
   return std::make_unique<RecurrentState>(batch);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -12,7 +12,7 @@
 #include "cogwheel/nn/weights/collected_weight.h"
 #include "cogwheel/nn/weights/initialization.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 enum class RecurrentCell { lstm, gru };
 
@@ -100,4 +100,4 @@ class RecurrentNetworkImpl : public torch::nn::Module {
 };
 TORCH_MODULE(RecurrentNetwork);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

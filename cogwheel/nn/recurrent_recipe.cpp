@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 // Of n heads or channels, from `first` to `last`.
@@ -192,4 +192,4 @@ std::vector<GateRecipe> gates_of(const RecurrentLaw& law, const RecurrentRecipe&
   return gates;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -9,7 +9,7 @@
 
 #include "cogwheel/attention/mechanisms/recurrent_contract.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 // What a layer makes of y = W x + b to give a law one of its own tensors. A tensor that does not vary with the tokens
 // is made of b alone.
@@ -78,4 +78,4 @@ RecurrentRecipe recipe_of(const RecurrentLaw& law, bool plain);
 // One for each tensor that the law requires: the recipe's own, or what its allowed values suggest.
 std::vector<GateRecipe> gates_of(const RecurrentLaw& law, const RecurrentRecipe& recipe, bool plain);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -2,15 +2,15 @@
 
 #include "cogwheel/ops/layers/norm_of_sum.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 double default_epsilon(NormKind kind) { return kind == NormKind::layer ? 1e-5 : 1e-6; }
 
 NormOfSum norm_of_sum(const at::Tensor& x, const at::Tensor& delta, const at::Tensor& weight, const at::Tensor& bias,
                       NormKind kind, double epsilon, bool in_bfloat16) {
-  const auto [normed, sum, moments] =
-      operators::norm_of_sum(x, or_none(delta), weight, or_none(bias), kind == NormKind::layer, epsilon, in_bfloat16);
+  const auto [normed, sum, moments] = ops::norm_of_sum(x, ops::or_none(delta), weight, ops::or_none(bias),
+                                                       kind == NormKind::layer, epsilon, in_bfloat16);
   return {delta.defined() ? sum : x, normed};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -2,7 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 enum class NormKind {
   layer,  // (x − mean) / √(variance + 1e-5), with weights, and biases if asked (torch::nn::LayerNorm: both or neither)
@@ -26,4 +26,4 @@ struct NormOfSum {
 NormOfSum norm_of_sum(const at::Tensor& x, const at::Tensor& delta, const at::Tensor& weight, const at::Tensor& bias,
                       NormKind kind, double epsilon, bool in_bfloat16 = false);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

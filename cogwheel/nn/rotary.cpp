@@ -8,7 +8,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/ops/layers/rotary.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 Rotary::Rotary(std::int64_t head_dim, std::int64_t positions, RotaryLayout layout, double base)
     : head_dim_(head_dim), positions_(positions), base_(base), layout_(layout) {
@@ -39,7 +39,7 @@ at::Tensor Rotary::table_for(const at::Tensor& x) const {
 
 at::Tensor Rotary::turned(const at::Tensor& x, const std::optional<at::Tensor>& positions, std::int64_t first) const {
   try {
-    return operators::rotary(x, table_for(x), positions, first, layout_ == RotaryLayout::halves, false);
+    return ops::rotary(x, table_for(x), positions, first, layout_ == RotaryLayout::halves, false);
   } catch (const c10::ValueError& error) {
     throw UsageError(error.what_without_backtrace());
   }
@@ -51,4 +51,4 @@ at::Tensor Rotary::operator()(const at::Tensor& x, const at::Tensor& positions) 
   return turned(x, positions, 0);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

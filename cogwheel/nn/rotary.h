@@ -14,7 +14,7 @@
 #include <optional>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 // Which two components span a plane. A permutation of the rows of the query and key projections maps one to the other.
 enum class RotaryLayout {
@@ -48,4 +48,4 @@ class Rotary {
   mutable std::mutex mutex_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -11,7 +11,7 @@
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 // Logits of a block, in float32, as one thread keeps them in its cache.
@@ -49,7 +49,7 @@ at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& targets, double
 
 at::Tensor token_loss(const at::Tensor& logits, const at::Tensor& targets, double smoothing) {
   expect_tokens(logits, targets);
-  const bool record = needs_record({logits});
+  const bool record = ops::needs_record({logits});
   const std::int64_t tokens = logits.size(0), rows = std::max<std::int64_t>(1, block_logits / logits.size(1));
   at::Tensor loss, gradient;
   {
@@ -72,15 +72,16 @@ at::Tensor token_loss(const at::Tensor& logits, const at::Tensor& targets, doubl
     loss = losses.mean();
   }
   if (!record) return loss;
-  record_saving("TokenLossBackward", {logits}, {loss}, {.inputs = {}, .outputs = {}, .constants = {gradient}},
-                [](const variable_list&, const variable_list& kept, const variable_list& gradients) {
-                  if (at::GradMode::is_enabled())
-                    throw std::logic_error("token_loss: expected a backward pass without create_graph");
-                  const at::Tensor& outer = gradients[0];
-                  if (outer.is_cpu() && outer.item<double>() == 1) return variable_list{kept[0]};
-                  return variable_list{kept[0] * outer.to(kept[0].scalar_type())};
-                });
+  ops::record_saving(
+      "TokenLossBackward", {logits}, {loss}, {.inputs = {}, .outputs = {}, .constants = {gradient}},
+      [](const ops::variable_list&, const ops::variable_list& kept, const ops::variable_list& gradients) {
+        if (at::GradMode::is_enabled())
+          throw std::logic_error("token_loss: expected a backward pass without create_graph");
+        const at::Tensor& outer = gradients[0];
+        if (outer.is_cpu() && outer.item<double>() == 1) return ops::variable_list{kept[0]};
+        return ops::variable_list{kept[0] * outer.to(kept[0].scalar_type())};
+      });
   return loss;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

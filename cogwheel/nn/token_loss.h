@@ -3,7 +3,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 // The mean over n tokens of −(1 − smoothing) log p(target) − smoothing/V Σ log p, in nats: logits [n, V] in float64,
 // float32 or bfloat16, targets [n] int64, each below V → a scalar in float32, or float64. Where a gradient is needed,
@@ -15,4 +15,4 @@ namespace cogwheel {
 //   Szegedy et al., "Rethinking the Inception Architecture for Computer Vision" (2016), section 7, for the smoothing.
 at::Tensor token_loss(const at::Tensor& logits, const at::Tensor& targets, double smoothing = 0);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -10,7 +10,7 @@
 #include "cogwheel/nn/forward_context.h"
 #include "cogwheel/nn/weights/initialization.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 struct HeadCounts {
   std::int64_t query = 0, key = 0, value = 0;
@@ -52,4 +52,4 @@ class TokenMixer : public torch::nn::Module {
                           double residual_standard_deviation) = 0;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -7,7 +7,7 @@
 
 #include "cogwheel/nn/weights/new_parameter.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 // 32 in the paper, whose models are wide.
@@ -47,4 +47,4 @@ void TokenShiftImpl::initialize(const WeightInitializer& initializer, const std:
   initializer.normal(from_rank_, name + ".from_rank", 0.01);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -13,7 +13,7 @@
 
 #include "cogwheel/nn/weights/initialization.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 class TokenShiftImpl : public torch::nn::Module {
  public:
@@ -32,4 +32,4 @@ class TokenShiftImpl : public torch::nn::Module {
 };
 TORCH_MODULE(TokenShift);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

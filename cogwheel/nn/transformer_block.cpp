@@ -10,7 +10,7 @@
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/nn/weights/derivative_path.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 // For a block that attends both to its own sequence and to a memory.
@@ -210,4 +210,4 @@ std::vector<HookPoint> points_of(const std::vector<TransformerBlock>& layers,
   return points;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -20,7 +20,7 @@
 #include "cogwheel/nn/recurrent_layer.h"
 #include "cogwheel/nn/token_mixer.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 enum class NormPlace { before, after };
 
@@ -85,4 +85,4 @@ TORCH_MODULE(TransformerBlock);
 std::vector<HookPoint> points_of(const std::vector<TransformerBlock>& layers,
                                  const std::function<bool(HookPlace)>& of_model);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

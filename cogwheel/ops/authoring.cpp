@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/ops/mechanism_card.h"
+#include "cogwheel/ops/numerics_card.h"
 #include "cogwheel/ops/pairwise/operators.h"
 #include "cogwheel/ops/support/checks.h"
 
-namespace cogwheel::operators {
+namespace cogwheel::ops {
 namespace {
 
 template <class Do>
@@ -32,21 +32,24 @@ std::string define_mechanism(c10::string_view name, c10::string_view f, c10::str
   if (parameter_names.size() != parameter_values.size())
     refuse("parameters", std::to_string(parameter_names.size()) + " values (as names)",
            std::to_string(parameter_values.size()));
-  DefinitionText text{.name = std::string(name),
-                      .f = std::string(f),
-                      .g = std::string(g),
-                      .n = std::string(n),
-                      .energy = std::string(energy),
-                      .parameters = {}};
+  authoring::DefinitionText text{.name = std::string(name),
+                                 .f = std::string(f),
+                                 .g = std::string(g),
+                                 .n = std::string(n),
+                                 .energy = std::string(energy),
+                                 .parameters = {}};
   for (std::size_t i = 0; i < parameter_names.size(); ++i)
     text.parameters.emplace_back(parameter_names[i], parameter_values[i]);
-  return with_errors_of_torch(
-      [&] { return std::string(cogwheel::define_mechanism(parse_definition(text)).description.name); });
+  return with_errors_of_torch([&] {
+    return std::string(cogwheel::authoring::define_mechanism(authoring::parse_definition(text)).description.name);
+  });
 }
 
 std::string define_mechanism_line(c10::string_view line) {
-  return with_errors_of_torch(
-      [&] { return std::string(cogwheel::define_mechanism(parse_definition(std::string(line))).description.name); });
+  return with_errors_of_torch([&] {
+    return std::string(
+        cogwheel::authoring::define_mechanism(authoring::parse_definition(std::string(line))).description.name);
+  });
 }
 
 std::string load_mechanism(c10::string_view path) {
@@ -55,11 +58,11 @@ std::string load_mechanism(c10::string_view path) {
 
 std::string mechanism_card(c10::string_view name) {
   return with_errors_of_torch([&] {
-    const NumericsCard card = cogwheel::mechanism_card(find_mechanism(std::string(name)));
+    const authoring::NumericsCard card = numerics_card(find_mechanism(std::string(name)));
     auto facts = nlohmann::ordered_json::object();
     for (const auto& [what, found] : card.facts) facts[what] = found;
     return nlohmann::ordered_json{{"mechanism", card.mechanism}, {"facts", facts}, {"problems", card.problems}}.dump();
   });
 }
 
-}  // namespace cogwheel::operators
+}  // namespace cogwheel::ops

@@ -14,7 +14,7 @@
 #include "cogwheel/ops/pairwise/parameters.h"
 #include "cogwheel/ops/support/find_operator.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 namespace {
 
@@ -58,16 +58,16 @@ TORCH_LIBRARY(cogwheel, library) {
       "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, str mechanism, *, Tensor? attn_mask=None, "
       "float dropout_p=0.0, Tensor? seed=None, bool is_causal=False, float? scale=None, bool enable_gqa=False) -> "
       "Tensor",
-      operators::scaled_dot_product_attention);
-  library.def("mechanisms() -> str", operators::mechanisms);
+      ops::scaled_dot_product_attention);
+  library.def("mechanisms() -> str", ops::mechanisms);
   // A user's own mechanism; "" where n or the energy is not given. Each returns the name.
   library.def(
       "define_mechanism(str name, str f, str g, str n, str energy, str[] parameter_names, float[] parameter_values) -> "
       "str",
-      operators::define_mechanism);
-  library.def("define_mechanism_line(str line) -> str", operators::define_mechanism_line);
-  library.def("load_mechanism(str path) -> str", operators::load_mechanism);
-  library.def("mechanism_card(str name) -> str", operators::mechanism_card);
+      ops::define_mechanism);
+  library.def("define_mechanism_line(str line) -> str", ops::define_mechanism_line);
+  library.def("load_mechanism(str path) -> str", ops::load_mechanism);
+  library.def("mechanism_card(str name) -> str", ops::mechanism_card);
   // The library may load with another version of torch than its own and fail later; Python compares the two.
   library.def("built_for_torch() -> str", [] { return std::string(TORCH_VERSION); });
   library.def(pairwise_schema().c_str());
@@ -80,7 +80,7 @@ TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) {
   library.impl("attention", Unbundled<attention>::call);
   library.impl("attention_weights", Unbundled<attention_weights>::call);
   library.impl("attention_statistics", Unbundled<attention_statistics>::call);
-  library.impl("scaled_dot_product_attention", operators::scaled_dot_product_attention);
+  library.impl("scaled_dot_product_attention", ops::scaled_dot_product_attention);
 }
 
 PairwiseOutputs pairwise(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
@@ -107,7 +107,7 @@ at::Tensor mixture_statistics(const at::Tensor& query, const at::Tensor& key, co
                                                  argmax);
 }
 
-std::string operators::mechanisms() {
+std::string mechanisms() {
   auto catalogue = nlohmann::ordered_json::array();
   for (const Mechanism& mechanism : all_mechanisms()) {
     const Description& d = mechanism.description;
@@ -151,4 +151,4 @@ std::string operators::mechanisms() {
   return catalogue.dump();
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -10,7 +10,7 @@
 #include "cogwheel/pages/attention_map_code.h"
 #include "cogwheel/pages/embedded.h"
 
-namespace cogwheel {
+namespace cogwheel::pages {
 
 Figure attention_gallery_figure(const AttentionGallery& gallery) {
   std::size_t most = 1;
@@ -46,4 +46,4 @@ Figure attention_gallery_figure(const AttentionGallery& gallery) {
           .scripts = {embedded::page_js, embedded::attention_maps_js, embedded::gallery_js}};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

@@ -6,7 +6,7 @@
 
 #include "cogwheel/pages/exhibits.h"
 
-namespace cogwheel {
+namespace cogwheel::pages {
 
 struct AttentionGallery {
   std::string title;
@@ -19,4 +19,4 @@ struct AttentionGallery {
 // Throws std::logic_error where a map has not tokens² weights.
 Figure attention_gallery_figure(const AttentionGallery& gallery);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

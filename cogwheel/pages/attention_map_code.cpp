@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/encoding/base64.h"
 
-namespace cogwheel {
+namespace cogwheel::pages {
 
 std::int8_t weight_code(float weight) {
   const float clipped = std::clamp(weight, -1.0F, 1.0F);
@@ -22,4 +22,4 @@ std::string encode_attention_map(std::span<const float> weights, std::int64_t to
   return base64(codes);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

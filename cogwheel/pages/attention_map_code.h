@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-namespace cogwheel {
+namespace cogwheel::pages {
 
 // sign(a)·√|a|·127, rounded: a weight on the scale of every picture of weights. Those beyond ±1 are clipped; not for
 // NaN.
@@ -14,4 +14,4 @@ std::int8_t weight_code(float weight);
 // The square root resolves small weights: steps of 0.0001 near 0, of 0.016 near 1. Weights beyond ±1 are clipped.
 std::string encode_attention_map(std::span<const float> weights, std::int64_t tokens, bool whole = false);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

@@ -9,7 +9,7 @@
 #include "cogwheel/pages/html.h"
 #include "cogwheel/pages/page_scripts.h"
 
-namespace cogwheel {
+namespace cogwheel::pages {
 namespace {
 
 // Numbers stand at the right, below each other. The first cell of a row is its head.
@@ -106,4 +106,4 @@ std::string document_page(const Document& document) {
                                                  {"scripts", code.html()}});
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

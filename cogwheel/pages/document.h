@@ -7,7 +7,7 @@
 
 #include "cogwheel/pages/exhibits.h"
 
-namespace cogwheel {
+namespace cogwheel::pages {
 
 struct DocumentFact {
   std::string name, value, detail = {};
@@ -36,4 +36,4 @@ struct Document {
 
 std::string document_page(const Document& document);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

@@ -1,6 +1,8 @@
 # cmake -D OUTPUT=<file.cpp> -D HEADER=<file.h> -P embed.cmake -- <name>=<file> …: text files as string constants, which
-# the header declares.
-set(source "#include \"${HEADER}\"\n\nnamespace cogwheel::embedded {\n\n")
+# the header declares in namespace embedded of its folder.
+get_filename_component(namespace ${HEADER} DIRECTORY)
+string(REPLACE "/" "::" namespace ${namespace}::embedded)
+set(source "#include \"${HEADER}\"\n\nnamespace ${namespace} {\n\n")
 set(index 0)
 while(index LESS CMAKE_ARGC)
   if(CMAKE_ARGV${index} MATCHES "^([a-z_]+)=(.+)$")
@@ -14,5 +16,5 @@ while(index LESS CMAKE_ARGC)
   endif()
   math(EXPR index "${index} + 1")
 endwhile()
-string(APPEND source "\n}  // namespace cogwheel::embedded\n")
+string(APPEND source "\n}  // namespace ${namespace}\n")
 file(WRITE ${OUTPUT} "${source}")

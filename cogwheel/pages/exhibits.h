@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::pages {
 
 struct TextTable {
   std::string title;
@@ -21,4 +21,4 @@ struct Figure {
   std::vector<std::string_view> scripts = {};  // JavaScript that draws it, which a page has once, in this order
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

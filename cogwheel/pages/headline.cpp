@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace cogwheel {
+namespace cogwheel::pages {
 
 std::string told(std::vector<Told> each) {
   std::erase_if(each, [](const Told& one) { return !std::isfinite(one.value); });
@@ -27,4 +27,4 @@ std::string told_percent(double share) {
   return fmt::format("{:.{}f} %", percent, std::abs(percent) < 9.95 && std::abs(percent) >= 0.05 ? 1 : 0);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::pages {
 
 struct Told {
   std::string name;  // of a model, or a kind
@@ -18,4 +18,4 @@ std::string told(std::vector<Told> each);
 // "38 %", "0.4 %": of a share, without more digits than a sentence bears.
 std::string told_percent(double share);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <string>
 
-namespace cogwheel {
+namespace cogwheel::pages {
 
 namespace {
 
@@ -186,4 +186,4 @@ std::string capitalised(std::string text) {
   return text;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

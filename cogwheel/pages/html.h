@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace cogwheel {
+namespace cogwheel::pages {
 
 // For element content and double-quoted attributes. Characters that turn the direction of the text around are shown as
 // U+FFFD.
@@ -41,4 +41,4 @@ bool reads_as_number(std::string_view text);
 // With a capital first letter.
 std::string capitalised(std::string text);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

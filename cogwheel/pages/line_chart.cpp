@@ -10,7 +10,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/pages/html.h"
 
-namespace cogwheel {
+namespace cogwheel::pages {
 namespace {
 
 struct Tick {
@@ -245,4 +245,4 @@ Figure line_chart_figure(const LineChart& chart) {
           .caption = chart.caption};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

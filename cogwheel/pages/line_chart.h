@@ -7,7 +7,7 @@
 
 #include "cogwheel/pages/exhibits.h"
 
-namespace cogwheel {
+namespace cogwheel::pages {
 
 struct ChartAxis {
   std::string title;
@@ -43,4 +43,4 @@ struct LineChart {
 // Throws std::logic_error where a series has more of one coordinate than of the other.
 Figure line_chart_figure(const LineChart& chart);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

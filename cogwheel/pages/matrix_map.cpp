@@ -9,7 +9,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/pages/html.h"
 
-namespace cogwheel {
+namespace cogwheel::pages {
 
 Figure matrix_map_figure(const MatrixMap& map) {
   if (std::ssize(map.values) != map.rows * map.columns)
@@ -36,4 +36,4 @@ Figure matrix_map_figure(const MatrixMap& map) {
           .caption = map.caption};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

@@ -7,7 +7,7 @@
 
 #include "cogwheel/pages/exhibits.h"
 
-namespace cogwheel {
+namespace cogwheel::pages {
 
 struct MatrixMap {
   std::string title;
@@ -21,4 +21,4 @@ struct MatrixMap {
 // Throws std::logic_error where there are not rows · columns values.
 Figure matrix_map_figure(const MatrixMap& map);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

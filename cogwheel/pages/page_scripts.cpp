@@ -8,7 +8,7 @@
 #include "cogwheel/core/encoding/base64.h"
 #include "cogwheel/core/encoding/sha256.h"
 
-namespace cogwheel {
+namespace cogwheel::pages {
 
 void PageScripts::add(std::string_view text) {
   html_ += fmt::format("<script>{}</script>\n", text);
@@ -26,4 +26,4 @@ std::string PageScripts::policy(std::string_view connect) const {
       sources_.empty() ? "'none'" : fmt::format("{}", fmt::join(sources_, " ")), connect);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::pages {
 
 class PageScripts {
  public:
@@ -21,4 +21,4 @@ class PageScripts {
   std::vector<std::string> sources_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 struct Batch {
   at::Tensor inputs, targets;  // as the loss of the task takes them
@@ -16,4 +16,4 @@ struct Batch {
   at::Tensor times = {};     // [B], of images with noise: when they have it
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -12,7 +12,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/text/held_out_tenth.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 using ClassNames = std::vector<std::string>;
@@ -21,7 +21,7 @@ using ClassNames = std::vector<std::string>;
 std::string folded(std::string name) {
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c == '_' || c == '-'; }, ' ');
-  return text_content(name);
+  return text::text_content(name);
 }
 
 // 1 of "1" and of "LABEL_1", as transformers calls what nobody has named.
@@ -95,4 +95,4 @@ ClassMatch match_classes(const ClassNames& model, const ClassNames& data, std::s
   return match;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 struct ClassMatch {
   std::vector<std::int64_t> places;  // of each class of the data among those of the model
@@ -20,4 +20,4 @@ struct ClassMatch {
 ClassMatch match_classes(const std::vector<std::string>& model, const std::vector<std::string>& data,
                          std::string_view what);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -5,7 +5,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 RunFile class_names_file(const std::vector<std::string>& names) {
   return {classes_file, nlohmann::json(names).dump() + "\n"};
@@ -38,4 +38,4 @@ std::vector<std::string> known_class_names(const std::filesystem::path& folder) 
   return read_class_names(folder / classes_file);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

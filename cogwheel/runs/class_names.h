@@ -7,7 +7,7 @@
 
 #include "cogwheel/runs/task.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 RunFile class_names_file(const std::vector<std::string>& names);
 // Those of a run's folder. Throws Error where it has no such file, it is damaged, or has not so many names.
@@ -16,4 +16,4 @@ std::vector<std::string> load_class_names(const std::filesystem::path& folder, s
 // damaged.
 std::vector<std::string> known_class_names(const std::filesystem::path& folder);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -1,6 +1,6 @@
 #include "cogwheel/runs/default_task.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 TaskDescription describe_language_modelling(const std::string& item) {
   return {.name = TaskOptions{}.name,
@@ -14,4 +14,4 @@ TaskDescription describe_language_modelling(const std::string& item) {
               {.name = "held_out_loss", .title = "held-out loss", .label = "held-out", .unit = "nats per " + item}}};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -4,9 +4,9 @@
 
 #include "cogwheel/runs/task.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 // `item`: the kind of one token, character or byte.
 TaskDescription describe_language_modelling(const std::string& item);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -8,7 +8,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const RunFolder& folder,
                              const ThoroughInspection& options, std::optional<std::int64_t> evaluated) {
@@ -34,4 +34,4 @@ EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const Ru
   return evaluation;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -9,7 +9,7 @@
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/task.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 struct EvaluationOfRun {
   RunConfig config;
@@ -26,4 +26,4 @@ struct EvaluationOfRun {
 EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const RunFolder& folder,
                              const ThoroughInspection& options = {}, std::optional<std::int64_t> evaluated = {});
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -4,7 +4,7 @@
 
 #include "cogwheel/runs/evaluation_of_run.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 // `command` makes the page again. `created` is ISO 8601.
 std::string evaluation_page(const EvaluationOfRun& evaluation, const std::string& command, const std::string& created,
@@ -14,4 +14,4 @@ std::string evaluation_to_json(const EvaluationOfRun& evaluation);
 // "Held-out loss 1.2345 nats per character, accuracy 0.9876."
 std::string evaluation_verdict(const EvaluationOfRun& evaluation);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 // "" for anything else. The ninth byte of a safetensors file opens its header.
@@ -32,4 +32,4 @@ SafeTensors load_safetensors_or_say(const std::filesystem::path& path, const std
   return load_safetensors(path);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -5,10 +5,10 @@
 
 #include "cogwheel/runs/safetensors.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 // Loads a safetensors file. Where it is a pickle or a zip archive of pickles or arrays, which are never opened because
 // a pickle may run any code, throws Error with `conversion`, a line of Python that is run where its file is trusted.
 SafeTensors load_safetensors_or_say(const std::filesystem::path& path, const std::string& conversion);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 // JSON has no NaN or infinity.
@@ -20,16 +20,16 @@ nlohmann::ordered_json rounded(double value) {
 
 }  // namespace
 
-nlohmann::ordered_json heads_to_json(const StatisticsOfHeads& heads) {
+nlohmann::ordered_json heads_to_json(const nn::StatisticsOfHeads& heads) {
   auto json = nlohmann::ordered_json::object();
-  for (const HeadStatistic& statistic : head_statistics) {
-    const auto has = [&](const HeadStatistics& head) { return !std::isnan(head.*statistic.member); };
+  for (const nn::HeadStatistic& statistic : nn::head_statistics) {
+    const auto has = [&](const nn::HeadStatistics& head) { return !std::isnan(head.*statistic.member); };
     if (std::none_of(heads.begin(), heads.end(), [&](const auto& layer) { return std::ranges::any_of(layer, has); }))
       continue;
     auto layers = nlohmann::ordered_json::array();
     for (const auto& layer : heads) {
       auto numbers = nlohmann::ordered_json::array();
-      for (const HeadStatistics& head : layer) numbers.push_back(rounded(head.*statistic.member));
+      for (const nn::HeadStatistics& head : layer) numbers.push_back(rounded(head.*statistic.member));
       layers.push_back(std::move(numbers));
     }
     json[std::string(statistic.name)] = std::move(layers);
@@ -37,9 +37,9 @@ nlohmann::ordered_json heads_to_json(const StatisticsOfHeads& heads) {
   return json;
 }
 
-StatisticsOfHeads heads_from_json(const nlohmann::ordered_json& json) {
-  StatisticsOfHeads heads;
-  for (const HeadStatistic& statistic : head_statistics) {
+nn::StatisticsOfHeads heads_from_json(const nlohmann::ordered_json& json) {
+  nn::StatisticsOfHeads heads;
+  for (const nn::HeadStatistic& statistic : nn::head_statistics) {
     const auto found = json.find(std::string(statistic.name));
     if (found == json.end()) continue;
     heads.resize(std::max(heads.size(), found->size()));
@@ -54,4 +54,4 @@ StatisticsOfHeads heads_from_json(const nlohmann::ordered_json& json) {
   return heads;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -5,11 +5,11 @@
 
 #include "cogwheel/nn/hooks/head_statistics.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
-nlohmann::ordered_json heads_to_json(const StatisticsOfHeads& heads);
+nlohmann::ordered_json heads_to_json(const nn::StatisticsOfHeads& heads);
 
 // Throws nlohmann's exceptions for other JSON; missing statistics stay 0.
-StatisticsOfHeads heads_from_json(const nlohmann::ordered_json& json);
+nn::StatisticsOfHeads heads_from_json(const nlohmann::ordered_json& json);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

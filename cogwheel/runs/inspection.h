@@ -12,7 +12,7 @@
 #include "cogwheel/runs/measure.h"
 #include "cogwheel/runs/shown_figure.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 struct AttentionMap {
   std::vector<float> weights;  // [tokens, tokens], row by row; key j of query i at i·tokens + j
@@ -26,7 +26,7 @@ struct Inspection {
   std::vector<std::vector<AttentionMap>> maps = {};  // [layers][heads]
   bool whole_maps = false;                           // of tokens that see later ones too
   std::string prompt = {}, sample = {};
-  std::vector<TextTable> tables = {};
+  std::vector<pages::TextTable> tables = {};
   std::vector<ShownFigure> figures = {};
   std::vector<MeasuresByDifficulty> by_difficulty = {};  // results hold these
 
@@ -56,4 +56,4 @@ struct ThoroughInspection {
   bool any() const { return samples > 0 || !inception.empty() || !references.empty(); }
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -5,7 +5,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/runs/shown_figure.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 using Json = nlohmann::ordered_json;
 
@@ -19,7 +19,7 @@ std::string inspection_to_json(const Inspection& inspection) {
   Json json{{"mechanism", inspection.mechanism}, {"seed", inspection.seed},     {"tokens", inspection.tokens},
             {"prompt", inspection.prompt},       {"sample", inspection.sample}, {"maps", std::move(maps)}};
   if (inspection.whole_maps) json["whole_maps"] = true;
-  for (const TextTable& table : inspection.tables)
+  for (const pages::TextTable& table : inspection.tables)
     json["tables"].push_back({{"title", table.title}, {"columns", table.columns}, {"rows", table.rows}});
   for (const ShownFigure& figure : inspection.figures) json["figures"].push_back(figure_to_json(figure));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -62,4 +62,4 @@ Inspection parse_inspection(std::string_view text, std::string_view what) {
   }
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

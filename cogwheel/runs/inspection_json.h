@@ -5,9 +5,9 @@
 
 #include "cogwheel/runs/inspection.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 std::string inspection_to_json(const Inspection& inspection);
 Inspection parse_inspection(std::string_view json, std::string_view what = "inspection.json");
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -20,7 +20,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 using Json = nlohmann::ordered_json;
 
@@ -177,4 +177,4 @@ void read_json(const Json& json, const char* key, std::vector<Value>& values) {
   for (const Json& element : json) read_json(element, key, values.emplace_back());
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

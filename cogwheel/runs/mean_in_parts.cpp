@@ -8,10 +8,10 @@
 
 #include "cogwheel/nn/hooks/head_observer.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
-std::vector<double> mean_in_parts(const Batch& all, StatisticsOfHeads* heads,
-                                  const std::function<PartialMeans(const Batch&, const ForwardContext&)>& measure) {
+std::vector<double> mean_in_parts(const Batch& all, nn::StatisticsOfHeads* heads,
+                                  const std::function<PartialMeans(const Batch&, const nn::ForwardContext&)>& measure) {
   constexpr std::int64_t tokens_at_once = 4096;
   const torch::NoGradGuard no_grad;
   const std::int64_t count = all.inputs.size(0), tokens = all.inputs.size(1);
@@ -20,8 +20,8 @@ std::vector<double> mean_in_parts(const Batch& all, StatisticsOfHeads* heads,
   double weight = 0;
   for (std::int64_t first = 0; first < count; first += at_once) {
     const std::int64_t last = std::min(first + at_once, count);
-    Hooks hooks;
-    std::optional<HeadObserver> observer;
+    nn::Hooks hooks;
+    std::optional<nn::HeadObserver> observer;
     if (heads != nullptr && first == 0) observer.emplace(hooks);
     const PartialMeans part =
         measure({all.inputs.slice(0, first, last), all.targets.slice(0, first, last), (last - first) * tokens},
@@ -35,4 +35,4 @@ std::vector<double> mean_in_parts(const Batch& all, StatisticsOfHeads* heads,
   return sums;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -7,7 +7,7 @@
 #include "cogwheel/nn/hooks/head_statistics.h"
 #include "cogwheel/runs/batch.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 struct PartialMeans {
   std::vector<double> means;
@@ -17,7 +17,7 @@ struct PartialMeans {
 // The weighted means of `measure` over the parts of `all`, cut along the first dimension into parts of up to 4,096
 // tokens, whatever the training batch, so that every run sums in the same order. Unless `heads` is null, it receives
 // the statistics of the model's heads on the first part.
-std::vector<double> mean_in_parts(const Batch& all, StatisticsOfHeads* heads,
-                                  const std::function<PartialMeans(const Batch&, const ForwardContext&)>& measure);
+std::vector<double> mean_in_parts(const Batch& all, nn::StatisticsOfHeads* heads,
+                                  const std::function<PartialMeans(const Batch&, const nn::ForwardContext&)>& measure);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

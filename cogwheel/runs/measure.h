@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 struct Measure {
   std::string name;   // its key in files: held_out_loss
@@ -52,4 +52,4 @@ inline const double* find_value(const MeasuredValues& values, const std::string&
   return nullptr;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -6,7 +6,7 @@
 #include "cogwheel/runs/json_fields.h"
 #include "cogwheel/runs/measure.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 constexpr auto fields(const MeasuresByDifficulty::Point&) {
   using Point = MeasuresByDifficulty::Point;
@@ -33,4 +33,4 @@ inline void read_key(const Json& json, const std::string& name, MeasuredValues& 
   if (json.is_number()) values.push_back({name, json.get<double>()});
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -13,7 +13,7 @@ namespace torch::nn {
 class Module;
 }
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 struct NamedPass;
 
@@ -32,4 +32,4 @@ struct ModelEntry {
   std::vector<PassInput> inputs = {};  // of a pass, in the order in which Python takes them
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -2,7 +2,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 at::Tensor optional_input(const PassInputs& inputs, const char* name) {
   const auto found = inputs.find(name);
@@ -27,4 +27,4 @@ at::Tensor needed_whole_input(const PassInputs& inputs, const char* name) {
   return optional_whole_input(inputs, name);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -17,7 +17,7 @@ namespace torch::nn {
 class Module;
 }
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 // The inputs of a pass by the names of its arguments; those that are left out are undefined.
 using PassInputs = c10::Dict<std::string, at::Tensor>;
@@ -32,8 +32,8 @@ at::Tensor needed_whole_input(const PassInputs& inputs, const char* name);
 // A model that takes its inputs by name.
 struct NamedPass {
   std::shared_ptr<torch::nn::Module> module;
-  std::vector<HookPoint> points;  // in the order of a pass
-  std::function<at::Tensor(const PassInputs& inputs, const ForwardContext& context)> run;
+  std::vector<nn::HookPoint> points;  // in the order of a pass
+  std::function<at::Tensor(const PassInputs& inputs, const nn::ForwardContext& context)> run;
 };
 
 // The entry of models that are made of their options alone.
@@ -54,9 +54,9 @@ template <class Model, class Compute>
 NamedPass named_pass(Model model, Compute compute) {
   return {.module = model.ptr(),
           .points = model->hook_points(),
-          .run = [model, compute](const PassInputs& inputs, const ForwardContext& context) mutable {
+          .run = [model, compute](const PassInputs& inputs, const nn::ForwardContext& context) mutable {
             return compute(model, inputs, context);
           }};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -13,7 +13,7 @@
 #include "cogwheel/runs/configuration/config_record.h"
 #include "cogwheel/runs/weights.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace fs = std::filesystem;
 
 namespace {
@@ -155,4 +155,4 @@ void load_weights_of(torch::nn::Module& model, const RunConfig& config, const fs
   load_weights(model, checkpoint, path, prefix_in_use(checkpoint));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -14,7 +14,7 @@ namespace torch::nn {
 class Module;
 }
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 // runs/<date-time>-<name>, a path that does not exist yet.
 std::filesystem::path new_run_path(std::string_view name);
@@ -100,4 +100,4 @@ void load_weights_of(torch::nn::Module& model, const RunConfig& config, const Ru
 // The same of another checkpoint of the run, such as a copy of an earlier one.
 void load_weights_of(torch::nn::Module& model, const RunConfig& config, const std::filesystem::path& checkpoint);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -16,7 +16,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors stores little-endian numbers");
@@ -200,7 +200,8 @@ std::string sha256(const SafeTensors& contents) {
   at::parallel_for(0, static_cast<std::int64_t>(tensors.size()), 1, [&](std::int64_t first, std::int64_t last) {
     for (auto index = static_cast<std::size_t>(first); index < static_cast<std::size_t>(last); ++index) {
       const at::Tensor& tensor = tensors[index].second;
-      digests[index] = sha256(std::string_view(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()));
+      digests[index] =
+          cogwheel::sha256(std::string_view(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()));
     }
   });
   nlohmann::json all = {{"tensors", nlohmann::json::array()}, {"metadata", contents.metadata}};
@@ -209,7 +210,7 @@ std::string sha256(const SafeTensors& contents) {
     const auto& [name, tensor] = tensors[index];
     all["tensors"].push_back({name, type_name(tensor.scalar_type()), tensor.sizes().vec(), digests[index]});
   }
-  return sha256(all.dump());
+  return cogwheel::sha256(all.dump());
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

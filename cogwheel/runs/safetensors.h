@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 struct SafeTensors {
   std::map<std::string, at::Tensor> tensors;  // float32, float64 or int64; float16 and bfloat16 are read as float32
@@ -24,4 +24,4 @@ std::map<std::string, std::string> load_metadata(const std::filesystem::path& pa
 // The hash of every name, type, shape and number and of the metadata, except its entry "sha256".
 std::string sha256(const SafeTensors& contents);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -11,7 +11,7 @@
 #include "cogwheel/core/range.h"
 #include "cogwheel/runs/sampler_options.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 class RunFolder;
 
@@ -60,4 +60,4 @@ struct Sampler {
   void (*sample)(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) = nullptr;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/range.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 enum class SamplerKind { ddpm, ddim, euler_sde, euler_ode, dpm_solver };
 
@@ -29,4 +29,4 @@ struct SamplerOptions {
   bool denoise = true;       // from the last time on to 0 in one step, to the data that are predicted there
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

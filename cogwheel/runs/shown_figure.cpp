@@ -5,11 +5,11 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 using Json = nlohmann::ordered_json;
 
-Figure drawn_figure(const ShownFigure& figure) { return figure.content_->drawn(figure.title_); }
+pages::Figure drawn_figure(const ShownFigure& figure) { return figure.content_->drawn(figure.title_); }
 
 Json figure_to_json(const ShownFigure& figure) {
   Json json = figure.content_->json();
@@ -45,4 +45,4 @@ void expect_count(std::string_view what, std::string_view of, std::size_t expect
     throw Error(expected_got(what, std::to_string(expected) + " " + std::string(of), std::to_string(got)));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -19,7 +19,7 @@
 
 #include "cogwheel/pages/exhibits.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 class ShownFigure {
  public:
@@ -36,12 +36,12 @@ class ShownFigure {
   }
 
  private:
-  friend Figure drawn_figure(const ShownFigure& figure);
+  friend pages::Figure drawn_figure(const ShownFigure& figure);
   friend nlohmann::ordered_json figure_to_json(const ShownFigure& figure);
 
   struct Held {
     virtual ~Held() = default;
-    virtual Figure drawn(const std::string& title) const = 0;
+    virtual pages::Figure drawn(const std::string& title) const = 0;
     virtual nlohmann::ordered_json json() const = 0;
   };
   template <class Content>
@@ -54,12 +54,12 @@ class ShownFigure {
 template <class Content>
 struct ShownFigure::Of final : Held {
   explicit Of(Content given) : content(std::move(given)) {}
-  Figure drawn(const std::string& title) const override { return drawn_figure(content, title); }
+  pages::Figure drawn(const std::string& title) const override { return drawn_figure(content, title); }
   nlohmann::ordered_json json() const override { return figure_json(content); }
   Content content;
 };
 
-Figure drawn_figure(const ShownFigure& figure);
+pages::Figure drawn_figure(const ShownFigure& figure);
 
 nlohmann::ordered_json figure_to_json(const ShownFigure& figure);
 // Throws Error that begins with `what` for what figure_to_json does not write, and nlohmann's exceptions.
@@ -79,4 +79,4 @@ std::vector<float> numbers_from_json(const nlohmann::ordered_json& json);
 // Throws Error that begins with `what` where a figure has not as many `of`.
 void expect_count(std::string_view what, std::string_view of, std::size_t expected, std::size_t got);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

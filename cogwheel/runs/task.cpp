@@ -5,12 +5,12 @@
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/runs/model_entry.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 std::shared_ptr<torch::nn::Module> make_model(const ModelOptions& options) { return options.entry().make(options); }
 
 std::int64_t parameter_count(const ModelOptions& options) {
-  const PlaceParameters nowhere(at::kMeta);
+  const nn::PlaceParameters nowhere(at::kMeta);
   std::int64_t count = 0;
   for (const at::Tensor& parameter : make_model(options)->parameters()) count += parameter.numel();
   return count;
@@ -22,4 +22,4 @@ std::shared_ptr<torch::nn::Module> load_model(const RunConfig& config, const Run
   return model;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

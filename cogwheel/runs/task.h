@@ -24,7 +24,7 @@ namespace torch::nn {
 class Module;
 }
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 struct Batch;
 
@@ -104,7 +104,7 @@ class Task {
   // The measures, for curves without those that are at_end_only; in float32 and without dropout. Unless `heads` is
   // null, it receives the statistics of the heads on the first items.
   virtual MeasuredValues evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
-                                  StatisticsOfHeads* heads) const = 0;
+                                  nn::StatisticsOfHeads* heads) const = 0;
 
   // What a page shows of the model. Draws the same random numbers for every model with the same seed. The caller fills
   // in mechanism and seed. `thorough`: null in a comparison, where it must not take long.
@@ -128,4 +128,4 @@ std::int64_t parameter_count(const ModelOptions& options);
 // The model of a run with the weights of its checkpoint. Throws what load_weights_of throws.
 std::shared_ptr<torch::nn::Module> load_model(const RunConfig& config, const RunFolder& folder);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -3,7 +3,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 std::vector<std::string> task_names() {
   std::vector<std::string> names;
@@ -30,4 +30,4 @@ std::shared_ptr<const Task> make_random_task(const RunConfig& config, const Rand
   throw UsageError(expected_got("task", expected_names(config.task.name, known), config.task.name));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

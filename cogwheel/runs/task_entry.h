@@ -11,7 +11,7 @@
 #include "cogwheel/runs/sampler.h"
 #include "cogwheel/runs/task.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 // The shapes of random items that a model's options do not say.
 struct RandomItems {
@@ -61,4 +61,4 @@ std::shared_ptr<const Task> make_task(const RunConfig& config, const std::filesy
 // The same on random numbers. Throws UsageError that names the tasks which have some.
 std::shared_ptr<const Task> make_random_task(const RunConfig& config, const RandomItems& items);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

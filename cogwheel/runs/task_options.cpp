@@ -9,7 +9,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 std::string key_of(const std::string& name) { return "task." + name; }
@@ -154,4 +154,4 @@ void expect_no_text(const RunConfig& config, const std::string& instead) {
         expected_got("data.text", "none for the task " + config.task.name + instead, config.data.text.front()));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

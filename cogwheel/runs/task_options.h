@@ -10,7 +10,7 @@
 #include "cogwheel/core/range.h"
 #include "cogwheel/runs/configuration/run_config.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 class TaskOptionReader {
  public:
@@ -58,4 +58,4 @@ void expect_recorded_data(const RunConfig& config, const std::string& name, cons
 // Throws UsageError where a text is given to a task that does not learn from one; `instead` names what it takes.
 void expect_no_text(const RunConfig& config, const std::string& instead);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

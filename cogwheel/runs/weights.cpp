@@ -9,7 +9,7 @@
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/runs/configuration/config_record.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 bool is_weight(const std::string& name) { return name.starts_with(weight_prefix) || name.starts_with(average_prefix); }
@@ -83,4 +83,4 @@ void load_weights(torch::nn::Module& model, const SafeTensors& checkpoint, const
       throw Error(expected_got(path.string(), "the tensors of its configuration", "another, " + name));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -16,7 +16,7 @@ namespace torch::nn {
 class Module;
 }
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 struct RunConfig;
 
@@ -48,4 +48,4 @@ void load_weights(torch::nn::Module& model, const SafeTensors& checkpoint, const
 // The prefix of the weights that a trained model is used with: the averages where there are some.
 const std::string& prefix_in_use(const SafeTensors& checkpoint);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-namespace cogwheel {
+namespace cogwheel::serve {
 
 void ConnectionThreads::enqueue(std::function<void()> work) {
   const std::lock_guard lock(mutex_);
@@ -49,4 +49,4 @@ void ConnectionThreads::serve_connections() {
   ended_.notify_all();
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

@@ -9,7 +9,7 @@
 #include <functional>
 #include <mutex>
 
-namespace cogwheel {
+namespace cogwheel::serve {
 
 class ConnectionThreads : public httplib::TaskQueue {
  public:
@@ -32,4 +32,4 @@ class ConnectionThreads : public httplib::TaskQueue {
   bool closed_ = false;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

@@ -7,7 +7,7 @@
 
 #include "cogwheel/core/encoding/base64.h"
 
-namespace cogwheel {
+namespace cogwheel::serve {
 namespace {
 
 constexpr float largest_code = 32767;
@@ -148,4 +148,4 @@ std::string encode(const HeadMap& map, int bits) {
   return base64(bytes);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::serve {
 
 // One number of each pair of a query and a key that it may see: the lower triangle, row by row. A code c stands for
 // sign(c) · (c / 32767)² · range, so that small numbers keep their digits; or for a hidden key.
@@ -57,4 +57,4 @@ std::string small_map(const HeadMap& map, std::int64_t tokens, std::int64_t side
 // The codes in base64: of 16 bits (little endian), or of 8, where −128 is a hidden key.
 std::string encode(const HeadMap& map, int bits);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

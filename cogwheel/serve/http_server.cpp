@@ -21,7 +21,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/serve/connection_threads.h"
 
-namespace cogwheel {
+namespace cogwheel::serve {
 namespace {
 
 constexpr const char* own_address = "127.0.0.1";
@@ -198,4 +198,4 @@ void HttpServer::serve(const std::function<bool()>& stop) {
   listening.join();
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace cogwheel {
+namespace cogwheel::serve {
 
 struct HttpReply {
   std::string type;  // "text/html; charset=utf-8"
@@ -49,4 +49,4 @@ class HttpServer {
 // Whether a Host header, "localhost:7341", names this machine.
 bool is_own_host(std::string_view host);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

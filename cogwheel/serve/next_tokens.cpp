@@ -9,7 +9,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::serve {
 namespace {
 
 std::vector<double> probabilities_of(const std::vector<float>& logits) {
@@ -73,4 +73,4 @@ nlohmann::ordered_json logit_difference_of(const ViewedRun& run, std::span<const
   return json;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

@@ -7,7 +7,7 @@
 
 #include "cogwheel/serve/viewed_run.h"
 
-namespace cogwheel {
+namespace cogwheel::serve {
 
 struct SaidNext {
   std::string title;          // "with edits"
@@ -23,4 +23,4 @@ nlohmann::ordered_json next_tokens(const ViewedRun& run, std::span<const SaidNex
 nlohmann::ordered_json logit_difference_of(const ViewedRun& run, std::span<const SaidNext> columns,
                                            const std::string& answer, const std::string& foil, bool edited);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

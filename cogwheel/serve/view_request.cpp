@@ -6,7 +6,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 
-namespace cogwheel {
+namespace cogwheel::serve {
 namespace {
 
 std::string kind_of(const nlohmann::json& value) { return value.is_string() ? "text" : std::string(value.type_name()); }
@@ -65,4 +65,4 @@ ViewRequest parse_view_request(std::string_view text) {
   return request;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

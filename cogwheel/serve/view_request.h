@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::serve {
 
 // Numbers of a pair of tokens.
 enum class ShownValues {
@@ -33,4 +33,4 @@ struct ViewRequest {
 // Throws UsageError that names the key which is unknown, of another type, or has another value.
 ViewRequest parse_view_request(std::string_view json);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

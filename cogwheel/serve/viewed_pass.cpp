@@ -10,7 +10,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel {
+namespace cogwheel::serve {
 namespace {
 
 std::span<const float> numbers_in(const at::Tensor& contiguous) {
@@ -33,8 +33,8 @@ void expect_room(const ViewedRun& run, const ViewedText& text, std::int64_t head
 }
 
 // Keeps the maps that a pass comes to. The pass goes on with dense weights, layer by layer, which it then forgets.
-Hooks::Reader collecting(HeadMaps& maps, const ViewedRun& run, const ViewedText& text) {
-  return [&maps, &run, &text](const HookPoint& at, const at::Tensor& layer) {
+nn::Hooks::Reader collecting(HeadMaps& maps, const ViewedRun& run, const ViewedText& text) {
+  return [&maps, &run, &text](const nn::HookPoint& at, const at::Tensor& layer) {
     if (at.layer == 0) expect_room(run, text, layer.size(1));
     maps.add_layer();
     for (const at::Tensor& head : layer.squeeze(0).unbind(0)) {
@@ -46,9 +46,9 @@ Hooks::Reader collecting(HeadMaps& maps, const ViewedRun& run, const ViewedText&
   };
 }
 
-void expect_place(const ViewedRun& run, HookPlace place, const std::string& what) {
+void expect_place(const ViewedRun& run, nn::HookPlace place, const std::string& what) {
   std::int64_t layers = 0;
-  for (const HookPoint& point : run.model()->hook_points()) layers += point.place == place && !point.memory;
+  for (const nn::HookPoint& point : run.model()->hook_points()) layers += point.place == place && !point.memory;
   if (layers != run.model()->options().layers)
     throw UsageError(expected_got(run.name(), what, "the mechanism " + run.mechanism()));
 }
@@ -56,24 +56,25 @@ void expect_place(const ViewedRun& run, HookPlace place, const std::string& what
 }  // namespace
 
 std::shared_ptr<const ViewedPass> view_pass(const ViewedRun& run, const ViewedText& text,
-                                            std::span<const HeadEdit> edits, const HeadOutputs& own,
-                                            const HeadOutputs& other) {
+                                            std::span<const interpret::HeadEdit> edits,
+                                            const interpret::HeadOutputs& own, const interpret::HeadOutputs& other) {
   const torch::NoGradGuard no_gradient;
-  expect_place(run, HookPlace::pattern, "heads with weights in every layer");
+  expect_place(run, nn::HookPlace::pattern, "heads with weights in every layer");
   const auto begin = std::chrono::steady_clock::now();
   const auto pass =
       std::make_shared<ViewedPass>(ViewedPass{.weights = HeadMaps(static_cast<std::int64_t>(text.tokens.size())),
                                               .value_lengths = {},
                                               .next = {},
                                               .outputs = {}});
-  Hooks hooks;
-  edit_heads(hooks, edits, own, other);
+  nn::Hooks hooks;
+  interpret::edit_heads(hooks, edits, own, other);
   std::vector<at::Tensor> lengths;  // of each layer [value heads, tokens]
-  hooks.read(HookPlace::value, [&](const HookPoint&, const at::Tensor& value) {
+  hooks.read(nn::HookPlace::value, [&](const nn::HookPoint&, const at::Tensor& value) {
     lengths.push_back(as_floats(value.squeeze(0).norm(2, -1).transpose(0, 1)));
   });
-  hooks.read(HookPlace::pattern, collecting(pass->weights, run, text));
-  hooks.read(HookPlace::heads, [&](const HookPoint&, const at::Tensor& z) { pass->outputs.push_back(z.contiguous()); });
+  hooks.read(nn::HookPlace::pattern, collecting(pass->weights, run, text));
+  hooks.read(nn::HookPlace::heads,
+             [&](const nn::HookPoint&, const at::Tensor& z) { pass->outputs.push_back(z.contiguous()); });
   const at::Tensor logits = run.model()->forward(batch_of(text), {.hooks = &hooks});
   const at::Tensor next = as_floats(logits.select(0, 0).select(0, -1));
   if (!next.isfinite().all().item<bool>())
@@ -93,21 +94,22 @@ std::shared_ptr<const ViewedPass> view_pass(const ViewedRun& run, const ViewedTe
 
 bool has_scores(const ViewedRun& run) {
   std::int64_t layers = 0;
-  for (const HookPoint& point : run.model()->hook_points()) layers += point.place == HookPlace::scores && !point.memory;
+  for (const nn::HookPoint& point : run.model()->hook_points())
+    layers += point.place == nn::HookPlace::scores && !point.memory;
   return layers == run.model()->options().layers;
 }
 
 std::shared_ptr<const HeadMaps> view_scores(const ViewedRun& run, const ViewedText& text,
-                                            std::span<const HeadEdit> edits, const HeadOutputs& own,
-                                            const HeadOutputs& other) {
+                                            std::span<const interpret::HeadEdit> edits,
+                                            const interpret::HeadOutputs& own, const interpret::HeadOutputs& other) {
   const torch::NoGradGuard no_gradient;
-  expect_place(run, HookPlace::scores, "heads with scores in every layer");
+  expect_place(run, nn::HookPlace::scores, "heads with scores in every layer");
   const auto scores = std::make_shared<HeadMaps>(static_cast<std::int64_t>(text.tokens.size()));
-  Hooks hooks;
-  edit_heads(hooks, edits, own, other);
-  hooks.read(HookPlace::scores, collecting(*scores, run, text));
+  nn::Hooks hooks;
+  interpret::edit_heads(hooks, edits, own, other);
+  hooks.read(nn::HookPlace::scores, collecting(*scores, run, text));
   run.model()->forward(batch_of(text), {.hooks = &hooks});
   return scores;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

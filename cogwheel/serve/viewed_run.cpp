@@ -16,7 +16,7 @@
 #include "cogwheel/text/text_tokens.h"
 #include "cogwheel/text/tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::serve {
 namespace {
 
 namespace fs = std::filesystem;
@@ -41,23 +41,23 @@ ViewedRun::FileState ViewedRun::state_of(const fs::path& file) {
 
 ViewedRun ViewedRun::load(const fs::path& path) {
   ViewedRun run;
-  const auto [folder, checkpoint] = find_checkpoint(path);
+  const auto [folder, checkpoint] = runs::find_checkpoint(path);
   run.folder_ = folder.path();
   run.checkpoint_ = checkpoint;
-  run.name_ = name_of_run(path);
-  const RunConfig config = load_config(folder.config_path());
-  if (config.model.get_if<LanguageModelOptions>() == nullptr)
+  run.name_ = runs::name_of_run(path);
+  const runs::RunConfig config = runs::load_config(folder.config_path());
+  if (config.model.get_if<tasks::language::LanguageModelOptions>() == nullptr)
     throw Error(
         expected_got(path.string(), "a run that trains a language model", "one of the task " + config.task.name));
   if (std::error_code problem; !fs::exists(folder.tokenizer_path(), problem))
     throw Error(expected_got(path.string(), "a run that reads text",
-                             fmt::format("one of the task {}, without {}", config.task.name, tokenizer_file)));
+                             fmt::format("one of the task {}, without {}", config.task.name, runs::tokenizer_file)));
   run.loaded_ = run.checked_ = state_of(run.checkpoint_);
   run.sha256_ = sha256_of_file(run.checkpoint_);
-  run.model_ = load_language_model(folder, run.checkpoint_);
+  run.model_ = tasks::language::load_language_model(folder, run.checkpoint_);
   if (state_of(run.checkpoint_) != run.loaded_)
     throw Error(expected_got(path.string(), "a checkpoint that stays as it is", "one that changed meanwhile"));
-  run.tokenizer_ = load_tokenizer(folder.tokenizer_path());
+  run.tokenizer_ = text::load_tokenizer(folder.tokenizer_path());
   run.mechanism_ = (*run.model_)->options().mechanism;
   return run;
 }
@@ -85,8 +85,8 @@ ViewedText ViewedRun::read(std::string_view text, std::string_view what) const {
   if (text.size() > most_bytes)
     throw UsageError(expected_got(what, fmt::format("at most {} bytes", most_bytes), std::to_string(text.size())));
   ViewedText read;
-  read.tokens = tokens_of(*tokenizer_, text, what);
-  if (std::ssize(read.tokens) == (begins_texts(*tokenizer_) ? 1 : 0))
+  read.tokens = text::tokens_of(*tokenizer_, text, what);
+  if (std::ssize(read.tokens) == (text::begins_texts(*tokenizer_) ? 1 : 0))
     throw UsageError(expected_got(what, "a token at least", text.empty() ? "" : "none"));
   const std::int64_t context = (*model_)->options().context;
   if (const auto tokens = static_cast<std::int64_t>(read.tokens.size()); tokens > context)
@@ -98,7 +98,7 @@ ViewedText ViewedRun::read(std::string_view text, std::string_view what) const {
 
 Token ViewedRun::one_token(std::string_view word, std::string_view what) const {
   ViewedText read = this->read(word, what);
-  if (begins_texts(*tokenizer_)) {
+  if (text::begins_texts(*tokenizer_)) {
     read.tokens.erase(read.tokens.begin());
     read.pieces.erase(read.pieces.begin());
   }
@@ -108,14 +108,14 @@ Token ViewedRun::one_token(std::string_view word, std::string_view what) const {
   return read.tokens.front();
 }
 
-std::string ViewedRun::piece(Token token) const { return token_piece(*tokenizer_, token); }
+std::string ViewedRun::piece(Token token) const { return text::token_piece(*tokenizer_, token); }
 
 std::string ViewedRun::example() const {
   try {
     const auto json = nlohmann::json::parse(read_file(folder_ / "inspection.json"));
     std::vector<std::string> tokens = json.at("tokens");
     std::string text;
-    if (begins_texts(*tokenizer_)) {
+    if (text::begins_texts(*tokenizer_)) {
       // From "<s>" on, to the "." that fills the row of a batch.
       while (tokens.size() > 2 && tokens.back() == ".") tokens.pop_back();
       for (std::size_t index = 1; index < tokens.size(); ++index) text += (index > 1 ? " " : "") + tokens[index];
@@ -139,4 +139,4 @@ void expect_same_tokens(const ViewedRun& first, const ViewedRun& second) {
                            alike ? "one with other tokens" : named(second)));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

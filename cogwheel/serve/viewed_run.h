@@ -9,10 +9,15 @@
 
 #include "cogwheel/core/token.h"
 
-namespace cogwheel {
-
+namespace cogwheel::tasks::language {
 class LanguageModel;
+}  // namespace cogwheel::tasks::language
+
+namespace cogwheel::text {
 class Tokenizer;
+}  // namespace cogwheel::text
+
+namespace cogwheel::serve {
 
 // A text as tokens.
 struct ViewedText {
@@ -32,8 +37,8 @@ class ViewedRun {
   const std::filesystem::path& folder() const { return folder_; }
   const std::string& sha256() const { return sha256_; }  // of the checkpoint that was loaded
   const std::string& mechanism() const { return mechanism_; }
-  LanguageModel& model() const { return *model_; }
-  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  tasks::language::LanguageModel& model() const { return *model_; }
+  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
 
   // Empty, or a line that says that the checkpoint on disk is another one by now.
   std::string change_on_disk();
@@ -59,11 +64,11 @@ class ViewedRun {
   std::filesystem::path folder_, checkpoint_;
   FileState loaded_, checked_;
   std::string change_;
-  std::shared_ptr<LanguageModel> model_;
-  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::shared_ptr<tasks::language::LanguageModel> model_;
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
 };
 
 // Throws Error where two runs do not read texts as the same tokens.
 void expect_same_tokens(const ViewedRun& first, const ViewedRun& second);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

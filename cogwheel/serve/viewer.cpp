@@ -13,7 +13,7 @@
 #include "cogwheel/pages/html.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel {
+namespace cogwheel::serve {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -29,9 +29,9 @@ std::vector<std::int64_t> heads_of(const ViewedRun& run) {
 
 std::string grid_text(const std::vector<std::int64_t>& heads) {
   const bool same = std::all_of(heads.begin(), heads.end(), [&](std::int64_t each) { return each == heads.front(); });
-  const std::string layers = counted(std::ssize(heads), "layer");
+  const std::string layers = pages::counted(std::ssize(heads), "layer");
   return same
-             ? layers + " of " + counted(heads.front(), "head")
+             ? layers + " of " + pages::counted(heads.front(), "head")
              : fmt::format("{}, {} heads in all", layers, std::accumulate(heads.begin(), heads.end(), std::int64_t{0}));
 }
 
@@ -88,13 +88,13 @@ Json Viewer::changes_json() {
   return lines;
 }
 
-std::vector<HeadEdit> Viewer::edits_of(const ViewRequest& request) {
-  std::vector<HeadEdit> edits;
+std::vector<interpret::HeadEdit> Viewer::edits_of(const ViewRequest& request) {
+  std::vector<interpret::HeadEdit> edits;
   for (const std::string& text : request.edits) {
     const std::size_t colon = text.find(':');
     if (colon == std::string::npos) throw UsageError(expected_got("edit", "a head and a kind, as in L0H1:zero", text));
-    const HeadPlace place = parse_head_name(text.substr(0, colon), heads_[request.run], "head");
-    edits.push_back({place.layer, place.head, head_edit_kind(text.substr(colon + 1), "edit")});
+    const interpret::HeadPlace place = interpret::parse_head_name(text.substr(0, colon), heads_[request.run], "head");
+    edits.push_back({place.layer, place.head, interpret::head_edit_kind(text.substr(colon + 1), "edit")});
   }
   return edits;
 }
@@ -103,9 +103,10 @@ Viewer::Sources Viewer::sources_of(const ViewRequest& request) {
   if (request.run >= runs_.size())
     throw UsageError(
         expected_got("run", fmt::format("one of {}", runs_.size()), fmt::format("number {}", request.run)));
-  const std::vector<HeadEdit> edits = edits_of(request);
-  const bool patched =
-      std::any_of(edits.begin(), edits.end(), [](const HeadEdit& edit) { return edit.kind == HeadEditKind::patch; });
+  const std::vector<interpret::HeadEdit> edits = edits_of(request);
+  const bool patched = std::any_of(edits.begin(), edits.end(), [](const interpret::HeadEdit& edit) {
+    return edit.kind == interpret::HeadEditKind::patch;
+  });
   Sources sources{.shown = {request.run, request.text, patched ? request.second_text : "", edits},
                   .plain = {request.run, request.text, "", {}},
                   .other = {}};
@@ -146,7 +147,7 @@ Viewer::KeptPass& Viewer::pass_of(const PassKey& key) {
   }
   const ViewedRun& run = runs_[key.run];
   const ViewedText text = run.read(key.text, "text");
-  HeadOutputs own, other;
+  interpret::HeadOutputs own, other;
   if (!key.edits.empty()) own = pass_of({key.run, key.text, "", {}}).pass->outputs;
   if (!key.second_text.empty()) other = pass_of({key.run, key.second_text, "", {}}).pass->outputs;
   passes_.push_front({key, view_pass(run, text, key.edits, own, other), nullptr});
@@ -182,7 +183,7 @@ std::shared_ptr<const HeadMaps> Viewer::maps_of(const PassKey& key, ShownValues 
   }
   if (kept.scores == nullptr) {
     const ViewedRun& run = runs_[key.run];
-    HeadOutputs own, other;
+    interpret::HeadOutputs own, other;
     if (!key.edits.empty()) own = pass_of({key.run, key.text, "", {}}).pass->outputs;
     if (!key.second_text.empty()) other = pass_of({key.run, key.second_text, "", {}}).pass->outputs;
     const auto scores = view_scores(run, run.read(key.text, "text"), key.edits, own, other);
@@ -260,7 +261,7 @@ Json Viewer::map(const ViewRequest& request, int bits) {
   const auto maps = shown_maps(request, sources_of(request));
   std::vector<std::int64_t> heads;
   for (const auto& layer : maps->layers()) heads.push_back(std::ssize(layer));
-  const HeadPlace place = parse_head_name(request.head, heads, "head");
+  const interpret::HeadPlace place = interpret::parse_head_name(request.head, heads, "head");
   const HeadMap& map = maps->layers()[static_cast<std::size_t>(place.layer)][static_cast<std::size_t>(place.head)];
   return {
       {"head", head_name(place.layer, place.head)}, {"bits", bits}, {"range", map.range}, {"code", encode(map, bits)}};
@@ -277,4 +278,4 @@ Json Viewer::all_maps(const ViewRequest& request, int bits) {
   return layers;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

@@ -13,7 +13,7 @@
 #include "cogwheel/serve/viewed_pass.h"
 #include "cogwheel/serve/viewed_run.h"
 
-namespace cogwheel {
+namespace cogwheel::serve {
 
 class Viewer {
  public:
@@ -41,7 +41,7 @@ class Viewer {
   struct PassKey {
     std::size_t run = 0;
     std::string text, second_text;
-    std::vector<HeadEdit> edits;
+    std::vector<interpret::HeadEdit> edits;
     bool operator==(const PassKey&) const = default;
   };
   struct KeptPass {
@@ -61,7 +61,7 @@ class Viewer {
   };
 
   Sources sources_of(const ViewRequest& request);
-  std::vector<HeadEdit> edits_of(const ViewRequest& request);
+  std::vector<interpret::HeadEdit> edits_of(const ViewRequest& request);
   KeptPass& pass_of(const PassKey& key);
   std::shared_ptr<const HeadMaps> maps_of(const PassKey& key, ShownValues values);
   std::shared_ptr<const HeadMaps> shown_maps(const ViewRequest& request, const Sources& sources);
@@ -73,4 +73,4 @@ class Viewer {
   std::list<KeptMaps> made_;                      // the same, of maps that are no pass's own
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

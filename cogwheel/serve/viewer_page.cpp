@@ -13,13 +13,13 @@
 #include "cogwheel/serve/templates.h"
 #include "cogwheel/serve/viewer.h"
 
-namespace cogwheel {
+namespace cogwheel::serve {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
 std::string dumped(const Json& json) {
-  return escape_script_json(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return pages::escape_script_json(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 std::string filled(const Viewer& viewer, const ViewerPage& page, Json data, const std::string& maps,
@@ -29,24 +29,25 @@ std::string filled(const Viewer& viewer, const ViewerPage& page, Json data, cons
   data["initial"] = {{"text", page.text}, {"second", page.second_text}};
   std::string title;
   for (const ViewedRun& run : viewer.runs()) title += (title.empty() ? "" : " and ") + run.name();
-  PageScripts scripts;
-  scripts.add(fill_template(embedded::view_page_js, {{"page_js", std::string(embedded::page_js)},
-                                                     {"attention_maps_js", std::string(embedded::attention_maps_js)},
-                                                     {"source_js", std::string(embedded::source_js)},
-                                                     {"lines_js", std::string(embedded::lines_js)},
-                                                     {"pictures_js", std::string(embedded::pictures_js)},
-                                                     {"view_js", std::string(embedded::view_js)}}));
-  return fill_template(embedded::view_html, {{"generator", escape_html("Cogwheel " + page.version)},
-                                             {"title", escape_html(title)},
-                                             {"policy", scripts.policy(live ? "'self'" : "'none'")},
-                                             {"offline", escape_html(offline)},
-                                             {"command", escape_html(page.command)},
-                                             {"colophon", live ? " but the server of this machine" : ""},
-                                             {"report_css", std::string(embedded::report_css)},
-                                             {"view_css", std::string(embedded::view_css)},
-                                             {"data", dumped(data)},
-                                             {"maps", maps},
-                                             {"scripts", scripts.html()}});
+  pages::PageScripts scripts;
+  scripts.add(pages::fill_template(embedded::view_page_js,
+                                   {{"page_js", std::string(pages::embedded::page_js)},
+                                    {"attention_maps_js", std::string(pages::embedded::attention_maps_js)},
+                                    {"source_js", std::string(embedded::source_js)},
+                                    {"lines_js", std::string(embedded::lines_js)},
+                                    {"pictures_js", std::string(embedded::pictures_js)},
+                                    {"view_js", std::string(embedded::view_js)}}));
+  return pages::fill_template(embedded::view_html, {{"generator", pages::escape_html("Cogwheel " + page.version)},
+                                                    {"title", pages::escape_html(title)},
+                                                    {"policy", scripts.policy(live ? "'self'" : "'none'")},
+                                                    {"offline", pages::escape_html(offline)},
+                                                    {"command", pages::escape_html(page.command)},
+                                                    {"colophon", live ? " but the server of this machine" : ""},
+                                                    {"report_css", std::string(pages::embedded::report_css)},
+                                                    {"view_css", std::string(embedded::view_css)},
+                                                    {"data", dumped(data)},
+                                                    {"maps", maps},
+                                                    {"scripts", scripts.html()}});
 }
 
 // What a file shows: every run, each compared with nothing and with what there is.
@@ -107,9 +108,9 @@ std::string exported_page(Viewer& viewer, const ViewerPage& page) {
   const std::vector<ViewRequest>& requests = whole ? all : few;
   if (size_of(requests.size(), 1) > largest_export)
     throw UsageError(
-        expected_got("--export", fmt::format("a page of at most {}", byte_size(largest_export)),
+        expected_got("--export", fmt::format("a page of at most {}", pages::byte_size(largest_export)),
                      fmt::format("{} of weights for {} tokens",
-                                 byte_size(static_cast<std::int64_t>(size_of(requests.size(), 1))), tokens)));
+                                 pages::byte_size(static_cast<std::int64_t>(size_of(requests.size(), 1))), tokens)));
   Json data{{"live", false}, {"bits", bits}, {"views", Json::object()}};
   std::string maps;
   for (const ViewRequest& request : requests) {
@@ -126,4 +127,4 @@ std::string exported_page(Viewer& viewer, const ViewerPage& page) {
   return filled(viewer, page, std::move(data), maps, offline);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-namespace cogwheel {
+namespace cogwheel::serve {
 
 class Viewer;
 
@@ -24,4 +24,4 @@ std::string exported_page(Viewer& viewer, const ViewerPage& page);
 
 inline constexpr std::size_t largest_export = std::size_t{128} << 20;
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

@@ -6,7 +6,7 @@
 #include "cogwheel/serve/viewer.h"
 #include "cogwheel/serve/viewer_page.h"
 
-namespace cogwheel {
+namespace cogwheel::serve {
 
 void add_viewer(HttpServer& server, Viewer& viewer, const ViewerPage& page) {
   const auto json = [](const nlohmann::ordered_json& answer) {
@@ -20,4 +20,4 @@ void add_viewer(HttpServer& server, Viewer& viewer, const ViewerPage& page) {
   server.post("/api/changes", [&viewer, json](std::string_view) { return json(viewer.changes_json()); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

@@ -1,7 +1,7 @@
 // The paths under which a server answers as a viewer.
 #pragma once
 
-namespace cogwheel {
+namespace cogwheel::serve {
 
 class HttpServer;
 class Viewer;
@@ -10,4 +10,4 @@ struct ViewerPage;
 // GET / is the page; POST api/view, api/map and api/changes are what it asks for. All must outlive the server.
 void add_viewer(HttpServer& server, Viewer& viewer, const ViewerPage& page);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

@@ -7,7 +7,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks {
 namespace {
 
 // "the task translation", "the task sentences or masked_words".
@@ -46,4 +46,4 @@ void expect_files_of_task(const std::map<std::string, std::string>& files, std::
   }
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks

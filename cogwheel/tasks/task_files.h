@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::tasks {
 
 struct TaskFileOption {
   const char* key;                        // of the configuration, after "task."
@@ -26,4 +26,4 @@ std::span<const TaskFileOption> task_file_options();
 // by key; those that are empty were not given.
 void expect_files_of_task(const std::map<std::string, std::string>& files, std::string_view task);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks

@@ -5,21 +5,32 @@
 #include "cogwheel/runs/shown_figure.h"
 #include "cogwheel/runs/task_entry.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks {
 
-#define TASK(name, model)  \
-  TaskEntry name##_task(); \
-  const ModelEntry& model##_entry();
+#define TASK(subject, name, subject_of_model, model) \
+  namespace subject {                                \
+  runs::TaskEntry name##_task();                     \
+  }                                                  \
+  namespace subject_of_model {                       \
+  const runs::ModelEntry& model##_entry();           \
+  }
 #include "cogwheel/tasks/tasks.def"
 #undef TASK
 
-#define FIGURE(kind) FigureKind kind##_figure();
+#define FIGURE(subject, kind)       \
+  namespace subject {               \
+  runs::FigureKind kind##_figure(); \
+  }
 #include "cogwheel/tasks/figures.def"
 #undef FIGURE
 
+}  // namespace cogwheel::tasks
+
+namespace cogwheel::runs {
+
 std::span<const TaskEntry> tasks() {
   static const std::vector<TaskEntry> all{
-#define TASK(name, model) name##_task(),
+#define TASK(subject, name, subject_of_model, model) tasks::subject::name##_task(),
 #include "cogwheel/tasks/tasks.def"
 #undef TASK
   };
@@ -27,20 +38,20 @@ std::span<const TaskEntry> tasks() {
 }
 
 ModelOptions model_of_task(std::string_view task) {
-#define TASK(name, model) \
-  if (task == #name) return model##_entry().options();
+#define TASK(subject, name, subject_of_model, model) \
+  if (task == #name) return tasks::subject_of_model::model##_entry().options();
 #include "cogwheel/tasks/tasks.def"
 #undef TASK
-  return language_model_entry().options();
+  return tasks::language::language_model_entry().options();
 }
 
 std::span<const FigureKind> figure_kinds() {
   static const std::vector<FigureKind> all{
-#define FIGURE(kind) kind##_figure(),
+#define FIGURE(subject, kind) tasks::subject::kind##_figure(),
 #include "cogwheel/tasks/figures.def"
 #undef FIGURE
   };
   return all;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -7,7 +7,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/random.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 namespace {
 
@@ -85,4 +85,4 @@ std::vector<std::int64_t> BatchPlan::pairs(std::uint64_t seed, std::int64_t step
   return chosen;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -7,7 +7,7 @@
 
 #include "cogwheel/text/sentence_pairs.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 struct BatchSize {
   std::int64_t sentences = 64;  // most pairs of a batch; 0: any number
@@ -44,4 +44,4 @@ class BatchPlan {
   std::vector<std::int64_t> groups_;  // where the pairs of the same two lengths begin in `order_`, and its end
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

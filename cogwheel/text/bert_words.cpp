@@ -9,7 +9,7 @@
 #include "cogwheel/core/encoding/utf8.h"
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
 bool is_white_space(char32_t c) {
@@ -100,4 +100,4 @@ std::vector<std::string> bert_words(std::string_view text, bool cased, std::stri
   return words;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -15,9 +15,9 @@
 #include <string_view>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 // None of them is empty. Throws Error that names `what` and the byte where the text is not UTF-8.
 std::vector<std::string> bert_words(std::string_view text, bool cased, std::string_view what = "text");
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -4,7 +4,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 std::vector<Token> ByteTokenizer::encode(std::string_view text, std::string_view) const {
   std::vector<Token> tokens;
@@ -24,4 +24,4 @@ std::string ByteTokenizer::decode(std::span<const Token> tokens) const {
 
 std::string ByteTokenizer::to_json() const { return nlohmann::json{{"kind", kind()}}.dump(2) + "\n"; }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

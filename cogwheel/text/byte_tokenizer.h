@@ -6,7 +6,7 @@
 
 #include "cogwheel/text/tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 class ByteTokenizer final : public Tokenizer {
  public:
@@ -17,4 +17,4 @@ class ByteTokenizer final : public Tokenizer {
   std::string to_json() const override;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -7,7 +7,7 @@
 #include "cogwheel/core/encoding/utf8.h"
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 void expect_characters(std::string_view bytes, std::string_view what) {
   const std::size_t offset = find_non_text(bytes);
@@ -59,4 +59,4 @@ std::string CharacterTokenizer::to_json() const {
   return nlohmann::json{{"kind", kind()}, {"characters", characters}}.dump(2) + "\n";
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -6,7 +6,7 @@
 
 #include "cogwheel/text/tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 class CharacterTokenizer final : public Tokenizer {
  public:
@@ -28,4 +28,4 @@ class CharacterTokenizer final : public Tokenizer {
 // Throws Error unless every byte belongs to text in UTF-8.
 void expect_characters(std::string_view bytes, std::string_view what);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -10,7 +10,7 @@
 #include "cogwheel/core/files/folder_lock.h"
 #include "cogwheel/text/corpus_builder.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace fs = std::filesystem;
 namespace {
 
@@ -142,4 +142,4 @@ Corpus load_corpus(const std::vector<fs::path>& paths, std::int64_t byte_limit) 
   return std::move(builder).finish();
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 // Where a file's bytes lie in the text of a corpus.
 struct CorpusFile {
@@ -44,4 +44,4 @@ Corpus load_corpus(const std::vector<std::filesystem::path>& paths, std::int64_t
 // Python 3.11 has, stay in it, so that recorded results keep their text.
 Corpus load_python_standard_library(std::int64_t byte_limit);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

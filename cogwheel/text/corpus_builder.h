@@ -11,7 +11,7 @@
 
 #include "cogwheel/text/corpus.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 class CorpusBuilder {
  public:
@@ -52,4 +52,4 @@ std::vector<std::filesystem::path> files_below(
     const std::function<bool(const std::filesystem::path&)>& take,
     const std::function<void(const std::filesystem::path&)>& broken = [](const auto&) {});
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -5,7 +5,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/text/character_tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 Dataset make_dataset(const Corpus& corpus, std::shared_ptr<const Tokenizer> tokenizer, std::int64_t context) {
   const std::vector<Token> tokens = tokenizer->encode(corpus.text, corpus.name);
@@ -46,4 +46,4 @@ std::int64_t held_out_window_count(const Dataset& data, std::int64_t context, st
   return limited_window_count((std::ssize(data.held_out) - 1) / context, context, tokens);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

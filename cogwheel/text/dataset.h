@@ -10,7 +10,7 @@
 #include "cogwheel/text/corpus.h"
 #include "cogwheel/text/tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 struct Dataset {
   std::string name;  // of the corpus
@@ -35,4 +35,4 @@ std::int64_t limited_window_count(std::int64_t all, std::int64_t context, std::i
 // tokens, and at least one.
 std::int64_t held_out_window_count(const Dataset& data, std::int64_t context, std::int64_t tokens = 0);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

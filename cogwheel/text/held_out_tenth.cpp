@@ -9,7 +9,7 @@
 #include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/text/bert_words.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
 // Things that stay together.
@@ -130,4 +130,4 @@ std::string sha256_of_split(const std::string& data, const std::vector<bool>& he
   return sha256(sides);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

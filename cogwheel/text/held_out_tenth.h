@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 struct ThingsToSplit {
   // What each is, by its content or its name. Those of equal keys stay together, and the key's SHA-256 decides the
@@ -33,4 +33,4 @@ std::string text_content(std::string_view text);
 // files is told apart.
 std::string sha256_of_split(const std::string& sha256, const std::vector<bool>& held_out);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

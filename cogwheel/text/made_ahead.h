@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 // At most `ahead` things wait, and one more is being made: memory stays constant. What `make` throws reaches whoever
 // asks for that thing. Asking for another number than the next begins anew there. One thread may ask; `make` runs in
@@ -74,4 +74,4 @@ class MadeAhead {
   std::jthread maker_;                       // last: it uses all of the above
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -8,7 +8,7 @@
 #include "cogwheel/text/corpus.h"
 #include "cogwheel/text/corpus_builder.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 namespace fs = std::filesystem;
 
@@ -48,4 +48,4 @@ Corpus load_python_standard_library(std::int64_t byte_limit) {
   return std::move(builder).finish();
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -2,7 +2,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 std::vector<Token> NumberedTokens::encode(std::string_view, std::string_view what) const {
   throw Error(expected_got(std::string(what), "numbers", "text"));
@@ -15,4 +15,4 @@ std::vector<Token> random_tokens(std::int64_t count, std::int64_t first, std::in
   return tokens;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -9,7 +9,7 @@
 
 #include "cogwheel/text/sentence_tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 // Tokens without a text.
 class NumberedTokens final : public SentenceTokenizer {
@@ -30,4 +30,4 @@ class NumberedTokens final : public SentenceTokenizer {
 // From `first` to `end`, which is not one of them.
 std::vector<Token> random_tokens(std::int64_t count, std::int64_t first, std::int64_t end, std::mt19937_64& generator);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

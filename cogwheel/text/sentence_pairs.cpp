@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 void SentencePairs::add(std::span<const Token> source, std::span<const Token> target, std::int64_t line) {
   for (const auto& [side, tokens] : {std::pair(&source_, source), std::pair(&target_, target)}) {
@@ -29,4 +29,4 @@ std::string SentencePairs::content(std::int64_t pair) const {
          std::string(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -8,7 +8,7 @@
 
 #include "cogwheel/core/token.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 // Token sequences, without begin and end, of the pairs that can be learned from. Tokens of all sentences lie one after
 // the other.
@@ -40,4 +40,4 @@ class SentencePairs {
   std::vector<std::int64_t> lines_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

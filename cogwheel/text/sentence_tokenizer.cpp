@@ -11,7 +11,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/text/sentencepiece_module.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
 void keep_text(void* to, const char* text, std::size_t bytes) { static_cast<std::string*>(to)->assign(text, bytes); }
@@ -149,4 +149,4 @@ std::shared_ptr<const SentenceTokenizer> load_sentence_tokenizer(const std::file
   throw Error(expected_got(path.string(), "a tokenizer of sentences, sentencepiece or words", loaded->kind()));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

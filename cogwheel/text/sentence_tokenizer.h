@@ -11,7 +11,7 @@
 #include "cogwheel/text/sentence_tokens.h"
 #include "cogwheel/text/tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 class SentenceTokenizer : public Tokenizer {
  public:
@@ -75,4 +75,4 @@ class WordTokenizer final : public SentenceTokenizer {
 // The tokenizer that a run kept. Throws Error where it is of another kind.
 std::shared_ptr<const SentenceTokenizer> load_sentence_tokenizer(const std::filesystem::path& path);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

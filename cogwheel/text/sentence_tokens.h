@@ -2,7 +2,7 @@
 #pragma once
 #include "cogwheel/core/token.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 struct SentenceTokens {
   static constexpr Token padding = 0;  // where a batch has no token
@@ -12,4 +12,4 @@ struct SentenceTokens {
   static constexpr Token count = 4;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

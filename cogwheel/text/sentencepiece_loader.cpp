@@ -7,7 +7,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/text/sentencepiece_module.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
 // That of an installed package, whose executable lies in bin/ beside lib/; else that of the build folder.
@@ -38,4 +38,4 @@ const SentencePieceFunctions& sentencepiece() {
   return *functions;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

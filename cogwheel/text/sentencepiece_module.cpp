@@ -11,7 +11,7 @@
 
 #include "cogwheel/text/sentence_tokens.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
 class Lines final : public sentencepiece::SentenceIterator {
@@ -96,4 +96,4 @@ void decode(const void* model, const int* tokens, std::size_t count, TextSink re
 extern "C" __attribute__((visibility("default"))) const SentencePieceFunctions cogwheel_sentencepiece_functions;
 const SentencePieceFunctions cogwheel_sentencepiece_functions{train, load, unload, vocabulary, piece, encode, decode};
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

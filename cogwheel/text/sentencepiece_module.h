@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 // Receives text, which is gone when it returns.
 struct TextSink {
@@ -41,4 +41,4 @@ inline constexpr const char* sentencepiece_functions_name = "cogwheel_sentencepi
 // Throws Error where the module or libsentencepiece is missing.
 const SentencePieceFunctions& sentencepiece();
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -13,7 +13,7 @@
 #include "cogwheel/core/encoding/utf8.h"
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
 // zlib also reads a file that is not compressed, as it is.
@@ -63,4 +63,4 @@ TextLines read_text_lines(const std::filesystem::path& path) {
   return text;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

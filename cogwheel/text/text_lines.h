@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 struct TextLines {
   std::vector<std::string> lines;  // without the characters that end them, \n or \r\n
@@ -17,4 +17,4 @@ struct TextLines {
 // be read, is compressed but damaged or cut off, is not UTF-8, or has a NUL byte.
 TextLines read_text_lines(const std::filesystem::path& path);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -6,7 +6,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -78,4 +78,4 @@ std::string left_out_text(const Dataset& data) {
   return text;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

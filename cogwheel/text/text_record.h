@@ -6,7 +6,7 @@
 
 #include "cogwheel/text/dataset.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 // {"name", "bytes", "sha256", "files": [{"path", "bytes", "sha256"}], "left_out": [{"path", "what"}]}
 std::string text_record(const Dataset& data);
@@ -21,4 +21,4 @@ std::string first_change(const std::filesystem::path& path, const std::vector<Co
 // For display, in one line: "2 binary files (a.png, b.gz) and 1 run (runs/one)". Empty where nothing was left out.
 std::string left_out_text(const Dataset& data);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -7,7 +7,7 @@
 #include "cogwheel/text/sentence_tokenizer.h"
 #include "cogwheel/text/tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 bool begins_texts(const Tokenizer& tokenizer) { return tokenizer.kind() == WordTokenizer::name; }
 
@@ -49,4 +49,4 @@ std::string token_piece(const Tokenizer& tokenizer, Token token) {
   return bytes;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

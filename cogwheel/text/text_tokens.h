@@ -7,7 +7,7 @@
 
 #include "cogwheel/core/token.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 class Tokenizer;
 
@@ -25,4 +25,4 @@ bool begins_texts(const Tokenizer& tokenizer);
 // What a token says, in UTF-8: a byte that is no character by itself as "\xff".
 std::string token_piece(const Tokenizer& tokenizer, Token token);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

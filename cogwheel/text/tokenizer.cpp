@@ -13,7 +13,7 @@
 #include "cogwheel/text/sentence_tokenizer.h"
 #include "cogwheel/text/word_piece.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
 [[noreturn]] void refuse(const std::filesystem::path& path, std::string_view got) {
@@ -74,4 +74,4 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& pat
   refuse(path, "kind \"" + kind + "\"");
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

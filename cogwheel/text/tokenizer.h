@@ -10,7 +10,7 @@
 
 #include "cogwheel/core/token.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 class Tokenizer {
  public:
@@ -39,4 +39,4 @@ std::shared_ptr<const Tokenizer> make_tokenizer(std::string_view kind, std::stri
 void save_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& path);
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -13,7 +13,7 @@
 #include "cogwheel/text/text_lines.h"
 #include "cogwheel/text/word_piece_learning.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
 constexpr std::string_view continuation = "##";
@@ -161,4 +161,4 @@ std::shared_ptr<const WordPieceTokenizer> load_word_piece(const std::filesystem:
   throw Error(expected_got(path.string(), "a tokenizer of kind word_piece", loaded->kind()));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -18,7 +18,7 @@
 #include "cogwheel/core/range.h"
 #include "cogwheel/text/tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 // The tokens of these texts, wherever a vocabulary has them.
 struct WordPieceSpecials {
@@ -79,4 +79,4 @@ class WordPieceTokenizer final : public Tokenizer {
 // The tokenizer that a run kept. Throws Error where it is of another kind.
 std::shared_ptr<const WordPieceTokenizer> load_word_piece(const std::filesystem::path& path);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -11,7 +11,7 @@
 #include "cogwheel/text/bert_words.h"
 #include "cogwheel/text/word_piece.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
 using Piece = std::uint32_t;  // a number of `WordPieceLearner::pieces_`
@@ -170,4 +170,4 @@ std::vector<std::string> learn_word_pieces(std::span<const std::string_view> lin
   return pieces;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::text {
 
 // The special pieces, then single characters, sorted, then joined pieces in the order in which they were found:
 // `vocabulary` of them, or fewer where no two neighbouring pieces occur together twice. Begins with every character as
@@ -22,4 +22,4 @@ namespace cogwheel {
 std::vector<std::string> learn_word_pieces(std::span<const std::string_view> lines, std::int64_t vocabulary, bool cased,
                                            std::string_view what);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::text

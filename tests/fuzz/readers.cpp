@@ -19,6 +19,12 @@
 #include "tasks/images/image_writers.h"
 
 namespace cogwheel {
+
+using namespace tasks::encoders;
+using namespace tasks::handwriting;
+using namespace tasks::images;
+using namespace text;
+
 namespace {
 
 // Readers of paths get a file of this process, with the ending that they look at.

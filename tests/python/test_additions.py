@@ -51,9 +51,9 @@ def with_additions(repository, tmp_path_factory):
 
     tasks = library / "tasks/synthetic"
     shutil.copy(ADDITIONS / "majority.cpp", tasks)
-    add_line("tasks/tasks.def", "TASK(majority, language_model)")
+    add_line("tasks/tasks.def", "TASK(synthetic, majority, language, language_model)")
     shutil.copytree(ADDITIONS / "averages", library / "tasks/averages")
-    add_line("tasks/tasks.def", "TASK(averages, averager)")
+    add_line("tasks/tasks.def", "TASK(averages, averages, averages, averager)")
     shutil.copy(ADDITIONS / "averager_exchange.cpp", library / "interchange")
     add_line("interchange/architectures.def", "ARCHITECTURE(averager_of_tests)")
     shutil.copy(ADDITIONS / "greet.cpp", library / "cli/verbs")

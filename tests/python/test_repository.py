@@ -124,6 +124,29 @@ def test_no_folder_has_more_than_25_sources(house):
         assert count <= 25, f"{folder}: {count}"
 
 
+def namespace_of(room):
+    """What users include is in cogwheel itself."""
+    place = re.sub(r"^(attention|research)/", "", room)
+    return "cogwheel" if place in ("core", "mechanisms", "kernels") else "cogwheel::" + place.replace("/", "::")
+
+
+def test_a_room_is_a_namespace(house):
+    # The namespaces of other rooms that a file defines something in, which is more than the name of a class.
+    guests = {
+        "tasks/tasks.cpp": {"cogwheel::runs"},  # the lists that runs declares and only what stands above can define
+        "compare/results_json.cpp": {"cogwheel::runs", "cogwheel::nn"},  # looked up where the type stands
+    }
+    rooms = set(map(namespace_of, house.order))
+    for name in house.sources:
+        own = namespace_of(house.room(name))
+        text = (house.library / name).read_text()
+        for opened, content in re.findall(r"^namespace (cogwheel[\w:]*) \{\n(.*?)^\}  // namespace \1$", text, re.M | re.S):
+            declared = re.fullmatch(r"\n*((class|struct|enum class) \w+( : [\w:]+)?;( *//.*)?\n+)+", content)
+            inside = opened == own or opened.startswith(own + "::") and opened not in rooms
+            assert inside or declared or opened in guests.get(name, ()), f"{name}: expected namespace {own}, got {opened}"
+        assert not re.search(r"^using namespace cogwheel", text, re.M), name
+
+
 def test_readme_counts_the_mechanisms(repository):
     named = [each for each in cogwheel.mechanisms() if each["form"] in (None, each["name"]) and each["definition"] is None]
     assert f"| {len(named)} mechanisms and their forms" in (repository / "README.md").read_text()

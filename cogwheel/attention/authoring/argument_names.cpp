@@ -7,10 +7,10 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
-constexpr std::array<std::string_view, 55> arguments{
+constexpr std::array<std::string_view, 55> of_operators{
     // of attention and related functions
     "query", "key", "value", "mechanism", "causal", "scale", "window", "key_lengths", "first_positions", "cu_seqlens",
     "bias", "energy_bias", "alibi", "local_radius", "local_centers", "dropout", "seed", "score", "score_weight",
@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, 55> arguments{
 }  // namespace
 
 bool is_argument(std::string_view name) {
-  return std::find(arguments.begin(), arguments.end(), name) != arguments.end();
+  return std::find(of_operators.begin(), of_operators.end(), name) != of_operators.end();
 }
 
 void check_parameter_names(std::string_view mechanism, std::string_view names) {
@@ -38,4 +38,4 @@ void check_parameter_names(std::string_view mechanism, std::string_view names) {
                                     "a name of up to 40 letters, digits and _ that nothing else has", name));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -27,7 +27,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace fs = std::filesystem;
 namespace {
 
@@ -252,4 +252,4 @@ void require_mechanism(std::string_view name, std::string_view definition, std::
       expected_got(what, definition, other->definition.empty() ? "the built-in one of that name" : other->definition));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

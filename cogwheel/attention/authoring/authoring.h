@@ -11,7 +11,7 @@
 #include "cogwheel/attention/authoring/definition.h"
 #include "cogwheel/attention/mechanisms/catalogue.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 // Called before a compiler runs and after it ended.
 struct CompileProgress {
@@ -39,4 +39,4 @@ std::string option_for(std::string_view definition);
 // needs nothing.
 void require_mechanism(std::string_view name, std::string_view definition, std::string_view what);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -12,7 +12,7 @@
 #include "cogwheel/attention/authoring/excerpt.h"
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace fs = std::filesystem;
 namespace {
 
@@ -157,4 +157,4 @@ std::string first_error(const std::string& output, const fs::path& file, const s
   return name + ": expected C++ that compiles, got " + (anywhere.empty() ? "a compiler that fails" : anywhere);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/process/process.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 struct Compiler {
   std::vector<std::string> command;  // with the words of $CXX
@@ -27,4 +27,4 @@ std::string refusal_of_the_world(const Finished& finished);
 // line; else the first error anywhere.
 std::string first_error(const std::string& output, const std::filesystem::path& file, const std::string& text);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -10,7 +10,7 @@
 #include "cogwheel/attention/authoring/excerpt.h"
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
 constexpr std::string_view syntax = "NAME: f = FORMULA; g = FORMULA";
@@ -30,7 +30,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(space) - begin + 1);
 }
 
-std::string number_text(double value) { return to_text(*number(value)); }
+std::string formula_text(double value) { return to_text(*number(value)); }
 
 // Values of formulas at a score, with the parameters at their initial values.
 std::function<long double(std::string_view)> at_score(const MechanismDefinition& definition, long double score) {
@@ -77,7 +77,7 @@ void check_numbers(const MechanismDefinition& definition) {
   for (const double score : {-7.3, -1.25, -0.01, 0.013, 0.8, 7.1})
     for (const auto& [part, formula] : {std::pair("f", definition.f), std::pair("g", definition.g)})
       if (std::isnan(evaluate(*formula, at_score(definition, score))))
-        throw UsageError(expected_got(definition.name + ": " + part + " at s = " + number_text(score), "a number",
+        throw UsageError(expected_got(definition.name + ": " + part + " at s = " + formula_text(score), "a number",
                                       "none (the logarithm or root of a negative number, or 0/0)"));
 }
 
@@ -175,7 +175,7 @@ MechanismDefinition parse_definition(const DefinitionText& text) {
   definition.text = definition.name + ": f = " + to_text(*definition.f) + "; g = " + to_text(*definition.g);
   if (definition.n->name != "G") definition.text += "; n = " + to_text(*definition.n);
   if (definition.energy) definition.text += "; energy = " + to_text(*definition.energy);
-  for (const auto& [name, value] : definition.parameters) definition.text += "; " + name + " = " + number_text(value);
+  for (const auto& [name, value] : definition.parameters) definition.text += "; " + name + " = " + formula_text(value);
   find_energy(definition, definition.energy != nullptr);
   check_numbers(definition);
   return definition;
@@ -194,4 +194,4 @@ std::string formula_of(const MechanismDefinition& definition) {
   return formula;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -13,7 +13,7 @@
 
 #include "cogwheel/attention/authoring/expression.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 // As a user gives it. Empty texts are not given.
 struct DefinitionText {
@@ -44,4 +44,4 @@ std::string formula_of(const MechanismDefinition& definition);
 // letter.
 void check_mechanism_name(std::string_view name);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

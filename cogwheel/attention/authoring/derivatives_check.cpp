@@ -13,7 +13,7 @@
 #include "cogwheel/attention/authoring/numbers_as_text.h"
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
 constexpr std::array ordinary_scores{-7.3, -4.0, -2.5, -1.25, -0.7, -0.31, -0.01, 0.013, 0.3, 0.8, 1.5, 2.2, 3.9, 7.1};
@@ -145,4 +145,4 @@ CheckedRange check_derivatives(std::string_view name, const ScalarMap& map, std:
   return range;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

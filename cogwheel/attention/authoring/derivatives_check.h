@@ -6,7 +6,7 @@
 
 #include "cogwheel/attention/mechanisms/scalar_map.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 // Contains the scores at which the derivatives of both f and g were confirmed; 0 and 0 if there were none.
 struct CheckedRange {
@@ -33,4 +33,4 @@ DerivativeComparison compare_derivative(const std::function<double(double)>& fun
 // Whether the function jumps or has a kink at that place, where finite differences define no derivative.
 bool is_kink(const std::function<double(double)>& function, double at);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 namespace {
 
@@ -105,4 +105,4 @@ std::optional<LinearInMass> linear_in_mass(const ExpressionPointer& n) {
   return std::nullopt;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

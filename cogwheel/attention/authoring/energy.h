@@ -4,7 +4,7 @@
 
 #include "cogwheel/attention/authoring/expression.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 // How an expression x grows: |x| is at most exp(growth) times a factor without exponentials. The number 0 where x has
 // no exponential. The growth of a sum is the maximum of those of its terms.
@@ -19,4 +19,4 @@ struct LinearInMass {
 };
 std::optional<LinearInMass> linear_in_mass(const ExpressionPointer& n);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -1,6 +1,6 @@
 #include "cogwheel/attention/authoring/excerpt.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 std::size_t next_character(std::string_view text, std::size_t at) {
   ++at;
@@ -23,4 +23,4 @@ std::string excerpt(std::string_view text, std::size_t max_characters) {
   return at < text.size() ? line + "…" : line;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

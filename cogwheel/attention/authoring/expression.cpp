@@ -9,7 +9,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
 using Number = long double;
@@ -63,7 +63,7 @@ int precedence(const Expression& expression) {
   return 6;
 }
 
-std::string number_text(double value) {
+std::string shortest_text(double value) {
   std::array<char, 32> text;
   const auto [end, problem] = std::to_chars(text.data(), text.data() + text.size(), value);
   return {text.data(), end};
@@ -146,7 +146,7 @@ class Parser {
       if (at_ >= text_.size() || !is_digit(text_[at_])) refuse("a whole number as exponent", rest(), begin);
       const double exponent = literal();
       if (exponent != std::floor(exponent) || exponent > 64)
-        refuse("a whole number up to 64 as exponent", number_text(exponent), begin);
+        refuse("a whole number up to 64 as exponent", shortest_text(exponent), begin);
       base = build("^", {base, number(negative ? -exponent : exponent)});
     }
     return base;
@@ -322,7 +322,7 @@ ExpressionPointer parse_expression(std::string_view text, std::string_view what,
 }
 
 std::string to_text(const Expression& expression) {
-  if (expression.is_number()) return number_text(expression.value);
+  if (expression.is_number()) return shortest_text(expression.value);
   if (expression.arguments.empty()) return expression.name;
   const int level = precedence(expression);
   const auto part = [&](std::size_t i, int min_precedence) {
@@ -374,4 +374,4 @@ bool is_free_name(std::string_view name) {
          find_function(name) == nullptr;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

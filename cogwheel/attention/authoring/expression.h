@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 struct Expression;
 using ExpressionPointer = std::shared_ptr<const Expression>;
@@ -58,4 +58,4 @@ std::vector<std::string> function_signatures();
 // beginning with a letter, and not a function.
 bool is_free_name(std::string_view name);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -6,7 +6,7 @@
 
 #include "cogwheel/attention/authoring/energy.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
 std::string cpp_number(double value) {
@@ -18,7 +18,7 @@ std::string cpp_number(double value) {
 }
 
 // A string literal of C++; formulas hold nothing but printable characters and UTF-8.
-std::string quoted(std::string_view text) {
+std::string string_literal(std::string_view text) {
   std::string literal = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') literal += '\\';
@@ -109,7 +109,7 @@ std::string header_of(const MechanismDefinition& definition) {
   }
   std::string quoted_names;
   for (const auto& [name, value] : definition.parameters)
-    quoted_names += (quoted_names.empty() ? "" : ", ") + quoted(name);
+    quoted_names += (quoted_names.empty() ? "" : ", ") + string_literal(name);
 
   std::string text = "// " + definition.text + "\n#pragma once\n";
   text +=
@@ -117,11 +117,12 @@ std::string header_of(const MechanismDefinition& definition) {
       "\"cogwheel/attention/mechanisms/description.h\"\n";
   text += "#include \"cogwheel/attention/mechanisms/lane.h\"\n\nnamespace cogwheel {\n\n";
   text += "struct " + defined_struct_name(definition.name) + " {\n";
-  text += "  static constexpr Description description{\n      .name = " + quoted(definition.name) +
-          ",\n      .title = " + quoted(definition.name) +
-          ",\n      .family = \"pairwise\",\n      .level = \"operator\",\n      .parameters = " + quoted(names) +
-          ",\n      .formula = " + quoted(formula_of(definition)) +
-          ",\n      .range = \"see its numerics card\",\n      .citation = \"defined by its user\",\n  };\n\n";
+  text +=
+      "  static constexpr Description description{\n      .name = " + string_literal(definition.name) +
+      ",\n      .title = " + string_literal(definition.name) +
+      ",\n      .family = \"pairwise\",\n      .level = \"operator\",\n      .parameters = " + string_literal(names) +
+      ",\n      .formula = " + string_literal(formula_of(definition)) +
+      ",\n      .range = \"see its numerics card\",\n      .citation = \"defined by its user\",\n  };\n\n";
   if (count > 0)
     text += "  static constexpr std::array<std::string_view, " + std::to_string(count) + "> parameter_names{" +
             quoted_names + "};\n  static constexpr std::array<double, " + std::to_string(count) +
@@ -241,4 +242,4 @@ struct @Struct@ : NormalizedByMass {
                     name);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -5,7 +5,7 @@
 
 #include "cogwheel/attention/authoring/definition.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 // A row map as contract.h wants it, in namespace cogwheel.
 std::string header_of(const MechanismDefinition& definition);
@@ -23,4 +23,4 @@ std::string struct_name(std::string_view name);
 // Of a definition in one line: DefinedMyMap, which nothing else in the namespace is called.
 std::string defined_struct_name(std::string_view name);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

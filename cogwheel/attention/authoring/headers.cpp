@@ -14,7 +14,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace fs = std::filesystem;
 namespace {
 
@@ -95,4 +95,4 @@ bool declares_type(std::string_view text, std::string_view type) {
   return false;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

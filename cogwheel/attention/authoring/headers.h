@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 // The folder to include from: the one that COGWHEEL_HEADERS names, `include` beside the library (an installed package),
 // or the source tree, whichever has exactly the headers that this library was built from. Throws Error where none has.
@@ -23,4 +23,4 @@ std::string header_fingerprint();
 // The shared object or executable that this code runs from.
 std::filesystem::path this_library();
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

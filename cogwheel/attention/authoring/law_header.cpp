@@ -1,6 +1,6 @@
 #include "cogwheel/attention/authoring/header_text.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 std::string law_to_start_from(std::string_view name) {
   return named_text(R"(// @name@: its purpose in one line.
@@ -70,4 +70,4 @@ struct @Struct@ {
                     name);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

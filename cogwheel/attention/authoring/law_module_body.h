@@ -3,7 +3,7 @@
 #pragma once
 #include "cogwheel/attention/mechanisms/recurrent_contract.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 template <class Type>
 concept HasLaw = requires {
@@ -11,7 +11,7 @@ concept HasLaw = requires {
 };
 static_assert(HasLaw<AuthoredMap>, "expected `static constexpr RecurrentLaw law`, got none");
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring
 
 extern "C" {
 __attribute__((visibility("default"))) extern const char cogwheel_mechanism_stamp[];

@@ -11,7 +11,7 @@
 #include "cogwheel/attention/mechanisms/description.h"
 #include "cogwheel/attention/mechanisms/scalar_map.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 struct MechanismModule {
   Description description;
@@ -31,4 +31,4 @@ inline constexpr const char* module_symbol = "cogwheel_mechanism_module";
 // Of a law, which has no kernels: the same const char[], and void(RecurrentLaw*).
 inline constexpr const char* recurrent_law_symbol = "cogwheel_recurrent_law";
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

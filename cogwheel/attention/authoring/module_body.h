@@ -4,7 +4,7 @@
 #include "cogwheel/attention/kernels/pairwise/cpu/pairwise_cpu.h"
 #include "cogwheel/attention/kernels/pairwise/evaluate_row_map.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 // One by one, so that a message names the one thing that is missing.
 template <class Map>
@@ -63,14 +63,15 @@ static_assert(fits(module_defaults<AuthoredMap>()) && fits(module_initial<Author
               "another count");
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring
 
 extern "C" {
 __attribute__((visibility("default"))) extern const char cogwheel_mechanism_stamp[];
 const char cogwheel_mechanism_stamp[] = COGWHEEL_MODULE_STAMP;
 
-__attribute__((visibility("default"))) void cogwheel_mechanism_module(cogwheel::MechanismModule* module) {
+__attribute__((visibility("default"))) void cogwheel_mechanism_module(cogwheel::authoring::MechanismModule* module) {
   using namespace cogwheel;
+  using namespace cogwheel::authoring;
   using Map = AuthoredMap;
   *module = {.description = Map::description,
              .has_energy = EnergyMap<Map, double>,

@@ -13,7 +13,7 @@
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/files/scratch_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace fs = std::filesystem;
 namespace {
 
@@ -88,4 +88,4 @@ fs::path cached_module(std::string_view key,
   return path;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

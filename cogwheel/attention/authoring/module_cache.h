@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 // Created if missing. Throws Error where that fails.
 std::filesystem::path module_cache_folder();
@@ -20,4 +20,4 @@ std::filesystem::path cached_module(
     std::string_view key,
     const std::function<void(const std::filesystem::path& folder, const std::filesystem::path& target)>& compile);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

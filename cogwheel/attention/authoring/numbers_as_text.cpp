@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
 std::string formatted(const char* format, double value) {
@@ -27,4 +27,4 @@ std::string exact_text(double value) { return formatted("%.6g", value); }
 std::string number_text(double value) { return formatted("%.3g", value); }
 std::string error_text(double value) { return formatted("%.0e", value); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

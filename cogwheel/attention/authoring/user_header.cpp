@@ -9,7 +9,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace fs = std::filesystem;
 namespace {
 
@@ -75,4 +75,4 @@ UserHeader read_user_header(const fs::path& path) {
   return header;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 struct UserHeader {
   std::string name;  // of the mechanism, as of the file
@@ -21,4 +21,4 @@ UserHeader read_user_header(const std::filesystem::path& path);
 // Cogwheel's own headers declare.
 void check_header_name(std::string_view name);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

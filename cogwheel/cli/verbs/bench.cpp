@@ -23,7 +23,7 @@
 #include "cogwheel/runs/training/training_run.h"
 #include "cogwheel/tasks/translation/random_translations.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 void hand_over(const std::vector<std::string>& words) {
@@ -39,9 +39,9 @@ void hand_over(const std::vector<std::string>& words) {
 }
 
 struct Steps {
-  RunConfig config;
+  runs::RunConfig config;
   std::vector<std::string> assignments;
-  RandomItems items;
+  runs::RandomItems items;
   std::int64_t beam = 0;  // 0: training steps
   std::int64_t threads = 0;
   std::string saved;         // file of the first weights and batches; empty: none
@@ -62,18 +62,19 @@ void answer_lines(std::int64_t parameters, const std::function<double()>& step) 
 void make_steps(Steps& steps) {
   if (steps.threads > 0) at::set_num_threads(static_cast<int>(steps.threads));
   register_definitions(steps.definitions);
-  steps.config.training.steps = steps_range.max;
-  set_options(steps.config, steps.assignments);
+  steps.config.training.steps = runs::steps_range.max;
+  runs::set_options(steps.config, steps.assignments);
   if (steps.beam > 0) {
     if (steps.config.task.name != "translation")
       throw UsageError(expected_got("--beam", "the task translation", steps.config.task.name));
-    answer_lines(parameter_count(steps.config.model), random_translations(steps.config, steps.items, steps.beam));
+    answer_lines(runs::parameter_count(steps.config.model),
+                 tasks::translation::random_translations(steps.config, steps.items, steps.beam));
     return;
   }
-  const auto task = make_random_task(steps.config, steps.items);
-  TrainingRun run(steps.config.model, steps.config.training, task);
-  if (!steps.saved.empty()) save_start(run, steps.batches, steps.saved);
-  answer_lines(parameter_count(run.model_options()), [&] { return run.step(); });
+  const auto task = runs::make_random_task(steps.config, steps.items);
+  runs::TrainingRun run(steps.config.model, steps.config.training, task);
+  if (!steps.saved.empty()) runs::save_start(run, steps.batches, steps.saved);
+  answer_lines(runs::parameter_count(run.model_options()), [&] { return run.step(); });
 }
 
 }  // namespace
@@ -102,4 +103,4 @@ void add_bench_steps_command(CLI::App& app) {
   command->callback([steps] { make_steps(*steps); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

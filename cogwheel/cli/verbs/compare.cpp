@@ -21,12 +21,12 @@
 #include "cogwheel/core/wording/utc_time.h"
 #include "cogwheel/runs/run_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace fs = std::filesystem;
 namespace {
 
 struct Arguments {
-  CompareRequest request;
+  compare::CompareRequest request;
   std::string out, resume;
   bool resumes = false;          // --resume was given, even with an empty name
   std::vector<std::string> add;  // mechanisms, folder
@@ -43,68 +43,71 @@ std::string compiler() {
 }
 
 // Rates decide the default number of steps and everything that is matched by time; else they only serve the estimate.
-MeasureRate measure_for(const std::shared_ptr<const Task>& task, bool decides) {
-  return [=](RunConfig config) {
+compare::MeasureRate measure_for(const std::shared_ptr<const runs::Task>& task, bool decides) {
+  return [=](runs::RunConfig config) {
     // A rate so small that nothing can diverge: speed does not depend on it.
     config.training.learning_rate = config.training.final_learning_rate = 1e-9;
     if (stop_flag()) throw Interrupted("interrupted before the first run; nothing was trained");
-    return measure_steps_per_second(config.model, config.training, task, decides ? 2.0 : 0.3);
+    return runs::measure_steps_per_second(config.model, config.training, task, decides ? 2.0 : 0.3);
   };
 }
 
 // Shows progress on stderr; the bar is removed at the end.
-ComparisonJob run_job(Comparison comparison, const std::shared_ptr<const Task>& task, const ComparisonFolder& folder) {
+compare::ComparisonJob run_job(compare::Comparison comparison, const std::shared_ptr<const runs::Task>& task,
+                               const compare::ComparisonFolder& folder) {
   Progress progress(comparison.task.decisive().label, comparison.task.counted);
-  ComparisonJob job(
+  compare::ComparisonJob job(
       std::move(comparison), task, folder,
-      {.progress = [&](const std::string& label, const StepReport& report) { progress.show(label, report); },
+      {.progress = [&](const std::string& label, const runs::StepReport& report) { progress.show(label, report); },
        .line = [&](const std::string& text) { progress.line(text); },
        .stop = &stop_flag()});
   job.run();
   return job;
 }
 
-void compare_in(const ComparisonFolder& folder, Comparison comparison, const std::shared_ptr<const Task>& task,
-                std::int64_t steps) {
+void compare_in(const compare::ComparisonFolder& folder, compare::Comparison comparison,
+                const std::shared_ptr<const runs::Task>& task, std::int64_t steps) {
   const bool decides = (steps == 0 && comparison.settings.steps == 0) || comparison.match == "time";
-  const double estimate = decide_steps(comparison, steps, measure_for(task, decides));
+  const double estimate = compare::decide_steps(comparison, steps, measure_for(task, decides));
   if (comparison.runs.empty())  // nothing to choose any more once there are results
-    say_what_precision_costs(run_config(comparison, comparison.mechanisms.front(), comparison.settings.seeds.front()),
-                             task);
-  comparison.machine = this_machine();
+    say_what_precision_costs(
+        compare::run_config(comparison, comparison.mechanisms.front(), comparison.settings.seeds.front()), task);
+  comparison.machine = compare::this_machine();
   comparison.machine.device = comparison.configuration.training.device;
-  comparison.versions = {
-      .cogwheel = COGWHEEL_VERSION, .torch = TORCH_VERSION, .compiler = compiler(), .chart_js = chart_js_version()};
+  comparison.versions = {.cogwheel = COGWHEEL_VERSION,
+                         .torch = TORCH_VERSION,
+                         .compiler = compiler(),
+                         .chart_js = compare::chart_js_version()};
   comparison.created = utc_now();
   std::string lengths;
-  for (const MechanismPlan& plan : comparison.mechanisms)
+  for (const compare::MechanismPlan& plan : comparison.mechanisms)
     lengths += fmt::format("{}{} {}", lengths.empty() ? "" : ", ", plan.name, plan.steps);
   fmt::print(stderr, "{} on {}: {} of {} runs to do, steps: {}{}\n", comparison.settings.preset, comparison.data.name,
              comparison.runs_to_do(), comparison.planned_runs(), lengths,
              estimate > 0 ? fmt::format("; about {} in all", duration_text(estimate)) : "");
 
-  const ComparisonJob job = run_job(std::move(comparison), task, folder);
-  fmt::print("{}\n{}\n", verdict(job.comparison()), folder.report_path().string());
+  const compare::ComparisonJob job = run_job(std::move(comparison), task, folder);
+  fmt::print("{}\n{}\n", compare::verdict(job.comparison()), folder.report_path().string());
   job.expect_success();
 }
 
 void start(const Arguments& arguments) {
-  Comparison comparison = plan_comparison(arguments.request);
-  const auto task = load_task(comparison);
+  compare::Comparison comparison = compare::plan_comparison(arguments.request);
+  const auto task = compare::load_task(comparison);
   say_how_data_are_taken(*task);
   // The last check, because afterwards the replaced files are gone.
-  const auto folder = ComparisonFolder::create(
-      arguments.out.empty() ? new_run_path("compare") : fs::path(arguments.out), arguments.overwrite);
+  const auto folder = compare::ComparisonFolder::create(
+      arguments.out.empty() ? runs::new_run_path("compare") : fs::path(arguments.out), arguments.overwrite);
   folder.write_records(*task);
-  point_latest_at(folder.path());
-  compare_in(folder, std::move(comparison), task, requested_steps(arguments.request));
+  runs::point_latest_at(folder.path());
+  compare_in(folder, std::move(comparison), task, compare::requested_steps(arguments.request));
 }
 
 void resume(const fs::path& path, const std::vector<std::string>& added) {
-  const ComparisonFolder folder = ComparisonFolder::resume(path);
-  Comparison comparison = folder.read();
-  add_mechanisms(comparison, added);
-  const auto task = load_task(comparison, folder.path());
+  const compare::ComparisonFolder folder = compare::ComparisonFolder::resume(path);
+  compare::Comparison comparison = folder.read();
+  compare::add_mechanisms(comparison, added);
+  const auto task = compare::load_task(comparison, folder.path());
   folder.expect_runs_match(comparison, *task);
   compare_in(folder, std::move(comparison), task, 0);
 }
@@ -118,7 +121,7 @@ void compare(const Arguments& arguments) {
 
 std::string preset_help() {
   std::string help = "size of models and runs (default: small)";
-  for (const Preset& preset : presets()) help += fmt::format("\n  {}: {}", preset.name, preset.summary);
+  for (const runs::Preset& preset : compare::presets()) help += fmt::format("\n  {}: {}", preset.name, preset.summary);
   return help;
 }
 
@@ -126,7 +129,7 @@ std::string preset_help() {
 
 void add_compare_command(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
-  CompareRequest& request = arguments->request;
+  compare::CompareRequest& request = arguments->request;
   CLI::App* command =
       app.add_subcommand("compare", "Train several mechanisms under one matched budget and write a report");
   CLI::Option* text =
@@ -157,20 +160,20 @@ void add_compare_command(CLI::App& app) {
                              const std::string& type) {
     settings.push_back(add_number(*command, name, value, range, help)->type_name(type));
   };
-  add_count("--dropout", request.dropout, dropout_range,
+  add_count("--dropout", request.dropout, runs::dropout_range,
             "in training: embedding, attention weights, what layers add (default: the preset's, mostly 0)", "RATE");
   add("--device", request.device,
       "where models are and learn: cpu, cuda, cuda:1, mps or xpu, of which only cpu has been tried (default: cpu)",
       "NAME");
   add("--precision", request.precision, "of the matrix products in training: fp32 or bf16 (default: fp32)", "KIND");
-  add_count("--seeds", request.seeds, seeds_range, "runs of each mechanism, paired by seed (default: 3)", "K");
+  add_count("--seeds", request.seeds, compare::seeds_range, "runs of each mechanism, paired by seed (default: 3)", "K");
   add("--match", request.match, "what is equal: parameters (and tokens), time, or only tokens (default: parameters)",
       "WHAT");
-  add_count("--steps", request.steps, steps_range,
+  add_count("--steps", request.steps, runs::steps_range,
             "training steps of a run; by default the preset's, or as many as fit its time", "N");
-  add_count("--tune", request.tune, tune_range,
+  add_count("--tune", request.tune, compare::tune_range,
             "try K learning rates for each mechanism first, on a part of the training text", "K");
-  add_count("--learning-rate", request.learning_rate, learning_rate_range, "instead of the preset's", "RATE");
+  add_count("--learning-rate", request.learning_rate, runs::learning_rate_range, "instead of the preset's", "RATE");
   add("--baseline", request.baseline, "what the others are compared with (default: softmax)", "NAME");
   add("--tokenizer", request.tokenizer, "character or byte (default: character)", "KIND");
   add("--set", request.set, "keys of the configuration instead of the preset's, as in model.width=256", "KEY=VALUE");
@@ -194,4 +197,4 @@ void add_compare_command(CLI::App& app) {
   });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

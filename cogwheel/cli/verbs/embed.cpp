@@ -10,7 +10,7 @@
 #include "cogwheel/tasks/encoders/embedding.h"
 #include "cogwheel/tasks/encoders/sentence_corpus.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 struct EmbedArguments {
@@ -21,9 +21,10 @@ struct EmbedArguments {
 
 void embed(const EmbedArguments& arguments) {
   register_definitions(arguments.definitions);
-  EmbeddingRequest request{.prompt = arguments.text, .input = arguments.input, .tokens = arguments.tokens};
+  tasks::encoders::EmbeddingRequest request{
+      .prompt = arguments.text, .input = arguments.input, .tokens = arguments.tokens};
   request.warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
-  write_embeddings(RunFolder::open(arguments.run), request, arguments.out);
+  tasks::encoders::write_embeddings(runs::RunFolder::open(arguments.run), request, arguments.out);
   fmt::print("{}\n", arguments.out);
 }
 
@@ -39,7 +40,8 @@ void add_embed_command(CLI::App& app) {
   command
       ->add_option("--input", arguments->input, "a file instead: each line is a text; of a .tsv or .csv its sentences")
       ->type_name("FILE");
-  add_number(*command, "--tokens", arguments->tokens, Range<std::int64_t>{0, SentenceOptions::lengths.max},
+  add_number(*command, "--tokens", arguments->tokens,
+             Range<std::int64_t>{0, tasks::encoders::SentenceOptions::lengths.max},
              "tokens of each, [CLS] and [SEP] included; 0: of the longest")
       ->default_str(number_text(arguments->tokens))
       ->type_name("N");
@@ -50,4 +52,4 @@ void add_embed_command(CLI::App& app) {
   command->callback([arguments] { embed(*arguments); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

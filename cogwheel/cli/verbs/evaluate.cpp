@@ -21,18 +21,18 @@
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/tasks/language/sampling.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 struct EvaluateArguments {
   std::string run, out;
   bool all_held_out = false;
-  ThoroughInspection inspection;
+  runs::ThoroughInspection inspection;
   Definitions definitions;
 };
 
 std::string command_of(const EvaluateArguments& arguments) {
-  const ThoroughInspection& options = arguments.inspection;
+  const runs::ThoroughInspection& options = arguments.inspection;
   std::string command = "cogwheel evaluate " + shell_word(arguments.run);
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) command += fmt::format(" {} {}", name, shell_word(value));
@@ -50,7 +50,7 @@ std::string command_of(const EvaluateArguments& arguments) {
 }
 
 // Those that say how images are drawn and measured mean nothing without.
-void expect_samples(const ThoroughInspection& options) {
+void expect_samples(const runs::ThoroughInspection& options) {
   if (options.samples > 0) return;
   const auto refuse = [](const char* name, bool given) {
     if (given) throw UsageError(expected_got(std::string("evaluate: ") + name, "--samples with it", "none"));
@@ -63,38 +63,38 @@ void expect_samples(const ThoroughInspection& options) {
 }
 
 // The folder of the page, which can be written. That of another run has a page of its own.
-std::filesystem::path place_of(const EvaluateArguments& arguments, const RunFolder& run) {
+std::filesystem::path place_of(const EvaluateArguments& arguments, const runs::RunFolder& run) {
   namespace fs = std::filesystem;
   std::error_code problem;
   expect_makable(arguments.out.empty() ? run.path() : fs::path(arguments.out));
   if (arguments.out.empty() || fs::equivalent(arguments.out, run.path(), problem)) return run.path();
-  expect_no_run_file(arguments.out, "evaluate: --out");
-  for (const char* name : {evaluation_json_file, evaluation_page_file})
-    expect_no_run_file(fs::path(arguments.out) / name, "evaluate: --out");
+  runs::expect_no_run_file(arguments.out, "evaluate: --out");
+  for (const char* name : {runs::evaluation_json_file, runs::evaluation_page_file})
+    runs::expect_no_run_file(fs::path(arguments.out) / name, "evaluate: --out");
   return arguments.out;
 }
 
 void evaluate(const EvaluateArguments& arguments) {
   expect_samples(arguments.inspection);
   register_definitions(arguments.definitions);
-  const RunFolder folder = RunFolder::open(arguments.run);
+  const runs::RunFolder folder = runs::RunFolder::open(arguments.run);
   const std::filesystem::path out = place_of(arguments, folder);
-  const RunConfig config = load_config(folder.config_path());
-  const EvaluationOfRun evaluation = [&] {
-    ThoroughInspection options = arguments.inspection;
+  const runs::RunConfig config = runs::load_config(folder.config_path());
+  const runs::EvaluationOfRun evaluation = [&] {
+    runs::ThoroughInspection options = arguments.inspection;
     options.folder = folder.path();
     options.progress = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
-    const auto task = make_task(config, folder.path());
+    const auto task = runs::make_task(config, folder.path());
     say_how_data_are_taken(*task);
     // As in its comparison, so that the numbers are those of its report.
-    const auto evaluated = arguments.all_held_out ? std::nullopt : evaluated_in_comparison(folder.path());
-    return evaluate_run(*task, config, folder, options, evaluated);
+    const auto evaluated = arguments.all_held_out ? std::nullopt : compare::evaluated_in_comparison(folder.path());
+    return runs::evaluate_run(*task, config, folder, options, evaluated);
   }();
   make_folder(out);
-  write_file(out / evaluation_json_file, evaluation_to_json(evaluation));
-  write_file(out / evaluation_page_file,
-             evaluation_page(evaluation, command_of(arguments), utc_now(), COGWHEEL_VERSION));
-  fmt::print("{}\n{}\n", evaluation_verdict(evaluation), (out / evaluation_page_file).string());
+  write_file(out / runs::evaluation_json_file, runs::evaluation_to_json(evaluation));
+  write_file(out / runs::evaluation_page_file,
+             runs::evaluation_page(evaluation, command_of(arguments), utc_now(), COGWHEEL_VERSION));
+  fmt::print("{}\n{}\n", runs::evaluation_verdict(evaluation), (out / runs::evaluation_page_file).string());
 }
 
 }  // namespace
@@ -108,15 +108,15 @@ void add_evaluate_command(CLI::App& app) {
   command->add_option("--out", arguments->out, "folder of the page; by default that of the run")->type_name("DIR");
   command->add_flag("--all-held-out", arguments->all_held_out,
                     "of a run of a comparison: measure all that is held out, not the part of it that is compared");
-  ThoroughInspection& inspection = arguments->inspection;
+  runs::ThoroughInspection& inspection = arguments->inspection;
   add_number(*command, "--samples", inspection.samples, Range<std::int64_t>{2, 10'000'000},
              "of diffusion: draw so many images and measure how near they are to those of the data")
       ->type_name("N");
   command->add_option("--sampler", inspection.sampler, "from noise to image, as of sample")->type_name("NAME");
-  add_number(*command, "--sampler-steps", inspection.sampler_steps, SamplerOptions::any_steps,
+  add_number(*command, "--sampler-steps", inspection.sampler_steps, runs::SamplerOptions::any_steps,
              "of the sampler; by default 50")
       ->type_name("N");
-  add_number(*command, "--seed", inspection.seed, sampling_seed_range,
+  add_number(*command, "--seed", inspection.seed, runs::sampling_seed_range,
              "of what is drawn at random; by default that of the run")
       ->type_name("S");
   command
@@ -132,4 +132,4 @@ void add_evaluate_command(CLI::App& app) {
   command->callback([arguments] { evaluate(*arguments); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

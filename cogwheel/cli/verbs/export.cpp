@@ -7,7 +7,7 @@
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/interchange/export_run.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 struct ExportArguments {
@@ -16,7 +16,8 @@ struct ExportArguments {
 };
 
 void export_model(const ExportArguments& arguments) {
-  const ExportedModel model = export_run(RunFolder::open(arguments.run), arguments.out, arguments.overwrite);
+  const interchange::ExportedModel model =
+      interchange::export_run(runs::RunFolder::open(arguments.run), arguments.out, arguments.overwrite);
   fmt::print("{}: {}, {} tensors\n", arguments.out, model.architecture, model.weights.size());
 }
 
@@ -35,4 +36,4 @@ void add_export_command(CLI::App& app) {
   command->callback([arguments] { export_model(*arguments); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

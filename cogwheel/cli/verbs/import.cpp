@@ -12,7 +12,7 @@
 #include "cogwheel/interchange/import_run.h"
 #include "cogwheel/runs/task_entry.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 struct ImportArguments {
@@ -27,43 +27,45 @@ void expect_keys_of_task(const std::string& task, const std::vector<std::string>
   for (const std::string& assignment : assignments)
     if (assignment.starts_with("task.")) of_task.push_back(assignment);
   if (of_task.size() == 1) return;
-  RunConfig config;
-  set_options(config, of_task);
-  make_task(config);
+  runs::RunConfig config;
+  runs::set_options(config, of_task);
+  runs::make_task(config);
 }
 
 // The data that the task is measured on, and settings of training; the weights decide the rest. Data are read as
 // `evaluate` will, with the files of the run, so that what does not fit is refused here.
-void set_task(ImportedModel& imported, const ImportArguments& arguments) {
+void set_task(interchange::ImportedModel& imported, const ImportArguments& arguments) {
   for (const std::string& assignment : arguments.assignments)
     if (assignment.starts_with("model.") || assignment.starts_with("task.name="))
       throw UsageError(expected_got("import: --set", "a key of the task, its data or training", assignment));
-  if (!arguments.assignments.empty()) set_options(imported.config, arguments.assignments);
+  if (!arguments.assignments.empty()) runs::set_options(imported.config, arguments.assignments);
   auto& values = imported.config.task.values;
   const bool of_images = imported.config.task.name == "images" || imported.config.task.name == "diffusion";
   if (!arguments.images.empty() && !of_images)
     throw UsageError(
         expected_got("import: --images", "none for a run of the task " + imported.config.task.name, arguments.images));
   if (!arguments.images.empty()) values["images"] = arguments.images;
-  const auto given = [&](const char* key) { return values.contains(key) && values[key] != ConfigValue(std::string()); };
+  const auto given = [&](const char* key) {
+    return values.contains(key) && values[key] != runs::ConfigValue(std::string());
+  };
   if (of_images ? !given("images") : !given("sentences") && !given("held_out_sentences"))
     return expect_keys_of_task(imported.config.task.name, arguments.assignments);
   const ScratchFolder folder;
-  for (const RunFile& file : imported.files) write_file(folder / file.name, file.content);
-  const auto task = make_task(imported.config, folder.path());
+  for (const runs::RunFile& file : imported.files) write_file(folder / file.name, file.content);
+  const auto task = runs::make_task(imported.config, folder.path());
   imported.config = task->completed(imported.config);
   for (const std::string& note : task->notes()) imported.notes.push_back(note);
 }
 
 void import_model(const ImportArguments& arguments) {
-  ImportedModel imported = read_foreign_model(arguments.folder);
+  interchange::ImportedModel imported = interchange::read_foreign_model(arguments.folder);
   set_task(imported, arguments);
   const std::filesystem::path path =
-      arguments.out.empty() ? new_run_path(imported.config.name) : std::filesystem::path(arguments.out);
-  write_imported_run(imported, path, arguments.overwrite);
+      arguments.out.empty() ? runs::new_run_path(imported.config.name) : std::filesystem::path(arguments.out);
+  interchange::write_imported_run(imported, path, arguments.overwrite);
   for (const std::string& note : imported.notes) fmt::print(stderr, "note: {}\n", note);
   fmt::print("{}: {}, {} parameters, a run of the task {}\n", path.string(), imported.architecture,
-             parameter_count(imported.config.model), imported.config.task.name);
+             runs::parameter_count(imported.config.model), imported.config.task.name);
 }
 
 }  // namespace
@@ -88,4 +90,4 @@ void add_import_command(CLI::App& app) {
   command->callback([arguments] { import_model(*arguments); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

@@ -26,7 +26,7 @@
 #include "cogwheel/tasks/language/load_language_model.h"
 #include "cogwheel/text/tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -51,7 +51,7 @@ std::string command_of(const InspectArguments& arguments) {
 std::vector<std::string> names_of(const std::vector<std::string>& paths) {
   std::vector<std::string> names;
   for (const std::string& path : paths) {
-    names.push_back(name_of_run(path));
+    names.push_back(runs::name_of_run(path));
   }
   const std::vector<std::string> last = names;
   for (std::size_t index = 0; index < names.size(); ++index)
@@ -60,24 +60,24 @@ std::vector<std::string> names_of(const std::vector<std::string>& paths) {
 }
 
 void inspect(const InspectArguments& arguments) {
-  const StudyEntry& entry = find_study(arguments.study, "study");
+  const inspect::StudyEntry& entry = inspect::find_study(arguments.study, "study");
   if (!entry.reads_text && arguments.text)
     throw UsageError(expected_got("--text", "a study that reads one", entry.name));
-  FinishedStudy study{.study = &entry, .parameters = entry.parameters, .result = {}};
+  inspect::FinishedStudy study{.study = &entry, .parameters = entry.parameters, .result = {}};
   for (const std::string& assignment : arguments.assignments) {
     const std::size_t equals = assignment.find('=');
     if (equals == std::string::npos) throw UsageError(expected_got("--set", "name=value", assignment));
     study.parameters.set(assignment.substr(0, equals), assignment.substr(equals + 1), "--set");
   }
   register_definitions(arguments.definitions);
-  std::vector<StudiedRun> runs;
+  std::vector<inspect::StudiedRun> runs;
   study.runs = names_of(arguments.runs);
   for (std::size_t index = 0; index < arguments.runs.size(); ++index) {
-    const RunCheckpoint place = find_checkpoint(arguments.runs[index]);
-    const RunFolder& folder = place.folder;
-    RunConfig config = load_config(folder.config_path());
+    const runs::RunCheckpoint place = runs::find_checkpoint(arguments.runs[index]);
+    const runs::RunFolder& folder = place.folder;
+    runs::RunConfig config = runs::load_config(folder.config_path());
     const std::string before = sha256_of_file(place.file);
-    const auto model = load_language_model(folder, place.file);
+    const auto model = tasks::language::load_language_model(folder, place.file);
     if (sha256_of_file(place.file) != before)
       throw Error(
           expected_got(arguments.runs[index], "a checkpoint that stays as it is", "one that changed meanwhile"));
@@ -89,36 +89,38 @@ void inspect(const InspectArguments& arguments) {
                                    arguments.runs[static_cast<std::size_t>(same - study.checkpoints.begin())],
                                    arguments.runs[index])));
     study.checkpoints.push_back(before);
-    study.mechanisms.push_back(config.model.as<LanguageModelOptions>().mechanism);
-    const auto tokenizer = fs::exists(folder.tokenizer_path()) ? load_tokenizer(folder.tokenizer_path()) : nullptr;
+    study.mechanisms.push_back(config.model.as<tasks::language::LanguageModelOptions>().mechanism);
+    const auto tokenizer =
+        fs::exists(folder.tokenizer_path()) ? text::load_tokenizer(folder.tokenizer_path()) : nullptr;
     runs.push_back({study.runs[index], std::move(config), model, tokenizer});
     if (fs::exists(folder.metrics_path()))
-      for (StepReport& report : read_metrics(folder.metrics_path()))
+      for (runs::StepReport& report : runs::read_metrics(folder.metrics_path()))
         if (!report.heads.empty()) runs.back().history.push_back(std::move(report));
     if (entry.reads_text)
       runs.back().text = arguments.text
-                             ? tokens_of_text(runs.back(), *arguments.text, study.runs[index] + ": --text")
-                             : tokens_of_text(runs.back(), study_text, study.runs[index] + ": the text of the study");
+                             ? inspect::tokens_of_text(runs.back(), *arguments.text, study.runs[index] + ": --text")
+                             : inspect::tokens_of_text(runs.back(), inspect::study_text,
+                                                       study.runs[index] + ": the text of the study");
   }
-  const fs::path folder = arguments.out.empty() ? new_run_path("inspect-" + entry.name) : fs::path(arguments.out);
-  expect_room(folder, study_kind, arguments.overwrite);
+  const fs::path folder = arguments.out.empty() ? runs::new_run_path("inspect-" + entry.name) : fs::path(arguments.out);
+  expect_room(folder, inspect::study_kind, arguments.overwrite);
   const auto begin = std::chrono::steady_clock::now();
   study.result = entry.run(study.parameters, runs);
   study.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   study.command = command_of(arguments);
   study.created = utc_now();
   study.version = COGWHEEL_VERSION;
-  study.cpu = this_machine().cpu;
+  study.cpu = compare::this_machine().cpu;
 
-  const auto lock = take_folder(folder, study_kind, arguments.overwrite);
-  remove_files(folder, files_of_study(folder));  // of another study, which has other tables
-  for (const StudyTable& table : study.result.tables)
-    write_file(folder / (table.file + ".csv"), study_csv(table.table));
-  write_file(folder / study_json_file, study_json(study));
-  write_file(folder / study_page_file, study_page(study));
-  point_latest_at(folder);
+  const auto lock = take_folder(folder, inspect::study_kind, arguments.overwrite);
+  remove_files(folder, inspect::files_of_study(folder));  // of another study, which has other tables
+  for (const inspect::StudyTable& table : study.result.tables)
+    write_file(folder / (table.file + ".csv"), inspect::study_csv(table.table));
+  write_file(folder / inspect::study_json_file, inspect::study_json(study));
+  write_file(folder / inspect::study_page_file, inspect::study_page(study));
+  runs::point_latest_at(folder);
   for (const std::string& note : study.result.notes) fmt::print(stderr, "note: {}\n", note);
-  fmt::print("{}\n{}\n", study.result.answer, (folder / study_page_file).string());
+  fmt::print("{}\n{}\n", study.result.answer, (folder / inspect::study_page_file).string());
 }
 
 }  // namespace
@@ -128,7 +130,8 @@ void add_inspect_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("inspect", "Ask what the heads of trained models do, and write a page that answers");
   std::string help = "what to ask:";
-  for (const StudyEntry& study : studies()) help += fmt::format("\n  {}: {}", study.name, study.question);
+  for (const inspect::StudyEntry& study : inspect::studies())
+    help += fmt::format("\n  {}: {}", study.name, study.question);
   command->add_option("study", arguments->study, help)->required()->type_name("NAME");
   command->add_option("runs", arguments->runs, "folders of runs, or checkpoints in them, beside each other on the page")
       ->required()
@@ -146,4 +149,4 @@ void add_inspect_command(CLI::App& app) {
   command->callback([arguments] { inspect(*arguments); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

@@ -16,7 +16,7 @@
 #include "cogwheel/ops/pairwise/engines/engines.h"
 #include "cogwheel/runs/task_entry.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
@@ -68,7 +68,7 @@ std::string forms_note() {
 
 Rows kernel_rows() {
   Rows rows = {{"mechanism", "device", "instructions", "type", "chosen", "reason"}};
-  for (const auto& kernel : available_engines())
+  for (const auto& kernel : ops::available_engines())
     rows.push_back({std::string(kernel.mechanism), std::string(kernel.device), std::string(kernel.isa),
                     std::string(kernel.dtype), kernel.chosen ? "yes" : "no", std::string(kernel.reason)});
   return rows;
@@ -83,9 +83,9 @@ Rows experiment_rows() {
 
 Rows task_rows() {
   Rows rows = {{"name", "summary", "measures"}};
-  for (const TaskEntry& task : tasks()) {
+  for (const runs::TaskEntry& task : runs::tasks()) {
     std::string measures;
-    for (const Measure& measure : task.description.measures)
+    for (const runs::Measure& measure : task.description.measures)
       measures += fmt::format("{}{}{}", measures.empty() ? "" : "; ", measure.title,
                               measure.unit.empty() ? "" : ", " + measure.unit);
     rows.push_back({task.description.name, task.description.summary, measures});
@@ -95,7 +95,8 @@ Rows task_rows() {
 
 Rows architecture_rows() {
   Rows rows = {{"name", "summary"}};
-  for (const Architecture& each : architectures()) rows.push_back({std::string(each.name), std::string(each.summary)});
+  for (const interchange::Architecture& each : interchange::architectures())
+    rows.push_back({std::string(each.name), std::string(each.summary)});
   return rows;
 }
 
@@ -142,4 +143,4 @@ void add_list_command(CLI::App& app) {
   command->callback([what] { list(*what); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

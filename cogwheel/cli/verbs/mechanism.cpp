@@ -16,9 +16,9 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/wording/nearest_names.h"
-#include "cogwheel/ops/mechanism_card.h"
+#include "cogwheel/ops/numerics_card.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace fs = std::filesystem;
 namespace {
 
@@ -34,15 +34,16 @@ void start_header(const MechanismArguments& arguments) {
   const bool is_recurrent = arguments.family == "recurrent";
   if (!is_recurrent && arguments.family != "pairwise")
     throw UsageError(expected_got("--family", "pairwise or recurrent", arguments.family));
-  check_mechanism_name(arguments.name);
+  authoring::check_mechanism_name(arguments.name);
   is_added(arguments.name, "");  // throws if the name is taken
-  check_header_name(arguments.name);
+  authoring::check_header_name(arguments.name);
   const fs::path path = fs::path(arguments.out) / (arguments.name + ".h");
   std::error_code problem;
   fs::create_directories(path.parent_path(), problem);
   if (fs::exists(path, problem))
     throw UsageError(expected_got("mechanism new", "a file that is not there yet", path.string()));
-  write_file(path, is_recurrent ? law_to_start_from(arguments.name) : header_to_start_from(arguments.name));
+  write_file(path, is_recurrent ? authoring::law_to_start_from(arguments.name)
+                                : authoring::header_to_start_from(arguments.name));
   fmt::print("{}\n", path.string());
 }
 
@@ -55,8 +56,8 @@ void print_cards(const MechanismArguments& arguments) {
         expected_got("mechanism " + arguments.action, "a name, --define or --mechanism-file", "none of them"));
   std::string problem;
   for (const std::string& name : names) {
-    const NumericsCard card = mechanism_card(find_mechanism(name));
-    fmt::print("{}", to_text(card));
+    const authoring::NumericsCard card = ops::numerics_card(find_mechanism(name));
+    fmt::print("{}", authoring::to_text(card));
     if (problem.empty() && !card.problems.empty()) problem = card.problems.front();
   }
   std::fflush(stdout);  // before the error goes to stderr
@@ -96,4 +97,4 @@ void add_mechanism_command(CLI::App& app) {
   command->callback([arguments] { run(*arguments); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

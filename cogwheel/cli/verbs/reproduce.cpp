@@ -20,7 +20,7 @@
 #include "cogwheel/research/reproduce/reproduction.h"
 #include "cogwheel/runs/run_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 struct ReproduceArguments {
@@ -36,8 +36,8 @@ std::string command_of(const ReproduceArguments& arguments) {
 }
 
 // The numbers beside each other, one a line, and why they differ where they do.
-void print_findings(const LabResult& result) {
-  for (const Finding& finding : result.findings) {
+void print_findings(const reproduce::LabResult& result) {
+  for (const reproduce::Finding& finding : result.findings) {
     const std::optional<bool> agrees = finding.agrees();
     fmt::print("{}  {}: {}{}\n",
                !agrees   ? "   "
@@ -47,7 +47,7 @@ void print_findings(const LabResult& result) {
                agrees ? fmt::format(", expected {} ({})", finding.expected_text(), finding.whose_text()) : "");
   }
   fmt::print("\n{}\n", result.answer);
-  for (const Finding& finding : result.findings)
+  for (const reproduce::Finding& finding : result.findings)
     if (finding.agrees() == std::optional(false) && !finding.remark.empty())
       fmt::print("{}: {}\n", finding.what, finding.remark);
 }
@@ -55,33 +55,35 @@ void print_findings(const LabResult& result) {
 void reproduce(const ReproduceArguments& arguments) {
   namespace fs = std::filesystem;
   const Experiment found = find_reproduction(arguments.experiment);
-  LabExperiment experiment = parse_lab_experiment(read_file(found.path), found.name, found.path.string());
-  set_parameters(experiment, arguments.assignments);
+  reproduce::LabExperiment experiment =
+      reproduce::parse_lab_experiment(read_file(found.path), found.name, found.path.string());
+  reproduce::set_parameters(experiment, arguments.assignments);
   std::string name = found.name;
   std::replace(name.begin(), name.end(), '/', '-');
-  const fs::path folder = arguments.out.empty() ? new_run_path(name) : fs::path(arguments.out);
-  const auto lock = take_folder(folder, reproduction_kind, arguments.overwrite);
-  remove_files(folder, {reproduction_page_file, reproduction_json_file});
-  point_latest_at(folder);
+  const fs::path folder = arguments.out.empty() ? runs::new_run_path(name) : fs::path(arguments.out);
+  const auto lock = take_folder(folder, reproduce::reproduction_kind, arguments.overwrite);
+  remove_files(folder, {reproduce::reproduction_page_file, reproduce::reproduction_json_file});
+  runs::point_latest_at(folder);
 
   fmt::print(stderr, "{}: {}\n", found.name, experiment.lab->question);
   const auto begin = std::chrono::steady_clock::now();
-  LabResult result = experiment.lab->run(experiment.parameters,
-                                         {.executor = TorchExecutor(), .progress = [&](const std::string& line) {
-                                            fmt::print(stderr, "{}: {}\n", found.name, line);
-                                          }});
+  reproduce::LabResult result = experiment.lab->run(
+      experiment.parameters, {.executor = ops::TorchExecutor(), .progress = [&](const std::string& line) {
+                                fmt::print(stderr, "{}: {}\n", found.name, line);
+                              }});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const Reproduction reproduction{.experiment = std::move(experiment),
-                                  .result = std::move(result),
-                                  .command = command_of(arguments),
-                                  .created = utc_now(),
-                                  .version = COGWHEEL_VERSION,
-                                  .cpu = this_machine().cpu,
-                                  .seconds = seconds};
-  write_file(folder / reproduction_json_file, reproduction_json(reproduction));
-  write_file(folder / reproduction_page_file, reproduction_page(reproduction));
+  const reproduce::Reproduction reproduction{.experiment = std::move(experiment),
+                                             .result = std::move(result),
+                                             .command = command_of(arguments),
+                                             .created = utc_now(),
+                                             .version = COGWHEEL_VERSION,
+                                             .cpu = compare::this_machine().cpu,
+                                             .seconds = seconds};
+  write_file(folder / reproduce::reproduction_json_file, reproduce::reproduction_json(reproduction));
+  write_file(folder / reproduce::reproduction_page_file, reproduce::reproduction_page(reproduction));
   print_findings(reproduction.result);
-  fmt::print("{}\n{}\n", agreement(reproduction.result), (folder / reproduction_page_file).string());
+  fmt::print("{}\n{}\n", reproduce::agreement(reproduction.result),
+             (folder / reproduce::reproduction_page_file).string());
 }
 
 }  // namespace
@@ -102,4 +104,4 @@ void add_reproduce_command(CLI::App& app) {
   command->callback([arguments] { reproduce(*arguments); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

@@ -9,7 +9,7 @@
 #include "cogwheel/cli/training.h"
 #include "cogwheel/compare/comparison_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 struct ResumeArguments {
@@ -20,10 +20,10 @@ struct ResumeArguments {
 void resume(const ResumeArguments& arguments) {
   const std::string& path = arguments.run;
   register_definitions(arguments.definitions);
-  const RunFolder folder = RunFolder::resume(path);
-  expect_resumable(folder.checkpoint_path());  // before a task looks for data that imported weights lack
-  const RunConfig config = load_config(folder.config_path());
-  TrainingRun run(config.model, config.training, task_of_run(config, folder.path()));
+  const runs::RunFolder folder = runs::RunFolder::resume(path);
+  runs::expect_resumable(folder.checkpoint_path());  // before a task looks for data that imported weights lack
+  const runs::RunConfig config = runs::load_config(folder.config_path());
+  runs::TrainingRun run(config.model, config.training, compare::task_of_run(config, folder.path()));
   for (const auto& difference : run.load(folder.checkpoint_path())) fmt::print(stderr, "warning: {}\n", difference);
   if (run.steps_done() >= config.training.steps) {
     fmt::print("{} has made all of its {} steps\n", path, config.training.steps);
@@ -44,4 +44,4 @@ void add_resume_command(CLI::App& app) {
   command->callback([arguments] { resume(*arguments); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

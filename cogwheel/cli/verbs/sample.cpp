@@ -18,24 +18,24 @@
 #include "cogwheel/tasks/handwriting/pen_options.h"
 #include "cogwheel/tasks/translation/beam_search_options.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 struct SampleArguments {
   std::string run;
-  SampleRequest request;
+  runs::SampleRequest request;
   std::string sampler;
   Definitions definitions;
   std::vector<CLI::Option*> options;  // those that only some tasks have
 };
 
 // The sampler of the task of a run. Throws where the task has none, or not one of the given options.
-const Sampler& sampler_of(const RunFolder& folder, const std::vector<CLI::Option*>& options) {
-  const std::string name = load_config(folder.config_path()).task.name;
-  const Sampler& sampler = find_task(name).sampler;
+const runs::Sampler& sampler_of(const runs::RunFolder& folder, const std::vector<CLI::Option*>& options) {
+  const std::string name = runs::load_config(folder.config_path()).task.name;
+  const runs::Sampler& sampler = runs::find_task(name).sampler;
   if (sampler.sample == nullptr) {
     std::vector<std::string> others;
-    for (const TaskEntry& entry : tasks())
+    for (const runs::TaskEntry& entry : runs::tasks())
       if (entry.sampler.sample != nullptr) others.push_back(entry.description.name);
     throw Error(expected_got(folder.path().string(),
                              "a run of a task that can be sampled: " + fmt::format("{}", fmt::join(others, ", ")),
@@ -52,10 +52,10 @@ const Sampler& sampler_of(const RunFolder& folder, const std::vector<CLI::Option
 
 void sample_run(const SampleArguments& arguments) {
   register_definitions(arguments.definitions);
-  const RunFolder folder = RunFolder::open(arguments.run);
+  const runs::RunFolder folder = runs::RunFolder::open(arguments.run);
   const auto& stop = stop_flag();
-  SampleRequest request = arguments.request;
-  request.diffusion.kind = sampler_kind(arguments.sampler, "sample: --sampler");
+  runs::SampleRequest request = arguments.request;
+  request.diffusion.kind = runs::sampler_kind(arguments.sampler, "sample: --sampler");
   request.warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
   bool written = false, read = true;
   sampler_of(folder, arguments.options).sample(folder, request, [&](std::string_view text) {
@@ -73,14 +73,14 @@ void sample_run(const SampleArguments& arguments) {
 
 void add_sample_command(CLI::App& app) {
   const auto arguments = std::make_shared<SampleArguments>();
-  SampleRequest& request = arguments->request;
-  SamplingOptions& sampling = request.sampling;
+  runs::SampleRequest& request = arguments->request;
+  runs::SamplingOptions& sampling = request.sampling;
   CLI::App* command = app.add_subcommand("sample", "Generate with a trained model");
   command->add_option("run", arguments->run, "the folder of the run, such as runs/latest")
       ->required()
       ->type_name("RUN");
-  arguments->sampler = sampler_names()[static_cast<std::size_t>(request.diffusion.kind)];
-  const std::string sampler_help = fmt::format("from noise to image: {}", fmt::join(sampler_names(), ", "));
+  arguments->sampler = runs::sampler_names()[static_cast<std::size_t>(request.diffusion.kind)];
+  const std::string sampler_help = fmt::format("from noise to image: {}", fmt::join(runs::sampler_names(), ", "));
   const auto add_text = [&](const char* name, auto& value, const char* help, const char* type) {
     arguments->options.push_back(command->add_option(name, value, help)->type_name(type));
   };
@@ -93,24 +93,25 @@ void add_sample_command(CLI::App& app) {
       "--input", request.input,
       "a file: lines to translate or to classify, or a table of sentences; a picture, or a folder of them, to classify",
       "PATH");
-  add("--length", sampling.length, length_range, "tokens to generate", "N");
-  add("--temperature", sampling.temperature, temperature_range, "0: always the likeliest token", "T");
-  add("--top-k", sampling.top_k, top_k_range, "draw among the K likeliest tokens; 0: among all", "K");
-  add("--seed", sampling.seed, sampling_seed_range, "the same seed gives the same sample", "S");
-  add("--beam", request.beam, beam_range,
+  add("--length", sampling.length, runs::length_range, "tokens to generate", "N");
+  add("--temperature", sampling.temperature, runs::temperature_range, "0: always the likeliest token", "T");
+  add("--top-k", sampling.top_k, runs::top_k_range, "draw among the K likeliest tokens; 0: among all", "K");
+  add("--seed", sampling.seed, runs::sampling_seed_range, "the same seed gives the same sample", "S");
+  add("--beam", request.beam, tasks::translation::beam_range,
       "hypotheses of each translation; 1: always the likeliest token (default: as in the run)", "K");
   arguments->options.back()->default_str("");
-  add("--bias", request.bias, pen_bias_range, "of handwriting: 0 as the model says, more is tidier", "B");
+  add("--bias", request.bias, tasks::handwriting::pen_bias_range, "of handwriting: 0 as the model says, more is tidier",
+      "B");
   add_text("--prime", request.prime, "strokes to begin with, whose hand is kept: a .ndjson file or a folder", "PATH");
   add("--count", request.count, Range<std::int64_t>{1, 1'000'000}, "images to draw", "N");
   add_text("--class", request.image_class, "what images show; else each class in turn", "NAME");
   add_text("--context", request.context, "a .safetensors file with contexts, each for an image", "FILE");
-  add("--guidance", request.guidance, guidance_range,
+  add("--guidance", request.guidance, runs::guidance_range,
       "of drawn images: how much more than the model would they show it", "S");
   add_text("--sampler", arguments->sampler, sampler_help.c_str(), "NAME");
-  add("--sampler-steps", request.diffusion.steps, SamplerOptions::any_steps, "from noise to image", "N");
-  add("--eta", request.diffusion.eta, SamplerOptions::etas, "of ddim: 0 adds no noise on the way, 1 as much as ddpm",
-      "ETA");
+  add("--sampler-steps", request.diffusion.steps, runs::SamplerOptions::any_steps, "from noise to image", "N");
+  add("--eta", request.diffusion.eta, runs::SamplerOptions::etas,
+      "of ddim: 0 adds no noise on the way, 1 as much as ddpm", "ETA");
   arguments->options.push_back(command->add_flag("--interpolate", request.interpolate,
                                                  "from one noise to another instead of noise for each image"));
   arguments->options.push_back(command->add_flag(
@@ -124,4 +125,4 @@ void add_sample_command(CLI::App& app) {
   command->callback([arguments] { sample_run(*arguments); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

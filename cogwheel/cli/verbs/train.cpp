@@ -13,7 +13,7 @@
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/tasks/task_files.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 struct TrainArguments {
@@ -28,7 +28,7 @@ struct TrainArguments {
 void expect_not_set_twice(const TrainArguments& arguments) {
   std::map<std::string, std::string> options;
   if (!arguments.text.empty()) options["data.text"] = "--text";
-  for (const TaskFileOption& option : task_file_options())
+  for (const tasks::TaskFileOption& option : tasks::task_file_options())
     if (const auto given = arguments.files.find(option.key); given != arguments.files.end() && !given->second.empty())
       options["task." + std::string(option.key)] = option.flag();
   for (const std::string& assignment : arguments.assignments)
@@ -39,19 +39,19 @@ void expect_not_set_twice(const TrainArguments& arguments) {
 void train(const TrainArguments& arguments) {
   register_definitions(arguments.definitions);
   expect_not_set_twice(arguments);
-  RunConfig config = load_config(find_config(arguments.config), arguments.assignments);
+  runs::RunConfig config = runs::load_config(find_config(arguments.config), arguments.assignments);
   if (!arguments.text.empty()) config.data.text = arguments.text;
   add_task_files(arguments.files, config.task);
-  const auto task = make_task(config);
+  const auto task = runs::make_task(config);
   config = task->completed(std::move(config));
-  TrainingRun run(config.model, config.training, task);
+  runs::TrainingRun run(config.model, config.training, task);
   const std::filesystem::path path =
-      arguments.out.empty() ? new_run_path(config.name) : std::filesystem::path(arguments.out);
+      arguments.out.empty() ? runs::new_run_path(config.name) : std::filesystem::path(arguments.out);
   say_how_data_are_taken(*task);
   say_what_precision_costs(config, task);
-  std::vector<RunFile> files = task->assets();
-  for (RunFile& record : task->records()) files.push_back(std::move(record));
-  const RunFolder folder = RunFolder::create(path, config, files, arguments.overwrite);
+  std::vector<runs::RunFile> files = task->assets();
+  for (runs::RunFile& record : task->records()) files.push_back(std::move(record));
+  const runs::RunFolder folder = runs::RunFolder::create(path, config, files, arguments.overwrite);
   train_and_report(run, folder, config);
 }
 
@@ -75,4 +75,4 @@ void add_train_command(CLI::App& app) {
   command->callback([arguments] { train(*arguments); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

@@ -22,7 +22,7 @@
 #include "cogwheel/serve/viewer_page.h"
 #include "cogwheel/serve/viewer_routes.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 constexpr Range<std::int64_t> ports{0, 65535};
@@ -45,30 +45,30 @@ std::string command_of(const ViewArguments& arguments) {
 
 void view(const ViewArguments& arguments) {
   register_definitions(arguments.definitions);
-  std::vector<ViewedRun> runs;
-  for (const std::string& run : arguments.runs) runs.push_back(ViewedRun::load(run));
+  std::vector<serve::ViewedRun> runs;
+  for (const std::string& run : arguments.runs) runs.push_back(serve::ViewedRun::load(run));
   if (runs.size() == 2 && runs[0].name() == runs[1].name())
     for (std::size_t run = 0; run < 2; ++run) runs[run].rename(arguments.runs[run]);
   if (!arguments.out.empty()) {
-    expect_no_run_file(arguments.out, "--export");
+    runs::expect_no_run_file(arguments.out, "--export");
     expect_writable(arguments.out);
   }
-  ViewerPage page{.text = arguments.text.value_or(runs.front().example()),
-                  .second_text = arguments.second_text,
-                  .command = command_of(arguments),
-                  .version = COGWHEEL_VERSION};
+  serve::ViewerPage page{.text = arguments.text.value_or(runs.front().example()),
+                         .second_text = arguments.second_text,
+                         .command = command_of(arguments),
+                         .version = COGWHEEL_VERSION};
   if (arguments.text) runs.front().read(page.text, "--text");
   if (!page.second_text.empty()) runs.front().read(page.second_text, "--second-text");
-  Viewer viewer(std::move(runs));
+  serve::Viewer viewer(std::move(runs));
   if (!arguments.out.empty()) {
     if (page.text.empty()) throw UsageError(expected_got("--export", "--text, which the page shows", "none"));
-    write_file(arguments.out, exported_page(viewer, page));
+    write_file(arguments.out, serve::exported_page(viewer, page));
     fmt::print("{}\n", arguments.out);
     return;
   }
   const auto& stop = stop_flag();
-  HttpServer server(static_cast<int>(arguments.port), "--port");
-  add_viewer(server, viewer, page);
+  serve::HttpServer server(static_cast<int>(arguments.port), "--port");
+  serve::add_viewer(server, viewer, page);
   fmt::print("{}  (Ctrl-C ends)\n", server.address());
   std::fflush(stdout);
   server.serve([&] { return stop.load(); });
@@ -97,4 +97,4 @@ void add_view_command(CLI::App& app) {
   command->callback([arguments] { view(*arguments); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

@@ -7,7 +7,7 @@
 
 #include "cogwheel/attention/kernels/pairwise/row_statistics.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 HeadObserver::HeadObserver(Hooks& hooks) {
   const auto own = [](const HookPoint& at) { return !at.memory; };
@@ -82,4 +82,4 @@ void HeadObserver::finish_layer(const at::Tensor& output) {
   value_ = rows_ = lambda_ = at::Tensor();
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

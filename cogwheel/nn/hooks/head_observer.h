@@ -3,7 +3,7 @@
 #include "cogwheel/nn/hooks/head_statistics.h"
 #include "cogwheel/nn/hooks/hooks.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 class HeadObserver {
  public:
@@ -22,4 +22,4 @@ class HeadObserver {
   StatisticsOfHeads statistics_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 struct HeadStatistics {
   static constexpr double none = std::numeric_limits<double>::quiet_NaN();
@@ -68,4 +68,4 @@ inline bool operator==(const HeadStatistics& one, const HeadStatistics& other) {
   return true;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -13,7 +13,7 @@
 #include "cogwheel/nn/hooks/tensor_version.h"
 #include "cogwheel/ops/support/checks.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 constexpr HookPlaceDescription descriptions[] = {
@@ -133,8 +133,8 @@ at::Tensor Hooks::operator()(const HookPoint& at, at::Tensor current) const {
       continue;
     }
     if (!replaced.defined() || replaced.sizes() != own.sizes())
-      throw UsageError(expected_got(at.name(), "a tensor of shape " + shape_text(own),
-                                    replaced.defined() ? shape_text(replaced) : "none"));
+      throw UsageError(expected_got(at.name(), "a tensor of shape " + ops::shape_text(own),
+                                    replaced.defined() ? ops::shape_text(replaced) : "none"));
     const auto kind = [](const at::Tensor& of) {
       return std::string(c10::toString(of.scalar_type())) + " on " + of.device().str();
     };
@@ -145,4 +145,4 @@ at::Tensor Hooks::operator()(const HookPoint& at, at::Tensor current) const {
   return current;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

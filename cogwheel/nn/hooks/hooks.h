@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 enum class HookPlace {
 #define HOOK_PLACE(place, owner, name, shape, replaceable, on_request, meaning) place,
@@ -102,4 +102,4 @@ class Hooks {
   std::vector<Supply> supplies_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

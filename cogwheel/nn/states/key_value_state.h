@@ -7,13 +7,13 @@
 #include "cogwheel/nn/states/layer_state.h"
 #include "cogwheel/ops/cache/key_value_cache.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 class KeyValueState : public LayerState {
  public:
-  explicit KeyValueState(KeyValueCache cache) : cache_(std::move(cache)) {}
+  explicit KeyValueState(ops::KeyValueCache cache) : cache_(std::move(cache)) {}
 
-  KeyValueCache& cache() { return cache_; }
+  ops::KeyValueCache& cache() { return cache_; }
   at::Tensor lengths() const override { return cache_.lengths(); }
   std::int64_t longest() const override { return cache_.longest(); }
   void crop(const at::Tensor& kept) override { cache_.crop(kept); }
@@ -26,7 +26,7 @@ class KeyValueState : public LayerState {
   }
 
  private:
-  KeyValueCache cache_;
+  ops::KeyValueCache cache_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

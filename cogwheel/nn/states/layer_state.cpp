@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 at::Tensor ragged_positions(const LayerState& state, std::int64_t tokens) {
   const at::Tensor lengths = state.lengths().cpu().contiguous();
@@ -32,4 +32,4 @@ std::int64_t ModelState::bytes() const {
   return sum;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

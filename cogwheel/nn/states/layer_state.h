@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 // The state of one layer: keys and values of attention; in another family whatever it carries from token to token.
 // Entries of the batch may differ in length. A call that throws leaves the state unchanged.
@@ -51,4 +51,4 @@ class ModelState {
   std::vector<std::unique_ptr<LayerState>> layers_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

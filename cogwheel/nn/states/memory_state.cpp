@@ -4,7 +4,7 @@
 
 #include "cogwheel/ops/cache/cache_checks.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 void MemoryState::keep(const at::Tensor& keys, const at::Tensor& values, const std::optional<at::Tensor>& lengths) {
   key = keys.detach();
@@ -20,7 +20,7 @@ at::Tensor MemoryState::lengths() const {
 std::unique_ptr<LayerState> MemoryState::fork(const at::Tensor& entries) const {
   auto copy = std::make_unique<MemoryState>();
   if (!key.defined()) return copy;
-  const at::Tensor chosen = checked_entries(entries, key.size(0));
+  const at::Tensor chosen = ops::checked_entries(entries, key.size(0));
   copy->key = key.index_select(0, chosen.to(key.device()));
   copy->value = value.index_select(0, chosen.to(key.device()));
   if (memory_lengths) copy->memory_lengths = memory_lengths->index_select(0, chosen.to(memory_lengths->device()));
@@ -31,4 +31,4 @@ std::int64_t MemoryState::bytes() const {
   return key.defined() ? key.numel() * key.element_size() + value.numel() * value.element_size() : 0;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

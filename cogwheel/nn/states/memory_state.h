@@ -6,7 +6,7 @@
 
 #include "cogwheel/nn/states/layer_state.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 struct MemoryState : LayerState {
   at::Tensor key, value;  // [B, Hk, M, head_dim], [B, Hv, M, value_dim]; undefined until the first pass
@@ -22,4 +22,4 @@ struct MemoryState : LayerState {
   std::int64_t bytes() const override;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

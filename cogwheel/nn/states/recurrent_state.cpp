@@ -8,7 +8,7 @@
 
 #include "cogwheel/ops/cache/cache_checks.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 // The same with every tensor that there is replaced.
@@ -36,13 +36,13 @@ std::int64_t RecurrentState::longest() const {
 }
 
 void RecurrentState::check_crop(const at::Tensor& kept) const {
-  const at::Tensor wanted = checked_integers("crop", kept, present_.lengths.numel());
+  const at::Tensor wanted = ops::checked_integers("crop", kept, present_.lengths.numel());
   if (wanted.equal(before_.lengths)) return;
   for (std::int64_t b = 0; b < wanted.numel(); ++b)
-    if (const std::int64_t length = numbers(wanted)[b], all = numbers(present_.lengths)[b];
+    if (const std::int64_t length = ops::numbers(wanted)[b], all = ops::numbers(present_.lengths)[b];
         length != 0 && length != all)
-      refuse_cache("crop" + of_entry(b), "0 or " + std::to_string(all) + " (a state forgets no token)",
-                   std::to_string(length));
+      ops::refuse_cache("crop" + ops::of_entry(b), "0 or " + std::to_string(all) + " (a state forgets no token)",
+                        std::to_string(length));
 }
 
 void RecurrentState::crop(const at::Tensor& kept) {
@@ -62,7 +62,7 @@ void RecurrentState::crop(const at::Tensor& kept) {
 }
 
 std::unique_ptr<LayerState> RecurrentState::fork(const at::Tensor& entries) const {
-  const at::Tensor chosen = checked_entries(entries, present_.lengths.size(0));
+  const at::Tensor chosen = ops::checked_entries(entries, present_.lengths.size(0));
   auto copy = std::make_unique<RecurrentState>(chosen.numel());
   copy->present_ = {present_.lengths.index_select(0, chosen), of_each(present_.carried, [&](const at::Tensor& tensor) {
                       return tensor.index_select(0, chosen.to(tensor.device()));
@@ -80,4 +80,4 @@ std::int64_t RecurrentState::bytes() const {
   return sum;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

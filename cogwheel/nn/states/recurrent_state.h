@@ -6,7 +6,7 @@
 
 #include "cogwheel/nn/states/layer_state.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 // What a recurrent layer carries from token to token, each with the batch first. Undefined or empty: nothing yet.
 struct Carried {
@@ -41,4 +41,4 @@ class RecurrentState : public LayerState {
   Moment present_, before_;  // the latter before the last pass
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -15,7 +15,7 @@
 #include "cogwheel/ops/layers/matrix_product.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 struct CollectedWeight::Rows {
   std::mutex access;
@@ -52,13 +52,13 @@ class CollectingNode final : public torch::autograd::Node {
   std::string name() const override { return "CollectedWeightBackward"; }
 
   // Steps give no gradients for the weight and the bias, unless they are differentiated twice, but their rows.
-  variable_list apply(variable_list&& gradients) override {
-    variable_list result = std::move(gradients);
+  ops::variable_list apply(ops::variable_list&& gradients) override {
+    ops::variable_list result = std::move(gradients);
     result.resize(2);  // without a bias one gradient comes
     const auto [inputs, of_products] = rows_->take();
     if (inputs.empty()) return result;
     const at::Tensor left = at::cat(of_products), right = at::cat(inputs);
-    const at::Tensor product = operators::matrix_product(left.t(), right.t(), {});
+    const at::Tensor product = ops::matrix_product(left.t(), right.t(), {});
     result[0] = result[0].defined() ? result[0] + product : product;
     if (task_should_compute_output(1)) result[1] = result[1].defined() ? result[1] + left.sum(0) : left.sum(0);
     return result;
@@ -76,8 +76,8 @@ CollectedWeight::CollectedWeight(const at::Tensor& weight, const at::Tensor& bia
   const at::Tensor of_products = rounded(weight), bias_of_products = bias.defined() ? rounded(bias) : bias;
   weight_ = of_products.detach();
   if (bias.defined()) bias_ = bias_of_products.detach();
-  const variable_list inputs{of_products, bias_of_products};
-  if (!needs_record(inputs)) return;
+  const ops::variable_list inputs{of_products, bias_of_products};
+  if (!ops::needs_record(inputs)) return;
   rows_ = std::make_shared<Rows>();
   collected_ = of_products.detach();
   if (bias.defined()) collected_bias_ = bias_of_products.detach();
@@ -89,30 +89,32 @@ CollectedWeight::CollectedWeight(const at::Tensor& weight, const at::Tensor& bia
 
 at::Tensor CollectedWeight::product(const at::Tensor& x) const {
   if (x.scalar_type() != weight_.scalar_type()) return product(x.to(weight_.scalar_type()));
-  const variable_list inputs{x, collected_, collected_bias_};
-  if (!needs_record(inputs)) return operators::matrix_product(x, weight_, or_none(bias_));
+  const ops::variable_list inputs{x, collected_, collected_bias_};
+  if (!ops::needs_record(inputs)) return ops::matrix_product(x, weight_, ops::or_none(bias_));
   at::Tensor result;
   {
     const at::NoGradGuard no_grad;
-    result = operators::matrix_product(x, weight_, or_none(bias_));
+    result = ops::matrix_product(x, weight_, ops::or_none(bias_));
   }
-  record_saving("CollectedProductBackward", inputs, {result}, {.inputs = inputs, .outputs = {}, .constants = {weight_}},
-                [rows = rows_](const variable_list& given, const variable_list& kept, const variable_list& gradients) {
-                  const at::Tensor& gradient = gradients[0];
-                  const bool again = at::GradMode::is_enabled(), wanted = given[1].defined();
-                  variable_list found(3);
-                  if (given[0].requires_grad())
-                    found[0] = operators::matrix_product(gradient, (again && wanted ? given[1] : kept[0]).t(), {});
-                  if (!wanted) return found;
-                  if (!again) {
-                    rows->add(given[0], gradient);
-                    return found;
-                  }
-                  found[1] = operators::matrix_product(gradient.t(), given[0].t(), {});
-                  if (given[2].defined()) found[2] = gradient.sum(0);
-                  return found;
-                });
+  ops::record_saving("CollectedProductBackward", inputs, {result},
+                     {.inputs = inputs, .outputs = {}, .constants = {weight_}},
+                     [rows = rows_](const ops::variable_list& given, const ops::variable_list& kept,
+                                    const ops::variable_list& gradients) {
+                       const at::Tensor& gradient = gradients[0];
+                       const bool again = at::GradMode::is_enabled(), wanted = given[1].defined();
+                       ops::variable_list found(3);
+                       if (given[0].requires_grad())
+                         found[0] = ops::matrix_product(gradient, (again && wanted ? given[1] : kept[0]).t(), {});
+                       if (!wanted) return found;
+                       if (!again) {
+                         rows->add(given[0], gradient);
+                         return found;
+                       }
+                       found[1] = ops::matrix_product(gradient.t(), given[0].t(), {});
+                       if (given[2].defined()) found[2] = gradient.sum(0);
+                       return found;
+                     });
   return result;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 // Made for one forward pass, and shared by its steps. Backward of a step keeps the rows that met the weight and the
 // gradients of what they gave; once all steps are through, autograd reaches the weight, and one product of all rows
@@ -29,4 +29,4 @@ class CollectedWeight {
   std::shared_ptr<Rows> rows_;  // those of steps whose backward is through
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

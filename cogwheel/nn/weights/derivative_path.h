@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 inline bool has_derivatives(const at::Tensor& tensor) {
   return (at::GradMode::is_enabled() && tensor.requires_grad()) || tensor._fw_grad(/*level=*/0).defined();
@@ -22,4 +22,4 @@ at::Tensor with_derivatives_of(const at::Tensor& value, std::initializer_list<at
   return value.detach() + (through - through.detach());
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

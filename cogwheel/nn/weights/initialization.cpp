@@ -3,7 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/utils.h>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 // FNV-1a: std::hash may differ between standard libraries.
@@ -29,4 +29,4 @@ void WeightInitializer::normal(at::Tensor& weight, std::string_view name, double
         at::empty(weight.sizes(), weight.options().device(at::kCPU)).normal_(0, standard_deviation, generator));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 // Each tensor has its own generator, seeded by `seed` and its name: adding a tensor to a model changes no other, and
 // two models start from the same values wherever names and shapes agree.
@@ -18,4 +18,4 @@ class WeightInitializer {
   std::uint64_t seed_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -6,7 +6,7 @@
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 LinearImpl::LinearImpl(std::int64_t inputs, std::int64_t outputs, bool bias) {
   weight_ = new_parameter(*this, "weight", {outputs, inputs});
@@ -21,4 +21,4 @@ void LinearImpl::initialize(const WeightInitializer& initializer, const std::str
   if (bias_.defined()) bias_.zero_();
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -10,7 +10,7 @@
 #include "cogwheel/nn/weights/collected_weight.h"
 #include "cogwheel/nn/weights/initialization.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 class LinearImpl : public torch::nn::Module {
  public:
@@ -29,4 +29,4 @@ class LinearImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Linear);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

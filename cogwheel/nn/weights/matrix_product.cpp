@@ -4,7 +4,7 @@
 
 #include "cogwheel/ops/layers/matrix_product.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 thread_local bool products_in_bfloat16 = false;
@@ -17,12 +17,11 @@ at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const a
   const auto rounded = [type](const at::Tensor& tensor) {
     return tensor.scalar_type() == type ? tensor : tensor.to(type);
   };
-  return operators::matrix_product(rounded(x), rounded(weight),
-                                   bias.defined() ? std::optional(rounded(bias)) : std::nullopt);
+  return ops::matrix_product(rounded(x), rounded(weight), bias.defined() ? std::optional(rounded(bias)) : std::nullopt);
 }
 
 BFloat16Products::BFloat16Products(bool enabled) : before_(products_in_bfloat16) { products_in_bfloat16 = enabled; }
 bool BFloat16Products::enabled() { return products_in_bfloat16; }
 BFloat16Products::~BFloat16Products() { products_in_bfloat16 = before_; }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

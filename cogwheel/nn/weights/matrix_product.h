@@ -2,7 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 // x [..., inputs], weight [outputs, inputs], bias [outputs] or undefined → [..., outputs], in the dtype of x, to which
 // the others are converted (ops/layers/matrix_product.h). Differentiable any number of times.
@@ -24,4 +24,4 @@ class BFloat16Products {
   bool before_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

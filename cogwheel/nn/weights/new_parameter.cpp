@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 thread_local at::Device device_of_new = at::kCPU;
@@ -27,4 +27,4 @@ PlaceParameters::~PlaceParameters() { device_of_new = before_; }
 TakeParameters::TakeParameters(Next next) : next_(std::move(next)), before_(next_of_new) { next_of_new = &next_; }
 TakeParameters::~TakeParameters() { next_of_new = before_; }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -9,7 +9,7 @@ namespace torch::nn {
 class Module;
 }
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 // Registers a parameter of `owner`: an uninitialised float32 tensor on the device of the innermost PlaceParameters of
 // this thread, on the CPU where there is none. Or the tensor that a TakeParameters gives, which others may be reading:
@@ -45,4 +45,4 @@ class TakeParameters {
   const Next* before_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -9,7 +9,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/ops/support/checks.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 [[noreturn]] inline void refuse_cache(const std::string& what, const std::string& expected, const std::string& got) {
   const std::string message = expected_got("cache: " + what, expected, got);
@@ -39,4 +39,4 @@ inline at::Tensor checked_entries(const at::Tensor& entries, std::int64_t count)
   return chosen;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -14,7 +14,7 @@
 #include "cogwheel/ops/support/checks.h"
 #include "cogwheel/ops/support/find_operator.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 // Unknown names are left to `attention` to refuse.
@@ -115,4 +115,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
 
 TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) { library.impl("cache_longest", longest_unknown); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

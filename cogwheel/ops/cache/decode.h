@@ -7,7 +7,7 @@
 
 #include "cogwheel/ops/pairwise/attention.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // query [B, H, n, D], key [B, Hk, capacity, D], value [B, Hk, capacity, Dv] → [B, H, n, Dv], heads as `attention` has
 // them. Of batch entry b the first lengths[b] keys count, and the queries are those of its last tokens: n of them, or
@@ -23,4 +23,4 @@ at::Tensor decode(const at::Tensor& query, const at::Tensor& key, const at::Tens
 // Dispatches cogwheel::cache_longest: the largest of the lengths, or `unless_known` where there are no numbers to read.
 c10::SymInt cache_longest(const at::Tensor& lengths, c10::SymInt unless_known);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -21,7 +21,7 @@
 #include "cogwheel/ops/support/recorded_node.h"
 #include "cogwheel/ops/support/unwritten_zeros.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 void check_part(const std::string& what, const at::Tensor& part, const at::Tensor& whole, std::int64_t tokens) {
@@ -278,4 +278,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
   library.impl("cache_attend", Unbundled<attend_meta>::call);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

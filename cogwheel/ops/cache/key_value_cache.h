@@ -11,7 +11,7 @@
 
 #include "cogwheel/ops/pairwise/attention.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 struct KeyValueCacheSizes {
   std::int64_t batch = 1;
@@ -64,4 +64,4 @@ class KeyValueCache {
   at::Tensor key_, value_, lengths_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

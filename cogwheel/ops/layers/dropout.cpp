@@ -20,7 +20,7 @@
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 // The smallest random word that keeps its element.
@@ -106,20 +106,20 @@ at::Tensor dropout_autograd(const at::Tensor& x, double rate, std::int64_t seed)
   at::Tensor kept;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    kept = operators::dropout(x, rate, seed);
+    kept = ops::dropout(x, rate, seed);
   }
   if (needs_record({x}))
     record_saving("DropoutBackward", {x}, {kept}, {},
                   [rate, seed](const variable_list&, const variable_list&, const variable_list& gradients) {
-                    return variable_list{operators::dropout(gradients[0], rate, seed)};
+                    return variable_list{ops::dropout(gradients[0], rate, seed)};
                   });
   return kept;
 }
 
 }  // namespace
 
-at::Tensor operators::dropout(const at::Tensor& x, double rate, std::int64_t seed) {
-  static const auto handle = find_operator<decltype(operators::dropout)>("cogwheel::dropout");
+at::Tensor dropout(const at::Tensor& x, double rate, std::int64_t seed) {
+  static const auto handle = find_operator<decltype(ops::dropout)>("cogwheel::dropout");
   return handle.call(x, rate, seed);
 }
 
@@ -130,4 +130,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { library.impl("dropout", dropout_me
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { library.impl("dropout", dropout_composed); }
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { library.impl("dropout", dropout_autograd); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

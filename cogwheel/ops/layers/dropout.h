@@ -7,7 +7,7 @@
 
 #include "cogwheel/core/philox.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // The purpose of draws is the last word of the counter, so that one seed serves for masks and to derive other seeds.
 enum class DrawPurpose : std::uint32_t { masks, seeds };
@@ -18,11 +18,8 @@ inline PhiloxWords draw(std::uint64_t seed, std::uint64_t counter, DrawPurpose p
                 philox_key(seed));
 }
 
-namespace operators {
-
 // x · mask / (1 − rate), contiguous; any shape, float32 or float64, rate in [0, 1). The same bits on any device and for
 // any number of threads. Linear in x: differentiable any number of times.
 at::Tensor dropout(const at::Tensor& x, double rate, std::int64_t seed);
 
-}  // namespace operators
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

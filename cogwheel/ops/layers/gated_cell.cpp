@@ -17,7 +17,7 @@
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 using CellOutputs = std::tuple<at::Tensor, at::Tensor, at::Tensor>;  // hidden, memory, gates
@@ -184,7 +184,7 @@ CellOutputs cell_autograd(const at::Tensor& x, const at::Tensor& products, const
   CellOutputs outputs;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    outputs = operators::gated_cell(x, products, hidden, memory, name);
+    outputs = ops::gated_cell(x, products, hidden, memory, name);
   }
   const auto& [next, kept, gates] = outputs;
   if (records)
@@ -226,9 +226,9 @@ StateOfCell composed_cell(GatedCell cell, const at::Tensor& x, const at::Tensor&
   return {candidate + keep * (state.hidden - candidate), {}};
 }
 
-CellOutputs operators::gated_cell(const at::Tensor& x, const at::Tensor& products, const OptionalTensor& hidden,
-                                  const OptionalTensor& memory, std::string_view cell) {
-  static const auto handle = find_operator<decltype(operators::gated_cell)>("cogwheel::gated_cell");
+CellOutputs gated_cell(const at::Tensor& x, const at::Tensor& products, const OptionalTensor& hidden,
+                       const OptionalTensor& memory, std::string_view cell) {
+  static const auto handle = find_operator<decltype(ops::gated_cell)>("cogwheel::gated_cell");
   return handle.call(x, products, hidden, memory, cell);
 }
 
@@ -261,4 +261,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
   library.impl("gated_cell_backward", cell_back_autograd);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

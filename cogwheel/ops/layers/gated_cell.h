@@ -8,7 +8,7 @@
 #include "cogwheel/attention/kernels/gated_sequence/gated_sequence.h"
 #include "cogwheel/ops/support/bundle.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // "lstm" or "gru"; anything else is refused in the name of an operator.
 GatedCell gated_cell_of(const char* operation, std::string_view name);
@@ -30,8 +30,6 @@ T* memory_of(const at::Tensor& tensor) {
   return tensor.numel() > 0 ? tensor.mutable_data_ptr<T>() : nullptr;
 }
 
-namespace operators {
-
 // x = W input + b and products = U h + b, [B, gates · H] each; hidden and memory [B, H], the state before, 0 without. →
 // the state after, [B, H] each, and, without derivatives, what backward reads. cell, gates and their order as of
 // gated_sequence. Differentiable any number of times, from the second on by a composition.
@@ -39,5 +37,4 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> gated_cell(const at::Tensor& x, c
                                                           const OptionalTensor& hidden, const OptionalTensor& memory,
                                                           std::string_view cell);
 
-}  // namespace operators
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -21,10 +21,9 @@
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
-using operators::GatedOutputs;
 using GatedGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 // What an operator of a sequence takes, but for the gradients.
@@ -152,7 +151,7 @@ GatedOutputs composed_sequence(const GatedCall& call) {
   for (std::int64_t step = 0; step < tokens; ++step) {
     const std::int64_t token = call.reverse ? tokens - 1 - step : step;
     StateOfCell next = composed_cell(call.cell, call.x.select(0, token),
-                                     operators::matrix_product(state.hidden, call.weight, call.bias), state);
+                                     ops::matrix_product(state.hidden, call.weight, call.bias), state);
     at::Tensor output = next.hidden;
     if (call.lengths) {
       const at::Tensor present = call.lengths->gt(token).unsqueeze(1);
@@ -179,7 +178,7 @@ at::Tensor weight_gradient(const GatedCall& call, const at::Tensor& of_products,
   const std::int64_t tokens = output.size(0), rows = (tokens - 1) * output.size(1);
   at::Tensor sum;
   const auto add = [&](const at::Tensor& left, const at::Tensor& right) {
-    const at::Tensor product = operators::matrix_product(left.t(), right.t(), {});
+    const at::Tensor product = ops::matrix_product(left.t(), right.t(), {});
     sum = sum.defined() ? sum + product : product;
   };
   if (rows > 0)
@@ -302,7 +301,7 @@ GatedOutputs gated_sequence_autograd(const at::Tensor& x, const at::Tensor& weig
   GatedOutputs outputs;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    outputs = operators::gated_sequence(x, weight, bias, hidden, memory, lengths, cell, reverse, saves || records);
+    outputs = ops::gated_sequence(x, weight, bias, hidden, memory, lengths, cell, reverse, saves || records);
   }
   if (!records) return outputs;
   const auto& [output, last_hidden, last_memory, gates, memories] = outputs;
@@ -333,10 +332,10 @@ GatedGradients gated_sequence_backward_autograd(
 
 }  // namespace
 
-GatedOutputs operators::gated_sequence(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
-                                       const OptionalTensor& hidden, const OptionalTensor& memory,
-                                       const OptionalTensor& lengths, std::string_view cell, bool reverse, bool saves) {
-  static const auto handle = find_operator<decltype(operators::gated_sequence)>("cogwheel::gated_sequence");
+GatedOutputs gated_sequence(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                            const OptionalTensor& hidden, const OptionalTensor& memory, const OptionalTensor& lengths,
+                            std::string_view cell, bool reverse, bool saves) {
+  static const auto handle = find_operator<decltype(ops::gated_sequence)>("cogwheel::gated_sequence");
   return handle.call(x, weight, bias, hidden, memory, lengths, cell, reverse, saves);
 }
 
@@ -371,4 +370,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
   library.impl("gated_sequence_backward", gated_sequence_backward_autograd);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

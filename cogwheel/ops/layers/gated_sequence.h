@@ -7,7 +7,7 @@
 
 #include "cogwheel/ops/support/bundle.h"
 
-namespace cogwheel::operators {
+namespace cogwheel::ops {
 
 // x [N, B, gates · H], what the cell makes of each token, W x + b; weight [gates · H, H] and bias [gates · H], U and
 // its bias, with the gates of torch.nn (i, f, g, o; r, z, n); hidden and memory [B, H], the state before the first
@@ -23,4 +23,4 @@ GatedOutputs gated_sequence(const at::Tensor& x, const at::Tensor& weight, const
                             const OptionalTensor& hidden, const OptionalTensor& memory, const OptionalTensor& lengths,
                             std::string_view cell, bool reverse, bool saves);
 
-}  // namespace cogwheel::operators
+}  // namespace cogwheel::ops

@@ -20,7 +20,7 @@
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 using OneDnnLinear = at::Tensor(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
@@ -107,9 +107,9 @@ at::Tensor product_meta(const at::Tensor& x, const at::Tensor& weight, const Opt
 // Composed of products, so that derivatives of any order are right.
 variable_list product_backward(const at::Tensor& x, const at::Tensor& weight, bool biased, const at::Tensor& gradient) {
   variable_list result(3);
-  if (x.requires_grad()) result[0] = operators::matrix_product(gradient, weight.t(), {});
+  if (x.requires_grad()) result[0] = ops::matrix_product(gradient, weight.t(), {});
   const at::Tensor of_rows = rows(gradient);
-  if (weight.requires_grad()) result[1] = operators::matrix_product(of_rows.t(), rows(x).t(), {});
+  if (weight.requires_grad()) result[1] = ops::matrix_product(of_rows.t(), rows(x).t(), {});
   if (biased) result[2] = of_rows.sum(0);
   return result;
 }
@@ -120,7 +120,7 @@ at::Tensor product_autograd(const at::Tensor& x, const at::Tensor& weight, const
   at::Tensor product;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    product = operators::matrix_product(x, weight, bias);
+    product = ops::matrix_product(x, weight, bias);
   }
   if (needs_record(inputs))
     record_saving("MatrixProductBackward", inputs, {product}, {.inputs = {x, weight}, .outputs = {}, .constants = {}},
@@ -138,8 +138,8 @@ std::string_view matrix_product_library() {
   return chosen;
 }
 
-at::Tensor operators::matrix_product(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias) {
-  static const auto handle = find_operator<decltype(operators::matrix_product)>("cogwheel::matrix_product");
+at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias) {
+  static const auto handle = find_operator<decltype(ops::matrix_product)>("cogwheel::matrix_product");
   return handle.call(x, weight, bias);
 }
 
@@ -152,4 +152,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { library.impl("matrix_product", pro
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { library.impl("matrix_product", product_composed); }
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { library.impl("matrix_product", product_autograd); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

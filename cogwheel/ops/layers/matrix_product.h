@@ -4,11 +4,11 @@
 
 #include "cogwheel/ops/support/bundle.h"
 
-namespace cogwheel::operators {
+namespace cogwheel::ops {
 
 // x [..., inputs], weight [outputs, inputs], bias [outputs] → [..., outputs], all of one type, which autocast does
 // not change. float32 on the CPU goes through matrix_product_library(), all else through at::linear. Differentiable any
 // number of times.
 at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias);
 
-}  // namespace cogwheel::operators
+}  // namespace cogwheel::ops

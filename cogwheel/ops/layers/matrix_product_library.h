@@ -2,7 +2,7 @@
 #pragma once
 #include <string_view>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // The library that multiplies float32 on this CPU, "oneDNN" or "MKL" ("BLAS" where libtorch has another); the bits of a
 // run depend on it. MKL, unless it leaves the CPU's AVX-512 unused, as on those that are not Intel's: on an AMD EPYC
@@ -11,4 +11,4 @@ namespace cogwheel {
 // =mkl overrides; throws UsageError where it says something else, or what libtorch lacks.
 std::string_view matrix_product_library();
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -15,7 +15,7 @@
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 using Normed = std::tuple<at::Tensor, at::Tensor, at::Tensor>;  // normed, sum, moments
@@ -202,7 +202,7 @@ Normed norm_of_sum_autograd(const at::Tensor& x, const OptionalTensor& delta, co
   Normed outputs;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    outputs = operators::norm_of_sum(x, delta, weight, bias, centered, epsilon, in_bfloat16);
+    outputs = ops::norm_of_sum(x, delta, weight, bias, centered, epsilon, in_bfloat16);
   }
   if (!needs_record(inputs)) return outputs;
   const auto& [normed, sum, moments] = outputs;
@@ -224,9 +224,9 @@ Normed norm_of_sum_autograd(const at::Tensor& x, const OptionalTensor& delta, co
 
 }  // namespace
 
-Normed operators::norm_of_sum(const at::Tensor& x, const OptionalTensor& delta, const at::Tensor& weight,
-                              const OptionalTensor& bias, bool centered, double epsilon, bool in_bfloat16) {
-  static const auto handle = find_operator<decltype(operators::norm_of_sum)>("cogwheel::norm_of_sum");
+Normed norm_of_sum(const at::Tensor& x, const OptionalTensor& delta, const at::Tensor& weight,
+                   const OptionalTensor& bias, bool centered, double epsilon, bool in_bfloat16) {
+  static const auto handle = find_operator<decltype(ops::norm_of_sum)>("cogwheel::norm_of_sum");
   return handle.call(x, delta, weight, bias, centered, epsilon, in_bfloat16);
 }
 
@@ -259,4 +259,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
   library.impl("norm_of_sum_backward", norm_of_sum_backward_autograd);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -6,7 +6,7 @@
 
 #include "cogwheel/ops/support/bundle.h"
 
-namespace cogwheel::operators {
+namespace cogwheel::ops {
 
 // normed = (sum − mean) · inverse · weight + bias with sum = x + delta and inverse = 1 / √(mean square + epsilon), over
 // the last dimension; the mean counts as 0 unless `centered`.
@@ -19,4 +19,4 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_of_sum(const at::Tensor& x, 
                                                            const at::Tensor& weight, const OptionalTensor& bias,
                                                            bool centered, double epsilon, bool in_bfloat16);
 
-}  // namespace cogwheel::operators
+}  // namespace cogwheel::ops

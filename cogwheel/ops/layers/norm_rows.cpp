@@ -13,7 +13,7 @@
 #include "cogwheel/core/bfloat16.h"
 #include "cogwheel/ops/layers/row_loops.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 // Rows whose contributions to the gradients of weight and bias are added before those of other blocks are.
@@ -192,4 +192,4 @@ void norm_rows_backward(const NormBackward& call) {
                              [&] { backward_rows<scalar_t>(call); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -3,7 +3,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 struct NormForward {
   at::Tensor x, delta, weight, bias;  // delta and bias may be undefined
@@ -23,4 +23,4 @@ struct NormBackward {
 void norm_rows(const NormForward& call);
 void norm_rows_backward(const NormBackward& call);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -18,7 +18,7 @@
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 // The position of each token, the layout of planes and the direction of rotation.
@@ -158,7 +158,7 @@ at::Tensor rotary_autograd(const at::Tensor& x, const at::Tensor& table, const O
   at::Tensor turned;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    turned = operators::rotary(x, table, positions, first, halves, back);
+    turned = ops::rotary(x, table, positions, first, halves, back);
   }
   if (needs_record({x}))
     record_saving(
@@ -166,16 +166,16 @@ at::Tensor rotary_autograd(const at::Tensor& x, const at::Tensor& table, const O
         {.inputs = {}, .outputs = {}, .constants = {table, positions.value_or(at::Tensor())}},
         [first, halves, back](const variable_list&, const variable_list& saved, const variable_list& gradients) {
           const OptionalTensor places = saved[1].defined() ? OptionalTensor(saved[1]) : std::nullopt;
-          return variable_list{operators::rotary(gradients[0], saved[0], places, first, halves, !back)};
+          return variable_list{ops::rotary(gradients[0], saved[0], places, first, halves, !back)};
         });
   return turned;
 }
 
 }  // namespace
 
-at::Tensor operators::rotary(const at::Tensor& x, const at::Tensor& table, const OptionalTensor& positions,
-                             std::int64_t first, bool halves, bool back) {
-  static const auto handle = find_operator<decltype(operators::rotary)>("cogwheel::rotary");
+at::Tensor rotary(const at::Tensor& x, const at::Tensor& table, const OptionalTensor& positions, std::int64_t first,
+                  bool halves, bool back) {
+  static const auto handle = find_operator<decltype(ops::rotary)>("cogwheel::rotary");
   return handle.call(x, table, positions, first, halves, back);
 }
 
@@ -190,4 +190,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { library.impl("rotary", rotary_meta
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { library.impl("rotary", rotary_composed); }
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { library.impl("rotary", rotary_autograd); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

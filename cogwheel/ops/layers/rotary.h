@@ -4,7 +4,7 @@
 
 #include "cogwheel/ops/support/bundle.h"
 
-namespace cogwheel::operators {
+namespace cogwheel::ops {
 
 // x [B, N, heads, head_dim] → the same shape, contiguous. table [2, P, head_dim/2] has the cosines, then the sines of
 // positions 0 … P − 1, in the type of x, or in float32 where that has 16 bits. Token n of entry b is at position
@@ -16,4 +16,4 @@ namespace cogwheel::operators {
 at::Tensor rotary(const at::Tensor& x, const at::Tensor& table, const OptionalTensor& positions, std::int64_t first,
                   bool halves, bool back);
 
-}  // namespace cogwheel::operators
+}  // namespace cogwheel::ops

@@ -10,7 +10,7 @@
 #define COGWHEEL_FOR_EACH_X86
 #endif
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // Σ term(i), in as many chains as let the compiler use SIMD registers. The order of additions follows from `count`.
 template <class T, class Term>
@@ -51,4 +51,4 @@ template <class T, class Term>
   return {first_sum, second_sum};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

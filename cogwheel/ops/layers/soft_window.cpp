@@ -19,7 +19,7 @@
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 using Windowed = std::tuple<at::Tensor, at::Tensor>;
@@ -292,4 +292,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
   library.impl("soft_window_backward", window_back_autograd);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

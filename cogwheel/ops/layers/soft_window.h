@@ -6,7 +6,7 @@
 
 #include "cogwheel/ops/support/bundle.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // alpha, beta and kappa [B, K] or, for T steps at once, [B, T, K]; values [B, U, D]; lengths [B] int64, without which
 // all entries have U positions. float32 or float64.
@@ -19,4 +19,4 @@ namespace cogwheel {
 std::tuple<at::Tensor, at::Tensor> soft_window(const at::Tensor& alpha, const at::Tensor& beta, const at::Tensor& kappa,
                                                const at::Tensor& values, const OptionalTensor& lengths);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

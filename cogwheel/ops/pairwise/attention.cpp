@@ -23,7 +23,7 @@
 #include "cogwheel/ops/pairwise/statistics_of_weights.h"
 #include "cogwheel/ops/support/checks.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 const Mechanism& find_mechanism_of_attention(std::string_view name) {
@@ -129,8 +129,6 @@ at::Tensor bias_of(const at::Tensor& visible, const at::Tensor& query) {
 
 }  // namespace
 
-namespace operators {
-
 at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                         c10::string_view mechanism, const std::optional<at::Tensor>& attn_mask,
                                         double dropout_p, const std::optional<at::Tensor>& seed, bool is_causal,
@@ -159,8 +157,6 @@ at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tenso
   }
   return attend(found, query, key, value, options, mask::causal_first);
 }
-
-}  // namespace operators
 
 MechanismParameters named_parameters(at::TensorList tensors, const std::vector<std::string>& names) {
   if (tensors.size() != names.size())
@@ -247,4 +243,4 @@ std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query,
   return {output, asked.rows};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

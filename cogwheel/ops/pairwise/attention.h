@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // The mechanism's own arguments by name, as the catalogue lists them. H counts query heads; for a difference of two
 // maps it counts both sub-heads:
@@ -65,4 +65,4 @@ std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query,
                                                         std::string_view mechanism = "softmax",
                                                         const AttentionOptions& options = {});
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -10,7 +10,7 @@
 #include "cogwheel/ops/pairwise/ranges.h"
 #include "cogwheel/ops/support/checks.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 std::string text(double number) {
@@ -176,4 +176,4 @@ PairwiseOptions pairwise_options(const Mechanism& mechanism, const at::Tensor& q
   return options;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

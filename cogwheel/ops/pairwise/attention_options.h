@@ -4,7 +4,7 @@
 #include "cogwheel/ops/pairwise/attention.h"
 #include "cogwheel/ops/pairwise/pairwise.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // All but the scale, which belongs to the score. `causal_mask` says how a causal call is aligned. Throws ValueError for
 // options that are wrong in shape, dtype or range, contradict each other, or do not apply to the mechanism.
@@ -15,4 +15,4 @@ PairwiseOptions pairwise_options(const Mechanism& mechanism, const at::Tensor& q
 void check_key_lengths(const at::Tensor& lengths, const at::Tensor& query);
 void check_cu_seqlens(const AttentionOptions& given, const at::Tensor& query, const c10::SymInt& keys);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -3,7 +3,7 @@
 #include "cogwheel/ops/pairwise/attention.h"
 #include "cogwheel/ops/support/bundle.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // Throws ValueError unless there are as many names as tensors.
 MechanismParameters named_parameters(at::TensorList tensors, const std::vector<std::string>& names);
@@ -33,4 +33,4 @@ inline std::string attention_schema(const std::string& name, const std::string& 
   return name + "(" + leading + ", str mechanism, *, " + schema_of<AttentionOptions>() + ") -> " + result;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

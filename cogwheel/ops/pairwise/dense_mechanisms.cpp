@@ -22,7 +22,7 @@
 #include "cogwheel/ops/support/product.h"
 #include "cogwheel/ops/support/shared_heads.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 // One call, with key and value heads repeated for the query heads that they serve. Values without columns stand for the
@@ -228,4 +228,4 @@ at::Tensor dense_attention(const Mechanism& mechanism, const at::Tensor& query, 
   return of_sequence(mechanism, without_hidden_tokens(call, *options.key_lengths), options.parameters);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

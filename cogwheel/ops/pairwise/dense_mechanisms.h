@@ -10,7 +10,7 @@
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/ops/pairwise/attention.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // query [B, H, N, D], key [B, Hk, M, D], value [B, Hk, M, Dv], checked → [B, H, N, Dv]. `causal_mask` says how a causal
 // call is aligned. Throws ValueError where a function of a square matrix gets N ≠ M, or coefficients have the wrong
@@ -19,4 +19,4 @@ namespace cogwheel {
 at::Tensor dense_attention(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
                            const at::Tensor& value, const AttentionOptions& options, std::string_view causal_mask);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

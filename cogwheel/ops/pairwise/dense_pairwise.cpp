@@ -19,7 +19,7 @@
 #include "cogwheel/ops/support/product.h"
 #include "cogwheel/ops/support/shared_heads.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 namespace place = pairwise_input;
@@ -173,4 +173,4 @@ at::Tensor dense_pairwise(const std::vector<at::Tensor>& inputs, const at::Tenso
   return wide ? output : output.to(inputs[place::query].scalar_type());
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

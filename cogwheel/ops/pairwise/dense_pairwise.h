@@ -14,7 +14,7 @@
 #include "cogwheel/ops/pairwise/pairwise.h"
 #include "cogwheel/ops/pairwise/visibility_mask.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // Every tensor that cogwheel::pairwise reads: its four, then those of the options. Gradients and tangents come from
 // those before `differentiable`.
@@ -122,4 +122,4 @@ class DensePairwise {
 at::Tensor dense_pairwise(const std::vector<at::Tensor>& inputs, const at::Tensor& shift, std::string_view mechanism,
                           const PairwiseOptions& options, bool wide = false);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

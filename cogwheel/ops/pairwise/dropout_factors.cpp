@@ -10,7 +10,7 @@
 #include "cogwheel/ops/support/executor.h"
 #include "cogwheel/ops/support/find_operator.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 at::Tensor drawn(const at::Tensor& seed, at::IntArrayRef size, std::int64_t first_query, double dropout,
@@ -49,4 +49,4 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { library.impl("dropout_factors", drawn); }
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { library.impl("dropout_factors", drawn_meta); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -3,11 +3,11 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // `size` [B, H, N, M], of the heads of the output and of queries from `first_query`; in the dtype and on the device of
 // `like`. Drawn on the host, where the seed is read too: a seed on another device makes the call wait for it.
 at::Tensor dropout_factors(const at::Tensor& seed, at::IntArrayRef size, std::int64_t first_query, double dropout,
                            const at::Tensor& like);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

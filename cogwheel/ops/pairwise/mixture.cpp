@@ -16,7 +16,7 @@
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 // Rows of contiguous width, at any strides.
@@ -212,4 +212,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
   library.impl("subtract_sub_heads_backward", subtract_sub_heads_backward_autograd);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

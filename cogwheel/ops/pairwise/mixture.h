@@ -10,7 +10,7 @@
 
 #include <tuple>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // Dispatches cogwheel::subtract_sub_heads.
 at::Tensor subtract_sub_heads(const at::Tensor& output, const at::Tensor& coefficient);
@@ -19,4 +19,4 @@ at::Tensor subtract_sub_heads(const at::Tensor& output, const at::Tensor& coeffi
 std::tuple<at::Tensor, at::Tensor> subtract_sub_heads_backward(const at::Tensor& gradient, const at::Tensor& output,
                                                                const at::Tensor& coefficient);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -11,7 +11,7 @@
 
 #include "cogwheel/ops/pairwise/attention.h"
 
-namespace cogwheel::operators {
+namespace cogwheel::ops {
 
 // torch's semantics: is_causal aligns the first query with the first key; a bool mask keeps the keys where it is true,
 // a floating-point mask is added to the scores; [B, N, D] stands for one head.
@@ -32,4 +32,4 @@ std::string load_mechanism(c10::string_view path);
 // The numerics card as JSON.
 std::string mechanism_card(c10::string_view name);
 
-}  // namespace cogwheel::operators
+}  // namespace cogwheel::ops

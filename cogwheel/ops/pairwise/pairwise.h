@@ -23,7 +23,7 @@
 #include "cogwheel/core/visibility.h"
 #include "cogwheel/ops/support/bundle.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // The values of `mask`: which keys a query sees.
 namespace mask {
@@ -136,4 +136,4 @@ struct Bundle<MixtureMembers> {
                  Member{"coefficient", &MixtureMembers::coefficient}};
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

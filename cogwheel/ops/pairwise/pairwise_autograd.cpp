@@ -12,7 +12,7 @@
 #include "cogwheel/ops/support/checks.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 namespace place = pairwise_input;
@@ -131,4 +131,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
   library.impl("pairwise_backward", Unbundled<pairwise_backward_autograd>::call);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

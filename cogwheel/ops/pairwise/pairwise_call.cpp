@@ -8,7 +8,7 @@
 #include "cogwheel/ops/pairwise/ranges.h"
 #include "cogwheel/ops/support/checks.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 void check_computed(std::string_view name, const OptionalTensor& tensor, const at::Tensor& query) {
@@ -115,4 +115,4 @@ Visibility visibility_of(std::string_view name, std::int64_t queries, std::int64
   refuse("mask", "full, causal or causal_first", std::string(name));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -4,7 +4,7 @@
 
 #include "cogwheel/ops/pairwise/pairwise.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // Checked again for callers of cogwheel::pairwise itself: engines do not check.
 void check_options(const at::Tensor& query, const at::Tensor& key, const PairwiseOptions& options);
@@ -26,4 +26,4 @@ at::Tensor empty_statistics(const at::Tensor& query, const c10::SymInt& heads, b
 // With the modifier's sizes; empty if not wanted.
 at::Tensor empty_modifier_gradient(bool wanted, const std::optional<at::Tensor>& modifier, const at::Tensor& query);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

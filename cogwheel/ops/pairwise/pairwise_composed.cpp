@@ -29,7 +29,7 @@
 #include "cogwheel/ops/support/recorded_node.h"
 #include "cogwheel/ops/support/shared_heads.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 namespace place = pairwise_input;
@@ -303,4 +303,4 @@ void compose_mixture_statistics(const PairwiseCall& call, const MixtureMembers& 
   });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -5,7 +5,7 @@
 #include "cogwheel/ops/pairwise/pairwise.h"
 #include "cogwheel/ops/pairwise/pairwise_engine.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // Calls that were checked and have numbers, whose tensors have any strides. The callers keep autocast out.
 void compose_pairwise(const PairwiseCall& call, const WantedOutputs& wanted, const PairwiseResults& results);
@@ -13,4 +13,4 @@ PairwiseGradients compose_pairwise_backward(const PairwiseCall& call, const at::
                                             const at::Tensor& shift, const WantedGradients& wanted);
 void compose_mixture_statistics(const PairwiseCall& call, const MixtureMembers& members, const at::Tensor& statistics);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

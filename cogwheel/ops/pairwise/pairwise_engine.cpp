@@ -6,7 +6,7 @@
 
 #include "cogwheel/ops/support/engine.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 const PairwiseEngine* pairwise_engine(at::DeviceType device) {
   static const auto by_device = [] {
@@ -34,4 +34,4 @@ std::string_view lacking(const PairwiseEngine& engine, const PairwiseCall& call)
   return {};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -16,7 +16,7 @@
 #include "cogwheel/attention/kernels/pairwise/pairwise.h"
 #include "cogwheel/ops/pairwise/pairwise.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // One call of cogwheel::pairwise, checked. An engine meets rows of contiguous width in query, key and value, contiguous
 // parameters, and at least one number of output; there may be no keys.
@@ -93,4 +93,4 @@ const PairwiseEngine* pairwise_engine(at::DeviceType device);
 // What the engine lacks for the call, for people; empty if nothing.
 std::string_view lacking(const PairwiseEngine& engine, const PairwiseCall& call);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

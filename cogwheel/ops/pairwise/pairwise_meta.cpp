@@ -6,7 +6,7 @@
 #include "cogwheel/ops/pairwise/pairwise_call.h"
 #include "cogwheel/ops/support/checks.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 PairwiseOutputs pairwise_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
@@ -42,4 +42,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
   library.impl("mixture_statistics", Unbundled<mixture_statistics_meta>::call);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

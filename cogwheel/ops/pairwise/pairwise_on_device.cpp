@@ -16,7 +16,7 @@
 #include "cogwheel/ops/support/contiguous_width.h"
 #include "cogwheel/ops/support/engine.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 // Calls ATen's operators as within a device's kernel: autocast would compute some in another type.
@@ -167,4 +167,4 @@ TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
   library.impl("mixture_statistics", Unbundled<mixture_statistics_on_device>::call);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -5,7 +5,7 @@
 
 #include "cogwheel/ops/pairwise/pairwise_call.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 PairwiseShape shape_of(const PairwiseCall& call) {
@@ -117,4 +117,4 @@ void describe(PairwiseProblem<T>& problem, const PairwiseCall& call, HeldOptions
 template void describe(PairwiseProblem<float>&, const PairwiseCall&, HeldOptions&);
 template void describe(PairwiseProblem<double>&, const PairwiseCall&, HeldOptions&);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

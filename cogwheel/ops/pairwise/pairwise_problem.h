@@ -6,7 +6,7 @@
 #include "cogwheel/attention/kernels/pairwise/pairwise.h"
 #include "cogwheel/ops/pairwise/pairwise_engine.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // Owns the memory behind the options of a problem while kernels run.
 struct HeldOptions {
@@ -21,4 +21,4 @@ HeadsView<T> heads_view(const at::Tensor& tensor);
 template <class T>
 void describe(PairwiseProblem<T>& problem, const PairwiseCall& call, HeldOptions& held);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

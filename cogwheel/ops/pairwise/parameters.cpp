@@ -9,7 +9,7 @@
 
 #include "cogwheel/ops/support/checks.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 constexpr std::string_view lam = "lam";
@@ -106,4 +106,4 @@ at::Tensor mixture_coefficient(const MechanismParameters& parameters, const at::
   return coefficient;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

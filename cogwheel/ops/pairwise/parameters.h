@@ -9,7 +9,7 @@
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/ops/pairwise/attention.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // The names of a mechanism's arguments, in the order of its catalogue entry.
 std::vector<std::string> parameter_names(const Mechanism& mechanism);
@@ -28,4 +28,4 @@ at::Tensor no_parameters(const at::Tensor& query);
 // λ as [B or 1, H or 1, N or 1] for an output [B, 2H, N, Dv] of adjacent sub-heads.
 at::Tensor mixture_coefficient(const MechanismParameters& parameters, const at::Tensor& output);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -11,7 +11,7 @@
 #include "cogwheel/ops/support/engine_registration.h"
 #include "cogwheel/ops/support/find_operator.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 at::Tensor packed_ranges_cpu(const at::Tensor& cu_seqlens_, c10::SymInt rows, bool causal, std::int64_t window) {
@@ -118,4 +118,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
   library.impl("local_ranges", local_ranges_meta);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

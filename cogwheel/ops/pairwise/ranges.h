@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // Positions up to here add without overflow, and are exact in float64.
 inline constexpr std::int64_t farthest_position = std::int64_t{1} << 53;
@@ -24,4 +24,4 @@ at::Tensor local_ranges(const at::Tensor& centers, c10::SymInt keys, double radi
                         const std::optional<at::Tensor>& key_lengths,
                         const std::optional<at::Tensor>& first_positions = {});
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

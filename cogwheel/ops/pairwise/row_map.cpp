@@ -19,7 +19,7 @@
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 constexpr std::string_view terms = "terms", normalizer = "normalizer", energy = "energy";
@@ -193,4 +193,4 @@ TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { implement_on_
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { library.impl("row_map", values_meta); }
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { library.impl("row_map", values_autograd); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // function "terms": argument s → f and g; "normalizer": argument G → N; "energy": argument s → its exponent and the
 // value at which the row maximum starts, both 0 for maps without an energy. argument [B, Hq, N, M]; shift and visible
@@ -20,4 +20,4 @@ at::Tensor row_map(const at::Tensor& argument, const at::Tensor& shift, const at
                    const at::Tensor& parameters, std::string_view mechanism, std::string_view function,
                    std::int64_t order = 0);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -13,7 +13,7 @@
 #include "cogwheel/ops/support/shared_heads.h"
 #include "cogwheel/ops/support/vector_length.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 constexpr std::string_view dot = "dot", general = "general", cosine = "cosine", additive = "additive",
@@ -101,4 +101,4 @@ ScoredHeads score_heads(const Mechanism& mechanism, const at::Tensor& query, con
           for_query_heads(value, heads / mechanism.sub_heads(), 1), scale, options.score_weight};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

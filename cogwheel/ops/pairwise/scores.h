@@ -22,7 +22,7 @@
 #include "cogwheel/ops/pairwise/attention.h"
 #include "cogwheel/ops/pairwise/pairwise.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // Queries, keys and values transformed for a kernel, and the remaining parts of the score.
 struct ScoredHeads {
@@ -44,4 +44,4 @@ bool needs_one_width(std::string_view score);
 ScoredHeads score_heads(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
                         const at::Tensor& value, const AttentionOptions& options, const PairwiseOptions& seen);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

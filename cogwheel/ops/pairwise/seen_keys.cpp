@@ -9,7 +9,7 @@
 
 #include "cogwheel/ops/pairwise/visibility_mask.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 at::Tensor both(const at::Tensor& one, const at::Tensor& other) {
@@ -80,4 +80,4 @@ at::Tensor without_unseen(const at::Tensor& key, const c10::SymInt& queries, con
   return at::where(seen.unsqueeze(-1), key, at::zeros({}, key.options()));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -4,11 +4,11 @@
 
 #include "cogwheel/ops/pairwise/pairwise.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // key [B, Hk, M, D] with 0 where no query sees the key. A key that is hidden may hold anything, NaN too, and the
 // gradient of a product with it would be 0·NaN. The same tensor if options hide nothing. Differentiable; O(queries +
 // keys), and O(queries · keys) beside a bias that has a row for each query.
 at::Tensor without_unseen(const at::Tensor& key, const c10::SymInt& queries, const PairwiseOptions& options);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -16,7 +16,7 @@
 
 #include "cogwheel/attention/kernels/pairwise/row_statistics.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 // Over `keys` of each row: weights that are 0 count as far as the query sees their keys.
@@ -62,4 +62,4 @@ at::Tensor statistics_of_weights(const at::Tensor& weights, const at::Tensor& se
                     at::where(nothing, none, at::argmax(sizes, -1).to(weights.scalar_type()))});
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -2,7 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // weights [B, H, N, M] → [12, B, H, N], in the order of attention/kernels/pairwise/row_statistics.h; log_mass is log
 // Σ|a|. `keys` broadcasts to [B, H, N]: how many each query sees.
@@ -13,4 +13,4 @@ at::Tensor statistics_of_weights(const at::Tensor& weights, const at::Tensor& ke
 at::Tensor keys_seen(const c10::SymInt& queries, const c10::SymInt& keys, bool causal, const at::Tensor& lengths,
                      const at::Tensor& like);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 at::Tensor positions(const c10::SymInt& count, const at::Tensor& like) {
   return at::arange(at::Scalar(count), like.options().dtype(at::kLong));
@@ -41,4 +41,4 @@ at::Tensor is_not_hidden(const at::Tensor& bias) {
   return bias != at::Scalar(-std::numeric_limits<double>::infinity());
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

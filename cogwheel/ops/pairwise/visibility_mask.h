@@ -4,7 +4,7 @@
 
 #include "cogwheel/ops/pairwise/pairwise.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // 0, 1, … int64 on the device of `like`.
 at::Tensor positions(const c10::SymInt& count, const at::Tensor& like);
@@ -31,4 +31,4 @@ at::Tensor visibility_mask(const QueryRows& queries, const c10::SymInt& keys, co
 // False where a bias is −∞.
 at::Tensor is_not_hidden(const at::Tensor& bias);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

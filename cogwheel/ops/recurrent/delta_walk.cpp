@@ -9,7 +9,7 @@
 #include "cogwheel/ops/support/contiguous_width.h"
 #include "cogwheel/ops/support/executor.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 struct DeltaWalkOperator {
@@ -123,4 +123,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { implement_walk_on_meta<DeltaWalkOp
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { implement_walk_on_host<DeltaWalkOperator>(library); }
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { implement_walk_in_autograd<DeltaWalkOperator>(library); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

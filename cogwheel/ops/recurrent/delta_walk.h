@@ -6,7 +6,7 @@
 
 #include "cogwheel/ops/support/bundle.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // S'_t = α_t ∘ S_{t−1}, S_t = S'_t + β_t k_t (v_t − S'_tᵀ k_t)ᵀ, o_t = scale · S_tᵀ q_t. float32 or float64 alike.
 struct DeltaWalk {
@@ -35,4 +35,4 @@ struct Bundle<DeltaWalk> {
 // The output [B, H, N, Dv] and the last states [sequences, H, D, Dv].
 std::tuple<at::Tensor, at::Tensor> delta_walk(const DeltaWalk& walk);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -20,7 +20,7 @@
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 // Those of ExponentialGates, and σ(−forget_t), the derivative of log σ: made here, because ATen's sigmoid rounds by the
@@ -147,4 +147,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { library.impl("exponential_gates", 
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { implement_on_host(library, "exponential_gates"); }
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { library.impl("exponential_gates", recorded_gates); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // With the running maximum m_t = max(log σ(forget_t) + m_{t−1}, input_t, 0) over the tokens of each sequence, m_0 given
 // or 0, in whose units exp(−m_t) all sums up to token t are kept:
@@ -20,4 +20,4 @@ ExponentialGates exponential_gates(const at::Tensor& input, const at::Tensor& fo
                                    const std::optional<at::Tensor>& initial,
                                    const std::optional<at::Tensor>& cu_seqlens);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

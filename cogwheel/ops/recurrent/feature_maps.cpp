@@ -11,7 +11,7 @@
 #include "cogwheel/ops/recurrent/normalized_sums.h"
 #include "cogwheel/ops/recurrent/token_rows.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 struct FeatureMap {
@@ -55,4 +55,4 @@ at::Tensor feature_map(std::string_view name, const at::Tensor& x, const std::op
   return map->of(x, projection.value_or(at::Tensor()));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // identity, elu_plus_one, relu, squared_relu, exp, unit and random_fourier.
 std::vector<std::string> feature_map_names();
@@ -17,4 +17,4 @@ std::vector<std::string> feature_map_names();
 // 2021, for keys and queries of length 1). The name must be one of those above.
 at::Tensor feature_map(std::string_view name, const at::Tensor& x, const std::optional<at::Tensor>& projection);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -29,7 +29,7 @@
 #include "cogwheel/ops/support/bundle.h"
 #include "cogwheel/ops/support/checks.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 struct HeldAtTensor : LawTensor::Held {
@@ -263,4 +263,4 @@ RecurrentOutcome outcome_of_law(const RecurrentCall& call) {
   return made;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

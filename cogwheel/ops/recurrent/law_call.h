@@ -10,7 +10,7 @@
 #include "cogwheel/attention/mechanisms/recurrent_contract.h"
 #include "cogwheel/ops/pairwise/attention.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // Arguments that have been checked. Tensors are in the dtype that is computed in.
 struct RecurrentCall {
@@ -37,4 +37,4 @@ struct RecurrentOutcome {
 
 RecurrentOutcome outcome_of_law(const RecurrentCall& call);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -16,7 +16,7 @@
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 constexpr std::int64_t rows_per_task = 64, numbers_per_task = 4096;
@@ -201,4 +201,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
   library.impl("elu_plus_one", elu_autograd);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

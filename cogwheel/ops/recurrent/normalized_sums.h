@@ -4,7 +4,7 @@
 
 #include <optional>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // sums [..., W + 1], whose last column is the denominator → [..., W]: numerator / denominator, and 0 where that is 0.
 // With `least` [...], a constant: numerator / max(|denominator|, least).
@@ -13,4 +13,4 @@ at::Tensor normalized_sums(const at::Tensor& sums, const std::optional<at::Tenso
 // elu(x) + 1: x + 1 above 0, and exp(x) below, which the sum with 1 would round.
 at::Tensor elu_plus_one(const at::Tensor& x);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

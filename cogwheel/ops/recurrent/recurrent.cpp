@@ -16,7 +16,7 @@
 #include "cogwheel/ops/support/bundle.h"
 #include "cogwheel/ops/support/checks.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 std::string_view checked_features(const RecurrentLaw& law, std::string_view name) {
@@ -166,4 +166,4 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> recurrent(const OptionalTensor& 
   return {outcome.output.to(query.scalar_type()), std::move(outcome.state)};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

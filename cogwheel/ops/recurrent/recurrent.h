@@ -12,7 +12,7 @@
 #include "cogwheel/attention/mechanisms/recurrent_contract.h"
 #include "cogwheel/ops/pairwise/attention.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // What a call takes beside query, key and value.
 struct RecurrentOptions {
@@ -44,4 +44,4 @@ std::tuple<at::Tensor, at::Tensor> recurrent_statistics(const std::optional<at::
                                                         const std::optional<at::Tensor>& key, const at::Tensor& value,
                                                         std::string_view mechanism, const RecurrentOptions& options);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

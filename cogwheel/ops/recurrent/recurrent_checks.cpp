@@ -13,7 +13,7 @@
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/ops/support/checks.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 std::string of_recurrent(std::string_view argument) { return "recurrent: " + std::string(argument); }
@@ -247,4 +247,4 @@ void check_recurrent_values(std::string_view name, const at::Tensor& tensor, Val
   });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -9,7 +9,7 @@
 
 #include "cogwheel/attention/mechanisms/recurrent_contract.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 inline constexpr std::int64_t max_key_width = 256;
 
@@ -50,4 +50,4 @@ void check_sequence_bounds(const at::Tensor& cu_seqlens, std::int64_t tokens);
 // The values of a tensor, unless it lies elsewhere or has no data, as while a graph is being compiled.
 void check_recurrent_values(std::string_view name, const at::Tensor& tensor, Values values);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -8,7 +8,7 @@
 #include "cogwheel/ops/recurrent/recurrent_checks.h"
 #include "cogwheel/ops/support/checks.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 template <>
 struct Argument<std::vector<at::Tensor>> {
@@ -132,4 +132,4 @@ TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) {
   library.impl("recurrent_statistics", Unbundled<recurrent_statistics>::call);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

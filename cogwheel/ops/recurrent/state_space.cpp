@@ -14,7 +14,7 @@
 #include "cogwheel/ops/support/executor.h"
 #include "cogwheel/ops/support/sum_in_order.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 struct StateSpaceOperator {
@@ -186,4 +186,4 @@ TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
 }
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { implement_walk_in_autograd<StateSpaceOperator>(library); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

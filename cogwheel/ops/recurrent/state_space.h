@@ -6,7 +6,7 @@
 
 #include "cogwheel/ops/support/bundle.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // With queries and keys, of every token, and Δ of every token: S_t = exp(Δ_t ∘ a) ∘ S_{t−1} + k_t (Δ_t ∘ v_t)ᵀ,
 // o_t = scale · S_tᵀ q_t + skip ∘ v_t. With b and c in their places, and Δ of the head:
@@ -46,4 +46,4 @@ at::Tensor like_a_query(const at::Tensor& value, const at::Tensor& a);
 // The output [B, H, N, Dv] and the last states [sequences, H, D, Dv].
 std::tuple<at::Tensor, at::Tensor> state_space(const StateSpace& space);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -18,7 +18,7 @@
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 constexpr std::int64_t token_rows_per_task = 64;
@@ -297,4 +297,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
   library.impl("turned_rows", turned_in_autograd);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

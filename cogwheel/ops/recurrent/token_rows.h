@@ -2,7 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // rows [B, H, N, D], each times its token's number in weights [B, H, N].
 at::Tensor weighted_rows(const at::Tensor& rows, const at::Tensor& weights);
@@ -14,4 +14,4 @@ at::Tensor turned_rows(const at::Tensor& rows, const at::Tensor& cosines, const 
 // not depend on how many rows there are: [B, H, N, R].
 at::Tensor projected_rows(const at::Tensor& rows, const at::Tensor& projection);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

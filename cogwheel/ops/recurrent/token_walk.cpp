@@ -12,7 +12,7 @@
 #include "cogwheel/ops/support/contiguous_width.h"
 #include "cogwheel/ops/support/executor.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 struct TokenWalkOperator {
@@ -181,4 +181,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { implement_walk_on_meta<TokenWalkOp
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { implement_walk_on_host<TokenWalkOperator>(library); }
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { implement_walk_in_autograd<TokenWalkOperator>(library); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -7,7 +7,7 @@
 
 #include "cogwheel/ops/support/bundle.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // S_t = A_t ∘ S_{t−1} + k_t v_tᵀ, o_t = scale · S_tᵀ q_t. float32 or float64 alike.
 struct TokenWalk {
@@ -44,4 +44,4 @@ struct Bundle<TokenWalk> {
 // The output [B, H, N, Dv] and the last states [sequences, H, D, Dv]; Dv + 1 with `counts`.
 std::tuple<at::Tensor, at::Tensor> token_walk(const TokenWalk& walk);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

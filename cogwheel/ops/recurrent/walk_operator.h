@@ -28,7 +28,7 @@
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 template <class T>
 HeadsView<const T> view_to_read(const at::Tensor& tensor) {
@@ -244,4 +244,4 @@ void implement_walk_in_autograd(torch::Library& library) {
   implement_walk<recorded_walk<Operator>, recorded_walk_back<Operator>>(library, Operator::name);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

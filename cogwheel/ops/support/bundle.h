@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // As the dispatcher passes a tensor that may be missing; autograd and ATen have an undefined one in its place.
 using OptionalTensor = std::optional<at::Tensor>;
@@ -185,4 +185,4 @@ struct Unbundled<function> {
   }
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -10,7 +10,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/shape_text.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 void check_tensor(std::string_view argument, const at::Tensor& tensor) {
@@ -96,7 +96,7 @@ std::string size_text(const c10::SymInt& size) {
   return out.str();
 }
 
-std::string shape_text(c10::SymIntArrayRef sizes) { return shape_text<c10::SymIntArrayRef>(sizes); }
+std::string shape_text(c10::SymIntArrayRef sizes) { return cogwheel::shape_text<c10::SymIntArrayRef>(sizes); }
 
 std::string shape_text(const at::Tensor& tensor) {
   return tensor.defined() ? shape_text(tensor.sym_sizes()) : "nothing";
@@ -150,4 +150,4 @@ void check_lengths(const at::Tensor& lengths, std::int64_t keys) {
       refuse("key_lengths", "0 to " + std::to_string(keys) + " (the keys)", std::to_string(length));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

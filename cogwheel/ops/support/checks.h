@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // Throws c10::ValueError with the message "<what>: expected …, got …", where `what` names the operator.
 [[noreturn]] void refuse_argument(std::string_view what, const std::string& expected, const std::string& got);
@@ -63,4 +63,4 @@ std::string size_text(const c10::SymInt& size);
 std::string shape_text(c10::SymIntArrayRef sizes);
 std::string shape_text(const at::Tensor& tensor);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -11,7 +11,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/ops/support/engine_registration.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 constexpr std::string_view variable = "COGWHEEL_ENGINE", composed = "composed";
@@ -52,4 +52,4 @@ void note_composed(at::DeviceType device, std::string_view lacked) {
       stderr);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // Whether COGWHEEL_ENGINE was "composed" at the first call: the CPU then counts as a device without an engine.
 bool cpu_is_composed();
@@ -17,4 +17,4 @@ void check_engine_choice();
 // lack for the call, empty where it has none.
 void note_composed(c10::DeviceType device, std::string_view lacked);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

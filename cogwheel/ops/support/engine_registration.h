@@ -6,7 +6,7 @@
 
 #include "cogwheel/ops/support/engine.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // Registers a kernel of the CPU's fused engine, in a block of TORCH_LIBRARY_IMPL(…, CPU, …).
 template <class Kernel>
@@ -18,4 +18,4 @@ void implement_fused(torch::Library& library, const char* name, Kernel&& kernel)
 // the host, and its results to the device. In a block of TORCH_LIBRARY_IMPL(…, CompositeExplicitAutograd, …).
 void implement_on_host(torch::Library& library, const char* name);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -7,7 +7,7 @@
 
 #include "cogwheel/core/parallel.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 class TorchExecutor final : public Executor {
  public:
@@ -24,4 +24,4 @@ class TorchExecutor final : public Executor {
   }
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -2,7 +2,7 @@
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // The operator of that name ("cogwheel::pairwise"), for calls with this signature. Takes a lock: keep the result.
 template <class Signature>
@@ -10,4 +10,4 @@ c10::TypedOperatorHandle<Signature> find_operator(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

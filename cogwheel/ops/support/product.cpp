@@ -12,7 +12,7 @@
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 // a [batch, n, k] times b [batch, k, m].
@@ -87,4 +87,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { library.impl("batched_product"
 // vmap: one batch dimension more, by ATen's rule rather than in a loop.
 TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) { library.impl("batched_product", batched_product_batched); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -2,10 +2,10 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // a [..., n, k] times b [..., k, m] → [..., n, m], of at least 3 dimensions, where those before the last two broadcast.
 // The bits and derivatives of at::matmul without autocast.
 at::Tensor product(const at::Tensor& a, const at::Tensor& b);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

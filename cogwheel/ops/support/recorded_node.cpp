@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 using torch::autograd::Node;
@@ -179,4 +179,4 @@ variable_list differentiated_by(const char* name, const variable_list& inputs,
   return outputs;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 using torch::autograd::variable_list;
 
@@ -54,4 +54,4 @@ variable_list gradients_through(const Composition& composition, const variable_l
 variable_list differentiated_by(const char* name, const variable_list& inputs,
                                 const std::function<variable_list()>& fused, const Composition& composition);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -2,7 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // Keys or values of every query head, from those that neighbouring query heads share: [B, Hk, M, D] → [B, H, M, D]. The
 // sub-heads of a head are adjacent.
@@ -15,4 +15,4 @@ inline at::Tensor for_query_heads(const at::Tensor& shared, const c10::SymInt& h
       .reshape_symint({batch, heads, length, width});
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

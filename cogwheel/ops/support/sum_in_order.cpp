@@ -9,7 +9,7 @@
 
 #include "cogwheel/ops/support/executor.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 at::Tensor sum_in_order(const at::Tensor& full, std::int64_t sub_heads, at::IntArrayRef sizes) {
   const std::int64_t heads = full.size(1);
@@ -39,4 +39,4 @@ at::Tensor sum_in_order(const at::Tensor& full, std::int64_t sub_heads, at::IntA
   return sums;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

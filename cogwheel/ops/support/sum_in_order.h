@@ -2,10 +2,10 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // full [B, H·sub_heads, N, M], contiguous → the sizes of a tensor that was broadcast to [B, H, N, M], by summing in
 // index order, in double, over what was broadcast and over the sub-heads of a head.
 at::Tensor sum_in_order(const at::Tensor& full, std::int64_t sub_heads, at::IntArrayRef sizes);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -16,7 +16,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/ops/support/find_operator.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 // Pages directly from the system: at::zeros writes to all of them, and an allocator may reuse memory that then has to
@@ -52,4 +52,4 @@ TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
   library.impl("unwritten_zeros", zeros_of_the_system);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

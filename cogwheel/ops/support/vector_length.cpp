@@ -8,7 +8,7 @@
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 at::Tensor vector_length_by_aten(const at::Tensor& x) {
@@ -55,4 +55,4 @@ TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { library.impl("vector_length", 
 // As for products: ATen's rule rather than a loop.
 TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) { library.impl("vector_length", vector_length_by_aten); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

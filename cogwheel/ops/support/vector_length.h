@@ -3,10 +3,10 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // x [..., width] → |x| [..., 1]. The bits and first gradients of at::linalg_vector_norm; a vector of length 0 has a
 // derivative of 0.
 at::Tensor vector_length(const at::Tensor& x);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

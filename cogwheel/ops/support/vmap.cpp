@@ -15,7 +15,7 @@
 #include <tuple>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 struct VmapArgument {
@@ -115,4 +115,4 @@ TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) {
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&call_for_each_entry>());
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

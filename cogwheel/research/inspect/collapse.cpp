@@ -16,7 +16,7 @@
 #include "cogwheel/tasks/language/language_model.h"
 #include "cogwheel/text/tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::inspect {
 namespace {
 
 struct TokenPair {
@@ -102,20 +102,20 @@ struct TaskDistances {
 };
 
 TaskDistances measure_task(const CollapseTask& task, const std::vector<StudiedRun>& runs,
-                           const std::vector<std::int64_t>& lengths, TextTable& all) {
+                           const std::vector<std::int64_t>& lengths, pages::TextTable& all) {
   TaskDistances found{&task, {}, {}, {}};
   for (const StudiedRun& run : runs) {
-    LanguageModelImpl& model = **run.model;
+    tasks::language::LanguageModelImpl& model = **run.model;
     std::vector<double> to_shortest, relative, relative_largest;
     double shortest = 0;
     for (const std::int64_t n : lengths) {
       const TokenPair pair = encoded_pair(run, task, n);
       const auto last = [&](const std::vector<Token>& tokens) {
         std::vector<std::int64_t> numbers(tokens.begin(), tokens.end());
-        return last_representation(model, torch::tensor(numbers, at::kLong));
+        return interpret::last_representation(model, torch::tensor(numbers, at::kLong));
       };
-      const RepresentationDistance distance =
-          representation_distance(last(pair.one), last(pair.other), model.options().heads);
+      const interpret::RepresentationDistance distance =
+          interpret::representation_distance(last(pair.one), last(pair.other), model.options().heads);
       if (to_shortest.empty()) shortest = distance.blocks;
       to_shortest.push_back(shortest > 0 ? distance.blocks / shortest : no_number);
       relative.push_back(distance.relative_euclidean);
@@ -135,10 +135,10 @@ TaskDistances measure_task(const CollapseTask& task, const std::vector<StudiedRu
 }
 
 // A row for each task and kind of run, a column for each length.
-TextTable table_by_length(const std::string& title, const std::vector<TaskDistances>& tasks,
-                          const std::vector<RunGroup>& groups, const std::vector<std::int64_t>& lengths,
-                          std::vector<std::vector<double>> TaskDistances::*values) {
-  TextTable table{title, {"task", "model", "runs"}, {}};
+pages::TextTable table_by_length(const std::string& title, const std::vector<TaskDistances>& tasks,
+                                 const std::vector<RunGroup>& groups, const std::vector<std::int64_t>& lengths,
+                                 std::vector<std::vector<double>> TaskDistances::*values) {
+  pages::TextTable table{title, {"task", "model", "runs"}, {}};
   for (const std::int64_t n : lengths) table.columns.push_back(fmt::format("n = {}", n));
   for (const TaskDistances& task : tasks)
     for (const RunGroup& group : groups) {
@@ -153,14 +153,15 @@ TextTable table_by_length(const std::string& title, const std::vector<TaskDistan
   return table;
 }
 
-LineChart chart_by_length(const std::string& title, const std::string& y, bool logarithmic, const TaskDistances& task,
-                          const std::vector<RunGroup>& groups, const std::vector<std::int64_t>& lengths,
-                          std::vector<std::vector<double>> TaskDistances::*values) {
-  LineChart chart{.title = title + ", " + std::string(task.task->name),
-                  .x = {.title = "n"},
-                  .y = {.title = y, .logarithmic = logarithmic},
-                  .series = {},
-                  .caption = "Higher: less collapse. Bars are intervals of 95 % over the runs of a kind."};
+pages::LineChart chart_by_length(const std::string& title, const std::string& y, bool logarithmic,
+                                 const TaskDistances& task, const std::vector<RunGroup>& groups,
+                                 const std::vector<std::int64_t>& lengths,
+                                 std::vector<std::vector<double>> TaskDistances::*values) {
+  pages::LineChart chart{.title = title + ", " + std::string(task.task->name),
+                         .x = {.title = "n"},
+                         .y = {.title = y, .logarithmic = logarithmic},
+                         .series = {},
+                         .caption = "Higher: less collapse. Bars are intervals of 95 % over the runs of a kind."};
   const std::vector<double> x(lengths.begin(), lengths.end());
   // A bar that reaches below 0 has no place on a logarithmic axis.
   for (const RunGroup& group : groups) chart.series.push_back(group_series(group, x, task.*values, !logarithmic));
@@ -176,11 +177,11 @@ StudyResult measure_collapse(const LabParameters& parameters, const std::vector<
   for (const StudiedRun& run : runs) (*run.model)->to(at::kDouble);
   const std::vector<RunGroup> groups = groups_of(runs);
 
-  TextTable all{"Every pair of texts",
-                {"run", "mechanism", "task", "n", "tokens", "tokens of the other", "tokens that differ",
-                 "same last token", "mean of largest in blocks", "to the shortest", "euclidean", "relative euclidean",
-                 "largest", "relative largest"},
-                {}};
+  pages::TextTable all{"Every pair of texts",
+                       {"run", "mechanism", "task", "n", "tokens", "tokens of the other", "tokens that differ",
+                        "same last token", "mean of largest in blocks", "to the shortest", "euclidean",
+                        "relative euclidean", "largest", "relative largest"},
+                       {}};
   std::vector<TaskDistances> tasks;
   for (const CollapseTask& task : collapse_tasks()) tasks.push_back(measure_task(task, runs, lengths.n, all));
 
@@ -196,14 +197,14 @@ StudyResult measure_collapse(const LabParameters& parameters, const std::vector<
                     table_by_length(relative_largest, tasks, groups, lengths.n, &TaskDistances::relative_largest)},
                    {"pairs", all, runs.size() == 1}};
   for (const TaskDistances& task : tasks) {
-    std::vector<Told> kept;
+    std::vector<pages::Told> kept;
     for (const RunGroup& group : groups) {
       std::vector<double> last;
       for (const auto& run : task.to_shortest) last.push_back(run.back());
       const double mean = mean_of_group(group, last).mean;
       kept.push_back({group.said, mean, fmt::format("{:.2g}", mean)});
     }
-    const std::string text = told(kept);
+    const std::string text = pages::told(kept);
     result.answer +=
         fmt::format("{} {} {}", result.answer.empty() ? "" : ",", text.empty() ? "nothing comparable" : text,
                     task.task->zero ? "where a zero is to be found" : "where ones are to be counted");
@@ -252,4 +253,4 @@ StudyEntry collapse_study() {
           .run = measure_collapse};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::inspect

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-namespace cogwheel {
+namespace cogwheel::inspect {
 
 struct CollapseTask {
   std::string_view name, question;
@@ -30,4 +30,4 @@ inline std::pair<std::string, std::string> collapse_texts(const CollapseTask& ta
   return {question + "1" + ones, question + (task.zero ? "0" : "") + ones};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::inspect

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::inspect {
 
 struct Correlation {
   double value = 0, low = 0, high = 0;  // the interval of 95 %, by Fisher's z; NaN where nothing varies
@@ -29,4 +29,4 @@ inline Correlation correlation(const std::vector<double>& x, const std::vector<d
   return {r, std::tanh(std::atanh(r) - half), std::tanh(std::atanh(r) + half)};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::inspect

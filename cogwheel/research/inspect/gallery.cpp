@@ -14,7 +14,7 @@
 #include "cogwheel/research/inspect/study_text.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel {
+namespace cogwheel::inspect {
 namespace gallery {
 
 // Less of negative weights, of a total of magnitudes of 1, is not worth a word.
@@ -27,20 +27,21 @@ struct HeadCount {
 };
 
 std::string told_counts(const std::vector<HeadCount>& counts, std::int64_t HeadCount::*what) {
-  std::vector<Told> each;
+  std::vector<pages::Told> each;
   for (const HeadCount& count : counts)
-    each.push_back({title_in_sentence(mechanism_title(count.mechanism)),
+    each.push_back({compare::title_in_sentence(mechanism_title(count.mechanism)),
                     static_cast<double>(count.*what) / static_cast<double>(count.heads),
                     fmt::format("{} of {}", count.*what, count.heads)});
-  return told(each);
+  return pages::told(each);
 }
 
 StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& runs) {
   StudyResult result;
-  TextTable last{"The last token's row", {"run", "head", "token", "text", "weight"}, {}};
-  TextTable strongest{"Where the last token looks",
-                      {"run", "head", "strongest", "its weight", "second", "its weight", "negative weights, in all"},
-                      {}};
+  pages::TextTable last{"The last token's row", {"run", "head", "token", "text", "weight"}, {}};
+  pages::TextTable strongest{
+      "Where the last token looks",
+      {"run", "head", "strongest", "its weight", "second", "its weight", "negative weights, in all"},
+      {}};
   std::vector<HeadCount> counts;
   for (const StudiedRun& each : runs) {
     const std::string& mechanism = (*each.model)->options().mechanism;
@@ -50,9 +51,9 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     const std::int64_t tokens = row.size(1);
     const std::vector<std::string> labels = token_labels(each, tokens);
     const std::vector<Token> text(each.text.begin(), each.text.begin() + tokens);
-    AttentionGallery shown{.title = each.name + ", " + mechanism_title(mechanism),
-                           .tokens = tokens,
-                           .heads = attention_maps(*each.model, text)};
+    pages::AttentionGallery shown{.title = each.name + ", " + mechanism_title(mechanism),
+                                  .tokens = tokens,
+                                  .heads = tasks::language::attention_maps(*each.model, text)};
     shown.caption =
         "Rows of pictures are layers, columns heads. In a picture, rows are queries and columns keys; blue adds a "
         "value, orange "
@@ -80,7 +81,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
         strongest.rows.push_back({each.name, name, place(0), study_number(ranked[0].first), place(1),
                                   study_number(ranked[1].first), study_number(negative)});
       }
-    result.figures.push_back(attention_gallery_figure(shown));
+    result.figures.push_back(pages::attention_gallery_figure(shown));
   }
   result.answer =
       fmt::format("The last token looks most at the first one in {} heads, and subtracts more than {} in all in {}.",
@@ -106,4 +107,4 @@ StudyEntry gallery_study() {
           .reads_text = true};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::inspect

@@ -17,28 +17,28 @@
 #include "cogwheel/research/inspect/study_text.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel {
+namespace cogwheel::inspect {
 namespace heads {
 
-using Member = double HeadStatistics::*;
+using Member = double nn::HeadStatistics::*;
 
 // Over heads, those that have none left out; a layer of −1 is all.
-double mean_over_heads(const StatisticsOfHeads& layers, Member member, std::int64_t layer = -1) {
+double mean_over_heads(const nn::StatisticsOfHeads& layers, Member member, std::int64_t layer = -1) {
   double sum = 0;
   std::int64_t count = 0;
   for (std::size_t at = 0; at < layers.size(); ++at)
-    for (const HeadStatistics& head : layers[at])
+    for (const nn::HeadStatistics& head : layers[at])
       if ((layer < 0 || layer == static_cast<std::int64_t>(at)) && std::isfinite(head.*member))
         sum += head.*member, ++count;
-  return count == 0 ? HeadStatistics::none : sum / static_cast<double>(count);
+  return count == 0 ? nn::HeadStatistics::none : sum / static_cast<double>(count);
 }
 
 // Weights of a text by layer, [heads, N, N].
 std::map<std::int64_t, at::Tensor> maps_of(const StudiedRun& run, std::int64_t tokens) {
   const torch::NoGradGuard no_gradient;
   std::map<std::int64_t, at::Tensor> maps;
-  Hooks hooks;
-  hooks.read(HookPlace::pattern, [&](const HookPoint& at, const at::Tensor& value) {
+  nn::Hooks hooks;
+  hooks.read(nn::HookPlace::pattern, [&](const nn::HookPoint& at, const at::Tensor& value) {
     if (value.dim() == 4) maps[at.layer] = value[0].to(at::kDouble);
   });
   (*run.model)->forward(token_row(run, tokens), {.hooks = &hooks});
@@ -68,24 +68,24 @@ struct Charted {
 };
 
 constexpr Charted charted[] = {
-    {&HeadStatistics::kurtosis, "Kurtosis of weights",
+    {&nn::HeadStatistics::kurtosis, "Kurtosis of weights",
      "Of a query's weights over the keys it sees: high where a few have most."},
-    {&HeadStatistics::normalized_entropy, "Entropy over log n", "1 for equal magnitudes, 0 for a single key."},
-    {&HeadStatistics::sink, "Weight on the first token", "Mean magnitude: a sink."},
-    {&HeadStatistics::positive_share, "Share of positive weights", "Of the keys that a query sees."},
-    {&HeadStatistics::sign_consistency, "One sign, last layer", "1 where all weights of a head have the same sign.",
+    {&nn::HeadStatistics::normalized_entropy, "Entropy over log n", "1 for equal magnitudes, 0 for a single key."},
+    {&nn::HeadStatistics::sink, "Weight on the first token", "Mean magnitude: a sink."},
+    {&nn::HeadStatistics::positive_share, "Share of positive weights", "Of the keys that a query sees."},
+    {&nn::HeadStatistics::sign_consistency, "One sign, last layer", "1 where all weights of a head have the same sign.",
      true},
-    {&HeadStatistics::value_bias, "‖E[v]‖ over rms v", "0 where values are centred."},
-    {&HeadStatistics::output_norm, "E‖o‖", "Norm of a head's output."},
+    {&nn::HeadStatistics::value_bias, "‖E[v]‖ over rms v", "0 where values are centred."},
+    {&nn::HeadStatistics::output_norm, "E‖o‖", "Norm of a head's output."},
 };
 
-TextTable table_over_training(const std::vector<StudiedRun>& runs) {
-  TextTable table{"Over training", {"run", "step", "layer", "head", "statistic", "value"}, {}};
+pages::TextTable table_over_training(const std::vector<StudiedRun>& runs) {
+  pages::TextTable table{"Over training", {"run", "step", "layer", "head", "statistic", "value"}, {}};
   for (const StudiedRun& each : runs)
-    for (const StepReport& report : each.history)
+    for (const runs::StepReport& report : each.history)
       for (std::size_t layer = 0; layer < report.heads.size(); ++layer)
         for (std::size_t head = 0; head < report.heads[layer].size(); ++head)
-          for (const HeadStatistic& statistic : head_statistics)
+          for (const nn::HeadStatistic& statistic : nn::head_statistics)
             if (const double value = report.heads[layer][head].*statistic.member; std::isfinite(value))
               table.rows.push_back({each.name, std::to_string(report.step), std::to_string(layer), std::to_string(head),
                                     std::string(statistic.name), study_number(value)});
@@ -99,8 +99,8 @@ double bin_edge(double bin, std::int64_t bins) { return -1 + 2 * bin / static_ca
 struct TextMaps {
   std::vector<std::vector<double>> distances = {}, distances_of_magnitudes = {};
   std::vector<std::vector<std::vector<double>>> histograms = {};  // [runs][layers][bins]
-  TextTable histogram{"Weights of the text", {"run", "layer", "from", "to", "share"}, {}};
-  TextTable pairs{"Distances of heads", {"run", "head", "other head", "distance", "distance of |a|"}, {}};
+  pages::TextTable histogram{"Weights of the text", {"run", "layer", "from", "to", "share"}, {}};
+  pages::TextTable pairs{"Distances of heads", {"run", "head", "other head", "distance", "distance of |a|"}, {}};
 };
 
 void add_histogram(TextMaps& found, const std::string& run, std::int64_t layer, const std::vector<double>& shares) {
@@ -115,9 +115,9 @@ void add_histogram(TextMaps& found, const std::string& run, std::int64_t layer, 
 }
 
 void add_distances(TextMaps& found, const std::string& run, std::int64_t layer, const at::Tensor& maps) {
-  const at::Tensor distance = head_distances(maps), of_magnitudes = head_distances(maps.abs());
-  found.distances.back().push_back(mean_head_distance(distance).item<double>());
-  found.distances_of_magnitudes.back().push_back(mean_head_distance(of_magnitudes).item<double>());
+  const at::Tensor distance = interpret::head_distances(maps), of_magnitudes = interpret::head_distances(maps.abs());
+  found.distances.back().push_back(interpret::mean_head_distance(distance).item<double>());
+  found.distances_of_magnitudes.back().push_back(interpret::mean_head_distance(of_magnitudes).item<double>());
   for (std::int64_t head = 0; head < distance.size(0); ++head)
     for (std::int64_t other = head + 1; other < distance.size(1); ++other)
       found.pairs.rows.push_back({run, head_name(layer, head), head_name(layer, other),
@@ -141,14 +141,14 @@ TextMaps text_maps(const std::vector<StudiedRun>& runs, std::int64_t tokens, std
 
 // Of a number of each run.
 template <class Number>
-Estimate mean_over_runs(const RunGroup& group, std::size_t runs, const Number& number) {
-  std::vector<double> values(runs, HeadStatistics::none);
+compare::Estimate mean_over_runs(const RunGroup& group, std::size_t runs, const Number& number) {
+  std::vector<double> values(runs, nn::HeadStatistics::none);
   for (const std::size_t each : group.runs) values[each] = number(each);
   return mean_of_group(group, values);
 }
 
-Estimate mean_at_end(const RunGroup& group, const std::vector<StudiedRun>& runs, Member member,
-                     std::int64_t layer = -1) {
+compare::Estimate mean_at_end(const RunGroup& group, const std::vector<StudiedRun>& runs, Member member,
+                              std::int64_t layer = -1) {
   return mean_over_runs(group, runs.size(), [&](std::size_t each) {
     return mean_over_heads(runs[each].history.back().heads, member, layer);
   });
@@ -157,11 +157,11 @@ Estimate mean_at_end(const RunGroup& group, const std::vector<StudiedRun>& runs,
 // How heads end, and the λ of those that have one.
 std::vector<StudyTable> tables_at_end(const std::vector<RunGroup>& groups, const std::vector<StudiedRun>& runs,
                                       const TextMaps& maps) {
-  TextTable at_the_end{"At the end of training, mean over the heads of a layer and its runs",
-                       {"runs", "layer", "kurtosis", "entropy / log n", "sink", "positive share", "one sign",
-                        "head distance", "of |a|", "‖E[v]‖ / rms", "E‖o‖"},
-                       {}};
-  TextTable lambdas{"λ of each layer at the end", {"runs", "layer", "λ₁", "λ₂", "λ init", "λ"}, {}};
+  pages::TextTable at_the_end{"At the end of training, mean over the heads of a layer and its runs",
+                              {"runs", "layer", "kurtosis", "entropy / log n", "sink", "positive share", "one sign",
+                               "head distance", "of |a|", "‖E[v]‖ / rms", "E‖o‖"},
+                              {}};
+  pages::TextTable lambdas{"λ of each layer at the end", {"runs", "layer", "λ₁", "λ₂", "λ init", "λ"}, {}};
   for (const RunGroup& group : groups) {
     const auto layers = std::ssize(runs[group.runs.front()].history.back().heads);
     for (std::int64_t layer = 0; layer < layers; ++layer) {
@@ -169,17 +169,19 @@ std::vector<StudyTable> tables_at_end(const std::vector<RunGroup>& groups, const
       const auto of_text = [&](const std::vector<std::vector<double>>& of_layers) {
         return estimate_text(mean_over_runs(group, runs.size(), [&](std::size_t each) {
           const bool has = layer < std::ssize(of_layers[each]);
-          return has ? of_layers[each][static_cast<std::size_t>(layer)] : HeadStatistics::none;
+          return has ? of_layers[each][static_cast<std::size_t>(layer)] : nn::HeadStatistics::none;
         }));
       };
-      at_the_end.rows.push_back({group.name, head_layer_name(layer), estimate(&HeadStatistics::kurtosis),
-                                 estimate(&HeadStatistics::normalized_entropy), estimate(&HeadStatistics::sink),
-                                 estimate(&HeadStatistics::positive_share), estimate(&HeadStatistics::sign_consistency),
-                                 of_text(maps.distances), of_text(maps.distances_of_magnitudes),
-                                 estimate(&HeadStatistics::value_bias), estimate(&HeadStatistics::output_norm)});
-      if (const std::string full = estimate(&HeadStatistics::lambda_full); !full.empty())
-        lambdas.rows.push_back({group.name, head_layer_name(layer), estimate(&HeadStatistics::lambda_1),
-                                estimate(&HeadStatistics::lambda_2), estimate(&HeadStatistics::lambda_init), full});
+      at_the_end.rows.push_back({group.name, head_layer_name(layer), estimate(&nn::HeadStatistics::kurtosis),
+                                 estimate(&nn::HeadStatistics::normalized_entropy), estimate(&nn::HeadStatistics::sink),
+                                 estimate(&nn::HeadStatistics::positive_share),
+                                 estimate(&nn::HeadStatistics::sign_consistency), of_text(maps.distances),
+                                 of_text(maps.distances_of_magnitudes), estimate(&nn::HeadStatistics::value_bias),
+                                 estimate(&nn::HeadStatistics::output_norm)});
+      if (const std::string full = estimate(&nn::HeadStatistics::lambda_full); !full.empty())
+        lambdas.rows.push_back({group.name, head_layer_name(layer), estimate(&nn::HeadStatistics::lambda_1),
+                                estimate(&nn::HeadStatistics::lambda_2), estimate(&nn::HeadStatistics::lambda_init),
+                                full});
     }
   }
   std::vector<StudyTable> tables{{"layers", std::move(at_the_end)}};
@@ -187,14 +189,15 @@ std::vector<StudyTable> tables_at_end(const std::vector<RunGroup>& groups, const
   return tables;
 }
 
-LineChart chart_of_weights(const RunGroup& group, const TextMaps& maps, std::int64_t bins) {
-  LineChart chart{.title = group.title + ": how often which weight",
-                  .x = {.title = "weight", .min = -1., .max = 1.},
-                  .y = {.title = "share of the weights", .logarithmic = true},
-                  .series = {},
-                  .caption = "Of the text, mean over heads and runs."};
+pages::LineChart chart_of_weights(const RunGroup& group, const TextMaps& maps, std::int64_t bins) {
+  pages::LineChart chart{.title = group.title + ": how often which weight",
+                         .x = {.title = "weight", .min = -1., .max = 1.},
+                         .y = {.title = "share of the weights", .logarithmic = true},
+                         .series = {},
+                         .caption = "Of the text, mean over heads and runs."};
   for (std::size_t layer = 0; layer < maps.histograms[group.runs.front()].size(); ++layer) {
-    ChartSeries series{.name = head_layer_name(static_cast<std::int64_t>(layer)), .x = {}, .y = {}, .points = false};
+    pages::ChartSeries series{
+        .name = head_layer_name(static_cast<std::int64_t>(layer)), .x = {}, .y = {}, .points = false};
     for (std::int64_t bin = 0; bin < bins; ++bin) {
       double sum = 0;
       for (const std::size_t each : group.runs) sum += maps.histograms[each][layer][static_cast<std::size_t>(bin)];
@@ -206,22 +209,22 @@ LineChart chart_of_weights(const RunGroup& group, const TextMaps& maps, std::int
   return chart;
 }
 
-LineChart chart_over_training(const Charted& each, const std::vector<RunGroup>& groups,
-                              const std::vector<StudiedRun>& runs) {
-  LineChart chart{.title = each.title,
-                  .x = {.title = "step"},
-                  .y = {.title = each.title},
-                  .series = {},
-                  .caption = std::string(each.meaning) + " Mean over heads; bars: intervals of 95 % over runs."};
+pages::LineChart chart_over_training(const Charted& each, const std::vector<RunGroup>& groups,
+                                     const std::vector<StudiedRun>& runs) {
+  pages::LineChart chart{.title = each.title,
+                         .x = {.title = "step"},
+                         .y = {.title = each.title},
+                         .series = {},
+                         .caption = std::string(each.meaning) + " Mean over heads; bars: intervals of 95 % over runs."};
   const auto value_at = [&](const StudiedRun& run, std::int64_t step) {
-    const auto found = std::ranges::find(run.history, step, &StepReport::step);
-    if (found == run.history.end()) return HeadStatistics::none;
+    const auto found = std::ranges::find(run.history, step, &runs::StepReport::step);
+    if (found == run.history.end()) return nn::HeadStatistics::none;
     return mean_over_heads(found->heads, each.member, each.last_layer ? std::ssize(found->heads) - 1 : -1);
   };
   for (const RunGroup& group : groups) {
     std::vector<double> steps;
     std::vector<std::vector<double>> values(runs.size());
-    for (const StepReport& report : runs[group.runs.front()].history) {
+    for (const runs::StepReport& report : runs[group.runs.front()].history) {
       steps.push_back(static_cast<double>(report.step));
       for (const std::size_t member : group.runs) values[member].push_back(value_at(runs[member], report.step));
     }
@@ -231,12 +234,12 @@ LineChart chart_over_training(const Charted& each, const std::vector<RunGroup>& 
 }
 
 std::string told_at_end(const std::vector<RunGroup>& groups, const std::vector<StudiedRun>& runs, Member member) {
-  std::vector<Told> each;
+  std::vector<pages::Told> each;
   for (const RunGroup& group : groups) {
     const double mean = mean_at_end(group, runs, member).mean;
     each.push_back({group.said, mean, fmt::format("{:.3g}", mean)});
   }
-  const std::string text = told(each);
+  const std::string text = pages::told(each);
   return text.empty() ? "not measured" : text;
 }
 
@@ -248,8 +251,8 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
   StudyResult result;
   result.answer =
       fmt::format("At the end of training the kurtosis of weights is {}, and their entropy over log n is {}.",
-                  told_at_end(groups, runs, &HeadStatistics::kurtosis),
-                  told_at_end(groups, runs, &HeadStatistics::normalized_entropy));
+                  told_at_end(groups, runs, &nn::HeadStatistics::kurtosis),
+                  told_at_end(groups, runs, &nn::HeadStatistics::normalized_entropy));
   result.tables = tables_at_end(groups, runs, maps);
   result.tables.insert(result.tables.end(), {{"histogram", maps.histogram, false},
                                              {"distances", maps.pairs, false},
@@ -286,4 +289,4 @@ StudyEntry heads_study() {
           .reads_text = true};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::inspect

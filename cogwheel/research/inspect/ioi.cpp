@@ -24,14 +24,14 @@
 #include "cogwheel/tasks/language/language_model.h"
 #include "cogwheel/tasks/translation/alignment_figure.h"
 
-namespace cogwheel {
+namespace cogwheel::inspect {
 namespace {
 
 void expect_ioi(const StudiedRun& run) {
   if (run.config.task.name != "ioi")
     throw UsageError(expected_got(run.name, "a run of the task ioi (cogwheel compare --preset ioi makes some)",
                                   "one of " + run.config.task.name));
-  for (const TransformerBlock& layer : (*run.model)->layers())
+  for (const nn::TransformerBlock& layer : (*run.model)->layers())
     if (!layer->value_circuit())
       throw UsageError(expected_got(run.name, "layers with heads of attention", (*run.model)->options().mechanism));
 }
@@ -49,30 +49,32 @@ struct Observed {
   double accuracy = 0, difference = 0;
 };
 
-Observed observe(LanguageModelImpl& model, const IoiPrompts& drawn) {
+Observed observe(tasks::language::LanguageModelImpl& model, const interpret::IoiPrompts& drawn) {
   const torch::NoGradGuard no_gradient;
   Observed seen;
-  Hooks hooks;
-  hooks.read(HookPlace::pattern, [&](const HookPoint& at, const at::Tensor& value) {
-    seen.weights[at.layer] = at_end(value.transpose(1, 2), drawn.clean.end).to(at::kDouble);
+  nn::Hooks hooks;
+  hooks.read(nn::HookPlace::pattern, [&](const nn::HookPoint& at, const at::Tensor& value) {
+    seen.weights[at.layer] = interpret::at_end(value.transpose(1, 2), drawn.clean.end).to(at::kDouble);
   });
-  hooks.read(HookPlace::result, [&](const HookPoint& at, const at::Tensor& value) {
-    seen.written[at.layer] = at_end(value, drawn.clean.end).to(at::kDouble);
+  hooks.read(nn::HookPlace::result, [&](const nn::HookPoint& at, const at::Tensor& value) {
+    seen.written[at.layer] = interpret::at_end(value, drawn.clean.end).to(at::kDouble);
   });
   const at::Tensor logits = model.forward(drawn.clean.tokens, {.hooks = &hooks});
-  seen.accuracy =
-      (at_end(logits, drawn.clean.end).argmax(-1) == drawn.clean.answer).to(at::kDouble).mean().item<double>();
-  seen.difference = logit_difference(logits, drawn.clean).mean(at::kDouble).item<double>();
+  seen.accuracy = (interpret::at_end(logits, drawn.clean.end).argmax(-1) == drawn.clean.answer)
+                      .to(at::kDouble)
+                      .mean()
+                      .item<double>();
+  seen.difference = interpret::logit_difference(logits, drawn.clean).mean(at::kDouble).item<double>();
   return seen;
 }
 
-HeadAtEnd head_at_end(const LanguageModelImpl& model, const IoiPrompts& drawn, const Observed& seen, std::int64_t layer,
-                      std::int64_t head) {
+HeadAtEnd head_at_end(const tasks::language::LanguageModelImpl& model, const interpret::IoiPrompts& drawn,
+                      const Observed& seen, std::int64_t layer, std::int64_t head) {
   HeadAtEnd found;
   const at::Tensor weights = seen.weights.at(layer).select(1, head), written = seen.written.at(layer).select(1, head);
   const at::Tensor unembedding = model.unembedding().detach().to(at::kDouble);
   for (std::size_t row = 0; row < drawn.prompts.size(); ++row) {
-    const IoiPrompt& prompt = drawn.prompts[row];
+    const tasks::synthetic::IoiPrompt& prompt = drawn.prompts[row];
     const auto at_row = static_cast<std::int64_t>(row);
     const auto weight = [&](std::size_t place) {
       return weights[at_row][static_cast<std::int64_t>(place)].item<double>();
@@ -114,7 +116,7 @@ const char* direction(double change) { return change < 0 ? "falls" : "rises"; }
 // "falls by 38 % (softmax, L1H0)"; without the verb where a sentence has said it.
 std::string change_text(double change, const std::string& where, bool with_verb = true) {
   return fmt::format("{}by {} ({})", with_verb ? std::string(direction(change)) + " " : "",
-                     told_percent(std::abs(change)), where);
+                     pages::told_percent(std::abs(change)), where);
 }
 
 // What deletion of the head that helps most changes, the one whose chart is drawn, of up to three models; of more,
@@ -145,8 +147,8 @@ std::string headline_of(std::vector<BestHead> each) {
 
 std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share); }
 
-Figure map_of_heads(const std::string& title, const at::Tensor& values, const std::string& caption) {
-  AlignmentFigure figure{
+pages::Figure map_of_heads(const std::string& title, const at::Tensor& values, const std::string& caption) {
+  tasks::translation::AlignmentFigure figure{
       .caption = caption, .source = {}, .target = {}, .panels = {{.title = {}, .weights = {}, .error_rate = {}}}};
   for (std::int64_t head = 0; head < values.size(1); ++head) figure.source.push_back("H" + std::to_string(head));
   for (std::int64_t layer = 0; layer < values.size(0); ++layer) {
@@ -155,27 +157,28 @@ Figure map_of_heads(const std::string& title, const at::Tensor& values, const st
       figure.panels.front().weights.push_back(
           static_cast<float>(std::clamp(values[layer][head].item<double>(), -1., 1.)));
   }
-  return {.title = title, .html = alignment_html(figure)};
+  return {.title = title, .html = tasks::translation::alignment_html(figure)};
 }
 
 // Row END of every head on one prompt.
-Figure weights_of_heads(const std::string& title, const IoiPrompts& drawn, const Observed& seen) {
-  AlignmentFigure figure{.caption = "A row for each head, on one prompt. Blue adds what it reads, orange subtracts it.",
-                         .source = {},
-                         .target = {},
-                         .panels = {{.title = {}, .weights = {}, .error_rate = {}}}};
-  const IoiPrompt& prompt = drawn.prompts.front();
-  for (const Token token : prompt.tokens) figure.source.push_back(ioi_tokenizer()->piece(token));
+pages::Figure weights_of_heads(const std::string& title, const interpret::IoiPrompts& drawn, const Observed& seen) {
+  tasks::translation::AlignmentFigure figure{
+      .caption = "A row for each head, on one prompt. Blue adds what it reads, orange subtracts it.",
+      .source = {},
+      .target = {},
+      .panels = {{.title = {}, .weights = {}, .error_rate = {}}}};
+  const tasks::synthetic::IoiPrompt& prompt = drawn.prompts.front();
+  for (const Token token : prompt.tokens) figure.source.push_back(tasks::synthetic::ioi_tokenizer()->piece(token));
   for (const auto& [layer, weights] : seen.weights)
     for (std::int64_t head = 0; head < weights.size(1); ++head) {
       figure.target.push_back(head_name(layer, head));
       for (std::size_t place = 0; place < prompt.tokens.size(); ++place)
         figure.panels.front().weights.push_back(weights[0][head][static_cast<std::int64_t>(place)].item<float>());
     }
-  return {.title = title, .html = alignment_html(figure)};
+  return {.title = title, .html = tasks::translation::alignment_html(figure)};
 }
 
-LineChart scatter(const std::string& title, const HeadAtEnd& head) {
+pages::LineChart scatter(const std::string& title, const HeadAtEnd& head) {
   return {.title = title,
           .x = {.title = "weight from the last word"},
           .y = {.title = "what it writes · the name’s unembedding"},
@@ -191,34 +194,38 @@ LineChart scatter(const std::string& title, const HeadAtEnd& head) {
 
 StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& runs) {
   for (const StudiedRun& each : runs) expect_ioi(each);
-  const IoiPrompts drawn =
-      draw_ioi_prompts(parameters.whole("prompts"), static_cast<std::uint64_t>(parameters.whole("seed")));
+  const interpret::IoiPrompts drawn =
+      interpret::draw_ioi_prompts(parameters.whole("prompts"), static_cast<std::uint64_t>(parameters.whole("seed")));
   StudyResult result;
-  TextTable summary{"Models",
-                    {"run", "mechanism", "right", "logit difference", "head", "without it", "weight on IO",
-                     "weight on S", "r over IO", "95 % from", "to", "positivity", "of values alone", "S × positivity"},
-                    {}};
-  TextTable heads{"Heads, from the one without which the difference falls most to that without which it rises most",
-                  {"run", "head", "without it", "weight on IO", "weight on S", "positivity", "of values alone",
-                   "IO × positivity", "S × positivity"},
-                  {}};
-  TextTable looks{
+  pages::TextTable summary{
+      "Models",
+      {"run", "mechanism", "right", "logit difference", "head", "without it", "weight on IO", "weight on S",
+       "r over IO", "95 % from", "to", "positivity", "of values alone", "S × positivity"},
+      {}};
+  pages::TextTable heads{
+      "Heads, from the one without which the difference falls most to that without which it rises most",
+      {"run", "head", "without it", "weight on IO", "weight on S", "positivity", "of values alone", "IO × positivity",
+       "S × positivity"},
+      {}};
+  pages::TextTable looks{
       "Where heads look in random tokens that come twice, in the same order",
       {"run", "head", "previous token", "its |a|", "duplicate token", "|a| of these", "induction", "|a| of it"},
       {}};
-  TextTable points{"Prompts", {"run", "head", "prompt", "weight on IO", "weight on S", "writes IO", "writes S"}, {}};
+  pages::TextTable points{
+      "Prompts", {"run", "head", "prompt", "weight on IO", "weight on S", "writes IO", "writes S"}, {}};
   std::vector<BestHead> changes;
   double null_deviation = 0;
   for (const StudiedRun& each : runs) {
-    LanguageModelImpl& model = **each.model;
+    tasks::language::LanguageModelImpl& model = **each.model;
     const Observed seen = observe(model, drawn);
-    const PathPatching patched = patch_paths(model, drawn.clean, drawn.corrupted,
-                                             {.freeze_feed_forward = parameters.whole("freeze_feed_forward") != 0});
+    const interpret::PathPatching patched = interpret::patch_paths(
+        model, drawn.clean, drawn.corrupted, {.freeze_feed_forward = parameters.whole("freeze_feed_forward") != 0});
     const at::Tensor change = patched.change();
-    const CopyingScores copying = copying_scores(model);
+    const interpret::CopyingScores copying = interpret::copying_scores(model);
     null_deviation = copying.null_deviation;
     const std::int64_t half = std::min<std::int64_t>(model.longest_text() / 2, 64);
-    const HeadScores scores = head_scores(model, repeated_tokens(model.options().vocabulary, 32, half,
+    const interpret::HeadScores scores =
+        interpret::head_scores(model, interpret::repeated_tokens(model.options().vocabulary, 32, half,
                                                                  static_cast<std::uint64_t>(parameters.whole("seed"))));
     std::vector<std::pair<std::int64_t, std::int64_t>> ranked;
     for (std::int64_t layer = 0; layer < change.size(0); ++layer)
@@ -306,4 +313,4 @@ StudyEntry ioi_study() {
       .run = run};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::inspect

@@ -16,7 +16,7 @@
 #include "cogwheel/research/inspect/study_text.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel {
+namespace cogwheel::inspect {
 namespace ranks {
 
 // Queries and keys of one head, [N, D].
@@ -27,16 +27,17 @@ struct Head {
 
 std::vector<Head> heads_of(const StudiedRun& run, std::int64_t tokens) {
   const torch::NoGradGuard no_gradient;
-  LanguageModelImpl& model = **run.model;
+  tasks::language::LanguageModelImpl& model = **run.model;
   std::map<std::int64_t, at::Tensor> queries, keys;
   std::map<std::int64_t, std::int64_t> outputs;  // heads, of which a difference has half as many as queries
-  Hooks hooks;
-  hooks.read(HookPlace::heads, [&](const HookPoint& at, const at::Tensor& z) { outputs[at.layer] = z.size(2); });
+  nn::Hooks hooks;
+  hooks.read(nn::HookPlace::heads,
+             [&](const nn::HookPoint& at, const at::Tensor& z) { outputs[at.layer] = z.size(2); });
   // The later of the two places, where positions are rotated in.
-  for (const HookPlace place : {HookPlace::query, HookPlace::rotated_query})
-    hooks.read(place, [&](const HookPoint& at, const at::Tensor& value) { queries[at.layer] = value[0]; });
-  for (const HookPlace place : {HookPlace::key, HookPlace::rotated_key})
-    hooks.read(place, [&](const HookPoint& at, const at::Tensor& value) { keys[at.layer] = value[0]; });
+  for (const nn::HookPlace place : {nn::HookPlace::query, nn::HookPlace::rotated_query})
+    hooks.read(place, [&](const nn::HookPoint& at, const at::Tensor& value) { queries[at.layer] = value[0]; });
+  for (const nn::HookPlace place : {nn::HookPlace::key, nn::HookPlace::rotated_key})
+    hooks.read(place, [&](const nn::HookPoint& at, const at::Tensor& value) { keys[at.layer] = value[0]; });
   model.forward(token_row(run, tokens), {.hooks = &hooks});
   std::vector<Head> heads;
   for (const auto& [layer, query] : queries) {
@@ -65,18 +66,18 @@ std::vector<Head> random_heads(std::int64_t tokens, std::int64_t width, std::uin
 
 // Of one matrix, over heads.
 struct Summary {
-  std::vector<MatrixRank> heads;
+  std::vector<interpret::MatrixRank> heads;
 
   template <class Number>
   double mean(const Number& number) const {
     double sum = 0;
-    for (const MatrixRank& head : heads) sum += static_cast<double>(number(head));
+    for (const interpret::MatrixRank& head : heads) sum += static_cast<double>(number(head));
     return sum / static_cast<double>(heads.size());
   }
   // Of the singular values as shares of the largest, on a logarithmic scale.
   std::vector<double> spectrum() const {
     std::vector<double> mean(heads.front().singular_values.size());
-    for (const MatrixRank& head : heads)
+    for (const interpret::MatrixRank& head : heads)
       for (std::size_t place = 0; place < mean.size(); ++place)
         mean[place] += std::log(std::max(head.singular_values[place] / head.singular_values.front(), 1e-18)) /
                        static_cast<double>(heads.size());
@@ -87,28 +88,28 @@ struct Summary {
 
 StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& runs) {
   StudyResult result;
-  TextTable summary{
+  pages::TextTable summary{
       "Mean over heads",
       {"heads of", "matrix", "numerical rank", "least", "most", "effective rank", "stable rank", "negative entries"},
       {}};
-  TextTable each_head{
+  pages::TextTable each_head{
       "Every head",
       {"heads of", "head", "matrix", "numerical rank", "effective rank", "stable rank", "negative entries"},
       {}};
-  TextTable spectra{"Singular values", {"heads of", "head", "matrix", "index", "σ / σ₁"}, {}};
+  pages::TextTable spectra{"Singular values", {"heads of", "head", "matrix", "index", "σ / σ₁"}, {}};
   std::int64_t most_of_low = 0, tokens = 0;
-  std::vector<Told> effective;
+  std::vector<pages::Told> effective;
   const auto of_most = [](const Summary& of) {
-    return std::ranges::max(of.heads, {}, &MatrixRank::numerical).numerical;
+    return std::ranges::max(of.heads, {}, &interpret::MatrixRank::numerical).numerical;
   };
   const double norm = parameters.number("norm");
   const auto measure = [&](const std::string& name, const std::vector<Head>& heads) {
     std::vector<std::string> order;
     std::map<std::string, Summary> found;
     for (const Head& head : heads)
-      for (const NamedMatrix& matrix : score_matrices(head.query, head.key, norm)) {
+      for (const interpret::NamedMatrix& matrix : interpret::score_matrices(head.query, head.key, norm)) {
         if (!found.contains(matrix.name)) order.push_back(matrix.name);
-        const MatrixRank rank = matrix_rank(matrix.values);
+        const interpret::MatrixRank rank = interpret::matrix_rank(matrix.values);
         found[matrix.name].heads.push_back(rank);
         each_head.rows.push_back({name, head.name, matrix.name, std::to_string(rank.numerical),
                                   study_number(rank.effective), study_number(rank.stable),
@@ -117,30 +118,31 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
           spectra.rows.push_back({name, head.name, matrix.name, std::to_string(place + 1),
                                   study_number(rank.singular_values[place] / rank.singular_values.front())});
       }
-    LineChart chart{.title = name + ": singular values",
-                    .x = {.title = "index"},
-                    .y = {.title = "σ / σ₁", .logarithmic = true, .min = 1e-17, .max = 1.},
-                    .series = {},
-                    .caption = "Geometric means over heads. Below about 1e-16 is rounding."};
+    pages::LineChart chart{.title = name + ": singular values",
+                           .x = {.title = "index"},
+                           .y = {.title = "σ / σ₁", .logarithmic = true, .min = 1e-17, .max = 1.},
+                           .series = {},
+                           .caption = "Geometric means over heads. Below about 1e-16 is rounding."};
     for (const std::string& matrix : order) {
       const Summary& of = found.at(matrix);
-      const auto [least, most] = std::ranges::minmax(of.heads, {}, &MatrixRank::numerical);
-      summary.rows.push_back({name, matrix, study_number(of.mean([](const MatrixRank& r) { return r.numerical; })),
+      const auto [least, most] = std::ranges::minmax(of.heads, {}, &interpret::MatrixRank::numerical);
+      summary.rows.push_back({name, matrix,
+                              study_number(of.mean([](const interpret::MatrixRank& r) { return r.numerical; })),
                               std::to_string(least.numerical), std::to_string(most.numerical),
-                              study_number(of.mean([](const MatrixRank& r) { return r.effective; })),
-                              study_number(of.mean([](const MatrixRank& r) { return r.stable; })),
-                              study_number(of.mean([](const MatrixRank& r) { return r.negative_share; }))});
+                              study_number(of.mean([](const interpret::MatrixRank& r) { return r.effective; })),
+                              study_number(of.mean([](const interpret::MatrixRank& r) { return r.stable; })),
+                              study_number(of.mean([](const interpret::MatrixRank& r) { return r.negative_share; }))});
       if (matrix != "QKᵀ" && matrix != "exp(QQᵀ) − I" && matrix != "softmax" && matrix != "softmax, causal" &&
           matrix != "Cog, causal")
         continue;
       const std::vector<double> spectrum = of.spectrum();
-      ChartSeries series{.name = matrix, .x = {}, .y = spectrum, .points = false};
+      pages::ChartSeries series{.name = matrix, .x = {}, .y = spectrum, .points = false};
       for (std::size_t place = 0; place < spectrum.size(); ++place) series.x.push_back(static_cast<double>(place + 1));
       chart.series.push_back(std::move(series));
     }
     result.charts.push_back(std::move(chart));
     most_of_low = std::max({most_of_low, of_most(found.at("QKᵀ")), of_most(found.at("exp(QQᵀ) − I"))});
-    const double rank = found.at("softmax").mean([](const MatrixRank& r) { return r.effective; });
+    const double rank = found.at("softmax").mean([](const interpret::MatrixRank& r) { return r.effective; });
     effective.push_back({name, rank, fmt::format("{:.3g}", rank)});
   };
   for (const StudiedRun& each : runs) {
@@ -154,7 +156,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
   result.answer = fmt::format(
       "Of {} tokens, QKᵀ and exp(QQᵀ) − I have rank {} at most, in trained heads as in random ones, and softmax an "
       "effective rank of {}.",
-      tokens, most_of_low, told(effective));
+      tokens, most_of_low, pages::told(effective));
   result.tables = {{"ranks", summary}, {"heads", each_head, false}, {"spectra", spectra, false}};
   result.remarks = {
       {"A matrix function is I plus low rank:",
@@ -187,4 +189,4 @@ StudyEntry ranks_study() {
       .reads_text = true};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::inspect

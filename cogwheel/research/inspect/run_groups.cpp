@@ -12,11 +12,11 @@
 #include "cogwheel/runs/configuration/config_record.h"
 #include "cogwheel/tasks/language/language_model_options.h"
 
-namespace cogwheel {
+namespace cogwheel::inspect {
 namespace {
 
 // The mechanism as it is called, and the layers around it.
-std::string with_ends(const std::string& mechanism, const LanguageModelOptions& options) {
+std::string with_ends(const std::string& mechanism, const tasks::language::LanguageModelOptions& options) {
   if (options.first_softmax_layers == 0 && options.last_softmax_layers == 0) return mechanism;
   return fmt::format("{}{}{} + {}", mechanism, between_softmax_layers, options.first_softmax_layers,
                      options.last_softmax_layers);
@@ -27,18 +27,18 @@ std::string with_ends(const std::string& mechanism, const LanguageModelOptions& 
 std::vector<RunGroup> groups_of(const std::vector<StudiedRun>& runs) {
   std::vector<RunGroup> groups;
   for (std::size_t run = 0; run < runs.size(); ++run) {
-    const RunConfig& config = runs[run].config;
+    const runs::RunConfig& config = runs[run].config;
     const auto same = std::find_if(groups.begin(), groups.end(), [&](const RunGroup& group) {
-      RunConfig other = runs[group.runs.front()].config;
+      runs::RunConfig other = runs[group.runs.front()].config;
       other.training.seed = config.training.seed;
-      return !first_difference(to_json(other), to_json(config));
+      return !runs::first_difference(runs::to_json(other), runs::to_json(config));
     });
     if (same == groups.end()) {
-      const LanguageModelOptions& options = config.model.as<LanguageModelOptions>();
+      const tasks::language::LanguageModelOptions& options = config.model.as<tasks::language::LanguageModelOptions>();
       const std::string title = mechanism_title(options.mechanism);
       groups.push_back({.name = with_ends(options.mechanism, options),
                         .title = with_ends(title, options),
-                        .said = with_ends(title_in_sentence(title), options),
+                        .said = with_ends(compare::title_in_sentence(title), options),
                         .runs = {run}});
     } else
       same->runs.push_back(run);
@@ -51,13 +51,13 @@ std::vector<RunGroup> groups_of(const std::vector<StudiedRun>& runs) {
   return groups;
 }
 
-Estimate mean_of_group(const RunGroup& group, const std::vector<double>& values) {
+compare::Estimate mean_of_group(const RunGroup& group, const std::vector<double>& values) {
   std::vector<double> own;
   for (const std::size_t run : group.runs) own.push_back(values.at(run));
-  return estimate_mean(own);
+  return compare::estimate_mean(own);
 }
 
-std::string estimate_text(const Estimate& estimate) {
+std::string estimate_text(const compare::Estimate& estimate) {
   if (!std::isfinite(estimate.mean)) return "";
   // Of numbers that are alike, an interval is rounding.
   return estimate.interval.value_or(0) > 1e-12 * std::abs(estimate.mean)
@@ -65,17 +65,17 @@ std::string estimate_text(const Estimate& estimate) {
              : study_number(estimate.mean);
 }
 
-ChartSeries group_series(const RunGroup& group, const std::vector<double>& x,
-                         const std::vector<std::vector<double>>& values, bool bars) {
-  ChartSeries series{.name = group.title, .x = x, .y = {}};
+pages::ChartSeries group_series(const RunGroup& group, const std::vector<double>& x,
+                                const std::vector<std::vector<double>>& values, bool bars) {
+  pages::ChartSeries series{.name = group.title, .x = x, .y = {}};
   for (std::size_t at = 0; at < x.size(); ++at) {
     std::vector<double> of_runs(values.size(), std::numeric_limits<double>::quiet_NaN());
     for (const std::size_t run : group.runs) of_runs[run] = values.at(run).at(at);
-    const Estimate estimate = mean_of_group(group, of_runs);
+    const compare::Estimate estimate = mean_of_group(group, of_runs);
     series.y.push_back(estimate.mean);
     if (bars && group.runs.size() > 1) series.error.push_back(estimate.interval.value_or(0));
   }
   return series;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::inspect

@@ -7,7 +7,7 @@
 #include "cogwheel/compare/paired_statistics.h"
 #include "cogwheel/pages/line_chart.h"
 
-namespace cogwheel {
+namespace cogwheel::inspect {
 
 struct StudiedRun;
 
@@ -22,11 +22,11 @@ struct RunGroup {
 std::vector<RunGroup> groups_of(const std::vector<StudiedRun>& runs);
 
 // The mean over the runs of a group, with an interval of 95 % from two runs on. `values` has one of each run.
-Estimate mean_of_group(const RunGroup& group, const std::vector<double>& values);
+compare::Estimate mean_of_group(const RunGroup& group, const std::vector<double>& values);
 // "0.51 ± 0.04", "0.51", or nothing where it is no number.
-std::string estimate_text(const Estimate& estimate);
+std::string estimate_text(const compare::Estimate& estimate);
 // The series of a group: `values` has of each run one of each x. Intervals as bars, where `bars`.
-ChartSeries group_series(const RunGroup& group, const std::vector<double>& x,
-                         const std::vector<std::vector<double>>& values, bool bars = true);
+pages::ChartSeries group_series(const RunGroup& group, const std::vector<double>& x,
+                                const std::vector<std::vector<double>>& values, bool bars = true);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::inspect

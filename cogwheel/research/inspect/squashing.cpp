@@ -23,7 +23,7 @@
 #include "cogwheel/text/text_tokens.h"
 #include "cogwheel/text/tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::inspect {
 namespace {
 
 enum SquashedInput : std::int64_t { zero_and_ones, english, drawn_tokens };
@@ -60,7 +60,7 @@ SquashedText squashed_text(const StudiedRun& run, std::int64_t input, std::size_
   const auto encoded = [&](const std::string& words) {
     const std::string what = run.name + ": the text of input=" + std::to_string(input) + " (input=2 draws tokens)";
     std::vector<Token> tokens = run.tokenizer->encode(words, what);
-    expect_known_words(*run.tokenizer, words, tokens, what);
+    text::expect_known_words(*run.tokenizer, words, tokens, what);
     return tokens;
   };
   // Pieces of merged characters are fewer than characters: more of the text until there are enough.
@@ -123,7 +123,7 @@ double agreement(const std::vector<double>& one, const std::vector<double>& othe
 
 using OfPositions = std::vector<double> SquashedRun::*;
 
-LineChart chart_of_positions(const std::string& title, std::size_t length) {
+pages::LineChart chart_of_positions(const std::string& title, std::size_t length) {
   return {.title = title,
           .x = {.title = "position i", .min = 0, .max = static_cast<double>(length - 1)},
           .y = {.title = "norm", .logarithmic = true},
@@ -131,13 +131,13 @@ LineChart chart_of_positions(const std::string& title, std::size_t length) {
           .caption = "Logarithmic: what is 0 or negative is left out. Means over the runs of a kind."};
 }
 
-ChartSeries series_of_positions(const std::string& name, const RunGroup& group, const std::vector<SquashedRun>& found,
-                                OfPositions part) {
+pages::ChartSeries series_of_positions(const std::string& name, const RunGroup& group,
+                                       const std::vector<SquashedRun>& found, OfPositions part) {
   std::vector<double> x;
   for (std::size_t place = 0; place < (found.front().*part).size(); ++place) x.push_back(static_cast<double>(place));
   std::vector<std::vector<double>> values;
   for (const SquashedRun& run : found) values.push_back(run.*part);
-  ChartSeries series = group_series(group, x, values, false);
+  pages::ChartSeries series = group_series(group, x, values, false);
   series.name = name;
   series.points = false;
   return series;
@@ -146,21 +146,22 @@ ChartSeries series_of_positions(const std::string& name, const RunGroup& group, 
 std::vector<SquashedRun> squashed_runs(const std::vector<StudiedRun>& runs, const std::vector<SquashedText>& texts) {
   std::vector<SquashedRun> found;
   for (std::size_t run = 0; run < runs.size(); ++run) {
-    LanguageModelImpl& model = **runs[run].model;
+    tasks::language::LanguageModelImpl& model = **runs[run].model;
     model.to(at::kDouble);
-    const OverSquashing squashed = over_squashing(model, torch::tensor(texts[run].tokens, at::kLong));
+    const interpret::OverSquashing squashed =
+        interpret::over_squashing(model, torch::tensor(texts[run].tokens, at::kLong));
     found.push_back({numbers_of(squashed.path_product), numbers_of(squashed.path_magnitude), numbers_of(squashed.bound),
                      numbers_of(squashed.frozen), numbers_of(squashed.full)});
   }
   return found;
 }
 
-TextTable table_of_positions(const std::vector<StudiedRun>& runs, const std::vector<SquashedText>& texts,
-                             const std::vector<SquashedRun>& found) {
-  TextTable table{"Every position",
-                  {"run", "mechanism", "position", "token", "path product", "path product of |a|", "strict bound",
-                   "norm with weights held fixed", "norm in full"},
-                  {}};
+pages::TextTable table_of_positions(const std::vector<StudiedRun>& runs, const std::vector<SquashedText>& texts,
+                                    const std::vector<SquashedRun>& found) {
+  pages::TextTable table{"Every position",
+                         {"run", "mechanism", "position", "token", "path product", "path product of |a|",
+                          "strict bound", "norm with weights held fixed", "norm in full"},
+                         {}};
   for (std::size_t run = 0; run < runs.size(); ++run) {
     const SquashedRun& own = found[run];
     for (std::size_t place = 0; place < own.bound.size(); ++place)
@@ -179,25 +180,26 @@ std::vector<double> bound_to_norm(const SquashedRun& run) {
 }
 
 template <class Number>
-Estimate mean_of_runs(const RunGroup& group, const std::vector<SquashedRun>& found, const Number& number) {
+compare::Estimate mean_of_runs(const RunGroup& group, const std::vector<SquashedRun>& found, const Number& number) {
   std::vector<double> values;
   for (const SquashedRun& run : found) values.push_back(number(run));
   return mean_of_group(group, values);
 }
 
 // Of all runs of the group or of none.
-std::optional<Estimate> early_to_late(const RunGroup& group, const std::vector<SquashedRun>& found, OfPositions part) {
+std::optional<compare::Estimate> early_to_late(const RunGroup& group, const std::vector<SquashedRun>& found,
+                                               OfPositions part) {
   for (const std::size_t run : group.runs)
     if (std::isnan(early_to_late(found[run].*part))) return std::nullopt;
   return mean_of_runs(group, found, [&](const SquashedRun& run) { return early_to_late(run.*part); });
 }
 
-TextTable table_of_models(const std::vector<RunGroup>& groups, const std::vector<SquashedRun>& found) {
-  TextTable table{"Models",
-                  {"model", "runs", "early to late: weights held fixed", "in full", "path product",
-                   "path product of |a|", "strict bound", "path product below 0", "bound to norm: smallest",
-                   "bound to norm: median", "r of path product", "r of strict bound"},
-                  {}};
+pages::TextTable table_of_models(const std::vector<RunGroup>& groups, const std::vector<SquashedRun>& found) {
+  pages::TextTable table{"Models",
+                         {"model", "runs", "early to late: weights held fixed", "in full", "path product",
+                          "path product of |a|", "strict bound", "path product below 0", "bound to norm: smallest",
+                          "bound to norm: median", "r of path product", "r of strict bound"},
+                         {}};
   for (const RunGroup& group : groups) {
     const auto of_runs = [&](auto&& number) { return estimate_text(mean_of_runs(group, found, number)); };
     const auto ratio = [&](OfPositions part) {
@@ -219,12 +221,12 @@ TextTable table_of_models(const std::vector<RunGroup>& groups, const std::vector
 }
 
 std::string answer_of(const std::vector<RunGroup>& groups, const std::vector<SquashedRun>& found) {
-  std::vector<Told> each;
+  std::vector<pages::Told> each;
   for (const RunGroup& group : groups) {
     const auto ratio = early_to_late(group, found, &SquashedRun::frozen);
     each.push_back({group.said, ratio ? ratio->mean : std::nan(""), ratio ? fmt::format("{:.2g}", ratio->mean) : ""});
   }
-  const std::string ratios = told(each);
+  const std::string ratios = pages::told(each);
   return ratios.empty() ? "How much early tokens move the last output cannot be compared with late ones."
                         : fmt::format(
                               "With weights held fixed, early tokens move the last output {} times as much as late "
@@ -234,23 +236,23 @@ std::string answer_of(const std::vector<RunGroup>& groups, const std::vector<Squ
 
 using NamedParts = std::initializer_list<std::pair<const char*, OfPositions>>;
 
-std::vector<LineChart> charts_of(const std::vector<RunGroup>& groups, const std::vector<SquashedRun>& found,
-                                 const std::optional<std::size_t>& zero) {
-  std::vector<LineChart> charts;
-  const auto add = [&](const std::string& title) -> LineChart& {
+std::vector<pages::LineChart> charts_of(const std::vector<RunGroup>& groups, const std::vector<SquashedRun>& found,
+                                        const std::optional<std::size_t>& zero) {
+  std::vector<pages::LineChart> charts;
+  const auto add = [&](const std::string& title) -> pages::LineChart& {
     charts.push_back(chart_of_positions(title, found.front().bound.size()));
-    if (zero) charts.back().marks.push_back({ChartMark::Axis::x, static_cast<double>(*zero), "the zero"});
+    if (zero) charts.back().marks.push_back({pages::ChartMark::Axis::x, static_cast<double>(*zero), "the zero"});
     return charts.back();
   };
   for (const auto& [title, part] : NamedParts{{"Norm with weights held fixed", &SquashedRun::frozen},
                                               {"Norm in full", &SquashedRun::full},
                                               {"Path product, signed", &SquashedRun::path_product},
                                               {"Strict bound", &SquashedRun::bound}}) {
-    LineChart& chart = add(title);
+    pages::LineChart& chart = add(title);
     for (const RunGroup& group : groups) chart.series.push_back(series_of_positions(group.title, group, found, part));
   }
   for (const RunGroup& group : groups) {
-    LineChart& chart = add(group.name + ": bounds and what they bound");
+    pages::LineChart& chart = add(group.name + ": bounds and what they bound");
     for (const auto& [name, part] : NamedParts{{"strict bound", &SquashedRun::bound},
                                                {"path product of |a|", &SquashedRun::path_magnitude},
                                                {"path product", &SquashedRun::path_product},
@@ -325,4 +327,4 @@ StudyEntry squashing_study() {
       .run = measure_squashing};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::inspect

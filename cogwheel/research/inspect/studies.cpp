@@ -7,7 +7,7 @@
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/research/inspect/study.h"
 
-namespace cogwheel {
+namespace cogwheel::inspect {
 
 #define STUDY(name) StudyEntry name##_study();
 #include "cogwheel/research/inspect/studies.def"
@@ -35,4 +35,4 @@ std::string mechanism_title(const std::string& mechanism) { return LayerPattern(
 
 std::string study_number(double value) { return std::isfinite(value) ? fmt::format("{:.4g}", value) : ""; }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::inspect

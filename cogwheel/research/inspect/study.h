@@ -12,24 +12,29 @@
 #include "cogwheel/runs/configuration/run_config.h"
 #include "cogwheel/runs/training/step_report.h"
 
-namespace cogwheel {
-
+namespace cogwheel::tasks::language {
 class LanguageModel;
+}  // namespace cogwheel::tasks::language
+
+namespace cogwheel::text {
 class Tokenizer;
+}  // namespace cogwheel::text
+
+namespace cogwheel::inspect {
 
 // Its model is read from the checkpoint once: what is trained meanwhile changes nothing.
 struct StudiedRun {
   std::string name;  // as given
-  RunConfig config;
-  std::shared_ptr<LanguageModel> model;
-  std::shared_ptr<const Tokenizer> tokenizer = {};  // of text; none where the task has none
-  std::vector<Token> text = {};                     // where the study reads one
-  std::vector<StepReport> history = {};             // of metrics.jsonl, those with statistics of heads
+  runs::RunConfig config;
+  std::shared_ptr<tasks::language::LanguageModel> model;
+  std::shared_ptr<const text::Tokenizer> tokenizer = {};  // of text; none where the task has none
+  std::vector<Token> text = {};                           // where the study reads one
+  std::vector<runs::StepReport> history = {};             // of metrics.jsonl, those with statistics of heads
 };
 
 struct StudyTable {
-  std::string file;  // of the CSV, without ".csv"
-  TextTable table;   // a number in each cell, "0.5 ± 0.1" where it has an interval, "12 %"
+  std::string file;        // of the CSV, without ".csv"
+  pages::TextTable table;  // a number in each cell, "0.5 ± 0.1" where it has an interval, "12 %"
   bool on_page = true;
 };
 
@@ -37,8 +42,8 @@ struct StudyResult {
   std::string answer = {};              // in one sentence
   std::vector<std::string> notes = {};  // where less was done than was asked for: told at once, and on the page
   std::vector<StudyTable> tables = {};
-  std::vector<LineChart> charts = {};
-  std::vector<Figure> figures = {};
+  std::vector<pages::LineChart> charts = {};
+  std::vector<pages::Figure> figures = {};
   std::vector<std::pair<std::string, std::string>> remarks = {};  // a few words, and what they mean
 };
 
@@ -65,4 +70,4 @@ inline constexpr const char* between_softmax_layers = " in softmax ";
 // A number of a table: enough digits to tell what differs.
 std::string study_number(double value);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::inspect

@@ -13,7 +13,7 @@
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/pages/document.h"
 
-namespace cogwheel {
+namespace cogwheel::inspect {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -43,8 +43,8 @@ CellParts parts_of(const std::string& cell) {
 
 // The table as files have it, for programs to read: an interval has a column of its own, and a percentage is said by
 // the name of the column.
-TextTable as_in_files(const TextTable& table) {
-  TextTable found{table.title, {}, std::vector<std::vector<std::string>>(table.rows.size())};
+pages::TextTable as_in_files(const pages::TextTable& table) {
+  pages::TextTable found{table.title, {}, std::vector<std::vector<std::string>>(table.rows.size())};
   for (std::size_t column = 0; column < table.columns.size(); ++column) {
     std::vector<CellParts> cells;
     for (const auto& row : table.rows) cells.push_back(parts_of(row[column]));
@@ -62,7 +62,7 @@ TextTable as_in_files(const TextTable& table) {
 }
 
 // Numbers where every cell of the column is one, or empty: then null. Else texts.
-Json values_of(const TextTable& table) {
+Json values_of(const pages::TextTable& table) {
   Json rows(table.rows.size(), Json::array());
   for (std::size_t column = 0; column < table.columns.size(); ++column) {
     const bool numbers =
@@ -77,7 +77,7 @@ Json values_of(const TextTable& table) {
 
 // The table as pages have it, for people to read: mechanisms, and groups of runs that are named by them, have their
 // titles.
-TextTable as_on_page(TextTable table, const std::vector<std::string>& mechanisms) {
+pages::TextTable as_on_page(pages::TextTable table, const std::vector<std::string>& mechanisms) {
   for (std::size_t column = 0; column < table.columns.size(); ++column) {
     if (table.columns[column] != "mechanism" && table.columns[column] != "model" && table.columns[column] != "runs")
       continue;
@@ -105,12 +105,12 @@ std::vector<std::string> files_of_study(const std::filesystem::path& folder) {
   return files;
 }
 
-std::string study_csv(const TextTable& shown) {
-  const TextTable table = as_in_files(shown);
+std::string study_csv(const pages::TextTable& shown) {
+  const pages::TextTable table = as_in_files(shown);
   std::string csv;
   const auto add = [&](const std::vector<std::string>& cells) {
     std::vector<std::string> quoted;
-    for (const std::string& each : cells) quoted.push_back(csv_cell(each));
+    for (const std::string& each : cells) quoted.push_back(compare::csv_cell(each));
     csv += fmt::format("{}\n", fmt::join(quoted, ","));
   };
   add(table.columns);
@@ -119,38 +119,39 @@ std::string study_csv(const TextTable& shown) {
 }
 
 std::string study_page(const FinishedStudy& study) {
-  Document document{.title = study.study->title,
-                    .kind = "Cogwheel study",
-                    .created = study.created,
-                    .verdict = study.result.answer,
-                    .facts = {{"Study", study.study->name, {}}},
-                    .command = study.command,
-                    .written_by = "cogwheel inspect",
-                    .version = study.version};
+  pages::Document document{.title = study.study->title,
+                           .kind = "Cogwheel study",
+                           .created = study.created,
+                           .verdict = study.result.answer,
+                           .facts = {{"Study", study.study->name, {}}},
+                           .command = study.command,
+                           .written_by = "cogwheel inspect",
+                           .version = study.version};
   for (std::size_t run = 0; run < study.runs.size(); ++run)
     document.facts.push_back(
         {"Run", study.runs[run],
          mechanism_title(study.mechanisms[run]) + ", checkpoint SHA-256 " + study.checkpoints[run].substr(0, 12)});
   document.facts.push_back({"Took", duration_text(study.seconds), study.cpu});
   // Pictures first: tables are long.
-  DocumentSection found{.title = "What was found", .lead = study.study->question}, numbers{.title = "In numbers"};
-  for (const LineChart& chart : study.result.charts) found.figures.push_back(line_chart_figure(chart));
+  pages::DocumentSection found{.title = "What was found", .lead = study.study->question},
+      numbers{.title = "In numbers"};
+  for (const pages::LineChart& chart : study.result.charts) found.figures.push_back(pages::line_chart_figure(chart));
   found.figures.insert(found.figures.end(), study.result.figures.begin(), study.result.figures.end());
   for (const StudyTable& table : study.result.tables)
     if (table.on_page)
       (found.figures.empty() ? found : numbers).tables.push_back(as_on_page(table.table, study.mechanisms));
   document.sections.push_back(std::move(found));
   if (!numbers.tables.empty()) document.sections.push_back(std::move(numbers));
-  DocumentSection minded{.title = "What to mind"};
+  pages::DocumentSection minded{.title = "What to mind"};
   for (const std::string& note : study.result.notes) minded.remarks.emplace_back("Less than was asked for:", note);
   minded.remarks.insert(minded.remarks.end(), study.result.remarks.begin(), study.result.remarks.end());
   document.sections.push_back(std::move(minded));
-  TextTable parameters{"", {"parameter", "value", "what it is", "range"}, {}};
+  pages::TextTable parameters{"", {"parameter", "value", "what it is", "range"}, {}};
   for (const LabParameter& parameter : study.parameters.all())
     parameters.rows.push_back({parameter.name, parameter.text(), parameter.meaning, parameter.range_text()});
   document.sections.push_back(
       {.title = "Parameters", .lead = "Change them with --set name=value.", .tables = {parameters}});
-  return document_page(document);
+  return pages::document_page(document);
 }
 
 std::string study_json(const FinishedStudy& study) {
@@ -162,7 +163,7 @@ std::string study_json(const FinishedStudy& study) {
                     {"mechanism", study.mechanisms[run]},
                     {"checkpoint_sha256", study.checkpoints[run]}});
   for (const StudyTable& each : study.result.tables) {
-    const TextTable table = as_in_files(each.table);
+    const pages::TextTable table = as_in_files(each.table);
     Json found{{"name", each.file}, {"title", table.title}, {"columns", table.columns}};
     if (std::ssize(table.rows) > most_rows_in_json)
       found["file"] = each.file + ".csv";
@@ -188,4 +189,4 @@ std::string study_json(const FinishedStudy& study) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::inspect

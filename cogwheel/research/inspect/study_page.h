@@ -7,7 +7,7 @@
 
 #include "cogwheel/research/inspect/study.h"
 
-namespace cogwheel {
+namespace cogwheel::inspect {
 
 struct FinishedStudy {
   const StudyEntry* study = nullptr;
@@ -22,7 +22,7 @@ struct FinishedStudy {
 
 std::string study_page(const FinishedStudy& study);
 std::string study_json(const FinishedStudy& study);
-std::string study_csv(const TextTable& table);
+std::string study_csv(const pages::TextTable& table);
 
 // The marker of a folder that holds one, and the files in it besides the tables.
 inline constexpr std::string_view study_kind = "study";
@@ -30,4 +30,4 @@ inline constexpr const char *study_page_file = "report.html", *study_json_file =
 // The files of the study that a folder holds, with its tables; those alone where it holds none.
 std::vector<std::string> files_of_study(const std::filesystem::path& folder);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::inspect

@@ -12,12 +12,12 @@
 #include "cogwheel/text/text_tokens.h"
 #include "cogwheel/text/tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::inspect {
 
 std::vector<Token> tokens_of_text(const StudiedRun& run, std::string_view text, std::string_view what) {
   if (!run.tokenizer)
     throw UsageError(expected_got(run.name, "a run with a tokenizer", "one of " + run.config.task.name));
-  std::vector<Token> tokens = tokens_of(*run.tokenizer, text, what);
+  std::vector<Token> tokens = text::tokens_of(*run.tokenizer, text, what);
   if (tokens.size() < 2) throw UsageError(expected_got(what, "two tokens or more", std::to_string(tokens.size())));
   return tokens;
 }
@@ -34,9 +34,9 @@ at::Tensor token_row(const StudiedRun& run, std::int64_t count) {
 }
 
 std::vector<std::string> token_labels(const StudiedRun& run, std::int64_t count) {
-  const auto* const sentences = dynamic_cast<const SentenceTokenizer*>(run.tokenizer.get());
+  const auto* const sentences = dynamic_cast<const text::SentenceTokenizer*>(run.tokenizer.get());
   const auto label = [&](Token token) {
-    return sentences ? sentences->piece(token) : token_label(*run.tokenizer, token);
+    return sentences ? sentences->piece(token) : tasks::language::token_label(*run.tokenizer, token);
   };
   std::vector<std::string> labels;
   for (std::int64_t place = 0; place < shown(run, count); ++place)
@@ -44,4 +44,4 @@ std::vector<std::string> token_labels(const StudiedRun& run, std::int64_t count)
   return labels;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::inspect

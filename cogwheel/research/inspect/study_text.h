@@ -9,7 +9,7 @@
 
 #include "cogwheel/research/inspect/study.h"
 
-namespace cogwheel {
+namespace cogwheel::inspect {
 
 // As text/text_tokens.h reads it. Throws UsageError also for a run whose task has no tokenizer, and fewer than two
 // tokens.
@@ -33,4 +33,4 @@ inline constexpr const char* study_text =
     "turns comparisons into weights, can be trained with the same words in the same order. Then one can look at what "
     "each head attends to, change a single weight, and watch the answer follow or stay.\n";
 
-}  // namespace cogwheel
+}  // namespace cogwheel::inspect

@@ -13,7 +13,7 @@
 #include "cogwheel/tasks/translation/alignment_figure.h"
 #include "cogwheel/tasks/translation/translations.h"
 
-namespace cogwheel::alignments {
+namespace cogwheel::reproduce::alignments {
 namespace {
 
 LabParameters parameters() {
@@ -28,9 +28,9 @@ LabParameters parameters() {
 }
 
 void check(const LabParameters& given) {
-  SequenceToSequenceOptions options;
+  tasks::translation::SequenceToSequenceOptions options;
   options.vocabulary = 16, options.width = given.whole("width");
-  check(options);
+  tasks::translation::check(options);
 }
 
 struct Kind {
@@ -44,7 +44,7 @@ constexpr Kind kinds[] = {{"Bahdanau", "bahdanau"},
 std::vector<LabModel> models(const LabParameters& given) {
   std::vector<LabModel> all;
   for (const Kind& kind : kinds) {
-    SequenceToSequenceOptions options;
+    tasks::translation::SequenceToSequenceOptions options;
     options.width = given.whole("width");
     options.mechanism = kind.mechanism;
     options.radius = given.number("radius");
@@ -55,10 +55,10 @@ std::vector<LabModel> models(const LabParameters& given) {
 
 // The first sentences of the test, and the links between their words.
 struct Sentences {
-  ParallelText text;
-  std::vector<std::vector<WordLink>> links;
+  tasks::translation::ParallelText text;
+  std::vector<std::vector<tasks::translation::WordLink>> links;
 
-  Sentences(const TranslationData& data, std::int64_t count) : text(data.test()) {
+  Sentences(const tasks::translation::TranslationData& data, std::int64_t count) : text(data.test()) {
     const std::size_t kept = std::min(text.source.size(), static_cast<std::size_t>(count));
     text.source.resize(kept), text.target.resize(kept);
     links.assign(data.test_links().begin(), data.test_links().begin() + static_cast<std::ptrdiff_t>(kept));
@@ -66,62 +66,66 @@ struct Sentences {
 };
 
 // The share of sure links between words whose places differ by more than the window.
-double beyond_window(const std::vector<std::vector<WordLink>>& links, double radius) {
+double beyond_window(const std::vector<std::vector<tasks::translation::WordLink>>& links, double radius) {
   double beyond = 0, all = 0;
-  for (const std::vector<WordLink>& sentence : links)
-    for (const WordLink& link : sentence)
+  for (const std::vector<tasks::translation::WordLink>& sentence : links)
+    for (const tasks::translation::WordLink& link : sentence)
       if (link.sure) ++all, beyond += std::abs(static_cast<double>(link.source - link.target)) > radius ? 1 : 0;
   return beyond / all;
 }
 
 struct Measured {
-  std::vector<SentenceWeights> weights;
+  std::vector<tasks::translation::SentenceWeights> weights;
   double error_rate = 0, without_error = 0;  // of alignments; share of sentences that are translated word for word
 };
 
-Measured measure(TrainedModel& model, const TranslationData& data, const Sentences& sentences) {
-  auto module = holder_of<SequenceToSequence>(*model.run.model());
-  Measured measured{.weights = weights_of(module, data.tokenizer(), sentences.text)};
-  AlignmentError error;
+Measured measure(TrainedModel& model, const tasks::translation::TranslationData& data, const Sentences& sentences) {
+  auto module = nn::holder_of<tasks::translation::SequenceToSequence>(*model.run.model());
+  Measured measured{.weights = tasks::translation::weights_of(module, data.tokenizer(), sentences.text)};
+  tasks::translation::AlignmentError error;
   for (std::size_t line = 0; line < measured.weights.size(); ++line) {
-    const SentenceWeights& each = measured.weights[line];
-    error.add(links_of({each.weights, each.sources, each.targets, each.sources}), sentences.links[line]);
+    const tasks::translation::SentenceWeights& each = measured.weights[line];
+    error.add(tasks::translation::links_of({each.weights, each.sources, each.targets, each.sources}),
+              sentences.links[line]);
   }
   measured.error_rate = error.rate();
-  const std::vector<std::string> translations = translate(module, data.tokenizer(), sentences.text.source, {.beam = 1});
+  const std::vector<std::string> translations =
+      tasks::translation::translate(module, data.tokenizer(), sentences.text.source, {.beam = 1});
   for (std::size_t line = 0; line < translations.size(); ++line)
     measured.without_error += translations[line] == sentences.text.target[line] ? 1 : 0;
   measured.without_error /= static_cast<double>(translations.size());
   return measured;
 }
 
-std::vector<std::string> words_of(const SentenceTokenizer& tokenizer, const std::string& sentence) {
+std::vector<std::string> words_of(const text::SentenceTokenizer& tokenizer, const std::string& sentence) {
   std::vector<std::string> words;
   for (const Token token : tokenizer.encode(sentence)) words.push_back(tokenizer.piece(token));
   return words;
 }
 
 // The four panels of Luong's figure, and Bahdanau's map, of one sentence.
-Figure panels(const std::vector<TrainedModel>& trained, const std::vector<Measured>& measured,
-              const TranslationData& data, const Sentences& sentences, std::size_t line) {
-  AlignmentFigure figure{.caption = "Weights of the true translation; the error rates are those of all sentences.",
-                         .source = words_of(data.tokenizer(), sentences.text.source[line]),
-                         .target = words_of(data.tokenizer(), sentences.text.target[line]),
-                         .panels = {}};
+pages::Figure panels(const std::vector<TrainedModel>& trained, const std::vector<Measured>& measured,
+                     const tasks::translation::TranslationData& data, const Sentences& sentences, std::size_t line) {
+  tasks::translation::AlignmentFigure figure{
+      .caption = "Weights of the true translation; the error rates are those of all sentences.",
+      .source = words_of(data.tokenizer(), sentences.text.source[line]),
+      .target = words_of(data.tokenizer(), sentences.text.target[line]),
+      .panels = {}};
   for (std::size_t i = 0; i < trained.size(); ++i)
     figure.panels.push_back({.title = trained[i].name,
                              .weights = measured[i].weights[line].weights,
                              .gold = sentences.links[line],
                              .error_rate = measured[i].error_rate});
-  figure.panels.push_back(gold_panel("true links", sentences.links[line], figure.target.size(), figure.source.size()));
-  return {.title = sentences.text.source[line], .html = alignment_html(figure)};
+  figure.panels.push_back(
+      tasks::translation::gold_panel("true links", sentences.links[line], figure.target.size(), figure.source.size()));
+  return {.title = sentences.text.source[line], .html = tasks::translation::alignment_html(figure)};
 }
 
 LabResult run(const LabParameters& given, const LabHost& host) {
   using enum Finding::Relation;
   using enum Finding::Whose;
   std::vector<TrainedModel> trained = train_models(models(given), host);
-  const auto data = toy_data({.distance = given.whole("distance")});
+  const auto data = tasks::translation::toy_data({.distance = given.whole("distance")});
   const Sentences sentences(*data, given.whole("sentences"));
   std::vector<Measured> measured(trained.size());
   side_by_side(std::ssize(trained), host, [&](std::int64_t index) {
@@ -130,14 +134,14 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   });
 
   LabResult result;
-  TextTable table{
+  pages::TextTable table{
       "What was learned",
       {"alignment", "alignment error rate", "held-out loss, nats per word", "sentences translated without an error"},
       {}};
-  LineChart curves{.title = "Learning to translate",
-                   .x = {.title = "training steps"},
-                   .y = {.title = "held-out loss, nats per word", .logarithmic = true},
-                   .series = {}};
+  pages::LineChart curves{.title = "Learning to translate",
+                          .x = {.title = "training steps"},
+                          .y = {.title = "held-out loss, nats per word", .logarithmic = true},
+                          .series = {}};
   for (std::size_t i = 0; i < trained.size(); ++i) {
     table.rows.push_back({trained[i].name, fmt::format("{:.3f}", measured[i].error_rate),
                           fmt::format("{:.4f}", trained[i].loss),
@@ -145,8 +149,9 @@ LabResult run(const LabParameters& given, const LabHost& host) {
     curves.series.push_back(trained[i].curve);
   }
   std::vector<double> true_reorderings;
-  for (const std::vector<WordLink>& links : sentences.links) true_reorderings.push_back(reordering(links));
-  const std::vector<std::int64_t> order = least_monotonic_first(true_reorderings);
+  for (const std::vector<tasks::translation::WordLink>& links : sentences.links)
+    true_reorderings.push_back(tasks::translation::reordering(links));
+  const std::vector<std::int64_t> order = tasks::translation::least_monotonic_first(true_reorderings);
   for (std::size_t shown = 0; shown < std::min<std::size_t>(2, order.size()); ++shown)
     result.figures.push_back(panels(trained, measured, *data, sentences, static_cast<std::size_t>(order[shown])));
 
@@ -194,9 +199,9 @@ LabResult run(const LabParameters& given, const LabHost& host) {
 }
 
 }  // namespace
-}  // namespace cogwheel::alignments
+}  // namespace cogwheel::reproduce::alignments
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 LabEntry alignment_lab() {
   return {"alignment",
           "Which words belong together, as four alignments say",
@@ -205,4 +210,4 @@ LabEntry alignment_lab() {
           alignments::run,
           alignments::check};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

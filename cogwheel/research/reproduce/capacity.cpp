@@ -10,7 +10,7 @@
 #include "cogwheel/research/reproduce/lab.h"
 #include "cogwheel/text/corpus.h"
 
-namespace cogwheel::capacity {
+namespace cogwheel::reproduce::capacity {
 namespace {
 
 LabParameters parameters() {
@@ -104,8 +104,8 @@ std::vector<std::int64_t> words(std::string_view text, std::int64_t most) {
 
 double longest(double state_bits, double bits_of_a_word) { return std::floor(state_bits / bits_of_a_word); }
 
-TextTable capacities(const LabParameters& parameters) {
-  TextTable table{"Words that fit, at most: d·b / log₂|V|", {"d", "b", "bits of the state"}, {}};
+pages::TextTable capacities(const LabParameters& parameters) {
+  pages::TextTable table{"Words that fit, at most: d·b / log₂|V|", {"d", "b", "bits of the state"}, {}};
   for (const std::int64_t vocabulary : parameters.wholes("vocabularies"))
     table.columns.push_back("|V| = " + number_for_readers(static_cast<double>(vocabulary)));
   for (const std::int64_t width : parameters.wholes("widths"))
@@ -120,16 +120,16 @@ TextTable capacities(const LabParameters& parameters) {
   return table;
 }
 
-LineChart lengths(double state, double uniform, double measured, std::int64_t words) {
-  LineChart chart{.title = "What a sentence needs, and what a state holds",
-                  .x = {.title = "words", .logarithmic = true},
-                  .y = {.title = "bits", .logarithmic = true},
-                  .series = {{.name = "words equally probable", .x = {}, .y = {}, .points = false},
-                             {.name = "words as frequent as in the text", .x = {}, .y = {}, .points = false}},
-                  .marks = {{ChartMark::Axis::y, state, "bits of the state"},
-                            {ChartMark::Axis::x, static_cast<double>(words),
-                             number_for_readers(static_cast<double>(words)) + " words"}},
-                  .caption = "Above the dotted line a state cannot tell all such sentences from each other."};
+pages::LineChart lengths(double state, double uniform, double measured, std::int64_t words) {
+  pages::LineChart chart{.title = "What a sentence needs, and what a state holds",
+                         .x = {.title = "words", .logarithmic = true},
+                         .y = {.title = "bits", .logarithmic = true},
+                         .series = {{.name = "words equally probable", .x = {}, .y = {}, .points = false},
+                                    {.name = "words as frequent as in the text", .x = {}, .y = {}, .points = false}},
+                         .marks = {{pages::ChartMark::Axis::y, state, "bits of the state"},
+                                   {pages::ChartMark::Axis::x, static_cast<double>(words),
+                                    number_for_readers(static_cast<double>(words)) + " words"}},
+                         .caption = "Above the dotted line a state cannot tell all such sentences from each other."};
   for (const double share : {0.01, 0.1, 1., 10.}) {
     const double length = share * static_cast<double>(words);
     chart.series[0].x.push_back(length), chart.series[0].y.push_back(length * uniform);
@@ -144,7 +144,7 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
   const auto state = static_cast<double>(given.whole("width") * given.whole("bits"));
   const double uniform = std::log2(given.number("vocabulary"));
   const double words_wanted = given.number("words");
-  const Corpus corpus = load_python_standard_library(given.whole("text_bytes"));
+  const text::Corpus corpus = text::load_python_standard_library(given.whole("text_bytes"));
   const TextEntropy by_character = measure("character", characters(corpus.text)),
                     by_word = measure("word", words(corpus.text, given.whole("vocabulary")));
   const bool as_in_source = given.same(parameters(), {"width", "bits", "vocabulary", "words"});
@@ -154,7 +154,7 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
       "The lecture's sentence exceeds the state because its words count as equally probable and independent, its own "
       "caveat. Real text carries fewer bits. The bound d·b holds; that this sentence exceeds it does not follow.";
   const double needed = words_wanted * by_word.single;
-  TextTable table{
+  pages::TextTable table{
       "Entropy of " + corpus.name + ", the first " + number_for_readers(static_cast<double>(corpus.bytes())) + " bytes",
       {"unit", "in the text", "different", "log₂ of that", "entropy by frequency", "given the one before",
        "units that fit by frequency"},
@@ -199,11 +199,11 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
 }
 
 }  // namespace
-}  // namespace cogwheel::capacity
+}  // namespace cogwheel::reproduce::capacity
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 LabEntry capacity_lab() {
   return {"capacity", "What a state holds", "Can one state of a recurrent network hold a sentence of 1,000 words?",
           capacity::parameters(), capacity::run};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

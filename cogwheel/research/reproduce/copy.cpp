@@ -15,7 +15,7 @@
 #include "cogwheel/research/reproduce/trained_models.h"
 #include "cogwheel/tasks/translation/sequence_to_sequence.h"
 
-namespace cogwheel::copy {
+namespace cogwheel::reproduce::copy {
 namespace {
 
 LabParameters parameters() {
@@ -31,8 +31,9 @@ LabParameters parameters() {
            {"seed", {1}, {0, 1e15}, "of the random numbers"}}};
 }
 
-SequenceToSequenceOptions model_of(std::int64_t width, std::int64_t symbols, const std::string& mechanism) {
-  SequenceToSequenceOptions options;
+tasks::translation::SequenceToSequenceOptions model_of(std::int64_t width, std::int64_t symbols,
+                                                       const std::string& mechanism) {
+  tasks::translation::SequenceToSequenceOptions options;
   options.vocabulary = symbols + 1;  // one more begins a copy
   options.width = width;
   options.mechanism = mechanism;
@@ -42,7 +43,7 @@ SequenceToSequenceOptions model_of(std::int64_t width, std::int64_t symbols, con
 void check(const LabParameters& given) {
   given.expect_rising("widths");
   given.expect_rising("symbols");
-  for (const std::int64_t width : given.wholes("widths")) check(model_of(width, 2, "bahdanau"));
+  for (const std::int64_t width : given.wholes("widths")) tasks::translation::check(model_of(width, 2, "bahdanau"));
 }
 
 // Strings [count, length], each symbol as probable as any other.
@@ -71,7 +72,8 @@ struct Copier {
 void train_and_measure(Copier& copier, const LabParameters& given, std::uint64_t index) {
   const auto seed = static_cast<std::uint64_t>(given.whole("seed"));
   const std::int64_t longest = given.whole("longest"), begin = copier.symbols;
-  SequenceToSequence model(model_of(copier.width, copier.symbols, copier.attends ? "bahdanau" : "none"));
+  tasks::translation::SequenceToSequence model(
+      model_of(copier.width, copier.symbols, copier.attends ? "bahdanau" : "none"));
   model->initialize(seed);
   Draws draws(seed, 2 * index);
   const auto lengths_of = [](const at::Tensor& strings) {
@@ -89,7 +91,7 @@ void train_and_measure(Copier& copier, const LabParameters& given, std::uint64_t
   Draws fresh(seed, 2 * index + 1);
   for (std::int64_t length = 1; length <= longest; ++length) {
     const at::Tensor strings = draw_strings(given.whole("strings"), length, copier.symbols, fresh);
-    DecoderState state = model->read(strings, lengths_of(strings));
+    tasks::translation::DecoderState state = model->read(strings, lengths_of(strings));
     at::Tensor symbol = at::full({strings.size(0)}, begin, at::kLong);
     double right = 0;
     for (std::int64_t place = 0; place < length; ++place) {
@@ -121,15 +123,15 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   });
 
   LabResult result;
-  TextTable table{fmt::format("The longest string of which {:g} % of the symbols are right", 100 * right),
-                  {"symbols", "units", "no attention", "Bahdanau", "bound d·b / log₂|V|, b = 32"},
-                  {}};
+  pages::TextTable table{fmt::format("The longest string of which {:g} % of the symbols are right", 100 * right),
+                         {"symbols", "units", "no attention", "Bahdanau", "bound d·b / log₂|V|, b = 32"},
+                         {}};
   double worst_bound = 0, least_attended = 1;
   for (std::size_t kind = 0; kind < symbols.size(); ++kind) {
-    LineChart chart{.title = fmt::format("Copying strings of {} symbols", symbols[kind]),
-                    .x = {.title = "symbols of the string"},
-                    .y = {.title = "share of them that is right", .min = 0, .max = 1},
-                    .series = {}};
+    pages::LineChart chart{.title = fmt::format("Copying strings of {} symbols", symbols[kind]),
+                           .x = {.title = "symbols of the string"},
+                           .y = {.title = "share of them that is right", .min = 0, .max = 1},
+                           .series = {}};
     const double bits = std::log2(static_cast<double>(symbols[kind]));
     for (std::size_t i = 0; i < widths.size(); ++i) {
       const Copier& alone = copiers[(2 * kind) * widths.size() + i];
@@ -143,7 +145,7 @@ LabResult run(const LabParameters& given, const LabHost& host) {
     }
     for (const Copier& copier : copiers) {
       if (copier.symbols != symbols[kind]) continue;
-      ChartSeries series{.name = copier.name(), .x = {}, .y = copier.accuracy, .points = false};
+      pages::ChartSeries series{.name = copier.name(), .x = {}, .y = copier.accuracy, .points = false};
       for (std::int64_t length = 1; length <= longest; ++length) series.x.push_back(static_cast<double>(length));
       chart.series.push_back(std::move(series));
     }
@@ -192,9 +194,9 @@ LabResult run(const LabParameters& given, const LabHost& host) {
 }
 
 }  // namespace
-}  // namespace cogwheel::copy
+}  // namespace cogwheel::reproduce::copy
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 LabEntry copy_lab() {
   return {"copy",
           "How much of a string a state gives back",
@@ -203,4 +205,4 @@ LabEntry copy_lab() {
           copy::run,
           copy::check};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

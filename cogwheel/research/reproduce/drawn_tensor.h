@@ -5,7 +5,7 @@
 
 #include "cogwheel/research/reproduce/draws.h"
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 
 inline at::Tensor normal_tensor(at::IntArrayRef sizes, double standard_deviation, Draws& draws) {
   at::Tensor tensor = at::empty(sizes, at::kDouble);
@@ -28,4 +28,4 @@ inline at::Tensor orthonormal_columns(std::int64_t width, Draws& draws) {
   return columns;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -8,7 +8,7 @@
 
 #include "cogwheel/core/random.h"
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 
 class Draws {
  public:
@@ -50,4 +50,4 @@ class Draws {
   bool has_second_ = false;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

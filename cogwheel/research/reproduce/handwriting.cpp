@@ -15,7 +15,7 @@
 #include "cogwheel/tasks/handwriting/generated_handwriting.h"
 #include "cogwheel/tasks/handwriting/stroke_batches.h"
 
-namespace cogwheel::pens {
+namespace cogwheel::reproduce::pens {
 namespace {
 
 LabParameters parameters() {
@@ -30,7 +30,7 @@ LabParameters parameters() {
 std::vector<LabModel> models(const LabParameters& given) {
   std::vector<LabModel> all;
   for (const char* mechanism : {"graves_window", "none"}) {
-    HandwritingOptions options;
+    tasks::handwriting::HandwritingOptions options;
     options.width = given.whole("width");
     options.mechanism = mechanism;
     LabModel model{.name = std::string_view(mechanism) == "none" ? "no window" : "window", .config = {}};
@@ -48,12 +48,14 @@ struct Followed {
 };
 
 // The window over true strokes.
-Followed follow(HandwritingImpl& model, const StrokeSource& source, std::int64_t lines) {
+Followed follow(tasks::handwriting::HandwritingImpl& model, const tasks::handwriting::StrokeSource& source,
+                std::int64_t lines) {
   const torch::NoGradGuard no_grad;
   const auto some = source.held_out().first(std::min(source.held_out().size(), static_cast<std::size_t>(lines)));
-  const StrokeBatch batch = stroke_batch(some, source.scale(), source.alphabet().get());
-  const WrittenText text = model.text(batch.characters, batch.character_lengths);
-  PenState state = model.first_state(batch.points.size(0));
+  const tasks::handwriting::StrokeBatch batch =
+      tasks::handwriting::stroke_batch(some, source.scale(), source.alphabet().get());
+  const tasks::handwriting::WrittenText text = model.text(batch.characters, batch.character_lengths);
+  tasks::handwriting::PenState state = model.first_state(batch.points.size(0));
   Followed followed;
   double points = 0;
   at::Tensor before;
@@ -80,27 +82,27 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   using enum Finding::Relation;
   using enum Finding::Whose;
   std::vector<TrainedModel> trained = train_models(models(given), host);
-  const auto source = built_in_strokes({.max_characters = given.whole("characters")});
+  const auto source = tasks::handwriting::built_in_strokes({.max_characters = given.whole("characters")});
   Followed followed;
-  std::vector<Inspection> inspections(trained.size());
+  std::vector<runs::Inspection> inspections(trained.size());
   side_by_side(std::ssize(trained), host, [&](std::int64_t index) {
     const auto place = static_cast<std::size_t>(index);
-    auto model = holder_of<Handwriting>(*trained[place].run.model());
-    inspections[place] =
-        show_handwriting(model, *source, static_cast<std::uint64_t>(given.whole("seed")), given.whole("words"));
+    auto model = nn::holder_of<tasks::handwriting::Handwriting>(*trained[place].run.model());
+    inspections[place] = tasks::handwriting::show_handwriting(
+        model, *source, static_cast<std::uint64_t>(given.whole("seed")), given.whole("words"));
     if (model->has_window()) followed = follow(*model, *source, given.whole("lines"));
   });
 
   LabResult result;
-  LineChart curves{.title = "Learning to write",
-                   .x = {.title = "training steps"},
-                   .y = {.title = "held-out loss, nats per point"},
-                   .series = {}};
+  pages::LineChart curves{.title = "Learning to write",
+                          .x = {.title = "training steps"},
+                          .y = {.title = "held-out loss, nats per point"},
+                          .series = {}};
   for (const TrainedModel& each : trained) curves.series.push_back(each.curve);
   result.charts = {std::move(curves)};
   for (std::size_t i = 0; i < trained.size(); ++i)
-    for (const ShownFigure& figure : inspections[i].figures)
-      result.figures.push_back(drawn_figure(figure.titled(trained[i].name + ": " + figure.title())));
+    for (const runs::ShownFigure& figure : inspections[i].figures)
+      result.figures.push_back(runs::drawn_figure(figure.titled(trained[i].name + ": " + figure.title())));
   result.tables = std::move(inspections[0].tables);
   result.answer = fmt::format(
       "With the text at hand the next point of the pen costs {} nats, without it {}. {} of the window moves back from "
@@ -126,12 +128,12 @@ LabResult run(const LabParameters& given, const LabHost& host) {
 }
 
 }  // namespace
-}  // namespace cogwheel::pens
+}  // namespace cogwheel::reproduce::pens
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 LabEntry handwriting_lab() {
   return {"handwriting", "The window that writes",
           "Does a window over the text tell what to write next, and does it only move forward?", pens::parameters(),
           pens::run};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

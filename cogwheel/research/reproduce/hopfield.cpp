@@ -16,7 +16,7 @@
 #include "cogwheel/research/reproduce/lab.h"
 #include "cogwheel/research/reproduce/sums.h"
 
-namespace cogwheel::hopfield {
+namespace cogwheel::reproduce::hopfield {
 namespace {
 
 constexpr double critical_load = 0.138, recalled_overlap = 0.9;
@@ -148,8 +148,8 @@ std::optional<double> crossing_of(const std::vector<Share>& smaller, const std::
 }
 
 struct OneStep {
-  LineChart chart;
-  TextTable table;
+  pages::LineChart chart;
+  pages::TextTable table;
   std::vector<Finding> findings;
 };
 
@@ -171,7 +171,7 @@ OneStep measure_one_step(const LabParameters& given, const Executor& executor) {
                            {.name = "diagonal kept", .x = {}, .y = {}, .line = false},
                            {.name = "Q(√(d/P))", .x = {}, .y = {}, .points = false, .expected = true},
                            {.name = "Q((1 + P/d) √(d/P))", .x = {}, .y = {}, .points = false, .expected = true}},
-                .marks = {{ChartMark::Axis::x, critical_load, "0.138"}}},
+                .marks = {{pages::ChartMark::Axis::x, critical_load, "0.138"}}},
       .table = {fmt::format("Share of bits that fail in one step, d = {}",
                             number_for_readers(static_cast<double>(size))),
                 {"P/d", "W_ii = 0", "Q(√(d/P))", "diagonal kept", "Q((1 + P/d) √(d/P))"},
@@ -185,7 +185,7 @@ OneStep measure_one_step(const LabParameters& given, const Executor& executor) {
     }
     const Mean means[] = {mean_of(without), mean_of(with)};
     for (const std::size_t kept : {0U, 1U}) {
-      ChartSeries &measured = step.chart.series[kept], &formula = step.chart.series[2 + kept];
+      pages::ChartSeries &measured = step.chart.series[kept], &formula = step.chart.series[2 + kept];
       measured.x.push_back(loads[load]), measured.y.push_back(means[kept].value),
           measured.error.push_back(means[kept].error);
       formula.x.push_back(loads[load]), formula.y.push_back(expected_error(loads[load], kept == 1));
@@ -214,16 +214,16 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   const std::vector<double>& loads = given.numbers("loads");
   const Recall recall = measure_recall(given, sizes, loads, host.executor);
 
-  LineChart chart{.title = "Patterns that are recalled",
-                  .x = {.title = "P/d"},
-                  .y = {.title = "share with an overlap above 0.9", .min = 0, .max = 1},
-                  .series = {},
-                  .marks = {{ChartMark::Axis::x, critical_load, "0.138"}},
-                  .caption = "The larger d, the steeper the fall. Bars: standard error over networks."};
-  TextTable table{"Share of patterns that are recalled", {"P/d"}, {}};
+  pages::LineChart chart{.title = "Patterns that are recalled",
+                         .x = {.title = "P/d"},
+                         .y = {.title = "share with an overlap above 0.9", .min = 0, .max = 1},
+                         .series = {},
+                         .marks = {{pages::ChartMark::Axis::x, critical_load, "0.138"}},
+                         .caption = "The larger d, the steeper the fall. Bars: standard error over networks."};
+  pages::TextTable table{"Share of patterns that are recalled", {"P/d"}, {}};
   for (std::size_t size = 0; size < sizes.size(); ++size) {
     const std::string name = "d = " + number_for_readers(static_cast<double>(sizes[size]));
-    ChartSeries series{.name = name, .x = loads, .y = {}, .error = {}};
+    pages::ChartSeries series{.name = name, .x = loads, .y = {}, .error = {}};
     for (const Share& mean : recall[size]) series.y.push_back(mean.value), series.error.push_back(mean.error);
     chart.series.push_back(std::move(series));
     table.columns.push_back(name);
@@ -283,12 +283,12 @@ LabResult run(const LabParameters& given, const LabHost& host) {
 }
 
 }  // namespace
-}  // namespace cogwheel::hopfield
+}  // namespace cogwheel::reproduce::hopfield
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 LabEntry hopfield_lab() {
   return {"hopfield", "Patterns in a Hopfield network",
           "Does a network of d neurons recall 0.138 d patterns, and none beyond?", hopfield::parameters(),
           hopfield::run};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 
 HopfieldNetwork::HopfieldNetwork(std::int64_t neurons, std::int64_t patterns, Draws draws)
     : neurons_(neurons), patterns_(patterns), words_((patterns + 63) / 64) {
@@ -56,4 +56,4 @@ std::vector<std::int32_t> HopfieldNetwork::settled(std::vector<std::int32_t> sta
   return state;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

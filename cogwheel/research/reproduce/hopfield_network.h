@@ -6,7 +6,7 @@
 
 #include "cogwheel/research/reproduce/draws.h"
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 
 class HopfieldNetwork {
  public:
@@ -31,4 +31,4 @@ class HopfieldNetwork {
   std::vector<std::int16_t> weights_;  // d·W
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -13,7 +13,7 @@
 #include "cogwheel/research/reproduce/one_thread.h"
 #include "cogwheel/text/corpus.h"
 
-namespace cogwheel::jacobian {
+namespace cogwheel::reproduce::jacobian {
 namespace {
 
 LabParameters parameters() {
@@ -98,7 +98,7 @@ Triangle triangle_of(const at::Tensor& norms) {
   return triangle;
 }
 
-MatrixMap map_of(const std::string& title, const at::Tensor& norms, const std::string& caption) {
+pages::MatrixMap map_of(const std::string& title, const at::Tensor& norms, const std::string& caption) {
   const at::Tensor flat = norms.contiguous();
   return {.title = title,
           .row_title = "position u of the state",
@@ -110,8 +110,8 @@ MatrixMap map_of(const std::string& title, const at::Tensor& norms, const std::s
 }
 
 // The mean norm at each distance u − k.
-ChartSeries by_distance(const std::string& name, const at::Tensor& norms) {
-  ChartSeries series{.name = name, .x = {}, .y = {}};
+pages::ChartSeries by_distance(const std::string& name, const at::Tensor& norms) {
+  pages::ChartSeries series{.name = name, .x = {}, .y = {}};
   const std::int64_t places = norms.size(0);
   const double* const norm = norms.const_data_ptr<double>();
   for (std::int64_t distance = 0; distance < places; ++distance) {
@@ -212,7 +212,7 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
   const double interference =
       (at::matmul(queries, past.t()).norm() / at::matmul(queries, target.t()).norm()).item<double>();
 
-  const Corpus corpus = load_python_standard_library(given.whole("text_bytes"));
+  const text::Corpus corpus = text::load_python_standard_library(given.whole("text_bytes"));
   Network network = draw_network(width, draws);
   const at::Tensor passages = draw_passages(corpus.text, given.whole("texts"), places, draws);
   const Blocks before = trained_blocks(network, passages);
@@ -282,11 +282,11 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
 }
 
 }  // namespace
-}  // namespace cogwheel::jacobian
+}  // namespace cogwheel::reproduce::jacobian
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 LabEntry jacobian_lab() {
   return {"jacobian", "What a state has of other tokens", "Does a state stand for its own token, or for all before it?",
           jacobian::parameters(), jacobian::run};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

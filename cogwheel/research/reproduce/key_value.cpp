@@ -11,7 +11,7 @@
 #include "cogwheel/research/reproduce/lab_training.h"
 #include "cogwheel/research/reproduce/one_thread.h"
 
-namespace cogwheel::key_value {
+namespace cogwheel::reproduce::key_value {
 namespace {
 
 LabParameters parameters() {
@@ -73,7 +73,7 @@ at::Tensor relative_error(const at::Tensor& output, const at::Tensor& answer) {
 struct Learned {
   Weights weights;
   double error = 0;  // of fresh look-ups
-  ChartSeries curve;
+  pages::ChartSeries curve;
 };
 
 // `shared`: one matrix for keys and values.
@@ -137,7 +137,7 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
   const double routing_of_key = through(look_ups.routing, two.weights.key),
                content_of_key = through(look_ups.content, two.weights.key);
   const at::Tensor kept = at::matmul(look_ups.content, two.weights.value);
-  TextTable table{"Lengths after a learned matrix, as means over tokens", {"", "of r", "of c", "r over c"}, {}};
+  pages::TextTable table{"Lengths after a learned matrix, as means over tokens", {"", "of r", "of c", "r over c"}, {}};
   const auto row = [&](const std::string& name, double routing, double content) {
     table.rows.push_back({name, fmt::format("{:.4f}", routing), fmt::format("{:.4f}", content),
                           fmt::format("{:.4f}", routing / content)});
@@ -184,12 +184,12 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
 }
 
 }  // namespace
-}  // namespace cogwheel::key_value
+}  // namespace cogwheel::reproduce::key_value
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 LabEntry key_value_lab() {
   return {"key-value", "A key of its own, and a value",
           "Does a token that is both key and value give more than what was asked for?", key_value::parameters(),
           key_value::run};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -7,16 +7,16 @@
 
 #include "cogwheel/pages/html.h"
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 
 std::string number_for_readers(double value) {
   if (!std::isfinite(value)) return fmt::format("{}", value);
   if (value == std::round(value) && std::abs(value) < 1e15) {
-    const std::string digits = grouped(static_cast<std::int64_t>(std::abs(value)));
+    const std::string digits = pages::grouped(static_cast<std::int64_t>(std::abs(value)));
     return value < 0 ? "−" + digits : digits;
   }
   std::string text = fmt::format("{:.4g}", std::abs(value));
-  if (std::abs(value) >= 1e3 && std::abs(value) < 1e15) text = grouped(std::llround(std::abs(value)));
+  if (std::abs(value) >= 1e3 && std::abs(value) < 1e15) text = pages::grouped(std::llround(std::abs(value)));
   return value < 0 ? "−" + text : text;
 }
 
@@ -67,4 +67,4 @@ std::string Finding::whose_text() const {
 
 std::string Finding::ours_text() const { return number_for_readers(ours); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

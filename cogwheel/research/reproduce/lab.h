@@ -14,7 +14,7 @@
 #include "cogwheel/pages/line_chart.h"
 #include "cogwheel/pages/matrix_map.h"
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 
 // What is expected, who expects it, and the number found.
 struct Finding {
@@ -49,10 +49,10 @@ struct Finding {
 struct LabResult {
   std::string answer;  // in a sentence or two, beside the question
   std::vector<Finding> findings;
-  std::vector<LineChart> charts = {};
-  std::vector<MatrixMap> maps = {};
-  std::vector<Figure> figures = {};
-  std::vector<TextTable> tables = {};
+  std::vector<pages::LineChart> charts = {};
+  std::vector<pages::MatrixMap> maps = {};
+  std::vector<pages::Figure> figures = {};
+  std::vector<pages::TextTable> tables = {};
   std::vector<std::pair<std::string, std::string>> assumptions = {};  // a few words, and what they mean
   // What is measured on this machine and differs from run to run: everything else is the same, bit for bit.
   bool timed = false;
@@ -79,4 +79,4 @@ struct LabEntry {
 // A number for a reader: whole ones in groups of three digits, others with four digits.
 std::string number_for_readers(double value);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -6,16 +6,16 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/runs/training/adamw.h"
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 
 TrainedCurve train_lab(const std::vector<std::pair<std::string, at::Tensor>>& parameters, std::int64_t steps,
                        double first_learning_rate, const std::function<at::Tensor(std::int64_t step)>& loss_of_step) {
-  TrainingOptions options;
+  runs::TrainingOptions options;
   options.steps = steps;
   options.learning_rate = first_learning_rate, options.final_learning_rate = 0;
   options.warm_up = 0;
   options.weight_decay = 0;
-  AdamW optimizer(parameters, options);
+  runs::AdamW optimizer(parameters, options);
   TrainedCurve curve;
   const std::int64_t every = std::max<std::int64_t>(1, steps / 50);
   double sum = 0;
@@ -27,7 +27,7 @@ TrainedCurve train_lab(const std::vector<std::pair<std::string, at::Tensor>>& pa
     optimizer.zero_gradients();
     loss.backward();
     optimizer.clip_gradients();
-    optimizer.step(learning_rate(options, step));
+    optimizer.step(runs::learning_rate(options, step));
     sum += value / static_cast<double>(every);
     if ((step + 1) % every == 0) {
       curve.step.push_back(static_cast<double>(step + 1)), curve.loss.push_back(sum);
@@ -37,4 +37,4 @@ TrainedCurve train_lab(const std::vector<std::pair<std::string, at::Tensor>>& pa
   return curve;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 
 struct TrainedCurve {
   std::vector<double> step, loss;  // the mean loss since the point before
@@ -19,4 +19,4 @@ struct TrainedCurve {
 TrainedCurve train_lab(const std::vector<std::pair<std::string, at::Tensor>>& parameters, std::int64_t steps,
                        double learning_rate, const std::function<at::Tensor(std::int64_t step)>& loss_of_step);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

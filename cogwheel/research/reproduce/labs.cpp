@@ -3,7 +3,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 
 #define LAB(name) LabEntry name##_lab();
 #include "cogwheel/research/reproduce/labs.def"
@@ -27,4 +27,4 @@ const LabEntry& find_lab(std::string_view name, std::string_view what) {
   throw UsageError(expected_got(what, expected_names(name, names), name));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

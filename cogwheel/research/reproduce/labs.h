@@ -5,7 +5,7 @@
 
 #include "cogwheel/research/reproduce/lab.h"
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 
 // In the order of labs.def.
 std::span<const LabEntry> labs();
@@ -13,4 +13,4 @@ std::span<const LabEntry> labs();
 // Throws UsageError, which begins with `what`, with the nearest names.
 const LabEntry& find_lab(std::string_view name, std::string_view what);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -12,7 +12,7 @@
 #include "cogwheel/tasks/translation/translation_scores.h"
 #include "cogwheel/tasks/translation/translations.h"
 
-namespace cogwheel::length {
+namespace cogwheel::reproduce::length {
 namespace {
 
 LabParameters parameters() {
@@ -32,8 +32,8 @@ LabParameters parameters() {
   return all;
 }
 
-SequenceToSequenceOptions model_of(std::int64_t width, const std::string& mechanism) {
-  SequenceToSequenceOptions options;
+tasks::translation::SequenceToSequenceOptions model_of(std::int64_t width, const std::string& mechanism) {
+  tasks::translation::SequenceToSequenceOptions options;
   options.width = width;
   options.mechanism = mechanism;
   return options;
@@ -42,9 +42,9 @@ SequenceToSequenceOptions model_of(std::int64_t width, const std::string& mechan
 void check(const LabParameters& given) {
   given.expect_rising("widths");
   for (const std::int64_t width : given.wholes("widths")) {
-    SequenceToSequenceOptions options = model_of(width, "none");
+    tasks::translation::SequenceToSequenceOptions options = model_of(width, "none");
     options.vocabulary = 16;
-    check(options);
+    tasks::translation::check(options);
   }
 }
 
@@ -59,15 +59,16 @@ std::vector<LabModel> models(const LabParameters& given) {
   return all;
 }
 
-ErrorsByLength measure(TrainedModel& model, const TranslationData& data, std::size_t count) {
-  auto module = holder_of<SequenceToSequence>(*model.run.model());
+ErrorsByLength measure(TrainedModel& model, const tasks::translation::TranslationData& data, std::size_t count) {
+  auto module = nn::holder_of<tasks::translation::SequenceToSequence>(*model.run.model());
   const std::vector<std::string> sources(data.test().source.begin(),
                                          data.test().source.begin() + static_cast<std::ptrdiff_t>(count));
-  const std::vector<std::string> translations = translate(module, data.tokenizer(), sources, {.beam = 1});
+  const std::vector<std::string> translations =
+      tasks::translation::translate(module, data.tokenizer(), sources, {.beam = 1});
   ErrorsByLength errors;
   for (std::size_t line = 0; line < count; ++line) {
     const std::vector<Token> truth = data.tokenizer().encode(data.test().target[line]);
-    errors[word_count(sources[line])].add(data.tokenizer().encode(translations[line]), truth);
+    errors[tasks::translation::word_count(sources[line])].add(data.tokenizer().encode(translations[line]), truth);
   }
   return errors;
 }
@@ -76,7 +77,7 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   using enum Finding::Relation;
   using enum Finding::Whose;
   std::vector<TrainedModel> trained = train_models(models(given), host);
-  const auto data = toy_data({.distance = given.whole("distance")});
+  const auto data = tasks::translation::toy_data({.distance = given.whole("distance")});
   const std::size_t count = std::min(data->test().source.size(), static_cast<std::size_t>(given.whole("sentences")));
   std::vector<ErrorsByLength> errors(trained.size());
   side_by_side(std::ssize(trained), host, [&](std::int64_t index) {
@@ -86,7 +87,7 @@ LabResult run(const LabParameters& given, const LabHost& host) {
 
   const auto enough = static_cast<std::int64_t>(std::max<std::size_t>(1, count / 20));
   LabResult result;
-  LineChart by_length{
+  pages::LineChart by_length{
       .title = "Errors by the length of the source",
       .x = {.title = "words of the source"},
       .y = {.title = "word error rate", .min = 0},
@@ -94,16 +95,16 @@ LabResult run(const LabParameters& given, const LabHost& host) {
       .caption = fmt::format("Lengths of at least {} sentences. Changes that make a translation the true "
                              "one, over the words of that.",
                              enough)};
-  LineChart curves{.title = "Learning to translate",
-                   .x = {.title = "training steps"},
-                   .y = {.title = "held-out loss, nats per word", .logarithmic = true},
-                   .series = {}};
-  TextTable table{"Translations",
-                  {"model", "word error rate", "of the shortest quarter", "of the longest quarter",
-                   "sentences without an error", "held-out loss, nats per word"},
-                  {}};
+  pages::LineChart curves{.title = "Learning to translate",
+                          .x = {.title = "training steps"},
+                          .y = {.title = "held-out loss, nats per word", .logarithmic = true},
+                          .series = {}};
+  pages::TextTable table{"Translations",
+                         {"model", "word error rate", "of the shortest quarter", "of the longest quarter",
+                          "sentences without an error", "held-out loss, nats per word"},
+                         {}};
   for (std::size_t i = 0; i < trained.size(); ++i) {
-    ChartSeries series{.name = trained[i].name, .x = {}, .y = {}};
+    pages::ChartSeries series{.name = trained[i].name, .x = {}, .y = {}};
     WordErrors all;
     for (const auto& [words, each] : errors[i]) {
       all.add(each);
@@ -151,9 +152,9 @@ LabResult run(const LabParameters& given, const LabHost& host) {
 }
 
 }  // namespace
-}  // namespace cogwheel::length
+}  // namespace cogwheel::reproduce::length
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 LabEntry length_lab() {
   return {"length",
           "Long sentences, with and without attention",
@@ -162,4 +163,4 @@ LabEntry length_lab() {
           length::run,
           length::check};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -12,7 +12,7 @@
 #include "cogwheel/research/reproduce/lab.h"
 #include "cogwheel/research/reproduce/sums.h"
 
-namespace cogwheel::local_noise {
+namespace cogwheel::reproduce::local_noise {
 namespace {
 
 LabParameters parameters() {
@@ -90,7 +90,7 @@ LabResult run(const LabParameters& given, const LabHost& host) {
 
   // The signal and the noise of a length: roots of means of squares.
   std::array<std::vector<double>, kinds> ratio, noise;
-  TextTable table{
+  pages::TextTable table{
       "Signal over noise", {"L", names[0], names[1], names[2], names[3], "noise: " + std::string(names[2])}, {}};
   for (std::size_t place = 0; place < lengths.size(); ++place) {
     std::vector<std::string> row{number_for_readers(static_cast<double>(lengths[place]))};
@@ -118,19 +118,21 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   std::vector<double> formula;
   for (const double length : x) formula.push_back(1 / std::sqrt(length - 1));
   const double longest = x.back(), gain = ratio[local_equal].back() / ratio[global_equal].back();
-  LineChart snr{.title = "Signal over noise",
-                .x = {.title = "L, positions of the source", .logarithmic = true},
-                .y = {.title = "signal / noise", .logarithmic = true},
-                .series = {},
-                .caption = fmt::format("D = {}; under softmax the right score is {} above the others.", window, gap)};
-  LineChart size_of_noise{.title = "The noise itself",
-                          .x = {.title = "L, positions of the source", .logarithmic = true},
-                          .y = {.title = "length of the noise", .logarithmic = true},
-                          .series = {},
-                          .marks = {{ChartMark::Axis::x, std::exp(gap), "L = e^gap"}},
-                          .caption =
-                              "Weights that are divided by their sum make the noise of all L smaller as L grows, "
-                              "once the others outweigh the right one; the signal falls faster."};
+  pages::LineChart snr{
+      .title = "Signal over noise",
+      .x = {.title = "L, positions of the source", .logarithmic = true},
+      .y = {.title = "signal / noise", .logarithmic = true},
+      .series = {},
+      .caption = fmt::format("D = {}; under softmax the right score is {} above the others.", window, gap)};
+  pages::LineChart size_of_noise{
+      .title = "The noise itself",
+      .x = {.title = "L, positions of the source", .logarithmic = true},
+      .y = {.title = "length of the noise", .logarithmic = true},
+      .series = {},
+      .marks = {{pages::ChartMark::Axis::x, std::exp(gap), "L = e^gap"}},
+      .caption =
+          "Weights that are divided by their sum make the noise of all L smaller as L grows, "
+          "once the others outweigh the right one; the signal falls faster."};
   for (int kind = 0; kind < kinds; ++kind) {
     const auto index = static_cast<std::size_t>(kind);
     snr.series.push_back({.name = names[index], .x = x, .y = ratio[index]});
@@ -141,7 +143,7 @@ LabResult run(const LabParameters& given, const LabHost& host) {
       .answer = fmt::format("Signal over noise falls as L to the power {} where all L positions are attended to, and "
                             "does not depend on L in a window, under equal weights and under softmax alike, which "
                             "makes the ratio e^gap times as large at every L.",
-                            fixed(slope(ratio[global_equal]), 2)),
+                            pages::fixed(slope(ratio[global_equal]), 2)),
       .findings = {{"Slope of log SNR on log L, all L, equal weights", follows, near, -0.5, 0.02,
                     slope(ratio[global_equal])},
                    {"Slope of log SNR on log L, window, equal weights", follows, near, 0, 0.02,
@@ -171,9 +173,9 @@ LabResult run(const LabParameters& given, const LabHost& host) {
 }
 
 }  // namespace
-}  // namespace cogwheel::local_noise
+}  // namespace cogwheel::reproduce::local_noise
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 LabEntry local_noise_lab() {
   return {"local-noise",
           "Noise of global and of local attention",
@@ -182,4 +184,4 @@ LabEntry local_noise_lab() {
           local_noise::run,
           local_noise::check};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -3,7 +3,7 @@
 #pragma once
 #include <ATen/Parallel.h>
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 
 class OneThread {
  public:
@@ -16,4 +16,4 @@ class OneThread {
   int before_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -14,7 +14,7 @@
 #include "cogwheel/research/reproduce/lab.h"
 #include "cogwheel/research/reproduce/sums.h"
 
-namespace cogwheel::projection {
+namespace cogwheel::reproduce::projection {
 namespace {
 
 LabParameters parameters() {
@@ -82,14 +82,15 @@ Mean pairs_beyond(const std::vector<Draw>& draws) {
   return mean_of(counts);
 }
 
-LineChart ratios(const std::vector<Draw>& draws, double k, double epsilon, double pairs) {
-  LineChart chart{.title = "Squared distances after the map, over those before",
-                  .x = {.title = "ratio"},
-                  .y = {.title = "density", .logarithmic = true},
-                  .series = {{.name = "measured", .x = {}, .y = {}, .line = false},
-                             {.name = "χ² of k degrees, over k", .x = {}, .y = {}, .points = false, .expected = true}},
-                  .marks = {{ChartMark::Axis::x, 1 - epsilon, "1 − ε"}, {ChartMark::Axis::x, 1 + epsilon, "1 + ε"}},
-                  .caption = "The lowest points are single pairs among all draws."};
+pages::LineChart ratios(const std::vector<Draw>& draws, double k, double epsilon, double pairs) {
+  pages::LineChart chart{
+      .title = "Squared distances after the map, over those before",
+      .x = {.title = "ratio"},
+      .y = {.title = "density", .logarithmic = true},
+      .series = {{.name = "measured", .x = {}, .y = {}, .line = false},
+                 {.name = "χ² of k degrees, over k", .x = {}, .y = {}, .points = false, .expected = true}},
+      .marks = {{pages::ChartMark::Axis::x, 1 - epsilon, "1 − ε"}, {pages::ChartMark::Axis::x, 1 + epsilon, "1 + ε"}},
+      .caption = "The lowest points are single pairs among all draws."};
   for (std::size_t bin = 0; bin < bins; ++bin) {
     std::int64_t count = 0;
     for (const Draw& draw : draws) count += draw.histogram[bin];
@@ -123,14 +124,14 @@ LabResult run(const LabParameters& given, const LabHost& host) {
     smallest = std::min(smallest, draw.smallest), largest = std::max(largest, draw.largest);
   }
 
-  LineChart by_dimensions{.title = "Pairs beyond ε, by the dimensions",
-                          .x = {.title = "k, dimensions"},
-                          .y = {.title = "pairs beyond ε in a map", .logarithmic = true},
-                          .series = {{.name = "measured", .x = {}, .y = {}, .line = false},
-                                     {.name = "by χ²", .x = {}, .y = {}, .points = false, .expected = true}},
-                          .marks = {{ChartMark::Axis::x, needed, "8 ln N / ε²"}},
-                          .caption = "Where no pair of any map was beyond ε, no point is drawn."};
-  TextTable table{"Pairs beyond ε, by the dimensions", {"k", "measured", "by χ²", "of all pairs, by χ²"}, {}};
+  pages::LineChart by_dimensions{.title = "Pairs beyond ε, by the dimensions",
+                                 .x = {.title = "k, dimensions"},
+                                 .y = {.title = "pairs beyond ε in a map", .logarithmic = true},
+                                 .series = {{.name = "measured", .x = {}, .y = {}, .line = false},
+                                            {.name = "by χ²", .x = {}, .y = {}, .points = false, .expected = true}},
+                                 .marks = {{pages::ChartMark::Axis::x, needed, "8 ln N / ε²"}},
+                                 .caption = "Where no pair of any map was beyond ε, no point is drawn."};
+  pages::TextTable table{"Pairs beyond ε, by the dimensions", {"k", "measured", "by χ²", "of all pairs, by χ²"}, {}};
   std::uint64_t part = 1;
   for (const std::int64_t tried : given.wholes("dimensions_tried")) {
     const Mean mean =
@@ -185,12 +186,12 @@ LabResult run(const LabParameters& given, const LabHost& host) {
 }
 
 }  // namespace
-}  // namespace cogwheel::projection
+}  // namespace cogwheel::reproduce::projection
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 LabEntry projection_lab() {
   return {"projection", "Nearly orthogonal directions",
           "Do 1,000 items, each with a direction of its own, fit into 222 dimensions if distances may be off by half?",
           projection::parameters(), projection::run};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -9,7 +9,7 @@
 #include "cogwheel/research/reproduce/labs.h"
 #include "cogwheel/runs/configuration/toml_text.h"
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 namespace {
 
 std::string toml_text(const toml::node& node) {
@@ -39,7 +39,7 @@ std::string value_text_of(const toml::node& node) {
 }  // namespace
 
 LabExperiment parse_lab_experiment(std::string_view text, const std::string& name, const std::string& what) {
-  const toml::table given = parse_toml(text, what);
+  const toml::table given = runs::parse_toml(text, what);
   const std::vector<std::string> keys{"lab", "section", "parameters"};
   for (const auto& [key, node] : given)
     if (std::find(keys.begin(), keys.end(), key.str()) == keys.end())
@@ -101,8 +101,8 @@ std::string agreement(const LabResult& result) {
   return told;
 }
 
-TextTable findings_table(const LabResult& result) {
-  TextTable table{"", {"what", "expected", "whose", "ours", "agree"}, {}};
+pages::TextTable findings_table(const LabResult& result) {
+  pages::TextTable table{"", {"what", "expected", "whose", "ours", "agree"}, {}};
   for (const Finding& finding : result.findings) {
     const std::optional<bool> agrees = finding.agrees();
     table.rows.push_back({finding.what, finding.expected_text(), finding.whose_text(), finding.ours_text(),
@@ -113,4 +113,4 @@ TextTable findings_table(const LabResult& result) {
   return table;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -7,7 +7,7 @@
 #include "cogwheel/core/parallel.h"
 #include "cogwheel/research/reproduce/lab.h"
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 
 // experiments/s2/<name>.toml.
 struct LabExperiment {
@@ -37,7 +37,7 @@ struct Reproduction {
 // "7 of 8 numbers agree with the lecture." and, where not all do, which do not; bounds of our own are counted apart.
 std::string agreement(const LabResult& result);
 // The numbers beside each other.
-TextTable findings_table(const LabResult& result);
+pages::TextTable findings_table(const LabResult& result);
 
 std::string reproduction_page(const Reproduction& reproduction);
 std::string reproduction_json(const Reproduction& reproduction);
@@ -46,4 +46,4 @@ std::string reproduction_json(const Reproduction& reproduction);
 inline constexpr std::string_view reproduction_kind = "reproduction";
 inline constexpr const char *reproduction_page_file = "report.html", *reproduction_json_file = "results.json";
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -6,7 +6,7 @@
 #include "cogwheel/pages/document.h"
 #include "cogwheel/research/reproduce/reproduction.h"
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -37,9 +37,9 @@ Json finding_json(const Finding& finding) {
   return json;
 }
 
-Json chart_json(const LineChart& chart) {
+Json chart_json(const pages::LineChart& chart) {
   Json series = Json::array();
-  for (const ChartSeries& each : chart.series) {
+  for (const pages::ChartSeries& each : chart.series) {
     series.push_back({{"name", each.name}, {"x", each.x}, {"y", each.y}});
     if (!each.error.empty()) series.back()["error"] = each.error;
   }
@@ -51,19 +51,19 @@ Json chart_json(const LineChart& chart) {
 std::string reproduction_page(const Reproduction& reproduction) {
   const LabExperiment& experiment = reproduction.experiment;
   const LabResult& result = reproduction.result;
-  Document document{.title = experiment.lab->title,
-                    .kind = "Cogwheel experiment",
-                    .created = reproduction.created,
-                    .verdict = result.answer,
-                    .facts = {{"Experiment", experiment.name, "lab " + experiment.lab->name},
-                              {"Lecture", lecture, experiment.section},
-                              {"Took", duration_text(reproduction.seconds), reproduction.cpu}},
-                    .command = reproduction.command,
-                    .written_by = "cogwheel reproduce",
-                    .version = reproduction.version};
-  DocumentSection numbers{.title = "What the lecture lets one expect, and what was found",
-                          .lead = experiment.lab->question + " " + agreement(result),
-                          .tables = {findings_table(result)}};
+  pages::Document document{.title = experiment.lab->title,
+                           .kind = "Cogwheel experiment",
+                           .created = reproduction.created,
+                           .verdict = result.answer,
+                           .facts = {{"Experiment", experiment.name, "lab " + experiment.lab->name},
+                                     {"Lecture", lecture, experiment.section},
+                                     {"Took", duration_text(reproduction.seconds), reproduction.cpu}},
+                           .command = reproduction.command,
+                           .written_by = "cogwheel reproduce",
+                           .version = reproduction.version};
+  pages::DocumentSection numbers{.title = "What the lecture lets one expect, and what was found",
+                                 .lead = experiment.lab->question + " " + agreement(result),
+                                 .tables = {findings_table(result)}};
   for (const Finding& finding : result.findings)
     if (!finding.remark.empty()) numbers.remarks.emplace_back(finding.what, finding.remark);
   numbers.remarks.emplace_back(
@@ -72,25 +72,25 @@ std::string reproduction_page(const Reproduction& reproduction) {
       "which is larger, or the bound is our own. How near is near enough is always our choice. docs/references.md says "
       "what the lecture is.");
   document.sections.push_back(std::move(numbers));
-  DocumentSection shown{.title = "What was found"};
-  for (const LineChart& chart : result.charts) shown.figures.push_back(line_chart_figure(chart));
-  for (const MatrixMap& map : result.maps) shown.figures.push_back(matrix_map_figure(map));
+  pages::DocumentSection shown{.title = "What was found"};
+  for (const pages::LineChart& chart : result.charts) shown.figures.push_back(pages::line_chart_figure(chart));
+  for (const pages::MatrixMap& map : result.maps) shown.figures.push_back(pages::matrix_map_figure(map));
   shown.figures.insert(shown.figures.end(), result.figures.begin(), result.figures.end());
   if (!shown.figures.empty()) document.sections.push_back(std::move(shown));
   if (!result.tables.empty()) document.sections.push_back({.title = "Tables", .tables = result.tables});
-  DocumentSection assumptions{.title = "What is assumed", .remarks = result.assumptions};
+  pages::DocumentSection assumptions{.title = "What is assumed", .remarks = result.assumptions};
   assumptions.remarks.emplace_back(
       "Everything is drawn from the seed.",
       result.timed ? "All but the times is the same, bit for bit, when it is run again."
                    : "Run again on this machine, every number is the same, bit for bit, on any number of threads.");
   document.sections.push_back(std::move(assumptions));
-  TextTable parameters{"", {"parameter", "value", "what it is", "range"}, {}};
+  pages::TextTable parameters{"", {"parameter", "value", "what it is", "range"}, {}};
   for (const LabParameter& parameter : experiment.parameters.all())
     parameters.rows.push_back({parameter.name, parameter.text(), parameter.meaning, parameter.range_text()});
   document.sections.push_back({.title = "Parameters",
                                .lead = "Change them with --set name=value; lists are numbers separated by commas.",
                                .tables = {parameters}});
-  return document_page(document);
+  return pages::document_page(document);
 }
 
 std::string reproduction_json(const Reproduction& reproduction) {
@@ -119,13 +119,13 @@ std::string reproduction_json(const Reproduction& reproduction) {
             {"maps", Json::array()},
             {"tables", Json::array()}};
   for (const Finding& finding : result.findings) json["findings"].push_back(finding_json(finding));
-  for (const LineChart& chart : result.charts) json["charts"].push_back(chart_json(chart));
-  for (const MatrixMap& map : result.maps)
+  for (const pages::LineChart& chart : result.charts) json["charts"].push_back(chart_json(chart));
+  for (const pages::MatrixMap& map : result.maps)
     json["maps"].push_back(
         {{"title", map.title}, {"rows", map.rows}, {"columns", map.columns}, {"values", map.values}});
-  for (const TextTable& table : result.tables)
+  for (const pages::TextTable& table : result.tables)
     json["tables"].push_back({{"title", table.title}, {"columns", table.columns}, {"rows", table.rows}});
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -15,7 +15,7 @@
 #include "cogwheel/research/reproduce/drawn_tensor.h"
 #include "cogwheel/research/reproduce/lab.h"
 
-namespace cogwheel::score_cost {
+namespace cogwheel::reproduce::score_cost {
 namespace {
 
 LabParameters parameters() {
@@ -128,16 +128,17 @@ States draw_states(const LabParameters& given, std::int64_t steps) {
 // Cogwheel's own operators: scores, softmax and the sum over h in one pass, the source projected.
 std::vector<std::function<void()>> fused(const States& states) {
   const auto heads = [](const at::Tensor& tensor) { return tensor.unsqueeze(1); };
-  AttentionOptions additive;
+  ops::AttentionOptions additive;
   additive.score = "additive";
   additive.score_weight = states.score_weight.unsqueeze(0);
-  return {
-      [=] {
-        attention(heads(at::matmul(states.decoder, states.query_weight)), heads(states.projected),
-                  heads(states.encoder), "softmax", additive);
-      },
-      [=] { attention(heads(states.decoder), heads(states.general_columns.transpose(1, 2)), heads(states.encoder)); },
-      [=] { attention(heads(states.decoder), heads(states.encoder), heads(states.encoder)); }};
+  return {[=] {
+            ops::attention(heads(at::matmul(states.decoder, states.query_weight)), heads(states.projected),
+                           heads(states.encoder), "softmax", additive);
+          },
+          [=] {
+            ops::attention(heads(states.decoder), heads(states.general_columns.transpose(1, 2)), heads(states.encoder));
+          },
+          [=] { ops::attention(heads(states.decoder), heads(states.encoder), heads(states.encoder)); }};
 }
 
 LabResult run(const LabParameters& given, const LabHost& /*host*/) {
@@ -164,11 +165,12 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
                             fused_whole = fastest(fused(whole), repeats), fused_step = fastest(fused(step), repeats);
 
   LabResult result{.answer = "", .findings = {}, .timed = true};
-  TextTable table{fmt::format("Operations, and microseconds for {} sentences, S = {}, T = {}, d = {}",
-                              given.whole("batch"), given.whole("source"), given.whole("target"), given.whole("width")),
-                  {"score", "formula", "operations", "all steps", "left for one step", "one step", "fused, all steps",
-                   "fused, one step"},
-                  {}};
+  pages::TextTable table{
+      fmt::format("Operations, and microseconds for {} sentences, S = {}, T = {}, d = {}", given.whole("batch"),
+                  given.whole("source"), given.whole("target"), given.whole("width")),
+      {"score", "formula", "operations", "all steps", "left for one step", "one step", "fused, all steps",
+       "fused, one step"},
+      {}};
   for (std::size_t index = 0; index < all.size(); ++index) {
     const Score& score = all[index];
     const auto microseconds = [](double value) { return fmt::format("{:.0f}", value); };
@@ -214,11 +216,11 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
 }
 
 }  // namespace
-}  // namespace cogwheel::score_cost
+}  // namespace cogwheel::reproduce::score_cost
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 LabEntry score_cost_lab() {
   return {"score-cost", "What a score costs", "Is a multiplicative score cheaper than an additive one, and why?",
           score_cost::parameters(), score_cost::run};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 
 StraightLine fit_line(const std::vector<double>& x, const std::vector<double>& y, std::vector<double> weights) {
   weights.resize(x.size(), 1);
@@ -27,4 +27,4 @@ Mean mean_of(const std::vector<double>& values) {
   return {mean, values.size() > 1 ? std::sqrt(squares / (count - 1) / count) : 0};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 
 // Eight partial sums, which a compiler turns into vectors; the order is fixed, and so are the bits.
 inline double dot(const double* left, const double* right, std::int64_t width) {
@@ -27,4 +27,4 @@ struct Mean {
 };
 Mean mean_of(const std::vector<double>& values);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -9,7 +9,7 @@
 #include "cogwheel/research/reproduce/lab.h"
 #include "cogwheel/research/reproduce/sums.h"
 
-namespace cogwheel::superposition {
+namespace cogwheel::reproduce::superposition {
 namespace {
 
 LabParameters parameters() {
@@ -64,9 +64,9 @@ LabResult run(const LabParameters& given, const LabHost& host) {
 
   std::vector<double> noise, formula, log_length, log_ratio;
   double worst = 0, worst_length = 0;
-  TextTable table{"Crosstalk beside a signal of 1",
-                  {"L", "noise, measured", "√((L − 1)/d)", "one over the other", "signal over noise"},
-                  {}};
+  pages::TextTable table{"Crosstalk beside a signal of 1",
+                         {"L", "noise, measured", "√((L − 1)/d)", "one over the other", "signal over noise"},
+                         {}};
   for (std::size_t index = 0; index < lengths.size(); ++index) {
     double squares = 0, count = 0;
     for (const Crosstalk& draw : draws) squares += draw.squares[index], count += draw.count[index];
@@ -103,8 +103,8 @@ LabResult run(const LabParameters& given, const LabHost& host) {
                   .y = {.title = "standard deviation of the crosstalk", .logarithmic = true},
                   .series = {{.name = "measured", .x = x, .y = noise, .line = false},
                              {.name = "√((L − 1)/d)", .x = x, .y = formula, .points = false, .expected = true}},
-                  .marks = {{ChartMark::Axis::y, 1, "the signal"},
-                            {ChartMark::Axis::x, static_cast<double>(width), "L = d"}}}},
+                  .marks = {{pages::ChartMark::Axis::y, 1, "the signal"},
+                            {pages::ChartMark::Axis::x, static_cast<double>(width), "L = d"}}}},
       .tables = {table},
       .assumptions = {{"Items are random directions.",
                        "Independent of each other and equally long. Items that a network has learned may lie better, "
@@ -128,12 +128,12 @@ LabResult run(const LabParameters& given, const LabHost& host) {
 }
 
 }  // namespace
-}  // namespace cogwheel::superposition
+}  // namespace cogwheel::reproduce::superposition
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 LabEntry superposition_lab() {
   return {"superposition", "Reading one item of a sum",
           "When does the noise of L items in one state exceed the signal of one?", superposition::parameters(),
           superposition::run};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

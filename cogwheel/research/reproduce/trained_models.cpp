@@ -17,30 +17,31 @@
 #include "cogwheel/tasks/translation/sequence_to_sequence_options.h"
 #include "cogwheel/tasks/translation/toy_translation.h"
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 namespace {
 
 TrainedModel train_model(const LabModel& model, const std::function<void(const std::string&)>& say) {
   TrainedModel trained{.name = model.name,
-                       .run = {model.config.model, model.config.training, make_task(model.config)},
+                       .run = {model.config.model, model.config.training, runs::make_task(model.config)},
                        .curve = {.name = model.name, .x = {}, .y = {}, .points = false}};
   const std::string& measure = trained.run.task().description().decisive().name;
-  TrainingHooks hooks;
-  hooks.report = [&](const StepReport& report) {
+  runs::TrainingHooks hooks;
+  hooks.report = [&](const runs::StepReport& report) {
     if (report.measured.empty()) return;
     trained.curve.x.push_back(static_cast<double>(report.step));
-    trained.curve.y.push_back(*find_value(report.measured, measure));
+    trained.curve.y.push_back(*runs::find_value(report.measured, measure));
     say(fmt::format("{}: step {}/{}, held-out {:.4f}", model.name, report.step, report.steps, trained.curve.y.back()));
   };
-  if (trained.run.train(hooks) != TrainingStatus::finished) throw Error(model.name + ": " + trained.run.problem());
-  trained.loss = *find_value(trained.run.last_measured(), measure);
+  if (trained.run.train(hooks) != runs::TrainingStatus::finished)
+    throw Error(model.name + ": " + trained.run.problem());
+  trained.loss = *runs::find_value(trained.run.last_measured(), measure);
   return trained;
 }
 
 }  // namespace
 
-TrainingOptions training_options(const LabParameters& given) {
-  TrainingOptions options;
+runs::TrainingOptions training_options(const LabParameters& given) {
+  runs::TrainingOptions options;
   options.steps = given.whole("steps");
   options.batch = given.whole("batch");
   options.learning_rate = given.number("learning_rate");
@@ -61,10 +62,10 @@ std::vector<LabParameter> training_parameters(double steps, double batch, double
           {"seed", {1}, {0, 1e15}, "of the random numbers"}};
 }
 
-LabModel toy_translation(const std::string& name, SequenceToSequenceOptions model, std::int64_t distance,
-                         const LabParameters& given) {
+LabModel toy_translation(const std::string& name, tasks::translation::SequenceToSequenceOptions model,
+                         std::int64_t distance, const LabParameters& given) {
   LabModel made{.name = name, .config = {}};
-  model.context = ToyLanguage{distance}.longest() + 1;
+  model.context = tasks::translation::ToyLanguage{distance}.longest() + 1;
   made.config.task = {"translation", {{"distance", distance}, {"label_smoothing", 0.1}}};
   made.config.model = std::move(model);
   made.config.training = training_options(given);
@@ -109,4 +110,4 @@ void side_by_side(std::int64_t tasks, const LabHost& host, const std::function<v
   if (problem) std::rethrow_exception(problem);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 
 std::int64_t word_edits(const std::vector<Token>& from, const std::vector<Token>& to) {
   std::vector<std::int64_t> row(to.size() + 1);
@@ -49,4 +49,4 @@ WordErrors quarter_of(const ErrorsByLength& errors, bool longest) {
   return sum;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

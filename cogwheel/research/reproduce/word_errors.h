@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/token.h"
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 
 // The least number of insertions, deletions and replacements that make one sentence of the other (Levenshtein).
 std::int64_t word_edits(const std::vector<Token>& from, const std::vector<Token>& to);
@@ -26,4 +26,4 @@ using ErrorsByLength = std::map<std::int64_t, WordErrors>;  // by words of the s
 // Of the shortest or of the longest sources: of as many lengths as it takes to have a quarter of all sentences.
 WordErrors quarter_of(const ErrorsByLength& errors, bool longest);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

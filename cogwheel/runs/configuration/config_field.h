@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 // A value of [task], whose options only the task knows.
 using ConfigValue = std::variant<bool, std::int64_t, double, std::string>;
@@ -26,4 +26,4 @@ struct ConfigField {
   ConfigSlot slot;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -7,7 +7,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/runs/configuration/config_table.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -83,4 +83,4 @@ void expect_same(const RunConfig& expected, const Json& got, std::string_view wh
     throw Error(expected_got(std::string(what) + ": " + difference->key, difference->expected, difference->got));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -7,7 +7,7 @@
 
 #include "cogwheel/runs/configuration/run_config.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 nlohmann::ordered_json to_json(const RunConfig& config);
 
@@ -28,4 +28,4 @@ std::optional<ConfigDifference> first_difference(const nlohmann::ordered_json& e
 void expect_same(const RunConfig& expected, const nlohmann::ordered_json& got, std::string_view what,
                  std::string_view section = "");
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -3,7 +3,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 namespace {
 
@@ -63,4 +63,4 @@ ConfigSlot find_slot(RunConfig& config, std::string_view key, std::string_view w
   throw UsageError(expected_got(std::string(what) + ": key", expected_names(key, keys), key));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

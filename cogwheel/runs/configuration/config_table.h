@@ -6,7 +6,7 @@
 #include "cogwheel/runs/configuration/config_field.h"
 #include "cogwheel/runs/configuration/run_config.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 // In the order in which they are written. Of the task's options, which only the task knows, those that are set.
 std::vector<ConfigField> config_fields(RunConfig& config);
@@ -14,4 +14,4 @@ std::vector<ConfigField> config_fields(RunConfig& config);
 // Throws UsageError with the nearest keys. A key of [task] that is not set yet becomes one.
 ConfigSlot find_slot(RunConfig& config, std::string_view key, std::string_view what);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -1,6 +1,6 @@
 #include "cogwheel/runs/configuration/model_options.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 CommonOptions common(ModelOptions& options) { return options.held_->shared(); }
 ConstCommonOptions common(const ModelOptions& options) {
@@ -16,6 +16,8 @@ void set_balanced_width(ModelOptions& options, std::int64_t width) { options.hel
 bool balances_feed_forward(const ModelOptions& options) { return options.held_->feeds_forward(); }
 bool layers_have_heads(const ModelOptions& options) { return options.held_->of_heads(); }
 std::int64_t output_heads(const ModelOptions& options) { return options.held_->heads(); }
-MechanismText mechanism_text(const ModelOptions& options, std::string_view what) { return options.held_->text(what); }
+nn::MechanismText mechanism_text(const ModelOptions& options, std::string_view what) {
+  return options.held_->text(what);
+}
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -29,7 +29,7 @@
 #include "cogwheel/nn/mechanism_text.h"
 #include "cogwheel/runs/configuration/config_field.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 struct ModelEntry;
 
@@ -107,7 +107,7 @@ class ModelOptions {
   friend bool balances_feed_forward(const ModelOptions& options);
   friend bool layers_have_heads(const ModelOptions& options);
   friend std::int64_t output_heads(const ModelOptions& options);
-  friend MechanismText mechanism_text(const ModelOptions& options, std::string_view what);
+  friend nn::MechanismText mechanism_text(const ModelOptions& options, std::string_view what);
 
   struct Held {
     virtual ~Held() = default;
@@ -123,7 +123,7 @@ class ModelOptions {
     virtual bool feeds_forward() const = 0;
     virtual bool of_heads() const = 0;
     virtual std::int64_t heads() const = 0;
-    virtual MechanismText text(std::string_view what) const = 0;
+    virtual nn::MechanismText text(std::string_view what) const = 0;
     virtual const ModelEntry& entry() const = 0;
   };
 
@@ -162,7 +162,7 @@ bool layers_have_heads(const ModelOptions& options);
 std::int64_t output_heads(const ModelOptions& options);
 
 // Throws UsageError that names `what` where the topology has no such mechanism.
-MechanismText mechanism_text(const ModelOptions& options, std::string_view what);
+nn::MechanismText mechanism_text(const ModelOptions& options, std::string_view what);
 
 template <class Options>
 struct ModelOptions::Of final : Held {
@@ -199,10 +199,10 @@ struct ModelOptions::Of final : Held {
     return true;
   }
   std::int64_t heads() const override { return output_heads(options); }
-  MechanismText text(std::string_view what) const override { return mechanism_text(options, what); }
+  nn::MechanismText text(std::string_view what) const override { return mechanism_text(options, what); }
   const ModelEntry& entry() const override { return model_entry(options); }
 
   Options options;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -16,7 +16,7 @@
 #include "cogwheel/runs/configuration/toml_text.h"
 #include "cogwheel/text/tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 template <class... Cases>
@@ -122,7 +122,7 @@ void check(const RunConfig& config) {
   stand_in_for_data(model);
   check(model);
   check(config.training);
-  const auto tokenizers = tokenizer_names();
+  const auto tokenizers = text::tokenizer_names();
   if (std::find(tokenizers.begin(), tokenizers.end(), config.data.tokenizer) == tokenizers.end())
     throw UsageError(
         expected_got("data.tokenizer", expected_names(config.data.tokenizer, tokenizers), config.data.tokenizer));
@@ -193,7 +193,7 @@ RunConfig read_config(std::string_view text, const std::string& what, const std:
       assign(find_slot(config, name, whose), section, what + ": " + name);
     }
   }
-  require_mechanism(common(config.model).mechanism, config.definition, what + ": model.mechanism");
+  authoring::require_mechanism(common(config.model).mechanism, config.definition, what + ": model.mechanism");
   return config;
 }
 
@@ -261,4 +261,4 @@ std::string to_toml(const RunConfig& config) {
   return text.str();
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

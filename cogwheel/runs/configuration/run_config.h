@@ -11,7 +11,7 @@
 #include "cogwheel/runs/configuration/model_options.h"
 #include "cogwheel/runs/configuration/training_options.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 struct DataOptions {
   std::vector<std::string> text;  // files and folders; none: Python's standard library
@@ -57,4 +57,4 @@ void set_options(RunConfig& config, const std::vector<std::string>& assignments)
 // Every key, with its value.
 std::string to_toml(const RunConfig& config);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

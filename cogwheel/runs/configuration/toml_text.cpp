@@ -5,7 +5,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 // toml++ limits how deep values lie in each other, but not the parts of a dotted key, each of which is a table in the
@@ -57,4 +57,4 @@ toml::table parse_toml(std::string_view text, std::string_view what) {
   }
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -4,9 +4,9 @@
 
 #include <string_view>
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 // Throws UsageError that names `what` and the line where the text is no TOML.
 toml::table parse_toml(std::string_view text, std::string_view what);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

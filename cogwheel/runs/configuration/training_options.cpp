@@ -9,7 +9,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 void check(const TrainingOptions& options) {
   const auto expect = [](const char* name, auto value, const auto& range) {
     expect_within(std::string("training.") + name, value, range);
@@ -67,4 +67,4 @@ double learning_rate(const TrainingOptions& options, std::int64_t step) {
          0.5 * (1 + std::cos(std::numbers::pi * progress)) * (options.learning_rate - options.final_learning_rate);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/range.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 struct TrainingOptions {
   std::int64_t steps = 2000;
@@ -46,4 +46,4 @@ bool is_due(const TrainingOptions& options, std::int64_t every, std::int64_t ste
 // final_learning_rate at step `steps`.
 double learning_rate(const TrainingOptions& options, std::int64_t step);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -11,7 +11,7 @@
 
 #include <cmath>
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 AdamW::AdamW(const std::vector<std::pair<std::string, at::Tensor>>& parameters, const TrainingOptions& options)
     : options_(options) {
@@ -58,4 +58,4 @@ void AdamW::zero_gradients() {
   for (auto& parameter : parameters_) parameter.value.mutable_grad().reset();
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -9,7 +9,7 @@
 
 #include "cogwheel/runs/configuration/training_options.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 class AdamW {
  public:
@@ -42,4 +42,4 @@ class AdamW {
   std::int64_t steps_done_ = 0;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

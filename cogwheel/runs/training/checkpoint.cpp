@@ -20,7 +20,7 @@
 #include "cogwheel/runs/training/weight_average.h"
 #include "cogwheel/runs/weights.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 const std::string first_moment_prefix = "first_moment.", second_moment_prefix = "second_moment.";
@@ -28,9 +28,9 @@ const std::string first_moment_prefix = "first_moment.", second_moment_prefix = 
 // Properties of the machine that the bits of a run depend on.
 nlohmann::json machine(const TrainingOptions& training) {
   return {{"device", training.device},
-          {"engine", cpu_is_composed() ? "composed" : "fused"},
+          {"engine", ops::cpu_is_composed() ? "composed" : "fused"},
           {"instruction_set", at::get_cpu_capability()},
-          {"matrix_products", matrix_product_library()},
+          {"matrix_products", ops::matrix_product_library()},
           {"threads", std::to_string(at::get_num_threads())},
           {"torch", TORCH_VERSION}};
 }
@@ -175,4 +175,4 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path) {
   }
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

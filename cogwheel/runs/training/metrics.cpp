@@ -17,7 +17,7 @@
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/runs/head_statistics_json.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 const std::string final_prefix = "final_";
@@ -122,4 +122,4 @@ void MetricsWriter::sync() {
   if (::fsync(descriptor_) != 0) refuse_metrics(path_);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -6,7 +6,7 @@
 
 #include "cogwheel/runs/training/step_report.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 class MetricsWriter {
  public:
@@ -34,4 +34,4 @@ std::vector<StepReport> read_metrics(const std::filesystem::path& path);
 // recovered, and a gap in it would go unnoticed.
 void expect_reports(const std::filesystem::path& path, std::int64_t step, const std::vector<std::int64_t>& expected);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

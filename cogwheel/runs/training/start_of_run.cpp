@@ -10,7 +10,7 @@
 #include "cogwheel/runs/training/training_run.h"
 #include "cogwheel/runs/weights.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 void save_start(const TrainingRun& run, std::int64_t batches, const std::filesystem::path& path) {
   SafeTensors contents;
@@ -32,4 +32,4 @@ void save_start(const TrainingRun& run, std::int64_t batches, const std::filesys
   save_safetensors(contents, path);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <filesystem>
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 class TrainingRun;
 
 // The weights as "model.<name>", and of so many first batches "batch.<step>.<member>" of Batch.
 void save_start(const TrainingRun& run, std::int64_t batches, const std::filesystem::path& path);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -5,7 +5,7 @@
 #include "cogwheel/nn/hooks/head_statistics.h"
 #include "cogwheel/runs/measure.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 // One line of metrics.jsonl.
 struct StepReport {
@@ -19,10 +19,10 @@ struct StepReport {
   // At an evaluation, the task's measures for curves (over TrainingOptions::curve_tokens), and statistics of the heads
   // on the first items, up to 4,096 tokens.
   MeasuredValues measured = {};
-  StatisticsOfHeads heads = {};
+  nn::StatisticsOfHeads heads = {};
   // After the last step, the measures over everything that is evaluated, if curves use less or the task measures more
   // at the end.
   MeasuredValues final_measured = {};
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -2,7 +2,7 @@
 
 #include "cogwheel/runs/training/metrics.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 TrainingStatus train_in_folder(TrainingRun& run, const RunFolder& folder, const TrainingHooks& hooks) {
   const std::int64_t step = run.steps_done();
@@ -25,4 +25,4 @@ TrainingStatus train_in_folder(TrainingRun& run, const RunFolder& folder, const 
                     .stop = hooks.stop});
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

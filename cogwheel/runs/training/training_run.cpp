@@ -21,7 +21,7 @@
 #include "cogwheel/runs/training/adamw.h"
 #include "cogwheel/runs/training/weight_average.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -62,7 +62,7 @@ at::Device device_of(const TrainingOptions& options) {
 
 std::shared_ptr<torch::nn::Module> trainable_model(const RunConfig& config) {
   expect_trainable(config);
-  const PlaceParameters here(device_of(config.training));
+  const nn::PlaceParameters here(device_of(config.training));
   return make_model(config.model);
 }
 
@@ -74,7 +74,7 @@ std::vector<std::pair<std::string, at::Tensor>> named_parameters(const torch::nn
 
 // The dropout of a step: the same for every mechanism, so that runs paired by seed drop the same elements.
 std::uint64_t dropout_seed(std::uint64_t seed, std::int64_t step) {
-  return derived_seed(seed, static_cast<std::uint64_t>(step));
+  return nn::derived_seed(seed, static_cast<std::uint64_t>(step));
 }
 
 void expect_finite(double value, std::string_view what, std::int64_t step) {
@@ -87,14 +87,12 @@ void expect_finite(double value, std::string_view what, std::int64_t step) {
 }  // namespace
 
 void expect_trainable(const RunConfig& config) {
-  check_engine_choice();
+  ops::check_engine_choice();
   if (device_of(config.training).is_cpu()) expect_memory(parameter_count(config.model), config.training.ema > 0);
 }
 
 TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& training, std::shared_ptr<const Task> task)
-    : task_(std::move(task)),
-      config_(cogwheel::configuration(model, training, *task_)),
-      model_(trainable_model(config_)) {
+    : task_(std::move(task)), config_(runs::configuration(model, training, *task_)), model_(trainable_model(config_)) {
   task_->initialize(*model_, config_.training.seed);
   const auto parameters = named_parameters(*model_);
   optimizer_ = std::make_unique<AdamW>(parameters, config_.training);
@@ -110,7 +108,7 @@ double TrainingRun::step() {
   const TrainingOptions& options = config_.training;
   const Batch batch = task_->batch(*model_, options, steps_done_);
   const at::Tensor loss = [&] {
-    const BFloat16Products products(options.precision == "bf16");
+    const nn::BFloat16Products products(options.precision == "bf16");
     return task_->loss(*model_, batch, dropout_seed(options.seed, steps_done_));
   }();
   const auto value = loss.item<double>();
@@ -129,7 +127,7 @@ double TrainingRun::step() {
   return value;
 }
 
-MeasuredValues TrainingRun::measured(EvaluationPart part, StatisticsOfHeads* heads) {
+MeasuredValues TrainingRun::measured(EvaluationPart part, nn::StatisticsOfHeads* heads) {
   const auto start = Clock::now();
   const torch::NoGradGuard no_grad;
   const WeightAverage::InModel averaged(average_.get());
@@ -171,7 +169,7 @@ StepReport TrainingRun::make_report() {
                           .tokens = tokens_,
                           .seconds = seconds_,
                           .train_loss = loss_sum_ / static_cast<double>(loss_count_),
-                          .learning_rate = cogwheel::learning_rate(config_.training, steps_done_ - 1),
+                          .learning_rate = cogwheel::runs::learning_rate(config_.training, steps_done_ - 1),
                           .tokens_per_second = recent_seconds > 0 ? recent_tokens / recent_seconds : 0};
   loss_sum_ = 0;
   loss_count_ = 0;
@@ -246,4 +244,4 @@ std::string precision_note(const std::string& precision, double cost) {
                      precision, cost, TrainingOptions().precision);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

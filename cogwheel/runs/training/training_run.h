@@ -15,7 +15,7 @@
 #include "cogwheel/runs/task.h"
 #include "cogwheel/runs/training/step_report.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 class AdamW;
 class WeightAverage;
@@ -88,7 +88,7 @@ class TrainingRun {
  private:
   StepReport make_report();
   void evaluate(StepReport& report);
-  MeasuredValues measured(EvaluationPart part, StatisticsOfHeads* heads = nullptr);
+  MeasuredValues measured(EvaluationPart part, nn::StatisticsOfHeads* heads = nullptr);
 
   std::shared_ptr<const Task> task_;
   RunConfig config_;  // completed by the task
@@ -120,4 +120,4 @@ double cost_of_precision(const ModelOptions& model, const TrainingOptions& train
 // In one line, what the user should know of such a cost; empty: nothing.
 std::string precision_note(const std::string& precision, double cost);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -3,7 +3,7 @@
 #include <ATen/ops/_foreach_lerp.h>
 #include <torch/utils.h>
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 WeightAverage::WeightAverage(const std::vector<std::pair<std::string, at::Tensor>>& weights, double decay)
     : decay_(decay) {
@@ -38,4 +38,4 @@ WeightAverage::InModel::~InModel() {
   if (average_ != nullptr) average_->exchange();
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

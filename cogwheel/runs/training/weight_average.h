@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
 class WeightAverage {
  public:
@@ -40,4 +40,4 @@ class WeightAverage {
   double decay_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

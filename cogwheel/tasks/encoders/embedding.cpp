@@ -10,18 +10,19 @@
 #include "cogwheel/runs/safetensors.h"
 #include "cogwheel/tasks/encoders/sentence_data.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 
-void write_embeddings(const RunFolder& folder, const EmbeddingRequest& request, const std::filesystem::path& out) {
+void write_embeddings(const runs::RunFolder& folder, const EmbeddingRequest& request,
+                      const std::filesystem::path& out) {
   if (out.extension() != ".safetensors")
     throw UsageError(expected_got("embed: --out", "a .safetensors file", out.string()));
-  expect_no_run_file(out, "embed: --out");
+  runs::expect_no_run_file(out, "embed: --out");
   expect_writable(out);
   TrainedEncoder trained = load_encoder(folder);
   const std::vector<SentenceRow> texts = texts_for(trained, {.command = "embed",
                                                              .prompt = request.prompt,
                                                              .input = request.input,
-                                                             .classes = known_class_names(folder.path()),
+                                                             .classes = runs::known_class_names(folder.path()),
                                                              .warn = request.warn});
   const std::int64_t most = trained.model->options().context;
   if (request.tokens != 0) expect_within("embed: --tokens", request.tokens, Range<std::int64_t>{2, most});
@@ -40,11 +41,11 @@ void write_embeddings(const RunFolder& folder, const EmbeddingRequest& request, 
     parts.push_back(
         text_states(trained, std::span(texts).subspan(first, std::min(at_once, texts.size() - first)), tokens));
   const at::Tensor contexts = at::cat(parts);
-  save_safetensors({.tensors = {{"contexts", contexts},
-                                {"vectors", contexts.select(1, 0).contiguous()},
-                                {"lengths", at::tensor(lengths)}},
-                    .metadata = {}},
-                   out);
+  runs::save_safetensors({.tensors = {{"contexts", contexts},
+                                      {"vectors", contexts.select(1, 0).contiguous()},
+                                      {"lengths", at::tensor(lengths)}},
+                          .metadata = {}},
+                         out);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

@@ -7,7 +7,7 @@
 
 #include "cogwheel/runs/run_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 
 struct EmbeddingRequest {
   std::string prompt = {};           // a text,
@@ -19,6 +19,6 @@ struct EmbeddingRequest {
 // A .safetensors file with `contexts` [texts, tokens, width], the vector of each token and 0 beyond the end of a text,
 // `vectors` [texts, width], those of the first tokens, and `lengths` [texts]. Throws what texts_for throws
 // (sentence_data.h), Error for a run of another task and for texts that are not UTF-8.
-void write_embeddings(const RunFolder& folder, const EmbeddingRequest& request, const std::filesystem::path& out);
+void write_embeddings(const runs::RunFolder& folder, const EmbeddingRequest& request, const std::filesystem::path& out);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

@@ -16,7 +16,7 @@
 #include "cogwheel/nn/transformer_block.h"
 #include "cogwheel/tasks/encoders/encoder_options.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 
 class EncoderImpl : public torch::nn::Module {
  public:
@@ -30,29 +30,29 @@ class EncoderImpl : public torch::nn::Module {
   // tokens [B, N] int64, segments likewise or undefined for all of the first → [B, N, width]. The context says which
   // tokens are padding (`lengths`), or which sequences lie one after another in a batch of one (`cu_seqlens`), whose
   // positions then begin anew. Throws UsageError where a sequence is longer than options().context.
-  at::Tensor states(const at::Tensor& tokens, const at::Tensor& segments = {}, const ForwardContext& context = {});
+  at::Tensor states(const at::Tensor& tokens, const at::Tensor& segments = {}, const nn::ForwardContext& context = {});
   // Every point where hooks read or replace a value, in the order of a pass.
-  std::vector<HookPoint> hook_points() const;
+  std::vector<nn::HookPoint> hook_points() const;
   // rows [n, width] of states → [n, vocabulary]. Of a model without classes.
   at::Tensor word_logits(const at::Tensor& rows);
   // first tokens [B, width] of states → [B, classes]. Of a model with classes.
-  at::Tensor class_logits(const at::Tensor& first, const Dropout& dropout = {});
-  Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
+  at::Tensor class_logits(const at::Tensor& first, const nn::Dropout& dropout = {});
+  nn::Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
 
   const EncoderOptions& options() const { return options_; }
 
  private:
-  at::Tensor positions(const at::Tensor& tokens, const ForwardContext& context) const;
+  at::Tensor positions(const at::Tensor& tokens, const nn::ForwardContext& context) const;
 
   EncoderOptions options_;
   at::Tensor token_embedding_, position_embedding_, segment_embedding_;  // [vocabulary | context | segments, width]
-  Norm embedding_norm_{nullptr};
-  std::vector<TransformerBlock> layers_;
-  Linear word_transform_{nullptr};  // of hidden words
-  Norm word_norm_{nullptr};
+  nn::Norm embedding_norm_{nullptr};
+  std::vector<nn::TransformerBlock> layers_;
+  nn::Linear word_transform_{nullptr};  // of hidden words
+  nn::Norm word_norm_{nullptr};
   at::Tensor word_bias_;  // [vocabulary]
-  Linear pooler_{nullptr}, classifier_{nullptr};
+  nn::Linear pooler_{nullptr}, classifier_{nullptr};
 };
 TORCH_MODULE(Encoder);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

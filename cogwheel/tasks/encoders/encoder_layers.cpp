@@ -12,7 +12,7 @@
 #include "cogwheel/runs/configuration/model_options.h"
 #include "cogwheel/tasks/encoders/encoder_stack.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 
 void check_layers(const EncoderLayerOptions& options) {
   using Count = Range<std::int64_t>;
@@ -26,16 +26,16 @@ void check_layers(const EncoderLayerOptions& options) {
   expect("feed_forward", options.feed_forward, {0, max_units});
   expect("first_softmax_layers", options.first_softmax_layers, {0, options.layers});
   expect("last_softmax_layers", options.last_softmax_layers, {0, options.layers - options.first_softmax_layers});
-  expect_within("model.dropout", options.dropout, dropout_range);
+  expect_within("model.dropout", options.dropout, runs::dropout_range);
   const std::vector<std::string> positions(std::begin(encoder_positions), std::end(encoder_positions));
   if (std::find(positions.begin(), positions.end(), options.position) == positions.end())
     throw UsageError(expected_got("model.position", expected_names(options.position, positions), options.position));
-  check(layer_mechanisms(options), "model.mechanism");
+  nn::check(layer_mechanisms(options), "model.mechanism");
   for (const Mechanism* mechanism : LayerPattern(options.mechanism, "model.mechanism").mechanisms())
     if (mechanism->recurrent() != nullptr)
       throw UsageError(expected_got("model.mechanism", "one in which every token sees every other",
                                     std::string(mechanism->description.name) + ", which has a state"));
-  for (std::int64_t layer = 0; layer < options.layers; ++layer) check(block_options(options, {}, layer).attention);
+  for (std::int64_t layer = 0; layer < options.layers; ++layer) nn::check(block_options(options, {}, layer).attention);
 }
 
 void check_context(const EncoderLayerOptions& options, std::int64_t tokens) {
@@ -57,14 +57,15 @@ void check_image(std::int64_t image_size, std::int64_t channels, std::int64_t pa
 std::int64_t balanced_width(const EncoderLayerOptions& options) { return options.feed_forward_width(); }
 void set_balanced_width(EncoderLayerOptions& options, std::int64_t width) { options.feed_forward = width; }
 std::int64_t output_heads(const EncoderLayerOptions& options) {
-  return output_heads_of(options.mechanism, options.heads);
+  return nn::output_heads_of(options.mechanism, options.heads);
 }
-MechanismText mechanism_text(const EncoderLayerOptions& options, std::string_view what) {
-  return text_of(layer_mechanisms(options), what);
+nn::MechanismText mechanism_text(const EncoderLayerOptions& options, std::string_view what) {
+  return nn::text_of(layer_mechanisms(options), what);
 }
 
-std::vector<ConfigField> encoder_layer_fields(EncoderLayerOptions& options, const std::vector<ConfigField>& own) {
-  std::vector<ConfigField> fields{
+std::vector<runs::ConfigField> encoder_layer_fields(EncoderLayerOptions& options,
+                                                    const std::vector<runs::ConfigField>& own) {
+  std::vector<runs::ConfigField> fields{
       {"model.mechanism", &options.mechanism},
       {"model.first_softmax_layers", &options.first_softmax_layers},
       {"model.last_softmax_layers", &options.last_softmax_layers},
@@ -82,4 +83,4 @@ std::vector<ConfigField> encoder_layer_fields(EncoderLayerOptions& options, cons
   return fields;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

@@ -7,7 +7,7 @@
 #include "cogwheel/nn/mechanism_text.h"
 #include "cogwheel/runs/configuration/config_field.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 
 // The options that these models have in common; each adds its own.
 struct EncoderLayerOptions {
@@ -43,10 +43,11 @@ void check_image(std::int64_t image_size, std::int64_t channels, std::int64_t pa
 std::int64_t balanced_width(const EncoderLayerOptions& options);
 void set_balanced_width(EncoderLayerOptions& options, std::int64_t width);
 std::int64_t output_heads(const EncoderLayerOptions& options);
-MechanismText mechanism_text(const EncoderLayerOptions& options, std::string_view what);
+nn::MechanismText mechanism_text(const EncoderLayerOptions& options, std::string_view what);
 
 // The keys of these options, and after them those of a model's own.
-std::vector<ConfigField> encoder_layer_fields(EncoderLayerOptions& options, const std::vector<ConfigField>& own);
+std::vector<runs::ConfigField> encoder_layer_fields(EncoderLayerOptions& options,
+                                                    const std::vector<runs::ConfigField>& own);
 
 // Gives the size of images, where data have not decided it yet, the least value that is valid.
 template <class Options>
@@ -57,4 +58,4 @@ void stand_in_for_image(Options& options) {
   options.context = 0;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

@@ -3,7 +3,7 @@
 #include "cogwheel/runs/configuration/model_options.h"
 #include "cogwheel/tasks/encoders/encoder_layers.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 
 // `vocabulary` counts pieces of words; `context` is the longest sequence, and the rows of the position table.
 struct EncoderOptions : EncoderLayerOptions {
@@ -18,8 +18,8 @@ struct EncoderOptions : EncoderLayerOptions {
 void check(const EncoderOptions& options);
 
 // What any topology says of itself (runs/configuration/model_options.h).
-std::vector<ConfigField> config_fields(EncoderOptions& options);
-const ModelEntry& encoder_entry();
-inline const ModelEntry& model_entry(const EncoderOptions&) { return encoder_entry(); }
+std::vector<runs::ConfigField> config_fields(EncoderOptions& options);
+const runs::ModelEntry& encoder_entry();
+inline const runs::ModelEntry& model_entry(const EncoderOptions&) { return encoder_entry(); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

@@ -2,15 +2,15 @@
 
 #include <torch/nn/modules/container/modulelist.h>
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 
-LayerMechanisms layer_mechanisms(const EncoderLayerOptions& options) {
+nn::LayerMechanisms layer_mechanisms(const EncoderLayerOptions& options) {
   return {options.mechanism, options.layers, options.first_softmax_layers, options.last_softmax_layers};
 }
 
-TransformerBlockOptions block_options(const EncoderLayerOptions& options, const EncoderBlockForm& form,
-                                      std::int64_t layer) {
-  const LayerMechanisms mechanisms = layer_mechanisms(options);
+nn::TransformerBlockOptions block_options(const EncoderLayerOptions& options, const EncoderBlockForm& form,
+                                          std::int64_t layer) {
+  const nn::LayerMechanisms mechanisms = layer_mechanisms(options);
   return {.attention = {.width = options.width,
                         .heads = options.heads,
                         .mechanism = mechanisms.at(layer),
@@ -24,10 +24,10 @@ TransformerBlockOptions block_options(const EncoderLayerOptions& options, const 
           .norm_epsilon = form.norm_epsilon};
 }
 
-std::vector<TransformerBlock> register_blocks(torch::nn::Module& parent, const EncoderLayerOptions& options,
-                                              const EncoderBlockForm& form) {
+std::vector<nn::TransformerBlock> register_blocks(torch::nn::Module& parent, const EncoderLayerOptions& options,
+                                                  const EncoderBlockForm& form) {
   const auto layers = parent.register_module("layers", torch::nn::ModuleList());
-  std::vector<TransformerBlock> blocks;
+  std::vector<nn::TransformerBlock> blocks;
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
     blocks.emplace_back(block_options(options, form, layer));
     layers->push_back(blocks.back());
@@ -35,9 +35,9 @@ std::vector<TransformerBlock> register_blocks(torch::nn::Module& parent, const E
   return blocks;
 }
 
-void initialize_blocks(std::vector<TransformerBlock>& blocks, const WeightInitializer& initializer) {
+void initialize_blocks(std::vector<nn::TransformerBlock>& blocks, const nn::WeightInitializer& initializer) {
   for (std::size_t layer = 0; layer < blocks.size(); ++layer)
     blocks[layer]->initialize(initializer, "layers." + std::to_string(layer), encoder_deviation, encoder_deviation);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

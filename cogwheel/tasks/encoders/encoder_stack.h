@@ -7,25 +7,25 @@
 #include "cogwheel/nn/transformer_block.h"
 #include "cogwheel/tasks/encoders/encoder_layers.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 
 // What a model decides for its blocks, whatever its options.
 struct EncoderBlockForm {
-  NormPlace norm_place = NormPlace::before;
+  nn::NormPlace norm_place = nn::NormPlace::before;
   double norm_epsilon = 1e-5;
   bool projection_bias = true;  // of queries, keys and values
 };
 
-LayerMechanisms layer_mechanisms(const EncoderLayerOptions& options);
+nn::LayerMechanisms layer_mechanisms(const EncoderLayerOptions& options);
 
 // The block `layer`, counted from 0. `options` must be checked.
-TransformerBlockOptions block_options(const EncoderLayerOptions& options, const EncoderBlockForm& form,
-                                      std::int64_t layer);
+nn::TransformerBlockOptions block_options(const EncoderLayerOptions& options, const EncoderBlockForm& form,
+                                          std::int64_t layer);
 // All of them, registered with `parent` as layers.0, layers.1, …
-std::vector<TransformerBlock> register_blocks(torch::nn::Module& parent, const EncoderLayerOptions& options,
-                                              const EncoderBlockForm& form);
+std::vector<nn::TransformerBlock> register_blocks(torch::nn::Module& parent, const EncoderLayerOptions& options,
+                                                  const EncoderBlockForm& form);
 // Weights N(0, 0.02²), biases 0, gains 1.
-void initialize_blocks(std::vector<TransformerBlock>& blocks, const WeightInitializer& initializer);
+void initialize_blocks(std::vector<nn::TransformerBlock>& blocks, const nn::WeightInitializer& initializer);
 inline constexpr double encoder_deviation = 0.02;  // of all weights of these models, unless they say otherwise
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

@@ -4,23 +4,23 @@
 
 #include "cogwheel/nn/attention_maps.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 
-std::int64_t EncoderTask::rows_of(EvaluationPart part, const TrainingOptions& training) const {
-  const DataFacts facts = facts_of(training);
-  return part == EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
+std::int64_t EncoderTask::rows_of(runs::EvaluationPart part, const runs::TrainingOptions& training) const {
+  const runs::DataFacts facts = facts_of(training);
+  return part == runs::EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
 }
 
-void EncoderTask::show_maps(Inspection& inspection, Encoder& model, const EncoderBatch& row) const {
+void EncoderTask::show_maps(runs::Inspection& inspection, Encoder& model, const EncoderBatch& row) const {
   inspection.whole_maps = true;
   inspection.tokens.clear();
   for (std::int64_t place = 0; place < row.tokens.size(1); ++place)
     inspection.tokens.push_back(piece(row.tokens[0][place].item<std::int64_t>()));
   inspection.set_maps(
-      attention_maps([&](const ForwardContext& context) { model->states(row.tokens, row.segments, context); }));
+      nn::attention_maps([&](const nn::ForwardContext& context) { model->states(row.tokens, row.segments, context); }));
 }
 
-Preset encoder_preset(std::string_view task, std::string_view summary) {
+runs::Preset encoder_preset(std::string_view task, std::string_view summary) {
   EncoderOptions model;
   model.layers = 4, model.heads = 4, model.width = 128, model.context = 64, model.dropout = 0.1;
   return {.name = task,
@@ -33,4 +33,4 @@ Preset encoder_preset(std::string_view task, std::string_view summary) {
           .task = {std::string(task), {}}};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

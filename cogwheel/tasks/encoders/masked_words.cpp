@@ -20,10 +20,10 @@
 #include "cogwheel/tasks/encoders/encoder_task.h"
 #include "cogwheel/tasks/encoders/word_baseline.h"
 
-namespace cogwheel::masked_words {
+namespace cogwheel::tasks::encoders::masked_words {
 namespace {
 
-TaskDescription describe() {
+runs::TaskDescription describe() {
   return {.name = "masked_words",
           .summary = "predict hidden words from those around them: of a text, or made-up reviews",
           .item = "sentence",
@@ -41,7 +41,7 @@ struct Told {
   at::Tensor logits, targets;  // [n, vocabulary], [n]
 };
 
-Told told(Encoder& model, const Batch& batch, ForwardContext context) {
+Told told(Encoder& model, const runs::Batch& batch, nn::ForwardContext context) {
   context.lengths = batch.lengths;
   const at::Tensor states = model->states(batch.inputs, batch.segments, context).flatten(0, 1);
   const at::Tensor targets = batch.targets.flatten();
@@ -51,46 +51,46 @@ Told told(Encoder& model, const Batch& batch, ForwardContext context) {
 
 class MaskedWords : public EncoderTask {
  public:
-  MaskedWords(SentenceData data, const WordMasking& masking, TaskOptions options)
+  MaskedWords(SentenceData data, const WordMasking& masking, runs::TaskOptions options)
       : EncoderTask(std::move(data), std::move(options)), masking_(masking) {}
 
-  const TaskDescription& description() const override {
-    static const TaskDescription description = describe();
+  const runs::TaskDescription& description() const override {
+    static const runs::TaskDescription description = describe();
     return description;
   }
 
-  RunConfig completed(RunConfig config) const override {
+  runs::RunConfig completed(runs::RunConfig config) const override {
     if (const std::int64_t classes = config.model.as<EncoderOptions>().classes; classes != 0)
       throw UsageError(expected_got("model.classes", "0: words are told, not classes", std::to_string(classes)));
     data_.complete(config, options_);
     return config;
   }
-  std::vector<RunFile> assets() const override { return {{tokenizer_file, data_.tokenizer().to_json()}}; }
+  std::vector<runs::RunFile> assets() const override { return {{runs::tokenizer_file, data_.tokenizer().to_json()}}; }
   void initialize(torch::nn::Module& model, std::uint64_t seed) const override {
-    holder_of<Encoder>(model)->initialize(seed);
+    nn::holder_of<Encoder>(model)->initialize(seed);
   }
 
-  Batch batch(const torch::nn::Module&, const TrainingOptions& training, std::int64_t step) const override {
+  runs::Batch batch(const torch::nn::Module&, const runs::TrainingOptions& training, std::int64_t step) const override {
     const MaskedBatch drawn = masked_batch(data_.corpus().training, data_.tokenizer(),
                                            data_.training_rows(training, step), masking_, training.seed, step);
     return as_batch(drawn.batch, drawn.targets);
   }
-  at::Tensor loss(torch::nn::Module& module, const Batch& batch, std::uint64_t dropout_seed) const override {
-    auto model = holder_of<Encoder>(module);
+  at::Tensor loss(torch::nn::Module& module, const runs::Batch& batch, std::uint64_t dropout_seed) const override {
+    auto model = nn::holder_of<Encoder>(module);
     const Told words = told(model, batch, {.dropout = model->dropout(dropout_seed)});
-    return token_loss(words.logits, words.targets.to(words.logits.device()));
+    return nn::token_loss(words.logits, words.targets.to(words.logits.device()));
   }
 
   // The same words are hidden for every model.
-  MeasuredValues evaluate(torch::nn::Module& module, const TrainingOptions& training, EvaluationPart part,
-                          StatisticsOfHeads* heads) const override {
+  runs::MeasuredValues evaluate(torch::nn::Module& module, const runs::TrainingOptions& training,
+                                runs::EvaluationPart part, nn::StatisticsOfHeads* heads) const override {
     const torch::NoGradGuard no_grad;
-    auto model = holder_of<Encoder>(module);
+    auto model = nn::holder_of<Encoder>(module);
     double loss = 0, right = 0, words = 0;
     for (const std::vector<std::int64_t>& rows : data_.held_out_rows(rows_of(part, training))) {
       const MaskedBatch some = masked_evaluation_batch(data_.corpus().held_out, data_.tokenizer(), rows, masking_);
-      Hooks hooks;
-      std::optional<HeadObserver> observer;
+      nn::Hooks hooks;
+      std::optional<nn::HeadObserver> observer;
       if (heads != nullptr && words == 0) observer.emplace(hooks);
       const Told found = told(model, as_batch(some.batch, some.targets), {.hooks = observer ? &hooks : nullptr});
       if (observer) *heads = observer->statistics();
@@ -102,12 +102,12 @@ class MaskedWords : public EncoderTask {
     return {{"held_out_loss", loss / words}, {"accuracy", right / words}};
   }
 
-  Inspection inspect(torch::nn::Module& module, std::uint64_t, const ThoroughInspection*) const override {
+  runs::Inspection inspect(torch::nn::Module& module, std::uint64_t, const runs::ThoroughInspection*) const override {
     const torch::NoGradGuard no_grad;
-    auto model = holder_of<Encoder>(module);
+    auto model = nn::holder_of<Encoder>(module);
     const Unigrams training(data_.corpus().training, data_.tokenizer()),
         held_out(data_.corpus().held_out, data_.tokenizer());
-    Inspection inspection;
+    runs::Inspection inspection;
     inspection.tables = {
         {"What a guess without the words around reaches",
          {"", "nats per piece"},
@@ -123,17 +123,18 @@ class MaskedWords : public EncoderTask {
     return inspection;
   }
 
-  std::shared_ptr<const Task> limited(std::int64_t evaluated) const override {
+  std::shared_ptr<const runs::Task> limited(std::int64_t evaluated) const override {
     return std::make_shared<MaskedWords>(data_.limited(std::min(evaluated, data_.evaluated())), masking_, options_);
   }
-  std::shared_ptr<const Task> for_tuning() const override {
+  std::shared_ptr<const runs::Task> for_tuning() const override {
     return std::make_shared<MaskedWords>(data_.for_tuning(), masking_, options_);
   }
 
  private:
   // Hidden words of some held-out sentences, and what the model says.
-  TextTable examples(Encoder& model) const {
-    TextTable table{"Hidden words, and what the model takes them for", {"sentence", "hidden", "most probable"}, {}};
+  pages::TextTable examples(Encoder& model) const {
+    pages::TextTable table{
+        "Hidden words, and what the model takes them for", {"sentence", "hidden", "most probable"}, {}};
     const auto batches = data_.held_out_rows(std::min<std::int64_t>(8, data_.evaluated()));
     for (const std::vector<std::int64_t>& rows : batches)
       for (const std::int64_t row : rows) {
@@ -156,8 +157,8 @@ class MaskedWords : public EncoderTask {
   WordMasking masking_;
 };
 
-std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path& folder) {
-  TaskOptionReader reader(config.task);
+std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std::filesystem::path& folder) {
+  runs::TaskOptionReader reader(config.task);
   WordMasking masking;
   masking.probability = reader.number("masked", masking.probability, WordMasking::probabilities);
   masking.whole_words = reader.yes("whole_words", masking.whole_words);
@@ -166,7 +167,7 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
 }
 
 // The prompt with each [MASK] told: the most probable pieces with their probabilities.
-void tell(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
+void tell(const runs::RunFolder& folder, const runs::SampleRequest& request, const runs::SampleWriter& write) {
   const torch::NoGradGuard no_grad;
   TrainedEncoder trained = load_encoder(folder);
   const SentenceRow given = sentences_in(request.prompt, trained.in_row);
@@ -192,20 +193,20 @@ void tell(const RunFolder& folder, const SampleRequest& request, const SampleWri
 }
 
 }  // namespace
-}  // namespace cogwheel::masked_words
+}  // namespace cogwheel::tasks::encoders::masked_words
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 
-std::shared_ptr<const Task> make_masked_words(std::shared_ptr<const SentenceCorpus> corpus, const WordMasking& masking,
-                                              TaskOptions options) {
+std::shared_ptr<const runs::Task> make_masked_words(std::shared_ptr<const SentenceCorpus> corpus,
+                                                    const WordMasking& masking, runs::TaskOptions options) {
   return std::make_shared<masked_words::MaskedWords>(SentenceData(std::move(corpus)), masking, std::move(options));
 }
 
-TaskEntry masked_words_task() {
+runs::TaskEntry masked_words_task() {
   return {.description = masked_words::describe(),
           .make = masked_words::make,
           .sampler = {{"--prompt"}, masked_words::tell},
           .random = random_masked_words,
           .preset = [] { return encoder_preset("masked_words", "the same, whose hidden words are told"); }};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

@@ -11,7 +11,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/random.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 namespace {
 
 constexpr std::uint32_t training_masks = stream_named("mask"),
@@ -22,7 +22,7 @@ using Unit = std::vector<std::int64_t*>;
 
 class WordHider {
  public:
-  WordHider(const WordPieceTokenizer& tokenizer, const WordMasking& masking)
+  WordHider(const text::WordPieceTokenizer& tokenizer, const WordMasking& masking)
       : tokenizer_(tokenizer), masking_(masking) {
     expect_within("masking probability", masking.probability, WordMasking::probabilities);
     constexpr Range<double> shares{.min = 0, .max = 1};
@@ -76,15 +76,15 @@ class WordHider {
     return chance < masking_.masked + masking_.replaced ? words_[draws.below(words_.size())] : token;
   }
 
-  const WordPieceTokenizer& tokenizer_;
+  const text::WordPieceTokenizer& tokenizer_;
   WordMasking masking_;
   std::vector<Token> words_;  // all tokens but the special ones
 };
 
 // `draws_of` gives the random numbers of a row.
 template <class DrawsOf>
-MaskedBatch masked(const SentenceRows& rows, const WordPieceTokenizer& tokenizer, std::span<const std::int64_t> chosen,
-                   const WordMasking& masking, const DrawsOf& draws_of) {
+MaskedBatch masked(const SentenceRows& rows, const text::WordPieceTokenizer& tokenizer,
+                   std::span<const std::int64_t> chosen, const WordMasking& masking, const DrawsOf& draws_of) {
   const WordHider hider(tokenizer, masking);
   MaskedBatch result{.batch = encoder_batch(rows, tokenizer, chosen), .targets = {}};
   result.targets = at::full(result.batch.tokens.sizes(), ignored_target, at::kLong);
@@ -103,18 +103,18 @@ MaskedBatch masked(const SentenceRows& rows, const WordPieceTokenizer& tokenizer
 
 }  // namespace
 
-BatchPlan sentence_batch_plan(const SentenceRows& rows, const BatchSize& size) {
-  std::vector<BatchPlan::Columns> columns;
+text::BatchPlan sentence_batch_plan(const SentenceRows& rows, const text::BatchSize& size) {
+  std::vector<text::BatchPlan::Columns> columns;
   for (std::int64_t row = 0; row < rows.size(); ++row) columns.push_back({rows.length(row), 0});
-  return BatchPlan(columns, size);
+  return text::BatchPlan(columns, size);
 }
 
-EncoderBatch encoder_batch(const SentenceRows& rows, const WordPieceTokenizer& tokenizer,
+EncoderBatch encoder_batch(const SentenceRows& rows, const text::WordPieceTokenizer& tokenizer,
                            std::span<const std::int64_t> chosen) {
   const auto count = std::ssize(chosen);
   std::int64_t width = 0;
   for (const std::int64_t row : chosen) width = std::max(width, rows.length(row));
-  const WordPieceSpecials& specials = tokenizer.specials();
+  const text::WordPieceSpecials& specials = tokenizer.specials();
   EncoderBatch batch{.tokens = at::full({count, width}, std::int64_t{specials.padding}, at::kLong),
                      .segments = at::zeros({count, width}, at::kLong),
                      .lengths = at::empty({count}, at::kLong),
@@ -143,7 +143,7 @@ EncoderBatch encoder_batch(const SentenceRows& rows, const WordPieceTokenizer& t
   return batch;
 }
 
-MaskedBatch masked_batch(const SentenceRows& rows, const WordPieceTokenizer& tokenizer,
+MaskedBatch masked_batch(const SentenceRows& rows, const text::WordPieceTokenizer& tokenizer,
                          std::span<const std::int64_t> chosen, const WordMasking& masking, std::uint64_t seed,
                          std::int64_t step) {
   return masked(rows, tokenizer, chosen, masking, [&](std::int64_t row) {
@@ -153,10 +153,10 @@ MaskedBatch masked_batch(const SentenceRows& rows, const WordPieceTokenizer& tok
   });
 }
 
-MaskedBatch masked_evaluation_batch(const SentenceRows& rows, const WordPieceTokenizer& tokenizer,
+MaskedBatch masked_evaluation_batch(const SentenceRows& rows, const text::WordPieceTokenizer& tokenizer,
                                     std::span<const std::int64_t> chosen, const WordMasking& masking) {
   return masked(rows, tokenizer, chosen, masking,
                 [&](std::int64_t row) { return NumberedDraws(0, evaluation_masks, static_cast<std::uint64_t>(row)); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

@@ -9,7 +9,7 @@
 #include "cogwheel/tasks/encoders/sentence_corpus.h"
 #include "cogwheel/text/batch_plan.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 
 // [CLS] first [SEP], or [CLS] first [SEP] second [SEP], then padding.
 struct EncoderBatch {
@@ -21,9 +21,9 @@ struct EncoderBatch {
 
 // Which rows make the batch of a step: BatchPlan::pairs(seed, step) for training, pairs_in_order for evaluation. Tokens
 // count with special tokens and padding.
-BatchPlan sentence_batch_plan(const SentenceRows& rows, const BatchSize& size);
+text::BatchPlan sentence_batch_plan(const SentenceRows& rows, const text::BatchSize& size);
 
-EncoderBatch encoder_batch(const SentenceRows& rows, const WordPieceTokenizer& tokenizer,
+EncoderBatch encoder_batch(const SentenceRows& rows, const text::WordPieceTokenizer& tokenizer,
                            std::span<const std::int64_t> chosen);
 
 // Which tokens are hidden: Devlin et al., "BERT" (2019), section 3.1. Special tokens are never chosen, [UNK] neither.
@@ -45,11 +45,11 @@ struct MaskedBatch {
 // A row of n tokens, or words, that may be chosen has n · probability of them chosen: that number rounded down or up by
 // chance, so that rates are right for short rows too. A batch in which none was chosen has one in its first row. Which
 // ones follows from seed, step and row. Throws UsageError for probabilities out of range.
-MaskedBatch masked_batch(const SentenceRows& rows, const WordPieceTokenizer& tokenizer,
+MaskedBatch masked_batch(const SentenceRows& rows, const text::WordPieceTokenizer& tokenizer,
                          std::span<const std::int64_t> chosen, const WordMasking& masking, std::uint64_t seed,
                          std::int64_t step);
 // For evaluation: a row has the same tokens hidden in every batch, run and step.
-MaskedBatch masked_evaluation_batch(const SentenceRows& rows, const WordPieceTokenizer& tokenizer,
+MaskedBatch masked_evaluation_batch(const SentenceRows& rows, const text::WordPieceTokenizer& tokenizer,
                                     std::span<const std::int64_t> chosen, const WordMasking& masking);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

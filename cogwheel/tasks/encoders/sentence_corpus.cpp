@@ -13,7 +13,7 @@
 #include "cogwheel/tasks/encoders/sentence_table.h"
 #include "cogwheel/text/held_out_tenth.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 namespace {
 
 // Of a file without a held-out one: a tenth of its rows, but no more than this.
@@ -31,7 +31,7 @@ SentenceTable read_part(const std::filesystem::path& path, bool labels, Sentence
 }
 
 std::string content_of(const SentenceRow& row) {
-  const std::string first = text_content(row.first), second = text_content(row.second);
+  const std::string first = text::text_content(row.first), second = text::text_content(row.second);
   return second.empty() ? first : first + "\n" + second;
 }
 
@@ -47,7 +47,7 @@ std::vector<bool> held_out_rows(const SentenceTable& table, const std::string& n
     contents.push_back(content_of(row));
     classes.push_back(numbers[row.label]);
   }
-  std::vector<bool> held_out = held_out_tenth({.keys = contents, .classes = classes, .most = most_held_out_rows});
+  std::vector<bool> held_out = text::held_out_tenth({.keys = contents, .classes = classes, .most = most_held_out_rows});
   const bool some = std::any_of(contents.begin(), contents.end(), [](const auto& each) { return !each.empty(); });
   if (some && std::find(held_out.begin(), held_out.end(), true) == held_out.end())
     throw Error(expected_got(name, "two different rows or more, one to hold out", "only equal ones"));
@@ -97,7 +97,7 @@ LabelNumbers number_classes(const SentenceTable& table, const std::string& name,
   const std::vector<std::string> own = classes_of(table, name, corpus, options.classes.empty() ? 2 : 1);
   LabelNumbers numbers;
   corpus.classes = options.classes.empty() ? own : options.classes;
-  const ClassMatch match = match_classes(corpus.classes, own, name + ": labels");
+  const runs::ClassMatch match = runs::match_classes(corpus.classes, own, name + ": labels");
   if (!match.note.empty()) corpus.taken_as.push_back(corpus.name + ": " + match.note);
   for (std::size_t label = 0; label < own.size(); ++label) numbers.emplace(own[label], match.places[label]);
   // The other file may have those that this one lacks.
@@ -108,12 +108,12 @@ LabelNumbers number_classes(const SentenceTable& table, const std::string& name,
 }
 
 // Whether there is anything to hide and predict.
-bool has_words(const WordPieceTokenizer& tokenizer, std::span<const Token> tokens) {
+bool has_words(const text::WordPieceTokenizer& tokenizer, std::span<const Token> tokens) {
   return std::any_of(tokens.begin(), tokens.end(), [&](Token token) { return !tokenizer.is_special(token); });
 }
 
 // So many tokens at most, and no word in two, unless it is longer than that.
-std::size_t whole_words(const WordPieceTokenizer& tokenizer, std::span<const Token> tokens, std::size_t most) {
+std::size_t whole_words(const text::WordPieceTokenizer& tokenizer, std::span<const Token> tokens, std::size_t most) {
   if (tokens.size() <= most) return tokens.size();
   for (std::size_t size = most; size > 0; --size)
     if (!tokenizer.continues(tokens[size])) return size;
@@ -148,7 +148,7 @@ SentenceRows encode_labelled(const SentenceTable& table, const SentenceCorpus& c
 SentenceRows encode_text(const SentenceTable& table, const SentenceCorpus& corpus) {
   SentenceRows rows;
   rows.tokens.empty = table.blank;
-  const WordPieceTokenizer& tokenizer = *corpus.tokenizer;
+  const text::WordPieceTokenizer& tokenizer = *corpus.tokenizer;
   const auto add = [&](std::span<const Token> first, std::span<const Token> second, std::int64_t line) {
     if (has_words(tokenizer, first) || has_words(tokenizer, second))
       rows.tokens.add(first, second, line);
@@ -191,7 +191,7 @@ std::int64_t SentenceRows::length(std::int64_t row) const {
   return encoded_length(tokens.source(row), tokens.target(row));
 }
 
-EncodedRow encode_row(const WordPieceTokenizer& tokenizer, std::string_view first, std::string_view second,
+EncodedRow encode_row(const text::WordPieceTokenizer& tokenizer, std::string_view first, std::string_view second,
                       std::int64_t longest) {
   EncodedRow row{.first = tokenizer.encode(first), .second = tokenizer.encode(second)};
   const std::int64_t most = longest - (row.second.empty() ? 2 : 3);
@@ -203,10 +203,10 @@ EncodedRow encode_row(const WordPieceTokenizer& tokenizer, std::string_view firs
 }
 
 SentenceCorpus load_sentence_corpus(const SentenceOptions& options,
-                                    std::shared_ptr<const WordPieceTokenizer> tokenizer) {
+                                    std::shared_ptr<const text::WordPieceTokenizer> tokenizer) {
   if (options.training.empty()) throw UsageError(expected_got("sentences", "a file to learn from", "none"));
   expect_within("longest row", options.longest, SentenceOptions::lengths);
-  expect_within("vocabulary", options.vocabulary, WordPieceTokenizer::vocabularies);
+  expect_within("vocabulary", options.vocabulary, text::WordPieceTokenizer::vocabularies);
 
   SentenceCorpus corpus;
   corpus.name = options.training.filename().string();
@@ -230,20 +230,20 @@ SentenceCorpus load_sentence_corpus(const SentenceOptions& options,
                                  options.training.string()),
                      held_out.two_sentences ? "two" : "one"));
   Sha256 all;
-  for (const CorpusFile& file : corpus.files) all.add(file.sha256);
+  for (const text::CorpusFile& file : corpus.files) all.add(file.sha256);
   corpus.sha256 = all.digits();
-  if (of_training) corpus.sha256 = sha256_of_split(corpus.sha256, sides);
+  if (of_training) corpus.sha256 = text::sha256_of_split(corpus.sha256, sides);
   corpus.two_sentences = training.two_sentences;
 
   if (tokenizer == nullptr && !options.vocab.empty())
-    tokenizer = WordPieceTokenizer::read(options.vocab, options.cased);
+    tokenizer = text::WordPieceTokenizer::read(options.vocab, options.cased);
   if (tokenizer == nullptr) {
     std::vector<std::string_view> lines;
     for (const SentenceRow& row : training.rows) {
       lines.push_back(row.first);
       lines.push_back(row.second);
     }
-    tokenizer = WordPieceTokenizer::learn(lines, options.vocabulary, options.cased, training_name);
+    tokenizer = text::WordPieceTokenizer::learn(lines, options.vocabulary, options.cased, training_name);
   }
   corpus.tokenizer = std::move(tokenizer);
 
@@ -269,4 +269,4 @@ std::string dropped_text(const SentenceCorpus& corpus) {
   return text.empty() ? "" : "sentences: " + text;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

@@ -12,11 +12,11 @@
 #include "cogwheel/text/sentence_pairs.h"
 #include "cogwheel/text/word_piece.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 
 // What can be learned from. A row without a second sentence has none of its tokens.
 struct SentenceRows {
-  SentencePairs tokens;              // first and second sentences, without special tokens; counts of what was dropped
+  text::SentencePairs tokens;        // first and second sentences, without special tokens; counts of what was dropped
   std::vector<std::int64_t> labels;  // classes, by row; none without labels
   std::vector<std::string> texts;    // by row, with labels: the sentences, with a space between
   std::int64_t cut = 0;              // rows that were longer than the limit
@@ -45,9 +45,9 @@ struct SentenceOptions {
 struct SentenceCorpus {
   std::string name;  // for display: of the training file
   std::int64_t bytes = 0;
-  std::string sha256;             // of the text of all files, and of which rows are held out where that is chosen here
-  std::vector<CorpusFile> files;  // every file that was read
-  std::shared_ptr<const WordPieceTokenizer> tokenizer;
+  std::string sha256;  // of the text of all files, and of which rows are held out where that is chosen here
+  std::vector<text::CorpusFile> files;  // every file that was read
+  std::shared_ptr<const text::WordPieceTokenizer> tokenizer;
   std::int64_t longest = 0;
   bool two_sentences = false;              // in each row
   std::vector<std::string> classes;        // sorted, or those of the options; none without labels
@@ -66,7 +66,7 @@ struct SentenceCorpus {
 SentenceCorpus load_sentence_corpus(const SentenceOptions& options);
 // The same with the tokenizer of an earlier run.
 SentenceCorpus load_sentence_corpus(const SentenceOptions& options,
-                                    std::shared_ptr<const WordPieceTokenizer> tokenizer);
+                                    std::shared_ptr<const text::WordPieceTokenizer> tokenizer);
 
 // In one line, the training rows that were dropped or cut, and why; empty: none.
 std::string dropped_text(const SentenceCorpus& corpus);
@@ -79,7 +79,7 @@ struct EncodedRow {
   std::vector<Token> first, second;
   bool cut = false;
 };
-EncodedRow encode_row(const WordPieceTokenizer& tokenizer, std::string_view first, std::string_view second,
+EncodedRow encode_row(const text::WordPieceTokenizer& tokenizer, std::string_view first, std::string_view second,
                       std::int64_t longest);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

@@ -18,7 +18,7 @@
 #include "cogwheel/text/held_out_tenth.h"
 #include "cogwheel/text/text_record.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 namespace {
 
 bool is_encoder_task(const std::string& name) { return name == "sentences" || name == "masked_words"; }
@@ -35,35 +35,35 @@ bool is_head(const std::string& name) {
 
 struct SentenceData::Plan {
   std::mutex mutex;
-  std::optional<BatchPlan> plan;
+  std::optional<text::BatchPlan> plan;
   std::int64_t planned = 0;
 };
 
-std::shared_ptr<const SentenceCorpus> sentence_corpus(TaskOptionReader& reader, const RunConfig& config, bool labels,
-                                                      const std::filesystem::path& folder,
+std::shared_ptr<const SentenceCorpus> sentence_corpus(runs::TaskOptionReader& reader, const runs::RunConfig& config,
+                                                      bool labels, const std::filesystem::path& folder,
                                                       const std::filesystem::path& start) {
   SentenceOptions options{.training = reader.path("sentences"),
                           .held_out = reader.path("held_out_sentences"),
                           .labels = labels,
                           .vocab = reader.path("vocab")};
-  options.vocabulary = reader.whole("vocabulary", options.vocabulary, WordPieceTokenizer::vocabularies);
+  options.vocabulary = reader.whole("vocabulary", options.vocabulary, text::WordPieceTokenizer::vocabularies);
   options.cased = reader.yes("cased", false);
   reader.later_whole(in_row_key, 0, {0, 2});  // recorded by `complete`
-  options.longest = common(config.model).context;
-  if (labels) options.classes = known_class_names(folder);
+  options.longest = runs::common(config.model).context;
+  if (labels) options.classes = runs::known_class_names(folder);
   const std::filesystem::path kept = !start.empty() ? start : folder;
   std::error_code problem;
-  const bool has_tokenizer = !kept.empty() && std::filesystem::exists(kept / tokenizer_file, problem);
+  const bool has_tokenizer = !kept.empty() && std::filesystem::exists(kept / runs::tokenizer_file, problem);
   const std::string toy = reader.word("toy", "reviews", {"reviews", "captions"});
   if (options.training.empty()) {
     if (!options.held_out.empty() || !options.vocab.empty())
       throw UsageError(expected_got("task.sentences", "a file to train on beside the others", "none"));
     auto made_up = std::make_shared<SentenceCorpus>(toy == "captions" ? toy_caption_corpus() : toy_review_corpus(0));
     if (has_tokenizer &&
-        load_word_piece(kept / tokenizer_file)->vocabulary_text() != made_up->tokenizer->vocabulary_text())
+        text::load_word_piece(kept / runs::tokenizer_file)->vocabulary_text() != made_up->tokenizer->vocabulary_text())
       throw UsageError(expected_got("task.sentences",
                                     "a file: the word pieces of the model are not those of made-up sentences", "none"));
-    expect_recorded_data(config, made_up->name, made_up->sha256);
+    runs::expect_recorded_data(config, made_up->name, made_up->sha256);
     if (!options.classes.empty() && options.classes != made_up->classes)
       throw Error(expected_got(made_up->name + ": classes",
                                fmt::format("those of the model: {}", fmt::join(options.classes, ", ")),
@@ -71,9 +71,9 @@ std::shared_ptr<const SentenceCorpus> sentence_corpus(TaskOptionReader& reader, 
     return made_up;
   }
   auto corpus = std::make_shared<SentenceCorpus>(
-      has_tokenizer ? load_sentence_corpus(options, load_word_piece(kept / tokenizer_file))
+      has_tokenizer ? load_sentence_corpus(options, text::load_word_piece(kept / runs::tokenizer_file))
                     : load_sentence_corpus(options));
-  expect_recorded_data(config, corpus->name, corpus->sha256);
+  runs::expect_recorded_data(config, corpus->name, corpus->sha256);
   return corpus;
 }
 
@@ -92,7 +92,7 @@ SentenceData::SentenceData(std::shared_ptr<const SentenceCorpus> corpus, std::in
     for (std::size_t i = offset; i < sorted.size(); i += stride) order_.push_back(sorted[i]);
 }
 
-std::vector<std::int64_t> SentenceData::training_rows(const TrainingOptions& training, std::int64_t step) const {
+std::vector<std::int64_t> SentenceData::training_rows(const runs::TrainingOptions& training, std::int64_t step) const {
   const std::lock_guard lock(plan_->mutex);
   if (!plan_->plan || plan_->planned != training.batch) {
     plan_->plan.emplace(sentence_batch_plan(corpus_->training, {.sentences = training.batch}));
@@ -114,7 +114,7 @@ std::vector<std::vector<std::int64_t>> SentenceData::held_out_rows(std::int64_t 
   return batches;
 }
 
-DataFacts SentenceData::facts(const std::string& item, const TrainingOptions& training) const {
+runs::DataFacts SentenceData::facts(const std::string& item, const runs::TrainingOptions& training) const {
   return {.name = corpus_->name,
           .tokenizer = item,
           .sha256 = corpus_->sha256,
@@ -127,9 +127,9 @@ DataFacts SentenceData::facts(const std::string& item, const TrainingOptions& tr
           .window = 1};
 }
 
-void SentenceData::complete(RunConfig& config, const TaskOptions& options) const {
-  expect_no_text(config, ": task.sentences");
-  set_vocabulary(config, tokenizer().vocabulary(), ", the pieces of " + corpus_->name);
+void SentenceData::complete(runs::RunConfig& config, const runs::TaskOptions& options) const {
+  runs::expect_no_text(config, ": task.sentences");
+  runs::set_vocabulary(config, tokenizer().vocabulary(), ", the pieces of " + corpus_->name);
   auto& model = config.model.as<EncoderOptions>();
   check(model);
   if (model.context < corpus_->longest)
@@ -148,9 +148,9 @@ void SentenceData::complete(RunConfig& config, const TaskOptions& options) const
   config.task.values[in_row_key] = std::int64_t{corpus_->two_sentences ? 2 : 1};
 }
 
-std::vector<RunFile> SentenceData::records() const {
+std::vector<runs::RunFile> SentenceData::records() const {
   if (corpus_->files.empty()) return {};
-  return {{text_file, text_record(corpus_->name, corpus_->bytes, corpus_->sha256, corpus_->files)}};
+  return {{runs::text_file, text::text_record(corpus_->name, corpus_->bytes, corpus_->sha256, corpus_->files)}};
 }
 
 SentenceData SentenceData::for_tuning() const {
@@ -163,7 +163,7 @@ SentenceData SentenceData::for_tuning() const {
     lines.push_back(std::to_string(all.tokens.line(row)));
   }
   const std::vector<bool> held_out =
-      held_out_tenth({.keys = rows, .ties = lines, .classes = all.labels, .most = corpus_->held_out.size()});
+      text::held_out_tenth({.keys = rows, .ties = lines, .classes = all.labels, .most = corpus_->held_out.size()});
   for (std::int64_t row = 0; row < all.size(); ++row) {
     const auto place = static_cast<std::size_t>(row);
     SentenceRows& part = held_out[place] ? split->held_out : split->training;
@@ -178,7 +178,7 @@ SentenceData SentenceData::for_tuning() const {
   return SentenceData(std::move(split));
 }
 
-Batch as_batch(const EncoderBatch& encoded, const at::Tensor& targets) {
+runs::Batch as_batch(const EncoderBatch& encoded, const at::Tensor& targets) {
   return {.inputs = encoded.tokens,
           .targets = targets,
           .tokens = encoded.tokens.size(0),
@@ -186,20 +186,20 @@ Batch as_batch(const EncoderBatch& encoded, const at::Tensor& targets) {
           .segments = encoded.segments};
 }
 
-TrainedEncoder load_encoder(const RunFolder& folder) {
-  const RunConfig config = load_config(folder.config_path());
+TrainedEncoder load_encoder(const runs::RunFolder& folder) {
+  const runs::RunConfig config = runs::load_config(folder.config_path());
   if (!is_encoder_task(config.task.name))
     throw Error(expected_got(folder.path().string(), "a run of the task sentences or masked_words", config.task.name));
   const auto& options = config.model.as<EncoderOptions>();
-  TrainedEncoder trained{.model = Encoder(options), .tokenizer = load_word_piece(folder.tokenizer_path())};
-  TaskOptionReader reader(config.task);
+  TrainedEncoder trained{.model = Encoder(options), .tokenizer = text::load_word_piece(folder.tokenizer_path())};
+  runs::TaskOptionReader reader(config.task);
   trained.in_row = options.segments < 2 ? 1 : reader.later_whole(in_row_key, 0, {0, 2});
-  load_weights_of(*trained.model, config, folder);
+  runs::load_weights_of(*trained.model, config, folder);
   return trained;
 }
 
 void start_from(EncoderImpl& model, const std::filesystem::path& run) {
-  const RunFolder folder = RunFolder::open(run);
+  const runs::RunFolder folder = runs::RunFolder::open(run);
   TrainedEncoder trained = load_encoder(folder);
   EncoderOptions theirs = trained.model->options();
   theirs.classes = model.options().classes, theirs.dropout = model.options().dropout;
@@ -245,4 +245,4 @@ at::Tensor text_states(TrainedEncoder& encoder, std::span<const SentenceRow> tex
   return states;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

@@ -16,17 +16,19 @@
 #include "cogwheel/tasks/encoders/sentence_batches.h"
 #include "cogwheel/tasks/encoders/sentence_table.h"
 
-namespace cogwheel {
-
+namespace cogwheel::runs {
 class RunFolder;
+}  // namespace cogwheel::runs
+
+namespace cogwheel::tasks::encoders {
 
 // task.sentences and task.held_out_sentences, files that tasks/encoders/sentence_corpus.h reads; where there are none
 // made-up reviews (tasks/encoders/toy_reviews.h), or with task.toy = "captions" those of coloured shapes. task.vocab,
 // task.vocabulary and task.cased say what pieces they are cut into; of a resumed run, those that `folder` keeps, and of
 // a run that starts from another one, that one's (`start`). Throws Error where they cannot be read, or are not those of
 // config.data.sha256.
-std::shared_ptr<const SentenceCorpus> sentence_corpus(TaskOptionReader& reader, const RunConfig& config, bool labels,
-                                                      const std::filesystem::path& folder,
+std::shared_ptr<const SentenceCorpus> sentence_corpus(runs::TaskOptionReader& reader, const runs::RunConfig& config,
+                                                      bool labels, const std::filesystem::path& folder,
                                                       const std::filesystem::path& start = {});
 
 // Parts of a corpus as tasks use it: batches of training, and what is held out in batches of like lengths.
@@ -37,18 +39,18 @@ class SentenceData {
   explicit SentenceData(std::shared_ptr<const SentenceCorpus> corpus, std::int64_t evaluated = -1);
 
   const SentenceCorpus& corpus() const { return *corpus_; }
-  const WordPieceTokenizer& tokenizer() const { return *corpus_->tokenizer; }
+  const text::WordPieceTokenizer& tokenizer() const { return *corpus_->tokenizer; }
   std::int64_t evaluated() const { return evaluated_; }
 
   // Rows of the batch of a step.
-  std::vector<std::int64_t> training_rows(const TrainingOptions& training, std::int64_t step) const;
+  std::vector<std::int64_t> training_rows(const runs::TrainingOptions& training, std::int64_t step) const;
   // The first `count` evaluated rows in batches of like lengths; any first part has all lengths.
   std::vector<std::vector<std::int64_t>> held_out_rows(std::int64_t count) const;
 
-  DataFacts facts(const std::string& item, const TrainingOptions& training) const;
+  runs::DataFacts facts(const std::string& item, const runs::TrainingOptions& training) const;
   // Sets vocabulary, hash and task of a configuration. Throws UsageError where the model does not fit.
-  void complete(RunConfig& config, const TaskOptions& options) const;
-  std::vector<RunFile> records() const;
+  void complete(runs::RunConfig& config, const runs::TaskOptions& options) const;
+  std::vector<runs::RunFile> records() const;
 
   // The same corpus with fewer rows evaluated, and with a part of the training rows held out instead.
   SentenceData limited(std::int64_t evaluated) const { return SentenceData(corpus_, evaluated); }
@@ -63,15 +65,15 @@ class SentenceData {
 };
 
 // As the loss of a task takes it.
-Batch as_batch(const EncoderBatch& encoded, const at::Tensor& targets);
+runs::Batch as_batch(const EncoderBatch& encoded, const at::Tensor& targets);
 
 // The encoder of a run of either task, with its tokenizer. Throws Error for a run of another.
 struct TrainedEncoder {
   Encoder model{nullptr};
-  std::shared_ptr<const WordPieceTokenizer> tokenizer;
+  std::shared_ptr<const text::WordPieceTokenizer> tokenizer;
   std::int64_t in_row = 0;  // sentences that it learned from in a row, 1 or 2; 0: not known
 };
-TrainedEncoder load_encoder(const RunFolder& folder);
+TrainedEncoder load_encoder(const runs::RunFolder& folder);
 
 // What a command is given to read: a text, or a file, of which tasks/encoders/sentence_table.h says what is read.
 struct GivenTexts {
@@ -94,4 +96,4 @@ void start_from(EncoderImpl& model, const std::filesystem::path& run);
 // The vectors of texts: states [texts, tokens, width], rows after the end of a text 0, cut to `tokens`.
 at::Tensor text_states(TrainedEncoder& encoder, std::span<const SentenceRow> texts, std::int64_t tokens);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

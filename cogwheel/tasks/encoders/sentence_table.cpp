@@ -12,7 +12,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/text/text_lines.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 namespace {
 
 using Fields = std::vector<std::string>;
@@ -272,7 +272,7 @@ FoundColumns columns_to_read(const std::vector<Record>& records, const TableRead
 // `columns_of(records, reader)` says what the columns of records are, of which there is at least one.
 template <class ColumnsOf>
 SentenceTable read_table(const std::filesystem::path& path, const ColumnsOf& columns_of, bool need_labels) {
-  TextLines text = read_text_lines(path);
+  text::TextLines text = text::read_text_lines(path);
   SentenceTable table{.rows = {}, .bytes = text.bytes, .sha256 = std::move(text.sha256)};
   TableReader reader(path, std::move(text.lines));
   std::vector<Record> records = records_of(reader, table.blank);
@@ -309,7 +309,7 @@ SentenceTable read_sentences(const std::filesystem::path& path, const SentencesT
   if (is_table_name(path))
     return read_table(
         path, [&](const auto& records, const auto& reader) { return columns_to_read(records, reader, how); }, false);
-  TextLines text = read_text_lines(path);
+  text::TextLines text = text::read_text_lines(path);
   SentenceTable table{.rows = {}, .bytes = text.bytes, .sha256 = std::move(text.sha256)};
   for (const std::string& line : text.lines) table.rows.push_back(sentences_in(line, how.in_row));
   for (std::size_t row = 0; row < table.rows.size(); ++row) table.rows[row].line = static_cast<std::int64_t>(row) + 1;
@@ -323,7 +323,7 @@ SentenceRow sentences_in(std::string_view text, std::int64_t in_row) {
 }
 
 SentenceTable read_sentence_lines(const std::filesystem::path& path) {
-  TextLines text = read_text_lines(path);
+  text::TextLines text = text::read_text_lines(path);
   SentenceTable table{.rows = {}, .bytes = text.bytes, .sha256 = std::move(text.sha256)};
   std::int64_t line = 0;
   for (std::string& sentence : text.lines) {
@@ -336,4 +336,4 @@ SentenceTable read_sentence_lines(const std::filesystem::path& path) {
   return table;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 
 struct SentenceRow {
   std::string first, second = {};  // `second` only in tables of two sentences
@@ -61,4 +61,4 @@ SentenceTable read_sentence_lines(const std::filesystem::path& path);
 // Whether the name is that of a table, not of plain text: .tsv or .csv, .gz or not.
 bool is_table_name(const std::filesystem::path& path);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

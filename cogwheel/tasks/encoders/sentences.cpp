@@ -17,10 +17,10 @@
 #include "cogwheel/tasks/encoders/encoder_task.h"
 #include "cogwheel/tasks/encoders/word_baseline.h"
 
-namespace cogwheel::sentences {
+namespace cogwheel::tasks::encoders::sentences {
 namespace {
 
-TaskDescription describe() {
+runs::TaskDescription describe() {
   return {.name = "sentences",
           .summary = "classify sentences or pairs of them: of a table, or made-up reviews",
           .item = "sentence",
@@ -41,15 +41,15 @@ struct Answers {
 
 class Sentences : public EncoderTask {
  public:
-  Sentences(SentenceData data, std::filesystem::path start, TaskOptions options)
+  Sentences(SentenceData data, std::filesystem::path start, runs::TaskOptions options)
       : EncoderTask(std::move(data), std::move(options)), start_(std::move(start)) {}
 
-  const TaskDescription& description() const override {
-    static const TaskDescription description = describe();
+  const runs::TaskDescription& description() const override {
+    static const runs::TaskDescription description = describe();
     return description;
   }
 
-  RunConfig completed(RunConfig config) const override {
+  runs::RunConfig completed(runs::RunConfig config) const override {
     std::int64_t& classes = config.model.as<EncoderOptions>().classes;
     if (classes != 0 && classes != this->classes())
       throw UsageError(expected_got("model.classes", fmt::format("{}, as {}", this->classes(), data_.corpus().name),
@@ -58,39 +58,39 @@ class Sentences : public EncoderTask {
     data_.complete(config, options_);
     return config;
   }
-  std::vector<RunFile> assets() const override {
-    return {{tokenizer_file, data_.tokenizer().to_json()}, class_names_file(data_.corpus().classes)};
+  std::vector<runs::RunFile> assets() const override {
+    return {{runs::tokenizer_file, data_.tokenizer().to_json()}, runs::class_names_file(data_.corpus().classes)};
   }
   void initialize(torch::nn::Module& module, std::uint64_t seed) const override {
-    auto model = holder_of<Encoder>(module);
+    auto model = nn::holder_of<Encoder>(module);
     model->initialize(seed);
     if (!start_.empty()) start_from(*model, start_);
   }
 
-  Batch batch(const torch::nn::Module&, const TrainingOptions& training, std::int64_t step) const override {
+  runs::Batch batch(const torch::nn::Module&, const runs::TrainingOptions& training, std::int64_t step) const override {
     const EncoderBatch drawn =
         encoder_batch(data_.corpus().training, data_.tokenizer(), data_.training_rows(training, step));
     return as_batch(drawn, drawn.labels);
   }
-  at::Tensor loss(torch::nn::Module& module, const Batch& batch, std::uint64_t dropout_seed) const override {
-    auto model = holder_of<Encoder>(module);
+  at::Tensor loss(torch::nn::Module& module, const runs::Batch& batch, std::uint64_t dropout_seed) const override {
+    auto model = nn::holder_of<Encoder>(module);
     const at::Tensor logits = logits_of(model, batch, {.dropout = model->dropout(dropout_seed)});
     return at::cross_entropy_loss(logits, batch.targets.to(logits.device()));
   }
 
-  MeasuredValues evaluate(torch::nn::Module& module, const TrainingOptions& training, EvaluationPart part,
-                          StatisticsOfHeads* heads) const override {
+  runs::MeasuredValues evaluate(torch::nn::Module& module, const runs::TrainingOptions& training,
+                                runs::EvaluationPart part, nn::StatisticsOfHeads* heads) const override {
     const std::int64_t count = rows_of(part, training);
     const Answers answers = answer(module, count, heads);
     return {{"accuracy", answers.right / static_cast<double>(count)},
             {"held_out_loss", answers.loss / static_cast<double>(count)}};
   }
 
-  Inspection inspect(torch::nn::Module& module, std::uint64_t, const ThoroughInspection*) const override {
+  runs::Inspection inspect(torch::nn::Module& module, std::uint64_t, const runs::ThoroughInspection*) const override {
     const torch::NoGradGuard no_grad;
-    auto model = holder_of<Encoder>(module);
+    auto model = nn::holder_of<Encoder>(module);
     const Answers answers = answer(module, data_.evaluated());
-    Inspection inspection;
+    runs::Inspection inspection;
     inspection.tables = {beside_counts(answers), by_length(answers), mistakes(answers)};
     const SentenceRows& rows = data_.corpus().held_out;
     const auto shown = std::find_if(answers.rows.rbegin(), answers.rows.rend(),
@@ -101,29 +101,29 @@ class Sentences : public EncoderTask {
     return inspection;
   }
 
-  std::shared_ptr<const Task> limited(std::int64_t evaluated) const override {
+  std::shared_ptr<const runs::Task> limited(std::int64_t evaluated) const override {
     return std::make_shared<Sentences>(data_.limited(std::min(evaluated, data_.evaluated())), start_, options_);
   }
-  std::shared_ptr<const Task> for_tuning() const override {
+  std::shared_ptr<const runs::Task> for_tuning() const override {
     return std::make_shared<Sentences>(data_.for_tuning(), start_, options_);
   }
 
  private:
   std::int64_t classes() const { return std::ssize(data_.corpus().classes); }
 
-  static at::Tensor logits_of(Encoder& model, const Batch& batch, ForwardContext context) {
+  static at::Tensor logits_of(Encoder& model, const runs::Batch& batch, nn::ForwardContext context) {
     context.lengths = batch.lengths;
     return model->class_logits(model->states(batch.inputs, batch.segments, context).select(1, 0), context.dropout);
   }
 
-  Answers answer(torch::nn::Module& module, std::int64_t count, StatisticsOfHeads* heads = nullptr) const {
+  Answers answer(torch::nn::Module& module, std::int64_t count, nn::StatisticsOfHeads* heads = nullptr) const {
     const torch::NoGradGuard no_grad;
-    auto model = holder_of<Encoder>(module);
+    auto model = nn::holder_of<Encoder>(module);
     Answers all;
     for (const std::vector<std::int64_t>& rows : data_.held_out_rows(count)) {
       const EncoderBatch some = encoder_batch(data_.corpus().held_out, data_.tokenizer(), rows);
-      Hooks hooks;
-      std::optional<HeadObserver> observer;
+      nn::Hooks hooks;
+      std::optional<nn::HeadObserver> observer;
       if (heads != nullptr && all.rows.empty()) observer.emplace(hooks);
       const at::Tensor logits =
           logits_of(model, as_batch(some, some.labels), {.hooks = observer ? &hooks : nullptr}).cpu();
@@ -140,7 +140,7 @@ class Sentences : public EncoderTask {
   static std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
   // The model beside what counts of words can do.
-  TextTable beside_counts(const Answers& answers) const {
+  pages::TextTable beside_counts(const Answers& answers) const {
     const NaiveBayes bayes(data_.corpus().training, classes());
     const SentenceRows& rows = data_.corpus().held_out;
     std::vector<std::int64_t> counts(static_cast<std::size_t>(classes()));
@@ -159,9 +159,9 @@ class Sentences : public EncoderTask {
               percent(static_cast<double>(*std::max_element(counts.begin(), counts.end())) / all)}}};
   }
 
-  TextTable by_length(const Answers& answers) const {
+  pages::TextTable by_length(const Answers& answers) const {
     const SentenceRows& rows = data_.corpus().held_out;
-    TextTable table{"By length", {"pieces", "sentences", "accuracy"}, {}};
+    pages::TextTable table{"By length", {"pieces", "sentences", "accuracy"}, {}};
     const std::size_t parts = std::min<std::size_t>(4, answers.rows.size());
     for (std::size_t part = 0; part < parts; ++part) {  // rows are in the order of their lengths
       const std::size_t first = answers.rows.size() * part / parts, end = answers.rows.size() * (part + 1) / parts;
@@ -175,10 +175,10 @@ class Sentences : public EncoderTask {
     return table;
   }
 
-  TextTable mistakes(const Answers& answers) const {
+  pages::TextTable mistakes(const Answers& answers) const {
     constexpr std::size_t shown = 8;
     const SentenceRows& rows = data_.corpus().held_out;
-    TextTable table{"Some that it takes for another class", {"sentence", "class", "taken for"}, {}};
+    pages::TextTable table{"Some that it takes for another class", {"sentence", "class", "taken for"}, {}};
     for (std::size_t i = 0; i < answers.rows.size() && table.rows.size() < shown; ++i) {
       const auto place = static_cast<std::size_t>(answers.rows[i]);
       if (answers.best[i] == rows.labels[place]) continue;
@@ -191,15 +191,15 @@ class Sentences : public EncoderTask {
   std::filesystem::path start_;  // a run whose weights come first; empty: none
 };
 
-std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path& folder) {
-  TaskOptionReader reader(config.task);
+std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std::filesystem::path& folder) {
+  runs::TaskOptionReader reader(config.task);
   std::filesystem::path start = reader.path("start");
   // A run that has begun has weights of its own.
   std::error_code problem;
   if (!folder.empty() && std::filesystem::exists(folder / "checkpoint.safetensors", problem)) start.clear();
   auto corpus = sentence_corpus(reader, config, true, folder, start);
   if (!start.empty()) {
-    const TrainedEncoder first = load_encoder(RunFolder::open(start));
+    const TrainedEncoder first = load_encoder(runs::RunFolder::open(start));
     if (first.tokenizer->vocabulary_text() != corpus->tokenizer->vocabulary_text())
       throw Error(expected_got("task.start", "a run with the same word pieces", start.string()));
   }
@@ -207,10 +207,10 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
 }
 
 // The prompt, or each text of a file: its classes with their probabilities, the most probable first.
-void classify(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
+void classify(const runs::RunFolder& folder, const runs::SampleRequest& request, const runs::SampleWriter& write) {
   const torch::NoGradGuard no_grad;
   TrainedEncoder trained = load_encoder(folder);
-  const std::vector<std::string> classes = load_class_names(folder.path(), trained.model->options().classes);
+  const std::vector<std::string> classes = runs::load_class_names(folder.path(), trained.model->options().classes);
   const std::vector<SentenceRow> texts = texts_for(trained, {.command = "sample",
                                                              .prompt = request.prompt,
                                                              .input = request.input,
@@ -244,10 +244,10 @@ void classify(const RunFolder& folder, const SampleRequest& request, const Sampl
 }
 
 }  // namespace
-}  // namespace cogwheel::sentences
+}  // namespace cogwheel::tasks::encoders::sentences
 
-namespace cogwheel {
-TaskEntry sentences_task() {
+namespace cogwheel::tasks::encoders {
+runs::TaskEntry sentences_task() {
   return {.description = sentences::describe(),
           .make = sentences::make,
           .sampler = {{"--prompt", "--input"}, sentences::classify},
@@ -256,4 +256,4 @@ TaskEntry sentences_task() {
                                   "made-up reviews, or --sentences; an encoder of 4 layers, width 128, batch 32");
           }};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

@@ -8,12 +8,13 @@
 #include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/tasks/images/data/image_source.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 namespace {
 
 // Training captions are those that a training run of the shapes with seed 0 meets.
-std::vector<ImageExample> shapes(const ImageSource& source, ImagePart part, std::int64_t count) {
-  std::vector<ImageExample> all;
+std::vector<images::ImageExample> shapes(const images::ImageSource& source, images::ImagePart part,
+                                         std::int64_t count) {
+  std::vector<images::ImageExample> all;
   for (std::int64_t index = 0; index < count; ++index) all.push_back(source.image(part, index));
   return all;
 }
@@ -21,20 +22,20 @@ std::vector<ImageExample> shapes(const ImageSource& source, ImagePart part, std:
 }  // namespace
 
 SentenceCorpus toy_caption_corpus(std::int64_t training, std::int64_t held_out) {
-  const auto source = toy_shape_images({.size = 16, .held_out = held_out});
-  const std::vector<ImageExample> parts[] = {shapes(*source, ImagePart::training, training),
-                                             shapes(*source, ImagePart::held_out, held_out)};
+  const auto source = images::toy_shape_images({.size = 16, .held_out = held_out});
+  const std::vector<images::ImageExample> parts[] = {shapes(*source, images::ImagePart::training, training),
+                                                     shapes(*source, images::ImagePart::held_out, held_out)};
   SentenceCorpus corpus;
   corpus.name = "captions of coloured shapes";
   std::vector<std::string_view> lines;
-  for (const ImageExample& each : parts[0]) lines.emplace_back(each.caption);
+  for (const images::ImageExample& each : parts[0]) lines.emplace_back(each.caption);
   constexpr std::int64_t enough = 256;  // for all words as whole pieces
-  corpus.tokenizer = WordPieceTokenizer::learn(lines, enough, false, corpus.name);
+  corpus.tokenizer = text::WordPieceTokenizer::learn(lines, enough, false, corpus.name);
   corpus.classes = source->class_names();
   Sha256 all;
   SentenceRows* const rows[] = {&corpus.training, &corpus.held_out};
   for (std::size_t part = 0; part < 2; ++part)
-    for (const ImageExample& each : parts[part]) {
+    for (const images::ImageExample& each : parts[part]) {
       rows[part]->tokens.add(corpus.tokenizer->encode(each.caption), {}, rows[part]->size());
       rows[part]->labels.push_back(each.label);
       rows[part]->texts.push_back(each.caption);
@@ -45,4 +46,4 @@ SentenceCorpus toy_caption_corpus(std::int64_t training, std::int64_t held_out) 
   return corpus;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

@@ -8,7 +8,7 @@
 #include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/random.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 namespace {
 
 constexpr std::uint32_t review_stream = stream_named("rev");  // 1 more for what is held out
@@ -65,7 +65,7 @@ void add_pieces(std::set<std::string>& pieces, std::string_view word) {
   pieces.emplace(word);
 }
 
-SentenceRows reviews(const WordPieceTokenizer& tokenizer, std::uint64_t seed, bool held_out, std::int64_t count) {
+SentenceRows reviews(const text::WordPieceTokenizer& tokenizer, std::uint64_t seed, bool held_out, std::int64_t count) {
   SentenceRows rows;
   for (std::int64_t index = 0; index < count; ++index) {
     ToyReview review = toy_review(seed, held_out, index);
@@ -115,17 +115,17 @@ ToyReview toy_review(std::uint64_t seed, bool held_out, std::int64_t index) {
 
 std::vector<std::string> toy_review_classes() { return {"negative", "positive"}; }
 
-std::shared_ptr<const WordPieceTokenizer> toy_review_tokenizer() {
-  static const std::shared_ptr<const WordPieceTokenizer> tokenizer = [] {
+std::shared_ptr<const text::WordPieceTokenizer> toy_review_tokenizer() {
+  static const std::shared_ptr<const text::WordPieceTokenizer> tokenizer = [] {
     std::set<std::string> words{",", "i", "found", "the", "this", "is", "was"};
     const auto add = [&](const auto& list) {
       for (const std::string_view word : list) add_pieces(words, word);
     };
     add(wholes), add(parts), add(good), add(bad), add(negations), add(degrees), add(joints);
-    const auto& specials = WordPieceTokenizer::special_pieces;
+    const auto& specials = text::WordPieceTokenizer::special_pieces;
     std::vector<std::string> pieces(specials.begin(), specials.end());
     pieces.insert(pieces.end(), words.begin(), words.end());
-    return std::make_shared<WordPieceTokenizer>(std::move(pieces), false, "toy reviews");
+    return std::make_shared<text::WordPieceTokenizer>(std::move(pieces), false, "toy reviews");
   }();
   return tokenizer;
 }
@@ -149,4 +149,4 @@ SentenceCorpus toy_review_corpus(std::uint64_t seed, std::int64_t training, std:
   return corpus;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

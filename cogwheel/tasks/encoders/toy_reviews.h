@@ -19,7 +19,7 @@
 
 #include "cogwheel/tasks/encoders/sentence_corpus.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 
 struct ToyReview {
   std::string text;
@@ -34,9 +34,9 @@ ToyReview toy_review(std::uint64_t seed, bool held_out, std::int64_t index);
 // "negative" and "positive".
 std::vector<std::string> toy_review_classes();
 // Every word; some adjectives are two pieces: dread ##ful, wonder ##ful. Always the same one.
-std::shared_ptr<const WordPieceTokenizer> toy_review_tokenizer();
+std::shared_ptr<const text::WordPieceTokenizer> toy_review_tokenizer();
 
 // So many reviews of either part, drawn with the seed.
 SentenceCorpus toy_review_corpus(std::uint64_t seed, std::int64_t training = 4000, std::int64_t held_out = 1000);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

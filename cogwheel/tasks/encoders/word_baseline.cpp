@@ -5,14 +5,14 @@
 
 #include "cogwheel/text/bert_words.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 
 NaiveBayes::NaiveBayes(const SentenceRows& rows, std::int64_t classes)
     : prior_(static_cast<std::size_t>(classes)), words_in_(static_cast<std::size_t>(classes)) {
   for (std::size_t row = 0; row < rows.texts.size(); ++row) {
     const auto label = static_cast<std::size_t>(rows.labels[row]);
     ++prior_[label];
-    for (const std::string& word : bert_words(rows.texts[row], false)) {
+    for (const std::string& word : text::bert_words(rows.texts[row], false)) {
       std::vector<double>& counts = counts_[word];
       counts.resize(prior_.size());
       ++counts[label];
@@ -25,7 +25,7 @@ NaiveBayes::NaiveBayes(const SentenceRows& rows, std::int64_t classes)
 std::int64_t NaiveBayes::classify(std::string_view text) const {
   const auto different = static_cast<double>(counts_.size());
   std::vector<double> scores = prior_;
-  for (const std::string& word : bert_words(text, false)) {
+  for (const std::string& word : text::bert_words(text, false)) {
     const auto found = counts_.find(word);
     for (std::size_t label = 0; label < scores.size(); ++label)
       scores[label] +=
@@ -41,7 +41,7 @@ double NaiveBayes::accuracy(const SentenceRows& rows) const {
   return static_cast<double>(right) / static_cast<double>(rows.texts.size());
 }
 
-Unigrams::Unigrams(const SentenceRows& rows, const WordPieceTokenizer& tokenizer)
+Unigrams::Unigrams(const SentenceRows& rows, const text::WordPieceTokenizer& tokenizer)
     : counts_(static_cast<std::size_t>(tokenizer.vocabulary())) {
   for (Token token = 0; token < tokenizer.vocabulary(); ++token) kinds_ += tokenizer.is_special(token) ? 0 : 1;
   for (std::int64_t row = 0; row < rows.size(); ++row)
@@ -73,4 +73,4 @@ double Unigrams::cross_entropy(const Unigrams& held_out) const {
   return sum / static_cast<double>(held_out.tokens_);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

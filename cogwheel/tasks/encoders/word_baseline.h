@@ -9,7 +9,7 @@
 
 #include "cogwheel/tasks/encoders/sentence_corpus.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 
 // Multinomial naive Bayes with add-one smoothing: Manning, Raghavan and Schütze, "Introduction to Information
 // Retrieval" (2008), section 13.2. Words are those of text/bert_words.h in lower case.
@@ -35,7 +35,7 @@ class NaiveBayes {
 // How often each token occurs. Special tokens are not counted: nothing has to predict them.
 class Unigrams {
  public:
-  Unigrams(const SentenceRows& rows, const WordPieceTokenizer& tokenizer);
+  Unigrams(const SentenceRows& rows, const text::WordPieceTokenizer& tokenizer);
 
   std::int64_t tokens() const { return tokens_; }
   // −Σ p log p in nats per token: the cross-entropy that no guess without context can better on the same tokens. 0
@@ -50,4 +50,4 @@ class Unigrams {
   std::int64_t tokens_ = 0, kinds_ = 0;  // `kinds_`: tokens of the vocabulary that are not special
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

@@ -17,7 +17,7 @@
 #include "cogwheel/tasks/handwriting/stroke_picture.h"
 #include "cogwheel/tasks/handwriting/window_picture.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 OffsetScale load_scale(const std::filesystem::path& path) {
@@ -56,7 +56,7 @@ std::vector<std::string> held_out_words(const StrokeSource& source, std::int64_t
 }
 
 // Of characters that the font can tell apart.
-std::string readable_characters(const CharacterTokenizer& alphabet) {
+std::string readable_characters(const text::CharacterTokenizer& alphabet) {
   std::string characters;
   for (Token token = 0; token < static_cast<Token>(alphabet.vocabulary()); ++token) {
     const std::string character = alphabet.decode({&token, 1});
@@ -101,8 +101,9 @@ std::string pen_record(const StrokeSource& source) {
   return json.dump(1) + "\n";
 }
 
-Inspection show_handwriting(Handwriting& model, const StrokeSource& source, std::uint64_t seed, std::int64_t words) {
-  Inspection inspection;
+runs::Inspection show_handwriting(Handwriting& model, const StrokeSource& source, std::uint64_t seed,
+                                  std::int64_t words) {
+  runs::Inspection inspection;
   constexpr double bias = 1;
   if (!model->has_window()) {
     for (std::uint64_t sample = 0; sample < 3; ++sample) {
@@ -113,7 +114,7 @@ Inspection show_handwriting(Handwriting& model, const StrokeSource& source, std:
     }
     return inspection;
   }
-  const CharacterTokenizer& alphabet = *source.alphabet();
+  const text::CharacterTokenizer& alphabet = *source.alphabet();
   const GlyphMatcher matcher(readable_characters(alphabet));
   Reading reading;
   std::int64_t ended = 0, drawn_words = 0;
@@ -137,19 +138,20 @@ Inspection show_handwriting(Handwriting& model, const StrokeSource& source, std:
   return inspection;
 }
 
-void sample_handwriting(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
+void sample_handwriting(const runs::RunFolder& folder, const runs::SampleRequest& request,
+                        const runs::SampleWriter& write) {
   if (!request.out.empty()) {
-    expect_no_run_file(request.out, "sample: --out");
+    runs::expect_no_run_file(request.out, "sample: --out");
     expect_writable(request.out);
   }
-  const RunConfig config = load_config(folder.config_path());
+  const runs::RunConfig config = runs::load_config(folder.config_path());
   Handwriting model(config.model.as<HandwritingOptions>());
-  load_weights_of(*model, config, folder);
-  const OffsetScale scale = load_scale(folder.path() / strokes_file);
-  std::shared_ptr<const Tokenizer> alphabet;
+  runs::load_weights_of(*model, config, folder);
+  const OffsetScale scale = load_scale(folder.path() / runs::strokes_file);
+  std::shared_ptr<const text::Tokenizer> alphabet;
   std::vector<Token> text;
   if (model->has_window()) {
-    alphabet = load_tokenizer(folder.tokenizer_path());
+    alphabet = text::load_tokenizer(folder.tokenizer_path());
     text = alphabet->encode(request.prompt, "--prompt");
   }
   PrimedStrokes prime;
@@ -173,4 +175,4 @@ void sample_handwriting(const RunFolder& folder, const SampleRequest& request, c
   write(fmt::format("{} points in {}", drawn.points.size(), request.out.string()));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -8,16 +8,18 @@
 #include "cogwheel/tasks/handwriting/pen_sampling.h"
 #include "cogwheel/tasks/handwriting/stroke_source.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 // strokes.json of a run: the scale of its offsets, without which its samples mean nothing.
 std::string pen_record(const StrokeSource& source);
 
 // So many words drawn at bias 1, each read back by the built-in font, beside what the font itself is read as; samples
 // and the window over time. `words` unseen in training, the same for every model with the same seed.
-Inspection show_handwriting(Handwriting& model, const StrokeSource& source, std::uint64_t seed, std::int64_t words);
+runs::Inspection show_handwriting(Handwriting& model, const StrokeSource& source, std::uint64_t seed,
+                                  std::int64_t words);
 
 // Writes the prompt as SVG to `out`, animated, and says so; says where a stop rule was not met.
-void sample_handwriting(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write);
+void sample_handwriting(const runs::RunFolder& folder, const runs::SampleRequest& request,
+                        const runs::SampleWriter& write);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

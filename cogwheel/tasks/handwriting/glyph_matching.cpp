@@ -6,7 +6,7 @@
 
 #include "cogwheel/tasks/handwriting/stroke_font.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 constexpr double infinite_distance = std::numeric_limits<double>::infinity();
 constexpr std::size_t reach_of_cuts = 4;  // points
 
@@ -240,4 +240,4 @@ std::vector<CharacterMatch> GlyphMatcher::match(std::span<const StrokePoint> poi
   return matches;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -10,7 +10,7 @@
 
 #include "cogwheel/tasks/handwriting/strokes.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 // For each point the character that a window attends to most, of its weights [points, characters + 1], whose last
 // column is the end of the text and is not asked. Where no character has a weight above 0 it is that of the point
@@ -64,4 +64,4 @@ class GlyphMatcher {
   std::array<std::vector<Template>, 3> templates_;  // by slant
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

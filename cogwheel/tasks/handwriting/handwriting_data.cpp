@@ -6,7 +6,7 @@
 
 #include "cogwheel/tasks/handwriting/stroke_font.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 constexpr std::uint32_t handwriting_stream = stream_named("hand");
@@ -122,4 +122,4 @@ StrokeSequence write_by_hand(std::string_view text, std::uint64_t seed, std::uin
   return write_by_hand(text, style, draws);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

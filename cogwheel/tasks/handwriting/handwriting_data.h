@@ -7,7 +7,7 @@
 #include "cogwheel/core/random.h"
 #include "cogwheel/tasks/handwriting/strokes.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 // Lengths are in x-heights of the font.
 struct HandwritingStyle {
@@ -27,4 +27,4 @@ HandwritingStyle drawn_style(NumberedDraws& draws);
 StrokeSequence write_by_hand(std::string_view text, const HandwritingStyle& style, NumberedDraws& draws);
 StrokeSequence write_by_hand(std::string_view text, std::uint64_t seed, std::uint64_t number);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

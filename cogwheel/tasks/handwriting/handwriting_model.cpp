@@ -13,7 +13,7 @@
 #include "cogwheel/runs/named_pass.h"
 #include "cogwheel/tasks/handwriting/mixture_density.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 // A pen makes about a dozen points for a character, so that a window begins by moving a twelfth of one.
@@ -26,20 +26,21 @@ HandwritingImpl::HandwritingImpl(const HandwritingOptions& options) : options_(o
   const std::int64_t read = 3 + (has_window() ? options.vocabulary : 0);
   const auto layers = register_module("layers", torch::nn::ModuleList());
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
-    layers_.emplace_back(RecurrentNetworkOptions{
-        .cell = RecurrentCell::lstm, .inputs = read + (layer == 0 ? 0 : options.width), .width = options.width});
+    layers_.emplace_back(nn::RecurrentNetworkOptions{
+        .cell = nn::RecurrentCell::lstm, .inputs = read + (layer == 0 ? 0 : options.width), .width = options.width});
     layers->push_back(layers_.back());
   }
   if (has_window()) {
-    window_weight_ = new_parameter(*this, "window_weight", {3 * options.curves, options.width});
-    window_bias_ = new_parameter(*this, "window_bias", {3 * options.curves});
+    window_weight_ = nn::new_parameter(*this, "window_weight", {3 * options.curves, options.width});
+    window_bias_ = nn::new_parameter(*this, "window_bias", {3 * options.curves});
   }
-  output_ = register_module("output", Linear(options.layers * options.width, mixture_width(options.mixtures), true));
+  output_ =
+      register_module("output", nn::Linear(options.layers * options.width, mixture_width(options.mixtures), true));
 }
 
 void HandwritingImpl::initialize(std::uint64_t seed) {
   const torch::NoGradGuard no_grad;
-  const WeightInitializer initializer(seed);
+  const nn::WeightInitializer initializer(seed);
   for (std::size_t layer = 0; layer < layers_.size(); ++layer)
     layers_[layer]->initialize(initializer, "layers." + std::to_string(layer));
   output_->initialize(initializer, "output", 1 / std::sqrt(static_cast<double>(options_.layers * options_.width)));
@@ -58,7 +59,7 @@ WrittenText HandwritingImpl::text(const at::Tensor& characters, const at::Tensor
 }
 
 PenState HandwritingImpl::first_state(std::int64_t batch) const {
-  PenState state{.layers = std::vector<CellStates>(layers_.size())};
+  PenState state{.layers = std::vector<nn::CellStates>(layers_.size())};
   if (has_window()) {
     state.kappa = at::zeros({batch, options_.curves}, window_weight_.options());
     state.window = at::zeros({batch, options_.vocabulary}, window_weight_.options());
@@ -67,15 +68,15 @@ PenState HandwritingImpl::first_state(std::int64_t batch) const {
 }
 
 HandwritingImpl::Predicted HandwritingImpl::forward(const at::Tensor& given, const WrittenText& text, PenState& state,
-                                                    const Dropout& dropout) {
+                                                    const nn::Dropout& dropout) {
   const at::Tensor points = given.to(parameters().front().device());
   Predicted predicted;
   std::vector<at::Tensor> hidden;
   at::Tensor read = points;
   if (has_window()) {
     // What the first layer reads depends on what it has made: it goes point by point, the others do not.
-    const RecurrentSteps step = layers_[0]->steps();
-    const CollectedWeight of_window(window_weight_, window_bias_);
+    const nn::RecurrentSteps step = layers_[0]->steps();
+    const nn::CollectedWeight of_window(window_weight_, window_bias_);
     std::vector<at::Tensor> states, windows, weights;
     for (std::int64_t t = 0; t < points.size(1); ++t) {
       states.push_back(step(at::cat({points.select(1, t), state.window}, -1), state.layers[0]));
@@ -83,7 +84,7 @@ HandwritingImpl::Predicted HandwritingImpl::forward(const at::Tensor& given, con
       state.kappa = state.kappa + curves[2];
       // A β below the numbers would be 0, which is no curve.
       const at::Tensor beta = curves[1].clamp_min(static_cast<double>(std::numeric_limits<float>::min()));
-      const auto [window, weight] = soft_window(curves[0], beta, state.kappa, text.characters, text.lengths);
+      const auto [window, weight] = ops::soft_window(curves[0], beta, state.kappa, text.characters, text.lengths);
       state.window = window;
       windows.push_back(window);
       weights.push_back(weight);
@@ -105,7 +106,7 @@ HandwritingImpl::Predicted HandwritingImpl::forward(const at::Tensor& given, con
 }
 
 at::Tensor HandwritingImpl::loss(const at::Tensor& points, const at::Tensor& lengths, const WrittenText& text,
-                                 const Dropout& dropout) {
+                                 const nn::Dropout& dropout) {
   const std::int64_t predictions = points.size(1) - 1;
   PenState state = first_state(points.size(0));
   const at::Tensor y = forward(points.narrow(1, 0, predictions), text, state, dropout).y;
@@ -115,9 +116,9 @@ at::Tensor HandwritingImpl::loss(const at::Tensor& points, const at::Tensor& len
   return negative_log_likelihood(y.flatten(0, 1).index_select(0, places), targets.index_select(0, places)).mean();
 }
 
-const ModelEntry& handwriting_entry() {
-  static const ModelEntry entry = model_entry_of<HandwritingImpl, HandwritingOptions>("handwriting");
+const runs::ModelEntry& handwriting_entry() {
+  static const runs::ModelEntry entry = runs::model_entry_of<HandwritingImpl, HandwritingOptions>("handwriting");
   return entry;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

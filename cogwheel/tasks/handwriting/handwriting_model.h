@@ -17,7 +17,7 @@
 #include "cogwheel/nn/weights/linear.h"
 #include "cogwheel/tasks/handwriting/handwriting_options.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 // The texts of a batch, as the window reads them.
 struct WrittenText {
@@ -27,7 +27,7 @@ struct WrittenText {
 
 // How far the pen has come.
 struct PenState {
-  std::vector<CellStates> layers;
+  std::vector<nn::CellStates> layers;
   at::Tensor kappa = {}, window = {};  // [B, K], [B, V]; undefined without a window
 };
 
@@ -46,22 +46,23 @@ class HandwritingImpl : public torch::nn::Module {
     at::Tensor window;  // φ [B, N, U + 1]; undefined without a window
   };
   // points [B, N, 3], normalised: what comes after each. The state goes on.
-  Predicted forward(const at::Tensor& points, const WrittenText& text, PenState& state, const Dropout& dropout = {});
+  Predicted forward(const at::Tensor& points, const WrittenText& text, PenState& state,
+                    const nn::Dropout& dropout = {});
 
   // The mean of −log p in nats over the points after the first of each sequence: points [B, N, 3], lengths [B] int64.
   at::Tensor loss(const at::Tensor& points, const at::Tensor& lengths, const WrittenText& text,
-                  const Dropout& dropout = {});
+                  const nn::Dropout& dropout = {});
 
-  Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
+  nn::Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
   const HandwritingOptions& options() const { return options_; }
   bool has_window() const { return options_.mechanism != "none" && options_.vocabulary > 0; }
 
  private:
   HandwritingOptions options_;
-  std::vector<RecurrentNetwork> layers_;
+  std::vector<nn::RecurrentNetwork> layers_;
   at::Tensor window_weight_, window_bias_;  // [3 K, width], [3 K]
-  Linear output_{nullptr};
+  nn::Linear output_{nullptr};
 };
 TORCH_MODULE(Handwriting);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -8,7 +8,7 @@
 #include "cogwheel/nn/mechanism_text.h"
 #include "cogwheel/runs/configuration/model_options.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 struct HandwritingOptions {
   static constexpr bool layers_have_heads = false;  // they are cells
@@ -34,11 +34,11 @@ void check(const HandwritingOptions& options);
 std::int64_t balanced_width(const HandwritingOptions& options);
 void set_balanced_width(HandwritingOptions& options, std::int64_t width);
 std::int64_t output_heads(const HandwritingOptions& options);
-MechanismText mechanism_text(const HandwritingOptions& options, std::string_view what);
+nn::MechanismText mechanism_text(const HandwritingOptions& options, std::string_view what);
 
 // What any topology says of itself (runs/configuration/model_options.h).
-std::vector<ConfigField> config_fields(HandwritingOptions& options);
-const ModelEntry& handwriting_entry();
-inline const ModelEntry& model_entry(const HandwritingOptions&) { return handwriting_entry(); }
+std::vector<runs::ConfigField> config_fields(HandwritingOptions& options);
+const runs::ModelEntry& handwriting_entry();
+inline const runs::ModelEntry& model_entry(const HandwritingOptions&) { return handwriting_entry(); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

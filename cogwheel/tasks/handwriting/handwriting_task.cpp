@@ -19,10 +19,10 @@
 #include "cogwheel/tasks/handwriting/handwriting_model.h"
 #include "cogwheel/tasks/handwriting/stroke_batches.h"
 
-namespace cogwheel::handwriting {
+namespace cogwheel::tasks::handwriting::writing {
 namespace {
 
-TaskDescription describe() {
+runs::TaskDescription describe() {
   return {.name = "handwriting",
           .summary = "predict the next point of a pen from the text that it writes",
           .item = "line",
@@ -38,20 +38,22 @@ TaskDescription describe() {
                         .min = std::nullopt}}};  // of a density
 }
 
-class HandwritingTask : public Task {
+class HandwritingTask : public runs::Task {
  public:
-  HandwritingTask(std::shared_ptr<const StrokeSource> source, TaskOptions options)
+  HandwritingTask(std::shared_ptr<const StrokeSource> source, runs::TaskOptions options)
       : source_(std::move(source)),
         options_(std::move(options)),
         evaluated_(static_cast<std::int64_t>(source_->held_out().size())) {}
 
-  const TaskDescription& description() const override {
-    static const TaskDescription description = describe();
+  const runs::TaskDescription& description() const override {
+    static const runs::TaskDescription description = describe();
     return description;
   }
 
-  DataFacts data(const ModelOptions&, const TrainingOptions& training) const override { return facts_of(training); }
-  DataFacts facts_of(const TrainingOptions& training) const {
+  runs::DataFacts data(const runs::ModelOptions&, const runs::TrainingOptions& training) const override {
+    return facts_of(training);
+  }
+  runs::DataFacts facts_of(const runs::TrainingOptions& training) const {
     return {.name = source_->name(),
             .tokenizer = description().item,
             .sha256 = source_->sha256(),
@@ -64,9 +66,9 @@ class HandwritingTask : public Task {
             .window = 1};
   }
 
-  RunConfig completed(RunConfig config) const override {
-    expect_no_text(config, ": task.strokes");
-    set_vocabulary(config, vocabulary(), ", the characters of the texts");
+  runs::RunConfig completed(runs::RunConfig config) const override {
+    runs::expect_no_text(config, ": task.strokes");
+    runs::set_vocabulary(config, vocabulary(), ", the characters of the texts");
     const auto& model = config.model.as<HandwritingOptions>();
     check(model);
     // Without a text there is nothing for a window to move over.
@@ -80,17 +82,17 @@ class HandwritingTask : public Task {
 
   std::string left_out() const override { return source_->left_out().empty() ? "" : "lines: " + source_->left_out(); }
 
-  std::vector<RunFile> assets() const override {
-    std::vector<RunFile> files{{strokes_file, pen_record(*source_)}};
-    if (source_->alphabet()) files.push_back({tokenizer_file, source_->alphabet()->to_json()});
+  std::vector<runs::RunFile> assets() const override {
+    std::vector<runs::RunFile> files{{runs::strokes_file, pen_record(*source_)}};
+    if (source_->alphabet()) files.push_back({runs::tokenizer_file, source_->alphabet()->to_json()});
     return files;
   }
 
   void initialize(torch::nn::Module& model, std::uint64_t seed) const override {
-    holder_of<Handwriting>(model)->initialize(seed);
+    nn::holder_of<Handwriting>(model)->initialize(seed);
   }
 
-  Batch batch(const torch::nn::Module&, const TrainingOptions& training, std::int64_t step) const override {
+  runs::Batch batch(const torch::nn::Module&, const runs::TrainingOptions& training, std::int64_t step) const override {
     const std::lock_guard lock(mutex_);
     if (!batches_ || held_ != std::pair(training.seed, training.batch)) {
       batches_ = std::make_unique<StrokeBatches>(source_, training.seed, training.batch);
@@ -98,17 +100,17 @@ class HandwritingTask : public Task {
     }
     return as_batch(batches_->at_step(step));
   }
-  at::Tensor loss(torch::nn::Module& module, const Batch& batch, std::uint64_t dropout_seed) const override {
-    Handwriting model = holder_of<Handwriting>(module);
+  at::Tensor loss(torch::nn::Module& module, const runs::Batch& batch, std::uint64_t dropout_seed) const override {
+    Handwriting model = nn::holder_of<Handwriting>(module);
     return model->loss(batch.inputs, batch.lengths, model->text(batch.source, batch.source_lengths),
                        model->dropout(dropout_seed));
   }
 
-  MeasuredValues evaluate(torch::nn::Module& module, const TrainingOptions& training, EvaluationPart part,
-                          StatisticsOfHeads*) const override {
-    const DataFacts facts = facts_of(training);
-    std::int64_t left = part == EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
-    Handwriting model = holder_of<Handwriting>(module);
+  runs::MeasuredValues evaluate(torch::nn::Module& module, const runs::TrainingOptions& training,
+                                runs::EvaluationPart part, nn::StatisticsOfHeads*) const override {
+    const runs::DataFacts facts = facts_of(training);
+    std::int64_t left = part == runs::EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
+    Handwriting model = nn::holder_of<Handwriting>(module);
     double sum = 0, points = 0;
     for (std::int64_t first = 0; left > 0; first += together, left -= together) {
       const auto some = source_->held_out().subspan(static_cast<std::size_t>(first),
@@ -122,16 +124,17 @@ class HandwritingTask : public Task {
     return {{"held_out_loss", sum / points}};
   }
 
-  Inspection inspect(torch::nn::Module& model, std::uint64_t seed, const ThoroughInspection* thorough) const override {
+  runs::Inspection inspect(torch::nn::Module& model, std::uint64_t seed,
+                           const runs::ThoroughInspection* thorough) const override {
     return show(model, seed, thorough == nullptr ? 4 : 50);
   }
 
-  std::shared_ptr<const Task> limited(std::int64_t evaluated) const override {
+  std::shared_ptr<const runs::Task> limited(std::int64_t evaluated) const override {
     auto part = std::make_shared<HandwritingTask>(source_, options_);
     part->evaluated_ = std::min(evaluated, evaluated_);
     return part;
   }
-  std::shared_ptr<const Task> for_tuning() const override {
+  std::shared_ptr<const runs::Task> for_tuning() const override {
     return std::make_shared<HandwritingTask>(source_->for_tuning(), options_);
   }
 
@@ -139,7 +142,7 @@ class HandwritingTask : public Task {
   static constexpr std::int64_t together = 64;  // lines of a pass in evaluation, whatever the training batch
 
   std::int64_t vocabulary() const { return source_->alphabet() ? source_->alphabet()->vocabulary() : 0; }
-  static Batch as_batch(const StrokeBatch& strokes) {
+  static runs::Batch as_batch(const StrokeBatch& strokes) {
     return {.inputs = strokes.points,
             .targets = strokes.points,
             .tokens = strokes.points.size(0),
@@ -147,35 +150,35 @@ class HandwritingTask : public Task {
             .source = strokes.characters,
             .source_lengths = strokes.character_lengths};
   }
-  Inspection show(torch::nn::Module& module, std::uint64_t seed, std::int64_t words) const {
-    Handwriting model = holder_of<Handwriting>(module);
+  runs::Inspection show(torch::nn::Module& module, std::uint64_t seed, std::int64_t words) const {
+    Handwriting model = nn::holder_of<Handwriting>(module);
     return show_handwriting(model, *source_, seed, words);
   }
 
   std::shared_ptr<const StrokeSource> source_;
-  TaskOptions options_;
+  runs::TaskOptions options_;
   std::int64_t evaluated_;
   mutable std::mutex mutex_;
   mutable std::unique_ptr<StrokeBatches> batches_;
   mutable std::pair<std::uint64_t, std::int64_t> held_ = {};
 };
 
-std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path&) {
-  TaskOptionReader reader(config.task);
+std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std::filesystem::path&) {
+  runs::TaskOptionReader reader(config.task);
   const std::string strokes = reader.path("strokes");
   BuiltInStrokes built_in;
   built_in.max_characters = reader.whole("characters", built_in.max_characters, {4, 100});
   built_in.held_out = reader.whole("held_out", built_in.held_out, {1, 1 << 20});
-  const TaskOptions options = reader.finish();
+  const runs::TaskOptions options = reader.finish();
   const auto source = strokes.empty()
                           ? built_in_strokes(built_in)
-                          : strokes_of_files(load_strokes(strokes, {.max_points = common(config.model).context,
+                          : strokes_of_files(load_strokes(strokes, {.max_points = runs::common(config.model).context,
                                                                     .max_characters = built_in.max_characters * 4}));
-  expect_recorded_data(config, source->name(), source->sha256());
+  runs::expect_recorded_data(config, source->name(), source->sha256());
   return make_handwriting(source, options);
 }
 
-Preset preset() {
+runs::Preset preset() {
   HandwritingOptions model;
   model.width = 128;
   return {.name = "handwriting",
@@ -190,19 +193,20 @@ Preset preset() {
 }
 
 }  // namespace
-}  // namespace cogwheel::handwriting
+}  // namespace cogwheel::tasks::handwriting::writing
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
-std::shared_ptr<const Task> make_handwriting(std::shared_ptr<const StrokeSource> source, TaskOptions options) {
-  return std::make_shared<handwriting::HandwritingTask>(std::move(source), std::move(options));
+std::shared_ptr<const runs::Task> make_handwriting(std::shared_ptr<const StrokeSource> source,
+                                                   runs::TaskOptions options) {
+  return std::make_shared<writing::HandwritingTask>(std::move(source), std::move(options));
 }
 
-TaskEntry handwriting_task() {
-  return {.description = handwriting::describe(),
-          .make = handwriting::make,
+runs::TaskEntry handwriting_task() {
+  return {.description = writing::describe(),
+          .make = writing::make,
           .sampler = {{"--prompt", "--bias", "--prime", "--out", "--seed"}, sample_handwriting},
           .random = random_handwriting,
-          .preset = handwriting::preset};
+          .preset = writing::preset};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

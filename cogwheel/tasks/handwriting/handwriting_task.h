@@ -5,13 +5,13 @@
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/tasks/handwriting/stroke_source.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 // `options`: of the configuration, which records them.
-std::shared_ptr<const Task> make_handwriting(std::shared_ptr<const StrokeSource> source,
-                                             TaskOptions options = {.name = "handwriting"});
+std::shared_ptr<const runs::Task> make_handwriting(std::shared_ptr<const StrokeSource> source,
+                                                   runs::TaskOptions options = {.name = "handwriting"});
 
 // The same on random numbers: TaskEntry::random.
-std::shared_ptr<const Task> random_handwriting(const RunConfig& config, const RandomItems& items);
+std::shared_ptr<const runs::Task> random_handwriting(const runs::RunConfig& config, const runs::RandomItems& items);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

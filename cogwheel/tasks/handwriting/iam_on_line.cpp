@@ -6,7 +6,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/tasks/handwriting/stroke_files.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 void parse_xml(pugi::xml_document& document, const std::string& xml, const std::string& name) {
@@ -84,4 +84,4 @@ std::vector<std::string> parse_original_transcript(const std::string& xml, const
   return lines;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -7,7 +7,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/tasks/handwriting/stroke_font.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 constexpr std::string_view english_words =
@@ -193,4 +193,4 @@ std::string word_to_write(NumberedDraws& draws, DataPart part) {
   return word;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

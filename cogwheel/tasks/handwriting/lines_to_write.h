@@ -7,7 +7,7 @@
 
 #include "cogwheel/core/random.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 // What data are for. No part has a word of its own that another has, of a text no place.
 enum class DataPart : std::uint32_t { training, held_out, tuning };
@@ -37,4 +37,4 @@ class LinesToWrite {
 // One word of letters alone, English or made up, that a part may have.
 std::string word_to_write(NumberedDraws& draws, DataPart part);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -9,7 +9,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 at::Tensor negative_log_likelihood(const at::Tensor& y, const at::Tensor& points) {
   // In float64: of exp(−2σ̂) float32 holds only |σ̂| up to 44.
@@ -54,4 +54,4 @@ StrokePoint draw_point(const at::Tensor& given, double bias, const std::function
   return point;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -12,7 +12,7 @@
 
 #include "cogwheel/tasks/handwriting/stroke_point.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 constexpr std::int64_t mixture_width(std::int64_t mixtures) { return 1 + 6 * mixtures; }
 
@@ -27,4 +27,4 @@ at::Tensor negative_log_likelihood(const at::Tensor& y, const at::Tensor& points
 // `uniform` returns numbers in [0, 1). Throws Error where y is not finite.
 StrokePoint draw_point(const at::Tensor& y, double bias, const std::function<double()>& uniform);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

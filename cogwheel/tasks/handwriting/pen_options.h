@@ -5,7 +5,7 @@
 #include "cogwheel/core/range.h"
 #include "cogwheel/tasks/handwriting/stroke_point.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 struct PenOptions {
   double bias = 0;  // 0: as the model says; more: tidier (mixture_density.h)
@@ -19,4 +19,4 @@ struct PenOptions {
 
 inline constexpr Range<double> pen_bias_range{0, 100};
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -10,7 +10,7 @@
 #include "cogwheel/core/random.h"
 #include "cogwheel/tasks/handwriting/mixture_density.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 at::Tensor as_tensor(std::span<const StrokePoint> points) {
@@ -77,4 +77,4 @@ GeneratedStrokes generate_strokes(Handwriting& model, std::span<const Token> tex
   return drawn;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -11,7 +11,7 @@
 #include "cogwheel/tasks/handwriting/pen_options.h"
 #include "cogwheel/tasks/handwriting/stroke_point.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 // Strokes to begin with, as a model sees them, and what they say: what follows is in the same hand. Without a window
 // the text is ignored.
@@ -34,4 +34,4 @@ struct GeneratedStrokes {
 GeneratedStrokes generate_strokes(Handwriting& model, std::span<const Token> text, const PenOptions& options,
                                   const PrimedStrokes* prime = nullptr, const std::function<bool()>& on_point = {});
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -4,7 +4,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/tasks/handwriting/stroke_files.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 StrokeSequence parse_quick_draw(const std::string& json, const std::string& name, bool word_as_text) {
   std::vector<PenStroke> strokes;
@@ -35,4 +35,4 @@ StrokeSequence parse_quick_draw(const std::string& json, const std::string& name
   return sequence;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

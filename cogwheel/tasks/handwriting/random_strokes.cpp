@@ -8,16 +8,16 @@
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/text/random_tokens.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 class RandomStrokes final : public StrokeSource {
  public:
-  RandomStrokes(std::int64_t vocabulary, const RandomItems& items) : items_(items) {
+  RandomStrokes(std::int64_t vocabulary, const runs::RandomItems& items) : items_(items) {
     name_ = "random strokes";
     std::vector<char32_t> characters(static_cast<std::size_t>(vocabulary));
     std::iota(characters.begin(), characters.end(), U'!');
-    if (vocabulary > 0) alphabet_ = std::make_shared<CharacterTokenizer>(std::move(characters));
+    if (vocabulary > 0) alphabet_ = std::make_shared<text::CharacterTokenizer>(std::move(characters));
     held_out_ = {training_sequence(0, 0)};
   }
   std::int64_t training_sequences() const override { return 0; }
@@ -29,7 +29,7 @@ class RandomStrokes final : public StrokeSource {
     for (std::int64_t point = 0; point <= items_.length; ++point)
       sequence.points.push_back({.dx = offset(), .dy = offset(), .ends = generator() % 20 == 0});
     if (alphabet_)
-      sequence.text = alphabet_->decode(random_tokens(items_.source, 0, alphabet_->vocabulary(), generator));
+      sequence.text = alphabet_->decode(text::random_tokens(items_.source, 0, alphabet_->vocabulary(), generator));
     return sequence;
   }
   std::shared_ptr<const StrokeSource> for_tuning() const override {
@@ -37,14 +37,14 @@ class RandomStrokes final : public StrokeSource {
   }
 
  private:
-  RandomItems items_;
+  runs::RandomItems items_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Task> random_handwriting(const RunConfig& config, const RandomItems& items) {
+std::shared_ptr<const runs::Task> random_handwriting(const runs::RunConfig& config, const runs::RandomItems& items) {
   constexpr std::int64_t most = 50'000;  // code points from ! on, up to those that are no characters
-  return make_handwriting(std::make_shared<RandomStrokes>(given_vocabulary(config, {0, most}), items));
+  return make_handwriting(std::make_shared<RandomStrokes>(runs::given_vocabulary(config, {0, most}), items));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

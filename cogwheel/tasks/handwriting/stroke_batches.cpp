@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/random.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 void sort_by_length(std::vector<StrokeSequence>& sequences) {
@@ -17,7 +17,7 @@ void sort_by_length(std::vector<StrokeSequence>& sequences) {
 }  // namespace
 
 StrokeBatch stroke_batch(std::span<const StrokeSequence> sequences, const OffsetScale& scale,
-                         const CharacterTokenizer* alphabet) {
+                         const text::CharacterTokenizer* alphabet) {
   const auto count = static_cast<std::int64_t>(sequences.size());
   std::vector<std::vector<Token>> texts;
   std::int64_t points = 0, characters = 0;
@@ -79,4 +79,4 @@ std::vector<StrokeBatch> held_out_batches(const StrokeSource& source, std::int64
   return batches;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

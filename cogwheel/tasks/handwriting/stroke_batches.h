@@ -7,7 +7,7 @@
 
 #include "cogwheel/tasks/handwriting/stroke_source.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 // Padding is 0 everywhere; the lengths say where it begins.
 struct StrokeBatch {
@@ -19,7 +19,7 @@ struct StrokeBatch {
 
 // Throws Error that names a character outside the alphabet.
 StrokeBatch stroke_batch(std::span<const StrokeSequence> sequences, const OffsetScale& scale,
-                         const CharacterTokenizer* alphabet);
+                         const text::CharacterTokenizer* alphabet);
 
 // Batches of a training run. They depend only on the data, the seed and the step, so that a resumed run needs no state:
 // each `group` batches share their sequences out by length, so that little is padding, and come in an order of their
@@ -40,4 +40,4 @@ class StrokeBatches {
 // What is held out, batch by batch, shorter ones first; a batch has at most that many sequences.
 std::vector<StrokeBatch> held_out_batches(const StrokeSource& source, std::int64_t batch);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

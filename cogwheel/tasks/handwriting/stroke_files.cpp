@@ -9,7 +9,7 @@
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/text/corpus_builder.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 namespace fs = std::filesystem;
 
@@ -153,7 +153,7 @@ StrokeSet load_strokes(const fs::path& path, const StrokeFileOptions& options) {
     return std::move(reader).finish(path);
   }
   const auto visible = [](const fs::path& each) { return !each.filename().string().starts_with('.'); };
-  const std::vector<fs::path> files = files_below(path, visible, visible);
+  const std::vector<fs::path> files = text::files_below(path, visible, visible);
   std::map<std::string, std::vector<fs::path>> forms;
   std::map<std::string, fs::path> transcripts;
   std::vector<fs::path> drawings;
@@ -176,4 +176,4 @@ StrokeSet load_strokes(const fs::path& path, const StrokeFileOptions& options) {
   return std::move(reader).finish(path);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -7,7 +7,7 @@
 
 #include "cogwheel/tasks/handwriting/strokes.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 struct StrokeFileOptions {
   // What is longer is left out.
@@ -64,4 +64,4 @@ std::vector<std::string> parse_original_transcript(const std::string& xml, const
 // One line of an .ndjson file, as raw or simplified.
 StrokeSequence parse_quick_draw(const std::string& json, const std::string& name, bool word_as_text);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -8,7 +8,7 @@
 #include "cogwheel/core/encoding/utf8.h"
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 struct GlyphLine {
@@ -225,4 +225,4 @@ PenStroke evenly_spaced(const PenStroke& line, double step) {
   return positions;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

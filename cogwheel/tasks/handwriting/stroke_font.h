@@ -7,7 +7,7 @@
 
 #include "cogwheel/tasks/handwriting/strokes.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 struct Glyph {
   char character = 0;
@@ -34,4 +34,4 @@ PenStroke smooth_line(std::span<const PenPosition> positions, int pieces);
 // Positions along a line at distances of about `step`, the ends included; of a dot the one that it has.
 PenStroke evenly_spaced(const PenStroke& line, double step);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -10,7 +10,7 @@
 #include "cogwheel/pages/embedded.h"
 #include "cogwheel/pages/html.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 constexpr double margin = 12;
@@ -38,7 +38,7 @@ std::string xml_text(std::string_view text) {
     kept += shown ? std::string(text.substr(offset, code_point.bytes)) : "\uFFFD";
     offset += std::max<std::size_t>(1, code_point.bytes);
   }
-  return escape_html(kept);
+  return pages::escape_html(kept);
 }
 
 StrokeLayout lay_out(std::span<const StrokePoint> points, double max_width) {
@@ -75,8 +75,8 @@ std::string stroke_svg(std::span<const StrokePoint> points, const StrokePicture&
       "<rect class=\"cw-paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
       "<g class=\"cw-ink{5}\" fill=\"none\" stroke=\"#191c20\" stroke-width=\"{6:.1f}\" stroke-linecap=\"round\" "
       "stroke-linejoin=\"round\">\n",
-      std::ceil(layout.width), std::ceil(layout.height), title, embedded::picture_css,
-      options.animated ? embedded::animation_css : "", options.animated ? " cw-drawn" : "", layout.pen);
+      std::ceil(layout.width), std::ceil(layout.height), title, pages::embedded::picture_css,
+      options.animated ? pages::embedded::animation_css : "", options.animated ? " cw-drawn" : "", layout.pen);
   const std::size_t count = layout.positions.size();
   const double rate = std::isfinite(options.points_per_second) ? std::max(1.0, options.points_per_second) : 60;
   double moves = 0;  // of the pen in the air, which take as long as two points
@@ -98,7 +98,7 @@ std::string stroke_svg(std::span<const StrokePoint> points, const StrokePicture&
 nlohmann::ordered_json points_as_json(std::span<const StrokePoint> points) {
   auto json = nlohmann::ordered_json::array();
   for (const StrokePoint& point : points) {
-    json.push_back(numbers_as_json({point.dx, point.dy}));
+    json.push_back(runs::numbers_as_json({point.dx, point.dy}));
     json.back().push_back(point.ends);
   }
   return json;
@@ -107,13 +107,13 @@ nlohmann::ordered_json points_as_json(std::span<const StrokePoint> points) {
 std::vector<StrokePoint> points_from_json(const nlohmann::ordered_json& json) {
   std::vector<StrokePoint> points;
   for (const auto& each : json) {
-    const std::vector<float> offset = numbers_from_json({each.at(0), each.at(1)});
+    const std::vector<float> offset = runs::numbers_from_json({each.at(0), each.at(1)});
     points.push_back({.dx = offset[0], .dy = offset[1], .ends = each.at(2).get<bool>()});
   }
   return points;
 }
 
-Figure drawn_figure(const WrittenStrokes& written, const std::string& title) {
+pages::Figure drawn_figure(const WrittenStrokes& written, const std::string& title) {
   return {.title = title, .html = stroke_svg(written.points, {.title = title})};
 }
 
@@ -121,10 +121,10 @@ nlohmann::ordered_json figure_json(const WrittenStrokes& written) {
   return {{"kind", "strokes"}, {"points", points_as_json(written.points)}};
 }
 
-FigureKind strokes_figure() {
+runs::FigureKind strokes_figure() {
   return {"strokes", [](const nlohmann::ordered_json& json, const std::string& title, std::string_view) {
-            return ShownFigure(title, WrittenStrokes{points_from_json(json.at("points"))});
+            return runs::ShownFigure(title, WrittenStrokes{points_from_json(json.at("points"))});
           }};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

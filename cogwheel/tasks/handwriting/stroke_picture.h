@@ -9,7 +9,7 @@
 #include "cogwheel/runs/shown_figure.h"
 #include "cogwheel/tasks/handwriting/strokes.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 struct StrokePicture {
   bool animated = false;  // the pen draws; still where a reader asks for less motion, on paper, and without CSS
@@ -37,11 +37,11 @@ std::string xml_text(std::string_view text);
 struct WrittenStrokes {
   std::vector<StrokePoint> points;
 };
-Figure drawn_figure(const WrittenStrokes& written, const std::string& title);
+pages::Figure drawn_figure(const WrittenStrokes& written, const std::string& title);
 nlohmann::ordered_json figure_json(const WrittenStrokes& written);
 
 // Points of a pen as figures keep them.
 nlohmann::ordered_json points_as_json(std::span<const StrokePoint> points);
 std::vector<StrokePoint> points_from_json(const nlohmann::ordered_json& json);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

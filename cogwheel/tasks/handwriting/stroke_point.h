@@ -1,7 +1,7 @@
 // A point of a pen, as models read and draw it.
 #pragma once
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 struct StrokePoint {
   float dx = 0, dy = 0;  // from the point before
@@ -10,4 +10,4 @@ struct StrokePoint {
   bool operator==(const StrokePoint&) const = default;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -11,7 +11,7 @@
 #include "cogwheel/tasks/handwriting/stroke_font.h"
 #include "cogwheel/text/held_out_tenth.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 std::int64_t points_of(std::span<const StrokeSequence> sequences) {
@@ -29,7 +29,7 @@ class StrokesOfFiles final : public StrokeSource {
     const std::int64_t texts = std::count_if(set.sequences.begin(), set.sequences.end(), has_text);
     if (texts > 0) {
       for (const StrokeSequence& sequence : set.sequences) characters += sequence.text;
-      alphabet_ = std::make_shared<CharacterTokenizer>(CharacterTokenizer::of_text(characters, set.name));
+      alphabet_ = std::make_shared<text::CharacterTokenizer>(text::CharacterTokenizer::of_text(characters, set.name));
     }
     if (texts > 0 && texts < std::ssize(set.sequences))
       throw Error(expected_got(set.name, "a text for each sequence, or for none",
@@ -60,11 +60,11 @@ class StrokesOfFiles final : public StrokeSource {
     for (const StrokeSequence& sequence : sequences) drawn.push_back(content_of(sequence));
     // All of one origin: each sequence by itself, since something has to be held out.
     const bool one_origin = std::set<std::string>(origins.begin(), origins.end()).size() < 2;
-    const std::vector<bool> held_out = held_out_tenth({.keys = one_origin ? drawn : origins, .ties = drawn});
+    const std::vector<bool> held_out = text::held_out_tenth({.keys = one_origin ? drawn : origins, .ties = drawn});
     if (std::find(held_out.begin(), held_out.end(), true) == held_out.end())
       throw Error(expected_got(name_, "two different sequences or more, one to hold out",
                                std::to_string(sequences.size()) + (sequences.size() > 1 ? " that are equal" : "")));
-    sha256_ = sha256_of_split(sha256_, held_out);
+    sha256_ = text::sha256_of_split(sha256_, held_out);
     std::vector<StrokeSequence> training;
     std::vector<std::string> training_origins;
     for (std::size_t index = 0; index < sequences.size(); ++index) {
@@ -91,7 +91,8 @@ class WrittenLines final : public StrokeSource {
                                     : LinesToWrite(options.text, options.text_name, options.max_characters)) {
     name_ = options.text.empty() ? "built-in handwriting" : "built-in handwriting of " + options.text_name;
     bytes_ = std::ssize(options.text);
-    alphabet_ = std::make_shared<CharacterTokenizer>(CharacterTokenizer::of_text(lines_.characters(), name_));
+    alphabet_ =
+        std::make_shared<text::CharacterTokenizer>(text::CharacterTokenizer::of_text(lines_.characters(), name_));
     for (std::int64_t number = 0; number < options.held_out; ++number)
       held_out_.push_back(sequence(0, held_out, static_cast<std::uint64_t>(number)));
     std::vector<StrokeSequence> some;
@@ -145,4 +146,4 @@ std::shared_ptr<const StrokeSource> built_in_strokes(const BuiltInStrokes& optio
   return std::make_shared<WrittenLines>(options, DataPart::held_out);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

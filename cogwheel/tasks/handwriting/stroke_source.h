@@ -10,7 +10,7 @@
 #include "cogwheel/tasks/handwriting/stroke_files.h"
 #include "cogwheel/text/character_tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 class StrokeSource {
  public:
@@ -23,7 +23,7 @@ class StrokeSource {
   // Of the offsets to train on, to which all are normalised.
   const OffsetScale& scale() const { return scale_; }
   // The alphabet of all texts, held-out ones included; null where no sequence has a text.
-  const std::shared_ptr<const CharacterTokenizer>& alphabet() const { return alphabet_; }
+  const std::shared_ptr<const text::CharacterTokenizer>& alphabet() const { return alphabet_; }
   std::span<const StrokeSequence> held_out() const { return held_out_; }
   std::int64_t held_out_points() const;
   // In one line, what the files hold and is not used, and why; empty: nothing.
@@ -43,7 +43,7 @@ class StrokeSource {
   std::string name_, sha256_, left_out_;
   std::int64_t bytes_ = 0;
   OffsetScale scale_;
-  std::shared_ptr<const CharacterTokenizer> alphabet_;
+  std::shared_ptr<const text::CharacterTokenizer> alphabet_;
   std::vector<StrokeSequence> held_out_;
 };
 
@@ -62,4 +62,4 @@ struct BuiltInStrokes {
 // Handwriting without end. What is held out is the same for every seed.
 std::shared_ptr<const StrokeSource> built_in_strokes(const BuiltInStrokes& options = {});
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

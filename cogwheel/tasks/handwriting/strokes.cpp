@@ -7,7 +7,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 constexpr double largest_coordinate = 1e6;
@@ -95,4 +95,4 @@ StrokePoint OffsetScale::restored(const StrokePoint& point) const {
           static_cast<float>(static_cast<double>(point.dy) * deviation_y + mean_y), point.ends};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -12,7 +12,7 @@
 
 #include "cogwheel/tasks/handwriting/stroke_point.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 struct PenPosition {
   double x, y;
@@ -52,4 +52,4 @@ struct OffsetScale {
   bool operator==(const OffsetScale&) const = default;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

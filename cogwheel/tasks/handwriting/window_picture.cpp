@@ -15,7 +15,7 @@
 #include "cogwheel/tasks/handwriting/glyph_matching.h"
 #include "cogwheel/tasks/handwriting/stroke_picture.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 constexpr double left = 40, map_width = 880, right = 12;
@@ -103,19 +103,20 @@ std::string ticks_part(std::size_t count, double cell, double y) {
   std::string part;
   for (std::size_t point = step; point <= count; point += step)
     part += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
-                        left + cell * (static_cast<double>(point) - 0.5), y, grouped(static_cast<std::int64_t>(point)));
+                        left + cell * (static_cast<double>(point) - 0.5), y,
+                        pages::grouped(static_cast<std::int64_t>(point)));
   return part;
 }
 
 WindowOverTime window_from(const nlohmann::ordered_json& json, std::string_view what) {
   WindowOverTime window{.points = points_from_json(json.at("points")),
                         .text = json.at("text"),
-                        .window = numbers_from_json(json.at("window")),
+                        .window = runs::numbers_from_json(json.at("window")),
                         .caption = json.at("caption")};
   std::size_t characters = 0;
   for (std::size_t offset = 0; offset < window.text.size(); ++characters)
     offset += std::max<std::size_t>(1, decode_utf8(window.text, offset).bytes);
-  expect_count(what, "weights of a window", window.points.size() * (characters + 1), window.window.size());
+  runs::expect_count(what, "weights of a window", window.points.size() * (characters + 1), window.window.size());
   return window;
 }
 
@@ -142,7 +143,7 @@ std::string window_svg(std::span<const StrokePoint> points, std::string_view tex
       "height=\"{1:.0f}\" style=\"max-width:100%;height:auto\" role=\"img\" aria-label=\"{2}\" "
       "font-family=\"ui-monospace, Menlo, Consolas, monospace\">\n<title>{2}</title>\n<style>\n{3}</style>\n"
       "<rect class=\"cw-paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-      left + map_width + right, std::ceil(bottom + 38), title, embedded::picture_css);
+      left + map_width + right, std::ceil(bottom + 38), title, pages::embedded::picture_css);
   svg += strokes_part(points, layout, character_of, left + std::max(0.0, (map_width - layout.width) / 2));
   svg += fmt::format(
       "<rect class=\"cw-rule\" fill=\"none\" stroke=\"#e0e0da\" x=\"{}\" y=\"{:.1f}\" width=\"{}\" "
@@ -164,17 +165,17 @@ std::string window_svg(std::span<const StrokePoint> points, std::string_view tex
   svg += "<g class=\"cw-text\" fill=\"#686e78\" font-size=\"11\">\n" + ticks_part(points.size(), cell, bottom + 23);
   svg += fmt::format(
       "<text x=\"{}\" y=\"{:.1f}\">points of the pen; colour by the square root of the weight, full at {}</text>\n",
-      left, bottom + 36, fixed(heaviest, 2));
+      left, bottom + 36, pages::fixed(heaviest, 2));
   return svg + "</g>\n</svg>\n";
 }
 
 std::string window_html(std::span<const StrokePoint> points, std::string_view text, std::span<const float> window,
                         std::string_view caption) {
-  return fill_template(embedded::window_html,
-                       {{"svg", window_svg(points, text, window)}, {"caption", escape_html(caption)}});
+  return pages::fill_template(pages::embedded::window_html,
+                              {{"svg", window_svg(points, text, window)}, {"caption", pages::escape_html(caption)}});
 }
 
-Figure drawn_figure(const WindowOverTime& window, const std::string& title) {
+pages::Figure drawn_figure(const WindowOverTime& window, const std::string& title) {
   return {.title = title, .html = window_html(window.points, window.text, window.window, window.caption)};
 }
 
@@ -182,14 +183,14 @@ nlohmann::ordered_json figure_json(const WindowOverTime& window) {
   return {{"kind", "window"},
           {"points", points_as_json(window.points)},
           {"text", window.text},
-          {"window", numbers_as_json(window.window)},
+          {"window", runs::numbers_as_json(window.window)},
           {"caption", window.caption}};
 }
 
-FigureKind window_figure() {
+runs::FigureKind window_figure() {
   return {"window", [](const nlohmann::ordered_json& json, const std::string& title, std::string_view what) {
-            return ShownFigure(title, window_from(json, what));
+            return runs::ShownFigure(title, window_from(json, what));
           }};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

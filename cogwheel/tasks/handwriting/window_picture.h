@@ -8,7 +8,7 @@
 #include "cogwheel/runs/shown_figure.h"
 #include "cogwheel/tasks/handwriting/strokes.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 // The strokes above a heat map of the window's weights [points, characters + 1], the last of which is the end of the
 // text. SVG that stands by itself or within a page of a report, whose colours it takes. Empty strokes or text give an
@@ -26,7 +26,7 @@ struct WindowOverTime {
   std::vector<float> window;  // [points, characters + 1], the last of which is the end of the text
   std::string caption = {};
 };
-Figure drawn_figure(const WindowOverTime& window, const std::string& title);
+pages::Figure drawn_figure(const WindowOverTime& window, const std::string& title);
 nlohmann::ordered_json figure_json(const WindowOverTime& window);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -6,13 +6,13 @@
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/tasks/encoders/sentence_data.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
-struct CaptionEncoder::Trained : TrainedEncoder {};
+struct CaptionEncoder::Trained : encoders::TrainedEncoder {};
 
 CaptionEncoder::CaptionEncoder(const std::filesystem::path& run, std::int64_t tokens) : tokens_(tokens) {
-  const RunFolder folder = RunFolder::open(run);
-  trained_ = std::make_unique<Trained>(Trained{load_encoder(folder)});
+  const runs::RunFolder folder = runs::RunFolder::open(run);
+  trained_ = std::make_unique<Trained>(Trained{encoders::load_encoder(folder)});
   sha256_ = sha256_of_file(folder.checkpoint_path());
   expect_within("task.caption_tokens", tokens, Range<std::int64_t>{2, trained_->model->options().context});
 }
@@ -28,9 +28,9 @@ void CaptionEncoder::expect(const std::string& recorded, const std::filesystem::
 std::int64_t CaptionEncoder::width() const { return trained_->model->options().width; }
 
 at::Tensor CaptionEncoder::contexts(const std::vector<std::string>& captions) const {
-  std::vector<SentenceRow> rows;
-  for (const std::string& caption : captions) rows.push_back(sentences_in(caption, trained_->in_row));
-  return text_states(*trained_, rows, tokens_);
+  std::vector<encoders::SentenceRow> rows;
+  for (const std::string& caption : captions) rows.push_back(encoders::sentences_in(caption, trained_->in_row));
+  return encoders::text_states(*trained_, rows, tokens_);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

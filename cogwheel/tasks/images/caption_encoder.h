@@ -10,7 +10,7 @@
 
 #include "cogwheel/tasks/images/data/image_batches.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 class CaptionEncoder {
  public:
@@ -36,4 +36,4 @@ class CaptionEncoder {
   std::int64_t tokens_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -27,10 +27,10 @@
 #include "cogwheel/tasks/images/image_task.h"
 #include "cogwheel/tasks/images/picture_grid.h"
 
-namespace cogwheel::diffusion {
+namespace cogwheel::tasks::images::diffusion {
 namespace {
 
-TaskDescription describe() {
+runs::TaskDescription describe() {
   return {
       .name = "diffusion",
       .summary = "predict the noise in images, and draw new ones: of CIFAR-10, folders, latents, or coloured shapes",
@@ -50,7 +50,7 @@ constexpr std::uint64_t noises = 0x7a20;
 
 class Diffusion : public ImageTask {
  public:
-  Diffusion(std::shared_ptr<const ImageSource> source, const DiffusionSettings& settings, TaskOptions options)
+  Diffusion(std::shared_ptr<const ImageSource> source, const DiffusionSettings& settings, runs::TaskOptions options)
       : ImageTask(std::move(source), settings.augmentation, std::move(options)), settings_(settings) {
     if (by_class() && source_->class_names().empty())
       throw UsageError(expected_got("task.condition", "none for images without classes", settings.condition));
@@ -64,14 +64,14 @@ class Diffusion : public ImageTask {
           expected_got("task.encoder", "none but for task.condition context on images with captions", "one"));
   }
 
-  const TaskDescription& description() const override {
-    static const TaskDescription description = describe();
+  const runs::TaskDescription& description() const override {
+    static const runs::TaskDescription description = describe();
     return description;
   }
 
-  RunConfig completed(RunConfig config) const override {
-    set_vocabulary(config, vocabulary(),
-                   by_class() ? ", the classes of " + source_->name() : " without task.condition class");
+  runs::RunConfig completed(runs::RunConfig config) const override {
+    runs::set_vocabulary(config, vocabulary(),
+                         by_class() ? ", the classes of " + source_->name() : " without task.condition class");
     auto& model = config.model.as<UVitOptions>();
     if (by_context()) {
       const CaptionEncoder* const encoder = settings_.encoder.get();
@@ -82,44 +82,45 @@ class Diffusion : public ImageTask {
     return config;
   }
 
-  std::vector<RunFile> assets() const override {
+  std::vector<runs::RunFile> assets() const override {
     if (!by_class()) return {};
-    return {class_names_file(source_->class_names())};
+    return {runs::class_names_file(source_->class_names())};
   }
 
   void initialize(torch::nn::Module& model, std::uint64_t seed) const override {
-    holder_of<UVit>(model)->initialize(seed);
+    nn::holder_of<UVit>(model)->initialize(seed);
   }
 
-  Batch batch(const torch::nn::Module& model, const TrainingOptions& training, std::int64_t step) const override {
+  runs::Batch batch(const torch::nn::Module& model, const runs::TrainingOptions& training,
+                    std::int64_t step) const override {
     const ImageBatch images = with_contexts(training_.at_step(training, step));
     const std::int64_t count = images.images.size(0), first = step * training.batch;
     std::vector<double> when;
     for (std::int64_t image = 0; image < count; ++image)
       when.push_back(time_at(NumberedDraws(training.seed, times, static_cast<std::uint64_t>(first + image)).uniform()));
-    Batch batch = noisy(images, when, Noise(derived_seed(training.seed, noises), first));
+    runs::Batch batch = noisy(images, when, Noise(nn::derived_seed(training.seed, noises), first));
     drop_conditions(batch, dynamic_cast<const UVitImpl&>(model).options(), training.seed, first);
     return batch;
   }
 
-  at::Tensor loss(torch::nn::Module& module, const Batch& batch, std::uint64_t dropout_seed) const override {
-    auto model = holder_of<UVit>(module);
+  at::Tensor loss(torch::nn::Module& module, const runs::Batch& batch, std::uint64_t dropout_seed) const override {
+    auto model = nn::holder_of<UVit>(module);
     const Predicted predicted = predict(model, batch, {.dropout = model->dropout(dropout_seed)});
     return prediction_error(settings_.prediction, predicted.noise, batch.targets.to(predicted.noise.device()),
                             predicted.alpha);
   }
 
   // Times and noise are those of the image's place, so that models are measured on the same noisy images.
-  MeasuredValues evaluate(torch::nn::Module& module, const TrainingOptions& training, EvaluationPart part,
-                          StatisticsOfHeads* heads) const override {
+  runs::MeasuredValues evaluate(torch::nn::Module& module, const runs::TrainingOptions& training,
+                                runs::EvaluationPart part, nn::StatisticsOfHeads* heads) const override {
     const torch::NoGradGuard no_grad;
     const std::int64_t count = images_of(part, training);
-    auto model = holder_of<UVit>(module);
+    auto model = nn::holder_of<UVit>(module);
     double sum = 0;
     for (std::int64_t first = 0; first < count; first += together) {
       const std::int64_t images = std::min(together, count - first);
-      Hooks hooks;
-      std::optional<HeadObserver> observer;
+      nn::Hooks hooks;
+      std::optional<nn::HeadObserver> observer;
       if (heads != nullptr && first == 0) observer.emplace(hooks);
       sum +=
           static_cast<double>(images) *
@@ -129,21 +130,22 @@ class Diffusion : public ImageTask {
     return {{"held_out_loss", sum / static_cast<double>(count)}};
   }
 
-  Inspection inspect(torch::nn::Module& module, std::uint64_t seed, const ThoroughInspection* thorough) const override {
+  runs::Inspection inspect(torch::nn::Module& module, std::uint64_t seed,
+                           const runs::ThoroughInspection* thorough) const override {
     if (thorough == nullptr) return show(module, seed, 24);
-    Inspection inspection = show(module, seed, 225);
+    runs::Inspection inspection = show(module, seed, 225);
     inspection.tables.push_back(loss_by_time(module));
     if (thorough->any()) inspection.tables.push_back(measured_samples(module, seed, *thorough));
     return inspection;
   }
   bool generates_images() const override { return true; }
 
-  std::shared_ptr<const Task> limited(std::int64_t evaluated) const override {
+  std::shared_ptr<const runs::Task> limited(std::int64_t evaluated) const override {
     auto part = std::make_shared<Diffusion>(source_, settings_, options_);
     part->evaluated_ = std::min(evaluated, evaluated_);
     return part;
   }
-  std::shared_ptr<const Task> for_tuning() const override {
+  std::shared_ptr<const runs::Task> for_tuning() const override {
     return std::make_shared<Diffusion>(source_->for_tuning(), settings_, options_);
   }
 
@@ -170,7 +172,7 @@ class Diffusion : public ImageTask {
   }
 
   // x_t = α x_0 + σ ε, of which ε is to be told.
-  Batch noisy(const ImageBatch& images, const std::vector<double>& when, const Noise& noise) const {
+  runs::Batch noisy(const ImageBatch& images, const std::vector<double>& when, const Noise& noise) const {
     const NoiseSchedule& schedule = settings_.schedule;
     std::vector<float> alphas, sigmas, network_times;
     for (const double t : when) {
@@ -198,11 +200,11 @@ class Diffusion : public ImageTask {
     }
     return when;
   }
-  Batch held_out(std::int64_t first, std::int64_t count) const {
+  runs::Batch held_out(std::int64_t first, std::int64_t count) const {
     return noisy(unseen(first, count), held_out_times(first, count), Noise(0, first));
   }
 
-  void drop_conditions(Batch& batch, const UVitOptions& model, std::uint64_t seed, std::int64_t first) const {
+  void drop_conditions(runs::Batch& batch, const UVitOptions& model, std::uint64_t seed, std::int64_t first) const {
     if (!batch.source.defined() || settings_.drop == 0) return;
     for (std::int64_t image = 0; image < batch.source.size(0); ++image) {
       NumberedDraws draws(seed, drops, static_cast<std::uint64_t>(first + image));
@@ -212,7 +214,7 @@ class Diffusion : public ImageTask {
     }
   }
 
-  NoiseCondition condition_of(const Batch& batch) const {
+  NoiseCondition condition_of(const runs::Batch& batch) const {
     if (by_class()) return {.classes = batch.source};
     return {.vectors = batch.source};
   }
@@ -221,7 +223,7 @@ class Diffusion : public ImageTask {
     at::Tensor noise;  // [B, C, H, W]
     at::Tensor alpha;  // of each image, [B, 1, 1, 1]; undefined where the network tells the noise itself
   };
-  Predicted predict(UVit& model, const Batch& batch, const ForwardContext& context) const {
+  Predicted predict(UVit& model, const runs::Batch& batch, const nn::ForwardContext& context) const {
     const at::Tensor output = model->forward(batch.inputs, batch.times, condition_of(batch), context);
     if (settings_.prediction == Prediction::noise) return {output, {}};
     const auto [alpha, sigma] = shares_at(settings_.schedule, batch.times, output);
@@ -229,21 +231,21 @@ class Diffusion : public ImageTask {
   }
 
   // Of the noise, whatever the network tells; of each image.
-  at::Tensor squared_errors(UVit& model, const Batch& batch, const ForwardContext& context) const {
+  at::Tensor squared_errors(UVit& model, const runs::Batch& batch, const nn::ForwardContext& context) const {
     const at::Tensor noise = predict(model, batch, context).noise;
     return (noise - batch.targets.to(noise.device())).square().flatten(1).mean(1);
   }
 
   // Where the held-out loss comes from: images with much noise decide what is drawn, those with little noise its
   // details.
-  TextTable loss_by_time(torch::nn::Module& module) const {
+  pages::TextTable loss_by_time(torch::nn::Module& module) const {
     const torch::NoGradGuard no_grad;
-    auto model = holder_of<UVit>(module);
+    auto model = nn::holder_of<UVit>(module);
     constexpr std::int64_t parts = 5;
     std::array<double, parts> sums{}, images{};
     for (std::int64_t first = 0; first < evaluated_; first += together) {
       const std::int64_t count = std::min(together, evaluated_ - first);
-      const Batch batch = held_out(first, count);
+      const runs::Batch batch = held_out(first, count);
       const at::Tensor errors = squared_errors(model, batch, {}).to(at::kCPU, at::kDouble);
       const std::vector<double> when = held_out_times(first, count);
       for (std::int64_t image = 0; image < count; ++image) {
@@ -254,7 +256,7 @@ class Diffusion : public ImageTask {
         ++images[part];
       }
     }
-    TextTable table{"Held-out loss by time", {"time, from image to noise", "images", "loss"}, {}};
+    pages::TextTable table{"Held-out loss by time", {"time, from image to noise", "images", "loss"}, {}};
     for (std::size_t part = 0; part < parts; ++part)
       if (images[part] > 0)
         table.rows.push_back(
@@ -264,16 +266,17 @@ class Diffusion : public ImageTask {
   }
 
   // Images for the measures of tasks/images/measures/image_measures.h, of conditions as held-out images have them.
-  TextTable measured_samples(torch::nn::Module& module, std::uint64_t seed, const ThoroughInspection& options) const {
+  pages::TextTable measured_samples(torch::nn::Module& module, std::uint64_t seed,
+                                    const runs::ThoroughInspection& options) const {
     if (source_->facts().latents)
       throw UsageError(
           expected_got("evaluate: --samples", "0 for latents, which are no pictures", std::to_string(options.samples)));
     if (options.samples < 2)
       throw UsageError(expected_got("evaluate: --samples", "at least 2", std::to_string(options.samples)));
-    auto model = holder_of<UVit>(module);
-    SamplerOptions sampler;
+    auto model = nn::holder_of<UVit>(module);
+    runs::SamplerOptions sampler;
     sampler.steps = options.sampler_steps.value_or(sampler.steps);
-    if (!options.sampler.empty()) sampler.kind = sampler_kind(options.sampler, "evaluate: --sampler");
+    if (!options.sampler.empty()) sampler.kind = runs::sampler_kind(options.sampler, "evaluate: --sampler");
     const std::int64_t conditions = source_->images(ImagePart::held_out);
     std::int64_t first = 0;
     const ImageStream stream = [&]() -> std::optional<at::Tensor> {
@@ -293,7 +296,7 @@ class Diffusion : public ImageTask {
       return draw_images(model, settings_.schedule, drawing);
     };
     const std::string how = fmt::format("by {} steps of {}, seed {}", sampler.steps,
-                                        sampler_names()[static_cast<std::size_t>(sampler.kind)], seed);
+                                        runs::sampler_names()[static_cast<std::size_t>(sampler.kind)], seed);
     return sample_measures(*source_, stream, how, options);
   }
 
@@ -303,10 +306,10 @@ class Diffusion : public ImageTask {
   }
 
   // The first images of a seed: from equal noise, whatever the model. Conditions are those of held-out images.
-  Inspection show(torch::nn::Module& module, std::uint64_t seed, std::int64_t count) const {
-    auto model = holder_of<UVit>(module);
+  runs::Inspection show(torch::nn::Module& module, std::uint64_t seed, std::int64_t count) const {
+    auto model = nn::holder_of<UVit>(module);
     const torch::NoGradGuard no_grad;
-    Inspection inspection;
+    runs::Inspection inspection;
     const std::int64_t shown = std::min(count, source_->images(ImagePart::held_out));
     ImageDrawing drawing{.count = shown,
                          .prediction = settings_.prediction,
@@ -322,10 +325,10 @@ class Diffusion : public ImageTask {
       if (const auto table = right_shapes(images, like)) inspection.tables.push_back(*table);
     }
     if (model->options().tokens() <= longest_maps) {
-      const Batch example = held_out(0, 1);
+      const runs::Batch example = held_out(0, 1);
       inspection.whole_maps = true;
       inspection.tokens = token_names(model->options());
-      inspection.set_maps(attention_maps([&](const ForwardContext& context) {
+      inspection.set_maps(nn::attention_maps([&](const nn::ForwardContext& context) {
         model->forward(example.inputs, example.times, condition_of(example), context);
       }));
     }
@@ -346,7 +349,7 @@ class Diffusion : public ImageTask {
     return by_context() && !like.captions.empty() ? like.captions[static_cast<std::size_t>(place)] : "";
   }
 
-  ShownFigure pictures(const at::Tensor& images, const ImageBatch& like, std::int64_t shown) const {
+  runs::ShownFigure pictures(const at::Tensor& images, const ImageBatch& like, std::int64_t shown) const {
     PictureGrid grid{
         .pictures = {}, .columns = 8, .caption = "From the same noise for every model, in 20 steps of DPM-Solver++."};
     for (std::int64_t place = 0; place < shown; ++place)
@@ -355,7 +358,7 @@ class Diffusion : public ImageTask {
   }
 
   // Of toy shapes, where something was asked for: whether that was drawn.
-  std::optional<TextTable> right_shapes(const at::Tensor& images, const ImageBatch& like) const {
+  std::optional<pages::TextTable> right_shapes(const at::Tensor& images, const ImageBatch& like) const {
     if (source_->bytes() > 0 || settings_.condition == "none") return std::nullopt;
     std::int64_t right = 0, colors = 0, outlines = 0, none = 0;
     for (std::int64_t place = 0; place < images.size(0); ++place) {
@@ -369,9 +372,10 @@ class Diffusion : public ImageTask {
     const auto share = [&](std::int64_t part) {
       return fmt::format("{:.1f} %", 100 * static_cast<double>(part) / static_cast<double>(images.size(0)));
     };
-    return TextTable{"Whether the asked shape was drawn",
-                     {"images", "colour and shape", "colour", "shape", "no shape"},
-                     {{std::to_string(images.size(0)), share(right), share(colors), share(outlines), share(none)}}};
+    return pages::TextTable{
+        "Whether the asked shape was drawn",
+        {"images", "colour and shape", "colour", "shape", "no shape"},
+        {{std::to_string(images.size(0)), share(right), share(colors), share(outlines), share(none)}}};
   }
 
   static constexpr std::int64_t longest_maps = 100;  // tokens; maps of more are too large for a page
@@ -379,8 +383,8 @@ class Diffusion : public ImageTask {
   DiffusionSettings settings_;
 };
 
-std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path& folder) {
-  TaskOptionReader reader(config.task);
+std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std::filesystem::path& folder) {
+  runs::TaskOptionReader reader(config.task);
   const auto source = image_source(reader, config, folder);
   DiffusionSettings settings{.schedule = noise_schedule(reader)};
   settings.augmentation = image_augmentation(reader, !source->facts().latents);
@@ -395,17 +399,17 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
     settings.encoder->expect(encoder_sha256, encoder);
   }
   settings.drop = reader.number("drop", settings.drop, Range<double>{.min = 0, .max = 1, .max_excluded = true});
-  settings.guidance = reader.number("guidance", settings.guidance, guidance_range);
+  settings.guidance = reader.number("guidance", settings.guidance, runs::guidance_range);
   if (settings.guidance > 0 && (settings.drop == 0 || settings.condition == "none"))
     throw UsageError(expected_got("task.guidance", "0 without a condition that is dropped at times (task.drop)",
                                   number_text(settings.guidance)));
-  TaskOptions options = reader.finish();
+  runs::TaskOptions options = reader.finish();
   if (settings.encoder) options.values["encoder_sha256"] = settings.encoder->sha256();
   if (source->facts().latents) options.values["latents"] = true;
   return make_diffusion(source, settings, std::move(options));
 }
 
-Preset preset() {
+runs::Preset preset() {
   UVitOptions model;
   model.layers = 5, model.heads = 4, model.width = 128, model.patch = 4;
   return {
@@ -420,16 +424,16 @@ Preset preset() {
 }
 
 }  // namespace
-}  // namespace cogwheel::diffusion
+}  // namespace cogwheel::tasks::images::diffusion
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
-std::shared_ptr<const Task> make_diffusion(std::shared_ptr<const ImageSource> source, const DiffusionSettings& settings,
-                                           TaskOptions options) {
+std::shared_ptr<const runs::Task> make_diffusion(std::shared_ptr<const ImageSource> source,
+                                                 const DiffusionSettings& settings, runs::TaskOptions options) {
   return std::make_shared<diffusion::Diffusion>(std::move(source), settings, std::move(options));
 }
 
-TaskEntry diffusion_task() {
+runs::TaskEntry diffusion_task() {
   return {.description = diffusion::describe(),
           .make = diffusion::make,
           .sampler = {{"--count", "--class", "--prompt", "--context", "--guidance", "--sampler", "--sampler-steps",
@@ -438,4 +442,4 @@ TaskEntry diffusion_task() {
           .random = random_diffusion,
           .preset = diffusion::preset};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -9,7 +9,7 @@
 #include "cogwheel/tasks/images/diffusion/prediction.h"
 #include "cogwheel/tasks/images/image_data.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 struct DiffusionSettings {
   NoiseSchedule schedule = NoiseSchedule::continuous();
@@ -23,11 +23,11 @@ struct DiffusionSettings {
 };
 
 // `options`: of the configuration, which records them.
-std::shared_ptr<const Task> make_diffusion(std::shared_ptr<const ImageSource> source,
-                                           const DiffusionSettings& settings = {},
-                                           TaskOptions options = {.name = "diffusion"});
+std::shared_ptr<const runs::Task> make_diffusion(std::shared_ptr<const ImageSource> source,
+                                                 const DiffusionSettings& settings = {},
+                                                 runs::TaskOptions options = {.name = "diffusion"});
 
 // The same on random numbers: TaskEntry::random.
-std::shared_ptr<const Task> random_diffusion(const RunConfig& config, const RandomItems& items);
+std::shared_ptr<const runs::Task> random_diffusion(const runs::RunConfig& config, const runs::RandomItems& items);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -24,7 +24,7 @@
 #include "cogwheel/tasks/images/diffusion/sampler.h"
 #include "cogwheel/tasks/images/picture_grid.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 NoiseCondition part_of(const NoiseCondition& all, std::int64_t first, std::int64_t count) {
@@ -46,7 +46,7 @@ std::int64_t class_named(const std::string& name, const std::vector<std::string>
 }
 
 at::Tensor contexts_in(const std::filesystem::path& path, const UVitOptions& options) {
-  const SafeTensors file = load_safetensors(path);
+  const runs::SafeTensors file = runs::load_safetensors(path);
   const auto found = file.tensors.find("contexts");
   const std::vector<std::int64_t> one{options.condition_tokens, options.condition_width};
   const std::string expected = fmt::format("contexts [images, {}, {}]", one[0], one[1]);
@@ -60,8 +60,8 @@ at::Tensor contexts_in(const std::filesystem::path& path, const UVitOptions& opt
 }
 
 // What the request asks the images to show; by turns, where it says nothing.
-NoiseCondition condition_of(const SampleRequest& request, const UVitOptions& options,
-                            const std::vector<std::string>& classes, TaskOptionReader& reader) {
+NoiseCondition condition_of(const runs::SampleRequest& request, const UVitOptions& options,
+                            const std::vector<std::string>& classes, runs::TaskOptionReader& reader) {
   const std::int64_t count = request.count;
   if (!request.image_class.empty() && options.vocabulary == 0)
     throw UsageError(expected_got("sample: --class", "none for a run without classes", request.image_class));
@@ -94,7 +94,7 @@ NoiseCondition condition_of(const SampleRequest& request, const UVitOptions& opt
 // Before anything is drawn. Pictures go into a folder of their own: among others they would be taken for one set.
 void expect_place(const std::filesystem::path& out) {
   namespace fs = std::filesystem;
-  expect_no_run_file(out, "sample: --out");
+  runs::expect_no_run_file(out, "sample: --out");
   const std::string extension = out.extension().string();
   if (extension == ".png" || extension == ".safetensors") return expect_writable(out);
   if (!extension.empty())
@@ -108,7 +108,7 @@ void expect_place(const std::filesystem::path& out) {
 
 void write_images(const at::Tensor& images, const std::filesystem::path& out) {
   if (out.extension() == ".safetensors")
-    return save_safetensors({.tensors = {{"images", images}}, .metadata = {}}, out);
+    return runs::save_safetensors({.tensors = {{"images", images}}, .metadata = {}}, out);
   std::vector<Image> pictures;
   for (const at::Tensor& image : images.unbind(0)) pictures.push_back(image_of_tensor(image));
   const auto columns = static_cast<int>(std::ceil(std::sqrt(static_cast<double>(pictures.size()))));
@@ -174,23 +174,23 @@ at::Tensor between_noise(const at::Tensor& from, const at::Tensor& to, std::int6
   return at::stack(all);
 }
 
-NoiseSchedule noise_schedule(TaskOptionReader& reader) {
+NoiseSchedule noise_schedule(runs::TaskOptionReader& reader) {
   return NoiseSchedule::named(reader.word("schedule", NoiseSchedule::names().front(), NoiseSchedule::names()),
                               "task.schedule");
 }
 
-Prediction prediction_of(TaskOptionReader& reader) {
+Prediction prediction_of(runs::TaskOptionReader& reader) {
   return find_prediction(reader.word("prediction", prediction_names().front(), prediction_names()), "task.prediction");
 }
 
-bool holds_latents(TaskOptionReader& reader) { return reader.later_yes("latents"); }
+bool holds_latents(runs::TaskOptionReader& reader) { return reader.later_yes("latents"); }
 
-void sample_images(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
-  const RunConfig config = load_config(folder.config_path());
+void sample_images(const runs::RunFolder& folder, const runs::SampleRequest& request, const runs::SampleWriter& write) {
+  const runs::RunConfig config = runs::load_config(folder.config_path());
   UVit model(config.model.as<UVitOptions>());
-  load_weights_of(*model, config, folder);
+  runs::load_weights_of(*model, config, folder);
   const UVitOptions& options = model->options();
-  TaskOptionReader reader(config.task);
+  runs::TaskOptionReader reader(config.task);
   const NoiseSchedule schedule = noise_schedule(reader);
   if (request.guidance != 0 && reader.number("drop", 0, Range<double>{.min = 0, .max = 1}) == 0)
     throw UsageError(expected_got("sample: --guidance",
@@ -199,12 +199,12 @@ void sample_images(const RunFolder& folder, const SampleRequest& request, const 
   if (request.guidance != 0 && options.vocabulary == 0 && options.condition_width == 0)
     throw UsageError(
         expected_got("sample: --guidance", "0 for a run without a condition", number_text(request.guidance)));
-  if (request.diffusion.eta != 0 && request.diffusion.kind != SamplerKind::ddim)
+  if (request.diffusion.eta != 0 && request.diffusion.kind != runs::SamplerKind::ddim)
     throw UsageError(expected_got("sample: --eta", "0 but for --sampler ddim", number_text(request.diffusion.eta)));
   if (request.interpolate && request.count < 2)
     throw UsageError(expected_got("sample: --count", "2 or more with --interpolate", std::to_string(request.count)));
   const bool pictures = options.channels == 3 && !holds_latents(reader);
-  const std::filesystem::path out = request.out.empty() ? folder.path() / samples_file : request.out;
+  const std::filesystem::path out = request.out.empty() ? folder.path() / runs::samples_file : request.out;
   if (!pictures && out.extension() != ".safetensors")
     throw UsageError(expected_got("sample: --out",
                                   options.channels == 3
@@ -215,10 +215,10 @@ void sample_images(const RunFolder& folder, const SampleRequest& request, const 
   ImageDrawing drawing{
       .count = request.count,
       .prediction = prediction_of(reader),
-      .condition = condition_of(
-          request, options,
-          options.vocabulary > 0 ? load_class_names(folder.path(), options.vocabulary) : std::vector<std::string>{},
-          reader),
+      .condition = condition_of(request, options,
+                                options.vocabulary > 0 ? runs::load_class_names(folder.path(), options.vocabulary)
+                                                       : std::vector<std::string>{},
+                                reader),
       .guidance = request.guidance,
       .seed = request.sampling.seed,
       .sampler = request.diffusion,
@@ -239,4 +239,4 @@ void sample_images(const RunFolder& folder, const SampleRequest& request, const 
   write(out.string());
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -12,7 +12,7 @@
 #include "cogwheel/tasks/images/diffusion/prediction.h"
 #include "cogwheel/tasks/images/u_vit.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 struct ImageDrawing {
   std::int64_t count = 0;
@@ -21,7 +21,7 @@ struct ImageDrawing {
   double guidance = 0;            // s in ε_c + s (ε_c − ε_u): Ho and Salimans, "Classifier-Free Guidance" (2022)
   std::uint64_t seed = 0;         // image i of a seed has the same noise, whatever the count
   std::int64_t first = 0;         // the number of the first image
-  SamplerOptions sampler = {};
+  runs::SamplerOptions sampler = {};
   // At each step, the data that the noise implies are cut to [−1, 1], where pixels lie, and the noise follows from
   // these: Ho, Jain, Abbeel (2020), as their code has it. Near t = 1 a small error of the noise is a large one of the
   // data.
@@ -42,13 +42,13 @@ at::Tensor draw_images(UVit& model, const NoiseSchedule& schedule, const ImageDr
 at::Tensor between_noise(const at::Tensor& from, const at::Tensor& to, std::int64_t count);
 
 // What task.schedule and task.prediction name.
-NoiseSchedule noise_schedule(TaskOptionReader& reader);
-Prediction prediction_of(TaskOptionReader& reader);
+NoiseSchedule noise_schedule(runs::TaskOptionReader& reader);
+Prediction prediction_of(runs::TaskOptionReader& reader);
 
 // `cogwheel sample` of a run that learned the noise in images.
 // Whether a run learned from latents, which are neither clipped nor pictures.
-bool holds_latents(TaskOptionReader& reader);
+bool holds_latents(runs::TaskOptionReader& reader);
 
-void sample_images(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write);
+void sample_images(const runs::RunFolder& folder, const runs::SampleRequest& request, const runs::SampleWriter& write);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

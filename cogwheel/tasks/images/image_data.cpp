@@ -13,11 +13,11 @@
 #include "cogwheel/tasks/images/data/given_images.h"
 #include "cogwheel/tasks/images/data/renamed_classes.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 std::shared_ptr<const ImageSource> images_of_tensors(const std::filesystem::path& path) {
-  const SafeTensors file = load_safetensors(path);
+  const runs::SafeTensors file = runs::load_safetensors(path);
   const auto tensor = [&](const char* name) {
     const auto found = file.tensors.find(name);
     return found == file.tensors.end() ? at::Tensor() : found->second;
@@ -25,7 +25,7 @@ std::shared_ptr<const ImageSource> images_of_tensors(const std::filesystem::path
   if (!tensor("images").defined())
     throw Error(expected_got(path.string(), "a tensor named images", "none of that name"));
   return given_images({.name = path.filename().string(),
-                       .sha256 = sha256(file),
+                       .sha256 = runs::sha256(file),
                        .bytes = static_cast<std::int64_t>(std::filesystem::file_size(path)),
                        .images = tensor("images"),
                        .labels = tensor("labels"),
@@ -54,21 +54,21 @@ std::shared_ptr<const ImageSource> source_at(const std::filesystem::path& path, 
 
 }  // namespace
 
-std::shared_ptr<const ImageSource> image_source(TaskOptionReader& reader, const RunConfig& config,
+std::shared_ptr<const ImageSource> image_source(runs::TaskOptionReader& reader, const runs::RunConfig& config,
                                                 const std::filesystem::path& folder) {
   const std::string path = reader.path("images");
   const std::int64_t size = reader.whole("size", 0, {0, 1 << 12});
   ToyShapeOptions shapes;
   if (size != 0) shapes.size = size;
   auto source = path.empty() ? toy_shape_images(shapes) : source_at(path, size);
-  expect_recorded_data(config, source->name(), source->sha256());
-  std::vector<std::string> classes = known_class_names(folder);
+  runs::expect_recorded_data(config, source->name(), source->sha256());
+  std::vector<std::string> classes = runs::known_class_names(folder);
   if (classes.empty() || source->class_names().empty() || source->class_names() == classes) return source;
-  ClassMatch match = match_classes(classes, source->class_names(), source->name() + ": classes");
+  runs::ClassMatch match = runs::match_classes(classes, source->class_names(), source->name() + ": classes");
   return renamed_classes(std::move(source), std::move(classes), std::move(match));
 }
 
-ImageAugmentation image_augmentation(TaskOptionReader& reader, bool flips) {
+ImageAugmentation image_augmentation(runs::TaskOptionReader& reader, bool flips) {
   ImageAugmentation augmentation;
   augmentation.flip = reader.yes("flip", flips);
   augmentation.crop_padding = reader.whole("crop_padding", 0, {0, 1 << 12});
@@ -97,8 +97,8 @@ bool is_picture(const std::filesystem::path& path) {
   return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
 }
 
-DataFacts image_facts(const ImageSource& source, const std::string& item, std::int64_t vocabulary,
-                      std::int64_t evaluated, const TrainingOptions& training) {
+runs::DataFacts image_facts(const ImageSource& source, const std::string& item, std::int64_t vocabulary,
+                            std::int64_t evaluated, const runs::TrainingOptions& training) {
   return {.name = source.name(),
           .tokenizer = item,
           .sha256 = source.sha256(),
@@ -111,7 +111,7 @@ DataFacts image_facts(const ImageSource& source, const std::string& item, std::i
           .window = 1};
 }
 
-ImageBatch TrainingImages::at_step(const TrainingOptions& training, std::int64_t step) {
+ImageBatch TrainingImages::at_step(const runs::TrainingOptions& training, std::int64_t step) {
   const std::lock_guard lock(mutex_);
   const std::pair wanted(training.seed, training.batch);
   if (!batches_ || made_for_ != wanted) {
@@ -131,4 +131,4 @@ ImageBatch held_out_images(const ImageSource& source, std::int64_t first, std::i
   return images_at(source, ImagePart::held_out, places);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

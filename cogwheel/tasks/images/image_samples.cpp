@@ -16,7 +16,7 @@
 #include "cogwheel/tasks/images/measures/image_measures.h"
 #include "cogwheel/tasks/images/measures/inception_network.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 constexpr std::int64_t measured_together = 256, most_references = 50'000;
@@ -35,11 +35,11 @@ ImageStream stream_of(const ImageSource& source, ImagePart part, std::int64_t mo
 }
 
 std::shared_ptr<const FeatureClassifier> trained_classifier(const ImageSource& source,
-                                                            const ThoroughInspection& options) {
+                                                            const runs::ThoroughInspection& options) {
   if (source.class_names().empty())
     throw Error(
         expected_got("evaluate: --inception", "weights of an Inception network, for images without labels", "none"));
-  const std::filesystem::path kept = options.folder / classifier_file;
+  const std::filesystem::path kept = options.folder / runs::classifier_file;
   std::error_code problem;
   if (!options.classifier_steps && std::filesystem::exists(kept, problem))
     return std::make_shared<const FeatureClassifier>(FeatureClassifier::load(kept));
@@ -61,8 +61,8 @@ std::shared_ptr<const FeatureClassifier> trained_classifier(const ImageSource& s
 
 }  // namespace
 
-TextTable sample_measures(const ImageSource& source, const ImageStream& samples, const std::string& how,
-                          const ThoroughInspection& options) {
+pages::TextTable sample_measures(const ImageSource& source, const ImageStream& samples, const std::string& how,
+                                 const runs::ThoroughInspection& options) {
   // What was given is read before anything takes long.
   const std::optional<ImageSet> given =
       options.references.empty() ? std::nullopt : std::optional(load_image_set(options.references));
@@ -81,7 +81,7 @@ TextTable sample_measures(const ImageSource& source, const ImageStream& samples,
       given ? *given : image_set(features, stream_of(source, part, most_references), source.name());
   const ImageMeasurements measured = measure_images(features, drawn, references);
   const std::string from = options.references.empty() ? source.name() : options.references.filename().string();
-  TextTable table{
+  pages::TextTable table{
       "Drawn images as a whole, " + how, {"measure", "value", "better", "samples", "references", "features"}, {}};
   for (const ImageMeasurement& each : measured.values)
     table.rows.push_back({each.measure.title,
@@ -95,4 +95,4 @@ TextTable sample_measures(const ImageSource& source, const ImageStream& samples,
   return table;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

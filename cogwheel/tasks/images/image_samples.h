@@ -8,14 +8,14 @@
 #include "cogwheel/tasks/images/data/image_source.h"
 #include "cogwheel/tasks/images/measures/image_set.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 // A table of the measures of tasks/images/measures/image_measures.h: in features of the given Inception network, or of
 // a small classifier that is trained on the source's labelled images and kept as classifier.safetensors in the folder,
 // where it is found again. References are the source's training images, held-out ones where it draws without end, or
 // those of a file. `how` says how samples are drawn, for the title. Throws Error for a source without labels and no
 // Inception network.
-TextTable sample_measures(const ImageSource& source, const ImageStream& samples, const std::string& how,
-                          const ThoroughInspection& options);
+pages::TextTable sample_measures(const ImageSource& source, const ImageStream& samples, const std::string& how,
+                                 const runs::ThoroughInspection& options);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

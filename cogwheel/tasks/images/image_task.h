@@ -8,19 +8,21 @@
 
 #include "cogwheel/tasks/images/image_data.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
-class ImageTask : public Task {
+class ImageTask : public runs::Task {
  public:
-  ImageTask(std::shared_ptr<const ImageSource> source, const ImageAugmentation& augmentation, TaskOptions options)
+  ImageTask(std::shared_ptr<const ImageSource> source, const ImageAugmentation& augmentation, runs::TaskOptions options)
       : source_(std::move(source)),
         options_(std::move(options)),
         evaluated_(source_->images(ImagePart::held_out)),
         augmentation_(augmentation),
         training_(source_, augmentation) {}
 
-  DataFacts data(const ModelOptions&, const TrainingOptions& training) const override { return facts_of(training); }
-  DataFacts facts_of(const TrainingOptions& training) const {
+  runs::DataFacts data(const runs::ModelOptions&, const runs::TrainingOptions& training) const override {
+    return facts_of(training);
+  }
+  runs::DataFacts facts_of(const runs::TrainingOptions& training) const {
     return image_facts(*source_, description().item, vocabulary(), evaluated_, training);
   }
   std::string left_out() const override {
@@ -35,24 +37,24 @@ class ImageTask : public Task {
   // Of the model.
   virtual std::int64_t vocabulary() const = 0;
   // How many images a part of the evaluation has.
-  std::int64_t images_of(EvaluationPart part, const TrainingOptions& training) const {
-    const DataFacts facts = facts_of(training);
-    return part == EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
+  std::int64_t images_of(runs::EvaluationPart part, const runs::TrainingOptions& training) const {
+    const runs::DataFacts facts = facts_of(training);
+    return part == runs::EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
   }
   // What both tasks complete in a configuration, after the vocabulary: options of a model with patches, the hash, the
   // task. Throws UsageError where the model does not fit.
   template <class Options>
-  void complete_images(RunConfig& config) const {
-    expect_no_text(config, ": task.images");
+  void complete_images(runs::RunConfig& config) const {
+    runs::expect_no_text(config, ": task.images");
     auto& model = config.model.as<Options>();
     fit_images(model.image_size, model.channels, *source_);
-    check(model);
+    runs::check(model);
     expect_valid(augmentation_, source_->height(), source_->width());
     if (source_->facts().latents && augmentation_.any())
       throw UsageError(expected_got("task.flip, task.crop_padding and task.erase", "none of latents", "some"));
     model.context = model.tokens();
     model.feed_forward = model.feed_forward_width();
-    config.definition = mechanism_text(model, "model.mechanism").definition;
+    config.definition = runs::mechanism_text(model, "model.mechanism").definition;
     config.data.sha256 = source_->sha256();
     config.task = options_;
   }
@@ -64,10 +66,10 @@ class ImageTask : public Task {
   }
 
   std::shared_ptr<const ImageSource> source_;
-  TaskOptions options_;
+  runs::TaskOptions options_;
   std::int64_t evaluated_;
   ImageAugmentation augmentation_;
   mutable TrainingImages training_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

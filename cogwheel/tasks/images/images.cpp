@@ -25,10 +25,10 @@
 #include "cogwheel/tasks/images/picture_grid.h"
 #include "cogwheel/tasks/images/vision_transformer.h"
 
-namespace cogwheel::images {
+namespace cogwheel::tasks::images::classification {
 namespace {
 
-TaskDescription describe() {
+runs::TaskDescription describe() {
   return {
       .name = "images",
       .summary = "tell what an image shows: of CIFAR-10, folders of pictures, or coloured shapes",
@@ -49,7 +49,7 @@ struct Answers {
 
 class Images : public ImageTask {
  public:
-  Images(std::shared_ptr<const ImageSource> source, const ImageTaskSettings& settings, TaskOptions options)
+  Images(std::shared_ptr<const ImageSource> source, const ImageTaskSettings& settings, runs::TaskOptions options)
       : ImageTask(std::move(source), settings.augmentation, std::move(options)), settings_(settings) {
     if (source_->class_names().empty())
       throw Error(expected_got(source_->name(), "images with labels, to learn what they show", "none"));
@@ -58,61 +58,62 @@ class Images : public ImageTask {
           expected_got(source_->name(), "images of two classes at least", "only " + source_->class_names().front()));
   }
 
-  const TaskDescription& description() const override {
-    static const TaskDescription description = describe();
+  const runs::TaskDescription& description() const override {
+    static const runs::TaskDescription description = describe();
     return description;
   }
 
-  RunConfig completed(RunConfig config) const override {
-    set_vocabulary(config, vocabulary(), ", the classes of " + source_->name());
+  runs::RunConfig completed(runs::RunConfig config) const override {
+    runs::set_vocabulary(config, vocabulary(), ", the classes of " + source_->name());
     complete_images<VisionTransformerOptions>(config);
     return config;
   }
 
-  std::vector<RunFile> assets() const override { return {class_names_file(source_->class_names())}; }
+  std::vector<runs::RunFile> assets() const override { return {runs::class_names_file(source_->class_names())}; }
 
   void initialize(torch::nn::Module& model, std::uint64_t seed) const override {
-    holder_of<VisionTransformer>(model)->initialize(seed);
+    nn::holder_of<VisionTransformer>(model)->initialize(seed);
   }
 
-  Batch batch(const torch::nn::Module&, const TrainingOptions& training, std::int64_t step) const override {
+  runs::Batch batch(const torch::nn::Module&, const runs::TrainingOptions& training, std::int64_t step) const override {
     const ImageBatch drawn = training_.at_step(training, step);
     return {.inputs = drawn.images, .targets = drawn.labels, .tokens = drawn.images.size(0)};
   }
-  at::Tensor loss(torch::nn::Module& module, const Batch& batch, std::uint64_t dropout_seed) const override {
-    auto model = holder_of<VisionTransformer>(module);
+  at::Tensor loss(torch::nn::Module& module, const runs::Batch& batch, std::uint64_t dropout_seed) const override {
+    auto model = nn::holder_of<VisionTransformer>(module);
     return model->loss(batch.inputs, batch.targets, settings_.label_smoothing,
                        {.dropout = model->dropout(dropout_seed)});
   }
 
-  MeasuredValues evaluate(torch::nn::Module& module, const TrainingOptions& training, EvaluationPart part,
-                          StatisticsOfHeads* heads) const override {
+  runs::MeasuredValues evaluate(torch::nn::Module& module, const runs::TrainingOptions& training,
+                                runs::EvaluationPart part, nn::StatisticsOfHeads* heads) const override {
     const std::int64_t count = images_of(part, training);
     const Answers answers = answer(module, count, heads);
     const auto images = static_cast<double>(count);
     return {{"accuracy", answers.right / images}, {"held_out_loss", answers.loss / images}};
   }
 
-  Inspection inspect(torch::nn::Module& module, std::uint64_t, const ThoroughInspection*) const override {
+  runs::Inspection inspect(torch::nn::Module& module, std::uint64_t, const runs::ThoroughInspection*) const override {
     const torch::NoGradGuard no_grad;
-    auto model = holder_of<VisionTransformer>(module);
+    auto model = nn::holder_of<VisionTransformer>(module);
     const ImageBatch first = held_out_images(*source_, 0, 1);
-    Inspection inspection;
+    runs::Inspection inspection;
     inspection.whole_maps = true;
     inspection.tokens = token_names(model->options());
-    inspection.set_maps(attention_maps([&](const ForwardContext& context) { model->forward(first.images, context); }));
+    inspection.set_maps(
+        nn::attention_maps([&](const nn::ForwardContext& context) { model->forward(first.images, context); }));
     const Answers answers = answer(module, evaluated_);
     inspection.tables = {by_class(answers)};
     if (!source_->facts().latents) inspection.figures = {examples(answers)};
     return inspection;
   }
 
-  std::shared_ptr<const Task> limited(std::int64_t evaluated) const override {
+  std::shared_ptr<const runs::Task> limited(std::int64_t evaluated) const override {
     auto part = std::make_shared<Images>(source_, settings_, options_);
     part->evaluated_ = std::min(evaluated, evaluated_);
     return part;
   }
-  std::shared_ptr<const Task> for_tuning() const override {
+  std::shared_ptr<const runs::Task> for_tuning() const override {
     return std::make_shared<Images>(source_->for_tuning(), settings_, options_);
   }
 
@@ -122,14 +123,14 @@ class Images : public ImageTask {
     return source_->class_names()[static_cast<std::size_t>(label)];
   }
 
-  Answers answer(torch::nn::Module& module, std::int64_t count, StatisticsOfHeads* heads = nullptr) const {
+  Answers answer(torch::nn::Module& module, std::int64_t count, nn::StatisticsOfHeads* heads = nullptr) const {
     const torch::NoGradGuard no_grad;
-    auto model = holder_of<VisionTransformer>(module);
+    auto model = nn::holder_of<VisionTransformer>(module);
     Answers all;
     for (std::int64_t first = 0; first < count; first += together) {
       const ImageBatch some = held_out_images(*source_, first, std::min(together, count - first));
-      Hooks hooks;
-      std::optional<HeadObserver> observer;
+      nn::Hooks hooks;
+      std::optional<nn::HeadObserver> observer;
       if (heads != nullptr && first == 0) observer.emplace(hooks);
       const at::Tensor logits = model->forward(some.images, {.hooks = observer ? &hooks : nullptr}).cpu();
       if (observer) *heads = observer->statistics();
@@ -152,8 +153,8 @@ class Images : public ImageTask {
     return names;
   }
 
-  TextTable by_class(const Answers& answers) const {
-    TextTable table{"By class", {"class", "images", "accuracy", "most often taken for"}, {}};
+  pages::TextTable by_class(const Answers& answers) const {
+    pages::TextTable table{"By class", {"class", "images", "accuracy", "most often taken for"}, {}};
     for (std::int64_t label = 0; label < vocabulary(); ++label) {
       std::vector<std::int64_t> taken(static_cast<std::size_t>(vocabulary()));
       for (std::size_t i = 0; i < answers.truth.size(); ++i)
@@ -170,7 +171,7 @@ class Images : public ImageTask {
   }
 
   // Some of the first held-out images, what they show and what the model says.
-  ShownFigure examples(const Answers& answers) const {
+  runs::ShownFigure examples(const Answers& answers) const {
     constexpr std::int64_t shown = 24;
     PictureGrid grid{
         .pictures = {}, .columns = 8, .caption = "Where that is wrong, what they show stands in brackets."};
@@ -188,8 +189,8 @@ class Images : public ImageTask {
   ImageTaskSettings settings_;
 };
 
-std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path& folder) {
-  TaskOptionReader reader(config.task);
+std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std::filesystem::path& folder) {
+  runs::TaskOptionReader reader(config.task);
   const auto source = image_source(reader, config, folder);
   ImageTaskSettings settings;
   settings.augmentation = image_augmentation(reader, false);
@@ -199,12 +200,12 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
 }
 
 // Classifies a picture, or each of a folder: its name, the classes that it most probably shows, with probabilities.
-void classify(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
+void classify(const runs::RunFolder& folder, const runs::SampleRequest& request, const runs::SampleWriter& write) {
   const torch::NoGradGuard no_grad;
-  const RunConfig config = load_config(folder.config_path());
+  const runs::RunConfig config = runs::load_config(folder.config_path());
   VisionTransformer model(config.model.as<VisionTransformerOptions>());
-  load_weights_of(*model, config, folder);
-  const std::vector<std::string> classes = load_class_names(folder.path(), model->options().vocabulary);
+  runs::load_weights_of(*model, config, folder);
+  const std::vector<std::string> classes = runs::load_class_names(folder.path(), model->options().vocabulary);
   if (request.input.empty())
     throw UsageError(expected_got("sample: --input", "a PNG or JPEG file, or a folder", "none"));
   std::vector<std::filesystem::path> files{request.input};
@@ -234,7 +235,7 @@ void classify(const RunFolder& folder, const SampleRequest& request, const Sampl
   }
 }
 
-Preset preset() {
+runs::Preset preset() {
   VisionTransformerOptions model;
   model.layers = 4, model.heads = 4, model.width = 96;
   return {.name = "images",
@@ -248,20 +249,20 @@ Preset preset() {
 }
 
 }  // namespace
-}  // namespace cogwheel::images
+}  // namespace cogwheel::tasks::images::classification
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
-std::shared_ptr<const Task> make_image_task(std::shared_ptr<const ImageSource> source,
-                                            const ImageTaskSettings& settings, TaskOptions options) {
-  return std::make_shared<images::Images>(std::move(source), settings, std::move(options));
+std::shared_ptr<const runs::Task> make_image_task(std::shared_ptr<const ImageSource> source,
+                                                  const ImageTaskSettings& settings, runs::TaskOptions options) {
+  return std::make_shared<classification::Images>(std::move(source), settings, std::move(options));
 }
 
-TaskEntry images_task() {
-  return {.description = images::describe(),
-          .make = images::make,
-          .sampler = {{"--input"}, images::classify},
+runs::TaskEntry images_task() {
+  return {.description = classification::describe(),
+          .make = classification::make,
+          .sampler = {{"--input"}, classification::classify},
           .random = random_image_task,
-          .preset = images::preset};
+          .preset = classification::preset};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -5,7 +5,7 @@
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/tasks/images/image_data.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 struct ImageTaskSettings {
   double label_smoothing = 0;
@@ -13,11 +13,11 @@ struct ImageTaskSettings {
 };
 
 // `options`: of the configuration, which records them.
-std::shared_ptr<const Task> make_image_task(std::shared_ptr<const ImageSource> source,
-                                            const ImageTaskSettings& settings = {},
-                                            TaskOptions options = {.name = "images"});
+std::shared_ptr<const runs::Task> make_image_task(std::shared_ptr<const ImageSource> source,
+                                                  const ImageTaskSettings& settings = {},
+                                                  runs::TaskOptions options = {.name = "images"});
 
 // The same on random numbers: TaskEntry::random.
-std::shared_ptr<const Task> random_image_task(const RunConfig& config, const RandomItems& items);
+std::shared_ptr<const runs::Task> random_image_task(const runs::RunConfig& config, const runs::RandomItems& items);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -12,7 +12,7 @@
 #include "cogwheel/pages/html.h"
 #include "cogwheel/tasks/images/data/image_files.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 static constexpr const char* pictures_kind = "pictures";
 
@@ -24,7 +24,7 @@ std::string base64_png(const Image& image) {
 std::string pictures_html(const PictureGrid& grid) {
   std::string html = "<div class=\"pictures\" style=\"--columns:" + std::to_string(grid.columns) + "\">";
   for (const CaptionedPicture& picture : grid.pictures) {
-    const std::string text = escape_html(picture.text);
+    const std::string text = pages::escape_html(picture.text);
     html += "<figure><img src=\"data:image/png;base64," + base64_png(picture.image) + "\" alt=\"" + text +
             "\" width=\"" + std::to_string(picture.image.width) + "\" height=\"" +
             std::to_string(picture.image.height) + "\">";
@@ -51,7 +51,7 @@ Image tiled(const std::vector<Image>& pictures, int columns, int gap) {
   return whole;
 }
 
-Figure drawn_figure(const PictureGrid& grid, const std::string& title) {
+pages::Figure drawn_figure(const PictureGrid& grid, const std::string& title) {
   return {.title = title, .html = pictures_html(grid), .caption = grid.caption};
 }
 
@@ -63,7 +63,7 @@ nlohmann::ordered_json figure_json(const PictureGrid& grid) {
       {"kind", pictures_kind}, {"columns", grid.columns}, {"pictures", std::move(pictures)}, {"caption", grid.caption}};
 }
 
-FigureKind pictures_figure() {
+runs::FigureKind pictures_figure() {
   return {pictures_kind, [](const nlohmann::ordered_json& json, const std::string& title, std::string_view what) {
             PictureGrid grid{.pictures = {}, .columns = json.at("columns"), .caption = json.at("caption")};
             constexpr int most_columns = 64;
@@ -76,8 +76,8 @@ FigureKind pictures_figure() {
               const std::string_view bytes(reinterpret_cast<const char*>(png->data()), png->size());
               grid.pictures.push_back({decode_image(bytes, std::string(what)), each.at("text")});
             }
-            return ShownFigure(title, std::move(grid));
+            return runs::ShownFigure(title, std::move(grid));
           }};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -6,7 +6,7 @@
 #include "cogwheel/runs/shown_figure.h"
 #include "cogwheel/tasks/images/data/image.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 struct CaptionedPicture {
   Image image;
@@ -28,7 +28,7 @@ std::string base64_png(const Image& image);
 // The pictures in rows of `columns`, each `gap` white pixels apart, as one picture. They are of one size.
 Image tiled(const std::vector<Image>& pictures, int columns, int gap = 2);
 
-Figure drawn_figure(const PictureGrid& grid, const std::string& title);
+pages::Figure drawn_figure(const PictureGrid& grid, const std::string& title);
 nlohmann::ordered_json figure_json(const PictureGrid& grid);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -14,7 +14,7 @@
 #include "cogwheel/tasks/images/u_vit_options.h"
 #include "cogwheel/tasks/images/vision_transformer_options.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 // Of the size that the options say. As many of each class, or without classes none has a label; as latents, they may
@@ -34,14 +34,14 @@ std::shared_ptr<const ImageSource> random_images(const Options& options) {
 
 }  // namespace
 
-std::shared_ptr<const Task> random_image_task(const RunConfig& config, const RandomItems&) {
-  given_vocabulary(config, {1, 1 << 16});
+std::shared_ptr<const runs::Task> random_image_task(const runs::RunConfig& config, const runs::RandomItems&) {
+  runs::given_vocabulary(config, {1, 1 << 16});
   return make_image_task(random_images(config.model.as<VisionTransformerOptions>()));
 }
 
-std::shared_ptr<const Task> random_diffusion(const RunConfig& config, const RandomItems&) {
-  given_vocabulary(config, {0, 0});
+std::shared_ptr<const runs::Task> random_diffusion(const runs::RunConfig& config, const runs::RandomItems&) {
+  runs::given_vocabulary(config, {0, 0});
   return make_diffusion(random_images(config.model.as<UVitOptions>()));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

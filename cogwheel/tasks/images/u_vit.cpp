@@ -18,7 +18,7 @@
 #include "cogwheel/tasks/images/diffusion/noise_schedule.h"
 #include "cogwheel/tasks/images/diffusion/prediction.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 std::int64_t UVitOptions::tokens() const {
   const std::int64_t side = image_size / patch;
@@ -29,7 +29,7 @@ void check(const UVitOptions& options) {
   using Count = Range<std::int64_t>;
   expect_within("model.vocabulary", options.vocabulary, Count{0, 1 << 24});
   expect_within("model.condition_width", options.condition_width, Count{0, 1 << 20});
-  expect_within("model.condition_tokens", options.condition_tokens, Count{0, context_range.max});
+  expect_within("model.condition_tokens", options.condition_tokens, Count{0, runs::context_range.max});
   if ((options.condition_width > 0) != (options.condition_tokens > 0))
     throw UsageError(
         expected_got("model.condition_tokens",
@@ -38,9 +38,9 @@ void check(const UVitOptions& options) {
   if (options.vocabulary > 0 && options.condition_width > 0)
     throw UsageError(
         expected_got("model.condition_width", "0 beside classes", std::to_string(options.condition_width)));
-  check_image(options.image_size, options.channels, options.patch);
-  check_context(options, options.tokens());
-  check_layers(options);
+  encoders::check_image(options.image_size, options.channels, options.patch);
+  encoders::check_context(options, options.tokens());
+  encoders::check_layers(options);
   if (options.layers % 2 == 0)
     throw UsageError(expected_got("model.layers", "an odd number: as many before the middle one as after it",
                                   std::to_string(options.layers)));
@@ -60,37 +60,38 @@ at::Tensor time_embedding(const at::Tensor& time, std::int64_t width) {
 UVitImpl::UVitImpl(const UVitOptions& options) : options_(options) {
   check(options);
   const std::int64_t width = options.width, values = options.channels * options.patch * options.patch;
-  patch_ = register_module("patch", Linear(values, width, true));
+  patch_ = register_module("patch", nn::Linear(values, width, true));
   if (options.vocabulary > 0)
-    class_embedding_ = new_parameter(*this, "class_embedding", {options.vocabulary + 1, width});
+    class_embedding_ = nn::new_parameter(*this, "class_embedding", {options.vocabulary + 1, width});
   if (options.condition_width > 0)
-    condition_ = register_module("condition", Linear(options.condition_width, width, true));
+    condition_ = register_module("condition", nn::Linear(options.condition_width, width, true));
   if (options.position == "learned")
-    position_embedding_ = new_parameter(*this, "position_embedding", {options.tokens(), width});
-  layers_ = register_blocks(*this, options, {.projection_bias = false});
+    position_embedding_ = nn::new_parameter(*this, "position_embedding", {options.tokens(), width});
+  layers_ = encoders::register_blocks(*this, options, {.projection_bias = false});
   const auto skips = register_module("skips", torch::nn::ModuleList());
   for (std::int64_t skip = 0; skip < options.layers / 2; ++skip) {
     skips_.emplace_back(2 * width, width, true);
     skips->push_back(skips_.back());
   }
-  final_norm_ = register_module("final_norm", Norm(NormKind::layer, width, true));
-  pixels_ = register_module("pixels", Linear(width, values, true));
-  convolution_weight_ = new_parameter(*this, "convolution_weight", {options.channels, options.channels, 3, 3});
-  convolution_bias_ = new_parameter(*this, "convolution_bias", {options.channels});
+  final_norm_ = register_module("final_norm", nn::Norm(nn::NormKind::layer, width, true));
+  pixels_ = register_module("pixels", nn::Linear(width, values, true));
+  convolution_weight_ = nn::new_parameter(*this, "convolution_weight", {options.channels, options.channels, 3, 3});
+  convolution_bias_ = nn::new_parameter(*this, "convolution_bias", {options.channels});
 }
 
 void UVitImpl::initialize(std::uint64_t seed) {
-  const WeightInitializer initializer(seed);
+  const nn::WeightInitializer initializer(seed);
   const auto of_convolution = [](std::int64_t inputs) { return 1 / std::sqrt(3 * static_cast<double>(inputs)); };
   patch_->initialize(initializer, "patch", of_convolution(options_.channels * options_.patch * options_.patch));
-  if (class_embedding_.defined()) initializer.normal(class_embedding_, "class_embedding", encoder_deviation);
-  if (condition_) condition_->initialize(initializer, "condition", encoder_deviation);
-  if (position_embedding_.defined()) initializer.normal(position_embedding_, "position_embedding", encoder_deviation);
-  initialize_blocks(layers_, initializer);
+  if (class_embedding_.defined()) initializer.normal(class_embedding_, "class_embedding", encoders::encoder_deviation);
+  if (condition_) condition_->initialize(initializer, "condition", encoders::encoder_deviation);
+  if (position_embedding_.defined())
+    initializer.normal(position_embedding_, "position_embedding", encoders::encoder_deviation);
+  encoders::initialize_blocks(layers_, initializer);
   for (std::size_t skip = 0; skip < skips_.size(); ++skip)
-    skips_[skip]->initialize(initializer, "skips." + std::to_string(skip), encoder_deviation);
+    skips_[skip]->initialize(initializer, "skips." + std::to_string(skip), encoders::encoder_deviation);
   final_norm_->initialize();
-  pixels_->initialize(initializer, "pixels", encoder_deviation);
+  pixels_->initialize(initializer, "pixels", encoders::encoder_deviation);
   initializer.normal(convolution_weight_, "convolution_weight", of_convolution(options_.channels * 9));
   const torch::NoGradGuard no_grad;
   convolution_bias_.zero_();
@@ -120,16 +121,17 @@ at::Tensor UVitImpl::embed(const at::Tensor& x, const at::Tensor& time, const No
   if (class_embedding_.defined())
     tokens.insert(tokens.begin(), at::embedding(class_embedding_, condition.classes.to(x.device())).unsqueeze(1));
   if (condition_) tokens.push_back(condition_(condition.vectors.to(x.device(), type)).to(type));
-  tokens.push_back(patch_(patches_of(x, options_.patch)).to(type));
+  tokens.push_back(patch_(nn::patches_of(x, options_.patch)).to(type));
   const at::Tensor all = at::cat(tokens, 1);
   return position_embedding_.defined() ? all + position_embedding_ : all;
 }
 
 at::Tensor UVitImpl::forward(const at::Tensor& given, const at::Tensor& time, const NoiseCondition& condition,
-                             const ForwardContext& context) {
+                             const nn::ForwardContext& context) {
   expect_shapes(given, time, condition);
   const at::Tensor x = given.to(convolution_weight_.device());
-  ResidualStream stream{context.hooked(HookPlace::full_embedding, context.dropout.part(0)(embed(x, time, condition)))};
+  nn::ResidualStream stream{
+      context.hooked(nn::HookPlace::full_embedding, context.dropout.part(0)(embed(x, time, condition)))};
   std::vector<at::Tensor> skipped;
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
     if (layer > layers_.size() / 2) {
@@ -143,33 +145,34 @@ at::Tensor UVitImpl::forward(const at::Tensor& given, const at::Tensor& time, co
       skipped.push_back(stream.x);
     }
   }
-  const at::Tensor patches =
-      final_norm_->of_sum(stream.x, stream.delta, context, final_norm_hooks).normed.slice(1, options_.extra_tokens());
-  const at::Tensor pixels = image_of_pixels(pixels_(patches).to(convolution_weight_.scalar_type()), options_.patch,
-                                            options_.image_size, options_.image_size);
+  const at::Tensor patches = final_norm_->of_sum(stream.x, stream.delta, context, nn::final_norm_hooks)
+                                 .normed.slice(1, options_.extra_tokens());
+  const at::Tensor pixels = nn::image_of_pixels(pixels_(patches).to(convolution_weight_.scalar_type()), options_.patch,
+                                                options_.image_size, options_.image_size);
   // A number for each axis: vmap tells from how many there are where the bias belongs.
   const std::array<std::int64_t, 2> one{1, 1};
   return at::conv2d(pixels, convolution_weight_, convolution_bias_, /*stride=*/one, /*padding=*/one);
 }
 
-std::vector<HookPoint> UVitImpl::hook_points() const {
-  return points_of(layers_, [](HookPlace place) {
-    return place == HookPlace::full_embedding || place == HookPlace::final_norm_scale || place == HookPlace::final_norm;
+std::vector<nn::HookPoint> UVitImpl::hook_points() const {
+  return nn::points_of(layers_, [](nn::HookPlace place) {
+    return place == nn::HookPlace::full_embedding || place == nn::HookPlace::final_norm_scale ||
+           place == nn::HookPlace::final_norm;
   });
 }
 
-std::vector<ConfigField> config_fields(UVitOptions& options) {
-  return encoder_layer_fields(options, {{"model.image_size", &options.image_size},
-                                        {"model.channels", &options.channels},
-                                        {"model.patch", &options.patch},
-                                        {"model.condition_width", &options.condition_width},
-                                        {"model.condition_tokens", &options.condition_tokens}});
+std::vector<runs::ConfigField> config_fields(UVitOptions& options) {
+  return encoders::encoder_layer_fields(options, {{"model.image_size", &options.image_size},
+                                                  {"model.channels", &options.channels},
+                                                  {"model.patch", &options.patch},
+                                                  {"model.condition_width", &options.condition_width},
+                                                  {"model.condition_tokens", &options.condition_tokens}});
 }
 
 namespace {
 
 // The noise of `x`, whichever of it the model was trained to tell.
-NamedPass pass_of_noise(const RunConfig& config) {
+runs::NamedPass pass_of_noise(const runs::RunConfig& config) {
   const auto option = [&](const char* name, const std::string& otherwise) {
     const auto found = config.task.values.find(name);
     return found == config.task.values.end() ? otherwise : std::get<std::string>(found->second);
@@ -177,29 +180,30 @@ NamedPass pass_of_noise(const RunConfig& config) {
   const NoiseSchedule schedule =
       NoiseSchedule::named(option("schedule", NoiseSchedule::names().front()), "task.schedule");
   const Prediction prediction = find_prediction(option("prediction", prediction_names().front()), "task.prediction");
-  return named_pass(UVit(config.model.as<UVitOptions>()), [schedule, prediction](UVit& model, const PassInputs& inputs,
-                                                                                 const ForwardContext& context) {
-    const bool classes = model->options().vocabulary > 0;
-    const at::Tensor condition =
-        classes ? optional_whole_input(inputs, "condition") : optional_input(inputs, "condition");
-    const at::Tensor x = needed_input(inputs, "x"), time = needed_input(inputs, "time");
-    const at::Tensor told = model->forward(
-        x, time, {.classes = classes ? condition : at::Tensor(), .vectors = classes ? at::Tensor() : condition},
-        context);
-    if (prediction == Prediction::noise) return told;
-    const NoiseShares shares = shares_at(schedule, time, told);
-    return noise_of(prediction, told, x.to(told.device()), shares.alpha, shares.sigma);
-  });
+  return runs::named_pass(
+      UVit(config.model.as<UVitOptions>()),
+      [schedule, prediction](UVit& model, const runs::PassInputs& inputs, const nn::ForwardContext& context) {
+        const bool classes = model->options().vocabulary > 0;
+        const at::Tensor condition =
+            classes ? runs::optional_whole_input(inputs, "condition") : runs::optional_input(inputs, "condition");
+        const at::Tensor x = runs::needed_input(inputs, "x"), time = runs::needed_input(inputs, "time");
+        const at::Tensor told = model->forward(
+            x, time, {.classes = classes ? condition : at::Tensor(), .vectors = classes ? at::Tensor() : condition},
+            context);
+        if (prediction == Prediction::noise) return told;
+        const NoiseShares shares = shares_at(schedule, time, told);
+        return noise_of(prediction, told, x.to(told.device()), shares.alpha, shares.sigma);
+      });
 }
 
 }  // namespace
 
-const ModelEntry& u_vit_entry() {
-  static const ModelEntry entry =
-      model_entry_of<UVitImpl, UVitOptions>("u_vit", pass_of_noise, {{"x"}, {"time"}, {"condition", true}});
+const runs::ModelEntry& u_vit_entry() {
+  static const runs::ModelEntry entry =
+      runs::model_entry_of<UVitImpl, UVitOptions>("u_vit", pass_of_noise, {{"x"}, {"time"}, {"condition", true}});
   return entry;
 }
 
-void stand_in_for_data(UVitOptions& options) { stand_in_for_image(options); }
+void stand_in_for_data(UVitOptions& options) { encoders::stand_in_for_image(options); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

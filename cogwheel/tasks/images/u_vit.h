@@ -17,7 +17,7 @@
 #include "cogwheel/nn/transformer_block.h"
 #include "cogwheel/tasks/images/u_vit_options.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 // [B] → [B, width]: cosines and sines of time · 10000^(−i/(width/2)). Vaswani et al. (2017), section 3.5, in the order
 // of Ho, Jain, Abbeel (2020).
@@ -41,10 +41,10 @@ class UVitImpl : public torch::nn::Module {
   // x [B, channels, image_size, image_size], time [B] as the schedule tells a network (NoiseSchedule::network_time) →
   // the noise in x. Throws UsageError for other sizes, and where the condition is not that of the options.
   at::Tensor forward(const at::Tensor& x, const at::Tensor& time, const NoiseCondition& condition = {},
-                     const ForwardContext& context = {});
+                     const nn::ForwardContext& context = {});
   // Every point where hooks read or replace a value, in the order of a pass.
-  std::vector<HookPoint> hook_points() const;
-  Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
+  std::vector<nn::HookPoint> hook_points() const;
+  nn::Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
 
   const UVitOptions& options() const { return options_; }
 
@@ -53,15 +53,15 @@ class UVitImpl : public torch::nn::Module {
   at::Tensor embed(const at::Tensor& x, const at::Tensor& time, const NoiseCondition& condition);
 
   UVitOptions options_;
-  Linear patch_{nullptr}, condition_{nullptr};
+  nn::Linear patch_{nullptr}, condition_{nullptr};
   at::Tensor class_embedding_;     // [classes + 1, width]: the last one is that of no class
   at::Tensor position_embedding_;  // [tokens, width], where positions are learned
-  std::vector<TransformerBlock> layers_;
-  std::vector<Linear> skips_;
-  Norm final_norm_{nullptr};
-  Linear pixels_{nullptr};
+  std::vector<nn::TransformerBlock> layers_;
+  std::vector<nn::Linear> skips_;
+  nn::Norm final_norm_{nullptr};
+  nn::Linear pixels_{nullptr};
   at::Tensor convolution_weight_, convolution_bias_;  // [channels, channels, 3, 3], [channels]
 };
 TORCH_MODULE(UVit);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -3,11 +3,11 @@
 #include "cogwheel/runs/configuration/model_options.h"
 #include "cogwheel/tasks/encoders/encoder_layers.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 // `vocabulary` counts classes that condition the noise, 0 for none; `context` is the number of tokens, which follows
 // from the rest. `layers` is odd: as many before the middle one as after it.
-struct UVitOptions : EncoderLayerOptions {
+struct UVitOptions : encoders::EncoderLayerOptions {
   std::int64_t image_size = 0;  // pixels of a side, or of latents; a task takes both from its images
   std::int64_t channels = 0;
   std::int64_t patch = 2;            // pixels of a side; a divisor of image_size
@@ -25,9 +25,9 @@ struct UVitOptions : EncoderLayerOptions {
 void check(const UVitOptions& options);
 
 // What any topology says of itself (runs/configuration/model_options.h).
-std::vector<ConfigField> config_fields(UVitOptions& options);
-const ModelEntry& u_vit_entry();
-inline const ModelEntry& model_entry(const UVitOptions&) { return u_vit_entry(); }
+std::vector<runs::ConfigField> config_fields(UVitOptions& options);
+const runs::ModelEntry& u_vit_entry();
+inline const runs::ModelEntry& model_entry(const UVitOptions&) { return u_vit_entry(); }
 void stand_in_for_data(UVitOptions& options);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

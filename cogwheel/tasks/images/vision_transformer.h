@@ -13,7 +13,7 @@
 #include "cogwheel/nn/transformer_block.h"
 #include "cogwheel/tasks/images/vision_transformer_options.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 class VisionTransformerImpl : public torch::nn::Module {
  public:
@@ -26,28 +26,28 @@ class VisionTransformerImpl : public torch::nn::Module {
 
   // images [B, channels, image_size, image_size] → [B, tokens, width], after the last norm. Throws UsageError for
   // images of another size.
-  at::Tensor states(const at::Tensor& images, const ForwardContext& context = {});
+  at::Tensor states(const at::Tensor& images, const nn::ForwardContext& context = {});
   // → [B, classes].
-  at::Tensor forward(const at::Tensor& images, const ForwardContext& context = {});
+  at::Tensor forward(const at::Tensor& images, const nn::ForwardContext& context = {});
   // Every point where hooks read or replace a value, in the order of a pass.
-  std::vector<HookPoint> hook_points() const;
-  Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
+  std::vector<nn::HookPoint> hook_points() const;
+  nn::Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
 
   // Mean cross-entropy in nats; labels [B] int64.
   at::Tensor loss(const at::Tensor& images, const at::Tensor& labels, double smoothing = 0,
-                  const ForwardContext& context = {});
+                  const nn::ForwardContext& context = {});
 
   const VisionTransformerOptions& options() const { return options_; }
 
  private:
   VisionTransformerOptions options_;
-  Linear patch_{nullptr};
+  nn::Linear patch_{nullptr};
   at::Tensor class_token_;         // [width], where the class is read from a token
   at::Tensor position_embedding_;  // [tokens, width], where positions are learned
-  std::vector<TransformerBlock> layers_;
-  Norm final_norm_{nullptr};
-  Linear head_{nullptr};
+  std::vector<nn::TransformerBlock> layers_;
+  nn::Norm final_norm_{nullptr};
+  nn::Linear head_{nullptr};
 };
 TORCH_MODULE(VisionTransformer);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

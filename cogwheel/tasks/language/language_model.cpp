@@ -15,14 +15,14 @@
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/runs/named_pass.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 namespace {
 
-std::shared_ptr<const Rotary> make_rotary(const LanguageModelOptions& options) {
+std::shared_ptr<const nn::Rotary> make_rotary(const LanguageModelOptions& options) {
   if (!turns_heads(options)) return nullptr;
-  return std::make_shared<Rotary>(options.width / options.heads, options.context,
-                                  options.position == "rotary" ? RotaryLayout::interleaved : RotaryLayout::halves,
-                                  options.rotary_base);
+  return std::make_shared<nn::Rotary>(
+      options.width / options.heads, options.context,
+      options.position == "rotary" ? nn::RotaryLayout::interleaved : nn::RotaryLayout::halves, options.rotary_base);
 }
 
 void check_positions(const at::Tensor& positions, const at::Tensor& tokens, std::int64_t limit) {
@@ -42,24 +42,24 @@ void check_positions(const at::Tensor& positions, const at::Tensor& tokens, std:
 
 LanguageModelImpl::LanguageModelImpl(const LanguageModelOptions& options) : options_(options) {
   check(options);
-  token_embedding_ = new_parameter(*this, "token_embedding", {options.vocabulary, options.width});
+  token_embedding_ = nn::new_parameter(*this, "token_embedding", {options.vocabulary, options.width});
   if (options.position == "learned")
-    position_embedding_ = new_parameter(*this, "position_embedding", {options.context, options.width});
+    position_embedding_ = nn::new_parameter(*this, "position_embedding", {options.context, options.width});
   const auto layers = register_module("layers", torch::nn::ModuleList());
-  const std::shared_ptr<const Rotary> rotary = make_rotary(options);
+  const std::shared_ptr<const nn::Rotary> rotary = make_rotary(options);
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
     layers_.emplace_back(layer_options(options, layer), rotary);
     layers->push_back(layers_.back());
   }
-  final_norm_ = register_module("final_norm", Norm(norm_kind(options), options.width, options.bias));
-  if (!options.tied_head) head_ = register_module("head", Linear(options.width, options.vocabulary, options.bias));
+  final_norm_ = register_module("final_norm", nn::Norm(norm_kind(options), options.width, options.bias));
+  if (!options.tied_head) head_ = register_module("head", nn::Linear(options.width, options.vocabulary, options.bias));
 }
 
 void LanguageModelImpl::initialize(std::uint64_t seed) {
   constexpr double standard_deviation = 0.02;
   // 2L projections add to the residual stream: the factor keeps its variance independent of their number.
   const double residual = standard_deviation / std::sqrt(2.0 * static_cast<double>(options_.layers));
-  const WeightInitializer initializer(seed);
+  const nn::WeightInitializer initializer(seed);
   initializer.normal(token_embedding_, "token_embedding", standard_deviation);
   if (position_embedding_.defined()) initializer.normal(position_embedding_, "position_embedding", standard_deviation);
   for (std::size_t layer = 0; layer < layers_.size(); ++layer)
@@ -68,49 +68,50 @@ void LanguageModelImpl::initialize(std::uint64_t seed) {
   if (head_) head_->initialize(initializer, "head", standard_deviation);
 }
 
-at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens, const ForwardContext& context) {
+at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens, const nn::ForwardContext& context) {
   const std::int64_t first = context.state != nullptr ? context.state->longest() : 0, room = longest_text() - first;
   if (tokens.dim() != 2 || tokens.size(1) > room)
     throw UsageError(expected_got("language model: tokens", "[batch, up to " + std::to_string(room) + "]",
                                   shape_text(tokens.sizes())));
   const at::Tensor embedded =
-      context.hooked(HookPlace::embedding, at::embedding(token_embedding_, tokens.to(token_embedding_.device())));
+      context.hooked(nn::HookPlace::embedding, at::embedding(token_embedding_, tokens.to(token_embedding_.device())));
   if (!position_embedding_.defined()) return embedded;
   const at::Tensor places = context.positions.defined()
                                 ? at::embedding(position_embedding_, context.positions.to(position_embedding_.device()))
                                 : position_embedding_.narrow(0, first, tokens.size(1));
-  if (!context.wants(HookPlace::position_embedding)) return embedded + places;
-  return embedded + context.hooked(HookPlace::position_embedding, places.expand_as(embedded));
+  if (!context.wants(nn::HookPlace::position_embedding)) return embedded + places;
+  return embedded + context.hooked(nn::HookPlace::position_embedding, places.expand_as(embedded));
 }
 
 // The caller's context as layers expect it: a state of as many layers, and positions where entries differ in length.
-ForwardContext LanguageModelImpl::resolved(const at::Tensor& tokens, const ForwardContext& given) const {
-  ForwardContext context = given;
+nn::ForwardContext LanguageModelImpl::resolved(const at::Tensor& tokens, const nn::ForwardContext& given) const {
+  nn::ForwardContext context = given;
   if (context.state != nullptr && context.state->size() != layers_.size())
     throw UsageError(expected_got("language model: state", std::to_string(layers_.size()) + " layers",
                                   std::to_string(context.state->size())));
   if (context.positions.defined()) {
     check_positions(context.positions, tokens, longest_text());
   } else if (context.state != nullptr && tokens.dim() == 2) {
-    context.positions = ragged_positions((*context.state)[0], tokens.size(1));
+    context.positions = nn::ragged_positions((*context.state)[0], tokens.size(1));
   }
   return context;
 }
 
-at::Tensor LanguageModelImpl::logits(const ResidualStream& stream, const ForwardContext& context) {
-  const at::Tensor normed = final_norm_->of_sum(stream.x, stream.delta, context, final_norm_hooks).normed;
-  const at::Tensor logits = head_ ? head_(normed) : matrix_product(normed, token_embedding_);
+at::Tensor LanguageModelImpl::logits(const nn::ResidualStream& stream, const nn::ForwardContext& context) {
+  const at::Tensor normed = final_norm_->of_sum(stream.x, stream.delta, context, nn::final_norm_hooks).normed;
+  const at::Tensor logits = head_ ? head_(normed) : nn::matrix_product(normed, token_embedding_);
   return logits.to(token_embedding_.scalar_type());
 }
 
-at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens, const ForwardContext& given) {
-  const ForwardContext context = resolved(tokens, given);
+at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens, const nn::ForwardContext& given) {
+  const nn::ForwardContext context = resolved(tokens, given);
   const at::Tensor before = context.state != nullptr ? context.state->lengths().clone() : at::Tensor();
   try {
-    ResidualStream stream{context.hooked(HookPlace::full_embedding, context.dropout.part(0)(embed(tokens, context)))};
+    nn::ResidualStream stream{
+        context.hooked(nn::HookPlace::full_embedding, context.dropout.part(0)(embed(tokens, context)))};
     for (std::size_t layer = 0; layer < layers_.size(); ++layer)
       stream = layers_[layer](stream, context.at_layer(layer));
-    return context.hooked(HookPlace::logits, logits(stream, context));
+    return context.hooked(nn::HookPlace::logits, logits(stream, context));
   } catch (...) {
     // Some layers remember the tokens and others do not.
     if (before.defined()) context.state->crop(before);
@@ -118,67 +119,70 @@ at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens, const ForwardCon
   }
 }
 
-at::Tensor LanguageModelImpl::forward_from(std::int64_t layer, const at::Tensor& given, const ForwardContext& context) {
+at::Tensor LanguageModelImpl::forward_from(std::int64_t layer, const at::Tensor& given,
+                                           const nn::ForwardContext& context) {
   expect_within("language model: layer", layer, Range<std::int64_t>{0, std::ssize(layers_)});
   if (context.state != nullptr) throw UsageError(expected_got("language model: the rest of a pass", "no state", "one"));
   if (given.dim() != 3 || given.size(2) != options_.width)
     throw UsageError(expected_got("language model: residual stream",
                                   "[batch, tokens, " + std::to_string(options_.width) + "]",
                                   shape_text(given.sizes())));
-  ResidualStream stream{given};
+  nn::ResidualStream stream{given};
   for (auto index = static_cast<std::size_t>(layer); index < layers_.size(); ++index)
     stream = layers_[index](stream, context.at_layer(index));
-  return context.hooked(HookPlace::logits, logits(stream, context));
+  return context.hooked(nn::HookPlace::logits, logits(stream, context));
 }
 
-std::vector<HookPoint> LanguageModelImpl::hook_points() const {
-  return points_of(layers_, [&](HookPlace place) {
-    return place != HookPlace::position_embedding || position_embedding_.defined();
+std::vector<nn::HookPoint> LanguageModelImpl::hook_points() const {
+  return nn::points_of(layers_, [&](nn::HookPlace place) {
+    return place != nn::HookPlace::position_embedding || position_embedding_.defined();
   });
 }
 
 bool LanguageModelImpl::can_decode() const {
-  return std::all_of(layers_.begin(), layers_.end(), [](const TransformerBlock& layer) { return layer->can_decode(); });
+  return std::all_of(layers_.begin(), layers_.end(),
+                     [](const nn::TransformerBlock& layer) { return layer->can_decode(); });
 }
 
 std::int64_t LanguageModelImpl::longest_text() const {
-  const bool bounded =
-      position_embedding_.defined() ||
-      std::any_of(layers_.begin(), layers_.end(), [](const TransformerBlock& layer) { return layer->keeps_tokens(); });
+  const bool bounded = position_embedding_.defined() ||
+                       std::any_of(layers_.begin(), layers_.end(),
+                                   [](const nn::TransformerBlock& layer) { return layer->keeps_tokens(); });
   return bounded ? options_.context : std::numeric_limits<std::int64_t>::max();
 }
 
-ModelState LanguageModelImpl::make_state(std::int64_t batch) const {
-  std::vector<std::unique_ptr<LayerState>> states;
-  for (const TransformerBlock& layer : layers_) states.push_back(layer->make_state(batch, options_.context));
-  return ModelState(std::move(states));
+nn::ModelState LanguageModelImpl::make_state(std::int64_t batch) const {
+  std::vector<std::unique_ptr<nn::LayerState>> states;
+  for (const nn::TransformerBlock& layer : layers_) states.push_back(layer->make_state(batch, options_.context));
+  return nn::ModelState(std::move(states));
 }
 
-at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& targets, const ForwardContext& context) {
+at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& targets,
+                                   const nn::ForwardContext& context) {
   return at::cross_entropy_loss(forward(tokens, context).flatten(0, 1),
                                 targets.flatten().to(token_embedding_.device()));
 }
 
 namespace {
 
-NamedPass pass_of(const RunConfig& config) {
-  return named_pass(LanguageModel(config.model.as<LanguageModelOptions>()),
-                    [](LanguageModel& model, const PassInputs& inputs, const ForwardContext& context) {
-                      return model->forward(needed_whole_input(inputs, "tokens"), context);
-                    });
+runs::NamedPass pass_of(const runs::RunConfig& config) {
+  return runs::named_pass(LanguageModel(config.model.as<LanguageModelOptions>()),
+                          [](LanguageModel& model, const runs::PassInputs& inputs, const nn::ForwardContext& context) {
+                            return model->forward(runs::needed_whole_input(inputs, "tokens"), context);
+                          });
 }
 
 }  // namespace
 
-const ModelEntry& language_model_entry() {
-  static const ModelEntry entry =
-      model_entry_of<LanguageModelImpl, LanguageModelOptions>("language_model", pass_of, {{"tokens"}});
+const runs::ModelEntry& language_model_entry() {
+  static const runs::ModelEntry entry =
+      runs::model_entry_of<LanguageModelImpl, LanguageModelOptions>("language_model", pass_of, {{"tokens"}});
   return entry;
 }
 
-WeightsOfHeads attention_maps(LanguageModel& model, std::span<const Token> text) {
+nn::WeightsOfHeads attention_maps(LanguageModel& model, std::span<const Token> text) {
   const at::Tensor tokens = at::tensor(std::vector<std::int64_t>(text.begin(), text.end()), at::kLong).unsqueeze(0);
-  return attention_maps([&](const ForwardContext& context) { model->forward(tokens, context); });
+  return nn::attention_maps([&](const nn::ForwardContext& context) { model->forward(tokens, context); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

@@ -15,11 +15,11 @@
 #include "cogwheel/nn/transformer_block.h"
 #include "cogwheel/tasks/language/language_model_options.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 
 // The options of a layer, counted from 0, and of every norm. `options` must be checked.
-TransformerBlockOptions layer_options(const LanguageModelOptions& options, std::int64_t layer);
-NormKind norm_kind(const LanguageModelOptions& options);
+nn::TransformerBlockOptions layer_options(const LanguageModelOptions& options, std::int64_t layer);
+nn::NormKind norm_kind(const LanguageModelOptions& options);
 
 class LanguageModelImpl : public torch::nn::Module {
  public:
@@ -34,48 +34,48 @@ class LanguageModelImpl : public torch::nn::Module {
   // tokens [B, N] int64, N ≤ longest_text(), on any device → logits [B, N, V] on the model's. With a state in the
   // context, the tokens follow those in the state: their logits are those of a pass over the whole text, up to
   // rounding, without computing the earlier tokens again. Throws UsageError where a text is longer.
-  at::Tensor forward(const at::Tensor& tokens, const ForwardContext& context = {});
+  at::Tensor forward(const at::Tensor& tokens, const nn::ForwardContext& context = {});
   // What the layers from `layer` on and the head make of the residual stream before it, [B, N, width]: the rest of a
   // pass whose earlier layers are known. `layer` may be the number of layers. Without a state.
-  at::Tensor forward_from(std::int64_t layer, const at::Tensor& stream, const ForwardContext& context = {});
+  at::Tensor forward_from(std::int64_t layer, const at::Tensor& stream, const nn::ForwardContext& context = {});
   // The dropout of the options, for a context in training: the same seed drops the same elements.
-  Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
+  nn::Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
 
   // Every point where hooks read or replace a value, in the order of a pass.
-  std::vector<HookPoint> hook_points() const;
+  std::vector<nn::HookPoint> hook_points() const;
 
   // Whether the model can decode with a state: not where a layer is a dense form, a function of the whole score matrix.
   bool can_decode() const;
   // The tokens of the longest text: the context, or any number where no layer keeps keys and no table positions.
   std::int64_t longest_text() const;
   // An empty state for up to that many tokens of `batch` texts.
-  ModelState make_state(std::int64_t batch) const;
+  nn::ModelState make_state(std::int64_t batch) const;
 
   // Mean cross-entropy in nats per token; targets [B, N].
-  at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets, const ForwardContext& context = {});
+  at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets, const nn::ForwardContext& context = {});
 
   const LanguageModelOptions& options() const { return options_; }
-  const std::vector<TransformerBlock>& layers() const { return layers_; }
+  const std::vector<nn::TransformerBlock>& layers() const { return layers_; }
   const at::Tensor& token_embedding() const { return token_embedding_; }                        // [vocabulary, width]
   const at::Tensor& unembedding() const { return head_ ? head_->weight() : token_embedding_; }  // [vocabulary, width]
   at::Tensor unembedding_bias() const { return head_ ? head_->bias() : at::Tensor(); }          // or undefined
-  const Norm& final_norm() const { return final_norm_; }
+  const nn::Norm& final_norm() const { return final_norm_; }
 
  private:
-  ForwardContext resolved(const at::Tensor& tokens, const ForwardContext& context) const;
-  at::Tensor embed(const at::Tensor& tokens, const ForwardContext& context);
-  at::Tensor logits(const ResidualStream& stream, const ForwardContext& context);
+  nn::ForwardContext resolved(const at::Tensor& tokens, const nn::ForwardContext& context) const;
+  at::Tensor embed(const at::Tensor& tokens, const nn::ForwardContext& context);
+  at::Tensor logits(const nn::ResidualStream& stream, const nn::ForwardContext& context);
 
   LanguageModelOptions options_;
   at::Tensor token_embedding_;     // [vocabulary, width]
   at::Tensor position_embedding_;  // [context, width], where positions are learned
-  std::vector<TransformerBlock> layers_;
-  Norm final_norm_{nullptr};
-  Linear head_{nullptr};  // empty where the head is tied
+  std::vector<nn::TransformerBlock> layers_;
+  nn::Norm final_norm_{nullptr};
+  nn::Linear head_{nullptr};  // empty where the head is tied
 };
 TORCH_MODULE(LanguageModel);
 
 // The maps of a text (nn/attention_maps.h).
-WeightsOfHeads attention_maps(LanguageModel& model, std::span<const Token> text);
+nn::WeightsOfHeads attention_maps(LanguageModel& model, std::span<const Token> text);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

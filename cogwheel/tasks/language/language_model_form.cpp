@@ -5,7 +5,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 
 std::vector<std::string> form_names() { return {"gpt", "llama"}; }
 
@@ -21,4 +21,4 @@ void set_form(LanguageModelOptions& options, std::string_view name, std::string_
   options.bias = false;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

@@ -9,10 +9,10 @@
 
 #include "cogwheel/tasks/language/language_model_options.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 
 std::vector<std::string> form_names();
 // Sets the options of the form and leaves the others unchanged. Throws UsageError that names `what`.
 void set_form(LanguageModelOptions& options, std::string_view name, std::string_view what = "model.form");
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

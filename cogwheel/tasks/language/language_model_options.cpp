@@ -10,7 +10,7 @@
 #include "cogwheel/tasks/language/language_model.h"
 #include "cogwheel/tasks/language/language_model_form.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 namespace {
 
 const std::vector<std::string> activations{"gelu", "swiglu"}, norms{"layer", "rms"},
@@ -26,7 +26,7 @@ void expect_one_of(const std::vector<std::string>& known, const std::string& val
     throw UsageError(expected_got(std::string("model.") + name, expected_names(value, known), value));
 }
 
-LayerMechanisms layer_mechanisms(const LanguageModelOptions& options) {
+nn::LayerMechanisms layer_mechanisms(const LanguageModelOptions& options) {
   return {options.mechanism, options.layers, options.first_softmax_layers, options.last_softmax_layers};
 }
 
@@ -48,7 +48,7 @@ void check(const LanguageModelOptions& options) {
   using Count = Range<std::int64_t>;
   constexpr std::int64_t max_units = 1 << 20;
   expect_option("vocabulary", options.vocabulary, Count{1, 1 << 24});
-  expect_option("context", options.context, context_range);
+  expect_option("context", options.context, runs::context_range);
   expect_option("layers", options.layers, Count{1, 10'000});
   expect_option("heads", options.heads, Count{1, max_units});
   expect_option("key_value_heads", options.key_value_heads, Count{0, max_units});
@@ -62,14 +62,14 @@ void check(const LanguageModelOptions& options) {
   expect_one_of(positions, options.position, "position");
   expect_one_of(recurrent_layers, options.recurrent_layer, "recurrent_layer");
   expect_option("rotary_base", options.rotary_base, Range<double>{.min = 1, .max = 1e30, .min_excluded = true});
-  expect_option("dropout", options.dropout, dropout_range);
-  check(layer_mechanisms(options), "model.mechanism");
+  expect_option("dropout", options.dropout, runs::dropout_range);
+  nn::check(layer_mechanisms(options), "model.mechanism");
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
-    const TransformerBlockOptions block = layer_options(options, layer);
+    const nn::TransformerBlockOptions block = layer_options(options, layer);
     if (block.recurrent)
-      check(*block.recurrent);
+      nn::check(*block.recurrent);
     else
-      check(block.attention);
+      nn::check(block.attention);
   }
   if (turns_heads(options) && options.width / options.heads % 2 != 0)
     throw UsageError(expected_got("model.position",
@@ -81,10 +81,10 @@ std::int64_t balanced_width(const LanguageModelOptions& options) { return option
 void set_balanced_width(LanguageModelOptions& options, std::int64_t width) { options.feed_forward = width; }
 
 std::int64_t output_heads(const LanguageModelOptions& options) {
-  return output_heads_of(options.mechanism, options.heads);
+  return nn::output_heads_of(options.mechanism, options.heads);
 }
-MechanismText mechanism_text(const LanguageModelOptions& options, std::string_view what) {
-  return text_of(layer_mechanisms(options), what);
+nn::MechanismText mechanism_text(const LanguageModelOptions& options, std::string_view what) {
+  return nn::text_of(layer_mechanisms(options), what);
 }
 
 bool turns_heads(const LanguageModelOptions& options) {
@@ -97,13 +97,13 @@ std::string layer_mechanism(const LanguageModelOptions& options, std::int64_t la
 
 const LanguageModelOptions& options_of(const LanguageModel& model) { return model->options(); }
 
-NormKind norm_kind(const LanguageModelOptions& options) {
-  return options.norm == "rms" ? NormKind::rms : NormKind::layer;
+nn::NormKind norm_kind(const LanguageModelOptions& options) {
+  return options.norm == "rms" ? nn::NormKind::rms : nn::NormKind::layer;
 }
 
-TransformerBlockOptions layer_options(const LanguageModelOptions& options, std::int64_t layer) {
+nn::TransformerBlockOptions layer_options(const LanguageModelOptions& options, std::int64_t layer) {
   const std::string mechanism = layer_mechanism(options, layer);
-  std::optional<RecurrentLayerOptions> recurrent;
+  std::optional<nn::RecurrentLayerOptions> recurrent;
   if (find_recurrent_law(mechanism) != nullptr)
     recurrent = {.width = options.width,
                  .heads = options.heads,
@@ -126,16 +126,17 @@ TransformerBlockOptions layer_options(const LanguageModelOptions& options, std::
           .recurrent = recurrent,
           .feed_forward = {.width = options.width,
                            .hidden = options.feed_forward_width(),
-                           .activation = options.activation == "swiglu" ? Activation::swiglu : Activation::gelu,
+                           .activation = options.activation == "swiglu" ? nn::Activation::swiglu : nn::Activation::gelu,
                            .bias = options.bias},
           .norm = norm_kind(options),
           .norm_bias = options.bias};
 }
 
-std::vector<ConfigField> config_fields(LanguageModelOptions& options) {
-  std::vector<ConfigField> fields{
-      {"model.form",
-       NamesOtherKeys{[&options](std::string_view name, std::string_view what) { set_form(options, name, what); }}},
+std::vector<runs::ConfigField> config_fields(LanguageModelOptions& options) {
+  std::vector<runs::ConfigField> fields{
+      {"model.form", runs::NamesOtherKeys{[&options](std::string_view name, std::string_view what) {
+         set_form(options, name, what);
+       }}},
       {"model.mechanism", &options.mechanism},
       {"model.recurrent_layer", &options.recurrent_layer},
       {"model.first_softmax_layers", &options.first_softmax_layers},
@@ -157,7 +158,7 @@ std::vector<ConfigField> config_fields(LanguageModelOptions& options) {
       {"model.dropout", &options.dropout},
   };
   const auto with_key = [&](const std::string& key) {
-    return std::find_if(fields.begin(), fields.end(), [&](const ConfigField& field) { return field.key == key; });
+    return std::find_if(fields.begin(), fields.end(), [&](const runs::ConfigField& field) { return field.key == key; });
   };
   auto place = std::next(with_key("model.recurrent_layer"));
   for (const LawOption& option : law_options()) {
@@ -169,4 +170,4 @@ std::vector<ConfigField> config_fields(LanguageModelOptions& options) {
   return fields;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

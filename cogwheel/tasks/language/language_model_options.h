@@ -10,7 +10,7 @@
 #include "cogwheel/nn/mechanism_text.h"
 #include "cogwheel/runs/configuration/model_options.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 
 class LanguageModel;
 
@@ -52,7 +52,7 @@ void check(const LanguageModelOptions& options);
 std::int64_t balanced_width(const LanguageModelOptions& options);
 void set_balanced_width(LanguageModelOptions& options, std::int64_t width);
 std::int64_t output_heads(const LanguageModelOptions& options);
-MechanismText mechanism_text(const LanguageModelOptions& options, std::string_view what);
+nn::MechanismText mechanism_text(const LanguageModelOptions& options, std::string_view what);
 
 // Whether positions are rotations of queries and keys.
 bool turns_heads(const LanguageModelOptions& options);
@@ -64,8 +64,8 @@ std::string layer_mechanism(const LanguageModelOptions& options, std::int64_t la
 const LanguageModelOptions& options_of(const LanguageModel& model);
 
 // What any topology says of itself (runs/configuration/model_options.h).
-std::vector<ConfigField> config_fields(LanguageModelOptions& options);
-const ModelEntry& language_model_entry();
-inline const ModelEntry& model_entry(const LanguageModelOptions&) { return language_model_entry(); }
+std::vector<runs::ConfigField> config_fields(LanguageModelOptions& options);
+const runs::ModelEntry& language_model_entry();
+inline const runs::ModelEntry& model_entry(const LanguageModelOptions&) { return language_model_entry(); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

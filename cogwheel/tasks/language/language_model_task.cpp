@@ -10,7 +10,7 @@
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/text/dataset.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 
 LanguageModelImpl& LanguageModelTask::model_of(torch::nn::Module& model) {
   return dynamic_cast<LanguageModelImpl&>(model);
@@ -24,30 +24,32 @@ void LanguageModelTask::initialize(torch::nn::Module& model, std::uint64_t seed)
   model_of(model).initialize(seed);
 }
 
-at::Tensor LanguageModelTask::loss(torch::nn::Module& module, const Batch& batch, std::uint64_t dropout_seed) const {
+at::Tensor LanguageModelTask::loss(torch::nn::Module& module, const runs::Batch& batch,
+                                   std::uint64_t dropout_seed) const {
   LanguageModelImpl& model = model_of(module);
   return model.loss(batch.inputs, batch.targets, {.dropout = model.dropout(dropout_seed)});
 }
 
-void LanguageModelTask::complete_model(RunConfig& config, std::int64_t vocabulary, const std::string& decided_by) {
+void LanguageModelTask::complete_model(runs::RunConfig& config, std::int64_t vocabulary,
+                                       const std::string& decided_by) {
   LanguageModelOptions& model = config.model.as<LanguageModelOptions>();
-  set_vocabulary(config, vocabulary, ", as " + decided_by);
+  runs::set_vocabulary(config, vocabulary, ", as " + decided_by);
   check(model);
   model.feed_forward = model.feed_forward_width();
   config.definition = LayerPattern(model.mechanism).definition();
 }
 
-std::int64_t LanguageModelTask::evaluated_sequences(const TrainingOptions& training, EvaluationPart part,
+std::int64_t LanguageModelTask::evaluated_sequences(const runs::TrainingOptions& training, runs::EvaluationPart part,
                                                     std::int64_t context, std::int64_t all) {
-  return limited_window_count(all, context, part == EvaluationPart::curve ? training.curve_tokens : 0);
+  return text::limited_window_count(all, context, part == runs::EvaluationPart::curve ? training.curve_tokens : 0);
 }
 
-Inspection LanguageModelTask::maps_of(LanguageModel& model, std::span<const Token> tokens,
-                                      const std::function<std::string(Token)>& label) {
-  Inspection inspection;
+runs::Inspection LanguageModelTask::maps_of(LanguageModel& model, std::span<const Token> tokens,
+                                            const std::function<std::string(Token)>& label) {
+  runs::Inspection inspection;
   for (const Token token : tokens) inspection.tokens.push_back(label(token));
   inspection.set_maps(attention_maps(model, tokens));
   return inspection;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

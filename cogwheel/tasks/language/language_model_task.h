@@ -10,25 +10,25 @@
 #include "cogwheel/runs/task.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 
-class LanguageModelTask : public Task {
+class LanguageModelTask : public runs::Task {
  public:
   void initialize(torch::nn::Module& model, std::uint64_t seed) const override;
   // The mean cross-entropy over targets that are not `ignored_target`.
-  at::Tensor loss(torch::nn::Module& model, const Batch& batch, std::uint64_t dropout_seed) const override;
+  at::Tensor loss(torch::nn::Module& model, const runs::Batch& batch, std::uint64_t dropout_seed) const override;
 
  protected:
   static LanguageModelImpl& model_of(torch::nn::Module& model);
   static std::int64_t context_of(const torch::nn::Module& model);
   // Sets the vocabulary in the options of a model. Throws UsageError, naming `decided_by`, where they say another.
-  static void complete_model(RunConfig& config, std::int64_t vocabulary, const std::string& decided_by);
+  static void complete_model(runs::RunConfig& config, std::int64_t vocabulary, const std::string& decided_by);
   // How many of `all` sequences, each one context long, a part of the evaluation uses.
-  static std::int64_t evaluated_sequences(const TrainingOptions& training, EvaluationPart part, std::int64_t context,
-                                          std::int64_t all);
+  static std::int64_t evaluated_sequences(const runs::TrainingOptions& training, runs::EvaluationPart part,
+                                          std::int64_t context, std::int64_t all);
   // The tokens and attention maps of a sequence.
-  static Inspection maps_of(LanguageModel& model, std::span<const Token> tokens,
-                            const std::function<std::string(Token)>& label);
+  static runs::Inspection maps_of(LanguageModel& model, std::span<const Token> tokens,
+                                  const std::function<std::string(Token)>& label);
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

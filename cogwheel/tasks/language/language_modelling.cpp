@@ -22,21 +22,21 @@
 #include "cogwheel/text/corpus.h"
 #include "cogwheel/text/text_record.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 namespace {
 
 class LanguageModelling : public LanguageModelTask {
  public:
-  LanguageModelling(std::shared_ptr<const Dataset> data, std::vector<std::string> text, std::int64_t byte_limit)
+  LanguageModelling(std::shared_ptr<const text::Dataset> data, std::vector<std::string> text, std::int64_t byte_limit)
       : data_(std::move(data)),
         text_(std::move(text)),
         byte_limit_(byte_limit),
-        description_(describe_language_modelling(std::string(data_->tokenizer->kind()))) {}
+        description_(runs::describe_language_modelling(std::string(data_->tokenizer->kind()))) {}
 
-  const TaskDescription& description() const override { return description_; }
+  const runs::TaskDescription& description() const override { return description_; }
 
-  DataFacts data(const ModelOptions& model, const TrainingOptions& training) const override {
-    const std::int64_t context = common(model).context;
+  runs::DataFacts data(const runs::ModelOptions& model, const runs::TrainingOptions& training) const override {
+    const std::int64_t context = runs::common(model).context;
     return {.name = data_->name,
             .tokenizer = description_.item,
             .sha256 = data_->sha256,
@@ -46,50 +46,53 @@ class LanguageModelling : public LanguageModelTask {
             .vocabulary = data_->tokenizer->vocabulary(),
             .train_tokens = std::ssize(data_->training),
             .held_out_tokens = std::ssize(data_->held_out),
-            .evaluated_tokens = held_out_window_count(*data_, context) * context,
-            .curve_tokens = held_out_window_count(*data_, context, training.curve_tokens) * context,
+            .evaluated_tokens = text::held_out_window_count(*data_, context) * context,
+            .curve_tokens = text::held_out_window_count(*data_, context, training.curve_tokens) * context,
             .window = context};
   }
 
-  RunConfig completed(RunConfig config) const override {
-    config.task = TaskOptionReader(config.task).finish();
+  runs::RunConfig completed(runs::RunConfig config) const override {
+    config.task = runs::TaskOptionReader(config.task).finish();
     complete_model(config, data_->tokenizer->vocabulary(), "the tokenizer");
-    for (auto& path : config.data.text) path = recorded_path(path, "data.text");
+    for (auto& path : config.data.text) path = runs::recorded_path(path, "data.text");
     config.data.tokenizer = data_->tokenizer->kind();
     config.data.sha256 = data_->sha256;
     return config;
   }
 
-  std::vector<RunFile> assets() const override { return {{tokenizer_file, data_->tokenizer->to_json()}}; }
-  std::vector<RunFile> records() const override { return {{text_file, text_record(*data_)}}; }
-  std::string left_out() const override { return left_out_text(*data_); }
+  std::vector<runs::RunFile> assets() const override { return {{runs::tokenizer_file, data_->tokenizer->to_json()}}; }
+  std::vector<runs::RunFile> records() const override { return {{runs::text_file, text::text_record(*data_)}}; }
+  std::string left_out() const override { return text::left_out_text(*data_); }
 
-  Batch batch(const torch::nn::Module& model, const TrainingOptions& training, std::int64_t step) const override {
+  runs::Batch batch(const torch::nn::Module& model, const runs::TrainingOptions& training,
+                    std::int64_t step) const override {
     const std::int64_t context = context_of(model);
     const Windows windows = training_windows(*data_, context, training.batch, training.seed, step);
     return {windows.inputs, windows.targets, training.batch * context};
   }
 
-  MeasuredValues evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
-                          StatisticsOfHeads* heads) const override {
+  runs::MeasuredValues evaluate(torch::nn::Module& model, const runs::TrainingOptions& training,
+                                runs::EvaluationPart part, nn::StatisticsOfHeads* heads) const override {
     const Windows windows =
-        held_out_windows(*data_, context_of(model), part == EvaluationPart::curve ? training.curve_tokens : 0);
+        held_out_windows(*data_, context_of(model), part == runs::EvaluationPart::curve ? training.curve_tokens : 0);
     const std::vector<double> means =
-        mean_in_parts({windows.inputs, windows.targets}, heads,
-                      [&](const Batch& some, const ForwardContext& context) -> PartialMeans {
-                        return {{model_of(model).loss(some.inputs, some.targets, context).item<double>()},
-                                double(some.inputs.size(0))};
-                      });
+        runs::mean_in_parts({windows.inputs, windows.targets}, heads,
+                            [&](const runs::Batch& some, const nn::ForwardContext& context) -> runs::PartialMeans {
+                              return {{model_of(model).loss(some.inputs, some.targets, context).item<double>()},
+                                      double(some.inputs.size(0))};
+                            });
     return {{description_.decisive().name, means.front()}};
   }
 
   // The maps of every layer and head for a passage of the held-out part, and the text that the model generates after
   // it.
-  Inspection inspect(torch::nn::Module& module, std::uint64_t seed, const ThoroughInspection*) const override {
-    LanguageModel model = holder_of<LanguageModel>(module);
+  runs::Inspection inspect(torch::nn::Module& module, std::uint64_t seed,
+                           const runs::ThoroughInspection*) const override {
+    LanguageModel model = nn::holder_of<LanguageModel>(module);
     const std::vector<Token> passage = choose_passage(*data_, model->options().context);
-    Inspection inspection = maps_of(model, passage, [&](Token token) { return token_label(*data_->tokenizer, token); });
-    SamplingOptions options;
+    runs::Inspection inspection =
+        maps_of(model, passage, [&](Token token) { return token_label(*data_->tokenizer, token); });
+    runs::SamplingOptions options;
     options.length = 240;
     options.temperature = 0.8;
     options.seed = seed;
@@ -98,16 +101,16 @@ class LanguageModelling : public LanguageModelTask {
     return inspection;
   }
 
-  std::shared_ptr<const Task> limited(std::int64_t evaluated_tokens) const override {
-    auto part = std::make_shared<Dataset>(*data_);
+  std::shared_ptr<const runs::Task> limited(std::int64_t evaluated_tokens) const override {
+    auto part = std::make_shared<text::Dataset>(*data_);
     // One more token: the target of the last input.
     part->held_out.resize(std::min(part->held_out.size(), static_cast<std::size_t>(evaluated_tokens + 1)));
     return make_language_modelling(std::move(part), text_, byte_limit_);
   }
 
   // The last tenth of the training part takes the place of the held-out part.
-  std::shared_ptr<const Task> for_tuning() const override {
-    auto split = std::make_shared<Dataset>(*data_);
+  std::shared_ptr<const runs::Task> for_tuning() const override {
+    auto split = std::make_shared<text::Dataset>(*data_);
     const std::size_t start = data_->training.size() * 9 / 10;
     const std::size_t count = std::min(data_->training.size() - start, data_->held_out.size());
     split->training.resize(start);
@@ -117,35 +120,37 @@ class LanguageModelling : public LanguageModelTask {
   }
 
  private:
-  std::shared_ptr<const Dataset> data_;
+  std::shared_ptr<const text::Dataset> data_;
   std::vector<std::string> text_;
   std::int64_t byte_limit_;
-  TaskDescription description_;
+  runs::TaskDescription description_;
 };
 
 // Paths are relative to the working folder.
-std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path& folder) {
-  const DataOptions& options = config.data;
-  const Corpus corpus = options.text.empty()
-                            ? load_python_standard_library(options.byte_limit)
-                            : load_corpus({options.text.begin(), options.text.end()}, options.byte_limit);
+std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std::filesystem::path& folder) {
+  const runs::DataOptions& options = config.data;
+  const text::Corpus corpus = options.text.empty()
+                                  ? text::load_python_standard_library(options.byte_limit)
+                                  : text::load_corpus({options.text.begin(), options.text.end()}, options.byte_limit);
   if (!options.sha256.empty() && corpus.sha256 != options.sha256) {
-    const std::string change = folder.empty() ? "" : first_change(folder / text_file, corpus.files);
+    const std::string change = folder.empty() ? "" : text::first_change(folder / runs::text_file, corpus.files);
     throw Error(expected_got("data.sha256 of " + corpus.name, options.sha256,
                              corpus.sha256 + (change.empty() ? "" : ": " + change)));
   }
   std::error_code problem;
-  const bool has_tokenizer = !folder.empty() && std::filesystem::exists(folder / tokenizer_file, problem);
+  const bool has_tokenizer = !folder.empty() && std::filesystem::exists(folder / runs::tokenizer_file, problem);
   return make_language_modelling(
-      std::make_shared<Dataset>(
-          has_tokenizer ? make_dataset(corpus, load_tokenizer(folder / tokenizer_file), common(config.model).context)
-                        : make_dataset(corpus, std::string_view(options.tokenizer), common(config.model).context)),
+      std::make_shared<text::Dataset>(
+          has_tokenizer
+              ? text::make_dataset(corpus, text::load_tokenizer(folder / runs::tokenizer_file),
+                                   runs::common(config.model).context)
+              : text::make_dataset(corpus, std::string_view(options.tokenizer), runs::common(config.model).context)),
       options.text, options.byte_limit);
 }
 
-void sample_text(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
+void sample_text(const runs::RunFolder& folder, const runs::SampleRequest& request, const runs::SampleWriter& write) {
   const auto model = load_language_model(folder);
-  const auto tokenizer = load_tokenizer(folder.tokenizer_path());
+  const auto tokenizer = text::load_tokenizer(folder.tokenizer_path());
   if (const std::int64_t vocabulary = options_of(*model).vocabulary; vocabulary != tokenizer->vocabulary())
     throw Error(expected_got(folder.tokenizer_path().string(), std::to_string(vocabulary) + " tokens, as the model",
                              std::to_string(tokenizer->vocabulary())));
@@ -156,16 +161,16 @@ void sample_text(const RunFolder& folder, const SampleRequest& request, const Sa
 
 }  // namespace
 
-std::shared_ptr<const Task> make_language_modelling(std::shared_ptr<const Dataset> data, std::vector<std::string> text,
-                                                    std::int64_t byte_limit) {
+std::shared_ptr<const runs::Task> make_language_modelling(std::shared_ptr<const text::Dataset> data,
+                                                          std::vector<std::string> text, std::int64_t byte_limit) {
   return std::make_shared<LanguageModelling>(std::move(data), std::move(text), byte_limit);
 }
 
-TaskEntry language_modelling_task() {
-  return {.description = describe_language_modelling(DataOptions{}.tokenizer),
+runs::TaskEntry language_modelling_task() {
+  return {.description = runs::describe_language_modelling(runs::DataOptions{}.tokenizer),
           .make = make,
           .sampler = {{"--prompt", "--length", "--temperature", "--top-k", "--seed"}, sample_text},
           .random = random_language_modelling};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

@@ -7,13 +7,15 @@
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/text/dataset.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 
 // `text`: as in DataFacts::text.
-std::shared_ptr<const Task> make_language_modelling(std::shared_ptr<const Dataset> data,
-                                                    std::vector<std::string> text = {}, std::int64_t byte_limit = 0);
+std::shared_ptr<const runs::Task> make_language_modelling(std::shared_ptr<const text::Dataset> data,
+                                                          std::vector<std::string> text = {},
+                                                          std::int64_t byte_limit = 0);
 
 // The same on random numbers: TaskEntry::random.
-std::shared_ptr<const Task> random_language_modelling(const RunConfig& config, const RandomItems& items);
+std::shared_ptr<const runs::Task> random_language_modelling(const runs::RunConfig& config,
+                                                            const runs::RandomItems& items);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

@@ -5,10 +5,10 @@
 
 #include "cogwheel/runs/task_entry.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 
 // One of this size.
-Preset language_preset(std::string_view name, std::string_view summary, std::int64_t layers, std::int64_t heads,
-                       std::int64_t width, std::int64_t context, std::int64_t batch);
+runs::Preset language_preset(std::string_view name, std::string_view summary, std::int64_t layers, std::int64_t heads,
+                             std::int64_t width, std::int64_t context, std::int64_t batch);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

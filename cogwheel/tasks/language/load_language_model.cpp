@@ -4,20 +4,21 @@
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 
-std::shared_ptr<LanguageModel> load_language_model(const RunFolder& folder) {
+std::shared_ptr<LanguageModel> load_language_model(const runs::RunFolder& folder) {
   return load_language_model(folder, folder.checkpoint_path());
 }
 
-std::shared_ptr<LanguageModel> load_language_model(const RunFolder& folder, const std::filesystem::path& checkpoint) {
-  const RunConfig config = load_config(folder.config_path());
+std::shared_ptr<LanguageModel> load_language_model(const runs::RunFolder& folder,
+                                                   const std::filesystem::path& checkpoint) {
+  const runs::RunConfig config = runs::load_config(folder.config_path());
   if (config.model.get_if<LanguageModelOptions>() == nullptr)
     throw Error(expected_got(folder.path().string(), "a run that trains a language model",
                              "one of the task " + config.task.name));
   auto model = std::make_shared<LanguageModel>(config.model.as<LanguageModelOptions>());
-  load_weights_of(**model, config, checkpoint);
+  runs::load_weights_of(**model, config, checkpoint);
   return model;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

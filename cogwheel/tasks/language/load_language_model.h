@@ -3,14 +3,18 @@
 #include <filesystem>
 #include <memory>
 
-namespace cogwheel {
+namespace cogwheel::runs {
+class RunFolder;
+}  // namespace cogwheel::runs
+
+namespace cogwheel::tasks::language {
 
 class LanguageModel;
-class RunFolder;
 
 // The model of a run with the weights of its checkpoint, for sampling and inspection. Throws Error where the model in
 // config.toml differs from that of the checkpoint, or the task of the run trains no language model.
-std::shared_ptr<LanguageModel> load_language_model(const RunFolder& folder);
-std::shared_ptr<LanguageModel> load_language_model(const RunFolder& folder, const std::filesystem::path& checkpoint);
+std::shared_ptr<LanguageModel> load_language_model(const runs::RunFolder& folder);
+std::shared_ptr<LanguageModel> load_language_model(const runs::RunFolder& folder,
+                                                   const std::filesystem::path& checkpoint);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

@@ -6,7 +6,7 @@
 #include <cctype>
 #include <string>
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 namespace {
 
 constexpr std::size_t shortest_passage = 24, longest_passage = 31;
@@ -18,7 +18,7 @@ bool reads_as_text(const std::string& line) {
 
 }  // namespace
 
-std::vector<Token> choose_passage(const Dataset& data, std::int64_t context) {
+std::vector<Token> choose_passage(const text::Dataset& data, std::int64_t context) {
   const std::size_t max_length = std::min(longest_passage, static_cast<std::size_t>(context));
   const std::size_t min_length = std::min(shortest_passage, max_length);
   std::vector<Token> line;
@@ -44,7 +44,7 @@ std::vector<Token> choose_passage(const Dataset& data, std::int64_t context) {
           data.held_out.begin() + static_cast<std::ptrdiff_t>(std::min(max_length, data.held_out.size()))};
 }
 
-std::string token_label(const Tokenizer& tokenizer, Token token) {
+std::string token_label(const text::Tokenizer& tokenizer, Token token) {
   const std::string text = tokenizer.decode({&token, 1});
   if (text.size() == 1 && (static_cast<unsigned char>(text.front()) >= 0x7f ||
                            (static_cast<unsigned char>(text.front()) < 0x20 && text != "\n" && text != "\t")))
@@ -52,4 +52,4 @@ std::string token_label(const Tokenizer& tokenizer, Token token) {
   return text;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

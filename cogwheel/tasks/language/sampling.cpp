@@ -13,10 +13,10 @@
 #include "cogwheel/core/random.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 namespace {
 
-Token draw(std::span<const float> logits, const SamplingOptions& options, std::mt19937_64& generator) {
+Token draw(std::span<const float> logits, const runs::SamplingOptions& options, std::mt19937_64& generator) {
   if (options.temperature == 0)
     return static_cast<Token>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   std::vector<Token> tokens(logits.size());
@@ -57,20 +57,15 @@ class LastLogits {
   }
 
   LanguageModel& model_;
-  std::optional<ModelState> state_;  // for a text within the context; none beyond it, or for a model that cannot decode
+  std::optional<nn::ModelState>
+      state_;  // for a text within the context; none beyond it, or for a model that cannot decode
 };
 
 }  // namespace
 
-void check(const SamplingOptions& options) {
-  expect_within("length", options.length, length_range);
-  expect_within("temperature", options.temperature, temperature_range);
-  expect_within("top-k", options.top_k, top_k_range);
-}
-
-std::vector<Token> sample(LanguageModel& model, std::span<const Token> prompt, const SamplingOptions& options,
+std::vector<Token> sample(LanguageModel& model, std::span<const Token> prompt, const runs::SamplingOptions& options,
                           const std::function<bool(Token)>& on_token) {
-  check(options);
+  runs::check(options);
   const torch::NoGradGuard no_grad;
   LastLogits last_logits(model);
   std::mt19937_64 generator(options.seed);
@@ -88,4 +83,4 @@ std::vector<Token> sample(LanguageModel& model, std::span<const Token> prompt, c
   return {text.begin() + static_cast<std::ptrdiff_t>(start), text.end()};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

@@ -8,7 +8,7 @@
 #include "cogwheel/core/token.h"
 #include "cogwheel/runs/sampler.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 
 class LanguageModel;
 
@@ -17,7 +17,7 @@ class LanguageModel;
 // earlier tokens is kept; beyond the context, every token changes its position at each step, so that a step costs a
 // pass over the whole window, as it always does for a model that cannot decode. The same model, prompt and options give
 // the same tokens. `on_token` is called with each token as it is drawn and ends the sampling by returning false.
-std::vector<Token> sample(LanguageModel& model, std::span<const Token> prompt, const SamplingOptions& options,
+std::vector<Token> sample(LanguageModel& model, std::span<const Token> prompt, const runs::SamplingOptions& options,
                           const std::function<bool(Token)>& on_token = {});
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/random.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 namespace {
 
 Windows empty_windows(std::int64_t count, std::int64_t context) {
@@ -22,7 +22,7 @@ void fill_window(const std::vector<Token>& tokens, std::int64_t start, std::int6
 
 }  // namespace
 
-Windows training_windows(const Dataset& data, std::int64_t context, std::int64_t batch, std::uint64_t seed,
+Windows training_windows(const text::Dataset& data, std::int64_t context, std::int64_t batch, std::uint64_t seed,
                          std::int64_t step) {
   const auto starts = data.training.size() - static_cast<std::size_t>(context);
   const Windows windows = empty_windows(batch, context);
@@ -34,11 +34,12 @@ Windows training_windows(const Dataset& data, std::int64_t context, std::int64_t
   return windows;
 }
 
-Windows held_out_windows(const Dataset& data, std::int64_t context, std::int64_t tokens) {
-  const std::int64_t all = held_out_window_count(data, context), count = held_out_window_count(data, context, tokens);
+Windows held_out_windows(const text::Dataset& data, std::int64_t context, std::int64_t tokens) {
+  const std::int64_t all = text::held_out_window_count(data, context),
+                     count = text::held_out_window_count(data, context, tokens);
   const Windows windows = empty_windows(count, context);
   for (std::int64_t row = 0; row < count; ++row) fill_window(data.held_out, row * all / count * context, row, windows);
   return windows;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

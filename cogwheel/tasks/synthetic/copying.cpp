@@ -13,11 +13,11 @@
 #include "cogwheel/tasks/language/sampling.h"
 #include "cogwheel/tasks/synthetic/sampled_task.h"
 
-namespace cogwheel::copying {
+namespace cogwheel::tasks::synthetic::copying {
 namespace {
 
-const TaskDescription& describe() {
-  static const TaskDescription description{
+const runs::TaskDescription& describe() {
+  static const runs::TaskDescription description{
       .name = "copying",
       .summary = "repeat a random string of symbols, of any length up to half of the context",
       .item = "symbol",
@@ -33,25 +33,25 @@ const TaskDescription& describe() {
 
 class Copying : public SampledTask {
  public:
-  Copying(std::int64_t symbols, std::int64_t length, TaskOptions options)
+  Copying(std::int64_t symbols, std::int64_t length, runs::TaskOptions options)
       : SampledTask(std::move(options)), symbols_(symbols), length_(length) {}
 
-  const TaskDescription& description() const override { return describe(); }
+  const runs::TaskDescription& description() const override { return describe(); }
 
   // A string that the model repeats, token by token.
-  Inspection inspect(torch::nn::Module& module, std::uint64_t, const ThoroughInspection*) const override {
+  runs::Inspection inspect(torch::nn::Module& module, std::uint64_t, const runs::ThoroughInspection*) const override {
     const torch::NoGradGuard no_grad;
-    LanguageModel model = holder_of<LanguageModel>(module);
+    language::LanguageModel model = nn::holder_of<language::LanguageModel>(module);
     const std::int64_t length = std::min<std::int64_t>(difficulty(model->options().context).trained, 12);
     const Draws draws(0, Part::held_out, 0);
     std::vector<Token> text;
     for (std::int64_t place = 0; place < length; ++place)
       text.push_back(static_cast<Token>(draws.at(place) % symbols_));
     text.push_back(static_cast<Token>(symbols_));
-    const std::vector<Token> answer = sample(model, text, {.length = length, .temperature = 0});
+    const std::vector<Token> answer = language::sample(model, text, {.length = length, .temperature = 0});
     std::vector<Token> whole = text;
     whole.insert(whole.end(), text.begin(), text.end() - 2);
-    Inspection inspection = maps_of(model, whole, [this](Token token) { return letters({token}); });
+    runs::Inspection inspection = maps_of(model, whole, [this](Token token) { return letters({token}); });
     inspection.prompt = letters(text);
     inspection.sample = letters(answer);
     inspection.by_difficulty = {by_difficulty(model)};
@@ -93,13 +93,13 @@ class Copying : public SampledTask {
 };
 
 }  // namespace
-}  // namespace cogwheel::copying
+}  // namespace cogwheel::tasks::synthetic::copying
 
-namespace cogwheel {
-TaskEntry copying_task() {
+namespace cogwheel::tasks::synthetic {
+runs::TaskEntry copying_task() {
   return {.description = copying::describe(),
-          .make = [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
-            TaskOptionReader reader(config.task);
+          .make = [](const runs::RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const runs::Task> {
+            runs::TaskOptionReader reader(config.task);
             const std::int64_t symbols = reader.whole("symbols", 8, {2, 26});
             const std::int64_t length = reader.later_whole("length", 0, {0, 1 << 16});
             return std::make_shared<copying::Copying>(symbols, length, reader.finish());
@@ -111,4 +111,4 @@ TaskEntry copying_task() {
                                       {{"length", std::int64_t{16}}}, 128, 32, 3000);
               }};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::synthetic

@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/philox.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::synthetic {
 namespace {
 
 constexpr std::array<std::string_view, 60> name_list{
@@ -84,8 +84,8 @@ bool is_unseen(std::size_t one, std::size_t other) {
 
 }  // namespace
 
-std::shared_ptr<const WordTokenizer> ioi_tokenizer() {
-  static const auto tokenizer = std::make_shared<const WordTokenizer>(all_words());
+std::shared_ptr<const text::WordTokenizer> ioi_tokenizer() {
+  static const auto tokenizer = std::make_shared<const text::WordTokenizer>(all_words());
   return tokenizer;
 }
 
@@ -114,7 +114,7 @@ IoiPrompt draw_ioi_prompt(NumberedDraws& draws, IoiPairs pairs, std::int64_t sen
 
   IoiPrompt prompt;
   prompt.io_first = draws.with_probability(0.5);
-  prompt.tokens.push_back(SentenceTokens::begin);
+  prompt.tokens.push_back(text::SentenceTokens::begin);
   for (std::int64_t opening = 0; opening < sentences_before; ++opening)
     for (const std::string& word : words_in(drawn(opening_list))) prompt.tokens.push_back(token_of(word));
   const std::string place = drawn(place_list), object = drawn(object_list);
@@ -153,4 +153,4 @@ IoiPrompt with_other_names(const IoiPrompt& prompt, NumberedDraws& draws) {
   return other;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::synthetic

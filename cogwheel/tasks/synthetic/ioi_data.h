@@ -13,10 +13,10 @@
 #include "cogwheel/core/random.h"
 #include "cogwheel/text/sentence_tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::synthetic {
 
 // The words of all prompts. The last one, ".", fills rows of a batch.
-std::shared_ptr<const WordTokenizer> ioi_tokenizer();
+std::shared_ptr<const text::WordTokenizer> ioi_tokenizer();
 std::span<const std::string_view> ioi_names();
 // Sentences of two names. A prompt is one of them, after up to `most_ioi_openings` sentences without a name.
 std::size_t ioi_templates();
@@ -45,4 +45,4 @@ IoiPrompt draw_ioi_prompt(NumberedDraws& draws, IoiPairs pairs, std::int64_t ope
 // but who is who (the ABC distribution of the paper). `io` and `subject` stay those of the prompt.
 IoiPrompt with_other_names(const IoiPrompt& prompt, NumberedDraws& draws);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::synthetic

@@ -17,11 +17,11 @@
 #include "cogwheel/tasks/language/sampling.h"
 #include "cogwheel/tasks/synthetic/sampled_task.h"
 
-namespace cogwheel::ioi {
+namespace cogwheel::tasks::synthetic::ioi {
 namespace {
 
-const TaskDescription& describe() {
-  static const TaskDescription description{
+const runs::TaskDescription& describe() {
+  static const runs::TaskDescription description{
       .name = "ioi",
       .summary = "name the one of two people who receives something (indirect object identification)",
       .item = "word",
@@ -40,10 +40,10 @@ const TaskDescription& describe() {
 // The difficulty is the number of sentences, of which all but the last are without a name.
 class IndirectObjects : public SampledTask {
  public:
-  explicit IndirectObjects(TaskOptions recorded) : SampledTask(std::move(recorded)) {}
+  explicit IndirectObjects(runs::TaskOptions recorded) : SampledTask(std::move(recorded)) {}
 
-  const TaskDescription& description() const override { return describe(); }
-  std::vector<RunFile> assets() const override { return {{tokenizer_file, ioi_tokenizer()->to_json()}}; }
+  const runs::TaskDescription& description() const override { return describe(); }
+  std::vector<runs::RunFile> assets() const override { return {{runs::tokenizer_file, ioi_tokenizer()->to_json()}}; }
 
  protected:
   std::int64_t vocabulary() const override { return ioi_tokenizer()->vocabulary(); }
@@ -66,22 +66,23 @@ class IndirectObjects : public SampledTask {
 };
 
 // The likeliest word after the prompt, and after that and so on.
-void sample_words(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
-  const std::shared_ptr<LanguageModel> model = load_language_model(folder);
-  const auto tokenizer = load_sentence_tokenizer(folder.tokenizer_path());
+void sample_words(const runs::RunFolder& folder, const runs::SampleRequest& request, const runs::SampleWriter& write) {
+  const std::shared_ptr<language::LanguageModel> model = language::load_language_model(folder);
+  const auto tokenizer = text::load_sentence_tokenizer(folder.tokenizer_path());
   std::vector<Token> prompt = tokenizer->encode(request.prompt, "--prompt");
   for (const Token token : prompt)
-    if (token == SentenceTokens::unknown)
+    if (token == text::SentenceTokens::unknown)
       throw UsageError(
           expected_got("--prompt", "words of the task, names with a capital and commas apart", request.prompt));
-  prompt.insert(prompt.begin(), SentenceTokens::begin);
+  prompt.insert(prompt.begin(), text::SentenceTokens::begin);
   if (write(request.prompt))
-    sample(*model, prompt, request.sampling, [&](Token token) { return write(" " + tokenizer->piece(token)); });
+    language::sample(*model, prompt, request.sampling,
+                     [&](Token token) { return write(" " + tokenizer->piece(token)); });
 }
 
-Preset preset() {
-  Preset made = language_preset("ioi", "two names, one of which comes again; 4 layers, 4 heads, width 128, batch 64", 4,
-                                4, 128, 32, 64);
+runs::Preset preset() {
+  runs::Preset made = language::language_preset(
+      "ioi", "two names, one of which comes again; 4 layers, 4 heads, width 128, batch 64", 4, 4, 128, 32, 64);
   made.task = {"ioi", {}};
   made.steps = 1500;
   made.evaluated_tokens = 32768;
@@ -91,15 +92,15 @@ Preset preset() {
 }
 
 }  // namespace
-}  // namespace cogwheel::ioi
+}  // namespace cogwheel::tasks::synthetic::ioi
 
-namespace cogwheel {
-TaskEntry ioi_task() {
+namespace cogwheel::tasks::synthetic {
+runs::TaskEntry ioi_task() {
   return {.description = ioi::describe(),
-          .make = [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
-            return std::make_shared<ioi::IndirectObjects>(TaskOptionReader(config.task).finish());
+          .make = [](const runs::RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const runs::Task> {
+            return std::make_shared<ioi::IndirectObjects>(runs::TaskOptionReader(config.task).finish());
           },
           .sampler = {{"--prompt", "--length", "--temperature", "--top-k", "--seed"}, ioi::sample_words},
           .preset = ioi::preset};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::synthetic

@@ -7,11 +7,11 @@
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/tasks/synthetic/running_task.h"
 
-namespace cogwheel::parity {
+namespace cogwheel::tasks::synthetic::parity {
 namespace {
 
-const TaskDescription& describe() {
-  static const TaskDescription description{
+const runs::TaskDescription& describe() {
+  static const runs::TaskDescription description{
       .name = "parity",
       .summary = "say at every bit whether the ones so far are odd",
       .item = "bit",
@@ -26,9 +26,9 @@ const TaskDescription& describe() {
 
 class Parity : public RunningTask {
  public:
-  Parity(std::int64_t length, TaskOptions options) : RunningTask(length, std::move(options)) {}
+  Parity(std::int64_t length, runs::TaskOptions options) : RunningTask(length, std::move(options)) {}
 
-  const TaskDescription& description() const override { return describe(); }
+  const runs::TaskDescription& description() const override { return describe(); }
 
  protected:
   std::int64_t vocabulary() const override { return 2; }
@@ -38,13 +38,13 @@ class Parity : public RunningTask {
 };
 
 }  // namespace
-}  // namespace cogwheel::parity
+}  // namespace cogwheel::tasks::synthetic::parity
 
-namespace cogwheel {
-TaskEntry parity_task() {
+namespace cogwheel::tasks::synthetic {
+runs::TaskEntry parity_task() {
   return {.description = parity::describe(),
-          .make = [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
-            TaskOptionReader reader(config.task);
+          .make = [](const runs::RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const runs::Task> {
+            runs::TaskOptionReader reader(config.task);
             const std::int64_t length = reader.whole("length", 0, RunningTask::lengths);
             return std::make_shared<parity::Parity>(length, reader.finish());
           },
@@ -54,4 +54,4 @@ TaskEntry parity_task() {
                                       {{"length", std::int64_t{32}}}, 128, 32, 3000);
               }};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::synthetic

@@ -13,11 +13,11 @@
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/tasks/synthetic/running_task.h"
 
-namespace cogwheel::permutations {
+namespace cogwheel::tasks::synthetic::permutations {
 namespace {
 
-const TaskDescription& describe() {
-  static const TaskDescription description{
+const runs::TaskDescription& describe() {
+  static const runs::TaskDescription description{
       .name = "permutations",
       .summary = "give the product of the permutations so far, at each of a sequence",
       .item = "permutation",
@@ -66,7 +66,7 @@ std::vector<Permutation> elements_of(const Group& group) {
 
 class Permutations : public RunningTask {
  public:
-  Permutations(const Group& group, std::int64_t length, TaskOptions options)
+  Permutations(const Group& group, std::int64_t length, runs::TaskOptions options)
       : RunningTask(length, std::move(options)), elements_(elements_of(group)) {
     std::map<Permutation, std::int64_t> number_of;
     for (const Permutation& element : elements_) number_of.emplace(element, std::ssize(number_of));
@@ -78,7 +78,7 @@ class Permutations : public RunningTask {
       }
   }
 
-  const TaskDescription& description() const override { return describe(); }
+  const runs::TaskDescription& description() const override { return describe(); }
 
  protected:
   std::int64_t vocabulary() const override { return std::ssize(elements_); }
@@ -99,13 +99,13 @@ class Permutations : public RunningTask {
 };
 
 }  // namespace
-}  // namespace cogwheel::permutations
+}  // namespace cogwheel::tasks::synthetic::permutations
 
-namespace cogwheel {
-TaskEntry permutations_task() {
+namespace cogwheel::tasks::synthetic {
+runs::TaskEntry permutations_task() {
   return {.description = permutations::describe(),
-          .make = [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
-            TaskOptionReader reader(config.task);
+          .make = [](const runs::RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const runs::Task> {
+            runs::TaskOptionReader reader(config.task);
             const std::int64_t length = reader.whole("length", 0, RunningTask::lengths);
             const std::string name =
                 reader.word("group", permutations::groups.front().name, permutations::group_names());
@@ -120,4 +120,4 @@ TaskEntry permutations_task() {
                                       {{"length", std::int64_t{16}}}, 64, 64, 10000);
               }};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::synthetic

@@ -12,13 +12,13 @@
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/tasks/synthetic/sampled_task.h"
 
-namespace cogwheel::recall {
+namespace cogwheel::tasks::synthetic::recall {
 namespace {
 
 constexpr std::int64_t most_pairs = 64, first_pairs = 4;
 
-const TaskDescription& describe() {
-  static const TaskDescription description{
+const runs::TaskDescription& describe() {
+  static const runs::TaskDescription description{
       .name = "recall",
       .summary = "give the value that was last written for each of several keys",
       .item = "token",
@@ -43,9 +43,9 @@ struct Options {
 // Keys come first in the vocabulary, then values, then the separator.
 class Recall : public SampledTask {
  public:
-  Recall(const Options& options, TaskOptions recorded) : SampledTask(std::move(recorded)), options_(options) {}
+  Recall(const Options& options, runs::TaskOptions recorded) : SampledTask(std::move(recorded)), options_(options) {}
 
-  const TaskDescription& description() const override { return describe(); }
+  const runs::TaskDescription& description() const override { return describe(); }
 
  protected:
   std::int64_t vocabulary() const override { return options_.keys + options_.values + 1; }
@@ -123,13 +123,13 @@ class Recall : public SampledTask {
 };
 
 }  // namespace
-}  // namespace cogwheel::recall
+}  // namespace cogwheel::tasks::synthetic::recall
 
-namespace cogwheel {
-TaskEntry recall_task() {
+namespace cogwheel::tasks::synthetic {
+runs::TaskEntry recall_task() {
   return {.description = recall::describe(),
-          .make = [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
-            TaskOptionReader reader(config.task);
+          .make = [](const runs::RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const runs::Task> {
+            runs::TaskOptionReader reader(config.task);
             recall::Options options;
             options.pairs = reader.whole("pairs", options.pairs, {0, recall::most_pairs});
             options.overwritten = reader.number("overwritten", options.overwritten, {0, 1});
@@ -145,4 +145,4 @@ TaskEntry recall_task() {
                                       2000);
               }};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::synthetic

@@ -7,7 +7,7 @@
 #include "cogwheel/core/range.h"
 #include "cogwheel/tasks/synthetic/sampled_task.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::synthetic {
 
 class RunningTask : public SampledTask {
  public:
@@ -15,7 +15,7 @@ class RunningTask : public SampledTask {
   static constexpr Range<std::int64_t> lengths{0, 1 << 16};
 
  protected:
-  RunningTask(std::int64_t length, TaskOptions options) : SampledTask(std::move(options)), length_(length) {}
+  RunningTask(std::int64_t length, runs::TaskOptions options) : SampledTask(std::move(options)), length_(length) {}
 
   // The state after a token, also a number below vocabulary(); before the first it is 0.
   virtual std::int64_t next(std::int64_t state, std::int64_t token) const = 0;
@@ -42,4 +42,4 @@ class RunningTask : public SampledTask {
   std::int64_t length_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::synthetic

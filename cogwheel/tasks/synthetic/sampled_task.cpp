@@ -13,7 +13,7 @@
 #include "cogwheel/runs/mean_in_parts.h"
 #include "cogwheel/runs/task_options.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::synthetic {
 namespace {
 
 // At each difficulty: enough for a share known within a few hundredths.
@@ -41,23 +41,23 @@ std::uint32_t SampledTask::Draws::at(std::int64_t place) const {
                 philox_key(seed_))[0];
 }
 
-DataFacts SampledTask::data(const ModelOptions& model, const TrainingOptions& training) const {
-  const std::int64_t tokens = window(common(model).context), sequences = evaluated_tokens_ / tokens;
+runs::DataFacts SampledTask::data(const runs::ModelOptions& model, const runs::TrainingOptions& training) const {
+  const std::int64_t tokens = window(runs::common(model).context), sequences = evaluated_tokens_ / tokens;
   return {.name = "random " + description().item + "s",
           .tokenizer = description().item,
           .vocabulary = vocabulary(),
           .held_out_tokens = evaluated_tokens_,
           .evaluated_tokens = sequences * tokens,
-          .curve_tokens = evaluated_sequences(training, EvaluationPart::curve, tokens, sequences) * tokens,
+          .curve_tokens = evaluated_sequences(training, runs::EvaluationPart::curve, tokens, sequences) * tokens,
           .window = tokens};
 }
 
-RunConfig SampledTask::completed(RunConfig config) const {
+runs::RunConfig SampledTask::completed(runs::RunConfig config) const {
   const std::string& name = description().name;
-  expect_no_text(config, "");
-  if (config.data.tokenizer != DataOptions{}.tokenizer)
+  runs::expect_no_text(config, "");
+  if (config.data.tokenizer != runs::DataOptions{}.tokenizer)
     throw UsageError(expected_got("data.tokenizer", "none for the task " + name, config.data.tokenizer));
-  const std::int64_t context = common(config.model).context;
+  const std::int64_t context = runs::common(config.model).context;
   expect_within("model.context", context, Range<std::int64_t>{2, evaluated_tokens_});
   const Difficulty trained = difficulty(context);
   if (tokens(trained.trained) > context)
@@ -70,41 +70,44 @@ RunConfig SampledTask::completed(RunConfig config) const {
   return config;
 }
 
-Batch SampledTask::batch(const torch::nn::Module& model, const TrainingOptions& training, std::int64_t step) const {
+runs::Batch SampledTask::batch(const torch::nn::Module& model, const runs::TrainingOptions& training,
+                               std::int64_t step) const {
   const std::int64_t context = context_of(model);
   return draw(training.seed, Part::training, step * training.batch, training.batch, context,
               trained_at(step, difficulty(context).trained));
 }
 
-MeasuredValues SampledTask::evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
-                                     StatisticsOfHeads* heads) const {
+runs::MeasuredValues SampledTask::evaluate(torch::nn::Module& model, const runs::TrainingOptions& training,
+                                           runs::EvaluationPart part, nn::StatisticsOfHeads* heads) const {
   const std::int64_t context = context_of(model), tokens = window(context);
   const std::int64_t count = evaluated_sequences(training, part, tokens, evaluated_tokens_ / tokens);
-  const auto means = mean_in_parts(
-      draw(0, evaluated_, 0, count, context, difficulty(context).trained), heads,
-      [&](const Batch& some, const ForwardContext& given) { return at_answers(model_of(model), some, given); });
+  const auto means = runs::mean_in_parts(draw(0, evaluated_, 0, count, context, difficulty(context).trained), heads,
+                                         [&](const runs::Batch& some, const nn::ForwardContext& given) {
+                                           return at_answers(model_of(model), some, given);
+                                         });
   return {{"held_out_loss", means[0]}, {"accuracy", means[1]}};
 }
 
-PartialMeans SampledTask::at_answers(LanguageModelImpl& model, const Batch& batch, const ForwardContext& given) {
+runs::PartialMeans SampledTask::at_answers(language::LanguageModelImpl& model, const runs::Batch& batch,
+                                           const nn::ForwardContext& given) {
   const at::Tensor logits = model.forward(batch.inputs, given).cpu(), counted = batch.targets != ignored_target;
   return {{at::cross_entropy_loss(logits.flatten(0, 1), batch.targets.flatten()).item<double>(),
            (logits.argmax(-1) == batch.targets).masked_select(counted).mean(at::kDouble).item<double>()},
           counted.sum().item<double>()};
 }
 
-Inspection SampledTask::inspect(torch::nn::Module& module, std::uint64_t, const ThoroughInspection*) const {
+runs::Inspection SampledTask::inspect(torch::nn::Module& module, std::uint64_t, const runs::ThoroughInspection*) const {
   const torch::NoGradGuard no_grad;
-  LanguageModel model = holder_of<LanguageModel>(module);
+  language::LanguageModel model = nn::holder_of<language::LanguageModel>(module);
   // The longest that a map can show.
   constexpr std::int64_t readable = 31;
   std::int64_t shown = difficulty(model->options().context).trained;
   while (shown > 1 && tokens(shown) > readable) --shown;
-  const Batch example = draw_at(shown, 1);
+  const runs::Batch example = draw_at(shown, 1);
   const at::Tensor answers = model->forward(example.inputs).cpu().argmax(-1);
   std::vector<Token> sequence;
   std::string given, right;
-  Inspection inspection;
+  runs::Inspection inspection;
   for (std::int64_t place = 0; place < example.inputs.size(1); ++place) {
     sequence.push_back(static_cast<Token>(example.inputs[0][place].item<std::int64_t>()));
     inspection.prompt += (place == 0 ? "" : " ") + label(sequence.back());
@@ -113,7 +116,7 @@ Inspection SampledTask::inspect(torch::nn::Module& module, std::uint64_t, const 
     given += " " + label(static_cast<Token>(answers[0][place].item<std::int64_t>()));
     right += " " + label(static_cast<Token>(target));
   }
-  Inspection maps = maps_of(model, sequence, [this](Token token) { return label(token); });
+  runs::Inspection maps = maps_of(model, sequence, [this](Token token) { return label(token); });
   inspection.tokens = std::move(maps.tokens);
   inspection.maps = std::move(maps.maps);
   inspection.sample = "\nanswers:" + given + "\nright:  " + right;
@@ -122,15 +125,16 @@ Inspection SampledTask::inspect(torch::nn::Module& module, std::uint64_t, const 
   return inspection;
 }
 
-MeasuresByDifficulty SampledTask::by_difficulty(LanguageModel& model) const {
+runs::MeasuresByDifficulty SampledTask::by_difficulty(language::LanguageModel& model) const {
   const Difficulty range = difficulty(model->options().context);
-  MeasuresByDifficulty measures{.difficulty = range.name, .trained = range.trained};
+  runs::MeasuresByDifficulty measures{.difficulty = range.name, .trained = range.trained};
   for (const std::int64_t each : difficulties(range.trained, range.largest)) {
-    const Batch all = draw_at(each, sequences_at_each);
+    const runs::Batch all = draw_at(each, sequences_at_each);
     const std::int64_t first = first_answer(each);
     if (first > 0) all.targets.narrow(1, 0, first).fill_(ignored_target);
-    const auto means = mean_in_parts(
-        all, nullptr, [&](const Batch& some, const ForwardContext& given) { return at_answers(*model, some, given); });
+    const auto means = runs::mean_in_parts(all, nullptr, [&](const runs::Batch& some, const nn::ForwardContext& given) {
+      return at_answers(*model, some, given);
+    });
     measures.points.push_back({.difficulty = each,
                                .answers = (all.targets != ignored_target).sum().item<std::int64_t>(),
                                .measured = {{"accuracy", means[1]}}});
@@ -138,27 +142,27 @@ MeasuresByDifficulty SampledTask::by_difficulty(LanguageModel& model) const {
   return measures;
 }
 
-TextTable SampledTask::table_of(const MeasuresByDifficulty& measures) {
-  TextTable table{
+pages::TextTable SampledTask::table_of(const runs::MeasuresByDifficulty& measures) {
+  pages::TextTable table{
       .title = "Accuracy by " + measures.difficulty, .columns = {measures.difficulty, "accuracy"}, .rows = {}};
   for (const auto& point : measures.points)
     table.rows.push_back({std::to_string(point.difficulty), fmt::format("{:.3f}", point.measured.front().value)});
   return table;
 }
 
-std::shared_ptr<const Task> SampledTask::limited(std::int64_t evaluated_tokens) const {
+std::shared_ptr<const runs::Task> SampledTask::limited(std::int64_t evaluated_tokens) const {
   const std::shared_ptr<SampledTask> task = copy();
   task->evaluated_tokens_ = evaluated_tokens;
   return task;
 }
 
-std::shared_ptr<const Task> SampledTask::for_tuning() const {
+std::shared_ptr<const runs::Task> SampledTask::for_tuning() const {
   const std::shared_ptr<SampledTask> task = copy();
   task->evaluated_ = Part::tuning;
   return task;
 }
 
-SampledTask::Sequence SampledTask::row_of(const Batch& batch, std::int64_t row) {
+SampledTask::Sequence SampledTask::row_of(const runs::Batch& batch, std::int64_t row) {
   const std::int64_t tokens = batch.inputs.size(1);
   const auto row_in = [&](const at::Tensor& all) {
     return std::span(all.data_ptr<std::int64_t>() + row * tokens, static_cast<std::size_t>(tokens));
@@ -166,14 +170,14 @@ SampledTask::Sequence SampledTask::row_of(const Batch& batch, std::int64_t row) 
   return {row_in(batch.inputs), row_in(batch.targets)};
 }
 
-Batch SampledTask::padded(std::int64_t count, std::int64_t tokens) const {
+runs::Batch SampledTask::padded(std::int64_t count, std::int64_t tokens) const {
   return {at::full({count, tokens}, vocabulary() - 1, at::kLong), at::full({count, tokens}, ignored_target, at::kLong),
           count * tokens};
 }
 
-Batch SampledTask::draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count, std::int64_t context,
-                        std::int64_t trained) const {
-  const Batch batch = padded(count, window(context));
+runs::Batch SampledTask::draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count,
+                              std::int64_t context, std::int64_t trained) const {
+  const runs::Batch batch = padded(count, window(context));
   for (std::int64_t row = 0; row < count; ++row) {
     const Draws draws(seed, part, first + row);
     write(draws, drawn_difficulty(draws, trained), row_of(batch, row));
@@ -181,15 +185,16 @@ Batch SampledTask::draw(std::uint64_t seed, Part part, std::int64_t first, std::
   return batch;
 }
 
-Batch SampledTask::draw_at(std::int64_t difficulty, std::int64_t count) const {
-  const Batch batch = padded(count, tokens(difficulty));
+runs::Batch SampledTask::draw_at(std::int64_t difficulty, std::int64_t count) const {
+  const runs::Batch batch = padded(count, tokens(difficulty));
   for (std::int64_t row = 0; row < count; ++row) write(Draws(0, evaluated_, row), difficulty, row_of(batch, row));
   return batch;
 }
 
-Preset sampled_preset(std::string_view name, std::string_view summary, std::map<std::string, ConfigValue> options,
-                      std::int64_t context, std::int64_t batch, std::int64_t steps) {
-  Preset made = language_preset(name, summary, 2, 2, 64, context, batch);
+runs::Preset sampled_preset(std::string_view name, std::string_view summary,
+                            std::map<std::string, runs::ConfigValue> options, std::int64_t context, std::int64_t batch,
+                            std::int64_t steps) {
+  runs::Preset made = language::language_preset(name, summary, 2, 2, 64, context, batch);
   made.task = {std::string(name), std::move(options)};
   made.form = "llama";
   made.steps = steps;
@@ -197,4 +202,4 @@ Preset sampled_preset(std::string_view name, std::string_view summary, std::map<
   return made;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::synthetic

@@ -17,22 +17,26 @@
 #include "cogwheel/tasks/language/language_model_task.h"
 #include "cogwheel/tasks/language/language_preset.h"
 
-namespace cogwheel {
-
+namespace cogwheel::runs {
 struct PartialMeans;
+}  // namespace cogwheel::runs
 
-class SampledTask : public LanguageModelTask {
+namespace cogwheel::tasks::synthetic {
+
+class SampledTask : public language::LanguageModelTask {
  public:
-  DataFacts data(const ModelOptions& model, const TrainingOptions& training) const override;
-  RunConfig completed(RunConfig config) const override;
-  Batch batch(const torch::nn::Module& model, const TrainingOptions& training, std::int64_t step) const override;
+  runs::DataFacts data(const runs::ModelOptions& model, const runs::TrainingOptions& training) const override;
+  runs::RunConfig completed(runs::RunConfig config) const override;
+  runs::Batch batch(const torch::nn::Module& model, const runs::TrainingOptions& training,
+                    std::int64_t step) const override;
   // The mean cross-entropy at the answers, held_out_loss, and the share of right ones, accuracy.
-  MeasuredValues evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
-                          StatisticsOfHeads* heads) const override;
+  runs::MeasuredValues evaluate(torch::nn::Module& model, const runs::TrainingOptions& training,
+                                runs::EvaluationPart part, nn::StatisticsOfHeads* heads) const override;
   // Maps and answers of one sequence, and accuracy by difficulty.
-  Inspection inspect(torch::nn::Module& model, std::uint64_t seed, const ThoroughInspection*) const override;
-  std::shared_ptr<const Task> limited(std::int64_t evaluated_tokens) const override;
-  std::shared_ptr<const Task> for_tuning() const override;
+  runs::Inspection inspect(torch::nn::Module& model, std::uint64_t seed,
+                           const runs::ThoroughInspection*) const override;
+  std::shared_ptr<const runs::Task> limited(std::int64_t evaluated_tokens) const override;
+  std::shared_ptr<const runs::Task> for_tuning() const override;
 
  protected:
   // Which of the sequences: no two parts share one by more than chance.
@@ -64,7 +68,7 @@ class SampledTask : public LanguageModelTask {
   };
 
   // `options` with every option of the task.
-  explicit SampledTask(TaskOptions options) : options_(std::move(options)) {}
+  explicit SampledTask(runs::TaskOptions options) : options_(std::move(options)) {}
   SampledTask(const SampledTask&) = default;
 
   virtual std::int64_t vocabulary() const = 0;
@@ -87,25 +91,27 @@ class SampledTask : public LanguageModelTask {
   virtual std::int64_t first_answer(std::int64_t /*difficulty*/) const { return 0; }
 
   // The measures of a trained model at each of several difficulties.
-  MeasuresByDifficulty by_difficulty(LanguageModel& model) const;
+  runs::MeasuresByDifficulty by_difficulty(language::LanguageModel& model) const;
   // The same as a table.
-  static TextTable table_of(const MeasuresByDifficulty& measures);
+  static pages::TextTable table_of(const runs::MeasuresByDifficulty& measures);
 
  private:
-  static PartialMeans at_answers(LanguageModelImpl& model, const Batch& batch, const ForwardContext& given);
-  Batch draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count, std::int64_t context,
-             std::int64_t trained) const;
-  Batch draw_at(std::int64_t difficulty, std::int64_t count) const;
-  Batch padded(std::int64_t count, std::int64_t tokens) const;
-  static Sequence row_of(const Batch& batch, std::int64_t row);
+  static runs::PartialMeans at_answers(language::LanguageModelImpl& model, const runs::Batch& batch,
+                                       const nn::ForwardContext& given);
+  runs::Batch draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count, std::int64_t context,
+                   std::int64_t trained) const;
+  runs::Batch draw_at(std::int64_t difficulty, std::int64_t count) const;
+  runs::Batch padded(std::int64_t count, std::int64_t tokens) const;
+  static Sequence row_of(const runs::Batch& batch, std::int64_t row);
 
-  TaskOptions options_;
+  runs::TaskOptions options_;
   std::int64_t evaluated_tokens_ = 1 << 18;
   Part evaluated_ = Part::held_out;
 };
 
 // Long enough for softmax to learn the task. Rotary positions: learned ones know nothing beyond the trained length.
-Preset sampled_preset(std::string_view name, std::string_view summary, std::map<std::string, ConfigValue> options,
-                      std::int64_t context, std::int64_t batch, std::int64_t steps);
+runs::Preset sampled_preset(std::string_view name, std::string_view summary,
+                            std::map<std::string, runs::ConfigValue> options, std::int64_t context, std::int64_t batch,
+                            std::int64_t steps);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::synthetic

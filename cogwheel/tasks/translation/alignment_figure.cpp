@@ -13,7 +13,7 @@
 #include "cogwheel/pages/embedded.h"
 #include "cogwheel/pages/html.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -32,11 +32,11 @@ std::string cell(const AlignmentFigure& figure, const AlignmentPanel& panel, std
   std::string classes = link == nullptr ? "" : link->sure ? "gold" : "gold possible";
   if (!std::isfinite(weight)) classes += classes.empty() ? "none" : " none";
   std::string attributes = classes.empty() ? "" : fmt::format(" class=\"{}\"", classes);
-  const int code = std::isfinite(weight) ? weight_code(weight) : 0;
+  const int code = std::isfinite(weight) ? pages::weight_code(weight) : 0;
   if (code != 0) attributes += fmt::format(" style=\"--at:{:.1f}%\"", 50 + 50 * code / 127.0);
-  const std::string value = std::isfinite(weight) ? fixed(static_cast<double>(weight), 2) : "not a number";
-  return fmt::format("<td{} title=\"{} ← {}: {}\">{}</td>", attributes, escape_html(figure.target[target]),
-                     escape_html(figure.source[source]), value, value);
+  const std::string value = std::isfinite(weight) ? pages::fixed(static_cast<double>(weight), 2) : "not a number";
+  return fmt::format("<td{} title=\"{} ← {}: {}\">{}</td>", attributes, pages::escape_html(figure.target[target]),
+                     pages::escape_html(figure.source[source]), value, value);
 }
 
 std::string panel_html(const AlignmentFigure& figure, const AlignmentPanel& panel) {
@@ -47,19 +47,20 @@ std::string panel_html(const AlignmentFigure& figure, const AlignmentPanel& pane
                     figure.target.size(), figure.source.size()),
         std::to_string(panel.weights.size())));
   const std::string facts =
-      panel.error_rate ? fmt::format(" <small>error rate {}</small>", fixed(*panel.error_rate, 3)) : "";
-  const std::string head =
-      panel.title.empty() && facts.empty() ? "" : fmt::format("      <h3>{}{}</h3>\n", escape_html(panel.title), facts);
+      panel.error_rate ? fmt::format(" <small>error rate {}</small>", pages::fixed(*panel.error_rate, 3)) : "";
+  const std::string head = panel.title.empty() && facts.empty()
+                               ? ""
+                               : fmt::format("      <h3>{}{}</h3>\n", pages::escape_html(panel.title), facts);
   std::string columns, rows;
   for (const std::string& word : figure.source)
-    columns += fmt::format("<th scope=\"col\"><span>{}</span></th>", escape_html(word));
+    columns += fmt::format("<th scope=\"col\"><span>{}</span></th>", pages::escape_html(word));
   for (std::size_t target = 0; target < figure.target.size(); ++target) {
-    rows += fmt::format("        <tr><th scope=\"row\">{}</th>", escape_html(figure.target[target]));
+    rows += fmt::format("        <tr><th scope=\"row\">{}</th>", pages::escape_html(figure.target[target]));
     for (std::size_t source = 0; source < figure.source.size(); ++source) rows += cell(figure, panel, target, source);
     rows += "</tr>\n";
   }
-  return fill_template(
-      embedded::alignment_html,
+  return pages::fill_template(
+      pages::embedded::alignment_html,
       {{"head", head}, {"words", std::to_string(figure.source.size())}, {"columns", columns}, {"rows", rows}});
 }
 
@@ -67,8 +68,10 @@ AlignmentFigure alignment_from(const Json& json, std::string_view what) {
   AlignmentFigure figure{
       .caption = json.at("caption"), .source = json.at("source"), .target = json.at("target"), .panels = {}};
   for (const Json& each : json.at("panels")) {
-    AlignmentPanel panel{.title = each.at("title"), .weights = numbers_from_json(each.at("weights")), .error_rate = {}};
-    expect_count(what, "weights of an alignment", figure.source.size() * figure.target.size(), panel.weights.size());
+    AlignmentPanel panel{
+        .title = each.at("title"), .weights = runs::numbers_from_json(each.at("weights")), .error_rate = {}};
+    runs::expect_count(what, "weights of an alignment", figure.source.size() * figure.target.size(),
+                       panel.weights.size());
     for (const Json& link : each.at("gold"))
       panel.gold.push_back({.source = link.at(0), .target = link.at(1), .sure = link.at(2)});
     if (const Json& rate = each.at("error_rate"); !rate.is_null()) panel.error_rate = rate.get<double>();
@@ -97,11 +100,11 @@ std::string alignment_html(const AlignmentFigure& figure) {
   }
   std::string marks = gold ? " Outlined: the words that belong together" : "";
   if (gold) marks += possible ? "; dotted, possibly." : ".";
-  return fill_template(embedded::alignments_html,
-                       {{"caption", escape_html(figure.caption)}, {"panels", panels}, {"marks", marks}});
+  return pages::fill_template(pages::embedded::alignments_html,
+                              {{"caption", pages::escape_html(figure.caption)}, {"panels", panels}, {"marks", marks}});
 }
 
-Figure drawn_figure(const AlignmentFigure& figure, const std::string& title) {
+pages::Figure drawn_figure(const AlignmentFigure& figure, const std::string& title) {
   return {.title = title, .html = alignment_html(figure)};
 }
 
@@ -111,7 +114,7 @@ Json figure_json(const AlignmentFigure& figure) {
     Json gold = Json::array();
     for (const WordLink& link : panel.gold) gold.push_back({link.source, link.target, link.sure});
     panels.push_back({{"title", panel.title},
-                      {"weights", numbers_as_json(panel.weights)},
+                      {"weights", runs::numbers_as_json(panel.weights)},
                       {"gold", std::move(gold)},
                       {"error_rate", panel.error_rate ? Json(*panel.error_rate) : Json()}});
   }
@@ -122,10 +125,10 @@ Json figure_json(const AlignmentFigure& figure) {
           {"caption", figure.caption}};
 }
 
-FigureKind alignment_figure() {
+runs::FigureKind alignment_figure() {
   return {alignment_kind, [](const Json& json, const std::string& title, std::string_view what) {
-            return ShownFigure(title, alignment_from(json, what));
+            return runs::ShownFigure(title, alignment_from(json, what));
           }};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

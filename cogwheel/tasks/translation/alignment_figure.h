@@ -7,7 +7,7 @@
 #include "cogwheel/runs/shown_figure.h"
 #include "cogwheel/tasks/translation/alignment_links.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 
 struct AlignmentPanel {
   std::string title;                 // empty where the figure's says it
@@ -31,7 +31,7 @@ AlignmentPanel gold_panel(std::string title, const std::vector<WordLink>& gold, 
 // weights are not those of the words.
 std::string alignment_html(const AlignmentFigure& figure);
 
-Figure drawn_figure(const AlignmentFigure& figure, const std::string& title);
+pages::Figure drawn_figure(const AlignmentFigure& figure, const std::string& title);
 nlohmann::ordered_json figure_json(const AlignmentFigure& figure);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 
 std::vector<WordLink> links_of(const AlignmentWeights& weights) {
   std::vector<WordLink> links;
@@ -50,4 +50,4 @@ std::vector<std::int64_t> least_monotonic_first(std::span<const double> reorderi
   return order;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

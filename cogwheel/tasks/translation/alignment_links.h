@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 
 struct WordLink {
   std::int64_t source = 0, target = 0;  // words, from 0
@@ -49,4 +49,4 @@ double reordering(std::span<const WordLink> links);
 // The indices of sentences, those with most reordering first; equal ones in their order.
 std::vector<std::int64_t> least_monotonic_first(std::span<const double> reorderings);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

@@ -10,7 +10,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 namespace {
 
 struct Hypothesis {
@@ -182,4 +182,4 @@ at::Tensor alignment_weights(SequenceToSequence& model, const at::Tensor& source
   return weights * made.to(weights.device());
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

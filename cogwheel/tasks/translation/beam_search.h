@@ -10,7 +10,7 @@
 #include "cogwheel/tasks/translation/beam_search_options.h"
 #include "cogwheel/tasks/translation/sequence_to_sequence.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 
 struct Translation {
   std::vector<Token> tokens;  // without the end
@@ -29,4 +29,4 @@ std::vector<Translation> beam_search(SequenceToSequence& model, const at::Tensor
 at::Tensor alignment_weights(SequenceToSequence& model, const at::Tensor& sources, const at::Tensor& lengths,
                              Token begin, std::span<const Translation> translations);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

@@ -4,7 +4,7 @@
 
 #include "cogwheel/core/range.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 
 struct BeamOptions {
   std::int64_t beam = 5;      // hypotheses of a sentence; 1: always the most probable token
@@ -17,4 +17,4 @@ struct BeamOptions {
 inline constexpr Range<std::int64_t> beam_range{1, 1000};
 inline constexpr Range<double> length_penalty_range{0, 10};
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

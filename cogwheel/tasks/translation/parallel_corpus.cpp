@@ -10,7 +10,7 @@
 #include "cogwheel/text/held_out_tenth.h"
 #include "cogwheel/text/text_lines.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 namespace {
 
 // Of a text without a held-out file: a tenth of its pairs, but no more than this.
@@ -20,7 +20,7 @@ constexpr std::int64_t most_held_out = 1000;
 ParallelText read_files(const ParallelFiles& files, ParallelCorpus& corpus) {
   ParallelText text;
   for (const auto& [path, lines] : {std::pair(files.source, &text.source), std::pair(files.target, &text.target)}) {
-    TextLines read = read_text_lines(path);
+    text::TextLines read = text::read_text_lines(path);
     corpus.files.push_back({path, corpus.bytes, read.bytes, read.sha256});
     corpus.bytes += read.bytes;
     *lines = std::move(read.lines);
@@ -42,8 +42,8 @@ void expect_both(std::string_view what, const ParallelFiles& files) {
 std::vector<bool> held_out_lines(const ParallelText& text, const std::string& name) {
   std::vector<std::string> sources;
   for (std::size_t line = 0; line < text.source.size(); ++line)
-    sources.push_back(text_content(text.target[line]).empty() ? "" : text_content(text.source[line]));
-  std::vector<bool> held_out = held_out_tenth({.keys = sources, .most = most_held_out});
+    sources.push_back(text::text_content(text.target[line]).empty() ? "" : text::text_content(text.source[line]));
+  std::vector<bool> held_out = text::held_out_tenth({.keys = sources, .most = most_held_out});
   const bool some = std::any_of(sources.begin(), sources.end(), [](const auto& each) { return !each.empty(); });
   if (some && std::find(held_out.begin(), held_out.end(), true) == held_out.end())
     throw Error(expected_got(name, "two different source sentences or more, one to hold out", "only equal ones"));
@@ -62,8 +62,8 @@ ParallelText take_held_out(ParallelText& text, const std::vector<bool>& held_out
   return taken;
 }
 
-SentencePairs encode(const ParallelText& text, const SentenceTokenizer& tokenizer, std::int64_t longest) {
-  SentencePairs pairs;
+text::SentencePairs encode(const ParallelText& text, const text::SentenceTokenizer& tokenizer, std::int64_t longest) {
+  text::SentencePairs pairs;
   for (std::size_t line = 0; line < text.source.size(); ++line) {
     const std::vector<Token> source = tokenizer.encode(text.source[line]), target = tokenizer.encode(text.target[line]);
     if (source.empty() || target.empty())
@@ -76,7 +76,7 @@ SentencePairs encode(const ParallelText& text, const SentenceTokenizer& tokenize
   return pairs;
 }
 
-void expect_pairs(std::string_view what, const SentencePairs& pairs, std::int64_t longest) {
+void expect_pairs(std::string_view what, const text::SentencePairs& pairs, std::int64_t longest) {
   if (pairs.size() > 0) return;
   throw Error(expected_got(
       what, "pairs of sentences to learn from",
@@ -88,17 +88,17 @@ std::string name_of(const ParallelFiles& files) {
   return files.source.filename().string() + ", " + files.target.filename().string();
 }
 
-std::shared_ptr<const SentenceTokenizer> learn(const ParallelText& text, const ParallelOptions& options,
-                                               const std::string& name) {
+std::shared_ptr<const text::SentenceTokenizer> learn(const ParallelText& text, const ParallelOptions& options,
+                                                     const std::string& name) {
   std::vector<std::string_view> lines(text.source.begin(), text.source.end());
   lines.insert(lines.end(), text.target.begin(), text.target.end());
-  return SentencePieceTokenizer::train(lines, options.vocabulary, name, options.fewer_will_do);
+  return text::SentencePieceTokenizer::train(lines, options.vocabulary, name, options.fewer_will_do);
 }
 
 }  // namespace
 
 ParallelCorpus load_parallel_corpus(const ParallelOptions& options,
-                                    std::shared_ptr<const SentenceTokenizer> tokenizer) {
+                                    std::shared_ptr<const text::SentenceTokenizer> tokenizer) {
   if (options.training.none()) throw UsageError(expected_got("parallel text", "a source and a target file", "none"));
   expect_both("training files", options.training);
   expect_both("held-out files", options.held_out);
@@ -120,9 +120,9 @@ ParallelCorpus load_parallel_corpus(const ParallelOptions& options,
   if (!options.test.none() && corpus.test.source.empty())
     throw Error(expected_got(name_of(options.test), "lines to translate", "none"));
   Sha256 all;
-  for (const CorpusFile& file : corpus.files) all.add(file.sha256);
+  for (const text::CorpusFile& file : corpus.files) all.add(file.sha256);
   corpus.sha256 = all.digits();
-  if (of_training) corpus.sha256 = sha256_of_split(corpus.sha256, sides);
+  if (of_training) corpus.sha256 = text::sha256_of_split(corpus.sha256, sides);
 
   corpus.tokenizer = tokenizer != nullptr ? std::move(tokenizer) : learn(training, options, corpus.name);
   corpus.training = encode(training, *corpus.tokenizer, options.longest);
@@ -138,7 +138,7 @@ ParallelCorpus load_parallel_corpus(const ParallelOptions& options,
 ParallelCorpus load_parallel_corpus(const ParallelOptions& options) { return load_parallel_corpus(options, nullptr); }
 
 std::string dropped_text(const ParallelCorpus& corpus) {
-  const SentencePairs& pairs = corpus.training;
+  const text::SentencePairs& pairs = corpus.training;
   std::string text;
   const auto add = [&](std::int64_t count, const std::string& why) {
     if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, why);
@@ -149,11 +149,11 @@ std::string dropped_text(const ParallelCorpus& corpus) {
   return text.empty() ? "" : "pairs of sentences: " + text;
 }
 
-SourceSentence source_sentence(const SentenceTokenizer& tokenizer, std::string_view text, std::int64_t longest) {
+SourceSentence source_sentence(const text::SentenceTokenizer& tokenizer, std::string_view text, std::int64_t longest) {
   SourceSentence sentence{.tokens = tokenizer.encode(text)};
   sentence.cut = std::ssize(sentence.tokens) > longest;
   if (sentence.cut) sentence.tokens.resize(static_cast<std::size_t>(longest));
   return sentence;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

@@ -13,7 +13,7 @@
 #include "cogwheel/text/sentence_pairs.h"
 #include "cogwheel/text/sentence_tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 
 // A source and a target file, .gz or not; or neither.
 struct ParallelFiles {
@@ -41,11 +41,11 @@ struct ParallelOptions {
 struct ParallelCorpus {
   std::string name;  // for display: the names of the training files
   std::int64_t bytes = 0;
-  std::string sha256;             // of the text of all files, and of which pairs are held out where that is chosen here
-  std::vector<CorpusFile> files;  // every file that was read
-  std::shared_ptr<const SentenceTokenizer> tokenizer;
+  std::string sha256;  // of the text of all files, and of which pairs are held out where that is chosen here
+  std::vector<text::CorpusFile> files;  // every file that was read
+  std::shared_ptr<const text::SentenceTokenizer> tokenizer;
   std::int64_t longest = 0;
-  SentencePairs training, held_out;
+  text::SentencePairs training, held_out;
   // Every line of what is translated and scored, empty and long ones too.
   ParallelText test;
   bool test_is_held_out = false;
@@ -56,7 +56,8 @@ struct ParallelCorpus {
 // languages.
 ParallelCorpus load_parallel_corpus(const ParallelOptions& options);
 // The same with the tokenizer of an earlier run.
-ParallelCorpus load_parallel_corpus(const ParallelOptions& options, std::shared_ptr<const SentenceTokenizer> tokenizer);
+ParallelCorpus load_parallel_corpus(const ParallelOptions& options,
+                                    std::shared_ptr<const text::SentenceTokenizer> tokenizer);
 
 // In one line, the pairs that were dropped, and why; empty: none.
 std::string dropped_text(const ParallelCorpus& corpus);
@@ -66,6 +67,6 @@ struct SourceSentence {
   std::vector<Token> tokens;
   bool cut = false;
 };
-SourceSentence source_sentence(const SentenceTokenizer& tokenizer, std::string_view text, std::int64_t longest);
+SourceSentence source_sentence(const text::SentenceTokenizer& tokenizer, std::string_view text, std::int64_t longest);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

@@ -16,20 +16,20 @@
 #include "cogwheel/tasks/translation/sequence_to_sequence.h"
 #include "cogwheel/text/random_tokens.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 namespace {
 
 class RandomSentences final : public TranslationData {
  public:
-  RandomSentences(std::int64_t vocabulary, const RandomItems& items) : tokenizer_(vocabulary), items_(items) {
+  RandomSentences(std::int64_t vocabulary, const runs::RandomItems& items) : tokenizer_(vocabulary), items_(items) {
     held_out_ = drawn(64, 0);
   }
-  const SentenceTokenizer& tokenizer() const override { return tokenizer_; }
+  const text::SentenceTokenizer& tokenizer() const override { return tokenizer_; }
   std::string name() const override { return "random sentences"; }
   SentenceBatch batch(std::uint64_t seed, std::int64_t step, std::int64_t sentences) const override {
     return sentence_batch(drawn(sentences, random_of({seed, static_cast<std::uint64_t>(step)})));
   }
-  const SentencePairs& held_out() const override { return held_out_; }
+  const text::SentencePairs& held_out() const override { return held_out_; }
   const ParallelText& test() const override { return test_; }
   std::shared_ptr<const TranslationData> for_tuning() const override {
     return std::make_shared<RandomSentences>(tokenizer_.vocabulary(), items_);
@@ -37,11 +37,11 @@ class RandomSentences final : public TranslationData {
 
  private:
   // Each with an end that is added later.
-  SentencePairs drawn(std::int64_t count, std::uint64_t seed) const {
+  text::SentencePairs drawn(std::int64_t count, std::uint64_t seed) const {
     std::mt19937_64 generator(seed);
-    SentencePairs pairs;
+    text::SentencePairs pairs;
     const auto sentence = [&](std::int64_t length) {
-      return random_tokens(length - 1, SentenceTokens::count, tokenizer_.vocabulary(), generator);
+      return text::random_tokens(length - 1, text::SentenceTokens::count, tokenizer_.vocabulary(), generator);
     };
     for (std::int64_t line = 0; line < count; ++line) {
       const std::vector<Token> source = sentence(items_.source);
@@ -50,34 +50,35 @@ class RandomSentences final : public TranslationData {
     return pairs;
   }
 
-  NumberedTokens tokenizer_;
-  RandomItems items_;
-  SentencePairs held_out_;
+  text::NumberedTokens tokenizer_;
+  runs::RandomItems items_;
+  text::SentencePairs held_out_;
   ParallelText test_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Task> random_translation(const RunConfig& config, const RandomItems& items) {
-  return make_translation(
-      std::make_shared<RandomSentences>(given_vocabulary(config, {SentenceTokens::count + 1, 1 << 30}), items));
+std::shared_ptr<const runs::Task> random_translation(const runs::RunConfig& config, const runs::RandomItems& items) {
+  return make_translation(std::make_shared<RandomSentences>(
+      runs::given_vocabulary(config, {text::SentenceTokens::count + 1, 1 << 30}), items));
 }
 
-std::function<double()> random_translations(const RunConfig& given, const RandomItems& items, std::int64_t beam) {
+std::function<double()> random_translations(const runs::RunConfig& given, const runs::RandomItems& items,
+                                            std::int64_t beam) {
   const auto task = random_translation(given, items);
-  const RunConfig config = task->completed(given);
-  const auto module = make_model(config.model);
+  const runs::RunConfig config = task->completed(given);
+  const auto module = runs::make_model(config.model);
   task->initialize(*module, config.training.seed);
   const torch::NoGradGuard no_grad;
-  module->named_parameters()["output_bias"].select(0, SentenceTokens::end).fill_(-1e9);
-  const Batch batch = task->batch(*module, config.training, 0);
-  return [model = holder_of<SequenceToSequence>(*module), batch, beam]() mutable {
+  module->named_parameters()["output_bias"].select(0, text::SentenceTokens::end).fill_(-1e9);
+  const runs::Batch batch = task->batch(*module, config.training, 0);
+  return [model = nn::holder_of<SequenceToSequence>(*module), batch, beam]() mutable {
     const torch::NoGradGuard no_gradients;
-    return beam_search(model, batch.source, batch.source_lengths, SentenceTokens::begin, SentenceTokens::end,
-                       {.beam = beam})
+    return beam_search(model, batch.source, batch.source_lengths, text::SentenceTokens::begin,
+                       text::SentenceTokens::end, {.beam = beam})
         .front()
         .log_probability;
   };
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

@@ -5,10 +5,11 @@
 
 #include "cogwheel/runs/task_entry.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 
 // Each call translates one batch of random sentences and returns the log probability of the best hypothesis; none ever
 // ends, so that every search takes the most steps allowed. Throws what random_translation throws.
-std::function<double()> random_translations(const RunConfig& config, const RandomItems& items, std::int64_t beam);
+std::function<double()> random_translations(const runs::RunConfig& config, const runs::RandomItems& items,
+                                            std::int64_t beam);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

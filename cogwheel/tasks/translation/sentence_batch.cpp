@@ -8,7 +8,7 @@
 
 #include "cogwheel/text/sentence_tokens.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 namespace {
 
 using Sentences = std::vector<std::span<const Token>>;
@@ -42,7 +42,8 @@ at::Tensor lengths_of(const Sentences& sentences) {
 }
 
 SourceBatch source_of(const Sentences& sentences) {
-  return {rows_of(sentences, SentenceTokens::padding, nullptr, &SentenceTokens::end), lengths_of(sentences)};
+  return {rows_of(sentences, text::SentenceTokens::padding, nullptr, &text::SentenceTokens::end),
+          lengths_of(sentences)};
 }
 
 }  // namespace
@@ -51,21 +52,21 @@ SourceBatch source_batch(std::span<const std::vector<Token>> sentences) {
   return source_of({sentences.begin(), sentences.end()});
 }
 
-SentenceBatch sentence_batch(const SentencePairs& pairs, std::span<const std::int64_t> chosen) {
+SentenceBatch sentence_batch(const text::SentencePairs& pairs, std::span<const std::int64_t> chosen) {
   Sentences sources, targets;
   for (const std::int64_t pair : chosen) sources.push_back(pairs.source(pair)), targets.push_back(pairs.target(pair));
   SentenceBatch batch{.source = source_of(sources),
-                      .inputs = rows_of(targets, SentenceTokens::padding, &SentenceTokens::begin, nullptr),
-                      .targets = rows_of(targets, ignored_target, nullptr, &SentenceTokens::end),
+                      .inputs = rows_of(targets, text::SentenceTokens::padding, &text::SentenceTokens::begin, nullptr),
+                      .targets = rows_of(targets, ignored_target, nullptr, &text::SentenceTokens::end),
                       .target_lengths = lengths_of(targets)};
   for (const auto& target : targets) batch.tokens += std::ssize(target) + 1;
   return batch;
 }
 
-SentenceBatch sentence_batch(const SentencePairs& pairs) {
+SentenceBatch sentence_batch(const text::SentencePairs& pairs) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(pairs.size()));
   std::iota(all.begin(), all.end(), 0);
   return sentence_batch(pairs, all);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

@@ -8,7 +8,7 @@
 
 #include "cogwheel/text/sentence_pairs.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 
 struct SourceBatch {
   at::Tensor tokens;   // [sentences, longest] int64: each with `end` after it, then padding
@@ -24,7 +24,7 @@ struct SentenceBatch {
 };
 
 SourceBatch source_batch(std::span<const std::vector<Token>> sentences);
-SentenceBatch sentence_batch(const SentencePairs& pairs, std::span<const std::int64_t> chosen);
-SentenceBatch sentence_batch(const SentencePairs& pairs);  // of all of them
+SentenceBatch sentence_batch(const text::SentencePairs& pairs, std::span<const std::int64_t> chosen);
+SentenceBatch sentence_batch(const text::SentencePairs& pairs);  // of all of them
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

@@ -17,7 +17,7 @@
 #include "cogwheel/ops/support/checks.h"
 #include "cogwheel/runs/named_pass.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 namespace {
 
 // Parts of the model's dropout.
@@ -30,12 +30,12 @@ enum DropoutPart : std::uint64_t {
   predicting
 };
 
-RecurrentCell cell_of(const SequenceToSequenceOptions& options) {
-  return options.cell == "lstm" ? RecurrentCell::lstm : RecurrentCell::gru;
+nn::RecurrentCell cell_of(const SequenceToSequenceOptions& options) {
+  return options.cell == "lstm" ? nn::RecurrentCell::lstm : nn::RecurrentCell::gru;
 }
 
 // What products gave in bfloat16, as what is between them: float32. Other types stay.
-at::Tensor computed(const at::Tensor& x) { return x.to(computed_type(x)); }
+at::Tensor computed(const at::Tensor& x) { return x.to(ops::computed_type(x)); }
 
 }  // namespace
 
@@ -47,26 +47,26 @@ DecoderState DecoderState::of_entries(const at::Tensor& entries) const {
 SequenceToSequenceImpl::SequenceToSequenceImpl(const SequenceToSequenceOptions& options) : options_(options) {
   check(options);
   const std::int64_t width = options.width;
-  const auto matrix = [&](const char* name) { return new_parameter(*this, name, {options.vocabulary, width}); };
+  const auto matrix = [&](const char* name) { return nn::new_parameter(*this, name, {options.vocabulary, width}); };
   embedding_ = matrix("embedding");
   if (!options.tied_embeddings) {
     target_embedding_ = matrix("target_embedding");
     output_ = matrix("output");
   }
-  output_bias_ = new_parameter(*this, "output_bias", {options.vocabulary});
-  alignment_ = register_module("alignment", AlignmentLayer(AlignmentLayerOptions{.alignment = options.mechanism,
-                                                                                 .decoder_width = width,
-                                                                                 .encoder_width = width,
-                                                                                 .heads = options.heads,
-                                                                                 .radius = options.radius}));
-  encoder_ = register_module("encoder", RecurrentNetwork(RecurrentNetworkOptions{.cell = cell_of(options),
-                                                                                 .inputs = width,
-                                                                                 .width = width / 2,
-                                                                                 .layers = options.layers,
-                                                                                 .bidirectional = true}));
+  output_bias_ = nn::new_parameter(*this, "output_bias", {options.vocabulary});
+  alignment_ = register_module("alignment", nn::AlignmentLayer(nn::AlignmentLayerOptions{.alignment = options.mechanism,
+                                                                                         .decoder_width = width,
+                                                                                         .encoder_width = width,
+                                                                                         .heads = options.heads,
+                                                                                         .radius = options.radius}));
+  encoder_ = register_module("encoder", nn::RecurrentNetwork(nn::RecurrentNetworkOptions{.cell = cell_of(options),
+                                                                                         .inputs = width,
+                                                                                         .width = width / 2,
+                                                                                         .layers = options.layers,
+                                                                                         .bidirectional = true}));
   const std::int64_t inputs = width + (aligns_before_step() || feeds() ? width : 0);
   decoder_ = register_module(
-      "decoder", RecurrentNetwork(RecurrentNetworkOptions{
+      "decoder", nn::RecurrentNetwork(nn::RecurrentNetworkOptions{
                      .cell = cell_of(options), .inputs = inputs, .width = width, .layers = options.layers}));
   const std::int64_t states = options.layers * (options.cell == "lstm" ? 2 : 1);
   const auto first_states = register_module("first_states", torch::nn::ModuleList());
@@ -75,10 +75,10 @@ SequenceToSequenceImpl::SequenceToSequenceImpl(const SequenceToSequenceOptions& 
     first_states->push_back(first_states_.back());
   }
   if (!aligns() || aligns_before_step())
-    readout_ = register_module("readout", Linear((aligns() ? 3 : 2) * width, width, true));
+    readout_ = register_module("readout", nn::Linear((aligns() ? 3 : 2) * width, width, true));
   if (options.feed_forward > 0) {
-    widen_ = register_module("widen", Linear(width, options.feed_forward, true));
-    narrow_ = register_module("narrow", Linear(options.feed_forward, width, true));
+    widen_ = register_module("widen", nn::Linear(width, options.feed_forward, true));
+    narrow_ = register_module("narrow", nn::Linear(options.feed_forward, width, true));
   }
 }
 
@@ -86,7 +86,7 @@ bool SequenceToSequenceImpl::feeds() const { return options_.input_feeding && al
 
 void SequenceToSequenceImpl::initialize(std::uint64_t seed) {
   const torch::NoGradGuard no_grad;
-  const WeightInitializer initializer(seed);
+  const nn::WeightInitializer initializer(seed);
   const double deviation = 1 / std::sqrt(static_cast<double>(options_.width));
   // Rows of length 1 on average, so that tied logits are of order 1 at first; states read them through wider weights.
   initializer.normal(embedding_, "embedding", deviation);
@@ -113,13 +113,13 @@ at::Tensor SequenceToSequenceImpl::embed_target(const at::Tensor& tokens) {
 }
 
 DecoderState SequenceToSequenceImpl::read(const at::Tensor& tokens, const at::Tensor& given_lengths,
-                                          const Dropout& dropout) {
+                                          const nn::Dropout& dropout) {
   const at::Tensor lengths = given_lengths.to(embedding_.device());
   const auto [output, last] = encoder_->forward(dropout.part(source_embedding)(embed_source(tokens)),
                                                 {.lengths = lengths, .dropout = dropout.part(encoder_layers)});
   DecoderState state;
   state.memory = alignment_->remember(output, lengths);
-  const auto first = [&](const std::vector<at::Tensor>& lasts, std::size_t layer, Linear& projection) {
+  const auto first = [&](const std::vector<at::Tensor>& lasts, std::size_t layer, nn::Linear& projection) {
     return computed(projection(at::cat({lasts[2 * layer], lasts[2 * layer + 1]}, -1))).tanh();
   };
   const auto layers = static_cast<std::size_t>(options_.layers);
@@ -141,7 +141,7 @@ at::Tensor SequenceToSequenceImpl::readout(const at::Tensor& states, const at::T
 
 // Where the alignment reads what the decoder has made, and nothing flows back into it, all steps are one call.
 SequenceToSequenceImpl::Pass SequenceToSequenceImpl::pass_at_once(DecoderState& state, const at::Tensor& embedded,
-                                                                  const Dropout& dropout) {
+                                                                  const nn::Dropout& dropout) {
   const auto [states, last] = decoder_->forward(embedded, {.dropout = dropout.part(decoder_layers)}, state.cells);
   const at::Tensor contexts =
       aligns() ? alignment_->forward(states, state.memory, state.step, dropout.part(alignment)) : at::Tensor();
@@ -151,8 +151,8 @@ SequenceToSequenceImpl::Pass SequenceToSequenceImpl::pass_at_once(DecoderState& 
 }
 
 SequenceToSequenceImpl::Pass SequenceToSequenceImpl::pass_by_steps(DecoderState& state, const at::Tensor& embedded,
-                                                                   const Dropout& dropout) {
-  const RecurrentSteps step = decoder_->steps();
+                                                                   const nn::Dropout& dropout) {
+  const nn::RecurrentSteps step = decoder_->steps();
   std::vector<at::Tensor> states, contexts, aligned, predicted;
   for (std::int64_t t = 0; t < embedded.size(1); ++t, ++state.step) {
     const auto part = static_cast<std::uint64_t>(t);
@@ -178,7 +178,7 @@ SequenceToSequenceImpl::Pass SequenceToSequenceImpl::pass_by_steps(DecoderState&
 }
 
 SequenceToSequenceImpl::Pass SequenceToSequenceImpl::pass(DecoderState& state, const at::Tensor& inputs,
-                                                          const Dropout& dropout) {
+                                                          const nn::Dropout& dropout) {
   if (inputs.dim() != 2 || inputs.size(1) == 0)
     throw UsageError(
         expected_got("sequence to sequence: target", "[batch, 1 or more tokens]", shape_text(inputs.sizes())));
@@ -187,7 +187,7 @@ SequenceToSequenceImpl::Pass SequenceToSequenceImpl::pass(DecoderState& state, c
                                          : pass_at_once(state, embedded, dropout);
 }
 
-at::Tensor SequenceToSequenceImpl::predict(DecoderState state, const at::Tensor& inputs, const Dropout& dropout) {
+at::Tensor SequenceToSequenceImpl::predict(DecoderState state, const at::Tensor& inputs, const nn::Dropout& dropout) {
   return dropout.part(predicting)(pass(state, inputs, dropout).predicted);
 }
 
@@ -198,18 +198,18 @@ at::Tensor SequenceToSequenceImpl::step(DecoderState& state, const at::Tensor& t
 at::Tensor SequenceToSequenceImpl::product_of_logits(const at::Tensor& x) {
   at::Tensor read = x;
   if (widen_) read = computed(x) + narrow_(widen_(x).tanh());
-  return matrix_product(read, output_.defined() ? output_ : embedding_, output_bias_);
+  return nn::matrix_product(read, output_.defined() ? output_ : embedding_, output_bias_);
 }
 
 at::Tensor SequenceToSequenceImpl::logits(const at::Tensor& x) { return computed(product_of_logits(x)); }
 
 at::Tensor SequenceToSequenceImpl::loss(const at::Tensor& source, const at::Tensor& lengths, const at::Tensor& inputs,
-                                        const at::Tensor& targets, double smoothing, const Dropout& dropout) {
+                                        const at::Tensor& targets, double smoothing, const nn::Dropout& dropout) {
   const at::Tensor x = predict(read(source, lengths, dropout), inputs, dropout).flatten(0, 1);
   // Logits of padding would be the larger part of the work in a ragged batch.
   const at::Tensor flat = targets.flatten(), places = (flat != ignored_target).nonzero().squeeze(1).to(x.device());
-  return token_loss(product_of_logits(x.index_select(0, places)), flat.to(x.device()).index_select(0, places),
-                    smoothing);
+  return nn::token_loss(product_of_logits(x.index_select(0, places)), flat.to(x.device()).index_select(0, places),
+                        smoothing);
 }
 
 at::Tensor SequenceToSequenceImpl::weights(const DecoderState& given, const at::Tensor& inputs) {
@@ -217,10 +217,10 @@ at::Tensor SequenceToSequenceImpl::weights(const DecoderState& given, const at::
   return alignment_->weights(pass(state, inputs, {}).aligned, given.memory, given.step);
 }
 
-const ModelEntry& sequence_to_sequence_entry() {
-  static const ModelEntry entry =
-      model_entry_of<SequenceToSequenceImpl, SequenceToSequenceOptions>("sequence_to_sequence");
+const runs::ModelEntry& sequence_to_sequence_entry() {
+  static const runs::ModelEntry entry =
+      runs::model_entry_of<SequenceToSequenceImpl, SequenceToSequenceOptions>("sequence_to_sequence");
   return entry;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

@@ -24,13 +24,13 @@
 #include "cogwheel/nn/recurrent_network.h"
 #include "cogwheel/tasks/translation/sequence_to_sequence_options.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 
 // A source that has been read, and how far its translation has come. A value: hypotheses that share one may go
 // different ways.
 struct DecoderState {
-  AlignmentMemory memory;
-  CellStates cells;
+  nn::AlignmentMemory memory;
+  nn::CellStates cells;
   at::Tensor fed = {};  // x_{t−1} [B, width]; undefined without input feeding
   std::int64_t step = 0;
 
@@ -45,10 +45,10 @@ class SequenceToSequenceImpl : public torch::nn::Module {
   void initialize(std::uint64_t seed);
 
   // tokens [B, S] int64, lengths [B] int64, at least 1 each.
-  DecoderState read(const at::Tensor& tokens, const at::Tensor& lengths, const Dropout& dropout = {});
+  DecoderState read(const at::Tensor& tokens, const at::Tensor& lengths, const nn::Dropout& dropout = {});
 
   // What predicts each token, x [B, T, width], for the target's tokens so far, inputs [B, T]. From a fresh state.
-  at::Tensor predict(DecoderState state, const at::Tensor& inputs, const Dropout& dropout = {});
+  at::Tensor predict(DecoderState state, const at::Tensor& inputs, const nn::Dropout& dropout = {});
   // The same for one more token, [B] → [B, width]; the state goes on.
   at::Tensor step(DecoderState& state, const at::Tensor& tokens);
   at::Tensor logits(const at::Tensor& x);  // [..., width] → [..., V], float32, or as the weights
@@ -56,12 +56,12 @@ class SequenceToSequenceImpl : public torch::nn::Module {
   // Mean cross-entropy in nats over the targets [B, T] that are not `ignored_target`, with label smoothing: each target
   // is (1 − smoothing) certain, and the rest is spread over the whole vocabulary.
   at::Tensor loss(const at::Tensor& source, const at::Tensor& lengths, const at::Tensor& inputs,
-                  const at::Tensor& targets, double smoothing = 0, const Dropout& dropout = {});
+                  const at::Tensor& targets, double smoothing = 0, const nn::Dropout& dropout = {});
 
   // The weights of each step, [B, heads, T, S]; not for `none`.
   at::Tensor weights(const DecoderState& state, const at::Tensor& inputs);
 
-  Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
+  nn::Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
   const SequenceToSequenceOptions& options() const { return options_; }
   bool aligns() const { return !alignment_->alignment().is_none(); }
 
@@ -70,9 +70,9 @@ class SequenceToSequenceImpl : public torch::nn::Module {
   struct Pass {
     at::Tensor predicted, aligned;
   };
-  Pass pass(DecoderState& state, const at::Tensor& inputs, const Dropout& dropout);
-  Pass pass_at_once(DecoderState& state, const at::Tensor& embedded, const Dropout& dropout);
-  Pass pass_by_steps(DecoderState& state, const at::Tensor& embedded, const Dropout& dropout);
+  Pass pass(DecoderState& state, const at::Tensor& inputs, const nn::Dropout& dropout);
+  Pass pass_at_once(DecoderState& state, const at::Tensor& embedded, const nn::Dropout& dropout);
+  Pass pass_by_steps(DecoderState& state, const at::Tensor& embedded, const nn::Dropout& dropout);
   bool aligns_before_step() const { return aligns() && alignment_->alignment().kind->before_step; }
   bool feeds() const;
   at::Tensor product_of_logits(const at::Tensor& x);  // bfloat16 where products are
@@ -83,12 +83,12 @@ class SequenceToSequenceImpl : public torch::nn::Module {
   SequenceToSequenceOptions options_;
   at::Tensor embedding_, target_embedding_, output_;  // [V, width]; the last two only where they are not tied
   at::Tensor output_bias_;
-  RecurrentNetwork encoder_{nullptr}, decoder_{nullptr};
-  std::vector<Linear> first_states_;  // for each state of the decoder
-  AlignmentLayer alignment_{nullptr};
-  Linear readout_{nullptr};  // W_x
-  Linear widen_{nullptr}, narrow_{nullptr};
+  nn::RecurrentNetwork encoder_{nullptr}, decoder_{nullptr};
+  std::vector<nn::Linear> first_states_;  // for each state of the decoder
+  nn::AlignmentLayer alignment_{nullptr};
+  nn::Linear readout_{nullptr};  // W_x
+  nn::Linear widen_{nullptr}, narrow_{nullptr};
 };
 TORCH_MODULE(SequenceToSequence);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

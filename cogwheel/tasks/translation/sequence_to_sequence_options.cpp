@@ -6,7 +6,7 @@
 #include "cogwheel/nn/alignment.h"
 #include "cogwheel/runs/configuration/model_options.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 
 void check(const SequenceToSequenceOptions& options) {
   using Count = Range<std::int64_t>;
@@ -15,13 +15,13 @@ void check(const SequenceToSequenceOptions& options) {
     expect_within(std::string("model.") + name, value, range);
   };
   expect("vocabulary", options.vocabulary, Count{1, 1 << 24});
-  expect("context", options.context, Count{2, context_range.max});  // a word and the end
+  expect("context", options.context, Count{2, runs::context_range.max});  // a word and the end
   expect("layers", options.layers, Count{1, 1000});
   expect("heads", options.heads, Count{1, max_units});
   expect("width", options.width, Count{2, max_units});
   expect("feed_forward", options.feed_forward, Count{0, max_units});
   expect("radius", options.radius, Range<double>{.min = 0, .max = 1e9, .min_excluded = true});
-  expect("dropout", options.dropout, dropout_range);
+  expect("dropout", options.dropout, runs::dropout_range);
   if (options.width % 2 != 0)
     throw UsageError(expected_got("model.width", "an even number: half of it reads in each direction",
                                   std::to_string(options.width)));
@@ -31,20 +31,20 @@ void check(const SequenceToSequenceOptions& options) {
   if (options.cell != "gru" && options.cell != "lstm")
     throw UsageError(expected_got("model.cell", expected_names(options.cell, {"gru", "lstm"}), options.cell));
   find_alignment(options.mechanism, "model.mechanism");
-  check(AlignmentLayerOptions{.alignment = options.mechanism,
-                              .decoder_width = options.width,
-                              .encoder_width = options.width,
-                              .heads = options.heads,
-                              .radius = options.radius});
+  nn::check(nn::AlignmentLayerOptions{.alignment = options.mechanism,
+                                      .decoder_width = options.width,
+                                      .encoder_width = options.width,
+                                      .heads = options.heads,
+                                      .radius = options.radius});
 }
 
 std::int64_t balanced_width(const SequenceToSequenceOptions& options) { return options.feed_forward; }
 void set_balanced_width(SequenceToSequenceOptions& options, std::int64_t width) { options.feed_forward = width; }
 std::int64_t output_heads(const SequenceToSequenceOptions& options) { return options.heads; }
 
-MechanismText mechanism_text(const SequenceToSequenceOptions& options, std::string_view what) {
+nn::MechanismText mechanism_text(const SequenceToSequenceOptions& options, std::string_view what) {
   const Alignment alignment = find_alignment(options.mechanism, what);
-  MechanismText text{.title = alignment.title(), .formula = {}, .definition = {}};
+  nn::MechanismText text{.title = alignment.title(), .formula = {}, .definition = {}};
   if (alignment.map != nullptr) {
     text.formula = alignment.map->description.formula;
     text.definition = alignment.map->definition;
@@ -52,7 +52,7 @@ MechanismText mechanism_text(const SequenceToSequenceOptions& options, std::stri
   return text;
 }
 
-std::vector<ConfigField> config_fields(SequenceToSequenceOptions& options) {
+std::vector<runs::ConfigField> config_fields(SequenceToSequenceOptions& options) {
   return {
       {"model.mechanism", &options.mechanism},
       {"model.vocabulary", &options.vocabulary},
@@ -69,4 +69,4 @@ std::vector<ConfigField> config_fields(SequenceToSequenceOptions& options) {
   };
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

@@ -8,7 +8,7 @@
 #include "cogwheel/nn/mechanism_text.h"
 #include "cogwheel/runs/configuration/model_options.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 
 struct SequenceToSequenceOptions {
   static constexpr bool layers_have_heads = false;  // they are cells
@@ -37,11 +37,11 @@ void check(const SequenceToSequenceOptions& options);
 std::int64_t balanced_width(const SequenceToSequenceOptions& options);
 void set_balanced_width(SequenceToSequenceOptions& options, std::int64_t width);
 std::int64_t output_heads(const SequenceToSequenceOptions& options);
-MechanismText mechanism_text(const SequenceToSequenceOptions& options, std::string_view what);
+nn::MechanismText mechanism_text(const SequenceToSequenceOptions& options, std::string_view what);
 
 // What any topology says of itself (runs/configuration/model_options.h).
-std::vector<ConfigField> config_fields(SequenceToSequenceOptions& options);
-const ModelEntry& sequence_to_sequence_entry();
-inline const ModelEntry& model_entry(const SequenceToSequenceOptions&) { return sequence_to_sequence_entry(); }
+std::vector<runs::ConfigField> config_fields(SequenceToSequenceOptions& options);
+const runs::ModelEntry& sequence_to_sequence_entry();
+inline const runs::ModelEntry& model_entry(const SequenceToSequenceOptions&) { return sequence_to_sequence_entry(); }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

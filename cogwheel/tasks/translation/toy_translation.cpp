@@ -13,7 +13,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/random.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 namespace {
 
 // A word and its translation; a second word of either, where it is not empty: a particle that has no translation of its
@@ -152,7 +152,7 @@ class Writer {
   std::vector<std::string> source_;
 };
 
-std::shared_ptr<const SentenceTokenizer> tokenizer_of_words() {
+std::shared_ptr<const text::SentenceTokenizer> tokenizer_of_words() {
   std::set<std::string> words{std::string(definite), std::string(indefinite), std::string(one)};
   const auto add = [&](std::span<const Entry> entries) {
     for (const Entry& entry : entries)
@@ -164,7 +164,7 @@ std::shared_ptr<const SentenceTokenizer> tokenizer_of_words() {
         std::span<const Entry>(prepositions), std::span<const Entry>(nouns)})
     add(entries);
   for (const Entry& noun : nouns) words.emplace(std::string(noun.target) + std::string(ending));
-  return std::make_shared<WordTokenizer>(std::vector<std::string>(words.begin(), words.end()));
+  return std::make_shared<text::WordTokenizer>(std::vector<std::string>(words.begin(), words.end()));
 }
 
 }  // namespace
@@ -192,10 +192,10 @@ ToySentence toy_sentence(const ToyLanguage& language, std::uint64_t seed, ToyPar
   return std::move(writer).finish(std::move(first));
 }
 
-SentencePairs toy_pairs(const ToyLanguage& language, std::uint64_t seed, ToyPart part, std::int64_t first,
-                        std::int64_t count) {
+text::SentencePairs toy_pairs(const ToyLanguage& language, std::uint64_t seed, ToyPart part, std::int64_t first,
+                              std::int64_t count) {
   const auto tokenizer = toy_tokenizer();
-  SentencePairs pairs;
+  text::SentencePairs pairs;
   for (std::int64_t index = first; index < first + count; ++index) {
     const ToySentence sentence = toy_sentence(language, seed, part, index);
     const std::vector<Token> source = tokenizer->encode(fmt::format("{}", fmt::join(sentence.source, " ")));
@@ -205,9 +205,9 @@ SentencePairs toy_pairs(const ToyLanguage& language, std::uint64_t seed, ToyPart
   return pairs;
 }
 
-std::shared_ptr<const SentenceTokenizer> toy_tokenizer() {
-  static const std::shared_ptr<const SentenceTokenizer> tokenizer = tokenizer_of_words();
+std::shared_ptr<const text::SentenceTokenizer> toy_tokenizer() {
+  static const std::shared_ptr<const text::SentenceTokenizer> tokenizer = tokenizer_of_words();
   return tokenizer;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

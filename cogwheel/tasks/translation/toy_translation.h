@@ -12,7 +12,7 @@
 #include "cogwheel/tasks/translation/parallel_corpus.h"
 #include "cogwheel/text/sentence_tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 
 struct ToyLanguage {
   static constexpr Range<std::int64_t> distances{0, 64};
@@ -38,10 +38,10 @@ enum class ToyPart : std::uint64_t { training, held_out, test };
 ToySentence toy_sentence(const ToyLanguage& language, std::uint64_t seed, ToyPart part, std::int64_t index);
 
 // Consecutive sentences as tokens of toy_tokenizer.
-SentencePairs toy_pairs(const ToyLanguage& language, std::uint64_t seed, ToyPart part, std::int64_t first,
-                        std::int64_t count);
+text::SentencePairs toy_pairs(const ToyLanguage& language, std::uint64_t seed, ToyPart part, std::int64_t first,
+                              std::int64_t count);
 
 // Every word of both sides; always the same one.
-std::shared_ptr<const SentenceTokenizer> toy_tokenizer();
+std::shared_ptr<const text::SentenceTokenizer> toy_tokenizer();
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

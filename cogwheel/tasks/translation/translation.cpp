@@ -17,10 +17,10 @@
 #include "cogwheel/tasks/translation/translations.h"
 #include "cogwheel/text/text_lines.h"
 
-namespace cogwheel::translation {
+namespace cogwheel::tasks::translation::translating {
 namespace {
 
-TaskDescription describe(const std::string& piece) {
+runs::TaskDescription describe(const std::string& piece) {
   return {.name = "translation",
           .summary = "translate sentences: of parallel files, or of a toy language",
           .item = "sentence",
@@ -33,9 +33,10 @@ TaskDescription describe(const std::string& piece) {
               {.name = "held_out_loss", .title = "held-out loss", .label = "held-out", .unit = "nats per " + piece}}};
 }
 
-class Translation : public Task {
+class Translation : public runs::Task {
  public:
-  Translation(std::shared_ptr<const TranslationData> data, const TranslationSettings& settings, TaskOptions options)
+  Translation(std::shared_ptr<const TranslationData> data, const TranslationSettings& settings,
+              runs::TaskOptions options)
       : data_(std::move(data)),
         settings_(settings),
         options_(std::move(options)),
@@ -44,10 +45,12 @@ class Translation : public Task {
     plan_held_out();
   }
 
-  const TaskDescription& description() const override { return description_; }
+  const runs::TaskDescription& description() const override { return description_; }
 
-  DataFacts data(const ModelOptions&, const TrainingOptions& training) const override { return facts_of(training); }
-  DataFacts facts_of(const TrainingOptions& training) const {
+  runs::DataFacts data(const runs::ModelOptions&, const runs::TrainingOptions& training) const override {
+    return facts_of(training);
+  }
+  runs::DataFacts facts_of(const runs::TrainingOptions& training) const {
     return {.name = data_->name(),
             .tokenizer = description_.item,
             .sha256 = data_->sha256(),
@@ -60,9 +63,9 @@ class Translation : public Task {
             .window = 1};
   }
 
-  RunConfig completed(RunConfig config) const override {
-    expect_no_text(config, ": task.source and task.target");
-    set_vocabulary(config, data_->tokenizer().vocabulary(), ", as the data");
+  runs::RunConfig completed(runs::RunConfig config) const override {
+    runs::expect_no_text(config, ": task.source and task.target");
+    runs::set_vocabulary(config, data_->tokenizer().vocabulary(), ", as the data");
     const auto& model = config.model.as<SequenceToSequenceOptions>();
     check(model);
     if (model.context <= data_->longest())
@@ -76,18 +79,18 @@ class Translation : public Task {
     return config;
   }
 
-  std::vector<RunFile> assets() const override { return {{tokenizer_file, data_->tokenizer().to_json()}}; }
-  std::vector<RunFile> records() const override {
+  std::vector<runs::RunFile> assets() const override { return {{runs::tokenizer_file, data_->tokenizer().to_json()}}; }
+  std::vector<runs::RunFile> records() const override {
     const std::string record = data_->record();
-    return record.empty() ? std::vector<RunFile>{} : std::vector<RunFile>{{text_file, record}};
+    return record.empty() ? std::vector<runs::RunFile>{} : std::vector<runs::RunFile>{{runs::text_file, record}};
   }
   std::string left_out() const override { return data_->dropped(); }
 
   void initialize(torch::nn::Module& model, std::uint64_t seed) const override {
-    holder_of<SequenceToSequence>(model)->initialize(seed);
+    nn::holder_of<SequenceToSequence>(model)->initialize(seed);
   }
 
-  Batch batch(const torch::nn::Module&, const TrainingOptions& training, std::int64_t step) const override {
+  runs::Batch batch(const torch::nn::Module&, const runs::TrainingOptions& training, std::int64_t step) const override {
     const SentenceBatch drawn = data_->batch(training.seed, step, training.batch);
     return {.inputs = drawn.inputs,
             .targets = drawn.targets,
@@ -95,18 +98,18 @@ class Translation : public Task {
             .source = drawn.source.tokens,
             .source_lengths = drawn.source.lengths};
   }
-  at::Tensor loss(torch::nn::Module& module, const Batch& batch, std::uint64_t dropout_seed) const override {
-    SequenceToSequence model = holder_of<SequenceToSequence>(module);
+  at::Tensor loss(torch::nn::Module& module, const runs::Batch& batch, std::uint64_t dropout_seed) const override {
+    SequenceToSequence model = nn::holder_of<SequenceToSequence>(module);
     return model->loss(batch.source, batch.source_lengths, batch.inputs, batch.targets, settings_.label_smoothing,
                        model->dropout(dropout_seed));
   }
 
   // The mean over tokens, ends of sentences included; without smoothing.
-  MeasuredValues evaluate(torch::nn::Module& module, const TrainingOptions& training, EvaluationPart part,
-                          StatisticsOfHeads*) const override {
-    SequenceToSequence model = holder_of<SequenceToSequence>(module);
-    const DataFacts facts = facts_of(training);
-    const std::int64_t sentences = part == EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
+  runs::MeasuredValues evaluate(torch::nn::Module& module, const runs::TrainingOptions& training,
+                                runs::EvaluationPart part, nn::StatisticsOfHeads*) const override {
+    SequenceToSequence model = nn::holder_of<SequenceToSequence>(module);
+    const runs::DataFacts facts = facts_of(training);
+    const std::int64_t sentences = part == runs::EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
     double sum = 0, tokens = 0;
     for (std::int64_t first = 0; first < sentences; first += together) {
       const SentenceBatch some =
@@ -120,20 +123,21 @@ class Translation : public Task {
     return {{"held_out_loss", sum / tokens}};
   }
 
-  Inspection inspect(torch::nn::Module& model, std::uint64_t, const ThoroughInspection* thorough) const override {
+  runs::Inspection inspect(torch::nn::Module& model, std::uint64_t,
+                           const runs::ThoroughInspection* thorough) const override {
     constexpr std::int64_t quickly = 200;
-    SequenceToSequence holder = holder_of<SequenceToSequence>(model);
+    SequenceToSequence holder = nn::holder_of<SequenceToSequence>(model);
     return show_translations(holder, *data_, thorough == nullptr ? quickly : std::ssize(data_->test().source),
                              settings_.beam);
   }
 
-  std::shared_ptr<const Task> limited(std::int64_t evaluated) const override {
+  std::shared_ptr<const runs::Task> limited(std::int64_t evaluated) const override {
     auto part = std::make_shared<Translation>(data_, settings_, options_);
     part->evaluated_ = std::min(evaluated, evaluated_);
     part->plan_held_out();
     return part;
   }
-  std::shared_ptr<const Task> for_tuning() const override {
+  std::shared_ptr<const runs::Task> for_tuning() const override {
     return std::make_shared<Translation>(data_->for_tuning(), settings_, options_);
   }
 
@@ -155,20 +159,20 @@ class Translation : public Task {
 
   std::shared_ptr<const TranslationData> data_;
   TranslationSettings settings_;
-  TaskOptions options_;
-  TaskDescription description_;
+  runs::TaskOptions options_;
+  runs::TaskDescription description_;
   std::int64_t evaluated_;
   std::vector<std::int64_t> order_;
 };
 
-std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem::path& folder) {
-  TaskOptionReader reader(config.task);
+std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std::filesystem::path& folder) {
+  runs::TaskOptionReader reader(config.task);
   ParallelOptions files{.training = {reader.path("source"), reader.path("target")},
                         .held_out = {reader.path("held_out_source"), reader.path("held_out_target")},
                         .test = {reader.path("test_source"), reader.path("test_target")}};
   files.vocabulary = reader.whole("vocabulary", files.vocabulary, ParallelOptions::vocabularies);
   files.fewer_will_do = !config.task.values.contains("vocabulary");
-  files.longest = common(config.model).context - 1;
+  files.longest = runs::common(config.model).context - 1;
   ToyLanguage language;
   language.distance = reader.whole("distance", 0, ToyLanguage::distances);
   TranslationSettings settings;
@@ -176,35 +180,36 @@ std::shared_ptr<const Task> make(const RunConfig& config, const std::filesystem:
                                            Range<double>{.min = 0, .max = 1, .max_excluded = true});
   settings.beam.beam = reader.whole("beam", settings.beam.beam, beam_range);
   settings.beam.length_penalty = reader.number("length_penalty", settings.beam.length_penalty, length_penalty_range);
-  TaskOptions options = reader.finish();
+  runs::TaskOptions options = reader.finish();
   if (files.training.none()) {
     if (!files.held_out.none() || !files.test.none())
       throw UsageError(expected_got("task.source", "a file to train on beside those to test on", "none"));
     return make_translation(toy_data(language), settings, options);
   }
   std::error_code problem;
-  const bool kept = !folder.empty() && std::filesystem::exists(folder / tokenizer_file, problem);
+  const bool kept = !folder.empty() && std::filesystem::exists(folder / runs::tokenizer_file, problem);
   auto corpus = std::make_shared<ParallelCorpus>(
-      kept ? load_parallel_corpus(files, load_sentence_tokenizer(folder / tokenizer_file))
+      kept ? load_parallel_corpus(files, text::load_sentence_tokenizer(folder / runs::tokenizer_file))
            : load_parallel_corpus(files));
-  expect_recorded_data(config, corpus->name, corpus->sha256);
+  runs::expect_recorded_data(config, corpus->name, corpus->sha256);
   if (files.fewer_will_do) options.values["vocabulary"] = corpus->tokenizer->vocabulary();
   return make_translation(parallel_data(std::move(corpus)), settings, options);
 }
 
 // Each line of the prompt, or of a file.
-void sample_translations(const RunFolder& folder, const SampleRequest& request, const SampleWriter& write) {
-  const RunConfig config = load_config(folder.config_path());
+void sample_translations(const runs::RunFolder& folder, const runs::SampleRequest& request,
+                         const runs::SampleWriter& write) {
+  const runs::RunConfig config = runs::load_config(folder.config_path());
   SequenceToSequence model(config.model.as<SequenceToSequenceOptions>());
-  load_weights_of(*model, config, folder);
-  const auto tokenizer = load_sentence_tokenizer(folder.tokenizer_path());
+  runs::load_weights_of(*model, config, folder);
+  const auto tokenizer = text::load_sentence_tokenizer(folder.tokenizer_path());
   if (request.prompt.empty() == request.input.empty())
     throw UsageError(
         expected_got("sample", "either --prompt or --input, not empty", request.prompt.empty() ? "neither" : "both"));
   const std::vector<std::string> lines =
-      request.input.empty() ? std::vector<std::string>{request.prompt} : read_text_lines(request.input).lines;
+      request.input.empty() ? std::vector<std::string>{request.prompt} : text::read_text_lines(request.input).lines;
   BeamOptions options;
-  TaskOptionReader reader(config.task);
+  runs::TaskOptionReader reader(config.task);
   options.length_penalty = reader.number("length_penalty", options.length_penalty, length_penalty_range);
   options.beam = request.beam > 0 ? request.beam : reader.whole("beam", options.beam, beam_range);
   const auto cut = [&](std::size_t line) {
@@ -222,7 +227,7 @@ void sample_translations(const RunFolder& folder, const SampleRequest& request, 
   }
 }
 
-Preset preset() {
+runs::Preset preset() {
   SequenceToSequenceOptions model;
   model.width = 128;
   model.context = 40;
@@ -240,20 +245,20 @@ Preset preset() {
 }
 
 }  // namespace
-}  // namespace cogwheel::translation
+}  // namespace cogwheel::tasks::translation::translating
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 
-std::shared_ptr<const Task> make_translation(std::shared_ptr<const TranslationData> data,
-                                             const TranslationSettings& settings, TaskOptions options) {
-  return std::make_shared<translation::Translation>(std::move(data), settings, std::move(options));
+std::shared_ptr<const runs::Task> make_translation(std::shared_ptr<const TranslationData> data,
+                                                   const TranslationSettings& settings, runs::TaskOptions options) {
+  return std::make_shared<translating::Translation>(std::move(data), settings, std::move(options));
 }
 
-TaskEntry translation_task() {
-  return {.description = translation::describe("word"),
-          .make = translation::make,
-          .sampler = {{"--prompt", "--input", "--beam"}, translation::sample_translations},
+runs::TaskEntry translation_task() {
+  return {.description = translating::describe("word"),
+          .make = translating::make,
+          .sampler = {{"--prompt", "--input", "--beam"}, translating::sample_translations},
           .random = random_translation,
-          .preset = translation::preset};
+          .preset = translating::preset};
 }
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

@@ -11,13 +11,13 @@
 #include "cogwheel/tasks/translation/sentence_batch.h"
 #include "cogwheel/tasks/translation/toy_translation.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 
 class TranslationData {
  public:
   virtual ~TranslationData() = default;
 
-  virtual const SentenceTokenizer& tokenizer() const = 0;
+  virtual const text::SentenceTokenizer& tokenizer() const = 0;
   virtual std::string name() const = 0;
   virtual std::string sha256() const { return {}; }     // of files
   virtual std::int64_t bytes() const { return 0; }      // of files
@@ -28,7 +28,7 @@ class TranslationData {
 
   // The batch of a training step: it follows from the seed and the step alone.
   virtual SentenceBatch batch(std::uint64_t seed, std::int64_t step, std::int64_t sentences) const = 0;
-  virtual const SentencePairs& held_out() const = 0;
+  virtual const text::SentencePairs& held_out() const = 0;
   // What is translated and scored, line by line, empty and long ones too.
   virtual const ParallelText& test() const = 0;
   // The true links of each line of `test`; none are known for files.
@@ -41,4 +41,4 @@ class TranslationData {
 std::shared_ptr<const TranslationData> parallel_data(std::shared_ptr<const ParallelCorpus> corpus);
 std::shared_ptr<const TranslationData> toy_data(const ToyLanguage& language);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

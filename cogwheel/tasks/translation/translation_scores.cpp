@@ -17,7 +17,7 @@
 #include "cogwheel/core/process/process.h"
 #include "cogwheel/tasks/translation/translation_scores_script.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 namespace {
 
 using ScoresJson = nlohmann::json;
@@ -103,4 +103,4 @@ TranslationScoring translation_scores(std::span<const std::string> references, s
   }
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 
 // With the interval in which 95 % of sacrebleu's bootstrap resamples lie.
 struct TranslationScore {
@@ -40,4 +40,4 @@ TranslationScoring translation_scores(std::span<const std::string> references, s
 // The words of a sentence: what white space parts.
 std::int64_t word_count(std::string_view text);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

@@ -10,7 +10,7 @@
 #include "cogwheel/tasks/translation/alignment_figure.h"
 #include "cogwheel/tasks/translation/translation_scores.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 namespace {
 
 // Sentences that are translated together: those of like length, so that little is padding.
@@ -29,20 +29,20 @@ std::string range_text(const TranslationScore& score) {
   return fmt::format("{:.1f} ({:.1f} to {:.1f})", score.score, score.low, score.high);
 }
 
-std::vector<std::string> pieces_of(const SentenceTokenizer& tokenizer, std::span<const Token> tokens) {
+std::vector<std::string> pieces_of(const text::SentenceTokenizer& tokenizer, std::span<const Token> tokens) {
   std::vector<std::string> pieces;
   for (const Token token : tokens) pieces.push_back(tokenizer.piece(token));
   return pieces;
 }
 
 void add_scores(const std::vector<std::string>& references, const std::vector<std::string>& translations,
-                const std::vector<std::string>& sources, Inspection& inspection) {
+                const std::vector<std::string>& sources, runs::Inspection& inspection) {
   std::vector<std::int64_t> lengths;
   for (const std::string& source : sources) lengths.push_back(word_count(source));
   const TranslationScoring scoring = translation_scores(references, translations, lengths);
-  TextTable table{.title = "Translation",
-                  .columns = {"score", "of " + std::to_string(references.size()) + " sentences"},
-                  .rows = {}};
+  pages::TextTable table{.title = "Translation",
+                         .columns = {"score", "of " + std::to_string(references.size()) + " sentences"},
+                         .rows = {}};
   if (!scoring.scores) {
     table.rows = {{"BLEU", "none: " + scoring.problem}};
     inspection.tables.push_back(std::move(table));
@@ -51,7 +51,7 @@ void add_scores(const std::vector<std::string>& references, const std::vector<st
   const TranslationScores& scores = *scoring.scores;
   table.rows = {{"BLEU", range_text(scores.bleu)}, {"chrF", range_text(scores.chrf)}};
   inspection.tables.push_back(std::move(table));
-  TextTable lengths_table{.title = "BLEU by length of the source", .columns = {"words", "BLEU"}, .rows = {}};
+  pages::TextTable lengths_table{.title = "BLEU by length of the source", .columns = {"words", "BLEU"}, .rows = {}};
   for (const ScoreByLength& each : scores.by_length)
     lengths_table.rows.push_back({each.shortest == each.longest ? std::to_string(each.shortest)
                                                                 : fmt::format("{} to {}", each.shortest, each.longest),
@@ -64,7 +64,7 @@ void add_scores(const std::vector<std::string>& references, const std::vector<st
 
 }  // namespace
 
-std::vector<std::string> translate(SequenceToSequence& model, const SentenceTokenizer& tokenizer,
+std::vector<std::string> translate(SequenceToSequence& model, const text::SentenceTokenizer& tokenizer,
                                    std::span<const std::string> lines, const BeamOptions& options,
                                    const std::function<void(std::size_t)>& cut) {
   std::vector<std::vector<Token>> sentences;
@@ -81,19 +81,19 @@ std::vector<std::string> translate(SequenceToSequence& model, const SentenceToke
     std::vector<std::vector<Token>> some;
     for (const std::size_t line : chosen) some.push_back(sentences[line]);
     const SourceBatch batch = source_batch(some);
-    const auto found =
-        beam_search(model, batch.tokens, batch.lengths, SentenceTokens::begin, SentenceTokens::end, options);
+    const auto found = beam_search(model, batch.tokens, batch.lengths, text::SentenceTokens::begin,
+                                   text::SentenceTokens::end, options);
     for (std::size_t i = 0; i < chosen.size(); ++i) translations[chosen[i]] = tokenizer.decode(found[i].tokens);
   }
   return translations;
 }
 
-std::vector<SentenceWeights> weights_of(SequenceToSequence& model, const SentenceTokenizer& tokenizer,
+std::vector<SentenceWeights> weights_of(SequenceToSequence& model, const text::SentenceTokenizer& tokenizer,
                                         const ParallelText& text) {
   const torch::NoGradGuard no_grad;
   std::vector<SentenceWeights> all(text.source.size());
   for (std::size_t line = 0; line < text.source.size(); ++line) {
-    SentencePairs pair;
+    text::SentencePairs pair;
     pair.add(tokenizer.encode(text.source[line]), tokenizer.encode(text.target[line]), 0);
     const std::int64_t only = 0;
     const SentenceBatch batch = sentence_batch(pair, {&only, 1});
@@ -109,14 +109,14 @@ std::vector<SentenceWeights> weights_of(SequenceToSequence& model, const Sentenc
   return all;
 }
 
-Inspection show_translations(SequenceToSequence& model, const TranslationData& data, std::int64_t most,
-                             const BeamOptions& options) {
-  const SentenceTokenizer& tokenizer = data.tokenizer();
+runs::Inspection show_translations(SequenceToSequence& model, const TranslationData& data, std::int64_t most,
+                                   const BeamOptions& options) {
+  const text::SentenceTokenizer& tokenizer = data.tokenizer();
   ParallelText text = data.test();
   const auto count = static_cast<std::size_t>(std::min<std::int64_t>(most, std::ssize(text.source)));
   text.source.resize(count);
   text.target.resize(count);
-  Inspection inspection;
+  runs::Inspection inspection;
   std::int64_t cut = 0;
   const std::vector<std::string> translations =
       translate(model, tokenizer, text.source, options, [&](std::size_t) { ++cut; });
@@ -124,7 +124,7 @@ Inspection show_translations(SequenceToSequence& model, const TranslationData& d
   if (cut > 0)
     inspection.tables.front().rows.push_back(
         {fmt::format("sources cut to {} tokens", model->options().context - 1), std::to_string(cut)});
-  TextTable examples{.title = "Examples", .columns = {"source", "translation", "reference"}, .rows = {}};
+  pages::TextTable examples{.title = "Examples", .columns = {"source", "translation", "reference"}, .rows = {}};
   for (std::size_t line = 0; line < std::min<std::size_t>(count, 5); ++line)
     examples.rows.push_back({text.source[line], translations[line], text.target[line]});
   inspection.tables.push_back(std::move(examples));
@@ -172,4 +172,4 @@ Inspection show_translations(SequenceToSequence& model, const TranslationData& d
   return inspection;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

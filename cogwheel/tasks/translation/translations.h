@@ -12,11 +12,11 @@
 #include "cogwheel/tasks/translation/translation_data.h"
 #include "cogwheel/text/sentence_tokenizer.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 
 // Line by line; an empty line stays empty. `cut` is told the number, from 0, of each line that was longer than the
 // model's context.
-std::vector<std::string> translate(SequenceToSequence& model, const SentenceTokenizer& tokenizer,
+std::vector<std::string> translate(SequenceToSequence& model, const text::SentenceTokenizer& tokenizer,
                                    std::span<const std::string> lines, const BeamOptions& options,
                                    const std::function<void(std::size_t)>& cut = {});
 
@@ -26,12 +26,12 @@ struct SentenceWeights {
   std::vector<float> weights;
   std::int64_t targets = 0, sources = 0;
 };
-std::vector<SentenceWeights> weights_of(SequenceToSequence& model, const SentenceTokenizer& tokenizer,
+std::vector<SentenceWeights> weights_of(SequenceToSequence& model, const text::SentenceTokenizer& tokenizer,
                                         const ParallelText& text);
 
 // Scores of translations of the first `most` lines of the test, the alignment error where links are known, examples,
 // and maps of the least monotonic sentences.
-Inspection show_translations(SequenceToSequence& model, const TranslationData& data, std::int64_t most,
-                             const BeamOptions& options);
+runs::Inspection show_translations(SequenceToSequence& model, const TranslationData& data, std::int64_t most,
+                                   const BeamOptions& options);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

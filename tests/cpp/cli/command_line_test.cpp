@@ -6,7 +6,7 @@
 #include "cogwheel/cli/progress.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 void expect_refused(const std::vector<std::string>& arguments, int exit_code, const std::string& message) {
@@ -144,4 +144,4 @@ TEST(CommandLine, ListsWhatThereIs) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

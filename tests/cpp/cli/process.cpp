@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 // Processes started while such an object exists inherit the limit.
@@ -45,4 +45,4 @@ Outcome cogwheel(const std::vector<std::string>& arguments, const std::filesyste
   return CogwheelProcess(arguments, folder).wait();
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

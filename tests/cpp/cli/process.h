@@ -8,7 +8,7 @@
 
 #include "cogwheel/core/process/process.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 
 struct Outcome {
   int exit_code;  // 128 + signal where a signal ended it
@@ -29,4 +29,4 @@ class CogwheelProcess {
 
 Outcome cogwheel(const std::vector<std::string>& arguments, const std::filesystem::path& folder);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

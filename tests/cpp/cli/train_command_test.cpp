@@ -11,7 +11,7 @@
 #include "cli/process.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -212,4 +212,4 @@ TEST_F(TrainCommand, RefusesADamagedCheckpoint) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

@@ -11,7 +11,7 @@
 #include "cogwheel/core/files/folder_lock.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 namespace fs = std::filesystem;
@@ -77,7 +77,7 @@ TEST(ComparisonFolder, SaysWhatItsRunsAreMeasuredOn) {
   request.task = "parity";
   Comparison comparison = plan_comparison(request);
   const auto task = load_task(comparison);
-  decide_steps(comparison, 1, [](const RunConfig&) { return 1.0; });
+  decide_steps(comparison, 1, [](const runs::RunConfig&) { return 1.0; });
   comparison.data.evaluated_tokens = comparison.data.curve_tokens = 20 * comparison.data.window;
   const ComparisonFolder held = ComparisonFolder::create(folder, false);
   held.write_results(comparison);
@@ -86,7 +86,7 @@ TEST(ComparisonFolder, SaysWhatItsRunsAreMeasuredOn) {
   make_folder(run);
   fs::create_directory_symlink("trained", folder / "link");
 
-  const RunConfig config = run_config(comparison, plan, 1);
+  const runs::RunConfig config = run_config(comparison, plan, 1);
   const auto evaluated = [&](const fs::path& path) {
     return task_of_run(config, path)->data(config.model, config.training).evaluated_tokens;
   };
@@ -122,4 +122,4 @@ TEST(ComparisonFolder, WaitsForNoRunThatIsBeingResumed) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

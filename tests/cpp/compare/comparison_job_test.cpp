@@ -7,7 +7,7 @@
 #include "cogwheel/compare/plan.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 TEST(ComparisonJob, ATrialThatFailsEndsNeitherTheOthersNorTheRuns) {
@@ -26,7 +26,7 @@ TEST(ComparisonJob, ATrialThatFailsEndsNeitherTheOthersNorTheRuns) {
   std::string refused;
   ComparisonJob job(comparison, task, folder,
                     {.progress =
-                         [&](const std::string& label, const StepReport&) {
+                         [&](const std::string& label, const runs::StepReport&) {
                            if (refused.empty() && label.starts_with("cog learning rate")) refused = label;
                            if (label == refused) throw std::runtime_error("no memory\nfor this");
                          },
@@ -48,4 +48,4 @@ TEST(ComparisonJob, ATrialThatFailsEndsNeitherTheOthersNorTheRuns) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

@@ -5,7 +5,7 @@
 #include "cogwheel/runs/inspection.h"
 #include "cogwheel/tasks/language/language_model_options.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 
 inline Comparison example_comparison() {
   Comparison comparison;
@@ -19,7 +19,7 @@ inline Comparison example_comparison() {
                         .cores = 2,
                         .threads = 2,
                         .memory_bytes = 8LL << 30};
-  comparison.task = describe_language_modelling("character");
+  comparison.task = runs::describe_language_modelling("character");
   comparison.data = {.name = "a.txt",
                      .tokenizer = "character",
                      .sha256 = std::string(64, 'a'),
@@ -32,7 +32,8 @@ inline Comparison example_comparison() {
                      .evaluated_tokens = 500,
                      .curve_tokens = 256};
   comparison.settings = {.preset = "tiny", .steps = 40, .tune = 2, .wall_seconds = 75, .seeds = {1, 2}};
-  comparison.configuration.model = LanguageModelOptions{.context = 16, .layers = 2, .heads = 2, .width = 32};
+  comparison.configuration.model =
+      tasks::language::LanguageModelOptions{.context = 16, .layers = 2, .heads = 2, .width = 32};
   comparison.configuration.training.batch = 4;
   comparison.match = "parameters";
   comparison.baseline = "softmax";
@@ -78,8 +79,8 @@ inline Comparison example_comparison() {
   return comparison;
 }
 
-inline std::vector<Inspection> example_inspections() {
-  std::vector<Inspection> inspections;
+inline std::vector<runs::Inspection> example_inspections() {
+  std::vector<runs::Inspection> inspections;
   for (const char* mechanism : {"softmax", "cog"})
     inspections.push_back({.mechanism = mechanism,
                            .seed = 1,
@@ -90,4 +91,4 @@ inline std::vector<Inspection> example_inspections() {
   return inspections;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

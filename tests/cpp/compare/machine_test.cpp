@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 TEST(Machine, PeakMemoryFollowsWhatIsTouched) {
@@ -29,4 +29,4 @@ TEST(Machine, SaysWhatItIs) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

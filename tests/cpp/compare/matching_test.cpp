@@ -11,26 +11,28 @@
 #include "cogwheel/runs/task.h"
 #include "cogwheel/tasks/language/language_model_form.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
-LanguageModelOptions model(const Preset& preset, std::string_view mechanism, std::int64_t vocabulary,
-                           std::string_view form = "gpt") {
-  auto options = preset.model.as<LanguageModelOptions>();
-  set_form(options, form);
+tasks::language::LanguageModelOptions model(const runs::Preset& preset, std::string_view mechanism,
+                                            std::int64_t vocabulary, std::string_view form = "gpt") {
+  auto options = preset.model.as<tasks::language::LanguageModelOptions>();
+  tasks::language::set_form(options, form);
   options.mechanism = mechanism;
   options.vocabulary = vocabulary;
   return options;
 }
 
-std::int64_t count(const ModelOptions& options) { return parameter_count(options.as<LanguageModelOptions>()); }
+std::int64_t count(const runs::ModelOptions& options) {
+  return runs::parameter_count(options.as<tasks::language::LanguageModelOptions>());
+}
 
 // Every pair of mechanisms at every preset and in every form, whichever is the baseline. What a baseline is to be
 // matched by is its size alone, so that those of equal size are one.
 TEST(Matching, ParametersWithinOnePercent) {
-  for (const Preset& preset : presets()) {
-    if (preset.model.get_if<LanguageModelOptions>() == nullptr) continue;
-    for (const std::string& form : form_names())
+  for (const runs::Preset& preset : presets()) {
+    if (preset.model.get_if<tasks::language::LanguageModelOptions>() == nullptr) continue;
+    for (const std::string& form : tasks::language::form_names())
       for (const std::int64_t vocabulary : {65, 256, 1500}) {
         std::map<std::int64_t, std::string_view> targets;
         for (const Mechanism& base : mechanisms())
@@ -38,14 +40,16 @@ TEST(Matching, ParametersWithinOnePercent) {
         for (const Mechanism& other : mechanisms()) {
           std::map<std::int64_t, std::int64_t>
               counts;  // by the feed-forward width, the one option that matching changes
-          const auto counted = [&](const ModelOptions& options) {
-            const auto [found, added] = counts.try_emplace(options.as<LanguageModelOptions>().feed_forward);
+          const auto counted = [&](const runs::ModelOptions& options) {
+            const auto [found, added] =
+                counts.try_emplace(options.as<tasks::language::LanguageModelOptions>().feed_forward);
             if (added) found->second = count(options);
             return found->second;
           };
-          const LanguageModelOptions unmatched = model(preset, other.description.name, vocabulary, form);
+          const tasks::language::LanguageModelOptions unmatched =
+              model(preset, other.description.name, vocabulary, form);
           for (const auto& [target, base] : targets) {
-            const ModelOptions matched = match_parameters(unmatched, target, counted);
+            const runs::ModelOptions matched = match_parameters(unmatched, target, counted);
             const double deviation = std::abs(static_cast<double>(counted(matched)) / static_cast<double>(target) - 1);
             EXPECT_LE(deviation, parameter_tolerance)
                 << preset.name << ", " << form << ": " << other.description.name << " to " << base;
@@ -56,7 +60,7 @@ TEST(Matching, ParametersWithinOnePercent) {
 }
 
 TEST(Matching, NamesTheWayOutWhereNoWidthIsNearEnough) {
-  LanguageModelOptions tiny = model(find_preset("tiny"), "symmetric", 65);
+  tasks::language::LanguageModelOptions tiny = model(find_preset("tiny"), "symmetric", 65);
   tiny.layers = 50, tiny.heads = 1, tiny.width = 16;
   try {
     match_parameters(tiny, 100, count);
@@ -70,16 +74,16 @@ TEST(Matching, NamesTheWayOutWhereNoWidthIsNearEnough) {
 }
 
 TEST(Matching, SymmetricWidensItsFeedForward) {
-  const Preset& preset = find_preset("small");
-  const std::int64_t target = parameter_count(model(preset, "softmax", 65));
-  const LanguageModelOptions symmetric = model(preset, "symmetric", 65);
-  EXPECT_LT(static_cast<double>(parameter_count(symmetric)), 0.95 * static_cast<double>(target));
-  EXPECT_GT(balanced_width(match_parameters(symmetric, target, count)), symmetric.feed_forward_width());
+  const runs::Preset& preset = find_preset("small");
+  const std::int64_t target = runs::parameter_count(model(preset, "softmax", 65));
+  const tasks::language::LanguageModelOptions symmetric = model(preset, "symmetric", 65);
+  EXPECT_LT(static_cast<double>(runs::parameter_count(symmetric)), 0.95 * static_cast<double>(target));
+  EXPECT_GT(runs::balanced_width(match_parameters(symmetric, target, count)), symmetric.feed_forward_width());
 }
 
 TEST(Matching, NearEnoughStaysAsItIs) {
-  const LanguageModelOptions cog = model(find_preset("small"), "cog", 65);
-  EXPECT_EQ(match_parameters(cog, parameter_count(cog), count), ModelOptions(cog));
+  const tasks::language::LanguageModelOptions cog = model(find_preset("small"), "cog", 65);
+  EXPECT_EQ(match_parameters(cog, runs::parameter_count(cog), count), runs::ModelOptions(cog));
 }
 
 TEST(Matching, RefusesWhatNoWidthReaches) {
@@ -87,18 +91,18 @@ TEST(Matching, RefusesWhatNoWidthReaches) {
 }
 
 TEST(Matching, MapsOfAMixtureAreThoseOfItsOutputHeads) {
-  EXPECT_EQ(output_heads(model(find_preset("small"), "differential", 65)), 2);
-  EXPECT_EQ(output_heads(model(find_preset("small"), "cog", 65)), 4);
-  EXPECT_EQ(output_heads(model(find_preset("small"), "gla+differential", 65)), 4);
+  EXPECT_EQ(tasks::language::output_heads(model(find_preset("small"), "differential", 65)), 2);
+  EXPECT_EQ(tasks::language::output_heads(model(find_preset("small"), "cog", 65)), 4);
+  EXPECT_EQ(tasks::language::output_heads(model(find_preset("small"), "gla+differential", 65)), 4);
 }
 
 TEST(Presets, StepsDecideTheSchedule) {
   for (const std::int64_t steps : {1, 7, 20, 95, 2000, 100000}) {
-    const TrainingOptions training = with_steps(find_preset("small").training, steps);
+    const runs::TrainingOptions training = with_steps(find_preset("small").training, steps);
     EXPECT_EQ(training.steps, steps);
     EXPECT_LE(training.warm_up, std::max<std::int64_t>(steps / 10, 0));
     EXPECT_LE((steps + training.evaluate_every - 1) / training.evaluate_every, 10);
-    EXPECT_NO_THROW(check(training)) << steps;
+    EXPECT_NO_THROW(runs::check(training)) << steps;
   }
 }
 
@@ -112,4 +116,4 @@ TEST(Presets, UnknownNamesAreAnsweredWithTheNearest) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

@@ -7,11 +7,11 @@
 #include "compare/example_comparison.h"
 #include "support/count_of.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 TEST(PageScripts, OnlyTheirOwnTextMayRun) {
-  PageScripts scripts;
+  pages::PageScripts scripts;
   EXPECT_EQ(count_of(scripts.policy(), "script-src 'none'"), 1U);
   scripts.add("alert('hello')");
   // The hash is that of openssl dgst -sha256 -binary | base64.
@@ -27,9 +27,9 @@ TEST(PageScripts, EveryPageHasAPolicy) {
   EXPECT_EQ(count_of(report, "http-equiv=\"Content-Security-Policy\""), 1U);
   EXPECT_EQ(count_of(report, "'sha256-"), 2U);
   EXPECT_EQ(count_of(report, "script-src 'unsafe-inline'"), 0U);
-  const std::string document = document_page({.title = "a", .kind = "b", .created = "c", .verdict = "d"});
+  const std::string document = pages::document_page({.title = "a", .kind = "b", .created = "c", .verdict = "d"});
   EXPECT_EQ(count_of(document, "script-src 'none'"), 1U);
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

@@ -9,12 +9,12 @@
 #include "cogwheel/runs/inspection_json.h"
 #include "example_comparison.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 // The page of the example in which something is changed.
 template <class Change>
-std::string page_of(Change&& change, const std::vector<Inspection>& inspections = {}) {
+std::string page_of(Change&& change, const std::vector<runs::Inspection>& inspections = {}) {
   Comparison comparison = example_comparison();
   change(comparison);
   comparison.summary = summarize(comparison);
@@ -44,7 +44,7 @@ TEST(Page, NamesTheItemsOfMapsAndTheUnitOfCurves) {
 }
 
 TEST(Page, SaysWhatTheMapsOfAHybridAre) {
-  std::vector<Inspection> inspections = example_inspections();
+  std::vector<runs::Inspection> inspections = example_inspections();
   inspections[1].mechanism = "gla*3+softmax";
   const auto hybrid = [](Comparison& comparison) {
     comparison.mechanisms[1].name = "gla*3+softmax";
@@ -72,9 +72,10 @@ TEST(Page, SaysWhatKeysThatAreQueriesSave) {
 
 // A task shows what it has.
 TEST(Page, ShowsTablesAndSamplesWithoutMaps) {
-  const TextTable table{.title = "Accuracy by length", .columns = {"length", "accuracy"}, .rows = {{"1", "0.5"}}};
-  std::vector<Inspection> inspections = example_inspections();
-  for (Inspection& inspection : inspections) {
+  const pages::TextTable table{
+      .title = "Accuracy by length", .columns = {"length", "accuracy"}, .rows = {{"1", "0.5"}}};
+  std::vector<runs::Inspection> inspections = example_inspections();
+  for (runs::Inspection& inspection : inspections) {
     inspection.tokens.clear();
     inspection.maps.clear();
     inspection.tables = {table};
@@ -84,7 +85,7 @@ TEST(Page, ShowsTablesAndSamplesWithoutMaps) {
   EXPECT_TRUE(holds(page, "<section id=\"samples\""));
   EXPECT_TRUE(holds(page, "href=\"#samples\""));
   EXPECT_FALSE(holds(page, "<section id=\"heads\""));
-  for (Inspection& inspection : inspections) inspection.sample.clear();
+  for (runs::Inspection& inspection : inspections) inspection.sample.clear();
   page = report_page(example_comparison(), inspections);
   EXPECT_TRUE(holds(page, "Accuracy by length"));
   EXPECT_FALSE(holds(page, "#samples"));
@@ -92,11 +93,11 @@ TEST(Page, ShowsTablesAndSamplesWithoutMaps) {
 
 // A number in each cell, and what is the same of all models once; models may have other rows.
 TEST(Page, TablesOfModelsStandSideBySide) {
-  std::vector<Inspection> inspections = example_inspections();
+  std::vector<runs::Inspection> inspections = example_inspections();
   const auto table = [](const char* accuracy, const char* taken_for, const char* last) {
-    return TextTable{.title = "By class",
-                     .columns = {"class", "images", "accuracy", "taken for"},
-                     .rows = {{"red", "100", accuracy, taken_for}, {last, "7", "1.0 %", ""}}};
+    return pages::TextTable{.title = "By class",
+                            .columns = {"class", "images", "accuracy", "taken for"},
+                            .rows = {{"red", "100", accuracy, taken_for}, {last, "7", "1.0 %", ""}}};
   };
   inspections.resize(2);
   inspections[0].mechanism = "softmax", inspections[1].mechanism = "cog";
@@ -134,14 +135,14 @@ TEST(Page, BitsAreOfWhatTheLossIsOf) {
 TEST(Page, ShowsMeasuresByDifficulty) {
   Comparison comparison = example_comparison();
   const auto measured = [](double loss) {
-    return std::vector<MeasuresByDifficulty>{
+    return std::vector<runs::MeasuresByDifficulty>{
         {.difficulty = "<pairs>",
          .trained = 16,
          .points = {{16, 9, {{"held_out_loss", loss}}}, {32, 9, {{"held_out_loss", 7}}}}}};
   };
   for (RunResult& run : comparison.runs)
     if (run.mechanism == "cog") run.by_difficulty = measured(run.seed == 1 ? 0.25 : 0.75);
-  std::vector<Inspection> inspections = example_inspections();
+  std::vector<runs::Inspection> inspections = example_inspections();
   inspections[0].tables = {
       {.title = "Held-out loss by <pairs>", .columns = {"pairs", "loss"}, .rows = {{"16", "0.250"}}}};
   const std::string page = report_page(comparison, inspections);
@@ -159,10 +160,10 @@ TEST(Page, ShowsMeasuresByDifficulty) {
 }
 
 TEST(Inspection, HasTablesWithColumns) {
-  std::vector<Inspection> inspections = example_inspections();
+  std::vector<runs::Inspection> inspections = example_inspections();
   inspections[0].tables = {{.title = "empty", .columns = {}, .rows = {{}}}};
   try {
-    parse_inspection(inspection_to_json(inspections[0]), "inspection.json");
+    runs::parse_inspection(runs::inspection_to_json(inspections[0]), "inspection.json");
     ADD_FAILURE() << "accepted";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "inspection.json: expected a column at least in a table, got none");
@@ -200,7 +201,7 @@ TEST(Page, LimitsAreThoseOfThisRun) {
   comparison.settings.tune = 0;
   comparison.tuning.clear();
   comparison.match = "tokens";
-  common(comparison.configuration.model).context = 2048;
+  runs::common(comparison.configuration.model).context = 2048;
   const std::string page = report_page(comparison, {});
   EXPECT_TRUE(holds(page, "Who wins when each is tuned."));
   EXPECT_TRUE(holds(page, "One learning rate served all three."));
@@ -292,8 +293,8 @@ TEST(Page, SaysWhatModelsAreMadeOf) {
   const auto of_task = [](const std::string& task, std::int64_t feed_forward) {
     return page_of([&](Comparison& comparison) {
       comparison.task.name = task;
-      ModelOptions& model = comparison.configuration.model = model_of_task(task);
-      common(model).layers = common(model).heads = 1;
+      runs::ModelOptions& model = comparison.configuration.model = runs::model_of_task(task);
+      runs::common(model).layers = runs::common(model).heads = 1;
       for (MechanismPlan& plan : comparison.mechanisms) plan.feed_forward = plan.name == "cog" ? 120 : feed_forward;
     });
   };
@@ -337,7 +338,7 @@ TEST(Page, SpeaksOfTheTaskAsItDoesItself) {
   comparison.data.sha256.clear();
   for (RunResult& run : comparison.runs) run.measured.push_back({"pace", 0.125});
   comparison.summary = summarize(comparison);
-  const std::vector<Inspection> tables{
+  const std::vector<runs::Inspection> tables{
       {.mechanism = "cog",
        .seed = 1,
        .tables = {{"By <length>", {"pairs", "recall"}, {{"1 to 4", "0.9"}, {"5", "0.1"}}}}},
@@ -369,4 +370,4 @@ TEST(Series, EveryMechanismHasAColourOfItsOwn) {
 TEST(Page, KnowsItsChartJs) { EXPECT_EQ(chart_js_version().find_first_not_of("0123456789."), std::string::npos); }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 // Student's own data (1908): extra sleep of ten patients under two drugs; paired t = 4.0621, p = 0.002833.
@@ -85,4 +85,4 @@ TEST(PairedStatistics, IntervalExcludesZeroExactlyWhereTheAdjustedPIsSmall) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

@@ -14,7 +14,7 @@
 #include "support/temporary_folder.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 std::string words(std::size_t bytes) {
@@ -36,18 +36,22 @@ CompareRequest tiny_request(const std::string& text) {
 TEST(ComparePlan, FollowsTheRecordWhateverThePresetSays) {
   // A comparison of a preset "tiny" that has been edited since.
   Comparison comparison = plan_comparison(tiny_request("text"));
-  comparison.configuration.model.as<LanguageModelOptions>().width = 64;
+  comparison.configuration.model.as<tasks::language::LanguageModelOptions>().width = 64;
   comparison.configuration.training.beta2 = 0.5;
   comparison.data.vocabulary = 30;
-  const RunConfig config = run_config(comparison, comparison.mechanisms.front(), 1);
-  EXPECT_EQ(config.model.as<LanguageModelOptions>().width, 64);
+  const runs::RunConfig config = run_config(comparison, comparison.mechanisms.front(), 1);
+  EXPECT_EQ(config.model.as<tasks::language::LanguageModelOptions>().width, 64);
   EXPECT_EQ(config.training.beta2, 0.5);
   add_mechanisms(comparison, {"symmetric"});
-  EXPECT_EQ(run_config(comparison, comparison.mechanisms.back(), 1).model.as<LanguageModelOptions>().width, 64);
+  EXPECT_EQ(
+      run_config(comparison, comparison.mechanisms.back(), 1).model.as<tasks::language::LanguageModelOptions>().width,
+      64);
 
   // Nor does it need the preset.
   comparison.settings.preset = "gone";
-  EXPECT_EQ(run_config(comparison, comparison.mechanisms.front(), 1).model.as<LanguageModelOptions>().width, 64);
+  EXPECT_EQ(
+      run_config(comparison, comparison.mechanisms.front(), 1).model.as<tasks::language::LanguageModelOptions>().width,
+      64);
   EXPECT_NE(reproduce_command(comparison).find(" --preset gone "), std::string::npos);
 }
 
@@ -108,10 +112,10 @@ TEST(ComparePlan, APresetCanDecideTaskFormAndSteps) {
   request.preset = "recall";
   Comparison comparison = plan_comparison(request);
   load_task(comparison);
-  const RunConfig config = run_config(comparison, comparison.mechanisms.front(), 1);
+  const runs::RunConfig config = run_config(comparison, comparison.mechanisms.front(), 1);
   EXPECT_EQ(config.task.name, "recall");
   EXPECT_EQ(std::get<std::int64_t>(config.task.values.at("pairs")), 16);
-  EXPECT_EQ(config.model.as<LanguageModelOptions>().position, "rotary");
+  EXPECT_EQ(config.model.as<tasks::language::LanguageModelOptions>().position, "rotary");
   EXPECT_EQ(comparison.data.window, 57);
   EXPECT_EQ(comparison.data.evaluated_tokens % 57, 0);
   EXPECT_EQ(comparison.tokens_per_step(), comparison.configuration.training.batch * 57);
@@ -138,11 +142,11 @@ TEST(ComparePlan, TheCommandOfATranslationNamesItsFilesAndWhatIsNotThePresets) {
   CompareRequest request;
   request.preset = "translation";
   request.attention = {"none"};
-  const double dropout = common(find_preset("translation").model).dropout;
+  const double dropout = runs::common(find_preset("translation").model).dropout;
   Comparison comparison = plan_comparison(request);
   EXPECT_GT(dropout, 0);
-  EXPECT_EQ(common(comparison.configuration.model).dropout, dropout);
-  EXPECT_EQ(common(run_config(comparison, comparison.mechanisms.front(), 1).model).dropout, dropout);
+  EXPECT_EQ(runs::common(comparison.configuration.model).dropout, dropout);
+  EXPECT_EQ(runs::common(run_config(comparison, comparison.mechanisms.front(), 1).model).dropout, dropout);
   EXPECT_EQ(reproduce_command(comparison).find("--dropout"), std::string::npos);
 
   request.dropout = 0;
@@ -181,7 +185,7 @@ TEST(ComparePlan, HybridsThatAreOneModelAreRefused) {
 }
 
 TEST(ComparePlan, TheCommandNamesEveryFileThatATaskCanHave) {
-  for (const TaskFileOption& option : task_file_options()) {
+  for (const tasks::TaskFileOption& option : tasks::task_file_options()) {
     Comparison comparison = plan_comparison(tiny_request("text"));
     comparison.configuration.task.values[option.key] = "/somewhere/here";
     EXPECT_NE(reproduce_command(comparison).find(" " + option.flag() + " "), std::string::npos) << option.key;
@@ -210,7 +214,7 @@ TEST(ComparePlan, TrainsForTwoHundredStepsOnTwoAvx2Cores) {
   comparison.data.vocabulary = 100;
   comparison.data.evaluated_tokens = 65536;
   comparison.data.curve_tokens = 4096;
-  const double seconds = decide_steps(comparison, 0, [](const RunConfig&) { return 11.9; });
+  const double seconds = decide_steps(comparison, 0, [](const runs::RunConfig&) { return 11.9; });
   EXPECT_GE(comparison.settings.steps, 200);
   EXPECT_LE(seconds, 345);
   const double training = 15.0 * static_cast<double>(comparison.settings.steps) / 11.9;
@@ -224,10 +228,10 @@ TEST(ComparePlan, EvaluatesInASmallPartOfTheTime) {
   const auto task = load_task(comparison);
   EXPECT_EQ(comparison.data.evaluated_tokens, 8192);
   EXPECT_EQ(comparison.data.curve_tokens, 1024);
-  decide_steps(comparison, 200, [](const RunConfig&) { return 100.0; });
-  const RunConfig config = run_config(comparison, comparison.mechanisms.front(), 1);
-  TrainingRun run(config.model, config.training, task);
-  EXPECT_EQ(run.train(), TrainingStatus::finished);
+  decide_steps(comparison, 200, [](const runs::RunConfig&) { return 100.0; });
+  const runs::RunConfig config = run_config(comparison, comparison.mechanisms.front(), 1);
+  runs::TrainingRun run(config.model, config.training, task);
+  EXPECT_EQ(run.train(), runs::TrainingStatus::finished);
   const double share = run.evaluation_seconds() / (run.seconds() + run.evaluation_seconds());
   EXPECT_LT(share, 0.15);
 }
@@ -235,10 +239,10 @@ TEST(ComparePlan, EvaluatesInASmallPartOfTheTime) {
 // Lv et al. (2024), appendix C; in a deeper model the same pattern repeats, and is no Cogformer.
 TEST(ComparePlan, CogBetweenSoftmaxLayersIsACogformer) {
   const auto title = [](const char* pattern, std::int64_t layers) {
-    LanguageModelOptions options;
+    tasks::language::LanguageModelOptions options;
     options.mechanism = pattern;
     options.layers = layers;
-    return mechanism_text(options, "--attention").title;
+    return tasks::language::mechanism_text(options, "--attention").title;
   };
   EXPECT_EQ(title("softmax+cog*2+softmax", 4), "Cogformer");
   EXPECT_EQ(title("softmax+cog+softmax", 3), "Cogformer");
@@ -256,4 +260,4 @@ TEST(ComparePlan, CogBetweenSoftmaxLayersIsACogformer) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

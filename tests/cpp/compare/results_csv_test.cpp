@@ -6,7 +6,7 @@
 
 #include "example_comparison.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 TEST(ResultsCsv, OneLinePerMechanismWithAsManyCellsAsTheHeader) {
@@ -42,4 +42,4 @@ TEST(RunMeans, CountOnlyRunsThatFinished) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

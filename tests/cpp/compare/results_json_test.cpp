@@ -7,7 +7,7 @@
 #include "cogwheel/core/error.h"
 #include "example_comparison.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 TEST(ResultsJson, WhatIsReadIsWhatWasWritten) {
@@ -152,7 +152,7 @@ TEST(ResultsJson, RefusesWhatCannotBe) {
 TEST(ResultsJson, AMeasureSaysWhatItCannotBeBelow) {
   Comparison comparison = example_comparison();
   for (RunResult& run : comparison.runs)
-    for (MeasuredValue& each : run.measured) each.value -= 3;
+    for (runs::MeasuredValue& each : run.measured) each.value -= 3;
   comparison.task.measures.front().min = std::nullopt;
   comparison.summary = summarize(comparison);
   const std::string text = results_to_json(comparison);
@@ -215,7 +215,7 @@ TEST(ResultsJson, MakesTheSummaryAgain) {
 // changes nothing.
 TEST(ResultsJson, MakesTheSettingsOfTheConfigurationAgain) {
   Comparison comparison = example_comparison();
-  common(comparison.configuration.model).dropout = 0.25;
+  runs::common(comparison.configuration.model).dropout = 0.25;
   comparison.configuration.training.precision = "bf16";
   const std::string text = results_to_json(comparison);
   auto json = nlohmann::ordered_json::parse(text);
@@ -229,4 +229,4 @@ TEST(ResultsJson, MakesTheSettingsOfTheConfigurationAgain) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 TEST(StudentT, TwoSidedPHasClosedFormsForOneAndTwoDegrees) {
@@ -29,4 +29,4 @@ TEST(StudentT, QuantilesAgreeWithTheTable) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

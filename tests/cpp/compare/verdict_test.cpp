@@ -6,7 +6,7 @@
 
 #include "cogwheel/runs/default_task.h"
 
-namespace cogwheel {
+namespace cogwheel::compare {
 namespace {
 
 // Losses by mechanism, one per seed; the first mechanism is the baseline.
@@ -14,7 +14,7 @@ Comparison comparison_of(const std::vector<std::pair<std::string, std::vector<do
   const std::map<std::string, std::string> titles{
       {"softmax", "Softmax"}, {"cog", "Cog"}, {"differential", "Differential"}, {"symmetric", "Symmetric"}};
   Comparison comparison;
-  comparison.task = describe_language_modelling("character");
+  comparison.task = runs::describe_language_modelling("character");
   comparison.data.tokenizer = "character";
   comparison.data.bytes = 1000;
   comparison.baseline = losses.front().first;
@@ -56,7 +56,7 @@ TEST(Verdict, NamesTheBetterTheWorseAndTheOpen) {
 TEST(Verdict, SaysThatARunIsShort) {
   Comparison comparison = comparison_of({softmax, cog});
   comparison.configuration.training.batch = 12;
-  common(comparison.configuration.model).context = 64;
+  runs::common(comparison.configuration.model).context = 64;
   comparison.mechanisms.front().steps = 300;
   comparison.mechanisms.front().parameters = 800'000;
   EXPECT_EQ(
@@ -260,4 +260,4 @@ TEST(Verdict, FollowsTheMeasure) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::compare

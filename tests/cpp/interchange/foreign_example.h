@@ -12,7 +12,7 @@
 #include "cogwheel/interchange/tensor_table.h"
 #include "cogwheel/runs/safetensors.h"
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 
 struct ForeignExample {
   nlohmann::ordered_json config;
@@ -34,7 +34,7 @@ struct ForeignExample {
   void write(const std::filesystem::path& folder) const {
     std::filesystem::create_directories(folder);
     write_file(folder / "config.json", config.dump());
-    save_safetensors({.tensors = weights, .metadata = {{"format", "pt"}}}, folder / "model.safetensors");
+    runs::save_safetensors({.tensors = weights, .metadata = {{"format", "pt"}}}, folder / "model.safetensors");
     if (!vocabulary.empty()) write_file(folder / "vocab.txt", vocabulary);
   }
 };
@@ -172,4 +172,4 @@ inline std::vector<ForeignExample> all_foreign_examples() {
           u_vit_example("nothing", 0)};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

@@ -8,7 +8,7 @@
 
 #include "interchange/foreign_example.h"
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 
 struct ForeignFormula {
   const NamedTensors& weights;
@@ -102,4 +102,4 @@ struct ForeignFormula {
   }
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

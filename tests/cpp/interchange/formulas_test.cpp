@@ -10,7 +10,7 @@
 #include "interchange/foreign_formula.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel::interchange_formulas {
+namespace cogwheel::interchange::interchange_formulas {
 namespace {
 
 template <class Model, class Options>
@@ -39,7 +39,7 @@ TEST(Interchange, BertComputesWhatItDid) {
                    segments = torch::randint(0, 2, {2, 7}, at::kLong);
   for (const bool classes : {false, true}) {
     const ForeignExample example = bert_example(classes);
-    auto model = imported<Encoder, EncoderOptions>(example);
+    auto model = imported<tasks::encoders::Encoder, tasks::encoders::EncoderOptions>(example);
     const ForeignFormula formula{example.weights};
     const at::Tensor states = model->states(tokens, segments), expected = formula.bert_states(tokens, segments);
     expect_close(states, expected);
@@ -54,7 +54,7 @@ TEST(Interchange, ViTComputesWhatItDid) {
   const torch::NoGradGuard no_grad;
   const ForeignExample example = vit_example();
   const at::Tensor images = random_images();
-  auto model = imported<VisionTransformer, VisionTransformerOptions>(example);
+  auto model = imported<tasks::images::VisionTransformer, tasks::images::VisionTransformerOptions>(example);
   expect_close(model->forward(images), ForeignFormula{example.weights}.vit(images));
 }
 
@@ -63,8 +63,8 @@ TEST(Interchange, UViTComputesWhatItDid) {
   const at::Tensor images = random_images(), times = at::tensor(std::vector<double>{3.5, 900});
   for (const std::string condition : {"nothing", "classes", "vectors"}) {
     const ForeignExample example = u_vit_example(condition);
-    auto model = imported<UVit, UVitOptions>(example);
-    NoiseCondition given;
+    auto model = imported<tasks::images::UVit, tasks::images::UVitOptions>(example);
+    tasks::images::NoiseCondition given;
     if (condition == "classes") given.classes = at::tensor(std::vector<std::int64_t>{6, 2});
     if (condition == "vectors") given.vectors = torch::randn({2, 2, 10}, at::kDouble);
     const ForeignFormula formula{example.weights, 1e-5};
@@ -75,4 +75,4 @@ TEST(Interchange, UViTComputesWhatItDid) {
 }
 
 }  // namespace
-}  // namespace cogwheel::interchange_formulas
+}  // namespace cogwheel::interchange::interchange_formulas

@@ -14,7 +14,7 @@
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel::interchange_refusals {
+namespace cogwheel::interchange::interchange_refusals {
 namespace {
 
 // The message for a folder that was changed, less the path of the folder.
@@ -118,27 +118,28 @@ TEST(InterchangeRefuses, ToExportWhatNoArchitectureKnows) {
   vit_example().write(temporary.path() / "there");
   ImportedModel imported = read_foreign_model(temporary.path() / "there");
   write_imported_run(imported, temporary.path() / "run");
-  const auto refused = [&](const std::function<void(VisionTransformerOptions&)>& change) {
-    RunConfig config = imported.config;
-    change(config.model.as<VisionTransformerOptions>());
+  const auto refused = [&](const std::function<void(tasks::images::VisionTransformerOptions&)>& change) {
+    runs::RunConfig config = imported.config;
+    change(config.model.as<tasks::images::VisionTransformerOptions>());
     return error_of([&] { foreign_model(config, imported.weights, temporary.path() / "run"); });
   };
-  EXPECT_EQ(refused([](VisionTransformerOptions& options) { options.mechanism = "cog"; }),
+  EXPECT_EQ(refused([](tasks::images::VisionTransformerOptions& options) { options.mechanism = "cog"; }),
             "model.mechanism of layer 0: expected softmax, the only attention of ViTForImageClassification, got cog");
-  EXPECT_EQ(refused([](VisionTransformerOptions& options) { options.mechanism = "softmax+symmetric"; }),
+  EXPECT_EQ(refused([](tasks::images::VisionTransformerOptions& options) { options.mechanism = "softmax+symmetric"; }),
             "model.mechanism of layer 1: expected softmax, the only attention of ViTForImageClassification, got "
             "symmetric");
-  EXPECT_EQ(refused([](VisionTransformerOptions& options) { options.pooling = "mean"; }),
+  EXPECT_EQ(refused([](tasks::images::VisionTransformerOptions& options) { options.pooling = "mean"; }),
             "model.pooling: expected class, as in every ViTForImageClassification, got mean");
   // Cog in no layer at all is softmax.
-  EXPECT_EQ(
-      refused([](VisionTransformerOptions& options) { options.mechanism = "cog", options.first_softmax_layers = 2; }),
-      "");
-  RunConfig language = imported.config;
-  language.model = LanguageModelOptions{};
+  EXPECT_EQ(refused([](tasks::images::VisionTransformerOptions& options) {
+              options.mechanism = "cog", options.first_softmax_layers = 2;
+            }),
+            "");
+  runs::RunConfig language = imported.config;
+  language.model = tasks::language::LanguageModelOptions{};
   EXPECT_NE(error_of([&] { foreign_model(language, {}, "run"); }).find("got a model of another kind"),
             std::string::npos);
 }
 
 }  // namespace
-}  // namespace cogwheel::interchange_refusals
+}  // namespace cogwheel::interchange::interchange_refusals

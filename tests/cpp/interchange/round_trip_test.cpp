@@ -14,7 +14,7 @@
 #include "interchange/foreign_example.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel::interchange_round_trip {
+namespace cogwheel::interchange::interchange_round_trip {
 namespace {
 
 void expect_same_bits(const NamedTensors& got, const NamedTensors& expected) {
@@ -32,15 +32,15 @@ TEST(Interchange, RoundTripsBitForBit) {
     example.write(there);
     const ImportedModel imported = read_foreign_model(there);
     EXPECT_TRUE(imported.notes.empty());
-    const RunFolder folder = write_imported_run(imported, run);
-    const auto module = make_model(imported.config.model);
-    load_weights_of(*module, imported.config, folder);
+    const runs::RunFolder folder = write_imported_run(imported, run);
+    const auto module = runs::make_model(imported.config.model);
+    runs::load_weights_of(*module, imported.config, folder);
     for (const auto& parameter : module->named_parameters())
       EXPECT_TRUE(parameter.value().equal(imported.weights.at(parameter.key()))) << parameter.key();
 
     const ExportedModel exported = foreign_model(imported.config, imported.weights, run);
     write_exported_model(exported, back);
-    const SafeTensors file = load_safetensors(back / "model.safetensors");
+    const runs::SafeTensors file = runs::load_safetensors(back / "model.safetensors");
     EXPECT_EQ(file.metadata.at("format"), "pt");
     expect_same_bits(file.tensors, example.weights);
     const auto config = nlohmann::ordered_json::parse(read_file(back / "config.json"));
@@ -55,7 +55,7 @@ TEST(Interchange, RoundTripsBitForBit) {
     // And once more, from what was exported.
     const ImportedModel again = read_foreign_model(back);
     expect_same_bits(again.weights, imported.weights);
-    EXPECT_EQ(to_toml(again.config), to_toml(imported.config));
+    EXPECT_EQ(runs::to_toml(again.config), runs::to_toml(imported.config));
     for (std::size_t file_index = 0; file_index < imported.files.size(); ++file_index)
       EXPECT_EQ(again.files[file_index].content, imported.files[file_index].content);
   }
@@ -66,11 +66,11 @@ TEST(Interchange, ExportsARunOnDisk) {
   vit_example().write(temporary.path() / "there");
   const auto run = temporary.path() / "run", back = temporary.path() / "back";
   write_imported_run(read_foreign_model(temporary.path() / "there"), run);
-  EXPECT_EQ(export_run(RunFolder::open(run), back).architecture, "ViTForImageClassification");
-  expect_same_bits(load_safetensors(back / "model.safetensors").tensors, vit_example().weights);
-  EXPECT_THROW(export_run(RunFolder::open(run), back), UsageError);
-  EXPECT_NO_THROW(export_run(RunFolder::open(run), back, true));
-  EXPECT_THROW(export_run(RunFolder::open(run), run, true), Error);  // a run is no export
+  EXPECT_EQ(export_run(runs::RunFolder::open(run), back).architecture, "ViTForImageClassification");
+  expect_same_bits(runs::load_safetensors(back / "model.safetensors").tensors, vit_example().weights);
+  EXPECT_THROW(export_run(runs::RunFolder::open(run), back), UsageError);
+  EXPECT_NO_THROW(export_run(runs::RunFolder::open(run), back, true));
+  EXPECT_THROW(export_run(runs::RunFolder::open(run), run, true), Error);  // a run is no export
   EXPECT_TRUE(std::filesystem::exists(run / "config.toml"));
 }
 
@@ -129,11 +129,11 @@ TEST(SafeTensorsFile, WidensHalfPrecision) {
     std::memcpy(bytes.data() + sizeof length, header.data(), header.size());
     std::memcpy(bytes.data() + sizeof length + header.size(), narrow.const_data_ptr(), 8);
     const TemporaryFolder temporary;
-    const at::Tensor read = load_safetensors(temporary.write("x.safetensors", bytes)).tensors.at("x");
+    const at::Tensor read = runs::load_safetensors(temporary.write("x.safetensors", bytes)).tensors.at("x");
     EXPECT_EQ(read.scalar_type(), at::kFloat);
     EXPECT_TRUE(read.equal(narrow.to(at::kFloat))) << name;
   }
 }
 
 }  // namespace
-}  // namespace cogwheel::interchange_round_trip
+}  // namespace cogwheel::interchange::interchange_round_trip

@@ -8,7 +8,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 namespace {
 
 TEST(HeadEdits, NamesOfHeads) {
@@ -27,7 +27,7 @@ TEST(HeadEdits, NamesOfHeads) {
 }
 
 TEST(HeadEdits, RefusesWhatTheModelLacks) {
-  Hooks hooks;
+  nn::Hooks hooks;
   const HeadOutputs own{at::zeros({1, 3, 2, 4})}, shorter{at::zeros({1, 2, 2, 4})};
   const auto refused = [&](const HeadEdit& edit, const HeadOutputs& other) {
     EXPECT_THROW(edit_heads(hooks, std::array{edit}, own, other), UsageError);
@@ -40,4 +40,4 @@ TEST(HeadEdits, RefusesWhatTheModelLacks) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

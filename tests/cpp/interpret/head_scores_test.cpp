@@ -10,20 +10,21 @@
 #include "interpret/small_models.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 namespace {
 
 TEST(HeadScores, AreMeansOfSingleWeights) {
   const torch::NoGradGuard no_gradient;
   for (const char* mechanism : {"softmax", "cog", "differential"}) {
-    LanguageModel model = make_small({"gpt", mechanism});
+    tasks::language::LanguageModel model = make_small({"gpt", mechanism});
     constexpr std::int64_t rows = 3, length = 5;
     const at::Tensor tokens = repeated_tokens(23, rows, length, 7);
     EXPECT_TRUE(tokens.equal(repeated_tokens(23, rows, length, 7)));
     EXPECT_FALSE(tokens.equal(repeated_tokens(23, rows, length, 8)));
     std::map<std::int64_t, at::Tensor> patterns;
-    Hooks hooks;
-    hooks.read(HookPlace::pattern, [&](const HookPoint& at, const at::Tensor& value) { patterns[at.layer] = value; });
+    nn::Hooks hooks;
+    hooks.read(nn::HookPlace::pattern,
+               [&](const nn::HookPoint& at, const at::Tensor& value) { patterns[at.layer] = value; });
     model->forward(tokens, {.hooks = &hooks});
     const HeadScores found = head_scores(*model, tokens);
     for (const auto& [layer, pattern] : patterns)
@@ -43,7 +44,7 @@ TEST(HeadScores, AreMeansOfSingleWeights) {
         EXPECT_NEAR(found.induction.magnitude[layer][head].item<double>(), magnitude / (rows * length), 1e-12);
       }
   }
-  LanguageModel model = make_small({"gpt", "softmax"});
+  tasks::language::LanguageModel model = make_small({"gpt", "softmax"});
   EXPECT_EQ(usage_error_of([&] {
               head_scores(*model, at::arange(8, at::kLong).view({1, 8}));
             }),
@@ -56,7 +57,7 @@ TEST(CopyingScores, AreThoseOfTheWholeMatrix) {
   for (const SmallModel& small :
        {SmallModel{"gpt", "softmax"}, SmallModel{"llama", "cog", 2}, SmallModel{"llama", "differential"}}) {
     SCOPED_TRACE(small.form + " " + small.mechanism);
-    LanguageModel model = make_small(small);
+    tasks::language::LanguageModel model = make_small(small);
     const CopyingScores found = copying_scores(*model);
     const auto parameters = model->named_parameters();
     const at::Tensor embedding = parameters["token_embedding"];
@@ -97,4 +98,4 @@ TEST(CopyingScores, AreThoseOfTheWholeMatrix) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -9,7 +9,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/interpret/head_distance.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 namespace {
 
 at::Generator seeded(std::uint64_t seed) { return at::make_generator<at::CPUGeneratorImpl>(seed); }
@@ -84,4 +84,4 @@ TEST(HeadDistance, OfEqualMagnitudesWithRandomSignsIsHalf) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -11,7 +11,7 @@
 #include "interpret/small_models.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 namespace {
 
 namespace over_squashing_cases {
@@ -36,8 +36,8 @@ const std::vector<ModelCase> cases{
     {"centered", "rms", "swiglu", "rotary", false, 2},
 };
 
-LanguageModel make_case(const ModelCase& each, std::uint64_t seed, double size) {
-  LanguageModelOptions options;
+tasks::language::LanguageModel make_case(const ModelCase& each, std::uint64_t seed, double size) {
+  tasks::language::LanguageModelOptions options;
   options.vocabulary = 23;
   options.layers = 3;
   options.heads = 4;
@@ -50,7 +50,7 @@ LanguageModel make_case(const ModelCase& each, std::uint64_t seed, double size) 
   options.bias = each.bias;
   options.key_value_heads = each.key_value_heads;
   options.first_softmax_layers = options.last_softmax_layers = each.outer_softmax;
-  LanguageModel model(options);
+  tasks::language::LanguageModel model(options);
   model->initialize(seed);
   const torch::NoGradGuard no_gradient;
   torch::manual_seed(seed);
@@ -65,23 +65,24 @@ at::Tensor text_of(std::int64_t length, std::uint64_t seed) {
 }
 
 // By central differences, each number of the stream by itself.
-at::Tensor measured_norms(LanguageModel& model, const at::Tensor& tokens, bool frozen) {
+at::Tensor measured_norms(tasks::language::LanguageModel& model, const at::Tensor& tokens, bool frozen) {
   const torch::NoGradGuard no_gradient;
   at::Tensor stream;
   std::map<std::int64_t, at::Tensor> patterns;
-  Hooks reads;
-  reads.read(HookPlace::full_embedding, [&](const HookPoint&, const at::Tensor& value) { stream = value; });
-  reads.read(HookPlace::pattern, [&](const HookPoint& at, const at::Tensor& value) { patterns[at.layer] = value; });
+  nn::Hooks reads;
+  reads.read(nn::HookPlace::full_embedding, [&](const nn::HookPoint&, const at::Tensor& value) { stream = value; });
+  reads.read(nn::HookPlace::pattern,
+             [&](const nn::HookPoint& at, const at::Tensor& value) { patterns[at.layer] = value; });
   model->forward(tokens.unsqueeze(0), {.hooks = &reads});
   const std::int64_t length = stream.size(1), width = stream.size(2);
   constexpr double step = 1e-5;
   const at::Tensor moves = at::eye(length * width, at::kDouble).view({-1, length, width}) * step;
   const auto output = [&](const at::Tensor& x) {
     at::Tensor last;
-    Hooks hooks;
-    hooks.read(HookPlace::final_norm, [&](const HookPoint&, const at::Tensor& value) { last = value; });
+    nn::Hooks hooks;
+    hooks.read(nn::HookPlace::final_norm, [&](const nn::HookPoint&, const at::Tensor& value) { last = value; });
     if (frozen)
-      hooks.replace(HookPlace::pattern, [&](const HookPoint& at, const at::Tensor& value) {
+      hooks.replace(nn::HookPlace::pattern, [&](const nn::HookPoint& at, const at::Tensor& value) {
         return patterns.at(at.layer).expand_as(value);
       });
     model->forward_from(0, x, {.hooks = &hooks});
@@ -102,7 +103,7 @@ using namespace over_squashing_cases;
 TEST(OverSquashing, NormsAreThoseOfFiniteDifferences) {
   for (const ModelCase& each : cases) {
     SCOPED_TRACE(each.mechanism + " " + each.norm + " " + each.activation + " " + each.position);
-    LanguageModel model = make_case(each, 4, 0.1);
+    tasks::language::LanguageModel model = make_case(each, 4, 0.1);
     const at::Tensor tokens = text_of(7, 5);
     const OverSquashing found = over_squashing(*model, tokens);
     EXPECT_LT(worst(found.frozen, measured_norms(model, tokens, true)), 1e-6);
@@ -118,7 +119,7 @@ TEST(OverSquashing, BoundIsNeverBelowTheFrozenNorm) {
         const auto seed = static_cast<std::uint64_t>(length) + 17;
         SCOPED_TRACE(each.mechanism + " " + each.norm + " " + each.activation + " " + std::to_string(size) + " " +
                      std::to_string(length));
-        LanguageModel model = make_case(each, seed, size);
+        tasks::language::LanguageModel model = make_case(each, seed, size);
         const OverSquashing found = over_squashing(*model, text_of(length, seed));
         EXPECT_TRUE((found.bound >= found.frozen * (1 - 1e-12)).all().item<bool>()) << found.bound / found.frozen;
         EXPECT_TRUE((found.path_magnitude >= found.path_product.abs() * (1 - 1e-12)).all().item<bool>());
@@ -128,7 +129,7 @@ TEST(OverSquashing, BoundIsNeverBelowTheFrozenNorm) {
 // One that is far too large would pass the test above.
 TEST(OverSquashing, BoundIsTightWhereLayersAddLittle) {
   for (const ModelCase& each : cases) {
-    LanguageModel model = make_case(each, 3, 0.0);
+    tasks::language::LanguageModel model = make_case(each, 3, 0.0);
     {
       const torch::NoGradGuard no_gradient;
       for (auto& parameter : model->named_parameters())
@@ -144,14 +145,14 @@ TEST(OverSquashing, BoundIsTightWhereLayersAddLittle) {
 // as much as the bound says, but for the directions that the two norms leave out.
 TEST(OverSquashing, BoundIsTightWhereOneHeadCopies) {
   for (const std::string norm : {"layer", "rms"}) {
-    LanguageModelOptions options;
+    tasks::language::LanguageModelOptions options;
     options.vocabulary = 9;
     options.layers = options.heads = 1;
     options.width = 64;
     options.context = 9;
     options.position = "none";
     options.norm = norm;
-    LanguageModel model(options);
+    tasks::language::LanguageModel model(options);
     model->initialize(1);
     {
       const torch::NoGradGuard no_gradient;
@@ -180,8 +181,8 @@ TEST(OverSquashing, BoundIsTightWhereOneHeadCopies) {
 }
 
 TEST(OverSquashing, AFeedForwardKnowsItsDerivatives) {
-  for (const Activation activation : {Activation::gelu, Activation::swiglu}) {
-    FeedForward feed_forward(FeedForwardOptions{.width = 6, .hidden = 10, .activation = activation});
+  for (const nn::Activation activation : {nn::Activation::gelu, nn::Activation::swiglu}) {
+    nn::FeedForward feed_forward(nn::FeedForwardOptions{.width = 6, .hidden = 10, .activation = activation});
     torch::manual_seed(1);
     {
       const torch::NoGradGuard no_gradient;
@@ -201,17 +202,17 @@ TEST(OverSquashing, AFeedForwardKnowsItsDerivatives) {
 
 TEST(OverSquashing, RefusesWhatItCannotBound) {
   const ModelCase softmax = cases.front();
-  LanguageModel model = make_case(softmax, 1, 0.1);
+  tasks::language::LanguageModel model = make_case(softmax, 1, 0.1);
   EXPECT_THROW(over_squashing(*model, at::zeros({1, 5}, at::kLong)), UsageError);
   EXPECT_THROW(over_squashing(*model, at::zeros({0}, at::kLong)), UsageError);
   EXPECT_THROW(over_squashing(*model, at::zeros({14}, at::kLong)), UsageError);
   model->to(at::kFloat);
   EXPECT_EQ(usage_error_of([&] { over_squashing(*model, at::zeros({5}, at::kLong)); }),
             "over-squashing: model: expected float64, in which a bound is one, got Float");
-  LanguageModel state = make_small({"gpt", "gla"});
+  tasks::language::LanguageModel state = make_small({"gpt", "gla"});
   EXPECT_EQ(usage_error_of([&] { over_squashing(*state, at::zeros({5}, at::kLong)); }),
             "over-squashing: model: expected one with heads of attention in every layer, got gla");
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

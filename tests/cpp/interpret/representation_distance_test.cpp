@@ -7,7 +7,7 @@
 #include "interpret/small_models.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 namespace {
 
 TEST(RepresentationDistance, EqualsSumsByHand) {
@@ -25,7 +25,7 @@ TEST(RepresentationDistance, IsOfWhatTheHeadReads) {
   const torch::NoGradGuard no_gradient;
   for (const SmallModel& small :
        {SmallModel{"gpt", "softmax"}, SmallModel{"llama", "cog"}, SmallModel{"llama", "differential"}}) {
-    LanguageModel model = make_small(small);
+    tasks::language::LanguageModel model = make_small(small);
     const at::Tensor tokens = other_tokens()[2];
     const at::Tensor last = last_representation(*model, tokens);
     at::Tensor logits = model->unembedding().mv(last);
@@ -39,11 +39,11 @@ TEST(RepresentationDistance, RefusesWhatDoesNotFit) {
   EXPECT_EQ(usage_error_of([&] { representation_distance(six, six, 4); }),
             "representations: blocks: expected a divisor of 6, got 4");
   EXPECT_THROW(representation_distance(six, six.view({2, 3}), 2), UsageError);
-  LanguageModel model = make_small({"gpt", "softmax"});
+  tasks::language::LanguageModel model = make_small({"gpt", "softmax"});
   EXPECT_THROW(last_representation(*model, at::zeros({1, 4}, at::kLong)), UsageError);
   EXPECT_THROW(last_representation(*model, at::zeros({0}, at::kLong)), UsageError);
   EXPECT_THROW(last_representation(*model, at::zeros({13}, at::kLong)), UsageError);
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

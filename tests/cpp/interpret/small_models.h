@@ -8,15 +8,15 @@
 #include "cogwheel/tasks/language/language_model.h"
 #include "cogwheel/tasks/language/language_model_form.h"
 
-namespace cogwheel {
+namespace cogwheel::interpret {
 
 struct SmallModel {
   std::string form, mechanism;
   std::int64_t key_value_heads = 0;
 };
 
-inline LanguageModel make_small(const SmallModel& small) {
-  LanguageModelOptions options;
+inline tasks::language::LanguageModel make_small(const SmallModel& small) {
+  tasks::language::LanguageModelOptions options;
   options.vocabulary = 23;
   options.layers = 3;
   options.heads = 4;
@@ -24,8 +24,8 @@ inline LanguageModel make_small(const SmallModel& small) {
   options.context = 12;
   options.mechanism = small.mechanism;
   options.key_value_heads = small.key_value_heads;
-  set_form(options, small.form, "form");
-  LanguageModel model(options);
+  tasks::language::set_form(options, small.form, "form");
+  tasks::language::LanguageModel model(options);
   model->initialize(1);
   const torch::NoGradGuard no_gradient;
   torch::manual_seed(1);
@@ -48,4 +48,4 @@ inline at::Tensor other_tokens() {
   return at::randint(23, {5, 9}, at::kLong);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interpret

@@ -10,7 +10,7 @@
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel::alignment_test {
+namespace cogwheel::nn::alignment_test {
 namespace {
 
 constexpr std::int64_t steps = 6, source = 9, batch = 3, decoder_width = 16;
@@ -371,4 +371,4 @@ TEST(Alignment, RefusesInOneLine) {
 }
 
 }  // namespace
-}  // namespace cogwheel::alignment_test
+}  // namespace cogwheel::nn::alignment_test

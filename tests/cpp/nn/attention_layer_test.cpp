@@ -12,7 +12,7 @@
 #include "hooked.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel::attention_layer_test {
+namespace cogwheel::nn::attention_layer_test {
 namespace {
 
 constexpr std::int64_t batch = 2, tokens = 7, width = 32, heads = 4, head_dim = width / heads;
@@ -444,10 +444,10 @@ TEST(AttentionLayer, ScalarsMayNotHaveTheNamesOfItsParts) {
   for (const char* mechanism : {"softmax", "symmetric", "differential", "differential_symmetric"}) {
     const AttentionLayer layer = make_layer(mechanism);
     for (const auto& parameter : layer->named_parameters(false))
-      EXPECT_TRUE(is_argument(parameter.key())) << parameter.key();
-    for (const auto& child : layer->named_children()) EXPECT_TRUE(is_argument(child.key())) << child.key();
+      EXPECT_TRUE(authoring::is_argument(parameter.key())) << parameter.key();
+    for (const auto& child : layer->named_children()) EXPECT_TRUE(authoring::is_argument(child.key())) << child.key();
   }
 }
 
 }  // namespace
-}  // namespace cogwheel::attention_layer_test
+}  // namespace cogwheel::nn::attention_layer_test

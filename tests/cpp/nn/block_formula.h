@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 struct BlockFormula {
   torch::OrderedDict<std::string, at::Tensor> weights;
@@ -57,4 +57,4 @@ struct BlockFormula {
   }
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

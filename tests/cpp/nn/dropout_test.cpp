@@ -8,7 +8,7 @@
 #include <cmath>
 #include <set>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 TEST(Dropout, KeepsTheShareAndTheMean) {
@@ -84,4 +84,4 @@ TEST(Dropout, DropsWhatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -4,7 +4,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 FeedForward make(Activation activation, bool bias) {
@@ -25,4 +25,4 @@ TEST(FeedForward, SwigluGatesOneHalfWithTheOther) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -7,7 +7,7 @@
 #include "cogwheel/core/error.h"
 #include "hooked.h"
 
-namespace cogwheel::grouped_queries_test {
+namespace cogwheel::nn::grouped_queries_test {
 namespace {
 
 constexpr std::int64_t width = 64, heads = 8, head_dim = width / heads, tokens = 6;
@@ -138,4 +138,4 @@ TEST(GroupedQueries, RefuseWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace cogwheel::grouped_queries_test
+}  // namespace cogwheel::nn::grouped_queries_test

@@ -5,7 +5,7 @@
 #include "cogwheel/nn/attention_layer.h"
 #include "cogwheel/nn/hooks/head_observer.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 
 // One for each layer of the pass, in order.
 template <class Module, class Input>
@@ -22,4 +22,4 @@ inline at::Tensor weights_of(AttentionLayer& layer, const at::Tensor& x) {
   return hooked(HookPlace::pattern, layer, x).at(0);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

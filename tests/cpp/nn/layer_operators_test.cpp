@@ -17,7 +17,7 @@
 #include "cogwheel/ops/layers/rotary.h"
 #include "cogwheel/ops/support/find_operator.h"
 
-namespace cogwheel::layer_operators_test {
+namespace cogwheel::nn::layer_operators_test {
 namespace {
 
 at::Tensor random(at::IntArrayRef shape, std::uint64_t seed, at::ScalarType type = at::kFloat) {
@@ -73,7 +73,8 @@ TEST(LayerOperators, PassWithoutMemory) {
 // The fallback for devices without a kernel, on CPU tensors.
 template <class Signature, class... Arguments>
 auto composed(const char* name, const Arguments&... arguments) {
-  return find_operator<Signature>(name).redispatch(c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), arguments...);
+  return ops::find_operator<Signature>(name).redispatch(c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                                        arguments...);
 }
 
 void expect_near(const at::Tensor& got, const at::Tensor& expected) {
@@ -88,8 +89,8 @@ TEST(LayerOperators, DropTheSameElementsWithoutAKernel) {
   for (const std::int64_t seed : {std::int64_t{0}, std::int64_t{77}, std::int64_t{-3}, std::int64_t{0x123456789abcdef}})
     for (const std::int64_t count : {0, 1, 4, 1003}) {
       const at::Tensor x = random({count, 3}, 1).t();
-      const at::Tensor got = composed<decltype(operators::dropout)>("cogwheel::dropout", x, 0.3, seed);
-      EXPECT_TRUE(got.equal(operators::dropout(x, 0.3, seed))) << seed << " " << count;
+      const at::Tensor got = composed<decltype(ops::dropout)>("cogwheel::dropout", x, 0.3, seed);
+      EXPECT_TRUE(got.equal(ops::dropout(x, 0.3, seed))) << seed << " " << count;
       EXPECT_TRUE(got.is_contiguous());
     }
 }
@@ -99,11 +100,12 @@ TEST(LayerOperators, TurnTheSameWithoutAKernel) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
     for (const bool halves : {false, true})
       for (const bool back : {false, true})
-        for (const OptionalTensor& each : {OptionalTensor(), OptionalTensor(positions), OptionalTensor(positions[0])}) {
+        for (const ops::OptionalTensor& each :
+             {ops::OptionalTensor(), ops::OptionalTensor(positions), ops::OptionalTensor(positions[0])}) {
           const at::Tensor x = random({2, 3, 4, 10}, 1, type), table = random({2, 20, 5}, 2);
           expect_near(
-              composed<decltype(operators::rotary)>("cogwheel::rotary", x, table, each, std::int64_t{6}, halves, back),
-              operators::rotary(x, table, each, 6, halves, back));
+              composed<decltype(ops::rotary)>("cogwheel::rotary", x, table, each, std::int64_t{6}, halves, back),
+              ops::rotary(x, table, each, 6, halves, back));
         }
 }
 
@@ -111,15 +113,15 @@ TEST(LayerOperators, TurnTheSameWithoutAKernel) {
 TEST(LayerOperators, TurnUnknownPositionsToNaN) {
   const at::Tensor x = random({1, 4, 2, 6}, 1), table = random({2, 8, 3}, 2),
                    positions = torch::tensor({7, 8, -1, 0}, at::kLong);
-  const at::Tensor turned = composed<decltype(operators::rotary)>(
-      "cogwheel::rotary", x, table, OptionalTensor(positions), std::int64_t{0}, true, false);
+  const at::Tensor turned = composed<decltype(ops::rotary)>(
+      "cogwheel::rotary", x, table, ops::OptionalTensor(positions), std::int64_t{0}, true, false);
   EXPECT_TRUE(turned.isnan().flatten(2).all(-1)[0].equal(torch::tensor({false, true, true, false})));
   EXPECT_FALSE(turned[0][0].isnan().any().item<bool>() || turned[0][3].isnan().any().item<bool>());
 }
 
 using NormBackwardOperator = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
-    const at::Tensor&, const OptionalTensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, bool, double,
-    bool);
+    const at::Tensor&, const ops::OptionalTensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, bool,
+    double, bool);
 
 TEST(LayerOperators, NormTheSameWithoutAKernel) {
   const at::Tensor x = random({3, 5, 40}, 1), weight = random({40}, 3), bias = random({40}, 4),
@@ -128,17 +130,17 @@ TEST(LayerOperators, NormTheSameWithoutAKernel) {
     for (const bool narrow : {false, true})
       for (const bool has_delta : {false, true}) {
         const at::ScalarType type = narrow ? at::kBFloat16 : at::kFloat;
-        const OptionalTensor delta = has_delta ? OptionalTensor(random({3, 5, 40}, 2, type)) : std::nullopt;
-        const auto [normed, sum, moments] = operators::norm_of_sum(x, delta, weight, bias, centered, 1e-5, narrow);
-        const auto [other_normed, other_sum, other_moments] = composed<decltype(operators::norm_of_sum)>(
-            "cogwheel::norm_of_sum", x, delta, weight, OptionalTensor(bias), centered, 1e-5, narrow);
+        const ops::OptionalTensor delta = has_delta ? ops::OptionalTensor(random({3, 5, 40}, 2, type)) : std::nullopt;
+        const auto [normed, sum, moments] = ops::norm_of_sum(x, delta, weight, bias, centered, 1e-5, narrow);
+        const auto [other_normed, other_sum, other_moments] = composed<decltype(ops::norm_of_sum)>(
+            "cogwheel::norm_of_sum", x, delta, weight, ops::OptionalTensor(bias), centered, 1e-5, narrow);
         expect_near(other_normed, normed);
         expect_near(other_sum, sum);
         expect_near(other_moments, moments);
         const char* const name = "cogwheel::norm_of_sum_backward";
         const at::Tensor gradient = random({3, 5, 40}, 6, type);
-        const OptionalTensor to_sum = has_delta ? OptionalTensor(sum_gradient) : std::nullopt;
-        const auto gradients = find_operator<NormBackwardOperator>(name).call(
+        const ops::OptionalTensor to_sum = has_delta ? ops::OptionalTensor(sum_gradient) : std::nullopt;
+        const auto gradients = ops::find_operator<NormBackwardOperator>(name).call(
             gradient, to_sum, delta ? sum : x, weight, moments, centered, 1e-5, has_delta && narrow);
         const auto others = composed<NormBackwardOperator>(name, gradient, to_sum, delta ? sum : x, weight, moments,
                                                            centered, 1e-5, has_delta && narrow);
@@ -151,9 +153,9 @@ TEST(LayerOperators, NormTheSameWithoutAKernel) {
 
 TEST(LayerOperators, MultiplyTheSameWithoutAKernel) {
   const at::Tensor x = random({3, 5, 16}, 1), weight = random({7, 16}, 2);
-  for (const OptionalTensor& bias : {OptionalTensor(), OptionalTensor(random({7}, 3))})
-    expect_near(composed<decltype(operators::matrix_product)>("cogwheel::matrix_product", x, weight, bias),
-                operators::matrix_product(x, weight, bias));
+  for (const ops::OptionalTensor& bias : {ops::OptionalTensor(), ops::OptionalTensor(random({7}, 3))})
+    expect_near(composed<decltype(ops::matrix_product)>("cogwheel::matrix_product", x, weight, bias),
+                ops::matrix_product(x, weight, bias));
 }
 
 // Memory in training: tensors that the backward pass does not read are freed early.
@@ -162,9 +164,9 @@ TEST(LayerOperators, KeepNothingThatBackwardDoesNotRead) {
                    delta = random({2, 3, 2, 8}, 2).requires_grad_() * 1, weight = random({8}, 3).requires_grad_() * 1;
   const auto users = [](const at::Tensor& tensor) { return tensor.use_count() + tensor.storage().use_count(); };
   const auto before = users(x), delta_before = users(delta), weight_before = users(weight);
-  const at::Tensor kept = operators::dropout(x, 0.1, 3);
-  const at::Tensor turned = operators::rotary(x, random({2, 3, 4}, 2), {}, 0, true, false);
-  const auto [normed, sum, moments] = operators::norm_of_sum(x, delta, weight, {}, true, 1e-5, false);
+  const at::Tensor kept = ops::dropout(x, 0.1, 3);
+  const at::Tensor turned = ops::rotary(x, random({2, 3, 4}, 2), {}, 0, true, false);
+  const auto [normed, sum, moments] = ops::norm_of_sum(x, delta, weight, {}, true, 1e-5, false);
   EXPECT_TRUE(kept.requires_grad() && turned.requires_grad() && normed.requires_grad() && sum.requires_grad());
   EXPECT_FALSE(moments.requires_grad());
   EXPECT_EQ(users(x), before);
@@ -184,15 +186,15 @@ TEST(LayerOperators, RefuseTensorsOfTwoDevices) {
     }
     return "";
   };
-  EXPECT_EQ(refusal([&] { operators::norm_of_sum(x, {}, weight.to(at::kMeta), {}, true, 1e-5, false); }),
+  EXPECT_EQ(refusal([&] { ops::norm_of_sum(x, {}, weight.to(at::kMeta), {}, true, 1e-5, false); }),
             "norm_of_sum: weight device: expected cpu (as x), got meta");
-  EXPECT_EQ(refusal([&] { operators::rotary(x.to(at::kMeta), table, {}, 0, true, false); }),
+  EXPECT_EQ(refusal([&] { ops::rotary(x.to(at::kMeta), table, {}, 0, true, false); }),
             "rotary: table device: expected meta (as x), got cpu");
-  EXPECT_EQ(refusal([&] { operators::rotary(x, table, at::arange(3).to(at::kMeta), 0, true, false); }),
+  EXPECT_EQ(refusal([&] { ops::rotary(x, table, at::arange(3).to(at::kMeta), 0, true, false); }),
             "rotary: positions device: expected cpu (as x), got meta");
-  EXPECT_EQ(refusal([&] { operators::matrix_product(x.to(at::kMeta), matrix, {}); }),
+  EXPECT_EQ(refusal([&] { ops::matrix_product(x.to(at::kMeta), matrix, {}); }),
             "matrix_product: weight device: expected meta (as x), got cpu");
 }
 
 }  // namespace
-}  // namespace cogwheel::layer_operators_test
+}  // namespace cogwheel::nn::layer_operators_test

@@ -5,7 +5,7 @@
 #include <torch/autograd.h>
 #include <torch/types.h>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 struct Inputs {
@@ -98,4 +98,4 @@ TEST(BFloat16Products, EndWithTheirGuardAndLeaveDoublesAlone) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -4,7 +4,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 at::Tensor random_input(at::IntArrayRef shape, std::uint64_t seed) {
@@ -32,4 +32,4 @@ TEST(Norm, LayerNormTakesTheMeanAwayAndRmsNormDoesNot) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -12,9 +12,9 @@
 #include "cogwheel/attention/mechanisms/recurrent_law_check.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/nn/recurrent_layer.h"
-#include "cogwheel/ops/mechanism_card.h"
+#include "cogwheel/ops/numerics_card.h"
 
-namespace cogwheel::own_law_test {
+namespace cogwheel::nn::own_law_test {
 namespace {
 
 // Whether the law is in the catalogue now.
@@ -87,7 +87,7 @@ TEST(OwnLaw, EveryOneThatIsSoundRunsRight) {
   EXPECT_GT(sound_laws().size(), 40u);
   for (const Mechanism* mechanism : sound_laws()) {
     SCOPED_TRACE(described(*mechanism->recurrent()));
-    EXPECT_NO_THROW(check_recurrent_numbers(*mechanism->recurrent()));
+    EXPECT_NO_THROW(ops::check_recurrent_numbers(*mechanism->recurrent()));
   }
 }
 
@@ -120,11 +120,12 @@ TEST(OwnLaw, HasAPlainLayerThatLearnsAndDecodes) {
 
 TEST(OwnLaw, HasACard) {
   for (const char* name : {"gla", "s4", "dfw", "mlstm", "cosformer", "deltanet"}) {
-    const NumericsCard card = mechanism_card(find_mechanism(name));
+    const authoring::NumericsCard card = ops::numerics_card(find_mechanism(name));
     EXPECT_TRUE(card.problems.empty()) << name << ": " << card.problems.front();
-    EXPECT_NE(to_text(card).find("the same bits with 1, 2, 3 and 5 threads"), std::string::npos) << to_text(card);
+    EXPECT_NE(authoring::to_text(card).find("the same bits with 1, 2, 3 and 5 threads"), std::string::npos)
+        << authoring::to_text(card);
   }
 }
 
 }  // namespace
-}  // namespace cogwheel::own_law_test
+}  // namespace cogwheel::nn::own_law_test

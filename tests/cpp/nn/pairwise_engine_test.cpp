@@ -8,13 +8,15 @@
 #include <string>
 #include <type_traits>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 // An engine that serves calls without options in float32.
-PairwiseEngine plain_engine() { return {.device = at::kCPU, .dtypes = {at::kFloat}, .forward = {}, .kernels = {}}; }
+ops::PairwiseEngine plain_engine() {
+  return {.device = at::kCPU, .dtypes = {at::kFloat}, .forward = {}, .kernels = {}};
+}
 
-PairwiseCall call_with(const PairwiseOptions& options, at::ScalarType type = at::kFloat) {
+ops::PairwiseCall call_with(const ops::PairwiseOptions& options, at::ScalarType type = at::kFloat) {
   const at::Tensor rows = at::ones({1, 1, 2, 8}, type);
   return {rows, rows, rows, at::ones({1, 0}, at::kDouble), "softmax", options};
 }
@@ -22,12 +24,13 @@ PairwiseCall call_with(const PairwiseOptions& options, at::ScalarType type = at:
 template <class T>
 T different(const T& initial) {
   if constexpr (std::is_same_v<T, std::string>)
-    return std::string(mask::causal);
+    return std::string(ops::mask::causal);
   else
     return initial + 1;
 }
 
 TEST(PairwiseEngine, IsAskedForNoOptionThatItDoesNotName) {
+  using namespace ops;
   const PairwiseOptions none;
   EXPECT_EQ(lacking(plain_engine(), call_with(none)), "");
 #define EXPECT_NAMED(name, value)                          \
@@ -51,35 +54,35 @@ TEST(PairwiseEngine, IsAskedForNoOptionThatItDoesNotName) {
 }
 
 TEST(PairwiseEngine, IsAskedForNoOtherDtypeWeightsOrMechanism) {
-  const PairwiseOptions none;
-  PairwiseEngine engine = plain_engine();
-  EXPECT_EQ(lacking(engine, call_with(none, at::kHalf)), "Half");
-  PairwiseCall mixed = call_with(none);
+  const ops::PairwiseOptions none;
+  ops::PairwiseEngine engine = plain_engine();
+  EXPECT_EQ(ops::lacking(engine, call_with(none, at::kHalf)), "Half");
+  ops::PairwiseCall mixed = call_with(none);
   mixed.value = mixed.value.to(at::kHalf);
-  EXPECT_EQ(lacking(engine, mixed), "Half");
+  EXPECT_EQ(ops::lacking(engine, mixed), "Half");
 
-  PairwiseCall weights = call_with(none);
+  ops::PairwiseCall weights = call_with(none);
   weights.value = at::ones({1, 1, 2, 0});
-  EXPECT_EQ(lacking(engine, weights), "weights");
+  EXPECT_EQ(ops::lacking(engine, weights), "weights");
   engine.weights = true;
-  EXPECT_EQ(lacking(engine, weights), "");
+  EXPECT_EQ(ops::lacking(engine, weights), "");
 
-  engine.serves = [](const PairwiseCall& call) { return call.mechanism == "cog"; };
-  EXPECT_EQ(lacking(engine, call_with(none)), "this mechanism or size");
-  PairwiseCall of_cog = call_with(none);
+  engine.serves = [](const ops::PairwiseCall& call) { return call.mechanism == "cog"; };
+  EXPECT_EQ(ops::lacking(engine, call_with(none)), "this mechanism or size");
+  ops::PairwiseCall of_cog = call_with(none);
   of_cog.mechanism = "cog";
-  EXPECT_EQ(lacking(engine, of_cog), "");
+  EXPECT_EQ(ops::lacking(engine, of_cog), "");
 }
 
 TEST(PairwiseEngine, EachStandsInTheListForADeviceOfItsOwn) {
   std::set<at::DeviceType> devices;
-  for (const PairwiseEngine* engine : pairwise_engines()) {
+  for (const ops::PairwiseEngine* engine : ops::pairwise_engines()) {
     EXPECT_TRUE(devices.insert(engine->device).second) << engine->device;
-    EXPECT_EQ(pairwise_engine(engine->device), engine);
+    EXPECT_EQ(ops::pairwise_engine(engine->device), engine);
   }
   EXPECT_TRUE(devices.contains(at::kCPU));
-  EXPECT_EQ(pairwise_engine(at::kMeta), nullptr);
+  EXPECT_EQ(ops::pairwise_engine(at::kMeta), nullptr);
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -13,7 +13,7 @@
 #include "nn/hooked.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel::recurrent_layer_test {
+namespace cogwheel::nn::recurrent_layer_test {
 namespace {
 
 constexpr std::int64_t batch = 2, tokens = 13, width = 32, heads = 4, head_dim = width / heads;
@@ -392,4 +392,4 @@ TEST(RecurrentLayer, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace cogwheel::recurrent_layer_test
+}  // namespace cogwheel::nn::recurrent_layer_test

@@ -13,7 +13,7 @@
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel::recurrent_network_test {
+namespace cogwheel::nn::recurrent_network_test {
 namespace {
 
 constexpr std::int64_t batch = 3, tokens = 6, inputs = 5, width = 7, layers = 2;
@@ -186,4 +186,4 @@ TEST(RecurrentNetwork, RefusesAStateInBothDirections) {
 }
 
 }  // namespace
-}  // namespace cogwheel::recurrent_network_test
+}  // namespace cogwheel::nn::recurrent_network_test

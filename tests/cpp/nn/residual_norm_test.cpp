@@ -8,7 +8,7 @@
 
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 at::Tensor random(at::IntArrayRef shape, std::uint64_t seed) {
@@ -183,4 +183,4 @@ TEST(NormOfSum, KeepsARowOfZeros) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

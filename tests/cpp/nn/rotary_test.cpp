@@ -11,7 +11,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel::rotary_test {
+namespace cogwheel::nn::rotary_test {
 namespace {
 
 constexpr std::int64_t batch = 2, tokens = 9, heads = 3, head_dim = 10;
@@ -166,4 +166,4 @@ TEST(Rotary, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace cogwheel::rotary_test
+}  // namespace cogwheel::nn::rotary_test

@@ -9,7 +9,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::nn {
 namespace {
 
 struct Problem {
@@ -92,4 +92,4 @@ TEST(TokenLoss, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::nn

@@ -10,7 +10,7 @@
 #include "block_formula.h"
 #include "hooked.h"
 
-namespace cogwheel::transformer_block_test {
+namespace cogwheel::nn::transformer_block_test {
 namespace {
 
 constexpr std::int64_t batch = 2, tokens = 6, width = 16, heads = 2;
@@ -103,4 +103,4 @@ TEST(TransformerBlock, SeesNoPadding) {
 }
 
 }  // namespace
-}  // namespace cogwheel::transformer_block_test
+}  // namespace cogwheel::nn::transformer_block_test

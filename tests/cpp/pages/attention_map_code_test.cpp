@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/encoding/base64.h"
 
-namespace cogwheel {
+namespace cogwheel::pages {
 namespace {
 
 TEST(AttentionMapCode, SignedSquareRootsOfTheLowerTriangle) {
@@ -23,4 +23,4 @@ TEST(AttentionMapCode, CutsBeyondOne) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

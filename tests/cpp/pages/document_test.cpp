@@ -4,7 +4,7 @@
 
 #include "support/count_of.h"
 
-namespace cogwheel {
+namespace cogwheel::pages {
 namespace {
 
 const Document example_page{
@@ -50,4 +50,4 @@ TEST(Document, NumbersStandAtTheRight) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cogwheel {
+namespace cogwheel::pages {
 namespace {
 
 TEST(Html, EscapesWhatMarkupWouldRead) {
@@ -49,4 +49,4 @@ TEST(Html, SmallNumbersHavePowersOfTen) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

@@ -7,7 +7,7 @@
 
 #include "cogwheel/pages/matrix_map.h"
 
-namespace cogwheel {
+namespace cogwheel::pages {
 namespace {
 
 std::size_t occurrences(const std::string& text, const std::string& part) {
@@ -96,4 +96,4 @@ TEST(MatrixMap, LeavesZerosEmptyAndDarkensWithTheLogarithm) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::pages

@@ -7,7 +7,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-namespace cogwheel::adamw_test {
+namespace cogwheel::runs::adamw_test {
 namespace {
 
 constexpr TrainingOptions options{.beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1, .clip = 1.0};
@@ -85,4 +85,4 @@ TEST(AdamW, LeavesSmallGradientsAlone) {
 }
 
 }  // namespace
-}  // namespace cogwheel::adamw_test
+}  // namespace cogwheel::runs::adamw_test

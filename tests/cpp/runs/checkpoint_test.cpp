@@ -15,7 +15,7 @@
 #include "runs/tiny_run.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 TEST(SafeTensors, GivesBackWhatWasSaved) {
@@ -100,15 +100,15 @@ TEST(SafeTensors, RefusesTensorsThatOverlapOrLeaveGaps) {
 TEST(Checkpoint, ContinuesBitForBit) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "checkpoint";
-  LanguageModelOptions dropped = tiny_llama("cog");
+  tasks::language::LanguageModelOptions dropped = tiny_llama("cog");
   dropped.dropout = 0.2;
   TrainingOptions half = tiny_training();
   half.precision = "bf16";
   TrainingOptions averaged = tiny_training();
   averaged.ema = 0.8;
-  LanguageModelOptions hybrid = tiny_llama("mamba2+softmax");
+  tasks::language::LanguageModelOptions hybrid = tiny_llama("mamba2+softmax");
   hybrid.position = "none";
-  const std::vector<std::pair<LanguageModelOptions, TrainingOptions>> cases = {
+  const std::vector<std::pair<tasks::language::LanguageModelOptions, TrainingOptions>> cases = {
       {tiny_model("cog"), tiny_training()},
       {tiny_model("differential"), tiny_training()},
       {dropped, half},
@@ -153,7 +153,7 @@ TEST(Checkpoint, ContinuesEveryRecurrentLayerBitForBit) {
   for (const Mechanism& mechanism : mechanisms()) {
     if (mechanism.recurrent() == nullptr) continue;
     for (const std::string layer : {"plain", "paper"}) {
-      LanguageModelOptions model = tiny_model(std::string(mechanism.description.name) + "+softmax");
+      tasks::language::LanguageModelOptions model = tiny_model(std::string(mechanism.description.name) + "+softmax");
       model.recurrent_layer = layer;
       model.position = "none";
       TrainingRun unbroken(model, tiny_training(), task), first(model, tiny_training(), task),
@@ -175,7 +175,7 @@ TEST(Checkpoint, LeavesTheRunAloneWhereItIsRefused) {
   other.step();
   other.save(folder.path() / "other");
   EXPECT_THROW(same.load(folder.path() / "other"), Error);
-  LanguageModelOptions halves = tiny_llama();
+  tasks::language::LanguageModelOptions halves = tiny_llama();
   TrainingRun interleaved(halves, tiny_training(), tiny_task());
   halves.position = "rotary_halves";
   TrainingRun by_halves(halves, tiny_training(), tiny_task());
@@ -210,13 +210,13 @@ TEST(Checkpoint, SaysWhichConfigurationItIsOf) {
   longer.steps = 500;
   TrainingRun other(tiny_model(), longer, tiny_task());
   EXPECT_EQ(refusal(other, path), ": training.steps: expected 500, got 24");
-  LanguageModelOptions wide = tiny_model();
+  tasks::language::LanguageModelOptions wide = tiny_model();
   wide.width = 64;
   TrainingRun wider(wide, tiny_training(), tiny_task());
   EXPECT_EQ(refusal(wider, path), ": model.width: expected 64, got 32");
-  auto data = std::make_shared<Dataset>(*tiny_data());
+  auto data = std::make_shared<text::Dataset>(*tiny_data());
   data->sha256 = "of another text";
-  TrainingRun elsewhere(tiny_model(), tiny_training(), make_language_modelling(data));
+  TrainingRun elsewhere(tiny_model(), tiny_training(), tasks::language::make_language_modelling(data));
   EXPECT_EQ(refusal(elsewhere, path),
             ": data.sha256: expected \"of another text\", got \"" + tiny_data()->sha256 + "\"");
 }
@@ -348,4 +348,4 @@ TEST(Checkpoint, WarnsOnAnotherMachine) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -8,7 +8,7 @@
 #include "cogwheel/core/files/atomic_file.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 StepReport report(std::int64_t step) {
@@ -83,4 +83,4 @@ TEST(Metrics, NameTheLineThatIsDamaged) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

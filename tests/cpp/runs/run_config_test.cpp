@@ -13,7 +13,7 @@
 #include "cogwheel/tasks/translation/sequence_to_sequence_options.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 template <class Function>
@@ -41,8 +41,8 @@ TEST(RunConfig, ReadsWhatIsGivenAndKeepsTheRest) {
   )");
   EXPECT_EQ(config.name, "mine");
   EXPECT_EQ(config.data.text, (std::vector<std::string>{"a.txt", "b"}));
-  EXPECT_EQ(config.model.as<LanguageModelOptions>().mechanism, "cog");
-  EXPECT_TRUE(config.model.as<LanguageModelOptions>().bias);
+  EXPECT_EQ(config.model.as<tasks::language::LanguageModelOptions>().mechanism, "cog");
+  EXPECT_TRUE(config.model.as<tasks::language::LanguageModelOptions>().bias);
   EXPECT_EQ(config.training.learning_rate, 3e-4);
   EXPECT_EQ(config.training.final_learning_rate, 0);
   EXPECT_EQ(config.training.seed, 7u);
@@ -55,8 +55,8 @@ TEST(RunConfig, RoundTripsThroughToml) {
   config.data.text = {"a \"b\".txt", "ü"};
   config.training.learning_rate = 1.0 / 3;
   config.training.epsilon = 1e-8;
-  config.model.as<LanguageModelOptions>().tied_head = false;
-  config.model.as<LanguageModelOptions>().first_softmax_layers = 2;
+  config.model.as<tasks::language::LanguageModelOptions>().tied_head = false;
+  config.model.as<tasks::language::LanguageModelOptions>().first_softmax_layers = 2;
   const std::string text = to_toml(config);
   EXPECT_EQ(to_toml(parse_config(text)), text);
   EXPECT_EQ(parse_config(text).training.learning_rate, 1.0 / 3);
@@ -66,7 +66,8 @@ TEST(RunConfig, RoundTripsThroughToml) {
 
 TEST(RunConfig, EveryKeyIsDocumented) {
   const std::string page = read_file(COGWHEEL_DOCS "/configuration.md");
-  for (const ModelOptions& model : {ModelOptions(LanguageModelOptions{}), ModelOptions(SequenceToSequenceOptions{})}) {
+  for (const ModelOptions& model : {ModelOptions(tasks::language::LanguageModelOptions{}),
+                                    ModelOptions(tasks::translation::SequenceToSequenceOptions{})}) {
     RunConfig config;
     config.model = model;
     for (const auto& field : config_fields(config))
@@ -148,7 +149,7 @@ TEST(RunConfig, LimitsHaveAnUpperEnd) {
 TEST(RunConfig, RoundTripsThroughItsRecord) {
   RunConfig config;
   config.data.text = {"a \"b\".txt"};
-  config.model.as<LanguageModelOptions>().width = 96;
+  config.model.as<tasks::language::LanguageModelOptions>().width = 96;
   config.training.learning_rate = 1.0 / 3;
   const auto record = to_json(config);
   EXPECT_EQ(to_toml(config_from_json(record, "record")), to_toml(config));
@@ -183,11 +184,11 @@ TEST(RunConfig, AFormSetsWhatNothingElseSays) {
     tied_head = true
     width = 96
   )");
-  EXPECT_EQ(config.model.as<LanguageModelOptions>().activation, "gelu");
-  EXPECT_TRUE(config.model.as<LanguageModelOptions>().tied_head);
-  EXPECT_EQ(config.model.as<LanguageModelOptions>().norm, "rms");
-  EXPECT_EQ(config.model.as<LanguageModelOptions>().position, "rotary");
-  EXPECT_EQ(config.model.as<LanguageModelOptions>().width, 96);
+  EXPECT_EQ(config.model.as<tasks::language::LanguageModelOptions>().activation, "gelu");
+  EXPECT_TRUE(config.model.as<tasks::language::LanguageModelOptions>().tied_head);
+  EXPECT_EQ(config.model.as<tasks::language::LanguageModelOptions>().norm, "rms");
+  EXPECT_EQ(config.model.as<tasks::language::LanguageModelOptions>().position, "rotary");
+  EXPECT_EQ(config.model.as<tasks::language::LanguageModelOptions>().width, 96);
   // Written out key by key, so that a reader needs to know no form.
   const std::string text = to_toml(config);
   EXPECT_EQ(text.find("form ="), std::string::npos);
@@ -196,8 +197,8 @@ TEST(RunConfig, AFormSetsWhatNothingElseSays) {
   RunConfig overridden;
   set_options(overridden, {"model.form=llama"});
   set_options(overridden, {"model.position=rotary_halves"});
-  EXPECT_EQ(overridden.model.as<LanguageModelOptions>().activation, "swiglu");
-  EXPECT_EQ(overridden.model.as<LanguageModelOptions>().position, "rotary_halves");
+  EXPECT_EQ(overridden.model.as<tasks::language::LanguageModelOptions>().activation, "swiglu");
+  EXPECT_EQ(overridden.model.as<tasks::language::LanguageModelOptions>().position, "rotary_halves");
   set_options(overridden, {"model.form=gpt"});
   EXPECT_EQ(to_toml(overridden), to_toml(RunConfig{}));
   expect_usage_error([&] { set_options(overridden, {"model.form=lama"}); }, "model.form: expected llama (the nearest");
@@ -211,25 +212,25 @@ TEST(RunConfig, OverridesDoNotDependOnTheirOrder) {
   set_options(a, first);
   set_options(b, second);
   EXPECT_EQ(to_toml(a), to_toml(b));
-  EXPECT_EQ(a.model.as<LanguageModelOptions>().norm, "layer");
-  EXPECT_EQ(a.model.as<LanguageModelOptions>().activation, "swiglu");
+  EXPECT_EQ(a.model.as<tasks::language::LanguageModelOptions>().norm, "layer");
+  EXPECT_EQ(a.model.as<tasks::language::LanguageModelOptions>().activation, "swiglu");
 }
 
 // The keys of a file's model stay where the model of the task that --set names has them.
 TEST(RunConfig, AnotherTaskKeepsTheKeysThatItsModelHas) {
   const std::string text = "[model]\nmechanism = \"cog\"\nlayers = 2\nwidth = 32\nheads = 2\n";
   const RunConfig config = parse_config(text, "m.toml", {"model.width=48", "task.name=sentences"});
-  const auto& model = config.model.as<EncoderOptions>();
+  const auto& model = config.model.as<tasks::encoders::EncoderOptions>();
   EXPECT_EQ(model.mechanism, "cog");
   EXPECT_EQ(std::tuple(model.layers, model.heads, model.width), std::tuple(2, 2, 48));
-  EXPECT_EQ(model.context, EncoderOptions().context);
+  EXPECT_EQ(model.context, tasks::encoders::EncoderOptions().context);
   expect_usage_error([&] { parse_config(text + "norm = \"rms\"\n", "m.toml", {"task.name=sentences"}); },
                      "m.toml, for the task sentences: key: expected");
   expect_usage_error([&] { parse_config(text + "form = \"llama\"\n", "m.toml", {"task.name=\"images\""}); },
                      "got model.form");
   // The model of the file's own task is no matter then.
   EXPECT_EQ(parse_config("[task]\nname = \"images\"\n[model]\nnorm = \"rms\"\n", "m.toml", {"task.name=recall"})
-                .model.as<LanguageModelOptions>()
+                .model.as<tasks::language::LanguageModelOptions>()
                 .norm,
             "rms");
 }
@@ -283,14 +284,14 @@ TEST(RunConfig, TakesOverrides) {
   set_options(config, {"data.text=one.txt"});
   set_options(config, {"model.bias=true"});
   EXPECT_EQ(config.training.steps, 12);
-  EXPECT_EQ(config.model.as<LanguageModelOptions>().mechanism, "cog");
+  EXPECT_EQ(config.model.as<tasks::language::LanguageModelOptions>().mechanism, "cog");
   EXPECT_EQ(config.data.text, std::vector<std::string>{"one.txt"});
   set_options(config, {R"(data.text=["a", "b"])"});
   EXPECT_EQ(config.data.text.size(), 2u);
   set_options(config, {"model.heads=6", "model.width=96"});
-  EXPECT_EQ(config.model.as<LanguageModelOptions>().width, 96);
+  EXPECT_EQ(config.model.as<tasks::language::LanguageModelOptions>().width, 96);
   expect_usage_error([&] { set_options(config, {"model.width=192", "training.steps=0"}); }, "at least 1, got 0");
-  EXPECT_EQ(config.model.as<LanguageModelOptions>().width, 96);
+  EXPECT_EQ(config.model.as<tasks::language::LanguageModelOptions>().width, 96);
   expect_usage_error([&] { set_options(config, {"training.step=3"}); }, "training.steps");
   expect_usage_error([&] { set_options(config, {"training.steps"}); }, "--set: expected key=value");
   expect_usage_error([&] { set_options(config, {"training.steps=-3"}); }, "at least 1, got -3");
@@ -319,4 +320,4 @@ TEST(RunConfig, KeepsTheOptionsOfTasks) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -14,7 +14,7 @@
 #include "support/temporary_folder.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 RunConfig tiny_config() {
@@ -36,9 +36,9 @@ TEST(RunFolder, HoldsARunThatCanBeReopened) {
   EXPECT_EQ(train_in_folder(run, folder), TrainingStatus::finished);
   const RunFolder opened = RunFolder::open(folder.path());
   EXPECT_EQ(to_toml(load_config(opened.config_path())), to_toml(tiny_config()));
-  EXPECT_EQ(load_tokenizer(opened.tokenizer_path())->vocabulary(), tiny_data()->tokenizer->vocabulary());
+  EXPECT_EQ(text::load_tokenizer(opened.tokenizer_path())->vocabulary(), tiny_data()->tokenizer->vocabulary());
   EXPECT_EQ(held_out_loss(read_metrics(opened.metrics_path()).back().measured), held_out_loss(run.last_measured()));
-  LanguageModel model = *load_language_model(opened);
+  tasks::language::LanguageModel model = *tasks::language::load_language_model(opened);
   for (const auto& parameter : model->named_parameters())
     EXPECT_TRUE(parameter.value().equal(run.model()->named_parameters()[parameter.key()])) << parameter.key();
 }
@@ -186,7 +186,7 @@ TEST(RunFolder, IsOfOneProcessAtATime) {
     train_in_folder(run, folder);
     EXPECT_THROW(make(path, true), Error);
     EXPECT_THROW(RunFolder::resume(path), Error);
-    EXPECT_NO_THROW(load_language_model(RunFolder::open(path)));  // reading takes no lock
+    EXPECT_NO_THROW(tasks::language::load_language_model(RunFolder::open(path)));  // reading takes no lock
   }
   temporary.write("run/.checkpoint.safetensors.123.part", "half of it");
   RunFolder::resume(path);
@@ -197,15 +197,15 @@ TEST(RunFolder, GivesNoModelOfAnotherConfiguration) {
   const TemporaryFolder temporary;
   const RunFolder folder = make(temporary.path() / "run");
   tiny_run().save(folder.checkpoint_path());
-  EXPECT_NO_THROW(load_language_model(folder));
+  EXPECT_NO_THROW(tasks::language::load_language_model(folder));
   RunConfig config = tiny_config();
   config.training.steps = 7;  // does not affect the model
   write_file(folder.config_path(), to_toml(config));
-  EXPECT_NO_THROW(load_language_model(folder));
-  config.model.as<LanguageModelOptions>().mechanism = "cog";  // the same shapes
+  EXPECT_NO_THROW(tasks::language::load_language_model(folder));
+  config.model.as<tasks::language::LanguageModelOptions>().mechanism = "cog";  // the same shapes
   write_file(folder.config_path(), to_toml(config));
   try {
-    load_language_model(folder);
+    tasks::language::load_language_model(folder);
     ADD_FAILURE() << "loaded";
   } catch (const Error& error) {
     EXPECT_EQ(error.what(), folder.checkpoint_path().string() + ": model.mechanism: expected \"cog\", got \"softmax\"");
@@ -247,4 +247,4 @@ TEST(RunFolder, RefusesACurveWithAGap) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -3,7 +3,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/runs/configuration/training_options.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 TEST(LearningRate, WarmsUpAndFallsAlongAHalfCosine) {
@@ -41,4 +41,4 @@ TEST(TrainingOptions, AreChecked) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

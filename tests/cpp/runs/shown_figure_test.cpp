@@ -13,7 +13,7 @@
 #include "cogwheel/tasks/translation/alignment_figure.h"
 #include "support/count_of.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -22,15 +22,17 @@ const std::string attack = "</svg></script><img src=x onerror=alert(1)>\"'";
 constexpr float no_number = std::numeric_limits<float>::quiet_NaN();
 
 std::vector<ShownFigure> shown_examples() {
-  const std::vector<StrokePoint> points{{0, 0, false}, {1.5F, -0.25F, true}};
+  const std::vector<tasks::handwriting::StrokePoint> points{{0, 0, false}, {1.5F, -0.25F, true}};
   return {
-      {attack, PictureGrid{{{{.height = 1, .width = 2, .pixels = {0, 50, 255, 9, 8, 7}}, attack}}, 3, attack}},
-      {attack, AlignmentFigure{.caption = attack,
-                               .source = {attack, "b"},
-                               .target = {"c"},
-                               .panels = {{attack, {0.5F, no_number}, {{1, 0, false}}, 0.125}, {"", {-1, 0}, {}, {}}}}},
-      {attack, WrittenStrokes{points}},
-      {attack, WindowOverTime{points, "<é", {0.5F, 0, 0.5F, 0.25F, 0, no_number}, attack}}};
+      {attack,
+       tasks::images::PictureGrid{{{{.height = 1, .width = 2, .pixels = {0, 50, 255, 9, 8, 7}}, attack}}, 3, attack}},
+      {attack, tasks::translation::AlignmentFigure{.caption = attack,
+                                                   .source = {attack, "b"},
+                                                   .target = {"c"},
+                                                   .panels = {{attack, {0.5F, no_number}, {{1, 0, false}}, 0.125},
+                                                              {"", {-1, 0}, {}, {}}}}},
+      {attack, tasks::handwriting::WrittenStrokes{points}},
+      {attack, tasks::handwriting::WindowOverTime{points, "<é", {0.5F, 0, 0.5F, 0.25F, 0, no_number}, attack}}};
 }
 
 Inspection with(std::vector<ShownFigure> figures) {
@@ -43,7 +45,7 @@ TEST(ShownFigure, IsDrawnTheSameAfterItWasKept) {
   const Inspection read = parse_inspection(inspection_to_json(with(shown_examples())));
   ASSERT_EQ(read.figures.size(), 4U);
   for (std::size_t at = 0; at < read.figures.size(); ++at) {
-    const Figure before = drawn_figure(shown_examples()[at]), after = drawn_figure(read.figures[at]);
+    const pages::Figure before = drawn_figure(shown_examples()[at]), after = drawn_figure(read.figures[at]);
     EXPECT_EQ(before.html, after.html) << at;
     EXPECT_EQ(before.title + before.caption, after.title + after.caption) << at;
     EXPECT_EQ(count_of(after.html, "onerror=alert(1)>"), 0U) << after.html;  // escaped: "…alert(1)&gt;"
@@ -90,4 +92,4 @@ TEST(ShownFigure, WhatDoesNotFitIsRefused) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -12,24 +12,24 @@
 #include "cogwheel/tasks/language/language_model_form.h"
 #include "cogwheel/tasks/language/language_modelling.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 
-inline std::shared_ptr<const Dataset> tiny_data() {
-  Corpus corpus{.name = "tiny", .text = {}, .sha256 = {}, .files = {}};
+inline std::shared_ptr<const text::Dataset> tiny_data() {
+  text::Corpus corpus{.name = "tiny", .text = {}, .sha256 = {}, .files = {}};
   for (int line = 0; line < 200; ++line) corpus.text += "line " + std::to_string(line * line) + " of the text\n";
-  corpus.sha256 = sha256(corpus.text);
-  return std::make_shared<Dataset>(make_dataset(corpus, "character", 16));
+  corpus.sha256 = cogwheel::sha256(corpus.text);
+  return std::make_shared<text::Dataset>(text::make_dataset(corpus, "character", 16));
 }
 
-inline std::shared_ptr<const Task> tiny_task() { return make_language_modelling(tiny_data()); }
+inline std::shared_ptr<const Task> tiny_task() { return tasks::language::make_language_modelling(tiny_data()); }
 
-inline LanguageModelOptions tiny_model(const std::string& mechanism = "softmax") {
+inline tasks::language::LanguageModelOptions tiny_model(const std::string& mechanism = "softmax") {
   return {.context = 16, .layers = 2, .heads = 2, .width = 32, .mechanism = mechanism};
 }
 
-inline LanguageModelOptions tiny_llama(const std::string& mechanism = "softmax") {
-  LanguageModelOptions model = tiny_model(mechanism);
-  set_form(model, "llama");
+inline tasks::language::LanguageModelOptions tiny_llama(const std::string& mechanism = "softmax") {
+  tasks::language::LanguageModelOptions model = tiny_model(mechanism);
+  tasks::language::set_form(model, "llama");
   model.heads = 4;
   return model;
 }
@@ -49,7 +49,9 @@ inline TrainingRun tiny_run(const std::string& mechanism = "softmax") {
   return {tiny_model(mechanism), tiny_training(), tiny_task()};
 }
 
-inline LanguageModel language_model(const TrainingRun& run) { return holder_of<LanguageModel>(*run.model()); }
+inline tasks::language::LanguageModel language_model(const TrainingRun& run) {
+  return nn::holder_of<tasks::language::LanguageModel>(*run.model());
+}
 
 // The measured held-out loss; NaN where there is none.
 inline double held_out_loss(const MeasuredValues& values) {
@@ -64,4 +66,4 @@ inline bool same_weights(TrainingRun& first, TrainingRun& second) {
   return true;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -19,7 +19,7 @@
 #include "runs/tiny_run.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::runs {
 namespace {
 
 std::vector<StepReport> reports_of(TrainingRun& run) {
@@ -50,7 +50,7 @@ TEST(TrainingRun, LearnsWithPlainRecurrentLayersAndHybrids) {
   for (const Mechanism& mechanism : mechanisms())
     if (mechanism.recurrent() != nullptr) names.emplace_back(mechanism.description.name);
   for (const std::string& name : names) {
-    LanguageModelOptions model = tiny_model(name);
+    tasks::language::LanguageModelOptions model = tiny_model(name);
     model.recurrent_layer = "plain";
     model.position = "none";
     TrainingRun run(model, tiny_training(), tiny_task());
@@ -63,7 +63,7 @@ TEST(TrainingRun, LearnsWithPlainRecurrentLayersAndHybrids) {
 TEST(TrainingRun, LearnsInTheLlamaForm) {
   for (const std::string mechanism : {"softmax", "cog", "consmax", "relu", "differential", "symmetric"})
     for (const std::string position : {"rotary", "rotary_halves"}) {
-      LanguageModelOptions model = tiny_llama(mechanism);
+      tasks::language::LanguageModelOptions model = tiny_llama(mechanism);
       model.position = position;
       if (mechanism != "symmetric") model.key_value_heads = 2;
       TrainingRun run(model, tiny_training(), tiny_task());
@@ -74,7 +74,7 @@ TEST(TrainingRun, LearnsInTheLlamaForm) {
 }
 
 TEST(TrainingRun, LearnsInBFloat16AsInFloat) {
-  for (const LanguageModelOptions& model : {tiny_model("cog"), tiny_llama("cog")}) {
+  for (const tasks::language::LanguageModelOptions& model : {tiny_model("cog"), tiny_llama("cog")}) {
     TrainingOptions options = tiny_training();
     TrainingRun single(model, options, tiny_task());
     options.precision = "bf16";
@@ -92,7 +92,7 @@ TEST(TrainingRun, LearnsInBFloat16AsInFloat) {
 }
 
 TEST(TrainingRun, EvaluatesInFloatWithoutDropout) {
-  LanguageModelOptions model = tiny_model();
+  tasks::language::LanguageModelOptions model = tiny_model();
   TrainingRun plain(model, tiny_training(), tiny_task());
   model.dropout = 0.5;
   TrainingOptions options = tiny_training();
@@ -104,7 +104,7 @@ TEST(TrainingRun, EvaluatesInFloatWithoutDropout) {
 }
 
 TEST(TrainingRun, DropsOtherElementsAtEachStepAndTheSameForASeed) {
-  LanguageModelOptions model = tiny_model();
+  tasks::language::LanguageModelOptions model = tiny_model();
   model.dropout = 0.4;
   TrainingOptions options = tiny_training();
   options.learning_rate = options.final_learning_rate = 1e-30;  // the weights do not change
@@ -115,8 +115,10 @@ TEST(TrainingRun, DropsOtherElementsAtEachStepAndTheSameForASeed) {
   const double loss = first.step();
   EXPECT_EQ(second.step(), loss);
   EXPECT_NE(other.step(), loss);
-  const auto windows = [&](std::int64_t step) { return training_windows(*tiny_data(), 16, 4, 5, step); };
-  const Windows one = windows(0);
+  const auto windows = [&](std::int64_t step) {
+    return tasks::language::training_windows(*tiny_data(), 16, 4, 5, step);
+  };
+  const tasks::language::Windows one = windows(0);
   const auto dropped_loss = [&](std::uint64_t seed) {
     return language_model(first)
         ->loss(one.inputs, one.targets, {.dropout = language_model(first)->dropout(seed)})
@@ -165,13 +167,13 @@ TEST(TrainingRun, CurvesMayHaveFewerWindowsAndChangeNothingElse) {
   EXPECT_TRUE(whole_reports.back().final_measured.empty());
   EXPECT_EQ(held_out_loss(whole_reports.back().measured), held_out_loss(whole.last_measured()));
   // The four windows of the curve, by hand.
-  const Windows windows = held_out_windows(*tiny_data(), 16, 64);
+  const tasks::language::Windows windows = tasks::language::held_out_windows(*tiny_data(), 16, 64);
   ASSERT_EQ(windows.inputs.size(0), 4);
   const torch::NoGradGuard no_grad;
   EXPECT_EQ(held_out_loss(reports.back().measured),
             language_model(run)->loss(windows.inputs, windows.targets).item<double>());
-  Hooks hooks;
-  const HeadObserver observer(hooks);
+  nn::Hooks hooks;
+  const nn::HeadObserver observer(hooks);
   language_model(run)->forward(windows.inputs, {.hooks = &hooks});
   EXPECT_EQ(reports.back().heads, observer.statistics());
   EXPECT_GT(run.evaluation_seconds(), 0);
@@ -224,13 +226,13 @@ TEST(TrainingRun, TakesTheVocabularyFromTheData) {
   const auto data = tiny_data();
   const TrainingRun run = tiny_run();
   EXPECT_EQ(*common(run.model_options()).vocabulary, data->tokenizer->vocabulary());
-  LanguageModelOptions model = tiny_model();
+  tasks::language::LanguageModelOptions model = tiny_model();
   model.vocabulary = 7;
-  EXPECT_THROW(TrainingRun(model, tiny_training(), make_language_modelling(data)), UsageError);
+  EXPECT_THROW(TrainingRun(model, tiny_training(), tasks::language::make_language_modelling(data)), UsageError);
 }
 
 TEST(TrainingRun, RefusesAModelBeyondTheMemory) {
-  LanguageModelOptions model = tiny_model();
+  tasks::language::LanguageModelOptions model = tiny_model();
   model.width = 1 << 16;
   model.heads = 512;
   model.layers = 100;
@@ -324,7 +326,7 @@ class SlowTask final : public Task {
     return task_->loss(model, batch, dropout_seed);
   }
   MeasuredValues evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
-                          StatisticsOfHeads* heads) const override {
+                          nn::StatisticsOfHeads* heads) const override {
     return task_->evaluate(model, training, part, heads);
   }
   Inspection inspect(torch::nn::Module& model, std::uint64_t seed, const ThoroughInspection* thorough) const override {
@@ -365,4 +367,4 @@ TEST(TrainingRun, SaysWhereAPrecisionIsSlowerThanTheDefault) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::runs

@@ -8,7 +8,7 @@
 
 #include "cogwheel/core/encoding/base64.h"
 
-namespace cogwheel {
+namespace cogwheel::serve {
 namespace {
 
 constexpr float hidden = -std::numeric_limits<float>::infinity();
@@ -69,4 +69,4 @@ TEST(HeadMaps, CodesOf16BitsAreLittleEndian) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::serve {
 namespace {
 
 TEST(HttpServer, OnlyTheNamesOfThisMachine) {
@@ -32,4 +32,4 @@ TEST(HttpServer, APortIsHadOnce) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::serve {
 namespace {
 
 std::string refusal(const std::string& json) {
@@ -39,4 +39,4 @@ TEST(ViewRequest, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::serve

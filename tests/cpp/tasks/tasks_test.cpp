@@ -10,28 +10,28 @@
 #include "cogwheel/tasks/language/language_modelling.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks {
 namespace {
 
-std::shared_ptr<const Dataset> dataset_of(const std::string& held_out) {
-  auto data = std::make_shared<Dataset>();
-  data->tokenizer = make_tokenizer("character", held_out);
+std::shared_ptr<const text::Dataset> dataset_of(const std::string& held_out) {
+  auto data = std::make_shared<text::Dataset>();
+  data->tokenizer = text::make_tokenizer("character", held_out);
   data->held_out = data->training = data->tokenizer->encode(held_out);
   return data;
 }
 
 TEST(Tasks, AreFoundByName) {
-  EXPECT_EQ(task_names().front(), TaskOptions{}.name);
-  for (const TaskEntry& entry : tasks()) {
+  EXPECT_EQ(runs::task_names().front(), runs::TaskOptions{}.name);
+  for (const runs::TaskEntry& entry : runs::tasks()) {
     EXPECT_FALSE(entry.description.summary.empty()) << entry.description.name;
     ASSERT_FALSE(entry.description.measures.empty()) << entry.description.name;
-    for (const Measure& measure : entry.description.measures)
+    for (const runs::Measure& measure : entry.description.measures)
       EXPECT_FALSE(measure.name.empty() || measure.title.empty() || measure.label.empty()) << entry.description.name;
   }
-  RunConfig config;
+  runs::RunConfig config;
   config.task.name = "copyin";
   try {
-    make_task(config);
+    runs::make_task(config);
     ADD_FAILURE() << "made";
   } catch (const UsageError& error) {
     EXPECT_EQ(std::string(error.what()).find("task: expected copying"), 0u) << error.what();
@@ -40,18 +40,18 @@ TEST(Tasks, AreFoundByName) {
 
 TEST(LanguageModelling, RefusesOtherText) {
   const TemporaryFolder folder;
-  RunConfig config;
+  runs::RunConfig config;
   config.data.text = {folder.write("text", std::string(2000, 'a') + std::string(2000, 'b')).string()};
-  const auto task = make_task(config);
+  const auto task = runs::make_task(config);
   config = task->completed(config);
-  EXPECT_EQ(config.model.as<LanguageModelOptions>().vocabulary, 2);
+  EXPECT_EQ(config.model.as<language::LanguageModelOptions>().vocabulary, 2);
   EXPECT_EQ(config.data.sha256.size(), 64u);
-  for (const RunFile& file : task->assets()) folder.write(file.name, file.content);
-  EXPECT_NO_THROW(make_task(config, folder.path()));
-  for (const RunFile& file : task->records()) folder.write(file.name, file.content);
+  for (const runs::RunFile& file : task->assets()) folder.write(file.name, file.content);
+  EXPECT_NO_THROW(runs::make_task(config, folder.path()));
+  for (const runs::RunFile& file : task->records()) folder.write(file.name, file.content);
   folder.write("text", std::string(4000, 'a'));
   try {
-    make_task(config, folder.path());
+    runs::make_task(config, folder.path());
     ADD_FAILURE() << "accepted";
   } catch (const Error& error) {
     EXPECT_TRUE(std::string(error.what()).ends_with("/text has changed")) << error.what();
@@ -59,10 +59,10 @@ TEST(LanguageModelling, RefusesOtherText) {
 }
 
 TEST(LanguageModelling, HasNoOptionsOfItsOwn) {
-  RunConfig config;
+  runs::RunConfig config;
   config.task.values["symbols"] = std::int64_t{3};
   try {
-    make_language_modelling(dataset_of(std::string(100, 'a')))->completed(config);
+    language::make_language_modelling(dataset_of(std::string(100, 'a')))->completed(config);
     ADD_FAILURE() << "accepted";
   } catch (const UsageError& error) {
     EXPECT_STREQ(error.what(), "task: key: expected none but name, for language_modelling, got symbols");
@@ -71,8 +71,8 @@ TEST(LanguageModelling, HasNoOptionsOfItsOwn) {
 
 TEST(LanguageModelling, MapsOfEveryLayerAndHeadAndASampleThatRepeats) {
   const auto data = dataset_of("so\nthe cat sat on the mat and the dog ran\nto the sea\n");
-  const auto task = make_language_modelling(data);
-  LanguageModelOptions options;
+  const auto task = language::make_language_modelling(data);
+  language::LanguageModelOptions options;
   options.vocabulary = data->tokenizer->vocabulary();
   options.context = 16;
   options.layers = 2;
@@ -80,15 +80,15 @@ TEST(LanguageModelling, MapsOfEveryLayerAndHeadAndASampleThatRepeats) {
   options.width = 32;
   for (const char* mechanism : {"softmax", "cog", "differential"}) {
     options.mechanism = mechanism;
-    LanguageModel model(options);
+    language::LanguageModel model(options);
     model->initialize(1);
-    const Inspection inspection = task->inspect(*model, 1, nullptr);
+    const runs::Inspection inspection = task->inspect(*model, 1, nullptr);
     const std::size_t size = inspection.tokens.size();
     ASSERT_EQ(size, 16U);
     ASSERT_EQ(inspection.maps.size(), 2U);
     for (const auto& layer : inspection.maps) {
       ASSERT_EQ(layer.size(), std::string_view(mechanism) == "differential" ? 1U : 2U);
-      for (const AttentionMap& map : layer)
+      for (const runs::AttentionMap& map : layer)
         for (std::size_t query = 0; query < size; ++query) {
           double sum = 0;
           for (std::size_t key = 0; key < size; ++key) {
@@ -110,4 +110,4 @@ TEST(LanguageModelling, MapsOfEveryLayerAndHeadAndASampleThatRepeats) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks

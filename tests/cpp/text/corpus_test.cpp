@@ -7,7 +7,7 @@
 #include "cogwheel/text/text_record.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
 void expect_refused(const std::vector<std::filesystem::path>& paths, const std::string& part) {
@@ -177,4 +177,4 @@ TEST(PythonLibrary, IsTheSameTextEachTime) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -9,7 +9,7 @@
 #include "cogwheel/core/error.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
 constexpr std::int64_t context = 8, batch = 5;
@@ -59,7 +59,7 @@ TEST(Dataset, NamesTheFileThatIsNoText) {
 TEST(TrainingWindows, DependOnSeedAndStepAlone) {
   const Dataset data = make_dataset(counting_corpus(5000), "byte", context);
   const auto draw = [&](std::uint64_t seed, std::int64_t step) {
-    return training_windows(data, context, batch, seed, step).inputs;
+    return tasks::language::training_windows(data, context, batch, seed, step).inputs;
   };
   EXPECT_TRUE(draw(1, 7).equal(draw(1, 7)));
   EXPECT_FALSE(draw(1, 7).equal(draw(1, 8)));
@@ -70,7 +70,7 @@ TEST(TrainingWindows, DependOnSeedAndStepAlone) {
 TEST(TrainingWindows, StartWhereTheyAlwaysDid) {
   Dataset data;
   for (Token token = 0; token < 1000; ++token) data.training.push_back(token);
-  const at::Tensor starts = training_windows(data, 10, 4, 1337, 3).inputs.select(1, 0);
+  const at::Tensor starts = tasks::language::training_windows(data, 10, 4, 1337, 3).inputs.select(1, 0);
   EXPECT_TRUE(starts.equal(at::tensor(std::vector<std::int64_t>{327, 156, 550, 537})));
 }
 
@@ -79,7 +79,7 @@ TEST(TrainingWindows, CoverTheTrainingPartAndNoMore) {
   for (Token token = 0; token < 100; ++token) data.training.push_back(token);
   std::set<std::int64_t> starts;
   for (std::int64_t step = 0; step < 500; ++step) {
-    const Windows windows = training_windows(data, context, batch, 3, step);
+    const tasks::language::Windows windows = tasks::language::training_windows(data, context, batch, 3, step);
     EXPECT_TRUE(windows.targets.equal(at::add(windows.inputs, 1)));
     EXPECT_LE(windows.targets.max().item<std::int64_t>(), 99);
     for (std::int64_t row = 0; row < batch; ++row) starts.insert(windows.inputs[row][0].item<std::int64_t>());
@@ -91,7 +91,7 @@ TEST(TrainingWindows, CoverTheTrainingPartAndNoMore) {
 TEST(HeldOutWindows, AreAllThatDoNotOverlap) {
   Dataset data;
   for (Token token = 0; token < 8 * 4 + 5; ++token) data.held_out.push_back(token);
-  const Windows windows = held_out_windows(data, context);
+  const tasks::language::Windows windows = tasks::language::held_out_windows(data, context);
   EXPECT_EQ(windows.inputs.sizes(), at::IntArrayRef({4, context}));
   EXPECT_TRUE(windows.inputs.flatten().equal(at::arange(32)));
   EXPECT_TRUE(windows.targets.flatten().equal(at::arange(1, 33)));
@@ -101,7 +101,7 @@ TEST(Dataset, SpreadsSomeOfTheHeldOutWindowsEvenly) {
   Dataset data;
   for (Token token = 0; token < 101; ++token) data.held_out.push_back(token);  // 10 windows of 10
   const auto starts = [&](std::int64_t tokens) {
-    const at::Tensor first = held_out_windows(data, 10, tokens).inputs.select(1, 0).contiguous();
+    const at::Tensor first = tasks::language::held_out_windows(data, 10, tokens).inputs.select(1, 0).contiguous();
     return std::vector<std::int64_t>(first.const_data_ptr<std::int64_t>(),
                                      first.const_data_ptr<std::int64_t>() + first.numel());
   };
@@ -113,4 +113,4 @@ TEST(Dataset, SpreadsSomeOfTheHeldOutWindowsEvenly) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::text

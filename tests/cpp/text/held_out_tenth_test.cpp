@@ -10,7 +10,7 @@
 #include "cogwheel/runs/class_matching.h"
 #include "support/error_of.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -115,7 +115,7 @@ TEST(TextContent, IsThatOfItsWords) {
 
 Names places(const Names& model, const Names& data) {
   Names found;
-  const ClassMatch match = match_classes(model, data, "data");
+  const runs::ClassMatch match = runs::match_classes(model, data, "data");
   for (const std::int64_t place : match.places) found.push_back(std::to_string(place));
   if (!match.note.empty()) found.push_back(match.note.substr(0, 12));
   return found;
@@ -132,7 +132,7 @@ TEST(ClassMatching, IsByName) {
   EXPECT_EQ(places({"LABEL_0", "LABEL_1", "LABEL_2"}, {"1", "2"}), (Names{"1", "2", "the numbers "}));
   EXPECT_EQ(places({"LABEL_0", "LABEL_1"}, {"cat", "dog"}), (Names{"0", "1", "the model's "}));
   const auto refusal = [](const Names& model, const Names& data) {
-    return error_of([&] { match_classes(model, data, "data"); });
+    return error_of([&] { runs::match_classes(model, data, "data"); });
   };
   EXPECT_EQ(refusal({"a", "b"}, {"a", "c"}), "data: expected classes of the model: a, b, got c");
   EXPECT_EQ(refusal({"a", "a", "b"}, {"a", "b"}), "data: expected classes of the model: a, a, b, got a");
@@ -144,4 +144,4 @@ TEST(ClassMatching, IsByName) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -12,7 +12,7 @@
 
 extern int FLAGS_minloglevel;  // of libc10
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
 const std::vector<std::string> sentences{"Two young, White males are outside near many bushes.",
@@ -112,4 +112,4 @@ TEST(WordTokenizer, WordsOfItsListAndUnknownOnes) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -7,7 +7,7 @@
 #include "support/gzip.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -78,4 +78,4 @@ TEST(TextLines, SurvivesAnyBytes) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::text

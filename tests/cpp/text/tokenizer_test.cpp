@@ -5,10 +5,10 @@
 #include "cogwheel/core/error.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
-const std::string text = "naïve café, λ → 😀\n";
+const std::string sample = "naïve café, λ → 😀\n";
 
 template <class Failure, class Function>
 void expect_refused(Function function, const std::string& message) {
@@ -22,15 +22,15 @@ void expect_refused(Function function, const std::string& message) {
 
 TEST(Tokenizer, GivesTheTextBack) {
   for (const auto& kind : tokenizer_names()) {
-    const auto tokenizer = make_tokenizer(kind, text);
+    const auto tokenizer = make_tokenizer(kind, sample);
     EXPECT_EQ(tokenizer->kind(), kind);
-    EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text) << kind;
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode(sample)), sample) << kind;
   }
 }
 
 TEST(Tokenizer, CountsCharactersAndBytes) {
-  EXPECT_EQ(make_tokenizer("character", text)->encode(text).size(), 18u);
-  EXPECT_EQ(make_tokenizer("byte", text)->encode(text).size(), text.size());
+  EXPECT_EQ(make_tokenizer("character", sample)->encode(sample).size(), 18u);
+  EXPECT_EQ(make_tokenizer("byte", sample)->encode(sample).size(), sample.size());
   EXPECT_EQ(make_tokenizer("character", "hello")->vocabulary(), 4);
   // Sorted: e h l o.
   EXPECT_EQ(make_tokenizer("character", "hello")->encode("hello"), (std::vector<Token>{1, 0, 2, 2, 3}));
@@ -40,13 +40,13 @@ TEST(Tokenizer, CountsCharactersAndBytes) {
 TEST(Tokenizer, RoundTripsThroughItsFile) {
   const TemporaryFolder folder;
   for (const auto& kind : tokenizer_names()) {
-    const auto tokenizer = make_tokenizer(kind, text);
+    const auto tokenizer = make_tokenizer(kind, sample);
     const auto path = folder.path() / "tokenizer.json";
     save_tokenizer(*tokenizer, path);
     const auto loaded = load_tokenizer(path);
     EXPECT_EQ(loaded->kind(), kind);
     EXPECT_EQ(loaded->vocabulary(), tokenizer->vocabulary());
-    EXPECT_EQ(loaded->encode(text), tokenizer->encode(text));
+    EXPECT_EQ(loaded->encode(sample), tokenizer->encode(sample));
   }
 }
 
@@ -83,4 +83,4 @@ TEST(Tokenizer, NamesTheNearestKind) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::text

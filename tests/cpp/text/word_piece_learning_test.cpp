@@ -14,7 +14,7 @@
 #include "support/real_data.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
 std::vector<std::string> learn(const std::vector<std::string>& lines, std::int64_t vocabulary) {
@@ -123,4 +123,4 @@ TEST(WordPieceLearning, KnowsEveryWordOfSst2) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::text

@@ -12,7 +12,7 @@
 #include "support/temporary_folder.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel {
+namespace cogwheel::text {
 namespace {
 
 std::string joined(const std::vector<std::string>& words) {
@@ -228,4 +228,4 @@ TEST(WordPiece, SurvivesAnyBytes) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::text

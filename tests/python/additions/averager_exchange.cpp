@@ -2,14 +2,14 @@
 #include "cogwheel/interchange/architecture.h"
 #include "cogwheel/tasks/averages/averager.h"
 
-namespace cogwheel {
+namespace cogwheel::interchange {
 
 Architecture averager_of_tests() {
   return {"MeanOfNumbers",
           "the mean of numbers (tests)",
-          [](const ModelOptions& model) { return model.get_if<AveragerOptions>() != nullptr; },
-          [](const ModelOptions& model) {
-            const auto& options = model.as<AveragerOptions>();
+          [](const runs::ModelOptions& model) { return model.get_if<tasks::averages::AveragerOptions>() != nullptr; },
+          [](const runs::ModelOptions& model) {
+            const auto& options = model.as<tasks::averages::AveragerOptions>();
             TensorTable table("MeanOfNumbers");
             table.linear("in", {"first"}, options.context, options.width);
             table.linear("out", {"second"}, options.width, 1);
@@ -17,17 +17,17 @@ Architecture averager_of_tests() {
           },
           [](ForeignConfig& config, const std::filesystem::path&) {
             ForeignModel read;
-            AveragerOptions options;
+            tasks::averages::AveragerOptions options;
             options.width = config.whole("width", {1, 1 << 20});
             read.config.task.name = "averages";
             read.config.model = options;
             return read;
           },
-          [](const RunConfig& run, const std::filesystem::path&) -> std::vector<RunFile> {
+          [](const runs::RunConfig& run, const std::filesystem::path&) -> std::vector<runs::RunFile> {
             const nlohmann::ordered_json config = {{"architectures", {"MeanOfNumbers"}},
-                                                   {"width", run.model.as<AveragerOptions>().width}};
+                                                   {"width", run.model.as<tasks::averages::AveragerOptions>().width}};
             return {{"config.json", config.dump() + "\n"}};
           }};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::interchange

@@ -4,10 +4,10 @@
 
 #include "cogwheel/cli/commands.h"
 
-namespace cogwheel {
+namespace cogwheel::cli {
 
 void add_greet_command(CLI::App& app) {
   app.add_subcommand("greet", "Say hello")->callback([] { std::puts("hello"); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::cli

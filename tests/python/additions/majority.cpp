@@ -3,11 +3,11 @@
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/tasks/synthetic/sampled_task.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::synthetic {
 namespace {
 
-const TaskDescription& describe_majority() {
-  static const TaskDescription description{
+const runs::TaskDescription& describe_majority() {
+  static const runs::TaskDescription description{
       .name = "majority",
       .summary = "say at every bit whether most so far are ones",
       .item = "bit",
@@ -19,8 +19,8 @@ const TaskDescription& describe_majority() {
 
 class Majority : public SampledTask {
  public:
-  explicit Majority(const TaskOptions& options) : SampledTask(TaskOptionReader(options).finish()) {}
-  const TaskDescription& description() const override { return describe_majority(); }
+  explicit Majority(const runs::TaskOptions& options) : SampledTask(runs::TaskOptionReader(options).finish()) {}
+  const runs::TaskDescription& description() const override { return describe_majority(); }
 
  protected:
   std::int64_t vocabulary() const override { return 2; }
@@ -40,11 +40,11 @@ class Majority : public SampledTask {
 
 }  // namespace
 
-TaskEntry majority_task() {
+runs::TaskEntry majority_task() {
   return {describe_majority(),
-          [](const RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const Task> {
+          [](const runs::RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const runs::Task> {
             return std::make_shared<Majority>(config.task);
           }};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::synthetic

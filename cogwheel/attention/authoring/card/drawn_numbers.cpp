@@ -4,7 +4,7 @@
 
 #include "cogwheel/core/philox.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 std::vector<double> drawn_numbers(std::size_t count, std::uint64_t seed) {
   std::vector<double> numbers(count);
@@ -24,4 +24,4 @@ std::vector<double> drawn_scores(std::size_t count, double size, bool are_cosine
   return scores;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

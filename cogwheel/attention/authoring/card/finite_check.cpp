@@ -10,7 +10,7 @@
 #include "cogwheel/attention/authoring/numbers_as_text.h"
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
 struct Fault {
@@ -219,4 +219,4 @@ Finiteness check_finite(const MeasuredMap& map) {
   return found;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -5,7 +5,7 @@
 
 #include "cogwheel/attention/authoring/card/measured_map.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 struct Finiteness {
   // Each in one line: a quantity, the score or row at which it is not a finite number, and its value there.
@@ -28,4 +28,4 @@ Finiteness check_finite(const MeasuredMap& map);
 
 inline constexpr double min_range = 10;  // scores of this size are ordinary
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -13,7 +13,7 @@
 #include "cogwheel/attention/authoring/numbers_as_text.h"
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
 void add_scalars(const MeasuredMap& map, NumericsCard& card) {
@@ -161,4 +161,4 @@ FunctionMeasures measure_functions(const MeasuredMap& map, std::string_view defi
   return found;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -6,7 +6,7 @@
 #include "cogwheel/attention/authoring/card/measured_map.h"
 #include "cogwheel/attention/authoring/card/numerics_card.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 struct FunctionMeasures {
   Finiteness finite;
@@ -16,4 +16,4 @@ struct FunctionMeasures {
 // Adds its facts and problems to the card. `definition` is that of the catalogue's entry.
 FunctionMeasures measure_functions(const MeasuredMap& map, std::string_view definition, NumericsCard& card);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
 // The values on one side at ever smaller distances, and the changes from one to the next.
@@ -107,4 +107,4 @@ std::vector<Jump> find_jumps(const std::function<double(double)>& function, doub
   return jumps;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 struct Jump {
   double at, before, after;  // the values right beside it
@@ -19,4 +19,4 @@ std::vector<Jump> find_jumps(const std::function<double(double)>& function, doub
 // The jump at that very place, if any. A difference below a millionth of the values around it does not count.
 std::optional<Jump> jump_at(const std::function<double(double)>& function, double at);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

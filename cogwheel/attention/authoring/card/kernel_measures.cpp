@@ -15,7 +15,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/threads_executor.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
 // Normal numbers that are the same in every type, as rows of length 1 where `unit`.
@@ -190,4 +190,4 @@ void measure_determinism(const MeasuredMap& map, NumericsCard& card) {
         expected_got(card.mechanism + ": determinism", "the same bits for any number of threads", "others"));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -7,7 +7,7 @@
 #include "cogwheel/attention/authoring/card/measured_map.h"
 #include "cogwheel/attention/authoring/card/numerics_card.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 // Outputs and gradients of the fp32 kernel that are not finite at scores within `range`: one problem, or none.
 void check_kernel(const MeasuredMap& map, const Finiteness& range, NumericsCard& card);
@@ -21,4 +21,4 @@ void measure_flips(bool moves_at_zero, NumericsCard& card);
 // Whether the number of threads changes any bit.
 void measure_determinism(const MeasuredMap& map, NumericsCard& card);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -5,7 +5,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
 // "beta, gamma"
@@ -115,4 +115,4 @@ NormalizerAtMass<T> MeasuredMap::normalizer(T mass, Row<double> row) const {
 template NormalizerAtMass<float> MeasuredMap::normalizer(float, Row<double>) const;
 template NormalizerAtMass<double> MeasuredMap::normalizer(double, Row<double>) const;
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -10,7 +10,7 @@
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/attention/mechanisms/scalar_map.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 // f and g at a score; derivatives along the score, then along each scalar.
 template <class T>
@@ -70,4 +70,4 @@ class MeasuredMap {
   bool is_cosine_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -6,7 +6,7 @@
 #include "cogwheel/attention/authoring/card/kernel_measures.h"
 #include "cogwheel/attention/authoring/card/measured_map.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 NumericsCard numerics_card(const Mechanism& mechanism) {
   const MeasuredMap map(mechanism);
@@ -31,4 +31,4 @@ std::string to_text(const NumericsCard& card) {
   return text;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

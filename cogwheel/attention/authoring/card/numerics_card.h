@@ -6,7 +6,7 @@
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 struct NumericsCard {
   std::string mechanism;
@@ -23,4 +23,4 @@ NumericsCard numerics_card(const Mechanism& mechanism);
 // A few lines for a screen.
 std::string to_text(const NumericsCard& card);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

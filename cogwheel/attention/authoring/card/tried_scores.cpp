@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
 // 0, and both signs of each size up to max_score, without duplicates, in order of size.
@@ -36,4 +36,4 @@ std::vector<double> scores_between_kinks(double max_score) {
   return signed_sizes(std::move(sizes), max_score);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

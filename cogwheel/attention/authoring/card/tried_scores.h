@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 // Up to ±max_score, in order of size: 0, where a projection that starts at zero has them all; hundredths up to 10 and
 // whole numbers up to 100, at which formulas have their singular places; and every size from 1e-30 on, in steps of at
@@ -13,4 +13,4 @@ std::vector<double> tried_scores(double max_score);
 // there lie the kinks, at which no difference says what the derivative is.
 std::vector<double> scores_between_kinks(double max_score);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -11,7 +11,7 @@
 #include "cogwheel/attention/authoring/numbers_as_text.h"
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
 class Range {
@@ -125,4 +125,4 @@ void check_formula(const MeasuredMap& map, std::string_view definition, Numerics
   }
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

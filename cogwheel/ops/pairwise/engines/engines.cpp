@@ -6,7 +6,7 @@
 #include "cogwheel/ops/pairwise/pairwise_engine.h"
 #include "cogwheel/ops/support/engine.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 #define PAIRWISE_ENGINE(name) const PairwiseEngine& name##_pairwise_engine();
 #include "cogwheel/ops/pairwise/engines/engines.def"
@@ -36,4 +36,4 @@ std::vector<KernelEntry> available_engines() {
   return entries;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -4,9 +4,9 @@
 
 #include "cogwheel/attention/kernels/pairwise/pairwise.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // The available kernels of every family, the composed engine included, and which of them run.
 std::vector<KernelEntry> available_engines();
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

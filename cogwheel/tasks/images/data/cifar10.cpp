@@ -13,7 +13,7 @@
 #include "cogwheel/tasks/images/data/image_source.h"
 #include "cogwheel/tasks/images/data/stored_images.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 namespace fs = std::filesystem;
 
@@ -151,4 +151,4 @@ std::shared_ptr<const ImageSource> cifar10_images(const std::vector<fs::path>& p
   return stored_images(std::move(facts), store, std::move(split));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

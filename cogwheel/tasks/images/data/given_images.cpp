@@ -9,7 +9,7 @@
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/tasks/images/data/stored_images.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 constexpr std::int64_t max_classes = 1'000'000;
@@ -119,4 +119,4 @@ std::shared_ptr<const ImageSource> given_images(GivenImages given) {
   return stored_images(std::move(facts), std::make_shared<GivenImageStore>(std::move(given)), std::move(split));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -8,7 +8,7 @@
 
 #include "cogwheel/tasks/images/data/image_source.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 struct GivenImages {
   // Of the file that they come from; an empty hash: made of the tensors.
@@ -27,4 +27,4 @@ struct GivenImages {
 // without a label or context included.
 std::shared_ptr<const ImageSource> given_images(GivenImages given);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

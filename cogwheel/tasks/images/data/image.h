@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 struct Image {
   std::int64_t height = 0, width = 0;
@@ -18,4 +18,4 @@ struct ImageSize {
   bool operator==(const ImageSize&) const = default;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

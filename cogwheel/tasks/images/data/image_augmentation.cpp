@@ -7,7 +7,7 @@
 #include "cogwheel/core/random.h"
 #include "cogwheel/core/range.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 // One channel of an image.
@@ -82,4 +82,4 @@ void augment_image(std::span<std::uint8_t> pixels, std::int64_t height, std::int
   }
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

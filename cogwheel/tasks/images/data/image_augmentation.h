@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 enum class EraseFill { zero, noise };  // black; each byte drawn
 
@@ -31,4 +31,4 @@ void expect_valid(const ImageAugmentation& augmentation, std::int64_t height, st
 void augment_image(std::span<std::uint8_t> pixels, std::int64_t height, std::int64_t width,
                    const ImageAugmentation& augmentation, std::uint64_t seed, std::uint64_t place);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

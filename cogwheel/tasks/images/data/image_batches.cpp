@@ -11,7 +11,7 @@
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/text/made_ahead.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 // 2 x/255 - 1 of each byte, rounded once, so that x and 255 - x are opposite.
@@ -68,7 +68,7 @@ class ImageBatchBuilder {
 
 }  // namespace
 
-struct ImageBatches::Ahead : MadeAhead<ImageBatch> {
+struct ImageBatches::Ahead : text::MadeAhead<ImageBatch> {
   using MadeAhead::MadeAhead;
 };
 
@@ -146,4 +146,4 @@ at::Tensor tensor_of_image(const Image& image) {
   return tensor;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

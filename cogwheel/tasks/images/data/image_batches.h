@@ -12,7 +12,7 @@
 #include "cogwheel/tasks/images/data/image_augmentation.h"
 #include "cogwheel/tasks/images/data/image_source.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 struct ImageBatch {
   at::Tensor images;    // [images, channels, height, width] float32, pixels in [-1, 1]; or uint8, as bytes
@@ -68,4 +68,4 @@ Image image_of_tensor(const at::Tensor& tensor);
 // The other way: [3, height, width] float32 in [-1, 1].
 at::Tensor tensor_of_image(const Image& image);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

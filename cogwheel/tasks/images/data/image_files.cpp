@@ -7,7 +7,7 @@
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/tasks/images/data/image_formats.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 using namespace std::string_view_literals;
@@ -84,4 +84,4 @@ ImageSize read_image_size(const std::filesystem::path& path) {
   return image_size(read_image_file(path), path.string());
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

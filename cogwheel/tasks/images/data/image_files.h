@@ -15,7 +15,7 @@
 
 #include "cogwheel/tasks/images/data/image.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 inline constexpr std::int64_t max_image_pixels = 64'000'000, max_image_side = 65'500;
 // Of a file: twice what 64 megapixels of 16 bits and transparency take without compression.
@@ -33,4 +33,4 @@ ImageSize read_image_size(const std::filesystem::path& path);
 // picture without pixels or with another number of them than its size says.
 std::string encode_png(const Image& image);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -13,7 +13,7 @@
 #include "cogwheel/tasks/images/data/stored_images.h"
 #include "cogwheel/text/corpus_builder.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 namespace fs = std::filesystem;
 
@@ -144,7 +144,7 @@ class ImageFolderReader {
         throw Error(expected_got(folder.string(), "a class that is trained on", "another one"));
       const std::int64_t before = std::ssize(numbers);
       const auto broken = [&](const fs::path& link) { facts_.left_out += is_visible(link) ? 1 : 0; };
-      for (const fs::path& file : files_below(folder, is_visible, is_visible, broken)) {
+      for (const fs::path& file : text::files_below(folder, is_visible, is_visible, broken)) {
         if (!named_as_picture(file)) {
           ++facts_.left_out;
           continue;
@@ -218,4 +218,4 @@ std::shared_ptr<const ImageSource> class_folder_images(const fs::path& folder, c
   return std::move(reader).finish(std::move(split));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

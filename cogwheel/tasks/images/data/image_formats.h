@@ -5,7 +5,7 @@
 
 #include "cogwheel/tasks/images/data/image_files.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 // Throws Error where a picture of this size is refused.
 void expect_image_size(const ImageSize& size, const std::string& what);
@@ -16,4 +16,4 @@ ImageSize png_size(std::string_view bytes, const std::string& what);
 Image decode_jpeg(std::string_view bytes, const std::string& what);
 ImageSize jpeg_size(std::string_view bytes, const std::string& what);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 // Calls take(from, to, share) for the pixels `from` of a side of `old_size` that a pixel `to` of one of `size` covers.
@@ -42,4 +42,4 @@ Image centre_square(const Image& image, std::int64_t size) {
   return result;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -4,7 +4,7 @@
 
 #include "cogwheel/tasks/images/data/image.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 // The square in the middle, as large as the shorter side, scaled to size × size by the area filter: a pixel is the mean
 // of the area that it covers, each pixel below weighted by its share. So nothing is skipped when shrinking, as
@@ -12,4 +12,4 @@ namespace cogwheel {
 // The picture has pixels; size is 1 or more.
 Image centre_square(const Image& image, std::int64_t size);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

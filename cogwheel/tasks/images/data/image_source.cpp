@@ -2,7 +2,7 @@
 
 #include "cogwheel/core/random.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 ImageExample ImageSource::training_image(std::uint64_t seed, std::uint64_t place) const {
   const auto count = static_cast<std::uint64_t>(images(ImagePart::training));
@@ -10,4 +10,4 @@ ImageExample ImageSource::training_image(std::uint64_t seed, std::uint64_t place
   return image(ImagePart::training, static_cast<std::int64_t>(order.at(place % count)));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

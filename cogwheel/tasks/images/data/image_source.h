@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 // One image with what is known of it.
 struct ImageExample {
@@ -96,4 +96,4 @@ struct ToyShapeOptions {
 // class has nearly the same share of it.
 std::shared_ptr<const ImageSource> toy_shape_images(const ToyShapeOptions& options = {});
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

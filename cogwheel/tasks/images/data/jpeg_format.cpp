@@ -9,7 +9,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/tasks/images/data/image_formats.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 // A progressive JPEG has about ten scans, each of which goes through the whole picture; the format allows thousands.
@@ -121,4 +121,4 @@ Image decode_jpeg(std::string_view bytes, const std::string& what) {
   return image;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -8,7 +8,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/tasks/images/data/image_formats.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 // The first 255 bytes of a message of libpng.
@@ -188,4 +188,4 @@ std::string encode_png(const Image& image) {
   return std::move(writer.bytes());
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

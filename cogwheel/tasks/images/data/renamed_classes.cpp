@@ -2,12 +2,12 @@
 
 #include <utility>
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 class RenamedClasses final : public ImageSource {
  public:
-  RenamedClasses(std::shared_ptr<const ImageSource> source, std::vector<std::string> classes, ClassMatch match)
+  RenamedClasses(std::shared_ptr<const ImageSource> source, std::vector<std::string> classes, runs::ClassMatch match)
       : source_(std::move(source)), match_(std::move(match)) {
     facts_ = source_->facts();
     facts_.class_names = std::move(classes);
@@ -30,14 +30,14 @@ class RenamedClasses final : public ImageSource {
   }
 
   std::shared_ptr<const ImageSource> source_;
-  ClassMatch match_;
+  runs::ClassMatch match_;
 };
 
 }  // namespace
 
 std::shared_ptr<const ImageSource> renamed_classes(std::shared_ptr<const ImageSource> source,
-                                                   std::vector<std::string> classes, ClassMatch match) {
+                                                   std::vector<std::string> classes, runs::ClassMatch match) {
   return std::make_shared<RenamedClasses>(std::move(source), std::move(classes), std::move(match));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -8,10 +8,10 @@
 #include "cogwheel/runs/class_matching.h"
 #include "cogwheel/tasks/images/data/image_source.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 // The same images with `classes`, among which `match` says where those of the source are.
 std::shared_ptr<const ImageSource> renamed_classes(std::shared_ptr<const ImageSource> source,
-                                                   std::vector<std::string> classes, ClassMatch match);
+                                                   std::vector<std::string> classes, runs::ClassMatch match);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -10,7 +10,7 @@
 #include "cogwheel/core/threads_executor.h"
 #include "cogwheel/text/held_out_tenth.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 // Of what it shows, whatever it is called: where two show the same, their labels do not matter.
@@ -52,7 +52,7 @@ class StoredImages final : public ImageSource {
       contents[index] = content_of(example);
       classes[index] = example.label;
     });
-    const std::vector<bool> held_out = held_out_tenth({.keys = contents, .classes = classes});
+    const std::vector<bool> held_out = text::held_out_tenth({.keys = contents, .classes = classes});
     std::vector<std::int64_t> training;
     for (std::size_t place = 0; place < contents.size(); ++place)
       (held_out[place] ? split_.held_out : training).push_back(split_.training[place]);
@@ -60,7 +60,7 @@ class StoredImages final : public ImageSource {
       throw Error(expected_got(name(), "two different images or more, one to hold out",
                                contents.empty() ? "none" : "only equal ones"));
     split_.training = std::move(training);
-    facts_.sha256 = sha256_of_split(facts_.sha256, held_out);
+    facts_.sha256 = text::sha256_of_split(facts_.sha256, held_out);
   }
 
   std::shared_ptr<const ImageStore> store_;
@@ -90,4 +90,4 @@ std::shared_ptr<const ImageSource> stored_images(ImageSetFacts facts, std::share
   return std::make_shared<StoredImages>(std::move(facts), std::move(store), std::move(split));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -7,7 +7,7 @@
 
 #include "cogwheel/tasks/images/data/image_source.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 // Images by number, for several threads at once.
 class ImageStore {
@@ -30,4 +30,4 @@ void for_each_picture(std::int64_t count, const std::function<void(std::int64_t)
 std::shared_ptr<const ImageSource> stored_images(ImageSetFacts facts, std::shared_ptr<const ImageStore> store,
                                                  ImageSplit split);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

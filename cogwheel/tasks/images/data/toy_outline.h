@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 struct ToyOutlineExtent {
   double left, right, up, down;  // from the centre of mass
@@ -41,4 +41,4 @@ struct ToyOutline {
   }
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

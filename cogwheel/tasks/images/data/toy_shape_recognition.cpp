@@ -6,7 +6,7 @@
 #include "cogwheel/tasks/images/data/toy_outline.h"
 #include "cogwheel/tasks/images/data/toy_shapes.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 using ShapeColor = std::array<double, 3>;
@@ -188,4 +188,4 @@ std::optional<ToyShapeKind> classify_shape(const Image& image) {
   return found;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

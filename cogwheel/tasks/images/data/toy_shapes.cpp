@@ -8,7 +8,7 @@
 #include "cogwheel/tasks/images/data/image_source.h"
 #include "cogwheel/tasks/images/data/toy_outline.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 class ToyShapeImages final : public ImageSource {
@@ -107,4 +107,4 @@ std::shared_ptr<const ImageSource> toy_shape_images(const ToyShapeOptions& optio
   return std::make_shared<ToyShapeImages>(options, false);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -11,7 +11,7 @@
 #include "cogwheel/core/random.h"
 #include "cogwheel/tasks/images/data/image.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 inline constexpr std::array<std::string_view, 3> toy_colors{"red", "green", "blue"};
 inline constexpr std::array<std::string_view, 3> toy_outlines{"circle", "square", "triangle"};
@@ -46,4 +46,4 @@ ToyShape draw_toy_shape(const ToyShapeKind& kind, std::int64_t size, NumberedDra
 // size 16, in all without noise and in 8,999 with it.
 std::optional<ToyShapeKind> classify_shape(const Image& image);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

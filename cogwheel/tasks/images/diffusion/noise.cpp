@@ -12,7 +12,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/philox.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 constexpr std::int64_t numbers_of_a_counter = 4;
@@ -57,4 +57,4 @@ at::Tensor Noise::normal(const at::Tensor& like, std::int64_t draw) const {
   return noise.to(like.options());
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 class Noise {
  public:
@@ -19,4 +19,4 @@ class Noise {
   std::int64_t first_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -9,7 +9,7 @@
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/nearest_names.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 constexpr Range<std::int64_t> any_steps{1, 1'000'000};
@@ -112,4 +112,4 @@ double NoiseSchedule::time_of_network(double told) const {
   return std::clamp(t, 0.0, 1.0);
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 class NoiseSchedule {
  public:
@@ -51,4 +51,4 @@ class NoiseSchedule {
   std::vector<double> log_alphas_ = {};    // of a discrete one, at n = 0 … T
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -7,7 +7,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 const std::vector<std::string>& prediction_names() {
   static const std::vector<std::string> names{"noise", "velocity"};
@@ -46,4 +46,4 @@ at::Tensor prediction_error(Prediction prediction, const at::Tensor& noise, cons
                                          : ((noise - true_noise) / alpha).square().mean();
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

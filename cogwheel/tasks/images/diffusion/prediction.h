@@ -13,7 +13,7 @@
 
 #include "cogwheel/tasks/images/diffusion/noise_schedule.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 enum class Prediction { noise, velocity };
 
@@ -36,4 +36,4 @@ at::Tensor noise_of(Prediction prediction, const at::Tensor& output, const at::T
 at::Tensor prediction_error(Prediction prediction, const at::Tensor& noise, const at::Tensor& true_noise,
                             const at::Tensor& alpha);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -4,17 +4,13 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/wording/nearest_names.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
-
-constexpr std::array<std::string_view, 5> names{"ddpm", "ddim", "euler_sde", "euler_ode", "dpm_solver"};
 
 struct Step {
   const NoiseSchedule& schedule;
@@ -75,23 +71,13 @@ class DpmSolver {
 
 }  // namespace
 
-std::span<const std::string_view> sampler_names() { return names; }
-
-SamplerKind sampler_kind(std::string_view name, std::string_view what) {
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end())
-    throw UsageError(
-        expected_got(std::string(what), expected_names(name, {names.begin(), names.end()}), std::string(name)));
-  return static_cast<SamplerKind>(found - names.begin());
-}
-
-std::vector<double> sampling_times(const NoiseSchedule& schedule, const SamplerOptions& options) {
-  expect_within("steps", options.steps, SamplerOptions::any_steps);
-  expect_within("eta", options.eta, SamplerOptions::etas);
+std::vector<double> sampling_times(const NoiseSchedule& schedule, const runs::SamplerOptions& options) {
+  expect_within("steps", options.steps, runs::SamplerOptions::any_steps);
+  expect_within("eta", options.eta, runs::SamplerOptions::etas);
   const double last = options.last_time < 0 ? schedule.first_time() : options.last_time;
   if (!(last > 0 && last < 1))
     throw UsageError(expected_got("last time", "above 0, below 1", number_text(options.last_time)));
-  const bool ancestral = options.kind == SamplerKind::ddpm || options.kind == SamplerKind::ddim;
+  const bool ancestral = options.kind == runs::SamplerKind::ddpm || options.kind == runs::SamplerKind::ddim;
   const auto count = static_cast<double>(options.steps);
   std::vector<double> times;
   if (ancestral && schedule.steps() > 0) {
@@ -105,7 +91,7 @@ std::vector<double> sampling_times(const NoiseSchedule& schedule, const SamplerO
     times.push_back(0);
     return times;
   }
-  const bool by_log_snr = options.kind == SamplerKind::dpm_solver && options.even_log_snr;
+  const bool by_log_snr = options.kind == runs::SamplerKind::dpm_solver && options.even_log_snr;
   const double from = by_log_snr ? schedule.log_snr(1) : 1, to = by_log_snr ? schedule.log_snr(last) : last;
   for (std::int64_t i = 0; i <= options.steps; ++i) {
     const double at = from + (to - from) * static_cast<double>(i) / count;
@@ -115,7 +101,7 @@ std::vector<double> sampling_times(const NoiseSchedule& schedule, const SamplerO
 }
 
 at::Tensor sample_diffusion(const NoiseSchedule& schedule, const NoisePrediction& predict, const at::Tensor& start,
-                            const Noise& noise, const SamplerOptions& options) {
+                            const Noise& noise, const runs::SamplerOptions& options) {
   const torch::NoGradGuard no_grad;
   const std::vector<double> times = sampling_times(schedule, options);
   at::Tensor x = start;
@@ -125,15 +111,15 @@ at::Tensor sample_diffusion(const NoiseSchedule& schedule, const NoisePrediction
     const at::Tensor predicted = predict(x, step.t);
     const auto draw = [&] { return noise.normal(x, static_cast<std::int64_t>(i) + 1); };
     switch (options.kind) {
-      case SamplerKind::ddpm:
-      case SamplerKind::ddim:
-        x = ddim_step(step, x, predicted, options.kind == SamplerKind::ddpm ? 1 : options.eta, draw);
+      case runs::SamplerKind::ddpm:
+      case runs::SamplerKind::ddim:
+        x = ddim_step(step, x, predicted, options.kind == runs::SamplerKind::ddpm ? 1 : options.eta, draw);
         break;
-      case SamplerKind::euler_sde:
-      case SamplerKind::euler_ode:
-        x = euler_step(step, x, predicted, options.kind == SamplerKind::euler_sde, draw);
+      case runs::SamplerKind::euler_sde:
+      case runs::SamplerKind::euler_ode:
+        x = euler_step(step, x, predicted, options.kind == runs::SamplerKind::euler_sde, draw);
         break;
-      case SamplerKind::dpm_solver:
+      case runs::SamplerKind::dpm_solver:
         x = solver.step(step, x, predicted);
         break;
     }
@@ -142,4 +128,4 @@ at::Tensor sample_diffusion(const NoiseSchedule& schedule, const NoisePrediction
   return data_of({schedule, times.back(), 0}, x, predict(x, times.back()));
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

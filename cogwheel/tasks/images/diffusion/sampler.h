@@ -14,7 +14,7 @@
 #include "cogwheel/tasks/images/diffusion/noise.h"
 #include "cogwheel/tasks/images/diffusion/noise_schedule.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 // ε(x, t) for a batch x [B, …] at one time.
 using NoisePrediction = std::function<at::Tensor(const at::Tensor& x, double t)>;
@@ -22,10 +22,10 @@ using NoisePrediction = std::function<at::Tensor(const at::Tensor& x, double t)>
 // The times of a sampler, from 1 down to the last one: steps + 1 of them. Of ddpm and ddim on a discrete schedule they
 // are steps of the schedule. Throws UsageError for options out of range, and for more steps than a discrete schedule
 // has.
-std::vector<double> sampling_times(const NoiseSchedule& schedule, const SamplerOptions& options);
+std::vector<double> sampling_times(const NoiseSchedule& schedule, const runs::SamplerOptions& options);
 
 // Data [B, …] from x at t = 1. Numbers of steps are draws 1, 2, … of `noise`.
 at::Tensor sample_diffusion(const NoiseSchedule& schedule, const NoisePrediction& predict, const at::Tensor& x,
-                            const Noise& noise, const SamplerOptions& options);
+                            const Noise& noise, const runs::SamplerOptions& options);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

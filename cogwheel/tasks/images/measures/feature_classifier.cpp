@@ -27,7 +27,7 @@
 #include "cogwheel/runs/training/adamw.h"
 #include "cogwheel/runs/weights.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 constexpr std::int64_t images_of_a_pass = 256;
@@ -66,7 +66,7 @@ void expect_labels(const LabelledImages& batch, std::int64_t classes) {
         expected_got("labels", "0 to " + std::to_string(classes - 1), std::to_string(lowest < 0 ? lowest : highest)));
 }
 
-std::int64_t number_at(const SafeTensors& file, const std::string& key, const std::filesystem::path& path) {
+std::int64_t number_at(const runs::SafeTensors& file, const std::string& key, const std::filesystem::path& path) {
   const auto found = file.metadata.find(key);
   if (found == file.metadata.end()) throw Error(expected_got(path.string(), "its " + key, "none"));
   return parse_number<std::int64_t>(path.string() + ": " + key, found->second,
@@ -94,8 +94,8 @@ FeatureClassifier::FeatureClassifier(std::int64_t channels, std::int64_t classes
   weights_["logits.bias"] = at::zeros({classes}).requires_grad_();
 }
 
-SafeTensors FeatureClassifier::contents() const {
-  SafeTensors all;
+runs::SafeTensors FeatureClassifier::contents() const {
+  runs::SafeTensors all;
   for (const auto* tensors : {&weights_, &statistics_})
     for (const auto& [name, tensor] : *tensors) all.tensors[name] = tensor.detach();
   all.metadata = {{"format", classifier_format},
@@ -107,28 +107,28 @@ SafeTensors FeatureClassifier::contents() const {
 }
 
 void FeatureClassifier::save(const std::filesystem::path& path) const {
-  SafeTensors all = contents();
-  all.metadata["sha256"] = sha256(all);
-  save_safetensors(all, path);
+  runs::SafeTensors all = contents();
+  all.metadata["sha256"] = runs::sha256(all);
+  runs::save_safetensors(all, path);
 }
 
 FeatureClassifier FeatureClassifier::load(const std::filesystem::path& path) {
   const c10::NoGradGuard no_grad;
-  const SafeTensors file = load_safetensors(path);
+  const runs::SafeTensors file = runs::load_safetensors(path);
   const auto entry = [&](const std::string& key) {
     const auto found = file.metadata.find(key);
     return found == file.metadata.end() ? std::string() : found->second;
   };
   if (entry("format") != classifier_format)
     throw Error(expected_got(path.string(), "a " + classifier_format, "another safetensors file"));
-  if (entry("sha256") != sha256(file))
+  if (entry("sha256") != runs::sha256(file))
     throw Error(expected_got(path.string(), "the contents that were written (SHA-256 " + entry("sha256") + ")",
                              "others: the file is damaged"));
   FeatureClassifier classifier(number_at(file, "channels", path), number_at(file, "classes", path), /*seed=*/0);
   classifier.accuracy_ = parse_number<double>(path.string() + ": accuracy", entry("accuracy"), {.min = 0, .max = 1});
   classifier.held_out_images_ = number_at(file, "held_out_images", path);
   for (auto* tensors : {&classifier.weights_, &classifier.statistics_})
-    for (auto& [name, tensor] : *tensors) copy_tensor(file, name, tensor, path);
+    for (auto& [name, tensor] : *tensors) runs::copy_tensor(file, name, tensor, path);
   return classifier;
 }
 
@@ -180,19 +180,19 @@ FeatureClassifier FeatureClassifier::trained(std::int64_t channels, std::int64_t
                                              const std::function<LabelledImages(std::int64_t step)>& batch,
                                              const LabelledImages& held_out) {
   const c10::AutoGradMode gradients(true);
-  expect_within("classifier: steps", training.steps, steps_range);
-  expect_within("classifier: learning rate", training.learning_rate, learning_rate_range);
+  expect_within("classifier: steps", training.steps, runs::steps_range);
+  expect_within("classifier: learning rate", training.learning_rate, runs::learning_rate_range);
   expect_images(held_out.images, channels);
   expect_labels(held_out, classes);
   FeatureClassifier classifier(channels, classes, training.seed);
-  TrainingOptions options;
+  runs::TrainingOptions options;
   options.steps = training.steps;
   options.learning_rate = training.learning_rate;
   options.final_learning_rate = 0;
   options.warm_up = std::min<std::int64_t>(50, training.steps / 10);
   options.weight_decay = training.weight_decay;
   options.clip = 0;
-  AdamW optimizer({classifier.weights_.begin(), classifier.weights_.end()}, options);
+  runs::AdamW optimizer({classifier.weights_.begin(), classifier.weights_.end()}, options);
   for (std::int64_t step = 0; step < training.steps; ++step) {
     const LabelledImages next = batch(step);
     expect_images(next.images, channels);
@@ -203,7 +203,7 @@ FeatureClassifier FeatureClassifier::trained(std::int64_t channels, std::int64_t
       throw Error(expected_got("classifier: loss of step " + std::to_string(step + 1), "a finite number",
                                number_text(loss.item<double>())));
     loss.backward();
-    optimizer.step(learning_rate(options, step));
+    optimizer.step(runs::learning_rate(options, step));
   }
   classifier.accuracy_ = classifier.accuracy_on(held_out);
   classifier.held_out_images_ = held_out.images.size(0);
@@ -230,4 +230,4 @@ std::function<LabelledImages(std::int64_t step)> shuffled_batches(const Labelled
   };
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

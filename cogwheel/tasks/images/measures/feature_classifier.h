@@ -15,7 +15,7 @@
 
 #include "cogwheel/runs/safetensors.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 struct LabelledImages {
   at::Tensor images;  // [images, channels, H, W], float32 in [−1, 1]
@@ -61,13 +61,13 @@ class FeatureClassifier {
   double accuracy() const { return accuracy_; }
   std::int64_t held_out_images() const { return held_out_images_; }
   // SHA-256 of weights, statistics and accuracy (runs/safetensors.h).
-  std::string hash() const { return sha256(contents()); }
+  std::string hash() const { return runs::sha256(contents()); }
 
  private:
   // [images, classes]: gradients flow, and images are normalised by their own statistics, which also move the running
   // ones.
   at::Tensor training_logits(const at::Tensor& images) const;
-  SafeTensors contents() const;
+  runs::SafeTensors contents() const;
   at::Tensor means_of_last(const at::Tensor& images, bool training) const;
 
   std::int64_t channels_, classes_;
@@ -81,4 +81,4 @@ class FeatureClassifier {
 std::function<LabelledImages(std::int64_t step)> shuffled_batches(const LabelledImages& set, std::int64_t batch,
                                                                   std::uint64_t seed, bool mirrored);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -10,7 +10,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/shape_text.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 void FeatureStatistics::add(const at::Tensor& features) {
   const c10::NoGradGuard no_grad;
@@ -57,4 +57,4 @@ FeatureMoments FeatureStatistics::moments() const {
   return {.count = count_, .mean = mean_.clone(), .covariance = products_ / static_cast<double>(count_ - 1)};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 struct FeatureMoments {
   std::int64_t count = 0;  // images; 0 where a file does not say
@@ -32,4 +32,4 @@ class FeatureStatistics {
   at::Tensor mean_, products_;  // products of deviations, summed: [features, features]
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

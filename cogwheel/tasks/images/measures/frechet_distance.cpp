@@ -14,7 +14,7 @@
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/shape_text.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 constexpr double worst_negative = 1e-3;
@@ -65,4 +65,4 @@ FrechetDistance frechet_distance(const FeatureMoments& first, const FeatureMomen
   return distance;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -4,7 +4,7 @@
 
 #include "cogwheel/tasks/images/measures/feature_statistics.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 struct FrechetDistance {
   double value = 0;  // squared, as is usual: |μ₁ − μ₂|² + tr(C₁ + C₂ − 2 (C₁ C₂)^½)
@@ -28,4 +28,4 @@ struct FrechetDistance {
 // largest.
 FrechetDistance frechet_distance(const FeatureMoments& first, const FeatureMoments& second);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

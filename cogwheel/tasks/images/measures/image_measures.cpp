@@ -8,7 +8,7 @@
 #include "cogwheel/tasks/images/measures/frechet_distance.h"
 #include "cogwheel/tasks/images/measures/precision_recall.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 // Negative eigenvalues beyond this share of the largest are not the rounding of float32.
@@ -70,7 +70,7 @@ class Measuring {
   }
 
   void add(const std::string& name, double value, std::optional<double> deviation = std::nullopt) {
-    for (const Measure& measure : image_measures(features_.kind))
+    for (const runs::Measure& measure : image_measures(features_.kind))
       if (measure.name == name) found_.values.push_back({.measure = measure, .value = value, .deviation = deviation});
   }
 
@@ -91,22 +91,22 @@ void expect_features(const ImageFeatures& features, std::int64_t width, const Im
                              std::to_string(set.pooled.mean.numel())));
 }
 
-const std::vector<Measure>& image_measures(FeatureKind kind) {
+const std::vector<runs::Measure>& image_measures(FeatureKind kind) {
   const auto measure = [](const char* name, const char* title, bool lower_is_better, std::optional<double> min = 0) {
-    return Measure{.name = name,
-                   .title = title,
-                   .label = name,
-                   .unit = "",
-                   .lower_is_better = lower_is_better,
-                   .min = min,
-                   .at_end_only = true};
+    return runs::Measure{.name = name,
+                         .title = title,
+                         .label = name,
+                         .unit = "",
+                         .lower_is_better = lower_is_better,
+                         .min = min,
+                         .at_end_only = true};
   };
-  static const std::vector<Measure> of_inception{
+  static const std::vector<runs::Measure> of_inception{
       measure("fid", "Fréchet Inception distance", true), measure("sfid", "spatial Fréchet Inception distance", true),
       // An estimate without bias, so that of equal distributions as many are below 0 as above.
       measure("kid", "kernel Inception distance", true, std::nullopt), measure("precision", "precision", false),
       measure("recall", "recall", false)};
-  static const std::vector<Measure> of_classifier{measure("classifier_distance", "classifier distance", true)};
+  static const std::vector<runs::Measure> of_classifier{measure("classifier_distance", "classifier distance", true)};
   return kind == FeatureKind::inception ? of_inception : of_classifier;
 }
 
@@ -145,4 +145,4 @@ std::vector<std::string> ImageMeasurements::lines() const {
   return all;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -13,7 +13,7 @@
 #include "cogwheel/tasks/images/measures/image_set.h"
 #include "cogwheel/tasks/images/measures/kernel_distance.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 struct ImageMeasureOptions {
   KernelDistanceOptions kernel = {};
@@ -21,7 +21,7 @@ struct ImageMeasureOptions {
 };
 
 struct ImageMeasurement {
-  Measure measure;
+  runs::Measure measure;
   double value = 0;
   std::optional<double> deviation = {};  // of a kernel distance, over its subsets
 };
@@ -38,7 +38,7 @@ struct ImageMeasurements {
 };
 
 // What can be measured in such features, in order.
-const std::vector<Measure>& image_measures(FeatureKind kind);
+const std::vector<runs::Measure>& image_measures(FeatureKind kind);
 
 // Throws Error, which begins with `what`, where a set is of other features than these, of which there are `width` of an
 // image: of another kind, weights or width.
@@ -52,4 +52,4 @@ void expect_features(const ImageFeatures& features, std::int64_t width, const Im
 ImageMeasurements measure_images(const ImageFeatures& features, const ImageSet& samples, const ImageSet& references,
                                  const ImageMeasureOptions& options = {});
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -16,7 +16,7 @@
 #include "cogwheel/tasks/images/measures/feature_classifier.h"
 #include "cogwheel/tasks/images/measures/inception_network.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 const std::string format_of_sets = "image features";
@@ -124,19 +124,19 @@ ImageSet image_set(const ImageFeatures& features, const ImageStream& images, con
 }
 
 void save_image_set(const ImageSet& set, const std::filesystem::path& path, bool with_features) {
-  SafeTensors file;
+  runs::SafeTensors file;
   put_moments(file.tensors, "", set.pooled);
   if (set.spatial) put_moments(file.tensors, "spatial_", *set.spatial);
   file.tensors["count"] = at::full({}, set.pooled.count, at::kLong);
   if (with_features && set.features.defined()) file.tensors["features"] = set.features;
   file.metadata = {{"format", format_of_sets}, {"kind", set.kind}, {"weights_sha256", set.sha256}};
-  save_safetensors(file, path);
+  runs::save_safetensors(file, path);
 }
 
 ImageSet load_image_set(const std::filesystem::path& path) {
   const c10::NoGradGuard no_grad;
   const std::string converted = std::filesystem::path(path).replace_extension(".safetensors").string();
-  const SafeTensors file = load_safetensors_or_say(
+  const runs::SafeTensors file = runs::load_safetensors_or_say(
       path, "import numpy, safetensors.numpy as s; f = numpy.load('" + path.string() +
                 "'); s.save_file({k: f[k] for k in ('mu', 'sigma', 'mu_s', 'sigma_s') if k in f}, '" + converted +
                 "')");
@@ -172,4 +172,4 @@ ImageSet load_image_set(const std::filesystem::path& path) {
   return set;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

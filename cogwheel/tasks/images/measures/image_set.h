@@ -11,7 +11,7 @@
 
 #include "cogwheel/tasks/images/measures/feature_statistics.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 class FeatureClassifier;
 class InceptionNetwork;
@@ -61,4 +61,4 @@ void save_image_set(const ImageSet& set, const std::filesystem::path& path, bool
 // Throws Error that names what is missing or ill-shaped; for a NumPy archive, with the line that converts it.
 ImageSet load_image_set(const std::filesystem::path& path);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

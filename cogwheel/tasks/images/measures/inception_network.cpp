@@ -16,7 +16,7 @@
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/runs/foreign_file.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 constexpr double norm_epsilon = 1e-3;
@@ -188,7 +188,7 @@ InceptionFeatures features_of(const Convolutions& convolutions, const at::Tensor
 }
 
 // In float64: what the features need, checked.
-at::Tensor checked(const SafeTensors& file, const std::string& name, at::IntArrayRef shape,
+at::Tensor checked(const runs::SafeTensors& file, const std::string& name, at::IntArrayRef shape,
                    const std::filesystem::path& path) {
   const auto found = file.tensors.find(name);
   const std::string expected = name + " of shape " + shape_text(shape);
@@ -203,7 +203,7 @@ at::Tensor checked(const SafeTensors& file, const std::string& name, at::IntArra
   return tensor.to(at::kDouble);
 }
 
-void expect_not_torchvisions(const SafeTensors& file, const std::filesystem::path& path) {
+void expect_not_torchvisions(const runs::SafeTensors& file, const std::filesystem::path& path) {
   const auto classifier = file.tensors.find("fc.weight");
   const bool other_classes =
       classifier != file.tensors.end() && classifier->second.sizes() != at::IntArrayRef({1008, 2048});
@@ -227,7 +227,7 @@ std::vector<std::pair<std::string, std::vector<std::int64_t>>> InceptionNetwork:
 InceptionNetwork::InceptionNetwork(const std::filesystem::path& weights) {
   const c10::NoGradGuard no_grad;
   const std::string converted = std::filesystem::path(weights).replace_extension(".safetensors").string();
-  const SafeTensors file = load_safetensors_or_say(
+  const runs::SafeTensors file = runs::load_safetensors_or_say(
       weights, "import torch, safetensors.torch as s; s.save_file({k: v.contiguous() for k, v in torch.load('" +
                    weights.string() + "', map_location='cpu').items()}, '" + converted + "')");
   expect_not_torchvisions(file, weights);
@@ -247,7 +247,7 @@ InceptionNetwork::InceptionNetwork(const std::filesystem::path& weights) {
         (kernel * scale.view({-1, 1, 1, 1})).to(at::kFloat).contiguous(at::MemoryFormat::ChannelsLast),
         (offset - mean * scale).to(at::kFloat)};
   });
-  hash_ = sha256(file);
+  hash_ = runs::sha256(file);
 }
 
 InceptionFeatures InceptionNetwork::operator()(const at::Tensor& images) const {
@@ -264,4 +264,4 @@ InceptionFeatures InceptionNetwork::operator()(const at::Tensor& images) const {
   return {.pooled = at::cat(all_pooled), .spatial = at::cat(all_spatial)};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

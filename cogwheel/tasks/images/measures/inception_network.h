@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 struct InceptionFeatures {
   // [B, 2048]: means over the 8×8 places of Mixed_7c, pool_3 of the original graph. Those of FID.
@@ -52,4 +52,4 @@ class InceptionNetwork {
   std::string hash_;
 };
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

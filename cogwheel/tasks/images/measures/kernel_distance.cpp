@@ -13,7 +13,7 @@
 #include "cogwheel/core/random.h"
 #include "cogwheel/core/wording/shape_text.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 at::Tensor cubic_kernel(const at::Tensor& first, const at::Tensor& second) {
@@ -68,4 +68,4 @@ KernelDistance kernel_distance(const at::Tensor& first, const at::Tensor& second
   return distance;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

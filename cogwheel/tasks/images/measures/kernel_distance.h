@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 struct KernelDistanceOptions {
   std::int64_t subsets = 100;
@@ -27,4 +27,4 @@ struct KernelDistance {
 KernelDistance kernel_distance(const at::Tensor& first, const at::Tensor& second,
                                const KernelDistanceOptions& options = {});
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

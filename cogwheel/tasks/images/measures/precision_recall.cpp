@@ -14,7 +14,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/shape_text.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 constexpr std::int64_t block_elements = std::int64_t{1} << 21;  // 16 MiB, of which a few are alive at a time
@@ -76,4 +76,4 @@ PrecisionRecall precision_recall(const at::Tensor& samples, const at::Tensor& re
       .recall = static_cast<double>(covered.sum().item<std::int64_t>()) / static_cast<double>(reference_set.size())};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

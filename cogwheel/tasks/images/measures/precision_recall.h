@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 struct PrecisionRecall {
   double precision = 0;  // share of samples among the references
@@ -20,4 +20,4 @@ struct PrecisionRecall {
 // number. Throws Error where shapes do not fit.
 PrecisionRecall precision_recall(const at::Tensor& samples, const at::Tensor& references, std::int64_t neighbour = 3);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

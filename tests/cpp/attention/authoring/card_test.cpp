@@ -10,7 +10,7 @@
 #include "cogwheel/core/error.h"
 #include "map_under_test.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
 #define PLAIN_MAP(Name, f, g, n)                                     \
@@ -182,4 +182,4 @@ TEST(CompareDerivative, SettlesNothingWhereDifferencesCannot) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -5,7 +5,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
 const std::string source = "#pragma once\nstruct Mine {\n  int f() { return foo; }\n};\n";
@@ -75,4 +75,4 @@ TEST(Compiler, IsTheOneThatTheEnvironmentNames) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

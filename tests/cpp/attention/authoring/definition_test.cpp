@@ -13,7 +13,7 @@
 #include "cogwheel/attention/authoring/header_text.h"
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
 std::string refusal(const std::string& line) {
@@ -213,4 +213,4 @@ TEST(HeaderText, ComputesAnExponentialOnceForFAndG) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
 TEST(Jumps, AreFoundWhereverTheyLie) {
@@ -47,4 +47,4 @@ TEST(Jumps, AreFoundFarOut) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

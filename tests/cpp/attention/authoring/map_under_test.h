@@ -7,7 +7,7 @@
 #include "cogwheel/attention/authoring/card/function_measures.h"
 #include "cogwheel/attention/kernels/pairwise/evaluate_row_map.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 
 template <class Map>
 constexpr ScalarMap scalar_functions = scalar_map<Map>();
@@ -58,4 +58,4 @@ constexpr Description described(std::string_view name) {
           .citation = "a test"};
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -10,7 +10,7 @@
 #include "cogwheel/core/files/atomic_file.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel {
+namespace cogwheel::authoring {
 namespace {
 
 class UserHeaderTest : public testing::Test {
@@ -65,4 +65,4 @@ TEST(DeclaresType, ReadsWholeWords) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::authoring

@@ -4,7 +4,7 @@
 
 #include "cogwheel/research/reproduce/reproduction.h"
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 namespace {
 
 using enum Finding::Relation;
@@ -67,4 +67,4 @@ TEST(Agreement, CountsBoundsOfOurOwnApart) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 namespace {
 
 using Signs = std::vector<std::int32_t>;
@@ -55,4 +55,4 @@ TEST(HopfieldNetwork, RecallsOnePattern) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -4,7 +4,7 @@
 #include "cogwheel/research/reproduce/labs.h"
 #include "cogwheel/research/reproduce/reproduction.h"
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 namespace {
 
 std::string refusal(const std::string& toml) {
@@ -56,4 +56,4 @@ TEST(Labs, HaveDefaultsWithinTheirRanges) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

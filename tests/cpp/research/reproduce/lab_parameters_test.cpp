@@ -4,7 +4,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 namespace {
 
 LabParameters parameters() {
@@ -51,4 +51,4 @@ TEST(LabParameters, RefusesInOneLine) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -7,7 +7,7 @@
 
 #include "cogwheel/research/reproduce/draws.h"
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 namespace {
 
 TEST(Sums, DotOfAnyWidth) {
@@ -55,4 +55,4 @@ TEST(Draws, AreNormalAndEachStreamIsItsOwn) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cogwheel {
+namespace cogwheel::reproduce {
 namespace {
 
 TEST(WordErrors, EditsAreTheFewestThatAreNeeded) {
@@ -37,4 +37,4 @@ TEST(WordErrors, QuartersAreOfTheShortestAndTheLongest) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::reproduce

@@ -20,7 +20,7 @@
 #include "support/error_of.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel::encoder_models_test {
+namespace cogwheel::tasks::encoders::encoder_models_test {
 namespace {
 
 at::Tensor normal(at::IntArrayRef sizes, std::uint64_t seed) {
@@ -47,14 +47,14 @@ EncoderOptions small_encoder(const std::string& mechanism = "softmax", std::int6
   options.mechanism = mechanism, options.classes = classes;
   return options;
 }
-VisionTransformerOptions small_vision_transformer(const std::string& pooling = "class") {
-  VisionTransformerOptions options;
+images::VisionTransformerOptions small_vision_transformer(const std::string& pooling = "class") {
+  images::VisionTransformerOptions options;
   options.vocabulary = 5, options.layers = 2, options.heads = 2, options.width = 16;
   options.image_size = 8, options.channels = 3, options.patch = 4, options.pooling = pooling;
   return options;
 }
-UVitOptions small_u_vit() {
-  UVitOptions options;
+images::UVitOptions small_u_vit() {
+  images::UVitOptions options;
   options.layers = 5, options.heads = 2, options.width = 16;
   options.image_size = 8, options.channels = 3, options.patch = 4;
   return options;
@@ -62,7 +62,7 @@ UVitOptions small_u_vit() {
 
 template <class Model, class Options>
 std::int64_t parameters_of(const Options& options) {
-  const PlaceParameters nowhere(at::kMeta);
+  const nn::PlaceParameters nowhere(at::kMeta);
   std::int64_t count = 0;
   for (const at::Tensor& parameter : Model(options)->parameters()) count += parameter.numel();
   return count;
@@ -79,7 +79,7 @@ std::vector<std::string> encoder_mechanisms() {
 TEST(Encoder, IsItsFormula) {
   for (const std::int64_t classes : {0, 3}) {
     Encoder model = make<Encoder>(small_encoder("softmax", classes));
-    const BlockFormula formula{model->named_parameters(), 4, 1e-12};
+    const nn::BlockFormula formula{model->named_parameters(), 4, 1e-12};
     const at::Tensor tokens = torch::randint(0, 30, {2, 7}, at::kLong),
                      segments = torch::randint(0, 2, {2, 7}, at::kLong);
     at::Tensor x = formula.weight("token_embedding").index({tokens}) +
@@ -87,7 +87,7 @@ TEST(Encoder, IsItsFormula) {
                    formula.weight("segment_embedding").index({segments});
     x = formula.norm("embedding_norm", x);
     for (const std::string layer : {"layers.0.", "layers.1."}) {
-      BlockFormula block = formula;
+      nn::BlockFormula block = formula;
       block.prefix = layer;
       x = block.block(x, false);
     }
@@ -143,7 +143,7 @@ TEST(Encoder, TrainsInBFloat16AsInFloat32) {
   model->initialize(3);
   const at::Tensor tokens = torch::randint(0, 30, {4, 12}, at::kLong), targets = torch::randint(0, 30, {48}, at::kLong);
   const auto gradient = [&](bool in_bfloat16) {
-    const BFloat16Products products(in_bfloat16);
+    const nn::BFloat16Products products(in_bfloat16);
     model->zero_grad();
     const at::Tensor states = model->states(tokens);
     EXPECT_EQ(states.scalar_type(), at::kFloat);
@@ -173,8 +173,8 @@ TEST(Encoder, RefusesInOneLine) {
 TEST(Patches, AreThoseOfAConvolution) {
   const at::Tensor images = normal({2, 3, 8, 12}, 1), weight = normal({7, 3, 4, 4}, 2);
   const at::Tensor expected = at::conv2d(images, weight, {}, 4).flatten(2).transpose(1, 2);
-  EXPECT_TRUE(at::allclose(patches_of(images, 4).matmul(weight.flatten(1).t()), expected, 1e-12, 1e-12));
-  EXPECT_EQ(error_of([&] { patches_of(images, 5); }),
+  EXPECT_TRUE(at::allclose(nn::patches_of(images, 4).matmul(weight.flatten(1).t()), expected, 1e-12, 1e-12));
+  EXPECT_EQ(error_of([&] { nn::patches_of(images, 5); }),
             "images: expected [batch, channels, height, width] in multiples of 5, got [2, 3, 8, 12]");
 }
 
@@ -184,20 +184,20 @@ TEST(Patches, OfPixelsMakeTheImageAgain) {
   for (std::int64_t y = 0; y < 8; y += 4)
     for (std::int64_t x = 0; x < 12; x += 4)
       patches.push_back(image.slice(2, y, y + 4).slice(3, x, x + 4).permute({0, 2, 3, 1}).flatten(1));
-  EXPECT_TRUE(at::equal(image_of_pixels(at::stack(patches, 1), 4, 8, 12), image));
+  EXPECT_TRUE(at::equal(nn::image_of_pixels(at::stack(patches, 1), 4, 8, 12), image));
 }
 
 TEST(VisionTransformer, IsItsFormula) {
   for (const std::string pooling : {"class", "mean"}) {
-    VisionTransformer model = make<VisionTransformer>(small_vision_transformer(pooling));
-    const BlockFormula formula{model->named_parameters(), 2, 1e-12};
+    images::VisionTransformer model = make<images::VisionTransformer>(small_vision_transformer(pooling));
+    const nn::BlockFormula formula{model->named_parameters(), 2, 1e-12};
     const at::Tensor images = normal({3, 3, 8, 8}, 4);
     const at::Tensor convolution = formula.weight("patch.weight").view({16, 3, 4, 4});
     at::Tensor x = at::conv2d(images, convolution, formula.weight("patch.bias"), 4).flatten(2).transpose(1, 2);
     if (pooling == "class") x = at::cat({formula.weight("class_token").expand({3, 1, 16}), x}, 1);
     x = x + formula.weight("position_embedding");
     for (const std::string layer : {"layers.0.", "layers.1."}) {
-      BlockFormula block = formula;
+      nn::BlockFormula block = formula;
       block.prefix = layer;
       x = block.block(x, true);
     }
@@ -210,29 +210,29 @@ TEST(VisionTransformer, IsItsFormula) {
 TEST(VisionTransformer, IgnoresTheOrderOfPatchesWithoutPositions) {
   const at::Tensor images = normal({2, 3, 8, 8}, 4), flipped = images.unflatten(3, {2, 4}).flip({3}).flatten(3);
   for (const std::string& mechanism : encoder_mechanisms()) {
-    VisionTransformerOptions options = small_vision_transformer();
+    images::VisionTransformerOptions options = small_vision_transformer();
     options.position = "none", options.mechanism = mechanism;
-    VisionTransformer model = make<VisionTransformer>(options);
+    images::VisionTransformer model = make<images::VisionTransformer>(options);
     EXPECT_TRUE(at::allclose(model->forward(images), model->forward(flipped), 1e-9, 1e-10)) << mechanism;
   }
 }
 
 TEST(UVit, HasThePublishedNumbersOfParameters) {
-  UVitOptions cifar10;
+  images::UVitOptions cifar10;
   cifar10.image_size = 32, cifar10.channels = 3;
-  EXPECT_EQ(parameters_of<UVit>(cifar10), 44'255'328);  // U-ViT-S/2
-  UVitOptions coco;
+  EXPECT_EQ(parameters_of<images::UVit>(cifar10), 44'255'328);  // U-ViT-S/2
+  images::UVitOptions coco;
   coco.image_size = 32, coco.channels = 4, coco.condition_width = 768, coco.condition_tokens = 77;
-  EXPECT_EQ(parameters_of<UVit>(coco), 44'692'644);  // the same for MS-COCO
+  EXPECT_EQ(parameters_of<images::UVit>(coco), 44'692'644);  // the same for MS-COCO
 }
 
 TEST(UVit, IsItsFormula) {
   for (const std::string condition : {"none", "class", "vectors"}) {
-    UVitOptions options = small_u_vit();
+    images::UVitOptions options = small_u_vit();
     if (condition == "class") options.vocabulary = 3;
     if (condition == "vectors") options.condition_width = 6, options.condition_tokens = 2;
-    UVit model = make<UVit>(options);
-    const BlockFormula formula{model->named_parameters(), 2, 1e-5};
+    images::UVit model = make<images::UVit>(options);
+    const nn::BlockFormula formula{model->named_parameters(), 2, 1e-5};
     const at::Tensor images = normal({3, 3, 8, 8}, 4), time = at::tensor({0.0, 250.5, 999.0});
     const at::Tensor classes = at::tensor(std::vector<std::int64_t>{1, 3, 0}), vectors = normal({3, 2, 6}, 5);
 
@@ -251,7 +251,7 @@ TEST(UVit, IsItsFormula) {
     tokens.push_back(at::conv2d(images, convolution, formula.weight("patch.bias"), 4).flatten(2).transpose(1, 2));
     at::Tensor x = at::cat(tokens, 1) + formula.weight("position_embedding");
     const auto block = [&](int layer) {
-      BlockFormula one = formula;
+      nn::BlockFormula one = formula;
       one.prefix = "layers." + std::to_string(layer) + ".";
       x = one.block(x, true);
       return x;
@@ -269,7 +269,7 @@ TEST(UVit, IsItsFormula) {
           patches.select(1, patch).view({3, 4, 4, 3}).permute({0, 3, 1, 2});
     const at::Tensor expected =
         at::conv2d(image, formula.weight("convolution_weight"), formula.weight("convolution_bias"), 1, 1);
-    NoiseCondition given;
+    images::NoiseCondition given;
     if (condition == "class") given.classes = classes;
     if (condition == "vectors") given.vectors = vectors;
     const at::Tensor noise = model->forward(images, time, given);
@@ -279,9 +279,9 @@ TEST(UVit, IsItsFormula) {
 }
 
 TEST(UVit, RefusesInOneLine) {
-  UVitOptions options = small_u_vit();
+  images::UVitOptions options = small_u_vit();
   options.vocabulary = 3;
-  UVit model = make<UVit>(options);
+  images::UVit model = make<images::UVit>(options);
   EXPECT_EQ(usage_error_of([&] {
               model->forward(normal({2, 3, 8, 8}, 1), at::zeros({2}));
             }),
@@ -291,12 +291,12 @@ TEST(UVit, RefusesInOneLine) {
             }),
             "U-ViT: images: expected [2, 3, 8, 8], got [2, 3, 8, 9]");
   options.layers = 4;
-  EXPECT_EQ(usage_error_of([&] { check(options); }),
+  EXPECT_EQ(usage_error_of([&] { images::check(options); }),
             "model.layers: expected an odd number: as many before the middle one as after it, got 4");
   options.layers = 5, options.patch = 3;
-  EXPECT_EQ(usage_error_of([&] { check(options); }),
+  EXPECT_EQ(usage_error_of([&] { images::check(options); }),
             "model.patch: expected a divisor of the 8 pixels of a side, got 3");
 }
 
 }  // namespace
-}  // namespace cogwheel::encoder_models_test
+}  // namespace cogwheel::tasks::encoders::encoder_models_test

@@ -14,7 +14,7 @@
 #include "cogwheel/tasks/encoders/toy_reviews.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
@@ -24,12 +24,12 @@ Numbers numbers(const at::Tensor& tensor) {
 }
 
 // [CLS] is 1, [SEP] 3, [MASK] 4, [PAD] 0, [UNK] 2; 20 words, from 5, and as many endings, from 25.
-const WordPieceTokenizer& tokenizer() {
-  static const WordPieceTokenizer made = [] {
+const text::WordPieceTokenizer& tokenizer() {
+  static const text::WordPieceTokenizer made = [] {
     std::vector<std::string> pieces{"[PAD]", "[CLS]", "[UNK]", "[SEP]", "[MASK]"};
     for (const std::string before : {"", "##"})
       for (char letter = 'a'; letter < 'u'; ++letter) pieces.push_back(before + letter);
-    return WordPieceTokenizer(std::move(pieces), false);
+    return text::WordPieceTokenizer(std::move(pieces), false);
   }();
   return made;
 }
@@ -63,7 +63,7 @@ SentenceRows many_rows(std::int64_t count) {
 
 TEST(SentenceBatchPlan, HasEachRowOnceAndKeepsTheLimitOfTokens) {
   const SentenceRows rows = many_rows(300);
-  const BatchPlan plan = sentence_batch_plan(rows, {.sentences = 0, .tokens = 200});
+  const text::BatchPlan plan = sentence_batch_plan(rows, {.sentences = 0, .tokens = 200});
   std::set<std::int64_t> seen;
   std::int64_t places = 0, tokens = 0;
   for (std::int64_t step = 0; step < plan.batches(); ++step) {
@@ -283,4 +283,4 @@ TEST(ToyReviews, MakeACorpus) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

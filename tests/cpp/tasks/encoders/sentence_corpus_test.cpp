@@ -14,7 +14,7 @@
 #include "support/temporary_folder.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 namespace {
 
 // "first|second|label|line" of each row.
@@ -256,7 +256,7 @@ TEST_F(SentenceCorpusTest, DropsCutsAndCounts) {
 }
 
 TEST_F(SentenceCorpusTest, PairsLoseTheEndOfTheLongerSentence) {
-  const WordPieceTokenizer tokenizer({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"}, false);
+  const text::WordPieceTokenizer tokenizer({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"}, false);
   const EncodedRow row = encode_row(tokenizer, "a b a b a", "b a", 8);
   EXPECT_TRUE(row.cut);
   EXPECT_EQ(row.first, (std::vector<Token>{5, 6, 5}));
@@ -332,4 +332,4 @@ TEST(SentenceCorpus, Sst2) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

@@ -7,7 +7,7 @@
 #include "cogwheel/tasks/encoders/toy_reviews.h"
 #include "support/real_data.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::encoders {
 namespace {
 
 SentenceRows labelled(std::vector<std::string> texts, std::vector<std::int64_t> labels) {
@@ -48,7 +48,7 @@ TEST(NaiveBayes, CannotReadToyReviews) {
 }
 
 TEST(Unigrams, EntropyInNats) {
-  const WordPieceTokenizer tokenizer({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##b"}, false);
+  const text::WordPieceTokenizer tokenizer({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##b"}, false);
   SentenceRows rows, other;
   rows.tokens.add(std::vector<Token>{5, 1, 5}, std::vector<Token>{6}, 0);  // [UNK] does not count
   rows.tokens.add(std::vector<Token>{6}, {}, 1);
@@ -63,4 +63,4 @@ TEST(Unigrams, EntropyInNats) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::encoders

@@ -8,7 +8,7 @@
 #include "cogwheel/tasks/handwriting/handwriting_data.h"
 #include "cogwheel/tasks/handwriting/lines_to_write.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 struct Count {
@@ -99,4 +99,4 @@ TEST(AttendedCharacters, AreThoseOfTheLargestWeights) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

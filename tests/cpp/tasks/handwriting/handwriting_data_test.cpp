@@ -13,7 +13,7 @@
 #include "cogwheel/tasks/handwriting/lines_to_write.h"
 #include "cogwheel/tasks/handwriting/stroke_font.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 StrokeSequence in_style(const HandwritingStyle& style, std::string_view text = "nil Axle") {
@@ -207,4 +207,4 @@ TEST(LinesToWrite, TakeWordsOfATextInOrder) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -16,7 +16,7 @@
 #include "cogwheel/tasks/handwriting/pen_sampling.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel::handwriting_test {
+namespace cogwheel::tasks::handwriting::handwriting_test {
 namespace {
 
 constexpr std::int64_t vocabulary = 5, sequences = 3, most_points = 7, most_characters = 4;
@@ -334,4 +334,4 @@ TEST(PenSampling, RefusesInOneLine) {
 }
 
 }  // namespace
-}  // namespace cogwheel::handwriting_test
+}  // namespace cogwheel::tasks::handwriting::handwriting_test

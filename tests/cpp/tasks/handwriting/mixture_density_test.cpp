@@ -15,7 +15,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel::mixture_density_test {
+namespace cogwheel::tasks::handwriting::mixture_density_test {
 namespace {
 
 at::Tensor draw(at::IntArrayRef sizes, std::uint64_t seed) {
@@ -157,4 +157,4 @@ TEST(MixtureDensity, DrawsNothingFromNaN) {
 }
 
 }  // namespace
-}  // namespace cogwheel::mixture_density_test
+}  // namespace cogwheel::tasks::handwriting::mixture_density_test

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 
 inline const std::string line_xml = R"(<?xml version="1.0" encoding="ISO-8859-1"?>
 <WhiteboardCaptureSession>
@@ -24,4 +24,4 @@ inline const std::string original = R"(<WhiteboardCaptureSession><Transcription>
 inline const std::string drawing = R"({"word":"cat","recognized":true,"drawing":[[[0,3,3],[1,1,5]],[[10],[20]]]})";
 inline const std::string raw_drawing = R"({"word":"dög","drawing":[[[0.5,3.25],[1,1],[0,16]]]})";
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -9,7 +9,7 @@
 #include "support/temporary_folder.h"
 #include "tasks/handwriting/stroke_examples.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 std::string refusal(const std::filesystem::path& path, const StrokeFileOptions& options = {}) {
@@ -197,4 +197,4 @@ TEST(StrokeFiles, SurviveAnything) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -11,7 +11,7 @@
 #include "cogwheel/tasks/handwriting/window_picture.h"
 #include "support/count_of.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 constexpr float infinite_offset = std::numeric_limits<float>::infinity();
@@ -120,4 +120,4 @@ TEST(WindowPicture, IsSafeOnAnything) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -7,7 +7,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/tasks/handwriting/stroke_batches.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 // Sequences of 2, 3, … points, three of each origin, whose text is their number.
@@ -191,4 +191,4 @@ TEST(BuiltInStrokes, HaveNoEndAndOneHeldOutPart) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

@@ -8,7 +8,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/random.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::handwriting {
 namespace {
 
 std::string refusal_of(const std::vector<PenStroke>& strokes) {
@@ -101,4 +101,4 @@ TEST(KeyedOrder, MeetsEachOnce) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::handwriting

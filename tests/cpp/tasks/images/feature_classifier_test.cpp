@@ -8,7 +8,7 @@
 #include "cogwheel/core/files/atomic_file.h"
 #include "support/error_of.h"
 
-namespace cogwheel::feature_classifier_test {
+namespace cogwheel::tasks::images::feature_classifier_test {
 namespace {
 
 // Grey images of noise with faint stripes: upright in class 0, level in class 1, oblique in class 2.
@@ -76,9 +76,9 @@ TEST(FeatureClassifier, IsReadAsItWasWritten) {
   write_file(path, bytes);
   EXPECT_NE(error_of([&] { FeatureClassifier::load(path); }).find("got others: the file is damaged"),
             std::string::npos);
-  SafeTensors other;
+  runs::SafeTensors other;
   other.tensors["mean"] = torch::zeros({3});
-  save_safetensors(other, path);
+  runs::save_safetensors(other, path);
   EXPECT_EQ(error_of([&] { FeatureClassifier::load(path); }),
             path.string() + ": expected a feature classifier, got another safetensors file");
   std::filesystem::remove(path);
@@ -129,4 +129,4 @@ TEST(FeatureClassifier, BatchesGoThroughTheSetAndMirrorHalfOfIt) {
 }
 
 }  // namespace
-}  // namespace cogwheel::feature_classifier_test
+}  // namespace cogwheel::tasks::images::feature_classifier_test

@@ -5,7 +5,7 @@
 
 #include "support/error_of.h"
 
-namespace cogwheel::feature_statistics_test {
+namespace cogwheel::tasks::images::feature_statistics_test {
 namespace {
 
 at::Tensor drawn(std::int64_t images, std::int64_t features) {
@@ -73,4 +73,4 @@ TEST(FeatureStatistics, RefuseWhatHasNoMoments) {
 }
 
 }  // namespace
-}  // namespace cogwheel::feature_statistics_test
+}  // namespace cogwheel::tasks::images::feature_statistics_test

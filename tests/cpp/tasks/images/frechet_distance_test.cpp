@@ -6,7 +6,7 @@
 
 #include "support/error_of.h"
 
-namespace cogwheel::frechet_distance_test {
+namespace cogwheel::tasks::images::frechet_distance_test {
 namespace {
 
 constexpr double tolerance = 1e-9;
@@ -140,4 +140,4 @@ TEST(FrechetDistance, RefusesWhatIsNoCovariance) {
 }
 
 }  // namespace
-}  // namespace cogwheel::frechet_distance_test
+}  // namespace cogwheel::tasks::images::frechet_distance_test

@@ -19,7 +19,7 @@
 #include "support/error_of.h"
 #include "tasks/images/image_writers.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
@@ -250,7 +250,7 @@ TEST(ImageBatches, RefuseWhatCannotBe) {
 }
 
 TEST(MadeAhead, BeginsAnewWhereItIsAsked) {
-  MadeAhead<std::int64_t> squares([](std::int64_t number) { return number * number; }, 4);
+  text::MadeAhead<std::int64_t> squares([](std::int64_t number) { return number * number; }, 4);
   for (std::int64_t round = 0; round < 2000; ++round) {
     const std::int64_t number = round % 7 == 6 ? 1000 - round % 100 : round;
     ASSERT_EQ(squares.at(number), number * number);
@@ -288,4 +288,4 @@ TEST(ImageOfTensor, TurnsBack) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

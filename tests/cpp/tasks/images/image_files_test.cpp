@@ -10,7 +10,7 @@
 #include "support/temporary_folder.h"
 #include "tasks/images/image_writers.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 using Pixels = std::vector<std::uint8_t>;
@@ -253,4 +253,4 @@ TEST(ImageFiles, SurviveAnything) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -10,7 +10,7 @@
 #include "cogwheel/tasks/images/measures/precision_recall.h"
 #include "support/error_of.h"
 
-namespace cogwheel::image_measures_test {
+namespace cogwheel::tasks::images::image_measures_test {
 namespace {
 
 // The pixels themselves, and of an Inception network's kind the first three as spatial features.
@@ -151,10 +151,10 @@ TEST(ImageMeasures, ReferencesMayHaveTheNamesOfPytorchFid) {
   const auto path = temporary("references");
   const ImageSet references = set_of(FeatureKind::inception, drawn(50, 2));
   const ImageSet samples = set_of(FeatureKind::inception, drawn(40, 1, 200));
-  SafeTensors file;
+  runs::SafeTensors file;
   file.tensors = {{"mu", references.pooled.mean}, {"sigma", references.pooled.covariance}};
   const auto measured = [&] {
-    save_safetensors(file, path);
+    runs::save_safetensors(file, path);
     return measure_images(pixels(FeatureKind::inception), samples, load_image_set(path));
   };
   const ImageMeasurements found = measured();
@@ -167,7 +167,7 @@ TEST(ImageMeasures, ReferencesMayHaveTheNamesOfPytorchFid) {
   EXPECT_EQ(names(measured()), (Names{"fid", "sfid"}));
 
   const auto error = [&] {
-    save_safetensors(file, path);
+    runs::save_safetensors(file, path);
     return error_of([&] { load_image_set(path); }).substr(path.string().size() + 2);
   };
   file.tensors["count"] = torch::tensor(1, at::kLong);
@@ -206,4 +206,4 @@ TEST(ImageMeasures, RefuseImagesThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace cogwheel::image_measures_test
+}  // namespace cogwheel::tasks::images::image_measures_test

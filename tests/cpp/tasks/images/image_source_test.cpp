@@ -17,7 +17,7 @@
 #include "support/temporary_folder.h"
 #include "tasks/images/image_writers.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 using PixelSet = std::set<std::vector<std::uint8_t>>;
@@ -439,4 +439,4 @@ TEST(TrainingOrder, MeetsEachImageOncePerEpoch) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -14,7 +14,7 @@
 
 #include "cogwheel/tasks/images/data/image.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 
 struct PngKind {
   int color = PNG_COLOR_TYPE_RGB, bits = 8;
@@ -139,4 +139,4 @@ inline void repair_checksums(std::string& bytes) {
   }
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

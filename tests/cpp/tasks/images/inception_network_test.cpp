@@ -15,7 +15,7 @@
 #include "cogwheel/runs/safetensors.h"
 #include "support/error_of.h"
 
-namespace cogwheel::inception_network_test {
+namespace cogwheel::tasks::images::inception_network_test {
 namespace {
 
 class Folder {
@@ -55,13 +55,13 @@ void expect_recorded(const at::Tensor& features, const nlohmann::json& recorded,
 
 TEST(InceptionNetwork, FeaturesAreThoseOfAnIndependentNetwork) {
   const Folder folder;
-  SafeTensors weights;
+  runs::SafeTensors weights;
   for (const auto& [name, shape] : InceptionNetwork::tensors()) weights.tensors[name] = drawn(name, shape);
   weights.tensors["fc.weight"] = torch::zeros({1008, 2048});  // not needed
   weights.tensors["Mixed_5b.branch1x1.bn.num_batches_tracked"] = torch::zeros({}, at::kLong);
-  save_safetensors(weights, folder.path / "weights.safetensors");
+  runs::save_safetensors(weights, folder.path / "weights.safetensors");
   const InceptionNetwork network(folder.path / "weights.safetensors");
-  EXPECT_EQ(network.hash(), sha256(weights));
+  EXPECT_EQ(network.hash(), runs::sha256(weights));
 
   const auto record = nlohmann::json::parse(read_file(INCEPTION_FEATURES));
   for (const auto& [name, shape] : std::map<std::string, std::vector<std::int64_t>>{
@@ -86,12 +86,12 @@ TEST(InceptionNetwork, FeaturesAreThoseOfAnIndependentNetwork) {
 // The error of a file with the tensors of the first two layers, changed.
 template <class Change>
 std::string error_of_changed(const Folder& folder, const Change& change) {
-  SafeTensors weights;
+  runs::SafeTensors weights;
   for (const auto& [name, shape] : InceptionNetwork::tensors())
     if (name.starts_with("Conv2d_1a") || name.starts_with("Conv2d_2a")) weights.tensors[name] = drawn(name, shape);
   change(weights.tensors);
   const std::filesystem::path path = folder.path / "weights.safetensors";
-  save_safetensors(weights, path);
+  runs::save_safetensors(weights, path);
   const std::string error = error_of([&] { InceptionNetwork network(path); });
   EXPECT_TRUE(error.starts_with(path.string() + ": expected ")) << error;
   return error.substr(std::min(error.size(), path.string().size() + 2));
@@ -137,4 +137,4 @@ TEST(InceptionNetwork, SaysHowToConvertAPickle) {
 }
 
 }  // namespace
-}  // namespace cogwheel::inception_network_test
+}  // namespace cogwheel::tasks::images::inception_network_test

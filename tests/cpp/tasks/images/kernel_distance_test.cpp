@@ -5,7 +5,7 @@
 
 #include "support/error_of.h"
 
-namespace cogwheel::kernel_distance_test {
+namespace cogwheel::tasks::images::kernel_distance_test {
 namespace {
 
 at::Tensor drawn(std::int64_t images, std::int64_t features, std::uint64_t seed) {
@@ -74,4 +74,4 @@ TEST(KernelDistance, RefusesSetsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace cogwheel::kernel_distance_test
+}  // namespace cogwheel::tasks::images::kernel_distance_test

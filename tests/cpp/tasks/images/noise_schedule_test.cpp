@@ -7,7 +7,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 TEST(NoiseSchedule, OfSongHasItsClosedForm) {
@@ -80,4 +80,4 @@ TEST(NoiseSchedule, RefusesWhatIsNone) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

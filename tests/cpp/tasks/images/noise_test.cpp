@@ -7,7 +7,7 @@
 #include <cmath>
 #include <set>
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 TEST(Noise, OfAnImageDoesNotDependOnItsBatch) {
@@ -65,4 +65,4 @@ TEST(Noise, HasTheTypeThatIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

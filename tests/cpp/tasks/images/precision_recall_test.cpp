@@ -8,7 +8,7 @@
 
 #include "support/error_of.h"
 
-namespace cogwheel::precision_recall_test {
+namespace cogwheel::tasks::images::precision_recall_test {
 namespace {
 
 at::Tensor line(const std::vector<double>& values) { return torch::tensor(values, at::kDouble).unsqueeze(1); }
@@ -97,4 +97,4 @@ TEST(PrecisionRecall, RefusesSetsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace cogwheel::precision_recall_test
+}  // namespace cogwheel::tasks::images::precision_recall_test

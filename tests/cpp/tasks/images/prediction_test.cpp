@@ -5,7 +5,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 at::Tensor normal(std::uint64_t seed) {
@@ -33,4 +33,4 @@ TEST(Prediction, HasItsName) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

@@ -10,7 +10,7 @@
 
 #include "cogwheel/core/error.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 at::Tensor numbers(const std::vector<double>& values) { return at::tensor(values, at::kDouble); }
@@ -64,7 +64,7 @@ struct Mixture {
 
 struct Case {
   const char* name;
-  SamplerKind kind;
+  runs::SamplerKind kind;
   NoiseSchedule schedule;
   std::int64_t steps;
   double eta = 0;
@@ -72,15 +72,15 @@ struct Case {
 
 std::vector<Case> cases() {
   const NoiseSchedule song = NoiseSchedule::continuous(), ddpm = NoiseSchedule::linear();
-  return {{"DDPM, every step", SamplerKind::ddpm, ddpm, 1000},
-          {"DDPM, 250 of 1,000 steps", SamplerKind::ddpm, ddpm, 250},
-          {"DDIM", SamplerKind::ddim, ddpm, 200},
-          {"DDIM, half of the noise, continuous", SamplerKind::ddim, song, 400, 0.5},
-          {"Euler-Maruyama", SamplerKind::euler_sde, song, 1000},
-          {"Euler-Maruyama on steps", SamplerKind::euler_sde, ddpm, 1000},
-          {"Euler on the flow", SamplerKind::euler_ode, song, 1000},
-          {"DPM-Solver++", SamplerKind::dpm_solver, song, 80},
-          {"DPM-Solver++ on steps", SamplerKind::dpm_solver, NoiseSchedule::scaled_linear(), 80}};
+  return {{"DDPM, every step", runs::SamplerKind::ddpm, ddpm, 1000},
+          {"DDPM, 250 of 1,000 steps", runs::SamplerKind::ddpm, ddpm, 250},
+          {"DDIM", runs::SamplerKind::ddim, ddpm, 200},
+          {"DDIM, half of the noise, continuous", runs::SamplerKind::ddim, song, 400, 0.5},
+          {"Euler-Maruyama", runs::SamplerKind::euler_sde, song, 1000},
+          {"Euler-Maruyama on steps", runs::SamplerKind::euler_sde, ddpm, 1000},
+          {"Euler on the flow", runs::SamplerKind::euler_ode, song, 1000},
+          {"DPM-Solver++", runs::SamplerKind::dpm_solver, song, 80},
+          {"DPM-Solver++ on steps", runs::SamplerKind::dpm_solver, NoiseSchedule::scaled_linear(), 80}};
 }
 
 TEST(Sampler, DrawsFromAMixtureOfKnownScore) {
@@ -118,7 +118,7 @@ TEST(Sampler, DrawsFromAMixtureOfKnownScore) {
 }
 
 // Errors against the exact flow, of so many steps.
-double error_of(SamplerKind kind, std::int64_t steps) {
+double error_of(runs::SamplerKind kind, std::int64_t steps) {
   const Gaussian data{numbers({0.5, -1, 0, 2}), numbers({0.01, 0.25, 1, 4})};
   const NoiseSchedule schedule = NoiseSchedule::continuous();
   const at::Tensor start = Noise(5).normal(at::empty({20, 4}, at::kDouble), 0);
@@ -128,10 +128,10 @@ double error_of(SamplerKind kind, std::int64_t steps) {
 }
 
 TEST(Sampler, ErrorsFallWithTheOrderOfTheMethod) {
-  const auto order = [](SamplerKind kind) { return std::log2(error_of(kind, 80) / error_of(kind, 160)); };
-  EXPECT_GE(order(SamplerKind::ddim), 0.9);
-  EXPECT_GE(order(SamplerKind::euler_ode), 0.9);
-  EXPECT_GE(order(SamplerKind::dpm_solver), 1.8);
+  const auto order = [](runs::SamplerKind kind) { return std::log2(error_of(kind, 80) / error_of(kind, 160)); };
+  EXPECT_GE(order(runs::SamplerKind::ddim), 0.9);
+  EXPECT_GE(order(runs::SamplerKind::euler_ode), 0.9);
+  EXPECT_GE(order(runs::SamplerKind::dpm_solver), 1.8);
 }
 
 TEST(Sampler, TwentyStepsOfTheSolverDoForASpectrumLikeThatOfImages) {
@@ -155,8 +155,9 @@ TEST(Sampler, AllStepsOfDdimWithAllOfTheNoiseAreDdpm) {
   const Noise noise(9);
   const at::Tensor start = noise.normal(at::empty({10, 2}, at::kDouble), 0);
   const at::Tensor found =
-      sample_diffusion(schedule, predict, start, noise, {.kind = SamplerKind::ddim, .steps = 50, .eta = 1});
-  EXPECT_TRUE(sample_diffusion(schedule, predict, start, noise, {.kind = SamplerKind::ddpm, .steps = 50}).equal(found));
+      sample_diffusion(schedule, predict, start, noise, {.kind = runs::SamplerKind::ddim, .steps = 50, .eta = 1});
+  EXPECT_TRUE(
+      sample_diffusion(schedule, predict, start, noise, {.kind = runs::SamplerKind::ddpm, .steps = 50}).equal(found));
   // As Ho et al. write it, in their β_n and ᾱ_n.
   at::Tensor x = start;
   for (int n = 50; n >= 1; --n) {
@@ -170,8 +171,8 @@ TEST(Sampler, AllStepsOfDdimWithAllOfTheNoiseAreDdpm) {
 
 TEST(Sampler, TimesGoFromNoiseToData) {
   const NoiseSchedule song = NoiseSchedule::continuous(), ddpm = NoiseSchedule::linear();
-  for (const SamplerKind kind :
-       {SamplerKind::ddpm, SamplerKind::ddim, SamplerKind::euler_sde, SamplerKind::euler_ode, SamplerKind::dpm_solver})
+  for (const runs::SamplerKind kind : {runs::SamplerKind::ddpm, runs::SamplerKind::ddim, runs::SamplerKind::euler_sde,
+                                       runs::SamplerKind::euler_ode, runs::SamplerKind::dpm_solver})
     for (const NoiseSchedule& schedule : {song, ddpm})
       for (const std::int64_t steps : {1, 7, 1000}) {
         const std::vector<double> times = sampling_times(schedule, {.kind = kind, .steps = steps});
@@ -180,21 +181,21 @@ TEST(Sampler, TimesGoFromNoiseToData) {
         EXPECT_LE(times.back(), 1e-3);
         for (std::size_t i = 1; i < times.size(); ++i) EXPECT_LT(times[i], times[i - 1]);
       }
-  const std::vector<double> even = sampling_times(ddpm, {.kind = SamplerKind::ddim, .steps = 4});
+  const std::vector<double> even = sampling_times(ddpm, {.kind = runs::SamplerKind::ddim, .steps = 4});
   EXPECT_EQ(even, (std::vector<double>{1, 0.75, 0.5, 0.25, 0}));
 }
 
 TEST(Sampler, SaysWhatIsWrong) {
   const NoiseSchedule schedule = NoiseSchedule::linear(10, 1e-3, 0.1);
-  const auto times = [&](const SamplerOptions& options) { return sampling_times(schedule, options); };
+  const auto times = [&](const runs::SamplerOptions& options) { return sampling_times(schedule, options); };
   EXPECT_THROW(times({.steps = 0}), UsageError);
-  EXPECT_THROW(times({.kind = SamplerKind::ddpm, .steps = 11}), UsageError);
+  EXPECT_THROW(times({.kind = runs::SamplerKind::ddpm, .steps = 11}), UsageError);
   EXPECT_THROW(times({.eta = 1.5}), UsageError);
   EXPECT_THROW(times({.last_time = 1}), UsageError);
   EXPECT_THROW(times({.last_time = std::numeric_limits<double>::quiet_NaN()}), UsageError);
-  EXPECT_THROW(sampler_kind("dpm", "--sampler"), UsageError);
-  EXPECT_EQ(sampler_kind("ddim", "--sampler"), SamplerKind::ddim);
+  EXPECT_THROW(runs::sampler_kind("dpm", "--sampler"), UsageError);
+  EXPECT_EQ(runs::sampler_kind("ddim", "--sampler"), runs::SamplerKind::ddim);
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

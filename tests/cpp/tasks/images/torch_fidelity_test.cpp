@@ -15,7 +15,7 @@
 #include "cogwheel/tasks/images/measures/precision_recall.h"
 #include "support/temporary_folder.h"
 
-namespace cogwheel::torch_fidelity_test {
+namespace cogwheel::tasks::images::torch_fidelity_test {
 namespace {
 
 constexpr const char* script = R"(
@@ -84,4 +84,4 @@ TEST(TorchFidelity, GivesTheSameDistances) {
 }
 
 }  // namespace
-}  // namespace cogwheel::torch_fidelity_test
+}  // namespace cogwheel::tasks::images::torch_fidelity_test

@@ -12,7 +12,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/tasks/images/data/image_source.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::images {
 namespace {
 
 ToyShape shape_number(std::uint64_t number, std::int64_t size) {
@@ -177,4 +177,4 @@ TEST(ToyShapeImages, HaveNoEndAndOneHeldOutPart) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::images

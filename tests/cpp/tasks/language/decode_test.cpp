@@ -12,7 +12,7 @@
 #include "nn/hooked.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 namespace {
 
 struct Variant {
@@ -57,7 +57,7 @@ TEST(Decode, GivesTheLogitsOfTheFullPass) {
       if (!model->can_decode()) continue;
       model->to(at::kDouble);
       const at::Tensor expected = model(tokens);
-      ModelState state = model->make_state(2);
+      nn::ModelState state = model->make_state(2);
       std::vector<at::Tensor> parts;
       for (std::int64_t begin = 0; const std::int64_t end : {11, 12, 13, 15, 24}) {
         parts.push_back(model->forward(tokens.slice(1, begin, end), {.state = &state}));
@@ -79,7 +79,7 @@ TEST(Decode, OfHybridsGivesTheLogitsOfTheFullPass) {
       LanguageModel model = make(std::string(mechanism.description.name) + "+softmax", {"rms", "none", 0}, 2, layer);
       model->to(at::kDouble);
       const at::Tensor expected = model(tokens);
-      ModelState state = model->make_state(2);
+      nn::ModelState state = model->make_state(2);
       std::vector<at::Tensor> parts;
       for (std::int64_t begin = 0; const std::int64_t end : {11, 12, 14, 24}) {
         parts.push_back(model->forward(tokens.slice(1, begin, end), {.state = &state}));
@@ -92,7 +92,7 @@ TEST(Decode, OfHybridsGivesTheLogitsOfTheFullPass) {
 
 // At temperature 0 and with random draws, against computing all tokens again for each.
 std::vector<Token> sampled_by_full_passes(LanguageModel& model, std::vector<Token> text,
-                                          const SamplingOptions& options) {
+                                          const runs::SamplingOptions& options) {
   const torch::NoGradGuard no_grad;
   std::vector<Token> generated;
   while (static_cast<std::int64_t>(generated.size()) < options.length) {
@@ -112,7 +112,7 @@ TEST(Decode, SamplesTheTextOfFullPassesWithinTheContextAndBeyond) {
       if (variant.key_value_heads > 0 && find_mechanism(mechanism).is_matrix()) continue;
       LanguageModel model = make(mechanism, variant);
       for (const std::vector<Token>& begun : {std::vector<Token>{4, 5, 6}, std::vector<Token>(30, 7)}) {
-        const SamplingOptions options{.length = 40, .temperature = 0};
+        const runs::SamplingOptions options{.length = 40, .temperature = 0};
         EXPECT_EQ(sample(model, begun, options), sampled_by_full_passes(model, begun, options)) << mechanism;
       }
     }
@@ -126,12 +126,12 @@ TEST(Decode, ContinuesEntriesOfDifferentLengths) {
     LanguageModel model = make("softmax", variant);
     model->to(at::kDouble);
     const at::Tensor expected = model(tokens);
-    ModelState state = model->make_state(2);
+    nn::ModelState state = model->make_state(2);
     model->forward(tokens.slice(1, 0, 16), {.state = &state});
     const std::int64_t bytes = state.bytes();
     state.crop(kept);
     EXPECT_EQ(state.bytes() * 32, bytes * 23);
-    ModelState swapped = state.fork(at::tensor({1, 0, 1}, at::kLong));
+    nn::ModelState swapped = state.fork(at::tensor({1, 0, 1}, at::kLong));
     const auto next = [&](std::int64_t entry) {
       const auto length = kept[entry].item<std::int64_t>();
       return std::pair{tokens[entry].slice(0, length, length + 4), expected[entry].slice(0, length, length + 4)};
@@ -150,19 +150,21 @@ TEST(Decode, IsObservedAsTheFullPassIs) {
   const torch::NoGradGuard no_grad;
   const at::Tensor tokens = tokens_to_decode(2, 20);
   for (const std::string mechanism : {"softmax", "cog", "differential"})
-    for (const HookPlace place :
-         {HookPlace::pattern, HookPlace::row_statistics, HookPlace::heads, HookPlace::stream_after}) {
+    for (const nn::HookPlace place :
+         {nn::HookPlace::pattern, nn::HookPlace::row_statistics, nn::HookPlace::heads, nn::HookPlace::stream_after}) {
       LanguageModel model = make(mechanism);
       model->to(at::kDouble);
-      const auto whole = hooked(place, model, tokens);
-      ModelState state = model->make_state(2);
+      const auto whole = nn::hooked(place, model, tokens);
+      nn::ModelState state = model->make_state(2);
       model->forward(tokens.slice(1, 0, 15), {.state = &state});
-      const auto last = hooked(place, model, tokens.slice(1, 15), {.state = &state});
+      const auto last = nn::hooked(place, model, tokens.slice(1, 15), {.state = &state});
       ASSERT_EQ(last.size(), whole.size());
-      const std::int64_t dimension = place == HookPlace::row_statistics ? 3 : place == HookPlace::pattern ? 2 : 1;
+      const std::int64_t dimension = place == nn::HookPlace::row_statistics ? 3
+                                     : place == nn::HookPlace::pattern      ? 2
+                                                                            : 1;
       for (std::size_t layer = 0; layer < last.size(); ++layer)
         EXPECT_TRUE(at::allclose(last[layer], whole[layer].narrow(dimension, 15, 5), 1e-8, 1e-10))
-            << mechanism << " " << hook_places()[static_cast<std::size_t>(place)].name;
+            << mechanism << " " << nn::hook_places()[static_cast<std::size_t>(place)].name;
     }
 }
 
@@ -174,10 +176,10 @@ TEST(Decode, GoesOnAfterAPassThatFailed) {
     LanguageModel model = make(mechanism, variants.front(), 3);
     model->to(at::kDouble);
     const at::Tensor expected = model(tokens);
-    ModelState state = model->make_state(1);
+    nn::ModelState state = model->make_state(1);
     model->forward(tokens.slice(1, 0, 5), {.state = &state});
-    Hooks hooks;
-    hooks.replace(HookPlace::heads, [](const HookPoint& site, const at::Tensor& value) {
+    nn::Hooks hooks;
+    hooks.replace(nn::HookPlace::heads, [](const nn::HookPoint& site, const at::Tensor& value) {
       return site.layer == 1 ? value.narrow(1, 0, 1) : value;
     });
     EXPECT_THROW(model->forward(tokens.slice(1, 5, 9), {.state = &state, .hooks = &hooks}), UsageError);
@@ -195,7 +197,7 @@ TEST(Decode, WithoutKeysAndPositionsGoesBeyondTheContextAtTheSameCost) {
   LanguageModel model = without_positions("gla+mamba2");
   model->to(at::kDouble);
   const at::Tensor expected = model(tokens);
-  ModelState state = model->make_state(1);
+  nn::ModelState state = model->make_state(1);
   model->forward(tokens.slice(1, 0, 30), {.state = &state});
   const std::int64_t bytes = state.bytes();
   const at::Tensor last = model->forward(tokens.slice(1, 30), {.state = &state});
@@ -205,7 +207,7 @@ TEST(Decode, WithoutKeysAndPositionsGoesBeyondTheContextAtTheSameCost) {
 
   // A token of a text beyond the context is seen: cut off, it would change nothing.
   LanguageModel sampled = without_positions("retnet");
-  const SamplingOptions options{.length = 40, .temperature = 0};
+  const runs::SamplingOptions options{.length = 40, .temperature = 0};
   const std::vector<Token> begun = {4, 5, 6};
   std::vector<Token> text = begun;
   for (std::int64_t i = 0; i < options.length; ++i) {
@@ -223,12 +225,12 @@ TEST(Decode, WithoutKeysAndPositionsGoesBeyondTheContextAtTheSameCost) {
 TEST(Decode, RefusesWhatDoesNotFit) {
   const torch::NoGradGuard no_grad;
   LanguageModel model = make("softmax");
-  ModelState state = model->make_state(1);
+  nn::ModelState state = model->make_state(1);
   model->forward(tokens_to_decode(1, 20), {.state = &state});
   EXPECT_EQ(usage_error_of([&] { model->forward(tokens_to_decode(1, 5), {.state = &state}); }),
             "language model: tokens: expected [batch, up to 4], got [1, 5]");
   EXPECT_EQ(state.longest(), 20);  // unchanged
-  ModelState other = make("softmax", variants.front(), 3)->make_state(1);
+  nn::ModelState other = make("softmax", variants.front(), 3)->make_state(1);
   EXPECT_EQ(usage_error_of([&] { model->forward(tokens_to_decode(1, 1), {.state = &other}); }),
             "language model: state: expected 2 layers, got 3");
   EXPECT_EQ(usage_error_of([&] {
@@ -241,4 +243,4 @@ TEST(Decode, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

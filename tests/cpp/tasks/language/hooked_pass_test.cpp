@@ -14,10 +14,10 @@
 #include "cogwheel/tasks/images/u_vit.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel::hooked_pass_test {
+namespace cogwheel::tasks::language::hooked_pass_test {
 namespace {
 
-using Pass = std::function<at::Tensor(const Hooks* hooks)>;
+using Pass = std::function<at::Tensor(const nn::Hooks* hooks)>;
 
 at::Tensor normal(at::IntArrayRef sizes, std::uint64_t seed) {
   return torch::randn(sizes, at::make_generator<at::CPUGeneratorImpl>(seed));
@@ -71,24 +71,24 @@ std::vector<at::Tensor> weights_of(Model& model) {
   return weights;
 }
 
-const HookPlaceDescription& description_of(const HookPoint& point) {
-  return hook_places()[static_cast<std::size_t>(point.place)];
+const nn::HookPlaceDescription& description_of(const nn::HookPoint& point) {
+  return nn::hook_places()[static_cast<std::size_t>(point.place)];
 }
 
-std::optional<std::int64_t> layer_of(const HookPoint& point) {
+std::optional<std::int64_t> layer_of(const nn::HookPoint& point) {
   return point.layer < 0 ? std::nullopt : std::optional(point.layer);
 }
 
 // Reads, and hands back copies, at every point together.
-Hooks all_of(const std::vector<HookPoint>& points, bool replacing) {
-  Hooks hooks;
-  for (const HookPoint& point : points)
+nn::Hooks all_of(const std::vector<nn::HookPoint>& points, bool replacing) {
+  nn::Hooks hooks;
+  for (const nn::HookPoint& point : points)
     if (replacing && description_of(point).replaceable)
       hooks.replace(
-          point.place, [](const HookPoint&, const at::Tensor& value) { return value.clone(); }, layer_of(point));
+          point.place, [](const nn::HookPoint&, const at::Tensor& value) { return value.clone(); }, layer_of(point));
     else
       hooks.read(
-          point.place, [](const HookPoint&, const at::Tensor&) {}, layer_of(point));
+          point.place, [](const nn::HookPoint&, const at::Tensor&) {}, layer_of(point));
   return hooks;
 }
 
@@ -97,7 +97,7 @@ at::Tensor other_than(const at::Tensor& value) { return value * 0.5 + 0.03; }
 
 struct Watched {
   std::string what;
-  std::vector<HookPoint> points;
+  std::vector<nn::HookPoint> points;
   Pass pass;
 };
 
@@ -105,7 +105,7 @@ void expect_reading_changes_nothing(const Watched& watched) {
   const torch::NoGradGuard no_grad;
   const at::Tensor expected = watched.pass(nullptr);
   for (const bool replacing : {false, true}) {
-    const Hooks hooks = all_of(watched.points, replacing);
+    const nn::Hooks hooks = all_of(watched.points, replacing);
     EXPECT_TRUE(watched.pass(&hooks).equal(expected)) << watched.what << (replacing ? ", own values" : ", reading");
   }
 }
@@ -113,24 +113,24 @@ void expect_reading_changes_nothing(const Watched& watched) {
 // At one point after another, returned alone, and in place beside readers of every other point.
 void expect_writes_in_place_to_be_returned_values(const Watched& watched, std::int64_t layers = 5) {
   const torch::NoGradGuard no_grad;
-  for (const HookPoint& point : watched.points) {
+  for (const nn::HookPoint& point : watched.points) {
     if (!description_of(point).replaceable || point.layer >= layers) continue;
     const std::string what = watched.what + " " + point.name();
     const auto run = [&](bool in_place, bool watching) {
-      Hooks hooks = watching ? all_of(watched.points, true) : Hooks();
+      nn::Hooks hooks = watching ? all_of(watched.points, true) : nn::Hooks();
       std::vector<at::Tensor> kept, copies;
       hooks.replace(
           point.place,
-          [&](const HookPoint&, const at::Tensor& value) {
+          [&](const nn::HookPoint&, const at::Tensor& value) {
             at::Tensor own = value;
             return in_place ? own.copy_(other_than(value)) : other_than(value);
           },
           layer_of(point));
       // What was read before the write, and elsewhere, stays as it was.
-      for (const HookPoint& each : watched.points)
+      for (const nn::HookPoint& each : watched.points)
         hooks.read(
             each.place,
-            [&](const HookPoint&, const at::Tensor& value) {
+            [&](const nn::HookPoint&, const at::Tensor& value) {
               kept.push_back(value);
               copies.push_back(value.clone());
             },
@@ -146,14 +146,14 @@ void expect_writes_in_place_to_be_returned_values(const Watched& watched, std::i
       EXPECT_TRUE(run(true, true).equal(returned)) << what;
     } catch (const UsageError&) {
       // Scores of functions of the whole matrix are as they are, in place too.
-      EXPECT_EQ(point.place, HookPlace::scores) << what;
+      EXPECT_EQ(point.place, nn::HookPlace::scores) << what;
       EXPECT_THROW(run(true, false), UsageError) << what;
     }
   }
 }
 
-std::vector<HookPoint> without(std::vector<HookPoint> points, std::initializer_list<HookPlace> places) {
-  std::erase_if(points, [&](const HookPoint& point) {
+std::vector<nn::HookPoint> without(std::vector<nn::HookPoint> points, std::initializer_list<nn::HookPlace> places) {
+  std::erase_if(points, [&](const nn::HookPoint& point) {
     return std::find(places.begin(), places.end(), point.place) != places.end();
   });
   return points;
@@ -162,16 +162,17 @@ std::vector<HookPoint> without(std::vector<HookPoint> points, std::initializer_l
 // One pass over all tokens, and the last tokens after a state.
 std::vector<Watched> passes_of(LanguageModel& model, const Mechanism& mechanism, const std::string& what) {
   const at::Tensor tokens = whole(30, {2, 9});
-  std::vector<Watched> watched{{what, model->hook_points(), [&model, tokens](const Hooks* hooks) {
+  std::vector<Watched> watched{{what, model->hook_points(), [&model, tokens](const nn::Hooks* hooks) {
                                   return model->forward(tokens, {.hooks = hooks});
                                 }}};
   if (!model->can_decode()) return watched;
   // A law keeps no keys of the tokens before.
-  const std::vector<HookPoint> points =
-      mechanism.recurrent() == nullptr ? model->hook_points()
-                                       : without(model->hook_points(), {HookPlace::pattern, HookPlace::row_statistics});
-  watched.push_back({what + " with a state", points, [&model, tokens](const Hooks* hooks) {
-                       ModelState state = model->make_state(2);
+  const std::vector<nn::HookPoint> points =
+      mechanism.recurrent() == nullptr
+          ? model->hook_points()
+          : without(model->hook_points(), {nn::HookPlace::pattern, nn::HookPlace::row_statistics});
+  watched.push_back({what + " with a state", points, [&model, tokens](const nn::Hooks* hooks) {
+                       nn::ModelState state = model->make_state(2);
                        model->forward(tokens.slice(1, 0, 6), {.state = &state});
                        return model->forward(tokens.slice(1, 6), {.state = &state, .hooks = hooks});
                      }});
@@ -221,15 +222,15 @@ TEST(HookedPass, OfPaddedAndPackedSequencesIsThePassItself) {
   for (const Mechanism& mechanism : all_mechanisms()) {
     if (mechanism.recurrent() != nullptr) continue;
     const std::string name(mechanism.description.name);
-    EncoderOptions options;
+    encoders::EncoderOptions options;
     options.vocabulary = 30, options.context = 12, options.layers = 2, options.heads = 4, options.width = 32;
     options.mechanism = name;
-    Encoder model = make<Encoder>(options);
+    encoders::Encoder model = make<encoders::Encoder>(options);
     const std::vector<Watched> passes{
         {name + " padded", model->hook_points(),
-         [&](const Hooks* hooks) { return model->states(tokens, {}, {.lengths = lengths, .hooks = hooks}); }},
+         [&](const nn::Hooks* hooks) { return model->states(tokens, {}, {.lengths = lengths, .hooks = hooks}); }},
         {name + " packed", model->hook_points(),
-         [&](const Hooks* hooks) { return model->states(packed, {}, {.cu_seqlens = ends, .hooks = hooks}); }}};
+         [&](const nn::Hooks* hooks) { return model->states(packed, {}, {.cu_seqlens = ends, .hooks = hooks}); }}};
     const bool one_of_a_kind = name == "cog" || name == "differential" || name == "symmetric" || name == "polynomial";
     for (const Watched& watched : passes) {
       expect_reading_changes_nothing(watched);
@@ -240,17 +241,18 @@ TEST(HookedPass, OfPaddedAndPackedSequencesIsThePassItself) {
 
 TEST(HookedPass, OfALayerWithAMemoryIsThePassItself) {
   for (const std::string mechanism : {"cog", "differential"}) {
-    const AttentionLayerOptions attention{.width = 32, .heads = 4, .mechanism = mechanism};
-    TransformerBlock block(TransformerBlockOptions{
+    const nn::AttentionLayerOptions attention{.width = 32, .heads = 4, .mechanism = mechanism};
+    nn::TransformerBlock block(nn::TransformerBlockOptions{
         .attention = attention, .memory_attention = attention, .feed_forward = {.width = 32, .hidden = 64}});
-    block->initialize(WeightInitializer(3), "block", 0.3, 0.3);
+    block->initialize(nn::WeightInitializer(3), "block", 0.3, 0.3);
     const at::Tensor x = normal({2, 5, 32}, 1), memory = normal({2, 7, 32}, 2), lengths = at::tensor({3, 7}, at::kLong);
-    std::vector<HookPoint> points;
-    for (std::size_t place = 0; place < hook_places().size(); ++place)
-      if (block->has_hook(static_cast<HookPlace>(place))) points.push_back({.place = static_cast<HookPlace>(place)});
+    std::vector<nn::HookPoint> points;
+    for (std::size_t place = 0; place < nn::hook_places().size(); ++place)
+      if (block->has_hook(static_cast<nn::HookPlace>(place)))
+        points.push_back({.place = static_cast<nn::HookPlace>(place)});
     // Places of both attentions run twice.
     const Watched watched{
-        mechanism + " with a memory", points, [&](const Hooks* hooks) {
+        mechanism + " with a memory", points, [&](const nn::Hooks* hooks) {
           return block->forward({x}, {.memory = memory, .memory_lengths = lengths, .hooks = hooks}).total();
         }};
     expect_reading_changes_nothing(watched);
@@ -259,19 +261,19 @@ TEST(HookedPass, OfALayerWithAMemoryIsThePassItself) {
 }
 
 TEST(HookedPass, OfAUVitIsThePassItself) {
-  UVitOptions options;
+  images::UVitOptions options;
   options.layers = 5, options.heads = 2, options.width = 16;
   options.image_size = 8, options.channels = 3, options.patch = 4;
   for (const std::string mechanism : {"cog", "differential"}) {
     options.mechanism = mechanism;
-    UVit model = make<UVit>(options);
+    images::UVit model = make<images::UVit>(options);
     const at::Tensor x = normal({2, 3, 8, 8}, 3), time = at::tensor({3.5, 900.0}, at::kFloat);
     const Watched watched{"U-ViT", model->hook_points(),
-                          [&](const Hooks* hooks) { return model->forward(x, time, {}, {.hooks = hooks}); }};
+                          [&](const nn::Hooks* hooks) { return model->forward(x, time, {}, {.hooks = hooks}); }};
     expect_reading_changes_nothing(watched);
     expect_writes_in_place_to_be_returned_values(watched);
   }
 }
 
 }  // namespace
-}  // namespace cogwheel::hooked_pass_test
+}  // namespace cogwheel::tasks::language::hooked_pass_test

@@ -15,7 +15,7 @@
 #include "nn/hooked.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 namespace {
 
 LanguageModelOptions small(const std::string& mechanism, const std::string& form = "gpt") {
@@ -48,13 +48,13 @@ LanguageModelOptions three_layers(const std::string& mechanism, std::int64_t hea
 }
 
 TEST(ParameterCount, GivesThePublishedNumbers) {
-  EXPECT_EQ(parameter_count(three_layers("softmax")), 2'479'937);
-  EXPECT_EQ(parameter_count(three_layers("cog")), 2'479'937);
+  EXPECT_EQ(runs::parameter_count(three_layers("softmax")), 2'479'937);
+  EXPECT_EQ(runs::parameter_count(three_layers("cog")), 2'479'937);
   // Eight differential heads, each with two sub-heads of 16: sixteen heads of the plain layer, halved.
-  EXPECT_EQ(parameter_count(three_layers("differential", 16)), 2'480'225);
-  EXPECT_EQ(parameter_count(three_layers("symmetric")), 2'282'561);
+  EXPECT_EQ(runs::parameter_count(three_layers("differential", 16)), 2'480'225);
+  EXPECT_EQ(runs::parameter_count(three_layers("symmetric")), 2'282'561);
   // The source prints 2,282,249, which no layout gives; this is the number for the layout that gives its two others.
-  EXPECT_EQ(parameter_count(three_layers("differential_symmetric", 16)), 2'282'849);
+  EXPECT_EQ(runs::parameter_count(three_layers("differential_symmetric", 16)), 2'282'849);
 }
 
 // Each has a generator of its own, which takes 32 bits of a hash of its name. Of these mechanisms, what is not drawn is
@@ -94,13 +94,13 @@ LanguageModelOptions cogformer(std::int64_t layers, std::int64_t heads, std::int
 }
 
 TEST(ParameterCount, GivesThePublishedNumbersOfTheCogformers) {
-  EXPECT_NEAR(static_cast<double>(parameter_count(cogformer(12, 12, 768, 2304))), 141.18e6, 5e3);
-  EXPECT_NEAR(static_cast<double>(parameter_count(cogformer(12, 12, 768, 3072))), 162.4e6, 5e4);
-  EXPECT_NEAR(static_cast<double>(parameter_count(cogformer(16, 24, 1536, 4608))), 589.1e6, 5e4);
-  EXPECT_NEAR(static_cast<double>(parameter_count(cogformer(22, 28, 1792, 5376))), 1033.2e6, 5e4);
+  EXPECT_NEAR(static_cast<double>(runs::parameter_count(cogformer(12, 12, 768, 2304))), 141.18e6, 5e3);
+  EXPECT_NEAR(static_cast<double>(runs::parameter_count(cogformer(12, 12, 768, 3072))), 162.4e6, 5e4);
+  EXPECT_NEAR(static_cast<double>(runs::parameter_count(cogformer(16, 24, 1536, 4608))), 589.1e6, 5e4);
+  EXPECT_NEAR(static_cast<double>(runs::parameter_count(cogformer(22, 28, 1792, 5376))), 1033.2e6, 5e4);
   LanguageModelOptions tied = cogformer(16, 24, 1536, 4608);
   tied.tied_head = true;
-  EXPECT_NEAR(static_cast<double>(parameter_count(tied)), 539.9e6, 5e4);
+  EXPECT_NEAR(static_cast<double>(runs::parameter_count(tied)), 539.9e6, 5e4);
 }
 
 TEST(ParameterCount, ASwigluHasAboutTheParametersOfAGelu) {
@@ -116,11 +116,11 @@ TEST(ParameterCount, IsOfTheModelThatIsBuiltAndTakesNoMemory) {
   LanguageModelOptions options = small("differential");
   std::int64_t count = 0;
   for (const auto& parameter : LanguageModel(options)->parameters()) count += parameter.numel();
-  EXPECT_EQ(parameter_count(options), count);
+  EXPECT_EQ(runs::parameter_count(options), count);
   options.vocabulary = 1 << 24;
   options.width = 1 << 13;
   options.heads = 1 << 6;
-  EXPECT_GT(parameter_count(options), std::int64_t{1} << 37);  // 512 GiB of weights
+  EXPECT_GT(runs::parameter_count(options), std::int64_t{1} << 37);  // 512 GiB of weights
 }
 
 class EachForm : public testing::TestWithParam<const char*> {};
@@ -235,7 +235,7 @@ TEST(LanguageModel, KeepsTheOuterLayersSoftmax) {
   for (std::int64_t layer = 0; layer < 5; ++layer) EXPECT_EQ(layer_mechanism(options, layer), expected[layer]);
 
   LanguageModel model = make(options);
-  const auto maps = hooked(HookPlace::pattern, model, random_tokens(1, 24));
+  const auto maps = nn::hooked(nn::HookPlace::pattern, model, random_tokens(1, 24));
   for (std::int64_t layer = 0; layer < 5; ++layer)
     EXPECT_EQ(maps[layer].min().item<double>() < 0, expected[layer] == "cog") << layer;
 }
@@ -247,7 +247,7 @@ TEST(LanguageModel, RepeatsAHybridDownItsLayers) {
   const std::vector<std::string> expected = {"gla", "gla", "cog", "gla", "softmax"};
   for (std::int64_t layer = 0; layer < 5; ++layer) EXPECT_EQ(layer_mechanism(options, layer), expected[layer]);
   LanguageModel model = make(options);
-  const auto maps = hooked(HookPlace::pattern, model, random_tokens(1, 24));
+  const auto maps = nn::hooked(nn::HookPlace::pattern, model, random_tokens(1, 24));
   ASSERT_EQ(maps.size(), 5u);
   EXPECT_NEAR(maps[2].abs().sum(-1).mean().item<double>(), 1, 1e-5);
 
@@ -278,7 +278,7 @@ TEST(LanguageModel, ShowsItsAttention) {
   const at::Tensor tokens = random_tokens(1, 10);
   for (const auto& mechanism : mechanism_names()) {
     LanguageModel model = make(small(mechanism));
-    const auto maps = hooked(HookPlace::pattern, model, tokens);
+    const auto maps = nn::hooked(nn::HookPlace::pattern, model, tokens);
     ASSERT_EQ(maps.size(), 3u);
     const std::int64_t heads = 4 / find_mechanism(mechanism).sub_heads();
     for (const auto& map : maps) {
@@ -313,4 +313,4 @@ TEST(LanguageModel, RefusesImpossibleOptions) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

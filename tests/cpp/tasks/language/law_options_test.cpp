@@ -16,7 +16,7 @@
 #include "cogwheel/tasks/language/language_model.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel::law_options_test {
+namespace cogwheel::tasks::language::law_options_test {
 namespace {
 
 constexpr std::array<RecurrentParameter, 1> beta{{{"beta", "BHN", Values::from_0_to_2}}};
@@ -34,16 +34,16 @@ RecurrentLaw delta_law(std::string_view name, std::span<const LawOption> options
 TEST(LawOptions, AreKeysOfAConfiguration) {
   static constexpr std::array<LawOption, 1> options{{{"strong_writes", "beta"}}};
   add_recurrent_law(delta_law("strong_delta", options), "strong_delta: a test");
-  RunConfig config;
-  set_options(config, {"model.mechanism=strong_delta", "model.strong_writes=true"});
-  const auto json = to_json(config);
+  runs::RunConfig config;
+  runs::set_options(config, {"model.mechanism=strong_delta", "model.strong_writes=true"});
+  const auto json = runs::to_json(config);
   EXPECT_TRUE(json.at("model.strong_writes"));
   EXPECT_FALSE(json.at("model.negative_eigenvalues"));
-  const RunConfig read = config_from_json(json, "a record");
+  const runs::RunConfig read = runs::config_from_json(json, "a record");
   const LanguageModelOptions model = read.model.as<LanguageModelOptions>();
   EXPECT_EQ(model, config.model.as<LanguageModelOptions>());
-  EXPECT_NE(model, RunConfig().model.as<LanguageModelOptions>());
-  const TransformerBlockOptions block = layer_options(model, 0);
+  EXPECT_NE(model, runs::RunConfig().model.as<LanguageModelOptions>());
+  const nn::TransformerBlockOptions block = layer_options(model, 0);
   ASSERT_TRUE(block.recurrent);
   EXPECT_TRUE(block.recurrent->law_options.on("strong_writes"));
   EXPECT_FALSE(block.recurrent->law_options.on("negative_eigenvalues"));
@@ -65,4 +65,4 @@ TEST(LawOptions, OneThatWasNeverAskedAboutIsOff) {
 }
 
 }  // namespace
-}  // namespace cogwheel::law_options_test
+}  // namespace cogwheel::tasks::language::law_options_test

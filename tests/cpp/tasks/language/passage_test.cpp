@@ -2,21 +2,23 @@
 
 #include <gtest/gtest.h>
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 namespace {
 
-Dataset data_of(const std::string& held_out, std::string_view tokenizer = "character") {
-  Dataset data;
-  data.tokenizer = make_tokenizer(tokenizer, held_out);
+text::Dataset data_of(const std::string& held_out, std::string_view tokenizer = "character") {
+  text::Dataset data;
+  data.tokenizer = text::make_tokenizer(tokenizer, held_out);
   data.held_out = data.tokenizer->encode(held_out);
   data.training = data.held_out;
   return data;
 }
 
-std::string text_of(const Dataset& data, const std::vector<Token>& tokens) { return data.tokenizer->decode(tokens); }
+std::string text_of(const text::Dataset& data, const std::vector<Token>& tokens) {
+  return data.tokenizer->decode(tokens);
+}
 
 TEST(ChoosePassage, TakesTheFirstLineThatReadsAsText) {
-  const Dataset data = data_of(
+  const text::Dataset data = data_of(
       "the end of a line that began before\n== 12 ==\nshort\n    for key, value in the items of this list:\nand so on "
       "for ever\n");
   EXPECT_EQ(text_of(data, choose_passage(data, 64)), "for key, value in the items of ");
@@ -24,12 +26,12 @@ TEST(ChoosePassage, TakesTheFirstLineThatReadsAsText) {
 }
 
 TEST(ChoosePassage, FallsBackToTheBeginning) {
-  const Dataset data = data_of("12345 67890\n12345 67890\n12345 67890\n12345 67890\n");
+  const text::Dataset data = data_of("12345 67890\n12345 67890\n12345 67890\n12345 67890\n");
   EXPECT_EQ(text_of(data, choose_passage(data, 8)), "12345 67");
 }
 
 TEST(TokenLabel, BytesThatAreNoTextAreWrittenInHexadecimal) {
-  const auto tokenizer = make_tokenizer("byte", "");
+  const auto tokenizer = text::make_tokenizer("byte", "");
   EXPECT_EQ(token_label(*tokenizer, 0x41), "A");
   EXPECT_EQ(token_label(*tokenizer, 0xff), "\\xff");
   EXPECT_EQ(token_label(*tokenizer, 0x00), "\\x00");
@@ -37,4 +39,4 @@ TEST(TokenLabel, BytesThatAreNoTextAreWrittenInHexadecimal) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

@@ -9,7 +9,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::language {
 namespace {
 
 LanguageModel model_to_sample() {
@@ -55,9 +55,9 @@ TEST(Sampling, StopsWhenTold) {
 }
 
 TEST(Sampling, RefusesWhatCannotBe) {
-  EXPECT_THROW(check(SamplingOptions{.temperature = -1}), UsageError);
-  EXPECT_THROW(check(SamplingOptions{.length = -1}), UsageError);
-  EXPECT_THROW(check(SamplingOptions{.top_k = -1}), UsageError);
+  EXPECT_THROW(runs::check(runs::SamplingOptions{.temperature = -1}), UsageError);
+  EXPECT_THROW(runs::check(runs::SamplingOptions{.length = -1}), UsageError);
+  EXPECT_THROW(runs::check(runs::SamplingOptions{.top_k = -1}), UsageError);
   LanguageModel model = model_to_sample();
   const torch::NoGradGuard no_grad;
   model->parameters().front().fill_(std::numeric_limits<float>::quiet_NaN());
@@ -65,4 +65,4 @@ TEST(Sampling, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::language

@@ -10,16 +10,16 @@
 #include "cogwheel/runs/training/training_run.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel::copying_test {
+namespace cogwheel::tasks::synthetic::copying_test {
 namespace {
 
-RunConfig config_of(std::int64_t symbols = 4) {
-  RunConfig config;
+runs::RunConfig config_of(std::int64_t symbols = 4) {
+  runs::RunConfig config;
   config.task = {"copying", {{"symbols", symbols}}};
-  config.model.as<LanguageModelOptions>().context = 12;
-  config.model.as<LanguageModelOptions>().layers = 2;
-  config.model.as<LanguageModelOptions>().heads = 2;
-  config.model.as<LanguageModelOptions>().width = 32;
+  config.model.as<language::LanguageModelOptions>().context = 12;
+  config.model.as<language::LanguageModelOptions>().layers = 2;
+  config.model.as<language::LanguageModelOptions>().heads = 2;
+  config.model.as<language::LanguageModelOptions>().width = 32;
   config.training.steps = 500;
   config.training.batch = 16;
   config.training.learning_rate = 5e-3;
@@ -29,12 +29,12 @@ RunConfig config_of(std::int64_t symbols = 4) {
 }
 
 TEST(Copying, DrawsStringsOfEveryLengthAndTheirCopies) {
-  const RunConfig config = config_of();
-  const auto task = make_task(config);
-  const auto model = make_model(task->completed(config).model);
-  TrainingOptions training = config.training;
+  const runs::RunConfig config = config_of();
+  const auto task = runs::make_task(config);
+  const auto model = runs::make_model(task->completed(config).model);
+  runs::TrainingOptions training = config.training;
   training.batch = 300;
-  const Batch batch = task->batch(*model, training, 0);
+  const runs::Batch batch = task->batch(*model, training, 0);
   EXPECT_EQ(batch.tokens, 300 * 12);
   std::vector<int> lengths(7);
   for (std::int64_t row = 0; row < 300; ++row) {
@@ -58,21 +58,21 @@ TEST(Copying, DrawsStringsOfEveryLengthAndTheirCopies) {
 }
 
 TEST(Copying, IsLearnedAndMeasured) {
-  const RunConfig config = config_of();
-  const auto task = make_task(config)->limited(6000);
-  TrainingRun run(config.model, config.training, task);
-  const MeasuredValues before = run.measure();
-  EXPECT_NEAR(*find_value(before, "held_out_loss"), std::log(5.0), 0.1);
-  std::vector<StepReport> reports;
-  EXPECT_EQ(run.train({.report = [&](const StepReport& report) { reports.push_back(report); }, .checkpoint = {}}),
-            TrainingStatus::finished);
-  const double accuracy = *find_value(run.last_measured(), "accuracy");
+  const runs::RunConfig config = config_of();
+  const auto task = runs::make_task(config)->limited(6000);
+  runs::TrainingRun run(config.model, config.training, task);
+  const runs::MeasuredValues before = run.measure();
+  EXPECT_NEAR(*runs::find_value(before, "held_out_loss"), std::log(5.0), 0.1);
+  std::vector<runs::StepReport> reports;
+  EXPECT_EQ(run.train({.report = [&](const runs::StepReport& report) { reports.push_back(report); }, .checkpoint = {}}),
+            runs::TrainingStatus::finished);
+  const double accuracy = *runs::find_value(run.last_measured(), "accuracy");
   EXPECT_GT(accuracy, 0.9);
-  EXPECT_LT(*find_value(run.last_measured(), "held_out_loss"), 0.3);
+  EXPECT_LT(*runs::find_value(run.last_measured(), "held_out_loss"), 0.3);
   ASSERT_FALSE(reports.back().final_measured.empty());  // curves use less
   EXPECT_EQ(run.tokens(), 500 * 16 * 12);
 
-  const Inspection seen = task->inspect(*run.model(), 1, nullptr);
+  const runs::Inspection seen = task->inspect(*run.model(), 1, nullptr);
   EXPECT_EQ(seen.prompt.size(), 7u);
   EXPECT_EQ(seen.prompt.back(), '|');
   EXPECT_EQ(seen.sample.size(), 6u);
@@ -85,21 +85,21 @@ TEST(Copying, IsLearnedAndMeasured) {
 }
 
 TEST(Copying, TunesOnSeparateStrings) {
-  const auto task = make_task(config_of())->limited(1200), tuning = task->for_tuning();
-  const auto model = make_model(task->completed(config_of()).model);
+  const auto task = runs::make_task(config_of())->limited(1200), tuning = task->for_tuning();
+  const auto model = runs::make_model(task->completed(config_of()).model);
   task->initialize(*model, 3);
-  const TrainingOptions training = config_of().training;
-  const auto loss = [&](const Task& of) {
-    return *find_value(of.evaluate(*model, training, EvaluationPart::whole, nullptr), "held_out_loss");
+  const runs::TrainingOptions training = config_of().training;
+  const auto loss = [&](const runs::Task& of) {
+    return *runs::find_value(of.evaluate(*model, training, runs::EvaluationPart::whole, nullptr), "held_out_loss");
   };
   EXPECT_EQ(loss(*task), loss(*task));
   EXPECT_NE(loss(*task), loss(*tuning));
 }
 
 TEST(Copying, RefusesWhatCannotBe) {
-  const auto refusal = [](RunConfig config) -> std::string {
+  const auto refusal = [](runs::RunConfig config) -> std::string {
     try {
-      make_task(config)->completed(config);
+      runs::make_task(config)->completed(config);
     } catch (const UsageError& error) {
       return error.what();
     }
@@ -107,7 +107,7 @@ TEST(Copying, RefusesWhatCannotBe) {
   };
   EXPECT_EQ(refusal(config_of()), "accepted");
   EXPECT_EQ(refusal(config_of(1)), "task.symbols: expected at least 2, got 1");
-  RunConfig config = config_of();
+  runs::RunConfig config = config_of();
   config.task.values["symbol"] = std::int64_t{3};
   EXPECT_EQ(refusal(config), "task: key: expected symbols (the nearest of 2 names), got symbol");
   config = config_of();
@@ -120,9 +120,9 @@ TEST(Copying, RefusesWhatCannotBe) {
   config.data.tokenizer = "byte";
   EXPECT_EQ(refusal(config), "data.tokenizer: expected none for the task copying, got byte");
   config = config_of();
-  config.model.as<LanguageModelOptions>().context = 1;
+  config.model.as<language::LanguageModelOptions>().context = 1;
   EXPECT_EQ(refusal(config).substr(0, 14), "model.context:");
 }
 
 }  // namespace
-}  // namespace cogwheel::copying_test
+}  // namespace cogwheel::tasks::synthetic::copying_test

@@ -15,34 +15,34 @@
 #include "cogwheel/tasks/synthetic/ioi_data.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel::sampled_tasks_test {
+namespace cogwheel::tasks::synthetic::sampled_tasks_test {
 namespace {
 
-using Values = std::map<std::string, ConfigValue>;
+using Values = std::map<std::string, runs::ConfigValue>;
 using Numbers = std::vector<std::int64_t>;
 
-RunConfig config_of(const std::string& task, Values values, std::int64_t context = 64) {
-  RunConfig config;
+runs::RunConfig config_of(const std::string& task, Values values, std::int64_t context = 64) {
+  runs::RunConfig config;
   config.task = {task, std::move(values)};
-  config.model.as<LanguageModelOptions>().context = context;
-  config.model.as<LanguageModelOptions>().layers = 1;
-  config.model.as<LanguageModelOptions>().heads = 2;
-  config.model.as<LanguageModelOptions>().width = 16;
+  config.model.as<language::LanguageModelOptions>().context = context;
+  config.model.as<language::LanguageModelOptions>().layers = 1;
+  config.model.as<language::LanguageModelOptions>().heads = 2;
+  config.model.as<language::LanguageModelOptions>().width = 16;
   config.training.batch = 64;
   return config;
 }
 
 struct Made {
-  explicit Made(const RunConfig& config)
+  explicit Made(const runs::RunConfig& config)
       : training(config.training),
-        task(make_task(config)),
+        task(runs::make_task(config)),
         completed(task->completed(config)),
-        model(make_model(completed.model)) {}
-  Batch batch(std::int64_t step = 0) const { return task->batch(*model, training, step); }
+        model(runs::make_model(completed.model)) {}
+  runs::Batch batch(std::int64_t step = 0) const { return task->batch(*model, training, step); }
 
-  TrainingOptions training;
-  std::shared_ptr<const Task> task;
-  RunConfig completed;
+  runs::TrainingOptions training;
+  std::shared_ptr<const runs::Task> task;
+  runs::RunConfig completed;
   std::shared_ptr<torch::nn::Module> model;
 };
 
@@ -51,8 +51,8 @@ Numbers row_of(const at::Tensor& all, std::int64_t row) {
   return {first, first + all.size(1)};
 }
 
-std::string refusal(const RunConfig& config) {
-  return usage_error_of([&] { make_task(config)->completed(config); });
+std::string refusal(const runs::RunConfig& config) {
+  return usage_error_of([&] { runs::make_task(config)->completed(config); });
 }
 
 constexpr std::int64_t ignored = -100;
@@ -61,7 +61,7 @@ TEST(Recall, AsksForTheValueThatWasWrittenLast) {
   const std::int64_t keys = 24, values = 5, separator = keys + values;
   const Made made(
       config_of("recall", {{"pairs", std::int64_t{8}}, {"keys", keys}, {"values", values}, {"overwritten", 0.5}}));
-  const Batch batch = made.batch();
+  const runs::Batch batch = made.batch();
   EXPECT_EQ(batch.inputs.size(1), 2 * (8 + 4) + 1 + 8);
   std::map<std::size_t, int> rows_with;
   std::size_t overwritten_in_all = 0;
@@ -107,7 +107,7 @@ TEST(Recall, AsksForTheValueThatWasWrittenLast) {
 TEST(Recall, BeginsWithFewPairs) {
   const Made made(config_of("recall", {{"pairs", std::int64_t{16}}, {"doubled_after", std::int64_t{10}}}));
   const auto most_pairs = [&](std::int64_t step) {
-    const Batch batch = made.batch(step);
+    const runs::Batch batch = made.batch(step);
     std::int64_t most = 0;
     for (std::int64_t row = 0; row < batch.inputs.size(0); ++row) {
       const Numbers inputs = row_of(batch.inputs, row);
@@ -124,7 +124,7 @@ TEST(Recall, BeginsWithFewPairs) {
 
 TEST(Parity, CountsTheOnesSoFar) {
   const Made made(config_of("parity", {{"length", std::int64_t{20}}}));
-  const Batch batch = made.batch();
+  const runs::Batch batch = made.batch();
   EXPECT_EQ(batch.inputs.size(1), 20);
   EXPECT_EQ(batch.tokens, 64 * 20);
   EXPECT_TRUE(batch.targets.equal(batch.inputs.cumsum(1).remainder(2)));
@@ -157,7 +157,7 @@ at::Tensor matrix_of(const Numbers& permutation) {
 
 void expect_running_products(const std::string& group, std::int64_t objects, bool even, std::size_t order) {
   const Made made(config_of("permutations", {{"group", group}, {"length", std::int64_t{10}}}));
-  EXPECT_EQ(made.completed.model.as<LanguageModelOptions>().vocabulary, static_cast<std::int64_t>(order));
+  EXPECT_EQ(made.completed.model.as<language::LanguageModelOptions>().vocabulary, static_cast<std::int64_t>(order));
   std::vector<at::Tensor> elements;
   std::int64_t all = 1;
   for (std::int64_t i = 2; i <= objects; ++i) all *= i;
@@ -166,7 +166,7 @@ void expect_running_products(const std::string& group, std::int64_t objects, boo
     if (!even || matrix.det().item<double>() > 0) elements.push_back(matrix);
   }
   ASSERT_EQ(elements.size(), order);
-  const Batch batch = made.batch();
+  const runs::Batch batch = made.batch();
   std::set<std::int64_t> seen;
   for (std::int64_t row = 0; row < batch.inputs.size(0); ++row) {
     const Numbers inputs = row_of(batch.inputs, row), targets = row_of(batch.targets, row);
@@ -193,7 +193,7 @@ TEST(IndirectObjects, AreTheNameThatComesOnce) {
   const auto tokenizer = ioi_tokenizer();
   const std::span<const std::string_view> names = ioi_names();
   std::set<std::pair<std::string, std::string>> training, held_out;
-  const auto read = [&](const Batch& batch, auto& pairs) {
+  const auto read = [&](const runs::Batch& batch, auto& pairs) {
     for (std::int64_t row = 0; row < batch.inputs.size(0); ++row) {
       std::map<std::string, int> seen;
       std::string answer;
@@ -240,7 +240,7 @@ TEST(IndirectObjects, AreTheNameThatComesOnce) {
 TEST(SampledTasks, FollowFromSeedAndStep) {
   for (const char* name : {"recall", "parity", "permutations", "copying"}) {
     Made made(config_of(name, {}));
-    const Batch batch = made.batch();
+    const runs::Batch batch = made.batch();
     EXPECT_TRUE(batch.inputs.equal(Made(config_of(name, {})).batch().inputs)) << name;
     EXPECT_FALSE(batch.inputs.equal(made.batch(1).inputs)) << name;
     ++made.training.seed;
@@ -265,9 +265,9 @@ TEST(SampledTasks, MeasureAccuracyByDifficultyUpToTheContext) {
   for (const Case& each : cases) {
     const Made made(config_of(each.name, each.values));
     made.task->initialize(*made.model, 1);
-    const Inspection seen = made.task->inspect(*made.model, 1, nullptr);
+    const runs::Inspection seen = made.task->inspect(*made.model, 1, nullptr);
     ASSERT_EQ(seen.by_difficulty.size(), 1u) << each.name;
-    const MeasuresByDifficulty& measures = seen.by_difficulty.front();
+    const runs::MeasuresByDifficulty& measures = seen.by_difficulty.front();
     EXPECT_EQ(measures.trained, each.trained) << each.name;
     Numbers difficulties, answers;
     for (const auto& point : measures.points) {
@@ -292,16 +292,16 @@ TEST(SampledTasks, AccuracyIsTheSumOfThatByDifficulty) {
     const Made made(config_of(name, name == std::string("parity") ? Values{} : Values{{"group", "S3"}}, 4));
     made.task->initialize(*made.model, 1);
     double right = 0, answers = 0;
-    const Inspection seen = made.task->inspect(*made.model, 1, nullptr);
+    const runs::Inspection seen = made.task->inspect(*made.model, 1, nullptr);
     for (const auto& point : seen.by_difficulty.front().points) {
       right += point.measured.at(0).value * static_cast<double>(point.answers);
       answers += static_cast<double>(point.answers);
     }
     EXPECT_EQ(answers, 128 * 4);
     const auto whole =
-        made.task->limited(128 * 4)->evaluate(*made.model, made.training, EvaluationPart::whole, nullptr);
+        made.task->limited(128 * 4)->evaluate(*made.model, made.training, runs::EvaluationPart::whole, nullptr);
     EXPECT_GT(right, 0);
-    EXPECT_NEAR(*find_value(whole, "accuracy"), right / answers, 1e-9) << name;
+    EXPECT_NEAR(*runs::find_value(whole, "accuracy"), right / answers, 1e-9) << name;
   }
 }
 
@@ -337,4 +337,4 @@ TEST(Copying, RecordsItsLengthOnlyWhereItIsGiven) {
 }
 
 }  // namespace
-}  // namespace cogwheel::sampled_tasks_test
+}  // namespace cogwheel::tasks::synthetic::sampled_tasks_test

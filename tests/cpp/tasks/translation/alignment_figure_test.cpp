@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include "support/count_of.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 namespace {
 
 const AlignmentFigure example{.caption = "The <first> sentence",
@@ -47,4 +47,4 @@ TEST(AlignmentFigure, WeightsOfOtherWordsAreRefused) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

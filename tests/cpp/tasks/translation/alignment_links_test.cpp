@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 namespace {
 
 using Links = std::vector<WordLink>;
@@ -49,4 +49,4 @@ TEST(Reordering, IsTheShareOfReversedPairs) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

@@ -9,7 +9,7 @@
 
 #include "support/usage_error_of.h"
 
-namespace cogwheel::beam_search_test {
+namespace cogwheel::tasks::translation::beam_search_test {
 namespace {
 
 constexpr Token begin = 1, end = 2;
@@ -214,4 +214,4 @@ TEST(BeamSearch, RefusesWhatMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace cogwheel::beam_search_test
+}  // namespace cogwheel::tasks::translation::beam_search_test

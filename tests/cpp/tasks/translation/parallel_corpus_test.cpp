@@ -16,7 +16,7 @@
 #include "support/temporary_folder.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 namespace {
 
 // Pairs of 1 to 9 words, the target one word longer.
@@ -108,10 +108,11 @@ TEST_F(ParallelCorpusTest, FilesMayBeApartAndCompressed) {
   EXPECT_EQ(corpus.files[0].sha256, plain.files[0].sha256);
   EXPECT_NE(corpus.sha256, plain.sha256);
 
-  const auto record = folder_.write("text.json", text_record(corpus.name, corpus.bytes, corpus.sha256, corpus.files));
-  EXPECT_EQ(first_change(record, corpus.files), "");
+  const auto record =
+      folder_.write("text.json", text::text_record(corpus.name, corpus.bytes, corpus.sha256, corpus.files));
+  EXPECT_EQ(text::first_change(record, corpus.files), "");
   folder_.write("dev.de", "katze\nkatzen\n");
-  EXPECT_EQ(first_change(record, load_parallel_corpus(given, corpus.tokenizer).files),
+  EXPECT_EQ(text::first_change(record, load_parallel_corpus(given, corpus.tokenizer).files),
             (folder_.path() / "dev.de").string() + " has changed");
 }
 
@@ -145,15 +146,15 @@ TEST_F(ParallelCorpusTest, Refusals) {
 }
 
 TEST_F(ParallelCorpusTest, ToTranslateAnEmptyLineStaysEmptyAndALongOneIsCut) {
-  const WordTokenizer tokenizer({"cat"});
+  const text::WordTokenizer tokenizer({"cat"});
   EXPECT_TRUE(source_sentence(tokenizer, "", 3).tokens.empty());
   EXPECT_FALSE(source_sentence(tokenizer, "cat cat cat", 3).cut);
   EXPECT_TRUE(source_sentence(tokenizer, "cat cat cat cat", 3).cut);
   EXPECT_EQ(source_sentence(tokenizer, "cat cat cat cat", 3).tokens.size(), 3u);
 }
 
-SentencePairs pairs_of_lengths(std::int64_t count) {
-  SentencePairs pairs;
+text::SentencePairs pairs_of_lengths(std::int64_t count) {
+  text::SentencePairs pairs;
   for (std::int64_t pair = 0; pair < count; ++pair)
     pairs.add(std::vector<Token>(static_cast<std::size_t>(1 + pair * 7 % 13), static_cast<Token>(4 + pair)),
               std::vector<Token>(static_cast<std::size_t>(1 + pair * 7 % 5), static_cast<Token>(4 + pair)), pair);
@@ -172,10 +173,11 @@ TEST(SeededPermutation, HasEveryPlaceOnceAndEachAtEveryPlace) {
 }
 
 TEST(BatchPlan, AnEpochHasEveryPairOnce) {
-  const SentencePairs pairs = pairs_of_lengths(500);
-  for (const BatchSize size : {BatchSize{.sentences = 32}, BatchSize{.sentences = 0, .tokens = 300},
-                               BatchSize{.sentences = 7, .tokens = 120}, BatchSize{.sentences = 1000}}) {
-    const BatchPlan plan(pairs, size);
+  const text::SentencePairs pairs = pairs_of_lengths(500);
+  for (const text::BatchSize size :
+       {text::BatchSize{.sentences = 32}, text::BatchSize{.sentences = 0, .tokens = 300},
+        text::BatchSize{.sentences = 7, .tokens = 120}, text::BatchSize{.sentences = 1000}}) {
+    const text::BatchPlan plan(pairs, size);
     for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
       std::multiset<std::int64_t> seen;
       for (std::int64_t step = 0; step < plan.batches(); ++step) {
@@ -192,8 +194,8 @@ TEST(BatchPlan, AnEpochHasEveryPairOnce) {
 }
 
 TEST(BatchPlan, IsAFunctionOfSeedAndStep) {
-  const SentencePairs pairs = pairs_of_lengths(500);
-  const BatchPlan plan(pairs, {.sentences = 32}), again(pairs, {.sentences = 32});
+  const text::SentencePairs pairs = pairs_of_lengths(500);
+  const text::BatchPlan plan(pairs, {.sentences = 32}), again(pairs, {.sentences = 32});
   EXPECT_EQ(plan.batches(), 16);
   EXPECT_EQ(plan.pairs(1, 1000), again.pairs(1, 1000));  // no step before it was asked for
   EXPECT_NE(plan.pairs(1, 0), plan.pairs(2, 0));
@@ -206,8 +208,8 @@ TEST(BatchPlan, IsAFunctionOfSeedAndStep) {
 }
 
 TEST(BatchPlan, LengthsOfABatchAreAlike) {
-  const SentencePairs pairs = pairs_of_lengths(5000);
-  const BatchPlan plan(pairs, {.sentences = 50});
+  const text::SentencePairs pairs = pairs_of_lengths(5000);
+  const text::BatchPlan plan(pairs, {.sentences = 50});
   std::int64_t places = 0;
   for (std::int64_t step = 0; step < plan.batches(); ++step) {
     const SentenceBatch batch = sentence_batch(pairs, plan.pairs(1, step));
@@ -217,18 +219,18 @@ TEST(BatchPlan, LengthsOfABatchAreAlike) {
 }
 
 TEST(BatchPlan, EvaluationUsesEachPairOnce) {
-  const SentencePairs pairs = pairs_of_lengths(45);
-  const BatchPlan plan(pairs, {.sentences = 10});
+  const text::SentencePairs pairs = pairs_of_lengths(45);
+  const text::BatchPlan plan(pairs, {.sentences = 10});
   std::set<std::int64_t> seen;
   for (std::int64_t batch = 0; batch < plan.batches(); ++batch)
     for (const std::int64_t pair : plan.pairs_in_order(batch)) EXPECT_TRUE(seen.insert(pair).second);
   EXPECT_EQ(seen.size(), 45u);
-  EXPECT_EQ(usage_error_of([&] { BatchPlan(pairs, {.sentences = 0}); }),
+  EXPECT_EQ(usage_error_of([&] { text::BatchPlan(pairs, {.sentences = 0}); }),
             "batch: expected a number of sentences or tokens, at least 1, got 0 sentences and 0 tokens");
 }
 
 TEST(SentenceBatch, IsPaddedAtTheEnds) {
-  SentencePairs pairs;
+  text::SentencePairs pairs;
   pairs.add(std::vector<Token>{7, 8}, std::vector<Token>{9}, 0);
   pairs.add(std::vector<Token>{7}, std::vector<Token>{10, 11}, 1);
   const SentenceBatch batch = sentence_batch(pairs, std::vector<std::int64_t>{1, 0});
@@ -247,4 +249,4 @@ TEST(SentenceBatch, IsPaddedAtTheEnds) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

@@ -10,7 +10,7 @@
 
 #include "support/usage_error_of.h"
 
-namespace cogwheel::sequence_to_sequence_test {
+namespace cogwheel::tasks::translation::sequence_to_sequence_test {
 namespace {
 
 constexpr std::int64_t vocabulary = 11, width = 8, poison = 9;
@@ -364,7 +364,7 @@ TEST(SequenceToSequence, DropoutIsDrawnFromItsSeed) {
   for (const Case& of : cases) {
     SequenceToSequence model = make(of, at::kFloat);
     const Given given = batch_of(all_sentences);
-    const auto loss = [&](const Dropout& dropout) {
+    const auto loss = [&](const nn::Dropout& dropout) {
       return model->loss(given.source, given.lengths, given.inputs, given.targets, 0, dropout).item<double>();
     };
     EXPECT_EQ(loss({0.3, 1}), loss({0.3, 1})) << of.name();
@@ -399,4 +399,4 @@ TEST(SequenceToSequence, SaysWhatItsOptionsMustBe) {
 }
 
 }  // namespace
-}  // namespace cogwheel::sequence_to_sequence_test
+}  // namespace cogwheel::tasks::translation::sequence_to_sequence_test

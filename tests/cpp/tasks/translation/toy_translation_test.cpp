@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 namespace {
 
 std::string joined(const std::vector<std::string>& words) {
@@ -72,7 +72,7 @@ TEST(ToyTranslation, EveryTargetWordHasOneSureSource) {
     for (const auto& words : {sentence.source, sentence.target}) {
       const auto tokens = tokenizer->encode(joined(words));
       EXPECT_EQ(tokens.size(), words.size());
-      EXPECT_EQ(std::count(tokens.begin(), tokens.end(), SentenceTokens::unknown), 0);
+      EXPECT_EQ(std::count(tokens.begin(), tokens.end(), text::SentenceTokens::unknown), 0);
       EXPECT_EQ(tokenizer->decode(tokens), joined(words));
     }
   }
@@ -93,7 +93,7 @@ TEST(ToyTranslation, WordsMoveFurtherThanAWindowWhereTheyAreToldTo) {
 }
 
 TEST(ToyTranslation, PairsAreTheSentencesAsTokens) {
-  const SentencePairs pairs = toy_pairs({.distance = 4}, 2, ToyPart::test, 10, 3);
+  const text::SentencePairs pairs = toy_pairs({.distance = 4}, 2, ToyPart::test, 10, 3);
   ASSERT_EQ(pairs.size(), 3);
   const ToySentence second = toy_sentence({.distance = 4}, 2, ToyPart::test, 11);
   EXPECT_EQ(toy_tokenizer()->decode(pairs.source(1)), joined(second.source));
@@ -109,4 +109,4 @@ TEST(ToyTranslation, AsManyWordsAreMovedAsAsked) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

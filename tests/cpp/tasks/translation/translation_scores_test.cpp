@@ -11,7 +11,7 @@
 #include "support/temporary_folder.h"
 #include "support/usage_error_of.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::translation {
 namespace {
 
 namespace fs = std::filesystem;
@@ -94,4 +94,4 @@ TEST(TranslationScores, CountsWords) {
 }
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::translation

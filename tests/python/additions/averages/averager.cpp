@@ -5,16 +5,16 @@
 #include "cogwheel/nn/layer_mechanisms.h"
 #include "cogwheel/runs/named_pass.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::averages {
 
 void check(const AveragerOptions& options) {
-  expect_within("model.context", options.context, context_range);
+  expect_within("model.context", options.context, runs::context_range);
   expect_within("model.width", options.width, Range<std::int64_t>{1, 1 << 20});
-  expect_within("model.dropout", options.dropout, dropout_range);
+  expect_within("model.dropout", options.dropout, runs::dropout_range);
   mechanism_text(options, "model.mechanism");
 }
 
-std::vector<ConfigField> config_fields(AveragerOptions& options) {
+std::vector<runs::ConfigField> config_fields(AveragerOptions& options) {
   return {{"model.mechanism", &options.mechanism}, {"model.context", &options.context},
           {"model.layers", &options.layers},       {"model.heads", &options.heads},
           {"model.width", &options.width},         {"model.dropout", &options.dropout}};
@@ -23,33 +23,33 @@ std::vector<ConfigField> config_fields(AveragerOptions& options) {
 std::int64_t balanced_width(const AveragerOptions& options) { return options.width; }
 void set_balanced_width(AveragerOptions& options, std::int64_t width) { options.width = width; }
 std::int64_t output_heads(const AveragerOptions& options) { return options.heads; }
-MechanismText mechanism_text(const AveragerOptions& options, std::string_view what) {
-  return text_of(options.mechanism, what);
+nn::MechanismText mechanism_text(const AveragerOptions& options, std::string_view what) {
+  return nn::text_of(options.mechanism, what);
 }
 
 AveragerImpl::AveragerImpl(const AveragerOptions& options)
-    : in_(register_module("in", Linear(options.context, options.width, true))),
-      out_(register_module("out", Linear(options.width, 1, true))) {}
+    : in_(register_module("in", nn::Linear(options.context, options.width, true))),
+      out_(register_module("out", nn::Linear(options.width, 1, true))) {}
 
 at::Tensor AveragerImpl::forward(const at::Tensor& numbers) { return out_(in_(numbers).tanh()).squeeze(-1); }
 
 void AveragerImpl::initialize(std::uint64_t seed) {
-  const WeightInitializer initializer(seed);
+  const nn::WeightInitializer initializer(seed);
   in_->initialize(initializer, "in", 0.1);
   out_->initialize(initializer, "out", 0.1);
 }
 
-const ModelEntry& averager_entry() {
-  static const ModelEntry entry = model_entry_of<AveragerImpl, AveragerOptions>(
+const runs::ModelEntry& averager_entry() {
+  static const runs::ModelEntry entry = runs::model_entry_of<AveragerImpl, AveragerOptions>(
       "averager",
-      [](const RunConfig& config) {
-        return named_pass(Averager(config.model.as<AveragerOptions>()),
-                          [](Averager& model, const PassInputs& inputs, const ForwardContext&) {
-                            return model->forward(needed_input(inputs, "numbers"));
-                          });
+      [](const runs::RunConfig& config) {
+        return runs::named_pass(Averager(config.model.as<AveragerOptions>()),
+                                [](Averager& model, const runs::PassInputs& inputs, const nn::ForwardContext&) {
+                                  return model->forward(runs::needed_input(inputs, "numbers"));
+                                });
       },
       {{"numbers"}});
   return entry;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::averages

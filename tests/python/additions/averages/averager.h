@@ -12,7 +12,7 @@
 #include "cogwheel/nn/weights/linear.h"
 #include "cogwheel/runs/configuration/model_options.h"
 
-namespace cogwheel {
+namespace cogwheel::tasks::averages {
 
 struct AveragerOptions {
   static constexpr bool layers_have_heads = false;
@@ -28,24 +28,24 @@ struct AveragerOptions {
 };
 
 void check(const AveragerOptions& options);
-std::vector<ConfigField> config_fields(AveragerOptions& options);
+std::vector<runs::ConfigField> config_fields(AveragerOptions& options);
 std::int64_t balanced_width(const AveragerOptions& options);
 void set_balanced_width(AveragerOptions& options, std::int64_t width);
 std::int64_t output_heads(const AveragerOptions& options);
-MechanismText mechanism_text(const AveragerOptions& options, std::string_view what);
-const ModelEntry& averager_entry();
-inline const ModelEntry& model_entry(const AveragerOptions&) { return averager_entry(); }
+nn::MechanismText mechanism_text(const AveragerOptions& options, std::string_view what);
+const runs::ModelEntry& averager_entry();
+inline const runs::ModelEntry& model_entry(const AveragerOptions&) { return averager_entry(); }
 
 class AveragerImpl : public torch::nn::Module {
  public:
   explicit AveragerImpl(const AveragerOptions& options);
   at::Tensor forward(const at::Tensor& numbers);  // [B, context] → [B]
   void initialize(std::uint64_t seed);
-  std::vector<HookPoint> hook_points() const { return {}; }
+  std::vector<nn::HookPoint> hook_points() const { return {}; }
 
  private:
-  Linear in_, out_;
+  nn::Linear in_, out_;
 };
 TORCH_MODULE(Averager);
 
-}  // namespace cogwheel
+}  // namespace cogwheel::tasks::averages

@@ -14,7 +14,7 @@
 #include "cogwheel/ops/pairwise/pairwise_engine.h"
 #include "cogwheel/ops/pairwise/pairwise_problem.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 std::atomic<std::int64_t> calls = 0;
@@ -99,4 +99,4 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
   library.def("forward_calls_of_emulated() -> int", [] { return calls.load(); });
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

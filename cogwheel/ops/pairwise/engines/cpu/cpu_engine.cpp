@@ -17,7 +17,7 @@
 #include "cogwheel/ops/support/executor.h"
 #include "cogwheel/ops/support/sum_in_order.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 // The inverse of every table of ranges, [tables][keys] pairs.
@@ -155,4 +155,4 @@ const PairwiseEngine& cpu_pairwise_engine() {
   return engine;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -1,4 +1,4 @@
-#include "cogwheel/ops/mechanism_card.h"
+#include "cogwheel/ops/numerics_card.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -24,7 +24,7 @@
 #include "cogwheel/ops/recurrent/recurrent.h"
 #include "cogwheel/ops/support/bundle.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 namespace {
 
 struct DrawnSizes {
@@ -78,7 +78,7 @@ Arguments drawn_arguments(const RecurrentLaw& law, const DrawnSizes& sizes) {
     const std::vector<std::int64_t> shape = sizes.of(axes);
     std::size_t count = 1;
     for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
-    return at::tensor(drawn_numbers(count, seed++), at::kDouble).view(shape);
+    return at::tensor(authoring::drawn_numbers(count, seed++), at::kDouble).view(shape);
   };
   Arguments arguments;
   const auto add = [&](std::string_view name, std::string_view axes, const at::Tensor& x, Values values) {
@@ -152,7 +152,8 @@ std::vector<at::Tensor> output_and_gradients(const RecurrentLaw& law, const Argu
   });
   const at::Tensor output = std::get<0>(outcome_of(law, with_leaves));
   const at::Tensor gradient =
-      at::tensor(drawn_numbers(static_cast<std::size_t>(output.numel()), 99), at::kDouble).view(output.sizes());
+      at::tensor(authoring::drawn_numbers(static_cast<std::size_t>(output.numel()), 99), at::kDouble)
+          .view(output.sizes());
   output._backward(leaves, gradient.to(output.scalar_type()), false, false);
   std::vector<at::Tensor> found{output.detach()};
   for (const at::Tensor& leaf : leaves) found.push_back(leaf.grad().defined() ? leaf.grad() : at::zeros_like(leaf));
@@ -169,13 +170,13 @@ double distance(const at::Tensor& found, const at::Tensor& expected) {
 constexpr double exact = 1e-9;  // of float64, where sums are added in another order
 
 // Where `found` is not at most `exact`; NaN neither.
-void expect_exact(double found, const std::string& what, const std::string& expected, NumericsCard& card) {
+void expect_exact(double found, const std::string& what, const std::string& expected, authoring::NumericsCard& card) {
   if (!(found <= exact))
     card.problems.push_back(
-        expected_got(card.mechanism + ": " + what, expected, "a difference of " + error_text(found)));
+        expected_got(card.mechanism + ": " + what, expected, "a difference of " + authoring::error_text(found)));
 }
 
-void measure_cut(const RecurrentLaw& law, const Arguments& arguments, NumericsCard& card) {
+void measure_cut(const RecurrentLaw& law, const Arguments& arguments, authoring::NumericsCard& card) {
   const auto [whole, last] = outcome_of(law, arguments);
   const std::int64_t tokens = whole.size(2), first = tokens / 3;
   const auto part = [&](std::int64_t begin, std::int64_t count) {
@@ -187,11 +188,11 @@ void measure_cut(const RecurrentLaw& law, const Arguments& arguments, NumericsCa
   const auto [rest, end] = outcome_of(law, part(first, tokens - first), between);
   double error = distance(at::cat({begun, rest}, 2), whole);
   for (std::size_t i = 0; i < last.size(); ++i) error = std::max(error, distance(end[i], last[i]));
-  card.facts.emplace_back("cut in two", "the whole within " + error_text(error));
+  card.facts.emplace_back("cut in two", "the whole within " + authoring::error_text(error));
   expect_exact(error, "a text cut in two, the second part from the state of the first", "the whole", card);
 }
 
-void measure_weights(const RecurrentLaw& law, const Arguments& arguments, NumericsCard& card) {
+void measure_weights(const RecurrentLaw& law, const Arguments& arguments, authoring::NumericsCard& card) {
   if (!law.has_query) return card.facts.emplace_back("weights seen", "none: there are no queries"), void();
   const Call call = call_of(arguments);
   const at::Tensor weights = recurrent_weights(call.query, call.key, law.name, call.options);
@@ -201,30 +202,32 @@ void measure_weights(const RecurrentLaw& law, const Arguments& arguments, Numeri
   const double error = distance(summed, std::get<0>(outcome_of(law, arguments)));
   const auto range = [](const at::Tensor& x) {
     return std::string("[")
-        .append(number_text(x.min().item().toDouble()))
+        .append(authoring::number_text(x.min().item().toDouble()))
         .append(", ")
-        .append(number_text(x.max().item().toDouble()))
+        .append(authoring::number_text(x.max().item().toDouble()))
         .append("]");
   };
   card.facts.emplace_back("weights seen", range(weights) + (apart ? ", of each column of the values its own" : ""));
   card.facts.emplace_back("row sums", range(weights.sum(-1)));
-  card.facts.emplace_back("weights · v", "the output within " + error_text(error));
+  card.facts.emplace_back("weights · v", "the output within " + authoring::error_text(error));
   expect_exact(error, "the output", "what recurrent_weights gives of the values", card);
 }
 
 // Of Σ o∘g along a drawn direction of each argument, g drawn too.
-void check_derivatives_of_law(const RecurrentLaw& law, const Arguments& arguments, NumericsCard& card) {
+void check_derivatives_of_law(const RecurrentLaw& law, const Arguments& arguments, authoring::NumericsCard& card) {
   constexpr double step = 1e-5, tolerance = 1e-5;
   const std::vector<at::Tensor> found = output_and_gradients(law, arguments);
   const at::Tensor& output = found.front();
   const at::Tensor weight =
-      at::tensor(drawn_numbers(static_cast<std::size_t>(output.numel()), 99), at::kDouble).view(output.sizes());
+      at::tensor(authoring::drawn_numbers(static_cast<std::size_t>(output.numel()), 99), at::kDouble)
+          .view(output.sizes());
   std::size_t index = 0;
   for (const NamedTensor& argument : arguments) {
     if (argument.axes.empty()) continue;
     const at::Tensor& gradient = found[++index];
     const at::Tensor direction =
-        at::tensor(drawn_numbers(static_cast<std::size_t>(gradient.numel()), 7), at::kDouble).view(gradient.sizes());
+        at::tensor(authoring::drawn_numbers(static_cast<std::size_t>(gradient.numel()), 7), at::kDouble)
+            .view(gradient.sizes());
     const auto at_step = [&](double size) {
       const Arguments moved = changed(arguments, [&](const NamedTensor& each) {
         return each.name == argument.name ? each.tensor + size * direction.clamp(-3, 3) : each.tensor;
@@ -236,13 +239,14 @@ void check_derivatives_of_law(const RecurrentLaw& law, const Arguments& argument
     const double got = terms.sum().item().toDouble(), size = terms.abs().sum().item().toDouble();
     if (!(std::abs(got - expected) <= tolerance * std::max(size, 1e-3)))
       card.problems.push_back(expected_got(card.mechanism + ": derivative along " + argument.name,
-                                           number_text(expected) + " (by finite differences)", number_text(got)));
+                                           authoring::number_text(expected) + " (by finite differences)",
+                                           authoring::number_text(got)));
   }
   card.facts.emplace_back("derivatives", card.problems.empty() ? "agree with finite differences, of every tensor"
                                                                : "disagree with finite differences");
 }
 
-void measure_errors_of_law(const RecurrentLaw& law, NumericsCard& card) {
+void measure_errors_of_law(const RecurrentLaw& law, authoring::NumericsCard& card) {
   std::string outputs, gradients;
   for (const std::int64_t tokens : {16, 256, 2048}) {
     const Arguments arguments = drawn_arguments(law, {.tokens = tokens, .key_width = 16, .value_width = 16});
@@ -252,8 +256,8 @@ void measure_errors_of_law(const RecurrentLaw& law, NumericsCard& card) {
     for (std::size_t i = 1; i < found.size(); ++i)
       of_gradients = std::max(of_gradients, distance(found[i].to(at::kDouble), expected[i]));
     const std::string between = outputs.empty() ? "" : ", ", with = " with " + std::to_string(tokens);
-    outputs += between + error_text(distance(found[0].to(at::kDouble), expected[0])) + with;
-    gradients += between + error_text(of_gradients) + with;
+    outputs += between + authoring::error_text(distance(found[0].to(at::kDouble), expected[0])) + with;
+    gradients += between + authoring::error_text(of_gradients) + with;
   }
   card.facts.emplace_back("fp32 error, outputs", outputs + " tokens");
   card.facts.emplace_back("fp32 error, gradients", gradients + " tokens");
@@ -280,7 +284,7 @@ std::vector<double> edges_of(Values values) {
 }
 
 // At the ends of what parameters may be, and for keys, queries and values of 0, in fp32.
-void check_edges(const RecurrentLaw& law, const Arguments& arguments, NumericsCard& card) {
+void check_edges(const RecurrentLaw& law, const Arguments& arguments, authoring::NumericsCard& card) {
   const std::size_t before = card.problems.size();
   const Arguments single = in_float32(arguments);
   for (const NamedTensor& argument : single) {
@@ -294,7 +298,7 @@ void check_edges(const RecurrentLaw& law, const Arguments& arguments, NumericsCa
       if (std::all_of(found.begin(), found.end(),
                       [](const at::Tensor& x) { return x.isfinite().all().item().toBool(); }))
         continue;
-      card.problems.push_back(expected_got(card.mechanism + ": " + argument.name + " of " + exact_text(edge),
+      card.problems.push_back(expected_got(card.mechanism + ": " + argument.name + " of " + authoring::exact_text(edge),
                                            "finite outputs and gradients in fp32", "others"));
       break;
     }
@@ -303,7 +307,7 @@ void check_edges(const RecurrentLaw& law, const Arguments& arguments, NumericsCa
     card.facts.emplace_back("edges", "finite outputs and gradients in fp32 at the ends of every tensor's values");
 }
 
-void measure_determinism_of_law(const RecurrentLaw& law, NumericsCard& card) {
+void measure_determinism_of_law(const RecurrentLaw& law, authoring::NumericsCard& card) {
   const Arguments arguments =
       in_float32(drawn_arguments(law, {.tokens = 131, .heads = 3, .key_width = 16, .value_width = 40}));
   const int before = at::get_num_threads();
@@ -339,7 +343,7 @@ std::string axes_text(std::string_view axes) {
   return axes.empty() ? "a number" : "[" + text + "]";
 }
 
-void describe(const RecurrentLaw& law, const Arguments& arguments, NumericsCard& card) {
+void describe(const RecurrentLaw& law, const Arguments& arguments, authoring::NumericsCard& card) {
   card.facts.emplace_back("state", std::string(law.formula));
   std::string inputs, own;
   for (const NamedTensor& each : arguments)
@@ -359,7 +363,7 @@ void describe(const RecurrentLaw& law, const Arguments& arguments, NumericsCard&
 }
 
 // What is measured whenever a law is loaded; adds facts and problems.
-void check_law(const RecurrentLaw& law, const Arguments& arguments, NumericsCard& card) {
+void check_law(const RecurrentLaw& law, const Arguments& arguments, authoring::NumericsCard& card) {
   measure_cut(law, arguments, card);
   measure_weights(law, arguments, card);
   check_derivatives_of_law(law, arguments, card);
@@ -367,11 +371,11 @@ void check_law(const RecurrentLaw& law, const Arguments& arguments, NumericsCard
 
 }  // namespace
 
-NumericsCard mechanism_card(const Mechanism& mechanism) {
+authoring::NumericsCard numerics_card(const Mechanism& mechanism) {
   const RecurrentLaw* const law = mechanism.recurrent();
-  if (law == nullptr) return numerics_card(mechanism);
+  if (law == nullptr) return authoring::numerics_card(mechanism);
   const c10::AutoGradMode recorded(false);
-  NumericsCard card{.mechanism = std::string(law->name), .facts = {}, .problems = {}};
+  authoring::NumericsCard card{.mechanism = std::string(law->name), .facts = {}, .problems = {}};
   const Arguments arguments = drawn_arguments(*law, {});
   describe(*law, arguments, card);
   check_law(*law, arguments, card);
@@ -383,15 +387,16 @@ NumericsCard mechanism_card(const Mechanism& mechanism) {
 
 void check_recurrent_numbers(const RecurrentLaw& law) {
   const c10::AutoGradMode recorded(false);
-  NumericsCard card{.mechanism = std::string(law.name), .facts = {}, .problems = {}};
+  authoring::NumericsCard card{.mechanism = std::string(law.name), .facts = {}, .problems = {}};
   check_law(law, drawn_arguments(law, {.tokens = 11, .key_width = 4, .value_width = 3}), card);
   if (!card.problems.empty()) throw UsageError(card.problems.front());
 }
 
-const Mechanism& load_checked_mechanism(const std::filesystem::path& header, const CompileProgress& progress) {
-  const Mechanism& mechanism = load_mechanism(header, progress);
+const Mechanism& load_checked_mechanism(const std::filesystem::path& header,
+                                        const authoring::CompileProgress& progress) {
+  const Mechanism& mechanism = authoring::load_mechanism(header, progress);
   if (mechanism.recurrent() != nullptr) check_recurrent_numbers(*mechanism.recurrent());
   return mechanism;
 }
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops

@@ -6,10 +6,10 @@
 #include "cogwheel/attention/authoring/authoring.h"
 #include "cogwheel/attention/authoring/card/numerics_card.h"
 
-namespace cogwheel {
+namespace cogwheel::ops {
 
 // numerics_card, of mechanisms with a state too. Inputs are drawn from fixed seeds; options are at their defaults.
-NumericsCard mechanism_card(const Mechanism& mechanism);
+authoring::NumericsCard numerics_card(const Mechanism& mechanism);
 
 // Whether a text cut in two gives the whole, outputs are what the weights give, and derivatives are those of finite
 // differences: throws UsageError with the first that is wrong.
@@ -17,6 +17,6 @@ void check_recurrent_numbers(const RecurrentLaw& law);
 
 // load_mechanism, and check_recurrent_numbers of a law.
 const Mechanism& load_checked_mechanism(const std::filesystem::path& header,
-                                        const CompileProgress& progress = progress_on_terminal());
+                                        const authoring::CompileProgress& progress = authoring::progress_on_terminal());
 
-}  // namespace cogwheel
+}  // namespace cogwheel::ops
