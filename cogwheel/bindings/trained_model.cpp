@@ -184,8 +184,8 @@ at::Tensor TrainedModel::forward(const Inputs& inputs, const std::vector<std::st
 
 std::vector<at::Tensor> TrainedModel::effective_attention(const Inputs& inputs, bool by_channel) const {
   return with_value_errors([&] {
-    return cogwheel::interpret::effective_attention(
-        [&](const nn::ForwardContext& context) { pass_.run(inputs, context); }, {.by_channel = by_channel});
+    return interpret::effective_attention([&](const nn::ForwardContext& context) { pass_.run(inputs, context); },
+                                          {.by_channel = by_channel});
   });
 }
 
@@ -245,8 +245,7 @@ std::vector<at::Tensor> TrainedModel::patch_activations(const Inputs& inputs, co
     const interpret::Patching patched =
         estimate
             ? interpret::attribute_patches(language_model(), prompts, runs::needed_input(inputs, "corrupted"), options)
-            : cogwheel::interpret::patch_activations(language_model(), prompts, runs::needed_input(inputs, "corrupted"),
-                                                     options);
+            : interpret::patch_activations(language_model(), prompts, runs::needed_input(inputs, "corrupted"), options);
     return std::vector<at::Tensor>{number(patched.clean), number(patched.corrupted), patched.patched};
   });
 }
@@ -260,23 +259,22 @@ std::vector<at::Tensor> TrainedModel::patch_paths(const Inputs& inputs, const st
       const nn::HookPoint point = nn::find_hook_point(receivers[index], pass_.points);
       options.receivers.push_back({point.place, point.layer, heads.at(index)});
     }
-    const interpret::PathPatching patched = cogwheel::interpret::patch_paths(
-        language_model(), prompts_of(inputs), runs::needed_input(inputs, "corrupted"), options);
+    const interpret::PathPatching patched =
+        interpret::patch_paths(language_model(), prompts_of(inputs), runs::needed_input(inputs, "corrupted"), options);
     return std::vector<at::Tensor>{number(patched.clean), patched.patched};
   });
 }
 
 std::tuple<std::vector<std::string>, at::Tensor> TrainedModel::attribute_logits(const Inputs& inputs) const {
   return with_value_errors([&] {
-    const interpret::LogitAttribution found =
-        cogwheel::interpret::attribute_logits(language_model(), prompts_of(inputs));
+    const interpret::LogitAttribution found = interpret::attribute_logits(language_model(), prompts_of(inputs));
     return std::tuple(found.parts, found.values);
   });
 }
 
 std::vector<at::Tensor> TrainedModel::head_scores(const at::Tensor& tokens) const {
   return with_value_errors([&] {
-    const interpret::HeadScores found = cogwheel::interpret::head_scores(language_model(), tokens);
+    const interpret::HeadScores found = interpret::head_scores(language_model(), tokens);
     std::vector<at::Tensor> scores;
     for (const interpret::HeadScores::Score* each : {&found.previous, &found.duplicate, &found.induction})
       scores.push_back(at::stack({each->weight, each->magnitude}));
@@ -286,7 +284,7 @@ std::vector<at::Tensor> TrainedModel::head_scores(const at::Tensor& tokens) cons
 
 std::vector<at::Tensor> TrainedModel::copying_scores() const {
   return with_value_errors([&] {
-    const interpret::CopyingScores found = cogwheel::interpret::copying_scores(language_model());
+    const interpret::CopyingScores found = interpret::copying_scores(language_model());
     return std::vector<at::Tensor>{found.bare, found.full, number(found.null_deviation)};
   });
 }
@@ -294,9 +292,9 @@ std::vector<at::Tensor> TrainedModel::copying_scores() const {
 std::vector<double> TrainedModel::representation_distance(const at::Tensor& one, const at::Tensor& other) const {
   return with_value_errors([&] {
     tasks::language::LanguageModelImpl& model = language_model();
-    const interpret::RepresentationDistance found = cogwheel::interpret::representation_distance(
-        interpret::last_representation(model, one), interpret::last_representation(model, other),
-        model.options().heads);
+    const interpret::RepresentationDistance found =
+        interpret::representation_distance(interpret::last_representation(model, one),
+                                           interpret::last_representation(model, other), model.options().heads);
     return std::vector<double>{found.blocks, found.euclidean, found.relative_euclidean, found.largest,
                                found.relative_largest};
   });
@@ -304,7 +302,7 @@ std::vector<double> TrainedModel::representation_distance(const at::Tensor& one,
 
 std::vector<at::Tensor> TrainedModel::over_squashing(const at::Tensor& tokens) const {
   return with_value_errors([&] {
-    const interpret::OverSquashing found = cogwheel::interpret::over_squashing(language_model(), tokens);
+    const interpret::OverSquashing found = interpret::over_squashing(language_model(), tokens);
     return std::vector<at::Tensor>{found.path_product, found.path_magnitude, found.bound, found.frozen, found.full};
   });
 }

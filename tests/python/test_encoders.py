@@ -170,7 +170,8 @@ def test_resumes_bit_for_bit(cogwheel, cogwheel_executable, work, task):
 def test_compares_mechanisms(cogwheel, work, task):
     done = cogwheel(
         "compare", "--task", task, "--preset", task, "--attention", "softmax,cog,symmetric,polynomial", "--seeds", 1,
-        "--steps", 2, "--out", f"compared-{task}",
+        "--steps", 2, "--set", "model.layers=1", "--set", "model.width=16", "--set", "model.heads=2",
+        "--out", f"compared-{task}",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     results = json.loads((work / f"compared-{task}/results.json").read_text())

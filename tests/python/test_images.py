@@ -270,11 +270,12 @@ def test_resumes_bit_for_bit(cogwheel, cogwheel_executable, work, task):
     expect_resumes_bit_for_bit(cogwheel, cogwheel_executable, work, words, task)
 
 
-@pytest.mark.parametrize("task", ["images", "diffusion"])
-def test_compares_mechanisms(cogwheel, work, task):
+@pytest.mark.parametrize(("task", "layers"), [("images", 1), ("diffusion", 3)])
+def test_compares_mechanisms(cogwheel, work, task, layers):
     done = cogwheel(
         "compare", "--task", task, "--preset", task, "--attention", "softmax,cog,polynomial", "--seeds", 2,
-        "--steps", 2, "--out", f"compared-{task}",
+        "--steps", 2, "--set", f"model.layers={layers}", "--set", "model.width=16", "--set", "model.heads=2",
+        "--out", f"compared-{task}",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     results = json.loads((work / f"compared-{task}/results.json").read_text())

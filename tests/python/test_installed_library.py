@@ -59,15 +59,15 @@ def test_example_prints_the_right_numbers(repository, prefix, tmp_path):
         torch.testing.assert_close(actual, tensor.detach().flatten(), rtol=0, atol=1e-13)
 
 
-def test_installed_headers_stand_alone(prefix, tmp_path):
-    """Every installed header compiles by itself, and none leads to libtorch or to Highway."""
+def test_installed_headers_stand_alone(prefix, tmp_path, request):
+    """Every installed header compiles by itself (without --all: every fourth), and none leads to libtorch or to Highway."""
     headers = sorted((prefix / "include").rglob("*.h"))
-    assert headers
+    assert len(headers) > 50
     for header in headers:
         assert not re.search(r'#include ["<](ATen|torch|c10|hwy)/', header.read_text()), header
     unit = tmp_path / "headers.cpp"
     flags = ["-std=c++20", "-fopenmp", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-    for header in headers:
+    for header in headers if request.config.getoption("--all") else headers[::4]:
         unit.write_text(f'#include "{header.relative_to(prefix / "include")}"\n')
         run("g++", *flags, "-I", prefix / "include", unit)
 

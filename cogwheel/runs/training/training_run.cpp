@@ -169,7 +169,7 @@ StepReport TrainingRun::make_report() {
                           .tokens = tokens_,
                           .seconds = seconds_,
                           .train_loss = loss_sum_ / static_cast<double>(loss_count_),
-                          .learning_rate = cogwheel::runs::learning_rate(config_.training, steps_done_ - 1),
+                          .learning_rate = runs::learning_rate(config_.training, steps_done_ - 1),
                           .tokens_per_second = recent_seconds > 0 ? recent_tokens / recent_seconds : 0};
   loss_sum_ = 0;
   loss_count_ = 0;
