@@ -17,7 +17,7 @@
 #include "cogwheel/attention/kernels/soft_window/soft_window.h"
 #include "cogwheel/core/threads_executor.h"
 
-namespace cogwheel {
+namespace cogwheel::sequence_threads_test {
 namespace {
 
 // Widths that leave tails of a vector, tokens that leave a tail of a chunk.
@@ -269,4 +269,4 @@ INSTANTIATE_TEST_SUITE_P(InstructionSets, SequenceThreads, ::testing::ValuesIn(i
                          [](const auto& name) { return std::string(name.param); });
 
 }  // namespace
-}  // namespace cogwheel
+}  // namespace cogwheel::sequence_threads_test
