@@ -1,7 +1,7 @@
 """A guard against regressions of speed: ratios of minimum times in one process, taking turns, never times.
 
-The limits leave a noisy machine up to twice what kernels take on a quiet one (docs/performance.md); a kernel that lost
-its vectors, its threads or its blocking does not pass.
+The limits leave a noisy machine up to twice what kernels take on a quiet one (docs/performance.md), and a busy one is measured
+several times; a kernel that lost its vectors, its threads or its blocking does not pass.
 """
 
 from pathlib import Path
@@ -22,11 +22,21 @@ pytestmark = [
 LESS = 1.0 if "avx512f" in FLAGS else 1.5
 
 
-def min_times(mechanisms: list[str], case: Case) -> dict[str, float]:
-    timings = measure(mechanisms, case, seconds=1.0, with_eager=False, with_flex=False)
-    times = {name: timing.min for name, timing in timings.items()}
-    print(f"{case}: " + ", ".join(f"{name} {time / times[BASELINE]:.2f}" for name, time in times.items()))
-    return times
+def expect(holds, measured, attempts=8):
+    """`holds` of the minimum time of each peer, after as many measurements as that takes: a busy machine has quiet moments."""
+    least = {}
+    for _ in range(attempts):
+        for name, timing in measured().items():
+            least[name] = min(timing.min, least.get(name, timing.min))
+        if holds(least):
+            break
+    first = next(iter(least.values()))
+    print(", ".join(f"{name} {time / first:.2f}" for name, time in least.items()))
+    assert holds(least), least
+
+
+def measured(mechanisms: list[str], case: Case):
+    return lambda: measure(mechanisms, case, seconds=1.0, with_eager=False, with_flex=False)
 
 
 @pytest.mark.parametrize(
@@ -45,15 +55,19 @@ def min_times(mechanisms: list[str], case: Case) -> dict[str, float]:
     ids=str,
 )
 def test_no_slower_than_fused_softmax(case, limit):
-    times = min_times(["softmax", "cog"], case)
-    assert max(times["softmax"], times["cog"]) <= LESS * limit * times[BASELINE], times
+    expect(
+        lambda times: max(times["softmax"], times["cog"]) <= LESS * limit * times[BASELINE],
+        measured(["softmax", "cog"], case),
+    )
 
 
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "forward and backward"])
 def test_other_maps_cost_what_softmax_does(backward):
     maps = ["cog", "softmax_off_by_one", "sigmoid", "linear_abs", "cubic", "relu", "squared_relu", "consmax"]
-    times = min_times(["softmax", *maps], Case(length=512, backward=backward))
-    assert max(times[name] for name in maps) <= 1.6 * times["softmax"], times
+    expect(
+        lambda times: max(times[name] for name in maps) <= 1.6 * times["softmax"],
+        measured(["softmax", *maps], Case(length=512, backward=backward)),
+    )
 
 
 def test_a_window_costs_in_proportion_to_its_width():
@@ -62,9 +76,11 @@ def test_a_window_costs_in_proportion_to_its_width():
         window: lambda window=window: cogwheel.attention(query, key, value, "cog", causal=True, window=window)
         for window in (None, 256, 64)
     }
-    least = {window: timing.min for window, timing in take_turns(jobs, seconds=1.0).items()}
     # Of 4,096 · 4,097 / 2 pairs, a window of 256 leaves an eighth and one of 64 a thirtieth; tiles overlap its edges.
-    assert least[256] <= 0.3 * least[None] and least[64] <= 0.2 * least[None], least
+    expect(
+        lambda least: least[256] <= 0.3 * least[None] and least[64] <= 0.2 * least[None],
+        lambda: take_turns(jobs, seconds=1.0),
+    )
 
 
 @pytest.mark.parametrize("mechanism", ["softmax", "cog"])
@@ -75,7 +91,4 @@ def test_statistics_of_rows(mechanism):
     jobs = {name: lambda call=call: call(query, key, value, mechanism, causal=True)
             for name, call in zip(("attention", "statistics"), calls)}  # fmt: skip
     with torch.no_grad():
-        times = take_turns(jobs, seconds=1.0)
-    ratio = times["statistics"].min / times["attention"].min
-    print(f"statistics of {mechanism}: {ratio:.2f} of attention")
-    assert ratio < 1.7 * LESS
+        expect(lambda times: times["statistics"] < 1.7 * LESS * times["attention"], lambda: take_turns(jobs, seconds=1.0))
