@@ -234,9 +234,9 @@ static void read_json(const runs::Json& json, const char* key, StatisticsOfHeads
 namespace cogwheel::compare {
 namespace {
 
-Json parse_object(std::string_view text, std::string_view what, std::string_view expected) {
+runs::Json parse_object(std::string_view text, std::string_view what, std::string_view expected) {
   try {
-    Json json = Json::parse(text);
+    runs::Json json = runs::Json::parse(text);
     if (json.is_object()) return json;
     throw Error(expected_got(what, expected, runs::kind_of(json)));
   } catch (const nlohmann::json::exception& error) {
@@ -255,7 +255,7 @@ auto naming(std::string_view what, Read read) {
 }
 
 // What follows from the configuration and the steps, for readers of the file.
-Json settings_of_configuration(const Comparison& comparison) {
+runs::Json settings_of_configuration(const Comparison& comparison) {
   const runs::ConstCommonOptions model = runs::common(comparison.configuration.model);
   const runs::TrainingOptions training = with_steps(comparison.configuration.training, comparison.settings.steps);
   return {{"precision", training.precision},
@@ -293,7 +293,7 @@ void expect_names_of_their_own(const runs::TaskDescription& task) {
       throw Error(expected_got("task.measures", "names that no other key has", measure.name));
 }
 
-Comparison comparison_from(const Json& json) {
+Comparison comparison_from(const runs::Json& json) {
   Comparison comparison;
   runs::read_json(json, "results", comparison);
   expect_names_of_their_own(comparison.task);
@@ -308,7 +308,9 @@ Comparison comparison_from(const Json& json) {
 }
 
 // Invalid UTF-8 (in a file name, or bytes of a corpus) is replaced: it must not lose the results.
-std::string dump(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string dump(const runs::Json& json) {
+  return json.dump(1, ' ', false, runs::Json::error_handler_t::replace) + "\n";
+}
 
 }  // namespace
 

@@ -16,9 +16,9 @@ import pytest
 ADDITIONS = pathlib.Path(__file__).with_name("additions")
 
 MEASURED = r"""
-  MeasuredValues evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
-                          StatisticsOfHeads* heads) const override {
-    MeasuredValues values = SampledTask::evaluate(model, training, part, heads);
+  runs::MeasuredValues evaluate(torch::nn::Module& model, const runs::TrainingOptions& training, runs::EvaluationPart part,
+                          nn::StatisticsOfHeads* heads) const override {
+    runs::MeasuredValues values = SampledTask::evaluate(model, training, part, heads);
     values.push_back({"perplexity", std::exp(*find_value(values, "held_out_loss"))});
     return values;
   }
@@ -273,7 +273,7 @@ def expect_passed(done, at_least):
 def test_a_row_map_is_a_header_a_line_and_its_reference(with_additions, tests_of_copy, tmp_path):
     folder, test = tests_of_copy
     assert "soft_square" in run(with_additions, "list", "mechanisms")
-    assert run(with_additions, "mechanism", "card", "differential_soft_square").startswith("differential_soft_square")
+    assert run(with_additions, "mechanism", "card", "soft_square").startswith("soft_square")
     asks = "tests/python/test_attention.py::test_every_operator_mechanism_has_a_row_in_the_table"
     assert "soft_square" in test(asks).stdout  # which is missing
     reference = folder / "reference.py"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
+#include "cogwheel/core/error.h"
 #include "cogwheel/tasks/encoders/encoder.h"
 #include "cogwheel/tasks/images/u_vit.h"
 #include "cogwheel/tasks/language/language_model.h"

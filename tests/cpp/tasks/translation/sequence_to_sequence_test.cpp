@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 
+#include "cogwheel/core/token.h"
 #include "support/usage_error_of.h"
 
 namespace cogwheel::tasks::translation::sequence_to_sequence_test {
