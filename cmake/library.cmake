@@ -43,8 +43,7 @@ endfunction()
 # cogwheel_library(<folder> [SOURCES …] [BUT …] [DEPENDS …]): the static library of a folder of cogwheel/, cogwheel_<folder>
 # with _ for /, and without what stands before mechanisms, kernels and authoring. What a folder links is what it may include.
 #
-# Its sources are SOURCES and, unless they are all there is to it (ONLY), cogwheel_sources, but for BUT. They are one unit,
-# but for those that cogwheel_unit takes out of it.
+# Its sources are SOURCES and, unless they are all there is to it (ONLY), cogwheel_sources, but for BUT. They are one unit.
 function(cogwheel_library folder)
   cmake_parse_arguments(PARSE_ARGV 1 library "ONLY" "" "SOURCES;BUT;DEPENDS")
   string(REGEX REPLACE "^attention/" "" name ${folder})
