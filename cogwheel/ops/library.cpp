@@ -8,6 +8,7 @@
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/attention/mechanisms/recurrent_contract.h"
 #include "cogwheel/attention/mechanisms/recurrent_law_check.h"
+#include "cogwheel/ops/bfloat16_products.h"
 #include "cogwheel/ops/pairwise/attention_schema.h"
 #include "cogwheel/ops/pairwise/operators.h"
 #include "cogwheel/ops/pairwise/pairwise.h"
@@ -60,6 +61,7 @@ TORCH_LIBRARY(cogwheel, library) {
       "Tensor",
       ops::scaled_dot_product_attention);
   library.def("mechanisms() -> str", ops::mechanisms);
+  library.def("bfloat16_products() -> str", ops::measured_products_json);
   // A user's own mechanism; "" where n or the energy is not given. Each returns the name.
   library.def(
       "define_mechanism(str name, str f, str g, str n, str energy, str[] parameter_names, float[] parameter_values) -> "

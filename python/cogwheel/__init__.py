@@ -20,6 +20,7 @@ from cogwheel.functional import (
     scaled_dot_product_attention,
 )
 from cogwheel.key_value_cache import KeyValueCache
+from cogwheel.products import bfloat16_products
 from cogwheel.recurrent import RecurrentCache, recurrent, recurrent_statistics, recurrent_weights
 from cogwheel.soft_window import soft_window
 from cogwheel.trained import Encoder, LanguageModel, UVit, VisionTransformer, load
@@ -37,6 +38,7 @@ __all__ = [
     "attention",
     "attention_statistics",
     "attention_weights",
+    "bfloat16_products",
     "interpret",
     "load",
     "load_mechanism",

@@ -136,15 +136,12 @@ def machine(executable: pathlib.Path) -> str:
         for name, value in re.findall(r"^(model name|model)(\s*:.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
     }
     kernels = subprocess.run([executable, "list", "kernels"], capture_output=True, text=True, check=True).stdout
-    name, device, instruction_set, dtype, chosen, reason = next(
-        columns
-        for columns in (line.split(maxsplit=5) for line in kernels.splitlines())
-        if columns[0] == "softmax" and columns[3] == "bfloat16" and columns[4] == "yes"
-    )
+    instruction_set = re.search(r"^softmax +cpu +(\w+) +float32 +yes", kernels, re.M)[1]
+    products = " and ".join(re.findall(r"^  in \w+: (\w+)", kernels, re.M))  # of bfloat16, in attention and in layers
     return "; ".join([
         f"{processor.get('model name', 'unknown')} {processor.get('model', '')}".replace(": ", "").strip(),
         f"torch {torch.__version__.split('+')[0]} with {torch.backends.cpu.get_cpu_capability()}",
-        f"kernels for {instruction_set}, bfloat16 {reason}",
+        f"kernels for {instruction_set}, bfloat16 by {products}",
         f"{THREADS} threads",
         f"products by {product_library()}",
         *(f"{name}={os.environ[name]}" for name in ("ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS") if name in os.environ),
@@ -165,9 +162,10 @@ def main() -> int:
     if name not in record:
         print(f"no record of this machine: {name}")
         return 1
-    for run, bits in found.items():
-        print("same" if record[name].get(run) == bits else "OTHER", run)
-    return 0 if found == record[name] else 1
+    compared = {run: record[name][run] == bits if run in record[name] else None for run, bits in found.items()}
+    for run, same in compared.items():
+        print({True: "same", False: "OTHER", None: "no record of"}[same], run)
+    return 0 if all(compared.values()) else 1
 
 
 if __name__ == "__main__":

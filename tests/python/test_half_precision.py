@@ -1,7 +1,7 @@
 """bfloat16 and float16: computed in float32, the output rounded once, no further from the truth than PyTorch's softmax."""
 
-import os
-from pathlib import Path
+import collections
+import functools
 
 import pytest
 import reference
@@ -29,15 +29,19 @@ each_visibility = pytest.mark.parametrize("causal", [False, True], ids=["full", 
 each_mechanism = pytest.mark.parametrize("mechanism", sorted(reference.TABLE))
 
 
-def half_inputs(mechanism: str, shape: Shape, dtype: torch.dtype) -> Inputs:
+def half_inputs(mechanism: str, shape: Shape, dtype: torch.dtype, *, seed: int = 0) -> Inputs:
     """On the grid, whose queries and keys are small integers times powers of two and so exact in 16 bits too."""
-    return grid_inputs(mechanism, shape).to(dtype)
+    return grid_inputs(mechanism, shape, seed=seed).to(dtype)
+
+
+@functools.cache
+def product_of_attention() -> str:
+    return cogwheel.bfloat16_products()[0]["product"]
 
 
 def rounds_weights(dtype: torch.dtype) -> bool:
-    """Whether this machine multiplies pairs of bfloat16, and so rounds weights before they meet values."""
-    flags = {"avx512_bf16", "amx_bf16"} & set(Path("/proc/cpuinfo").read_text().split())
-    return dtype == torch.bfloat16 and bool(flags) and not os.environ.get("COGWHEEL_ISA")
+    """Whether this process multiplies pairs of bfloat16, and so rounds weights before they meet values."""
+    return dtype == torch.bfloat16 and product_of_attention() != "widened"
 
 
 def torch_softmax_results(inputs: Inputs, *, causal: bool) -> dict[str, torch.Tensor]:
@@ -69,14 +73,22 @@ def test_output_is_rounded_once(mechanism, shape, causal, dtype):
 @each_visibility
 @pytest.mark.parametrize("shape", [Shape(2, 4, 4, 65, 65, 20, 20), Shape(1, 2, 2, 200, 200, 64, 64)], ids=str)
 def test_softmax_is_no_further_from_the_truth_than_pytorchs(shape, causal, dtype):
-    inputs = half_inputs("softmax", shape, dtype)
-    truth = reference_results("softmax", inputs, causal=causal)
-    theirs = torch_softmax_results(inputs, causal=causal)
-    for name, tensor in operator_results("softmax", inputs, causal=causal).items():
-        assert tensor.dtype == dtype
-        for measure in (largest_error, relative_norm):
-            # Two roundings to nearest are the same to a tenth.
-            assert measure(tensor, truth[name]) <= 1.1 * measure(theirs[name], truth[name]), name
+    # The largest of many errors is a matter of chance: the mean of several draws.
+    errors = collections.defaultdict(float)
+    for seed in range(8):
+        inputs = half_inputs("softmax", shape, dtype, seed=seed)
+        truth = reference_results("softmax", inputs, causal=causal)
+        for who, results in (
+            ("ours", operator_results("softmax", inputs, causal=causal)),
+            ("theirs", torch_softmax_results(inputs, causal=causal)),
+        ):
+            for name, tensor in results.items():
+                assert tensor.dtype == dtype
+                for measure in (largest_error, relative_norm):
+                    errors[who, name, measure.__name__] += measure(tensor, truth[name]) / 8
+    for (who, name, measure), error in errors.items():
+        # Two roundings to nearest are the same to a tenth.
+        assert who == "theirs" or error <= 1.1 * errors["theirs", name, measure], (name, measure)
 
 
 @pytest.mark.diagonal

@@ -13,6 +13,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/interchange/architecture.h"
+#include "cogwheel/ops/bfloat16_products.h"
 #include "cogwheel/ops/pairwise/engines/engines.h"
 #include "cogwheel/runs/task_entry.h"
 
@@ -74,6 +75,18 @@ Rows kernel_rows() {
   return rows;
 }
 
+// "bfloat16 in attention: pairs, usual for …; 105 GF/s of one thread, widened 60".
+std::string products_note() {
+  std::string note = "\nbfloat16 is multiplied, at so many GF/s of one thread (COGWHEEL_PRODUCT chooses another):\n";
+  for (const auto& [chosen, rates] : ops::measured_products()) {
+    std::string measured;
+    for (const ProductRate& rate : rates)
+      measured += fmt::format("{}{} {:.0f}", measured.empty() ? "" : ", ", rate.product, rate.flops * 1e-9);
+    note += fmt::format("  in {}: {} ({}); {}\n", chosen.where, chosen.product, chosen.reason, measured);
+  }
+  return note;
+}
+
 Rows experiment_rows() {
   Rows rows = {{"name", "run by", "summary"}};
   for (const auto& experiment : experiments()) rows.push_back({experiment.name, "train", experiment.summary});
@@ -113,7 +126,7 @@ struct List {
 constexpr List lists[] = {{"mechanisms", mechanism_rows, forms_note},
                           {"tasks", task_rows},
                           {"experiments", experiment_rows},
-                          {"kernels", kernel_rows},
+                          {"kernels", kernel_rows, products_note},
                           {"architectures", architecture_rows}};
 
 // One of the lists, or all of them under their names.

@@ -1,20 +1,16 @@
 #include "cogwheel/ops/layers/matrix_product.h"
 
-#include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/List.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "cogwheel/core/error.h"
+#include "cogwheel/attention/kernels/pairwise/product_choice.h"
 #include "cogwheel/ops/layers/matrix_product_library.h"
 #include "cogwheel/ops/support/checks.h"
 #include "cogwheel/ops/support/find_operator.h"
@@ -22,46 +18,6 @@
 
 namespace cogwheel::ops {
 namespace {
-
-using OneDnnLinear = at::Tensor(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
-                                std::string_view attribute, c10::List<std::optional<at::Scalar>> scalars,
-                                std::optional<std::string_view> algorithm);
-
-// The operator that torch.compile uses for the same purpose; builds for other architectures may lack it.
-const std::optional<c10::TypedOperatorHandle<OneDnnLinear>>& onednn_linear() {
-  static const auto found = []() -> std::optional<c10::TypedOperatorHandle<OneDnnLinear>> {
-    const auto handle = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
-    if (!handle || !handle->hasKernelForDispatchKey(c10::DispatchKey::CPU)) return std::nullopt;
-    return handle->typed<OneDnnLinear>();
-  }();
-  return found;
-}
-
-constexpr std::string_view onednn = "oneDNN";
-
-std::string_view blas() { return at::hasMKL() ? "MKL" : "BLAS"; }
-
-// MKL uses AVX-512 on Intel's CPUs only.
-bool mkl_leaves_avx512_unused() {
-#if defined(__x86_64__)
-  return !__builtin_cpu_is("intel") && __builtin_cpu_supports("avx512f");
-#else
-  return true;
-#endif
-}
-
-std::string_view choose_library() {
-  const char* const variable = std::getenv("COGWHEEL_MATRIX_PRODUCTS");
-  const std::string_view wanted = variable ? variable : "";
-  if (wanted.empty()) {
-    const bool by_onednn = onednn_linear() && !(at::hasMKL() && !mkl_leaves_avx512_unused());
-    return by_onednn ? onednn : blas();
-  }
-  const std::string here = std::string(onednn_linear() ? "onednn or " : "") + (at::hasMKL() ? "mkl" : "blas");
-  if (wanted == "onednn" && onednn_linear()) return onednn;
-  if (wanted == (at::hasMKL() ? "mkl" : "blas")) return blas();
-  throw UsageError(expected_got("COGWHEEL_MATRIX_PRODUCTS", here, wanted));
-}
 
 // [..., width] as [rows, width]; by reshape, which vmap supports.
 at::Tensor rows(const at::Tensor& x) {
@@ -92,11 +48,12 @@ at::Tensor product_composed(const at::Tensor& x, const at::Tensor& weight, const
 }
 
 at::Tensor product_cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias) {
-  if (x.scalar_type() != at::kFloat || matrix_product_library() != onednn) return product_composed(x, weight, bias);
+  const bool widens = x.scalar_type() == at::kBFloat16 && layer_product_choice().product == widened;
+  if (!widens && (x.scalar_type() != at::kFloat || matrix_product_library() != onednn))
+    return product_composed(x, weight, bias);
   check_product(x, weight, bias);
-  return onednn_linear()
-      ->call(rows(x), weight, bias, "none", c10::List<std::optional<at::Scalar>>(), "")
-      .view_symint(sizes_of_product(x, weight));
+  const at::Tensor product = widens ? widened_product(rows(x), weight, bias) : float_product(rows(x), weight, bias);
+  return product.view_symint(sizes_of_product(x, weight));
 }
 
 at::Tensor product_meta(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias) {
@@ -132,11 +89,6 @@ at::Tensor product_autograd(const at::Tensor& x, const at::Tensor& weight, const
 }
 
 }  // namespace
-
-std::string_view matrix_product_library() {
-  static const std::string_view chosen = choose_library();
-  return chosen;
-}
 
 at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias) {
   static const auto handle = find_operator<decltype(ops::matrix_product)>("cogwheel::matrix_product");

@@ -11,6 +11,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
+#include "cogwheel/ops/bfloat16_products.h"
 #include "cogwheel/ops/layers/matrix_product_library.h"
 #include "cogwheel/ops/support/engine.h"
 #include "cogwheel/runs/batch.h"
@@ -33,6 +34,16 @@ nlohmann::json machine(const TrainingOptions& training) {
           {"matrix_products", ops::matrix_product_library()},
           {"threads", std::to_string(at::get_num_threads())},
           {"torch", TORCH_VERSION}};
+}
+
+bool multiplies_bfloat16(const TrainingOptions& training) { return training.precision == "bf16"; }
+
+// How this process multiplies bfloat16, in attention and in layers, for runs that do.
+nlohmann::json products(const TrainingOptions& training) {
+  auto chosen = nlohmann::json::object();
+  if (multiplies_bfloat16(training))
+    for (const ops::BFloat16Product& each : ops::bfloat16_products()) chosen[std::string(each.where)] = each.product;
+  return chosen;
 }
 
 nlohmann::json number(std::optional<double> value) { return value ? nlohmann::json(*value) : nlohmann::json(nullptr); }
@@ -122,7 +133,8 @@ void TrainingRun::save(const std::filesystem::path& path) const {
                                 {"loss_count", loss_count_},
                                 {"seconds_at_report", seconds_at_report_},
                                 {"tokens_at_report", tokens_at_report_},
-                                {"machine", machine(config_.training)}};
+                                {"machine", machine(config_.training)},
+                                {"products", products(config_.training)}};
   checkpoint.metadata = {
       {"format", checkpoint_format}, {"configuration", to_json(configuration()).dump()}, {"state", state.dump()}};
   checkpoint.metadata["sha256"] = sha256(checkpoint);
@@ -168,6 +180,10 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path) {
       if (here.contains(what) && here[what] != there)
         differences.push_back("the checkpoint was written with " + what + " " + there + ", this is " +
                               here[what].get<std::string>() + ": the bits may differ from here on");
+    if (state.contains("products"))
+      for (const auto& [where, product] : state["products"].get<std::map<std::string, std::string>>())
+        if (std::string line = ops::take_product(where, product); !line.empty())
+          differences.push_back("the checkpoint's " + std::move(line));
     *this = std::move(loaded);
     return differences;
   } catch (const nlohmann::json::exception&) {

@@ -19,7 +19,7 @@ void tile(std::int64_t pairs, const PairOperands& x) {
     for (int v = 0; v < vectors; ++v)
       sum[r][v] = x.add ? _mm512_loadu_ps(x.c + r * x.c_row + v * lanes) : _mm512_setzero_ps();
   const float *a = x.a, *b = x.b;
-  for (std::int64_t k = 0; k < pairs; ++k, ++a, b += x.b_row) {
+  for (std::int64_t k = 0; k < pairs; ++k, a += x.a_pair, b += x.b_row) {
     __m512bh of_b[vectors];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) of_b[v] = as_pairs(_mm512_loadu_ps(b + v * lanes));
@@ -52,7 +52,7 @@ void pair_product(std::int64_t rows, std::int64_t vectors, std::int64_t pairs, c
       const std::int64_t high = rows - r < tile_rows ? rows - r : tile_rows;
       tiles[wide - 1][high - 1](
           pairs, {operands.a + r * operands.a_row, operands.a_row, operands.b + v * lanes, operands.b_row,
-                  operands.c + r * operands.c_row + v * lanes, operands.c_row, operands.add});
+                  operands.c + r * operands.c_row + v * lanes, operands.c_row, operands.add, operands.a_pair});
     }
   }
 }

@@ -3,22 +3,24 @@
 // A pair is two neighbouring elements of a row, held as the bits of a float. Products of bfloat16 are exact in float;
 // sums are rounded to nearest at every term, and subnormal numbers count as 0. The order of additions to an element of
 // C is that of one product (here one chain in the order of the pairs; amx_product.h has another), whatever the tile. So
-// forward, backward and decode all compute scores with the one product that chosen_pair_product() names: two products
-// could disagree on the sign of a score, and signed maps jump there.
+// forward, backward and decode all compute scores with one product (pairwise/product_choice.h): two products could
+// disagree on the sign of a score, and signed maps jump there.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace cogwheel {
 
 struct PairOperands {
-  const float* a;  // pair k of row r at a[r·a_row + k]
+  const float* a;  // pair k of row r at a[r·a_row + k·a_pair]
   std::int64_t a_row;
   const float* b;  // pairs k of 16 columns and more at b + k·b_row
   std::int64_t b_row;
   float* c;  // row r at c + r·c_row
   std::int64_t c_row;
-  bool add = false;  // to C, instead of to 0
+  bool add = false;         // to C, instead of to 0
+  std::int64_t a_pair = 1;  // other than 1 only for a product that reads_columns
 };
 
 // C [rows][16·vectors] = or += the sums of `pairs` pairs of products, by AVX512-BF16. Only where
@@ -27,18 +29,17 @@ void pair_product(std::int64_t rows, std::int64_t vectors, std::int64_t pairs, c
 bool machine_has_avx512_bf16();
 
 struct PairProduct {
-  static constexpr std::int64_t max_group_rows = 30;
-  std::string_view instructions;
+  static constexpr std::int64_t max_group_rows = 32;
+  std::string_view name;          // "pairs" or "amx"
+  std::string_view instructions;  // as their vendor writes them
   void (*multiply)(std::int64_t rows, std::int64_t vectors, std::int64_t pairs, const PairOperands& operands);
   void (*release)();        // what `multiply` leaves behind on a thread, or null
-  std::int64_t group_rows;  // best multiplied at once; a multiple of 6, the height of the tiles of other products
+  std::int64_t group_rows;  // best multiplied at once; even
+  bool reads_columns;       // whether the pairs of a row of A may lie apart
 };
 
-// The best of this machine; null if it has none, or if an instruction set is forced, since none of those includes it.
-const PairProduct* pair_product_beside(std::string_view forced_isa);
-
-// The pair product of this process, given its forced_isa().
-const PairProduct* chosen_pair_product();
+// Those whose instructions this machine has.
+std::span<const PairProduct> pair_products();
 
 // Its destructor releases the state that products leave on this thread; for the scope of an engine's task.
 class PairProductUse {

@@ -1,7 +1,6 @@
 #include "cogwheel/attention/kernels/cpu/amx_product.h"
 #include "cogwheel/attention/kernels/cpu/pair_product.h"
 #include "cogwheel/attention/kernels/cpu/pair_rows.h"
-#include "cogwheel/attention/kernels/isa.h"
 
 namespace cogwheel {
 
@@ -14,25 +13,32 @@ bool machine_has_avx512_bf16() {
 #endif
 }
 
-const PairProduct* pair_product_beside(std::string_view forced_isa) {
-  if (!forced_isa.empty()) return nullptr;
-  static constexpr PairProduct by_amx{"AMX-BF16", amx_product, release_amx, PairProduct::max_group_rows},
-      by_avx512{"AVX512-BF16", pair_product, nullptr, 6};
-  static const PairProduct* const best = machine_has_amx() && machine_has_avx512_bf16() ? &by_amx
-                                         : machine_has_avx512_bf16()                    ? &by_avx512
-                                                                                        : nullptr;
-  return best;
-}
-
-const PairProduct* chosen_pair_product() {
-  static const PairProduct* const chosen = pair_product_beside(forced_isa());
-  return chosen;
+std::span<const PairProduct> pair_products() {
+  static constexpr PairProduct all[] = {
+      {.name = "pairs",
+       .instructions = "AVX512-BF16",
+       .multiply = pair_product,
+       .release = nullptr,
+       .group_rows = 6,
+       .reads_columns = true},
+      {.name = "amx",
+       .instructions = "AMX-BF16",
+       .multiply = amx_product,
+       .release = release_amx,
+       .group_rows = 32,
+       .reads_columns = false},
+  };
+  // Rows are rounded and paired by AVX512-BF16 for either.
+  static const std::size_t here = !machine_has_avx512_bf16() ? 0 : machine_has_amx() ? 2 : 1;
+  return {all, here};
 }
 
 #if !defined(__x86_64__)
 void pair_product(std::int64_t, std::int64_t, std::int64_t, const PairOperands&) {}
 bool pair_rows(const std::uint16_t*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t) { return false; }
-void round_to_pairs(std::int64_t, std::int64_t, const float*, float*, std::int64_t) {}
+void round_to_pairs(std::int64_t, std::int64_t, const float*, std::int64_t, float*, std::int64_t) {}
+void round_to_pairs_of_rows(std::int64_t, std::int64_t, const float*, std::int64_t, const float*, float*,
+                            std::int64_t) {}
 void select_of_pairs(const float*, std::int64_t, bool, bool, float*) {}
 #endif
 

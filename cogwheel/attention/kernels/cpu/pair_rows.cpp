@@ -34,12 +34,40 @@ bool pair_rows(const std::uint16_t* from, std::int64_t row_stride, std::int64_t 
   return non_finite != 0;
 }
 
-void round_to_pairs(std::int64_t rows, std::int64_t columns, const float* from, float* to, std::int64_t row_stride) {
+void round_to_pairs(std::int64_t rows, std::int64_t columns, const float* from, std::int64_t from_row, float* to,
+                    std::int64_t to_row) {
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t x = 0; x < columns; x += lanes) {
-      const __m256bh halves = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + r * row_stride + x));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + r * row_stride + x / 2), (__m256i)halves);  // NOLINT
+      const __m256bh halves = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + r * from_row + x));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + r * to_row + x / 2), (__m256i)halves);  // NOLINT
     }
+}
+
+void round_to_pairs_of_rows(std::int64_t rows, std::int64_t columns, const float* from, std::int64_t from_row,
+                            const float* factors, float* to, std::int64_t to_row) {
+  // Element x of both rows beside each other.
+  alignas(64) std::uint16_t order[2 * lanes];
+  for (int x = 0; x < lanes; ++x) {
+    order[2 * x] = static_cast<std::uint16_t>(x);
+    order[2 * x + 1] = static_cast<std::uint16_t>(lanes + x);
+  }
+  const __m512i interleaved = _mm512_load_si512(order);
+  const __m512 zero = _mm512_setzero_ps();
+  const auto scaled = [zero](const float* row, float factor) {
+    const __m512 x = _mm512_loadu_ps(row);
+    return _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(x, zero, _CMP_NEQ_UQ), x, _mm512_set1_ps(factor));
+  };
+  for (std::int64_t r = 0; r < rows; r += 2, from += 2 * from_row, to += to_row) {
+    const bool alone = r + 1 == rows;
+    for (std::int64_t x = 0; x < columns; x += lanes) {
+      const __m512 lower = factors ? scaled(from + x, factors[r]) : _mm512_loadu_ps(from + x);
+      const __m512 upper = alone     ? zero
+                           : factors ? scaled(from + from_row + x, factors[r + 1])
+                                     : _mm512_loadu_ps(from + from_row + x);
+      const __m512i halves = (__m512i)_mm512_cvtne2ps_pbh(upper, lower);  // NOLINT
+      _mm512_storeu_si512(to + x, _mm512_maskz_permutexvar_epi16(0xffffffff, interleaved, halves));
+    }
+  }
 }
 
 void select_of_pairs(const float* from, std::int64_t width, bool lower, bool upper, float* to) {

@@ -1,4 +1,5 @@
-// A problem that owns its numbers, for callers without tensors: contiguous, [batch, heads, rows, width].
+// A problem that owns its numbers, for callers without tensors: contiguous, [batch, heads, rows, width]. Rows are of T
+// or, for float, of 16-bit elements.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,20 +9,22 @@
 
 namespace cogwheel {
 
-template <class T>
+template <class T, class Element = T>
 class ContiguousProblem {
+  using Elements = std::vector<Element>;
+
  public:
   // All numbers are 0, for the caller to fill.
   explicit ContiguousProblem(const PairwiseShape& shape, std::int64_t parameters_of_a_head = 0) {
     rest.shape = shape;
     const auto rows = [&](std::int64_t heads, std::int64_t count, std::int64_t width) {
-      return std::vector<T>(static_cast<std::size_t>(shape.batch * heads * count * width));
+      return static_cast<std::size_t>(shape.batch * heads * count * width);
     };
-    query = query_gradient = rows(shape.query_heads, shape.queries, shape.head_dim);
-    key = key_gradient = rows(shape.key_heads(), shape.keys, shape.head_dim);
-    value = value_gradient = rows(shape.value_heads, shape.keys, shape.value_dim);
-    output = output_gradient = rows(shape.query_heads, shape.queries, shape.value_dim);
-    shift = mass = rows(shape.query_heads, shape.queries, 1);
+    query = query_gradient = Elements(rows(shape.query_heads, shape.queries, shape.head_dim));
+    key = key_gradient = Elements(rows(shape.key_heads(), shape.keys, shape.head_dim));
+    value = value_gradient = Elements(rows(shape.value_heads, shape.keys, shape.value_dim));
+    output = output_gradient = Elements(rows(shape.query_heads, shape.queries, shape.value_dim));
+    shift = mass = std::vector<T>(rows(shape.query_heads, shape.queries, 1));
     parameters.resize(static_cast<std::size_t>(shape.query_heads * parameters_of_a_head));
     parameter_gradient.resize(parameters.size());
   }
@@ -51,20 +54,21 @@ class ContiguousProblem {
     return problem;
   }
 
-  std::vector<T> query, key, value, output_gradient;
+  Elements query, key, value, output_gradient;
   std::vector<double> parameters;  // [query heads, parameters of a head]
-  std::vector<T> output, shift, mass, query_gradient, key_gradient, value_gradient;
+  Elements output, query_gradient, key_gradient, value_gradient;
+  std::vector<T> shift, mass;
   std::vector<double> parameter_gradient;
   PairwiseProblem<T> rest;  // scale, visibility, modifiers and score weight
 
  private:
-  template <class Element = T>
-  static HeadsView<Element> view(std::vector<T>& rows, std::int64_t heads, std::int64_t count, std::int64_t width) {
+  template <class Viewed = T>
+  static HeadsView<Viewed> view(Elements& rows, std::int64_t heads, std::int64_t count, std::int64_t width) {
     return {rows.data(), heads * count * width, count * width, width};
   }
-  template <class Element = T>
-  HeadsView<Element> of_queries(std::vector<T>& rows, std::int64_t width) {
-    return view<Element>(rows, shape().query_heads, shape().queries, width);
+  template <class Viewed = T>
+  HeadsView<Viewed> of_queries(Elements& rows, std::int64_t width) {
+    return view<Viewed>(rows, shape().query_heads, shape().queries, width);
   }
 
   void describe(PairwiseProblem<T>& problem) {

@@ -10,6 +10,7 @@
 #include "cogwheel/attention/kernels/kernel_table.h"
 #include "cogwheel/attention/kernels/pairwise/added_kernels.h"
 #include "cogwheel/attention/kernels/pairwise/pairwise_table.h"  // generated from mechanisms.def
+#include "cogwheel/attention/kernels/pairwise/product_choice.h"
 #include "cogwheel/core/error.h"
 
 namespace cogwheel {
@@ -79,8 +80,7 @@ std::vector<KernelEntry> available_kernels(std::string_view isa) {
   constexpr std::string_view chosen = "chosen", widens = "chosen; computes in float32, widening as it reads";
   const PairProduct* pairs = chosen_pair_product();
   const std::string by_pairs =
-      pairs ? "chosen; computes in float32, scores and weights by " + std::string(pairs->instructions)
-            : std::string(widens);
+      pairs ? "chosen; computes in float32, multiplies by " + std::string(pairs->instructions) : std::string(widens);
   const std::string_view single = name_of_type<float>;
   list_rows(single, single, isa, chosen, entries);
   list_rows(single, "bfloat16", isa, by_pairs, entries);

@@ -4,6 +4,7 @@
 // pointers are asserted, not checked: `ops/` checks what users pass.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,8 @@
 #include "cogwheel/core/visibility.h"
 
 namespace cogwheel {
+
+struct PairProduct;  // cpu/pair_product.h
 
 // Widths of a query and a key.
 inline constexpr std::int64_t min_head_dim = 8, max_head_dim = 1024;
@@ -79,7 +82,12 @@ struct PairwiseProblem {
   // Values are the identity, value_dim = keys, and not read: the output is the weights. Work stays that of the scores.
   bool identity_values = false;
   HeadsView<const T> query = {}, key = {}, value = {};
+  // What multiplies bfloat16 numbers, null for products of widened ones; by default chosen_pair_product().
+  std::optional<const PairProduct*> pair_product = {};
 };
+
+// That of the process (product_choice.h).
+const PairProduct* chosen_pair_product();
 
 // Output and row totals. Backward needs the shift m and the mass G of each row, both [batch, query_heads, queries]; the
 // table in attention/mechanisms/contract.h names them.

@@ -54,7 +54,24 @@ TEST(PairProduct, SumsProductsExactly) {
       }
 }
 
-TEST(PairProduct, AForcedInstructionSetIsWithoutIt) { EXPECT_EQ(pair_product_beside("avx512"), nullptr); }
+// Where columns of A lie beside each other, as those of a transpose do.
+TEST(PairProduct, ReadsPairsOfARowThatLieApart) {
+  if (!machine_has_avx512_bf16()) GTEST_SKIP() << "this machine has no AVX512-BF16";
+  constexpr std::int64_t rows = 13, vectors = 3, pairs = 9, stride = 21;
+  std::vector<float> beside(rows * pairs), apart(pairs * stride), b(pairs * 16 * vectors),
+      expected(rows * 16 * vectors), got = expected;
+  for (std::int64_t k = 0; k < pairs; ++k) {
+    for (std::int64_t r = 0; r < rows; ++r)
+      beside[static_cast<std::size_t>(r * pairs + k)] = apart[static_cast<std::size_t>(k * stride + r)] =
+          pair(entry(r, 2 * k), entry(r, 2 * k + 1));
+    for (std::int64_t x = 0; x < 16 * vectors; ++x)
+      b[static_cast<std::size_t>(k * 16 * vectors + x)] = pair(entry(x + 1, 2 * k), entry(x + 1, 2 * k + 1));
+  }
+  pair_product(rows, vectors, pairs, {beside.data(), pairs, b.data(), 16 * vectors, expected.data(), 16 * vectors});
+  pair_product(rows, vectors, pairs,
+               {apart.data(), 1, b.data(), 16 * vectors, got.data(), 16 * vectors, false, stride});
+  EXPECT_EQ(got, expected);
+}
 
 }  // namespace
 }  // namespace cogwheel

@@ -61,12 +61,28 @@ TEST_F(PairRows, RoundsToNearestEvenInPlace) {
     row[0] = halfway, row[1] = std::nextafter(halfway, 0.0f), row[2] = std::nextafter(halfway, 2.0f), row[3] = odd;
     row[30] = -halfway, row[31] = -odd;
   }
-  round_to_pairs(2, 32, rows.data(), rows.data(), 40);
+  round_to_pairs(2, 32, rows.data(), 40, rows.data(), 40);
   for (std::size_t r = 0; r < 2; ++r) {
     EXPECT_EQ(bits(rows[40 * r]), 0x3f803f80u);
     EXPECT_EQ(bits(rows[40 * r + 1]), 0x3f823f81u);
     EXPECT_EQ(bits(rows[40 * r + 15]), 0xbf82bf80u);
   }
+}
+
+TEST_F(PairRows, RoundsPairsOfTwoRowsTimesTheirFactors) {
+  std::vector<float> rows(3 * 20, 0.0f), factors = {2, 0.5f, -1}, to(2 * 24, 7.0f);
+  for (std::size_t x = 0; x < 16; ++x) rows[x] = static_cast<float>(x), rows[20 + x] = 8, rows[40 + x] = 1 + 0x1p-8f;
+  const auto bits_of = [&](const float* by, std::size_t row, std::size_t x) {
+    round_to_pairs_of_rows(3, 16, rows.data(), 20, by, to.data(), 24);
+    return bits(to[24 * row + x]);
+  };
+  EXPECT_EQ(bits_of(nullptr, 0, 3), 0x41004040u);         // 8 above 3
+  EXPECT_EQ(bits_of(factors.data(), 0, 3), 0x408040c0u);  // 4 above 6
+  EXPECT_EQ(bits_of(factors.data(), 1, 5), 0x0000bf80u);  // nothing above −1, rounded to even
+  EXPECT_EQ(to[16], 7.0f);
+  factors[0] = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(bits_of(factors.data(), 0, 0), 0x40800000u);  // a hidden key stays hidden
+  EXPECT_EQ(bits_of(factors.data(), 0, 1), 0x40807f80u);
 }
 
 TEST_F(PairRows, SelectsElementsOfPairs) {

@@ -27,7 +27,8 @@ class MixtureStatisticsEngine {
       : problem_(problem),
         shape_(problem.shape),
         modified_(problem.modifiers.any()),
-        by_pairs_(problem.score_weight ? nullptr : pair_product_for(problem.query, problem.key, shape_.head_dim)),
+        by_pairs_(problem.score_weight ? nullptr
+                                       : pair_product_for(problem, problem.query, problem.key, shape_.head_dim)),
         panel_width_(panel_width_of(problem, by_pairs_)),
         panels_(panels_of(shape_.keys)) {}
 

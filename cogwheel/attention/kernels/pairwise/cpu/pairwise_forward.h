@@ -42,8 +42,9 @@ class ForwardEngine {
         shape_(problem.shape),
         modified_(problem.modifiers.any()),
         hides_keys_(modified_ || problem.visibility.differs_by_query()),
-        by_pairs_(problem.score_weight ? nullptr : pair_product_for(problem.query, problem.key, shape_.head_dim)),
-        weights_by_pairs_(problem.identity_values ? nullptr : pair_product_for_weights(problem.value)),
+        by_pairs_(problem.score_weight ? nullptr
+                                       : pair_product_for(problem, problem.query, problem.key, shape_.head_dim)),
+        weights_by_pairs_(problem.identity_values ? nullptr : pair_product_with_rows(problem, problem.value)),
         group_rows_(by_pairs_ ? by_pairs_->group_rows : 6),
         panel_width_(panel_width_of(problem, by_pairs_)),
         panels_(panels_of(shape_.keys)),
@@ -382,7 +383,7 @@ class ForwardEngine {
         for (std::int64_t row = 0; row < rows; ++row)
           copy_scaled(sums + row * value_width_, value_width_, V(buffers.alpha[row]), sums + row * value_width_);
       T* weights = buffers.scores + first;  // pairs in place of the weights
-      round_to_pairs(rows, end - first, weights, weights, score_row);
+      round_to_pairs(rows, end - first, weights, score_row, weights, score_row);
       const std::int64_t pairs = (end - first + 1) / 2;
       const auto add = [&](std::int64_t row, std::int64_t count, const T* values) {
         weights_by_pairs_->multiply(count, vectors_of<T>(value_width_), pairs,

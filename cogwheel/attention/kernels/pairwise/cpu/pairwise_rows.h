@@ -157,31 +157,34 @@ Rows<T> rows_of(const HeadsView<const T>& view, std::int64_t batch, std::int64_t
 template <class T>
 constexpr bool may_have_pairs = HWY_TARGET == HWY_AVX3&& std::is_same_v<T, float>;
 
-// The product that multiplies two views as bfloat16 pairs (pair_product.h), or null: it needs an even width, and rows
-// aligned to pairs.
 template <class T>
-const PairProduct* pair_product_for(const HeadsView<const T>& a, const HeadsView<const T>& b, std::int64_t width) {
-  if constexpr (may_have_pairs<T>)
-    if (width % 2 == 0 && a.lies_in_pairs() && b.lies_in_pairs()) return chosen_pair_product();
+const PairProduct* pair_product_of(const PairwiseProblem<T>& problem) {
+  if constexpr (may_have_pairs<T>) return problem.pair_product ? *problem.pair_product : chosen_pair_product();
   return nullptr;
 }
 
-// The product that multiplies weights, rounded, by values in pairs of two keys, or null; any width and address will do.
+// The product that multiplies two views as bfloat16 pairs (pair_product.h), or null: it needs an even width, and rows
+// aligned to pairs.
 template <class T>
-const PairProduct* pair_product_for_weights(const HeadsView<const T>& values) {
-  return may_have_pairs<T> && values.elements() == Elements::bfloat16 ? chosen_pair_product() : nullptr;
+const PairProduct* pair_product_for(const PairwiseProblem<T>& problem, const HeadsView<const T>& a,
+                                    const HeadsView<const T>& b, std::int64_t width) {
+  return width % 2 == 0 && a.lies_in_pairs() && b.lies_in_pairs() ? pair_product_of(problem) : nullptr;
 }
 
-// Packs up to 64 rows as pairs of two rows [32][width, in whole vectors], 0 beyond. Returns whether any element is
-// infinite or NaN.
+// The product that multiplies by rows, in pairs of two, what float32 numbers are rounded to, or null; any width and
+// address will do.
+template <class T>
+const PairProduct* pair_product_with_rows(const PairwiseProblem<T>& problem, const HeadsView<const T>& rows) {
+  return rows.elements() == Elements::bfloat16 ? pair_product_of(problem) : nullptr;
+}
+
+// Packs rows as pairs of two rows [(count + 1)/2][width, in whole vectors], 0 beyond an odd count. Returns whether any
+// element is infinite or NaN.
 template <class T>
 bool pack_row_pairs(const HeadsView<const T>& view, std::int64_t batch, std::int64_t head, std::int64_t first,
                     std::int64_t count, std::int64_t width, T* pairs) {
-  if constexpr (may_have_pairs<T>) {
-    const std::int64_t packed = (count + 1) / 2 * padded<T>(width);
-    std::fill(pairs + packed, pairs + panel_keys / 2 * padded<T>(width), T(0));
+  if constexpr (may_have_pairs<T>)
     return pair_rows(view.half_row(batch, head, first), view.row_stride(), count, width, pairs, padded<T>(width));
-  }
   return false;
 }
 
