@@ -64,22 +64,25 @@ ExpressionPointer growth(const ExpressionPointer& expression) {
   return apply("+", {split.exponent, inner});
 }
 
-ExpressionPointer shifted(const ExpressionPointer& expression) {
+ExpressionPointer shifted(const ExpressionPointer& expression, const ExpressionPointer& bound) {
   if (expression->is_number(0)) return expression;
   const Exponential split = split_exponential(expression);
   const std::string& name = expression->name;
   if (split.exponent->is_number(0)) {
     std::vector<ExpressionPointer> arguments = expression->arguments;
     if (is_homogeneous(name)) {
-      for (std::size_t i = name == "where" ? 1 : 0; i < arguments.size(); ++i) arguments[i] = shifted(arguments[i]);
+      for (std::size_t i = name == "where" ? 1 : 0; i < arguments.size(); ++i)
+        arguments[i] = shifted(arguments[i], bound);
       return apply(name, std::move(arguments));
     }
     // In a product, shift the factor that grows.
     if ((name == "*" || name == "/") && !growth(arguments[0])->is_number(0))
-      return apply(name, {shifted(arguments[0]), arguments[1]});
-    if (name == "*" && !growth(arguments[1])->is_number(0)) return apply(name, {arguments[0], shifted(arguments[1])});
+      return apply(name, {shifted(arguments[0], bound), arguments[1]});
+    if (name == "*" && !growth(arguments[1])->is_number(0))
+      return apply(name, {arguments[0], shifted(arguments[1], bound)});
   }
-  return apply("*", {split.factor, apply("exp", {apply("-", {split.exponent, variable("shift")})})});
+  const char* const exponential = is_same(*split.exponent, *bound) ? "exp_nonpositive" : "exp";
+  return apply("*", {split.factor, apply(exponential, {apply("-", {split.exponent, variable("shift")})})});
 }
 
 std::optional<LinearInMass> linear_in_mass(const ExpressionPointer& n) {

@@ -10,8 +10,9 @@ namespace cogwheel::authoring {
 // no exponential. The growth of a sum is the maximum of those of its terms.
 ExpressionPointer growth(const ExpressionPointer& expression);
 
-// x·exp(−shift), with the variable `shift` subtracted in the exponents.
-ExpressionPointer shifted(const ExpressionPointer& expression);
+// x·exp(−shift), with the variable `shift` subtracted in the exponents. `bound` is an expression that the shift is
+// never below: an exponential of it needs no upper bound (lane::exp_nonpositive), which others do.
+ExpressionPointer shifted(const ExpressionPointer& expression, const ExpressionPointer& bound);
 
 // N = factor·G + constant, where neither contains G. Empty where n is not linear in G and so cannot be rescaled.
 struct LinearInMass {

@@ -139,7 +139,7 @@ std::string header_of(const MechanismDefinition& definition) {
     function("initial_energy([[maybe_unused]] " + theta + " theta)", definition.initial_energy);
 
   const auto in_row = [&](const ExpressionPointer& x) {
-    return definition.energy && !x->is_number(0) ? shifted(x) : x;
+    return definition.energy && !x->is_number(0) ? shifted(x, definition.energy) : x;
   };
   Body body;
   const std::string f = body.value(*in_row(definition.f)), g = body.value(*in_row(definition.g));
@@ -150,7 +150,7 @@ std::string header_of(const MechanismDefinition& definition) {
   if (definition.energy) {
     const LinearInMass linear = *linear_in_mass(n);
     n = apply("*", {linear.factor, variable("G")});
-    if (!linear.constant->is_number(0)) n = apply("+", {n, shifted(linear.constant)});
+    if (!linear.constant->is_number(0)) n = apply("+", {n, shifted(linear.constant, definition.initial_energy)});
   }
   function("normalizer([[maybe_unused]] V mass, [[maybe_unused]] Row<V> row" + theta_argument + ")", n);
   text.pop_back();
@@ -210,7 +210,7 @@ struct @Struct@ : NormalizedByMass {
   // so the largest exponent is 0. row.visible is the number of keys that the query sees.
   template <class V>
   static constexpr Terms<V> terms(V s, Row<V> row) {
-    const V mass = lane::exp(lane::abs(s) - row.shift);
+    const V mass = lane::exp_nonpositive(lane::abs(s) - row.shift);
     return {.weight = lane::sign(s) * mass, .mass = mass};
   }
 

@@ -27,7 +27,8 @@ constexpr V exp(V x) {
     return V::exp(x);
 }
 
-// exp(x), bit for bit, where x ≤ 0, as is an exponent minus its running maximum. Unspecified above 0.
+// exp(x) where x ≤ 0, as is an exponent minus its running maximum, with less accuracy the further below 0
+// (kernels/cpu/vector.h). Unspecified above 0.
 template <class V>
 constexpr V exp_nonpositive(V x) {
   if constexpr (requires { V::exp_nonpositive(x); })

@@ -45,7 +45,14 @@ class AmxBlocks {
     if (whole > 0 || pairs == 0) pass(rows, vectors, {.pairs = side}, whole / side, x);
     if (whole < pairs)
       pass(rows, vectors, {.pairs = pairs - whole}, 1,
-           {x.a + whole, x.a_row, x.b + whole * x.b_row, x.b_row, x.c, x.c_row, x.add || whole > 0});
+           {.a = x.a + whole,
+            .a_row = x.a_row,
+            .b = x.b + whole * x.b_row,
+            .b_row = x.b_row,
+            .c = x.c,
+            .c_row = x.c_row,
+            .add = x.add || whole > 0,
+            .b_panel = x.b_panel});
   }
 
  private:
@@ -57,8 +64,13 @@ class AmxBlocks {
       shape.lower = rows - r <= side ? 0 : rows - r < 2 * side ? rows - r - side : side;
       Tiles::configure(shape);
       for (std::int64_t v = 0; v < vectors; v += 2) {
-        const PairOperands block{x.a + r * x.a_row, x.a_row, x.b + v * side, x.b_row, x.c + r * x.c_row + v * side,
-                                 x.c_row,           x.add};
+        const PairOperands block{.a = x.a + r * x.a_row,
+                                 .a_row = x.a_row,
+                                 .b = x.b_column(v * side),
+                                 .b_row = x.b_row,
+                                 .c = x.c + r * x.c_row + v * side,
+                                 .c_row = x.c_row,
+                                 .add = x.add};
         const bool two_vectors = v + 1 < vectors;
         if (shape.lower > 0)
           two_vectors ? multiply<true, true>(steps, block) : multiply<true, false>(steps, block);

@@ -21,6 +21,10 @@ struct PairOperands {
   std::int64_t c_row;
   bool add = false;         // to C, instead of to 0
   std::int64_t a_pair = 1;  // other than 1 only for a product that reads_columns
+  // Where not 0, columns of B lie in panels of 64: column x in the one that begins at b + x / 64 · b_panel.
+  std::int64_t b_panel = 0;
+
+  const float* b_column(std::int64_t x) const { return b + (b_panel == 0 ? x : x / 64 * b_panel + x % 64); }
 };
 
 // C [rows][16·vectors] = or += the sums of `pairs` pairs of products, by AVX512-BF16. Only where

@@ -10,6 +10,9 @@
 
 namespace cogwheel::HWY_NAMESPACE {
 
+// Keys of a packed panel: the widest register tile of any target, so that a panel serves all of them.
+constexpr std::int64_t panel_keys = 64;
+
 template <class T>
 struct ProductOperands {
   const T* a;  // element (r, k) at a[r·a_row + k·a_inner]
@@ -18,6 +21,8 @@ struct ProductOperands {
   std::int64_t b_row;
   T* c;  // row r at c + r·c_row
   std::int64_t c_row;
+  // Where not 0, columns of B lie in panels: column x in the one that begins at b + x / panel_keys · b_panel.
+  std::int64_t b_panel = 0;
 };
 
 // rows × (vectors · lanes) elements of C, with `inner` terms each.

@@ -41,7 +41,7 @@ struct Vector {
   static HWY_INLINE Vector abs(Vector x) { return hn::Abs(x.raw); }
   static HWY_INLINE Vector copysign(Vector magnitude, Vector sign) { return hn::CopySign(magnitude.raw, sign.raw); }
   static HWY_INLINE Vector times_sign(Vector magnitude, Vector s) {
-    return zero_where(s == Vector(T(0)), hn::CopySignToAbs(magnitude.raw, s.raw));
+    return zero_where(s == Vector(T(0)), hn::OrAnd(magnitude.raw, hn::SignBit(Tag()), s.raw));
   }
   static HWY_INLINE Vector select(Mask condition, Vector yes, Vector no) {
     return hn::IfThenElse(condition, yes.raw, no.raw);
@@ -154,12 +154,32 @@ struct Vector {
     const Vector lowest(lowest_exponent), highest(highest_exponent);
     const Vector within = scaled(reduced(max(lowest, min(highest, x))));
     const Vector result = select(x > highest, Vector(std::numeric_limits<T>::infinity()), within);
-    return zero_where(x < lowest, result);
+    return select(x == x, zero_where(x < lowest, result), x);  // sums of bits may make a number of a NaN
   }
 
-  // Unbounded: the result of an x below the lowest is overwritten.
+  // exp for x ≤ 0 within 3 + |x|/4 ulp, 1 at 0; limits as exp. Where it is called, a relative error of an x far below 0
+  // is of a number far below 1, so that a polynomial that is shorter than that of exp will do.
+  //
+  // x log2(e) = n + r with n the nearest integer, and 2^r by a minimax polynomial of the relative error on |r| ≤ 1/2
+  // that is 1 at 0 (iteratively reweighted least squares, largest error 9.2e-8). Adding the rounder leaves n + 127 in
+  // the low bits: shifted up, the bits of 2^n. A product with it keeps a NaN, whatever its payload, as a sum of bits
+  // does not.
   static HWY_INLINE Vector exp_float_nonpositive(Vector x) {
-    return zero_where(x < Vector(lowest_exponent), scaled(reduced(x)));
+#if !HWY_NATIVE_FMA  // whose single rounding this reduction needs
+    return exp_float(x);
+#else
+    const hn::RebindToSigned<Tag> integers;
+    const Vector rounder(12582912.0f + 127.0f), log2e(1.44269504088896341f);
+    const Vector shifted = fma(x, log2e, rounder);
+    const Vector r = Vector(hn::MulSub(x.raw, log2e.raw, (shifted - rounder).raw));
+    Vector p = fma(Vector(1.32647271e-3f), r, Vector(9.67151267e-3f));
+    p = fma(p, r, Vector(5.55073374e-2f));
+    p = fma(p, r, Vector(2.40222421e-1f));
+    p = fma(p, r, Vector(6.93146978e-1f));
+    p = fma(p, r, Vector(1.0f));
+    const Vector power = hn::BitCast(Tag(), hn::ShiftLeft<23>(hn::BitCast(integers, shifted.raw)));
+    return zero_where(x < Vector(lowest_exponent), p * power);
+#endif
   }
 
   // x·y = n + r with n the nearest integer, exact but for one rounding, and 2^r by a minimax polynomial of the relative
@@ -167,7 +187,7 @@ struct Vector {
   // multiplied by thousands of powers sees what their errors have in common.
   static HWY_INLINE Vector exp2_float_nonpositive(Vector x, Vector y) {
     const hn::RebindToSigned<Tag> integers;
-    const Vector rounder(12582912.0f);
+    const Vector rounder(12582912.0f + 127.0f);
     const Vector shifted = fma(x, y, rounder);
     const Vector r = Vector(hn::MulSub(x.raw, y.raw, (shifted - rounder).raw));
     Vector p = fma(Vector(1.53533620e-4f), r, Vector(1.33988745e-3f));
@@ -176,9 +196,8 @@ struct Vector {
     p = fma(p, r, Vector(2.40226479e-1f));
     p = fma(p, r, Vector(6.93147203e-1f));
     p = fma(p, r, Vector(1.0f));
-    const Vector power = hn::BitCast(
-        Tag(), hn::Add(hn::BitCast(integers, p.raw), hn::ShiftLeft<23>(hn::BitCast(integers, shifted.raw))));
-    return zero_where(shifted < rounder - Vector(125.0f), power);
+    const Vector power = hn::BitCast(Tag(), hn::ShiftLeft<23>(hn::BitCast(integers, shifted.raw)));
+    return zero_where(shifted < rounder - Vector(125.0f), p * power);
   }
 
   // (e − 1)/(e + 1) with e = exp(2|x|). e − 1 is computed from the rest, which is accurate near 0 where e itself has

@@ -6,12 +6,10 @@
 #pragma once
 #include <cstdint>
 
+#include "cogwheel/attention/kernels/cpu/tile_product.h"
 #include "cogwheel/attention/kernels/pairwise/pairwise.h"
 
 namespace cogwheel::HWY_NAMESPACE {
-
-// Keys per packed panel: the widest register tile of any target, so that a panel serves all of them.
-constexpr std::int64_t panel_keys = 64;
 
 // `rows` queries from `query` against the keys [first_key + first, first_key + last); row r begins at r·stride.
 struct TilePlace {

@@ -107,7 +107,9 @@ class BackwardEngine {
     const std::int64_t heads = std::max<std::int64_t>(1, shape_.batch * shape_.value_heads);
     const std::int64_t partial = std::max<std::int64_t>(
         1, shape_.batch * shape_.query_heads * shape_.queries * shape_.head_dim * static_cast<std::int64_t>(sizeof(T)));
-    const std::int64_t wanted = std::min((wanted_tasks + heads - 1) / heads, partial_bytes / partial);
+    // A chunk costs another pass over the queries of each head: the more heads, the longer it has to be.
+    const std::int64_t longest = shape_.keys / (2 * panel_keys * heads);
+    const std::int64_t wanted = std::min({(wanted_tasks + heads - 1) / heads, longest, partial_bytes / partial});
     return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, panels_of(shape_.keys)));
   }
 
@@ -361,7 +363,7 @@ class BackwardEngine {
         is_additive() ? Rows<T>{key_rows.row(first), key_rows.stride} : Rows<T>{buffers.key_panel + first, panel_keys};
     // Not row by row: a score is one chain of additions, as in forward, or the two disagree on its sign.
     score_tile<T>(problem_, scores_by_pairs_, query_head.index,
-                  {rows, end - first, scored, scored_keys, weights + first, panel_keys, buffers.tangents});
+                  {rows, end - first, scored, scored_keys, weights + first, panel_keys, 0, buffers.tangents});
     if (problem_.identity_values)
       for (std::int64_t row = 0; row < rows; ++row)
         std::copy_n(buffers.gradients + (query + row) * value_width_ + first_key + first, last - first,
@@ -486,7 +488,8 @@ class BackwardEngine {
   void differentiate_rows(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows,
                           const SpanOf& span_of, const Buffers& buffers, T* weights, T* score_gradients,
                           std::array<double, parameters>& parameter_gradient) const {
-    const Differentiated<Map>& map = query_head.map;
+    const Differentiated<Map> map = query_head.map;  // a copy that stores to the tile cannot alias
+    const V scale(problem_.scale);
     const T* shift = problem_.shift + totals_of(query_head);
     for (std::int64_t row = 0; row < rows; ++row) {
       const std::int64_t i = query + row;
@@ -502,7 +505,7 @@ class BackwardEngine {
         if constexpr (modified)
           of_key.shift = of_row.shift - V::load(buffers.energy_bias + row * panel_keys + x);
         else
-          score = V(problem_.scale) * score;
+          score = scale * score;
         const auto [terms, derivatives, by_parameter] = map.terms_with_derivatives(score, of_key);
         V weight = terms.weight;
         if constexpr (modified) {

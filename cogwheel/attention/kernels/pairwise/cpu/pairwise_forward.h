@@ -226,7 +226,9 @@ class ForwardEngine {
     const bool some_hidden = by_all.begin - first_key > first || by_all.end - first_key < last;
 
     for (std::int64_t x = first; x < last;) {
-      const std::int64_t panel_end = std::min(x / panel_keys * panel_keys + panel_keys, last);
+      // Products take many panels at once.
+      const bool at_once = !problem_.score_weight && x % panel_keys == 0;
+      const std::int64_t panel_end = at_once ? last : std::min(x / panel_keys * panel_keys + panel_keys, last);
       const T* panel = head.key_panels + (first_key + x) / panel_keys * panel_keys * panel_width_;
       score_tile<T>(problem_, by_pairs_, query_head.index,
                     {rows,
@@ -234,7 +236,8 @@ class ForwardEngine {
                      {queries.row(r), queries.stride},
                      keys_from(problem_, panel, x % panel_keys, panel_width_),
                      buffers.scores + x,
-                     score_row});
+                     score_row,
+                     panel_keys * panel_width_});
       x = panel_end;
     }
 
@@ -260,8 +263,10 @@ class ForwardEngine {
 
   // Turns the scores of a group into weights, and adds their masses g to the rows' totals G.
   template <bool modified, class SpanOf>
-  void weigh_group(const Differentiated<Map>& map, std::int64_t rows, const SpanOf& span_of, const Buffers& buffers,
+  void weigh_group(const Differentiated<Map>& given, std::int64_t rows, const SpanOf& span_of, const Buffers& buffers,
                    std::int64_t r, T* shift) const {
+    const Differentiated<Map> map = given;  // a copy that stores to the scores cannot alias
+    const V scale(problem_.scale);
     if constexpr (has_energy) raise_shift<modified>(map, rows, span_of, buffers, shift);
     for (std::int64_t row = 0; row < rows; ++row) {
       const Row<V> of_row{.visible = V(buffers.visible[r + row]), .shift = V(shift[row])};
@@ -277,7 +282,7 @@ class ForwardEngine {
           terms = map.terms(V::load(scores + x), of_key);
           terms.weight = terms.weight * V::load(buffers.multipliers + row * score_row + x);
         } else {
-          terms = map.terms(score(scores + x), of_row);
+          terms = map.terms(scale * V::load(scores + x), of_row);
         }
         mass = mass + visible(terms.mass);
         visible(terms.weight).store(scores + x);
@@ -286,12 +291,11 @@ class ForwardEngine {
     }
   }
 
-  V score(const T* product) const { return V(problem_.scale) * V::load(product); }
-
   // Raises the running maximum of the exponents, and writes to alpha the factor by which the old sums shrink.
   template <bool modified, class SpanOf>
   void raise_shift(const Differentiated<Map>& map, std::int64_t rows, const SpanOf& span_of, const Buffers& buffers,
                    T* shift) const {
+    const V scale(problem_.scale);
     T highest[PairProduct::max_group_rows + V::lanes] = {};
     for (std::int64_t row = 0; row < rows; ++row) {
       const T* scores = buffers.scores + row * score_row;
@@ -302,7 +306,7 @@ class ForwardEngine {
         if constexpr (modified)
           of_key = map.energy(V::load(scores + x)) + V::load(buffers.energy_bias + row * score_row + x);
         else
-          of_key = map.energy(score(scores + x));
+          of_key = map.energy(scale * V::load(scores + x));
         energy = V::max(energy, visible.or_else(of_key, V(shift[row])));
       });
       highest[row] = energy.maximum();

@@ -198,7 +198,9 @@ template <class T>
 void product_of_pairs(const PairProduct& product, std::int64_t rows, std::int64_t vectors, std::int64_t pairs,
                       const ProductOperands<T>& x) {
   if constexpr (std::is_same_v<T, float>)
-    product.multiply(rows, vectors, pairs, {x.a, x.a_row, x.b, x.b_row, x.c, x.c_row});
+    product.multiply(
+        rows, vectors, pairs,
+        {.a = x.a, .a_row = x.a_row, .b = x.b, .b_row = x.b_row, .c = x.c, .c_row = x.c_row, .b_panel = x.b_panel});
 }
 
 // The elements of a key in a panel: those of its row, or of its pairs; whole vectors of an additive score.
@@ -230,7 +232,8 @@ struct ScoreTile {
   Rows<T> queries, keys;
   T* scores;  // row r at scores + r·score_row, in whole vectors
   std::int64_t score_row;
-  T* tangents = nullptr;  // of an additive score, where they are kept
+  std::int64_t panel = 0;  // from one panel of keys to the next, where columns are of several
+  T* tangents = nullptr;   // of an additive score, where they are kept
 };
 
 // The scores of a tile, without the scale: products of queries and keys, or of their pairs, or additive scores.
@@ -238,8 +241,8 @@ template <class T>
 void score_tile(const PairwiseProblem<T>& problem, const PairProduct* by_pairs, std::int64_t query_head,
                 const ScoreTile<T>& x) {
   const std::int64_t inner = problem.shape.head_dim, vectors = vectors_of<T>(x.columns);
-  const ProductOperands<T> product_of{x.queries.data, x.queries.stride, 1,          x.keys.data,
-                                      x.keys.stride,  x.scores,         x.score_row};
+  const ProductOperands<T> product_of{x.queries.data, x.queries.stride, 1,           x.keys.data,
+                                      x.keys.stride,  x.scores,         x.score_row, x.panel};
   if (by_pairs)
     product_of_pairs<T>(*by_pairs, x.rows, vectors, inner / 2, product_of);
   else if (problem.score_weight)
@@ -289,15 +292,18 @@ HWY_INLINE void store_row(T* from, std::int64_t width, Vector<T> factor, const H
 template <class T>
 bool any_non_finite(const Rows<T>& rows, std::int64_t count, std::int64_t width) {
   using V = Vector<T>;
-  const std::int64_t whole = width / V::lanes * V::lanes;
-  V probe(T(0));  // 0·x is NaN unless x is finite
+  constexpr std::int64_t chains = 4;  // a single one would wait for its additions
+  const std::int64_t whole = width / V::lanes * V::lanes, in_chains = width / (chains * V::lanes) * chains * V::lanes;
+  V probe[chains] = {V(T(0)), V(T(0)), V(T(0)), V(T(0))};  // 0·x is NaN unless x is finite
   T tail_probe = 0;
   for (std::int64_t r = 0; r < count; ++r) {
     const T* row = rows.row(r);
-    for (std::int64_t x = 0; x < whole; x += V::lanes) probe = V::fma(V::load(row + x), V(T(0)), probe);
+    for (std::int64_t x = 0; x < in_chains; x += chains * V::lanes)
+      for (std::int64_t c = 0; c < chains; ++c) probe[c] = V::fma(V::load(row + x + c * V::lanes), V(T(0)), probe[c]);
+    for (std::int64_t x = in_chains; x < whole; x += V::lanes) probe[0] = V::fma(V::load(row + x), V(T(0)), probe[0]);
     for (std::int64_t x = whole; x < width; ++x) tail_probe += row[x] * T(0);
   }
-  const T sum = probe.sum() + tail_probe;
+  const T sum = ((probe[0] + probe[1]) + (probe[2] + probe[3])).sum() + tail_probe;
   return sum != sum;
 }
 
@@ -359,22 +365,18 @@ struct SomeLanes {
 template <bool may_hide, class T, class Body>
 HWY_INLINE void for_each_vector(const RowSpan& span, const T* scores, Body&& body) {
   using V = Vector<T>;
-  const auto masked = [&](std::int64_t from, std::int64_t to) {
-    for (std::int64_t x = from; x < to; x += V::lanes) {
-      typename V::Mask visible = V::lanes_within(span.begin - x, span.end - x);
-      if constexpr (may_hide)
-        visible = hn::AndNot(V::load(scores + x) == V(-std::numeric_limits<T>::infinity()), visible);
-      body(x, SomeLanes<T>{visible});
-    }
-  };
   if constexpr (may_hide) {
-    masked(span.first, span.last);
+    for (std::int64_t x = span.first; x < span.last; x += V::lanes) {
+      const typename V::Mask within = V::lanes_within(span.begin - x, span.end - x);
+      const typename V::Mask hidden = V::load(scores + x) == V(-std::numeric_limits<T>::infinity());
+      body(x, SomeLanes<T>{hn::AndNot(hidden, within)});
+    }
   } else {
-    const std::int64_t whole = std::clamp(padded<T>(span.begin), span.first, span.last);
-    const std::int64_t whole_end = std::clamp(span.end / V::lanes * V::lanes, whole, span.last);
-    masked(span.first, whole);
-    for (std::int64_t x = whole; x < whole_end; x += V::lanes) body(x, AllLanes<T>());
-    masked(whole_end, span.last);
+    for (std::int64_t x = span.first; x < span.last; x += V::lanes)
+      if (x >= span.begin && x + V::lanes <= span.end)
+        body(x, AllLanes<T>());
+      else
+        body(x, SomeLanes<T>{V::lanes_within(span.begin - x, span.end - x)});
   }
 }
 
