@@ -14,6 +14,7 @@
 #include "cogwheel/ops/pairwise/pairwise.h"
 #include "cogwheel/ops/pairwise/parameters.h"
 #include "cogwheel/ops/support/find_operator.h"
+#include "cogwheel/ops/support/plain_call.h"
 
 namespace cogwheel::ops {
 
@@ -33,10 +34,27 @@ std::string pairwise_backward_schema() {
          schema_of<PairwiseOptions>() + ") -> (" + results + ")";
 }
 
+// Whether any option of a call is a tensor.
+bool has_tensors(const PairwiseOptions& options) {
+#define PAIRWISE_DIFFERENTIABLE(name, extent) \
+  if (options.name) return true;
+#define PAIRWISE_TENSOR(name) \
+  if (options.name) return true;
+#include "cogwheel/ops/pairwise/pairwise_options.def"
+  return false;
+}
+
 std::string mixture_statistics_schema() {
   return "mixture_statistics(Tensor query, Tensor key, Tensor value, Tensor parameters, Tensor shift, Tensor mass, "
          "Tensor? coefficient, str mechanism, " +
          schema_of<PairwiseOptions>() + ", bool argmax=False) -> Tensor";
+}
+
+at::Tensor plain_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                           c10::string_view mechanism, bool causal) {
+  AttentionOptions options;
+  options.causal = causal;
+  return attention(query, key, value, mechanism, options);
 }
 
 }  // namespace
@@ -44,6 +62,9 @@ std::string mixture_statistics_schema() {
 TORCH_LIBRARY(cogwheel, library) {
   const std::string query_key_value = "Tensor query, Tensor key, Tensor value";
   library.def(attention_schema("attention", query_key_value, "Tensor").c_str(), Unbundled<attention>::call);
+  // The same without options: reading two dozen arguments would cost as much as the attention of a few tokens.
+  library.def(("attention.plain(" + query_key_value + ", str mechanism, bool causal) -> Tensor").c_str(),
+              plain_attention);
   library.def(attention_schema("attention_weights", "Tensor query, Tensor key", "Tensor").c_str(),
               Unbundled<attention_weights>::call);
   library.def(attention_schema("cache_attend",
@@ -80,6 +101,7 @@ TORCH_LIBRARY(cogwheel, library) {
 // vmap has a loop only over operators with kernels (vmap.cpp); these decompose into such.
 TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) {
   library.impl("attention", Unbundled<attention>::call);
+  library.impl("attention.plain", plain_attention);
   library.impl("attention_weights", Unbundled<attention_weights>::call);
   library.impl("attention_statistics", Unbundled<attention_statistics>::call);
   library.impl("scaled_dot_product_attention", ops::scaled_dot_product_attention);
@@ -88,6 +110,8 @@ TORCH_LIBRARY_IMPL(cogwheel, FuncTorchBatched, library) {
 PairwiseOutputs pairwise(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                          const at::Tensor& parameters, std::string_view mechanism, const PairwiseOptions& options,
                          const WantedOutputs& wanted) {
+  if (!has_tensors(options) && is_plain_call({&query, &key, &value, &parameters}))
+    return pairwise_on_device(query, key, value, parameters, mechanism, options, wanted);
   static const auto handle = find_operator<Unbundled<pairwise>::Signature>("cogwheel::pairwise");
   return Unbundled<pairwise>::dispatch(handle, query, key, value, parameters, mechanism, options, wanted);
 }

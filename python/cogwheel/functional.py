@@ -10,7 +10,7 @@ from torch import Tensor
 from cogwheel._arguments import checked
 from cogwheel.catalogue import PARAMETERS
 
-_ATTENTION = torch.ops.cogwheel.attention.default
+_ATTENTION, _PLAIN_ATTENTION = torch.ops.cogwheel.attention.default, torch.ops.cogwheel.attention.plain
 _ATTENTION_WEIGHTS = torch.ops.cogwheel.attention_weights.default
 _ATTENTION_STATISTICS = torch.ops.cogwheel.attention_statistics.default
 _SCALED_DOT_PRODUCT_ATTENTION = torch.ops.cogwheel.scaled_dot_product_attention.default
@@ -190,6 +190,8 @@ def attention(
         options["dropout"], options["seed"] = dropout, _dropout_seed(seed)
     if parameters:
         parameters = given_parameters("attention", mechanism, parameters)
+    elif len(options) == 1:
+        return _PLAIN_ATTENTION(query, key, value, mechanism, causal)
     return _ATTENTION(
         query,
         key,

@@ -81,10 +81,15 @@ struct MixtureMembers {
 // Whether values stand for the identity.
 inline bool are_identity(const at::Tensor& value) { return value.sym_size(3) == 0; }
 
-// Dispatches cogwheel::pairwise.
+// Dispatches cogwheel::pairwise, or calls its kernel where the dispatcher would only do that.
 PairwiseOutputs pairwise(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                          const at::Tensor& parameters, std::string_view mechanism, const PairwiseOptions& options,
                          const WantedOutputs& wanted = {});
+
+// Its kernel on any device, without derivatives.
+PairwiseOutputs pairwise_on_device(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                   const at::Tensor& parameters, std::string_view mechanism,
+                                   const PairwiseOptions& options, const WantedOutputs& wanted);
 
 // Dispatches cogwheel::pairwise_backward.
 PairwiseGradients pairwise_backward(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,

@@ -61,6 +61,8 @@ class CurrentDevice {
   c10::OptionalDeviceGuard guard_;
 };
 
+}  // namespace
+
 PairwiseOutputs pairwise_on_device(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                    const at::Tensor& parameters, std::string_view mechanism,
                                    const PairwiseOptions& options, const WantedOutputs& wanted) {
@@ -83,6 +85,8 @@ PairwiseOutputs pairwise_on_device(const at::Tensor& query, const at::Tensor& ke
   }
   return {results.output, results.shift, results.mass, results.statistics};
 }
+
+namespace {
 
 PairwiseGradients as_tuple(GradientsOfCall&& gradients) {
   return {

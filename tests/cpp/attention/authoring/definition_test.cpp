@@ -205,9 +205,9 @@ TEST(Definition, ParametersOfHeadersHaveNoNamesOfArgumentsEither) {
 
 TEST(HeaderText, ComputesAnExponentialOnceForFAndG) {
   const std::string header = header_of(parse_definition("mine: f = sign(s)*exp(abs(s)); g = exp(abs(s))"));
-  const std::size_t first = header.find("lane::exp(");
+  const std::size_t first = header.find("lane::exp");
   ASSERT_NE(first, std::string::npos);
-  EXPECT_EQ(header.find("lane::exp(", first + 1), std::string::npos) << header;
+  EXPECT_EQ(header.find("lane::exp", first + 1), std::string::npos) << header;
   EXPECT_NE(header.find("struct DefinedMine {"), std::string::npos);
   EXPECT_EQ(struct_name("my_own_map"), "MyOwnMap");
 }
