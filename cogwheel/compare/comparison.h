@@ -100,7 +100,8 @@ struct Comparison {
   struct Machine {
     std::string cpu, instructions, matrix_products, system;  // matrix_products: the library
     std::int64_t cores = 0, threads = 0, memory_bytes = 0;
-    std::string device = "cpu";  // where models learned
+    std::string device = "cpu";          // where models learned
+    std::string bfloat16_products = {};  // how attention and layers multiplied them, where they did
   } machine;
   runs::TaskDescription task;
   runs::DataFacts data;

@@ -180,6 +180,7 @@ std::string versions_html(const Comparison& comparison) {
                                         pages::counted(machine.threads, "thread"), machine.instructions)) +
          (machine.device == "cpu" ? "" : version_row("Device", machine.device)) +
          (machine.matrix_products.empty() ? "" : version_row("Matrix products", machine.matrix_products)) +
+         (machine.bfloat16_products.empty() ? "" : version_row("bfloat16 products", machine.bfloat16_products)) +
          version_row("Memory", pages::byte_size(machine.memory_bytes)) +
          version_row("Data", comparison.data.bytes == 0 ? comparison.data.name
                                                         : fmt::format("{}, {} bytes", comparison.data.name,

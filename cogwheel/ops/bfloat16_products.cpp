@@ -38,6 +38,13 @@ std::vector<BFloat16Product> bfloat16_products() {
   return products;
 }
 
+std::string bfloat16_products_text() {
+  std::string text;
+  for (const BFloat16Product& each : bfloat16_products())
+    text += fmt::format("{}{} in {}", text.empty() ? "" : ", ", each.product, each.where);
+  return text;
+}
+
 std::vector<MeasuredProducts> measured_products() {
   std::vector<MeasuredProducts> all;
   for (const Place& place : places) all.push_back({place.chosen(), place.measure()});

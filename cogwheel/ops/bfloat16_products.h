@@ -20,6 +20,9 @@ struct BFloat16Product {
 // Both, in that order; measures what has not been chosen yet.
 std::vector<BFloat16Product> bfloat16_products();
 
+// "pairs in attention, native in layers".
+std::string bfloat16_products_text();
+
 // With the rates of all that this machine has, measured now.
 struct MeasuredProducts {
   BFloat16Product chosen;

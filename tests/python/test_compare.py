@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+import cogwheel
+
 WORDS = "the cat sat on a mat and the dog ran to the big red house while birds sing of the sea".split()
 TINY = ["--preset", "tiny", "--text", "text.txt", "--attention", "softmax,cog", "--seeds", "2"]
 
@@ -255,7 +257,10 @@ def test_compares_in_the_llama_form_with_dropout_and_bf16(compare, work):
     settings = written["settings"]
     assert (settings["form"], settings["dropout"], settings["precision"]) == ("llama", 0.1, "bf16")
     assert "--form llama --dropout 0.1 --precision bf16" in written["command"]
-    assert "llama form, dropout 0.1, bf16" in (work / "llama/report.html").read_text()
+    report = (work / "llama/report.html").read_text()
+    products = ", ".join(f"{each['product']} in {each['where']}" for each in cogwheel.bfloat16_products())
+    assert written["machine"]["bfloat16_products"] == products and products in report
+    assert "llama form, dropout 0.1, bf16" in report
     parameters = [plan["parameters"] for plan in written["mechanisms"]]
     assert all(abs(count / parameters[0] - 1) <= 0.01 for count in parameters)
     for run in written["runs"]:

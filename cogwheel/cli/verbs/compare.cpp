@@ -19,6 +19,7 @@
 #include "cogwheel/compare/verdict.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/utc_time.h"
+#include "cogwheel/ops/bfloat16_products.h"
 #include "cogwheel/runs/run_folder.h"
 
 namespace cogwheel::cli {
@@ -74,6 +75,8 @@ void compare_in(const compare::ComparisonFolder& folder, compare::Comparison com
         compare::run_config(comparison, comparison.mechanisms.front(), comparison.settings.seeds.front()), task);
   comparison.machine = compare::this_machine();
   comparison.machine.device = comparison.configuration.training.device;
+  if (comparison.configuration.training.precision == "bf16")
+    comparison.machine.bfloat16_products = ops::bfloat16_products_text();
   comparison.versions = {.cogwheel = COGWHEEL_VERSION,
                          .torch = TORCH_VERSION,
                          .compiler = compiler(),
