@@ -43,6 +43,8 @@ def test_every_keyword_reaches_the_operator(option, monkeypatch):
     tensor = torch.zeros(1, 1, 2, 8)
     for name in ("_ATTENTION", "_ATTENTION_WEIGHTS"):
         monkeypatch.setattr(cogwheel.functional, name, lambda *tensors, **options: passed.append(options))
+    plain = lambda query, key, value, mechanism, causal: passed.append({"causal": causal})  # noqa: E731
+    monkeypatch.setattr(cogwheel.functional, "_PLAIN_ATTENTION", plain)
     cogwheel.attention(tensor, tensor, tensor, **{option: given}, **more)
     cogwheel.attention_weights(tensor, tensor, **{option: given}, **more)
     assert [options[option] is given or options[option] == given for options in passed] == [True, True]
