@@ -48,7 +48,8 @@ def kernels(table):
 
 
 def run(repository, isa, *command):
-    environment = {**os.environ, "COGWHEEL_ISA": isa}
+    # A product that the tests are started under may need another instruction set.
+    environment = {**os.environ, "COGWHEEL_ISA": isa, "COGWHEEL_PRODUCT": ""}
     return subprocess.run(
         [sys.executable, *command], cwd=repository, env=environment, capture_output=True, text=True, timeout=600
     )

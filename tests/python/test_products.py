@@ -7,8 +7,6 @@ import sys
 
 import pytest
 
-import cogwheel
-
 PRODUCTS = {"attention": {"pairs", "amx", "widened"}, "layers": {"native", "widened"}}
 
 
@@ -24,10 +22,18 @@ def products_of(**environment):
     return {each["where"]: each for each in json.loads(made.stdout)}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nothing_forced():
+    """Whatever product these tests were started under."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("COGWHEEL_PRODUCT", raising=False)
+        yield
+
+
 @pytest.fixture(scope="module")
-def here():
-    """Those of this process, by place."""
-    return {each["where"]: each for each in cogwheel.bfloat16_products()}
+def here(nothing_forced):
+    """What a process chooses, by place."""
+    return products_of()
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +52,7 @@ def test_a_choice_is_the_fastest_or_no_tenth_behind(here):
 def assert_alike_beside_a_busy_core(starts, here):
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        chosen = [products_of(COGWHEEL_PRODUCT="") for _ in range(starts)]
+        chosen = [products_of() for _ in range(starts)]
     finally:
         busy.kill()
         busy.wait()

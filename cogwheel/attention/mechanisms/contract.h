@@ -90,6 +90,15 @@ concept EnergyMap = RowMap<Map, V> &&(
       { map.energy(x) } -> std::same_as<V>;
     });
 
+// An energy map may say that its weights are exponentials: |f| is exp(e − m), or 0. Then log|f|, of which entropies are
+// sums, is known without a logarithm.
+//   static constexpr bool weights_are_exponentials = true;
+template <class Map>
+inline constexpr bool weights_are_exponentials = false;
+template <class Map>
+requires requires { Map::weights_are_exponentials; }
+inline constexpr bool weights_are_exponentials<Map> = Map::weights_are_exponentials;
+
 // Where the running maximum starts, for energy maps that add a term to G in N (a sink).
 template <class Map, class V>
 concept SinkMap = EnergyMap<Map, V> && requires(const Map map, Theta<Map, V> theta) {

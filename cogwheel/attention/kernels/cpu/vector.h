@@ -22,6 +22,19 @@ struct Vector {
   static HWY_INLINE Vector constant(double x) { return Vector(static_cast<T>(x)); }
   static HWY_INLINE Vector load(const T* from) { return hn::LoadU(Tag(), from); }
   HWY_INLINE void store(T* to) const { hn::StoreU(raw, Tag(), to); }
+  // The first `count` ≤ lanes of an array, then zeros.
+  static HWY_INLINE Vector load_first(const T* from, std::int64_t count) {
+    if (count == lanes) return load(from);
+    T padded[lanes] = {};
+    std::copy_n(from, count, padded);
+    return load(padded);
+  }
+  HWY_INLINE void store_first(T* to, std::int64_t count) const {
+    if (count == lanes) return store(to);
+    T all[lanes];
+    store(all);
+    std::copy_n(all, count, to);
+  }
 
   friend HWY_INLINE Vector operator+(Vector a, Vector b) { return hn::Add(a.raw, b.raw); }
   friend HWY_INLINE Vector operator-(Vector a, Vector b) { return hn::Sub(a.raw, b.raw); }
@@ -58,6 +71,7 @@ struct Vector {
   }
   HWY_INLINE T sum() const { return hn::GetLane(hn::SumOfLanes(Tag(), raw)); }
   HWY_INLINE T maximum() const { return hn::GetLane(hn::MaxOfLanes(Tag(), raw)); }
+  HWY_INLINE T minimum() const { return hn::GetLane(hn::MinOfLanes(Tag(), raw)); }
 
   static HWY_INLINE Vector exp(Vector x) {
     if constexpr (sizeof(T) == 4)

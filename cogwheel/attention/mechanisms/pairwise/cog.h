@@ -31,6 +31,7 @@ struct Cog : NormalizedByMass {
       .range = "weights in [-1, 1], Σ|a| = 1, row sum in [-1, 1]",
       .citation = "Lv et al., More Expressive Attention with Negative Weights (2024)",
   };
+  static constexpr bool weights_are_exponentials = true;
 
   template <class V>
   static constexpr V energy(V s) {

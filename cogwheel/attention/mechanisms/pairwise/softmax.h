@@ -22,6 +22,7 @@ struct Softmax : NormalizedByMass {
       .range = "weights in [0, 1], row sum 1",
       .citation = "Vaswani et al., Attention Is All You Need (2017)",
   };
+  static constexpr bool weights_are_exponentials = true;
 
   template <class V>
   static constexpr V energy(V s) {

@@ -26,6 +26,7 @@ struct SoftmaxOffByOne {
       .range = "weights in [0, 1), row sum in [0, 1)",
       .citation = "Miller, Attention Is Off By One (2023)",
   };
+  static constexpr bool weights_are_exponentials = true;
 
   static constexpr std::array<std::string_view, 1> parameter_names{"sink"};
   static constexpr std::array<double, 1> parameter_initial{0.0};  // in a layer, where it is learned

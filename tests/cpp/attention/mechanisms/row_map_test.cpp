@@ -51,6 +51,20 @@ TYPED_TEST(RowMapTest, DerivativesAreThoseOfTheTerms) {
   }
 }
 
+TYPED_TEST(RowMapTest, SaysWhetherItsWeightsAreExponentials) {
+  if constexpr (!std::is_same_v<TypeParam, None>) {
+    const Differentiated<TypeParam> map = at_some_scalars<TypeParam>();
+    const Row<double> row{.visible = 7, .shift = 5.5};
+    bool are_exponentials = EnergyMap<TypeParam, double>;
+    if constexpr (EnergyMap<TypeParam, double>)
+      for (double s : {-5.0, -1.25, -0.01, 0.0, 0.02, 0.5, 4.0}) {
+        const double weight = std::abs(map.terms(s, row).weight);
+        are_exponentials &= weight == 0 || std::abs(weight / std::exp(map.energy(s) - row.shift) - 1) < 1e-12;
+      }
+    EXPECT_EQ(weights_are_exponentials<TypeParam>, are_exponentials);
+  }
+}
+
 TYPED_TEST(RowMapTest, NormalizerDerivativeIsThatOfItsValue) {
   if constexpr (!std::is_same_v<TypeParam, None>) {
     const Differentiated<TypeParam> map = at_some_scalars<TypeParam>();

@@ -33,6 +33,7 @@ class ForwardEngine {
     T *energy_bias, *multipliers;  // of a modified tile, beside its scores
     T* queries;                    // of a block, widened
     T* statistics;                 // of each row, where they are wanted
+    T* entropies;                  // Σ|f| log|f| of a tile's rows, in vectors of partial sums
     T* selected_values;            // pairs of keys that one row sees
   };
 
@@ -46,6 +47,7 @@ class ForwardEngine {
                                        : pair_product_for(problem, problem.query, problem.key, shape_.head_dim)),
         weights_by_pairs_(problem.identity_values ? nullptr : pair_product_with_rows(problem, problem.value)),
         group_rows_(by_pairs_ ? by_pairs_->group_rows : 6),
+        entropies_known_(weights_are_exponentials<Map> && problem.statistics.wanted() && !modified_),
         panel_width_(panel_width_of(problem, by_pairs_)),
         panels_(panels_of(shape_.keys)),
         value_width_(padded<T>(shape_.value_dim)) {}
@@ -140,6 +142,7 @@ class ForwardEngine {
         problem_.query.is_compute_dtype() || by_pairs_ ? 0 : rows * static_cast<std::size_t>(shape_.head_dim));
     buffers.statistics =
         layout.take<T>(problem_.statistics.wanted() ? rows * static_cast<std::size_t>(statistics_scratch<T>()) : 0);
+    buffers.entropies = layout.take<T>(entropies_known_ ? group * V::lanes : 0);
     return buffers;
   }
 
@@ -180,7 +183,6 @@ class ForwardEngine {
     const std::int64_t first_query = block * block_queries;
     const std::int64_t rows = std::min(block_queries, shape_.queries - first_query);
     std::fill_n(buffers.mass, rows * V::lanes, T(0));
-    if (problem_.statistics.wanted()) clear_statistics(rows, buffers.statistics);
     V(initial_shift(query_head.map)).store(buffers.alpha);
     // Whole vectors of rows: what lies beyond must not slow down arithmetic, as subnormal numbers would.
     std::fill_n(buffers.shift, rows + V::lanes, buffers.alpha[0]);
@@ -197,8 +199,14 @@ class ForwardEngine {
         attend_group(query_head, first_query, r, std::min(group_rows_, rows - r), {first_key, end}, first_key == begin,
                      queries, head, buffers);
     }
-    if (begin >= seen.end) std::fill_n(buffers.sums, rows * value_width_, T(0));
+    if (begin >= seen.end) clear(0, rows, buffers);
     finish(query_head, first_query, rows, buffers);
+  }
+
+  // Rows that have seen no key yet.
+  void clear(std::int64_t r, std::int64_t rows, const Buffers& buffers) const {
+    std::fill_n(buffers.sums + r * value_width_, rows * value_width_, T(0));
+    if (problem_.statistics.wanted()) clear_statistics(rows, buffers.statistics + r * statistics_scratch<T>());
   }
 
   static V initial_shift(const Differentiated<Map>& map) {
@@ -219,7 +227,7 @@ class ForwardEngine {
     const std::int64_t end = std::min(by_any.end, keys.end) - first_key;
     T* const sums = buffers.sums + r * value_width_;
     if (begin >= end) {
-      if (fresh) std::fill_n(sums, rows * value_width_, T(0));
+      if (fresh) clear(r, rows, buffers);
       return;
     }
     const std::int64_t first = begin / V::lanes * V::lanes, last = padded<T>(end);
@@ -248,12 +256,16 @@ class ForwardEngine {
                   {query_head.batch, query_head.output_head, first_query + r, rows, first_key, first, last, score_row},
                   {buffers.scores, buffers.energy_bias, buffers.multipliers});
       weigh_group<true>(query_head.map, rows, span_of, buffers, r, shift);
+    } else if (entropies_known_) {
+      weigh_group<false, weights_are_exponentials<Map>>(query_head.map, rows, span_of, buffers, r, shift);
     } else {
       weigh_group<false>(query_head.map, rows, span_of, buffers, r, shift);
     }
     if (problem_.statistics.wanted())
-      add_weights<T>({buffers.scores, score_row, rows, first_key, first, last}, has_energy ? buffers.alpha : nullptr,
-                     problem_.statistics.argmax_wanted, buffers.statistics + r * statistics_scratch<T>());
+      add_weights<T>({buffers.scores, score_row, rows, first_key, first, last, fresh,
+                      entropies_known_ ? buffers.entropies : nullptr},
+                     has_energy ? buffers.alpha : nullptr, problem_.statistics.argmax_wanted,
+                     buffers.statistics + r * statistics_scratch<T>());
     if (problem_.identity_values)
       place_weights(rows, first_key, first, std::min(end, last), fresh, buffers, sums);
     else
@@ -261,8 +273,9 @@ class ForwardEngine {
                  fresh, span_of, head, buffers, sums);
   }
 
-  // Turns the scores of a group into weights, and adds their masses g to the rows' totals G.
-  template <bool modified, class SpanOf>
+  // Turns the scores of a group into weights, and adds their masses g to the rows' totals G. `with_entropies`: also
+  // sums |f| log|f| of each row.
+  template <bool modified, bool with_entropies = false, class SpanOf>
   void weigh_group(const Differentiated<Map>& given, std::int64_t rows, const SpanOf& span_of, const Buffers& buffers,
                    std::int64_t r, T* shift) const {
     const Differentiated<Map> map = given;  // a copy that stores to the scores cannot alias
@@ -274,6 +287,7 @@ class ForwardEngine {
       V mass = V::load(buffers.mass + (r + row) * V::lanes);
       if constexpr (has_energy) mass = mass * V(buffers.alpha[row]);
       const RowSpan span = span_of(row);
+      V entropy(T(0));
       for_each_vector<modified>(span, scores, [&](std::int64_t x, const auto& visible) {
         Terms<V> terms;
         if constexpr (modified) {
@@ -282,12 +296,19 @@ class ForwardEngine {
           terms = map.terms(V::load(scores + x), of_key);
           terms.weight = terms.weight * V::load(buffers.multipliers + row * score_row + x);
         } else {
-          terms = map.terms(scale * V::load(scores + x), of_row);
+          const V score = scale * V::load(scores + x);
+          terms = map.terms(score, of_row);
+          if constexpr (with_entropies) {
+            // A finite logarithm of a weight of 0, whose product is 0.
+            const V log = V::max(V(std::numeric_limits<T>::lowest()), map.energy(score) - of_row.shift);
+            entropy = entropy + visible(V::abs(terms.weight) * log);
+          }
         }
         mass = mass + visible(terms.mass);
         visible(terms.weight).store(scores + x);
       });
       mass.store(buffers.mass + (r + row) * V::lanes);
+      if constexpr (with_entropies) entropy.store(buffers.entropies + row * V::lanes);
     }
   }
 
@@ -439,6 +460,7 @@ class ForwardEngine {
   // Multiply bfloat16 pairs for the scores, and for weights with values; null where not used.
   const PairProduct *by_pairs_, *weights_by_pairs_;
   std::int64_t group_rows_;   // rows processed together: a register tile, or as many as by_pairs_ prefers
+  bool entropies_known_;      // from the exponents
   std::int64_t panel_width_;  // of a key
   std::int64_t panels_, value_width_;
 };

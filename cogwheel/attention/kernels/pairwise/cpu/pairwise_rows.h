@@ -380,15 +380,6 @@ HWY_INLINE void for_each_vector(const RowSpan& span, const T* scores, Body&& bod
   }
 }
 
-// The first `count` ≤ lanes of an array, then zeros.
-template <class T>
-HWY_INLINE Vector<T> load_first(const T* from, std::int64_t count) {
-  if (count == Vector<T>::lanes) return Vector<T>::load(from);
-  T padded[Vector<T>::lanes] = {};
-  std::copy_n(from, count, padded);
-  return Vector<T>::load(padded);
-}
-
 // N and N′ of `count` ≤ lanes rows from their totals; rows without a visible key get N = 1, N′ = 0.
 template <class Map, class T>
 struct RowTotals {
@@ -400,9 +391,9 @@ template <class Map, class T>
 HWY_INLINE RowTotals<Map, T> row_totals(const Differentiated<Map>& map, const T* mass, const T* shift, const T* visible,
                                         std::int64_t count) {
   using V = Vector<T>;
-  const V keys = load_first(visible, count);
-  const Row<V> row{.visible = keys, .shift = load_first(shift, count)};
-  const auto normalizer = map.normalizer_with_derivatives(load_first(mass, count), row);
+  const V keys = V::load_first(visible, count);
+  const Row<V> row{.visible = keys, .shift = V::load_first(shift, count)};
+  const auto normalizer = map.normalizer_with_derivatives(V::load_first(mass, count), row);
   RowTotals<Map, T> totals;
   V::select(keys > V(T(0)), normalizer.value, V(T(1))).store(totals.value);
   V::select(keys > V(T(0)), normalizer.derivative, V(T(0))).store(totals.derivative);

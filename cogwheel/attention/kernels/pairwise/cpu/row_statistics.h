@@ -21,6 +21,8 @@ template <class T>
 struct WeightTile {
   const T* weights;
   std::int64_t stride, rows, first_key, first, last;
+  bool fresh = false;            // the first of these rows, whose sums need not be cleared before
+  const T* entropies = nullptr;  // Σ|w f| log|w f| of each row in vectors of partial sums, if known
 };
 
 // Adds a tile's weights to the rows' sums, after multiplying these by alpha [rows] (unless null).
@@ -33,7 +35,7 @@ struct RowsOfWeights {
   const T *normalizer, *shift, *keys;  // [rows]
 };
 
-// The statistics of `rows` rows from `place`.
+// The statistics of `rows` rows from `place`. `sums` is of whole vectors of rows; what lies beyond is not used.
 template <class T>
 void store_statistics(std::int64_t rows, const T* sums, const RowsOfWeights<T>& of, const RowStatistics<T>& to,
                       std::int64_t place);

@@ -1,13 +1,13 @@
 // The definitions of row_statistics.h, read once per instruction set.
 #pragma once
 #include "cogwheel/attention/kernels/cpu/vector.h"
+#include "cogwheel/attention/kernels/cpu/vector_sums.h"
 #include "cogwheel/attention/kernels/pairwise/cpu/row_statistics.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 namespace {
 
-// A row's scratch: a vector of partial sums for each of these, from `sink` on vectors that begin with one number: the
-// weight of key 0, what differences are taken from and measured in, and counts.
+// A row's scratch: a vector of partial sums for each of these, then some numbers.
 enum Sum {
   absolute,
   negative,
@@ -18,49 +18,33 @@ enum Sum {
   second_power,
   third_power,
   fourth_power,
-  sink,
-  center,
-  per_unit,
+  sums
+};
+enum Number {
+  sink,      // the weight of key 0
+  center,    // what differences are taken from
+  per_unit,  // and what they are multiplied with; 0 until it is chosen
   positive,  // how many are above 0
-  used       // how many are not 0
+  used,      // how many are not 0
+  numbers
 };
 
 template <class T>
-constexpr std::int64_t scratch = (used + 1) * Vector<T>::lanes;
+constexpr std::int64_t numbers_at = sums* Vector<T>::lanes;
 
-// Of some numbers: how many, their mean, and Σ(x − mean)ᵏ for k = 2, 3, 4.
-struct Moments {
-  double count, mean, second, third, fourth;
-};
+template <class T>
+constexpr std::int64_t scratch = numbers_at<T> + (numbers + Vector<T>::lanes - 1) / Vector<T>::lanes* Vector<T>::lanes;
 
-// Both together, about their common mean.
-HWY_INLINE Moments together(const Moments& one, const Moments& other) {
-  const double count = one.count + other.count;
-  if (count == 0) return one;
-  Moments all{.count = count,
-              .mean = one.mean + (other.mean - one.mean) * (other.count / count),
-              .second = 0,
-              .third = 0,
-              .fourth = 0};
-  for (const Moments* part : {&one, &other}) {
-    const double e = part->mean - all.mean, e2 = e * e;
-    all.second += part->second + part->count * e2;
-    all.third += part->third + 3 * e * part->second + part->count * e2 * e;
-    all.fourth += part->fourth + 4 * e * part->third + 6 * e2 * part->second + part->count * e2 * e2;
-  }
-  return all;
-}
-
-// x log x for x ≥ 0; 0 at 0.
+// sum + x log x for x ≥ 0; the sum at 0.
 //
-// For float, x = 2^e (1 + r) with 1 + r in [√½, √2) and log(1 + r) = r − r²/2 + r³ (c0 + … + c5 r⁵), coefficients by
-// least squares reweighted towards the minimax: off by at most 6.5e-8. Its scale is that of an entropy, which is 0 to
-// log n, so an absolute bound is what counts. Bits of 0 and of denormal numbers give some finite logarithm, times x.
+// For float, x = 2^e (1 + r) with 1 + r in [√½, √2) and log(1 + r) = r + r² (c0 + … + c5 r⁵), coefficients by least
+// squares reweighted towards the minimax: off by at most 3e-7. Its scale is that of an entropy, which is 0 to log n, so
+// an absolute bound is what counts. Bits of 0 and of denormal numbers give some finite logarithm, times x.
 template <class T>
-HWY_INLINE Vector<T> times_log(Vector<T> x) {
+HWY_INLINE Vector<T> add_times_log(Vector<T> x, Vector<T> sum) {
   using V = Vector<T>;
   if constexpr (sizeof(T) == 8) {
-    return V::select(x.raw > V(T(0)), V(hn::Mul(x.raw, hn::Log(typename V::Tag(), x.raw))), x);
+    return sum + V::select(x > V(T(0)), V(hn::Mul(x.raw, hn::Log(typename V::Tag(), x.raw))), x);
   } else {
     const typename V::Tag d;
     const hn::RebindToSigned<typename V::Tag> integers;
@@ -69,23 +53,21 @@ HWY_INLINE Vector<T> times_log(Vector<T> x) {
     const V exponent = hn::ConvertTo(d, hn::ShiftRight<23>(bits));
     const auto fraction = hn::And(bits, hn::Set(integers, 0x007fffff));
     const V r = hn::Sub(hn::BitCast(d, hn::Add(fraction, root_half)), hn::Set(d, 1.0f));
-    V p = V::fma(V(-0.10224201f), r, V(0.16141176f));
-    p = V::fma(p, r, V(-0.17166907f));
-    p = V::fma(p, r, V(0.19910239f));
-    p = V::fma(p, r, V(-0.24980573f));
-    p = V::fma(p, r, V(0.33334690f));
-    p = V::fma(p, r, V(-0.5f));
-    const V log = V::fma(exponent, V(0.69314718f), V::fma(p, r * r, r));
-    return x * log;
+    V p = V::fma(V(0.11986411f), r, V(-0.18761725f));
+    p = V::fma(p, r, V(0.20492570f));
+    p = V::fma(p, r, V(-0.24897765f));
+    p = V::fma(p, r, V(0.33315545f));
+    p = V::fma(p, r, V(-0.50001486f));
+    return V::fma(x, V::fma(exponent, V(0.69314718f), V::fma(p, r * r, r)), sum);
   }
 }
 
 template <class T>
 void shrink(T alpha, T* row) {
   using V = Vector<T>;
-  for (const Sum each : {sink, center}) {
-    T* const number = row + each * V::lanes;
-    *number = alpha == T(0) ? T(0) : alpha * *number;
+  for (const Number each : {sink, center}) {
+    T& number = row[numbers_at<T> + each];
+    number = alpha == T(0) ? T(0) : alpha * number;
   }
   const V a = V::load(row + absolute * V::lanes), e = V::load(row + entropy * V::lanes), factor(alpha);
   // Σ α|f| log(α|f|) = α (Σ|f| log|f| + log α · Σ|f|)
@@ -104,7 +86,7 @@ void shrink(T alpha, T* row) {
 // where these are nearly equal, as at the start of training. They are measured in a unit whose fourth power, and
 // theirs, is representable: 1 where no weight exceeds it.
 template <bool at_most_1, class T>
-void choose_center(const T* weights, std::int64_t first, std::int64_t last, T* row) {
+void choose_center(const T* weights, std::int64_t first, std::int64_t last, T* row_numbers) {
   using V = Vector<T>;
   V sum(T(0)), most(T(0));
   std::size_t count = 0;
@@ -116,27 +98,32 @@ void choose_center(const T* weights, std::int64_t first, std::int64_t last, T* r
   }
   const T largest_here = most.maximum();
   if (!(largest_here >= std::numeric_limits<T>::min())) return;
-  row[center * V::lanes] = sum.sum() / static_cast<T>(count);
-  row[per_unit * V::lanes] = at_most_1 ? T(1) : T(1) / largest_here;
+  row_numbers[center] = sum.sum() / static_cast<T>(count);
+  row_numbers[per_unit] = at_most_1 ? T(1) : T(1) / largest_here;
 }
 
-template <bool at_most_1, bool argmax, class T>
-void add_row(const T* weights, std::int64_t first_key, std::int64_t first, std::int64_t last, T* row) {
+// Adds the weights [first, last) of a row to its sums. `entropy_of_tile`: null where it is summed here.
+template <bool at_most_1, bool argmax, bool entropy_known, class T>
+void add_row(const T* weights, const WeightTile<T>& tile, const T* entropy_of_tile, T* row) {
   using V = Vector<T>;
   const typename V::Tag tag;
-  if (row[per_unit * V::lanes] == T(0)) choose_center<at_most_1>(weights, first, last, row);
-  const V zero(T(0)), scale(row[per_unit * V::lanes]), minus_center(-row[center * V::lanes] * row[per_unit * V::lanes]);
-  const auto at = [row](Sum which) HWY_ATTR { return row + which * V::lanes; };
-  V a = V::load(at(absolute)), e = V::load(at(entropy)), l = V::load(at(largest)), i = V::load(at(index)),
-    d1 = V::load(at(first_power)), d2 = V::load(at(second_power)), d3 = V::load(at(third_power)),
-    d4 = V::load(at(fourth_power)), least = zero;
-  V key = V(hn::Iota(tag, static_cast<T>(first_key + first)));
+  T* const number = row + numbers_at<T>;
+  const std::int64_t first = tile.first, last = tile.last;
+  if (tile.fresh) std::fill_n(number, numbers, T(0));
+  if (tile.first_key + first == 0) number[sink] = weights[0];
+  if (number[per_unit] == T(0)) choose_center<at_most_1>(weights, first, last, number);
+  const V zero(T(0)), scale(number[per_unit]), minus_center(-number[center] * number[per_unit]);
+  const auto at = [&](Sum which) HWY_ATTR { return tile.fresh ? zero : V::load(row + which * V::lanes); };
+  V a = at(absolute), e = at(entropy), l = at(largest), i = argmax ? at(index) : zero, d1 = at(first_power),
+    d2 = at(second_power), d3 = at(third_power), d4 = at(fourth_power), least = zero;
+  if constexpr (entropy_known) e = e + V::load(entropy_of_tile);
+  V key = V(hn::Iota(tag, static_cast<T>(tile.first_key + first)));
   std::size_t is_used = 0, is_positive = 0;
   for (std::int64_t x = first; x < last; x += V::lanes) {
     const V weight = V::load(weights + x), size = V::abs(weight);
     a = a + size;
     least = V::min(weight, least);
-    e = e + times_log<T>(size);
+    if constexpr (!entropy_known) e = add_times_log<T>(size, e);
     if constexpr (argmax) {
       const auto larger = size > l;
       i = V::select(larger, key, i);
@@ -151,58 +138,95 @@ void add_row(const T* weights, std::int64_t first_key, std::int64_t first, std::
     d3 = V::fma(square, d, d3);
     d4 = V::fma(square, square, d4);
   }
-  a.store(at(absolute));
-  e.store(at(entropy));
-  l.store(at(largest));
-  i.store(at(index));
-  d1.store(at(first_power));
-  d2.store(at(second_power));
-  d3.store(at(third_power));
-  d4.store(at(fourth_power));
+  V n = at(negative);
   // Most mechanisms have no negative weights.
   if (hn::AllFalse(tag, least < zero)) {
     is_positive = is_used;
   } else {
-    V n = V::load(at(negative));
     for (std::int64_t x = first; x < last; x += V::lanes) {
       const V weight = V::load(weights + x);
       n = n - V::min(zero, weight);
       is_positive += hn::CountTrue(tag, weight > zero);
     }
-    n.store(at(negative));
   }
-  *at(used) += static_cast<T>(is_used);
-  *at(positive) += static_cast<T>(is_positive);
+  const auto keep = [row](Sum which, V sum) HWY_ATTR { sum.store(row + which * V::lanes); };
+  keep(absolute, a), keep(negative, n), keep(entropy, e), keep(largest, l);
+  if constexpr (argmax) keep(index, i);
+  keep(first_power, d1), keep(second_power, d2), keep(third_power, d3), keep(fourth_power, d4);
+  number[used] += static_cast<T>(is_used);
+  number[positive] += static_cast<T>(is_positive);
 }
 
-// Of all keys that the query sees: those without weight are 0. NaN where the weights differ by no more than rounding.
+// What the kurtosis of rows follows from, a row a lane.
+template <class V>
+struct Powers {
+  V used, center, per_unit, s1, s2, s3, s4;  // sums of powers of the differences of those that are used
+  V keys, largest_weight;
+};
+
+// Of some numbers: how many, their mean, and Σ(x − mean)ᵏ for k = 2, 3, 4.
+template <class V>
+struct Moments {
+  V count, mean, second, third, fourth;
+};
+
+// Adds those of a part about the mean of all.
+template <class V>
+HWY_INLINE void add_about(const Moments<V>& part, Moments<V>& all) {
+  const V e = part.mean - all.mean, e2 = e * e;
+  all.second = all.second + (part.second + part.count * e2);
+  all.third = all.third + (part.third + V(3.0) * e * part.second + part.count * e2 * e);
+  all.fourth = all.fourth + (part.fourth + V(4.0) * e * part.third + V(6.0) * e2 * part.second + part.count * e2 * e2);
+}
+
+// Of all keys that a query sees: those without weight are 0. NaN where the weights differ by no more than rounding.
+HWY_INLINE Vector<double> kurtosis_in_double(const Powers<Vector<double>>& of, double epsilon) {
+  using V = Vector<double>;
+  const V zero(0.0), e = V::select_or_zero(of.used > zero, of.s1 / of.used), e2 = e * e, per_key = V(1.0) / of.keys;
+  const Moments<V> used{.count = of.used,
+                        .mean = of.center * of.per_unit + e,
+                        .second = of.s2 - e * of.s1,
+                        .third = of.s3 - V(3.0) * e * of.s2 + V(2.0) * e2 * of.s1,
+                        .fourth = of.s4 - V(4.0) * e * of.s3 + V(6.0) * e2 * of.s2 - V(3.0) * e2 * e * of.s1};
+  const Moments<V> unused{.count = of.keys - of.used, .mean = zero, .second = zero, .third = zero, .fourth = zero};
+  Moments<V> all{
+      .count = of.keys, .mean = used.mean * of.used * per_key, .second = zero, .third = zero, .fourth = zero};
+  add_about(used, all);
+  add_about(unused, all);
+  const V variance = all.second * per_key, rounding = V(8 * epsilon) * of.largest_weight * of.per_unit;
+  return V::select(variance > rounding * rounding, all.fourth * per_key / (variance * variance),
+                   V(std::numeric_limits<double>::quiet_NaN()));
+}
+
 template <class T>
-T kurtosis_of(const T* row, double keys, T largest_weight) {
-  using V = Vector<T>;
-  const auto sum_of = [row](Sum which) HWY_ATTR { return static_cast<double>(V::load(row + which * V::lanes).sum()); };
-  const double n = static_cast<double>(row[used * V::lanes]), scale = static_cast<double>(row[per_unit * V::lanes]),
-               s1 = sum_of(first_power), s2 = sum_of(second_power), s3 = sum_of(third_power), s4 = sum_of(fourth_power),
-               e = n > 0 ? s1 / n : 0;
-  const Moments of_used{.count = n,
-                        .mean = static_cast<double>(row[center * V::lanes]) * scale + e,
-                        .second = s2 - e * s1,
-                        .third = s3 - 3 * e * s2 + 2 * e * e * s1,
-                        .fourth = s4 - 4 * e * s3 + 6 * e * e * s2 - 3 * e * e * e * s1};
-  const Moments all = together(of_used, {.count = keys - n, .mean = 0, .second = 0, .third = 0, .fourth = 0});
-  const double variance = all.second / keys,
-               rounding = 8 * std::numeric_limits<T>::epsilon() * static_cast<double>(largest_weight) * scale;
-  if (!(variance > rounding * rounding)) return std::numeric_limits<T>::quiet_NaN();
-  return static_cast<T>(all.fourth / keys / (variance * variance));
+HWY_INLINE Vector<T> kurtosis_of(const Powers<Vector<T>>& of) {
+  constexpr double epsilon = std::numeric_limits<T>::epsilon();
+  if constexpr (sizeof(T) == 8) {
+    return kurtosis_in_double(of, epsilon);
+  } else {
+    const typename Vector<double>::Tag d;
+    const hn::Half<typename Vector<T>::Tag> half;
+    const auto in_double = [&](const auto& part) HWY_ATTR {
+      return kurtosis_in_double({part(of.used), part(of.center), part(of.per_unit), part(of.s1), part(of.s2),
+                                 part(of.s3), part(of.s4), part(of.keys), part(of.largest_weight)},
+                                epsilon);
+    };
+    const auto low = in_double([&](Vector<T> all)
+                                   HWY_ATTR { return Vector<double>(hn::PromoteTo(d, hn::LowerHalf(half, all.raw))); });
+    const auto high = in_double(
+        [&](Vector<T> all) HWY_ATTR { return Vector<double>(hn::PromoteTo(d, hn::UpperHalf(half, all.raw))); });
+    return hn::Combine(typename Vector<T>::Tag(), hn::DemoteTo(half, high.raw), hn::DemoteTo(half, low.raw));
+  }
 }
 
 // The first key whose |weight| is the largest of all lanes; −1 where all are 0.
 template <class T>
-T first_of_largest(const T* largest_of, const T* index_of, T maximum) {
-  T key = -1;
-  if (!(maximum > 0)) return key;
-  for (int lane = 0; lane < Vector<T>::lanes; ++lane)
-    if (largest_of[lane] == maximum && (key < 0 || index_of[lane] < key)) key = index_of[lane];
-  return key;
+T first_of_largest(const T* largest_of, const T* index_of) {
+  using V = Vector<T>;
+  const V each = V::load(largest_of);
+  const T maximum = each.maximum();
+  const V candidates = V::select(each == V(maximum), V::load(index_of), V(std::numeric_limits<T>::infinity()));
+  return maximum > T(0) ? candidates.minimum() : T(-1);
 }
 
 }  // namespace
@@ -219,23 +243,27 @@ void clear_statistics(std::int64_t rows, T* sums_of_rows) {
 
 template <class T>
 void add_weights(const WeightTile<T>& tile, const T* alpha, bool argmax, T* sums_of_rows) {
-  for (std::int64_t r = 0; r < tile.rows; ++r) {
-    T* row = sums_of_rows + r * scratch<T>;
-    const T* weights = tile.weights + r * tile.stride;
-    if (alpha && alpha[r] != T(1)) shrink(alpha[r], row);
-    if (tile.first_key == 0 && tile.first == 0) row[sink * Vector<T>::lanes] = weights[0];
-    const auto add = [&]<bool at_most_1>(std::bool_constant<at_most_1>) {
-      if (argmax)
-        add_row<at_most_1, true>(weights, tile.first_key, tile.first, tile.last, row);
-      else
-        add_row<at_most_1, false>(weights, tile.first_key, tile.first, tile.last, row);
-    };
-    // Relative to the largest exponent so far, no weight is above 1.
-    if (alpha)
-      add(std::true_type());
+  // Relative to the largest exponent so far, no weight is above 1. Entropies are known for such weights alone.
+  const auto add = [&]<bool at_most_1, bool with_argmax, bool entropy_known>() HWY_ATTR {
+    for (std::int64_t r = 0; r < tile.rows; ++r) {
+      T* row = sums_of_rows + r * scratch<T>;
+      if (at_most_1 && !tile.fresh && alpha[r] != T(1)) shrink(alpha[r], row);
+      add_row<at_most_1, with_argmax, entropy_known>(tile.weights + r * tile.stride, tile,
+                                                     tile.entropies + r * Vector<T>::lanes, row);
+    }
+  };
+  const auto add_with = [&]<bool with_argmax>() HWY_ATTR {
+    if (tile.entropies)
+      add.template operator()<true, with_argmax, true>();
+    else if (alpha)
+      add.template operator()<true, with_argmax, false>();
     else
-      add(std::false_type());
-  }
+      add.template operator()<false, with_argmax, false>();
+  };
+  if (argmax)
+    add_with.template operator()<true>();
+  else
+    add_with.template operator()<false>();
 }
 
 template <class T>
@@ -243,30 +271,48 @@ void store_statistics(std::int64_t rows, const T* sums_of_rows, const RowsOfWeig
                       std::int64_t place) {
   using V = Vector<T>;
   using To = RowStatistics<T>;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const T* row = sums_of_rows + r * scratch<T>;
-    const auto sum_of = [&](Sum which) { return V::load(row + which * V::lanes).sum(); };
-    const T a = sum_of(absolute), n = sum_of(negative), e = sum_of(entropy);
-    const T maximum = V::load(row + largest * V::lanes).maximum();
-    const T scale = T(1) / of.normalizer[r], size = std::abs(scale), keys = of.keys[r];
-    T above = row[positive * V::lanes], below = row[used * V::lanes] - above;
-    if (scale < T(0)) std::swap(above, below);
-    const T share = keys > T(0) ? T(1) / keys : T(0);
-    const std::int64_t row_index = place + r;
-    to.at(To::log_mass_at, row_index) =
-        a == T(0) ? -std::numeric_limits<T>::infinity() : std::log(a) + (of.shift ? of.shift[r] : T(0));
-    to.at(To::sum_at, row_index) = (a - 2 * n) * scale;
-    to.at(To::abs_sum_at, row_index) = a * size;
-    to.at(To::negative_mass_at, row_index) = (scale < T(0) ? a - n : n) * size;
-    to.at(To::entropy_at, row_index) = a == T(0) ? T(0) : std::log(a) - e / a;
-    to.at(To::sink_at, row_index) = row[sink * V::lanes] * scale;
-    to.at(To::largest_at, row_index) = maximum * size;
-    to.at(To::keys_at, row_index) = keys;
-    to.at(To::positive_at, row_index) = above * share;
-    to.at(To::negative_at, row_index) = below * share;
-    to.at(To::kurtosis_at, row_index) = kurtosis_of(row, static_cast<double>(keys), maximum);
+  const V zero(T(0)), one(T(1)), minus_infinity(-std::numeric_limits<T>::infinity());
+  const hn::RebindToSigned<typename V::Tag> indices;
+  using Index = hn::TFromD<decltype(indices)>;
+  Index each_row[V::lanes];
+  for (int i = 0; i < V::lanes; ++i) each_row[i] = static_cast<Index>(i * scratch<T>);
+  const auto rows_apart = hn::LoadU(indices, each_row);
+  for (std::int64_t r = 0; r < rows; r += V::lanes) {
+    const std::int64_t count = std::min<std::int64_t>(V::lanes, rows - r);
+    const T* const from = sums_of_rows + r * scratch<T>;
+    const auto number_of = [&](Number which) HWY_ATTR {
+      return V(hn::GatherIndex(typename V::Tag(), from + numbers_at<T> + which, rows_apart));
+    };
+    const auto sum_of = [&](Sum which)
+                            HWY_ATTR { return fold<LanesTo::sum, V::lanes>(from + which * V::lanes, scratch<T>); };
+    const auto first_of = [&](const T* values) HWY_ATTR { return V::load_first(values + r, count); };
+    const auto store = [&](typename To::Place what, V values)
+                           HWY_ATTR { values.store_first(&to.at(what, place + r), count); };
+    const V a = sum_of(absolute), n = sum_of(negative), e = sum_of(entropy), keys = first_of(of.keys);
+    const V maximum = fold<LanesTo::maximum, V::lanes>(from + largest * V::lanes, scratch<T>);
+    const V scale = one / first_of(of.normalizer), size = V::abs(scale);
+    const V above = number_of(positive), is_used = number_of(used), below = is_used - above;
+    const V share = V::select_or_zero(keys > zero, one / keys);
+    const auto all_0 = a == zero, turned = scale < zero;
+    const V log_a = V::log(a), log_mass = of.shift ? log_a + first_of(of.shift) : log_a;
+    store(To::log_mass_at, V::select(all_0, minus_infinity, log_mass));
+    store(To::sum_at, (a - (n + n)) * scale);
+    store(To::abs_sum_at, a * size);
+    store(To::negative_mass_at, V::select(turned, a - n, n) * size);
+    store(To::entropy_at, V::zero_where(all_0, log_a - e / a));
+    store(To::sink_at, number_of(sink) * scale);
+    store(To::largest_at, maximum * size);
+    store(To::keys_at, keys);
+    store(To::positive_at, V::select(turned, below, above) * share);
+    store(To::negative_at, V::select(turned, above, below) * share);
+    store(To::kurtosis_at,
+          kurtosis_of<T>({is_used, number_of(center), number_of(per_unit), sum_of(first_power), sum_of(second_power),
+                          sum_of(third_power), sum_of(fourth_power), keys, maximum}));
     if (to.argmax_wanted)
-      to.at(To::argmax_at, row_index) = first_of_largest(row + largest * V::lanes, row + index * V::lanes, maximum);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const T* row = from + i * scratch<T>;
+        to.at(To::argmax_at, place + r + i) = first_of_largest(row + largest * V::lanes, row + index * V::lanes);
+      }
   }
 }
 

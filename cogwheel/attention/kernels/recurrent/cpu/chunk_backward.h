@@ -17,9 +17,9 @@
 // within a group again.
 // Included inside the region of a target.
 #pragma once
+#include "cogwheel/attention/kernels/cpu/vector_sums.h"
 #include "cogwheel/attention/kernels/recurrent/cpu/token_walk.h"
 #include "cogwheel/attention/kernels/recurrent/cpu/triangle_product.h"
-#include "cogwheel/attention/kernels/recurrent/cpu/vector_sums.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 namespace {

@@ -2,8 +2,8 @@
 // token and what it needs become S' of the one after it, or their gradients become those of the one before. Included
 // inside the region of a target.
 #pragma once
+#include "cogwheel/attention/kernels/cpu/vector_sums.h"
 #include "cogwheel/attention/kernels/recurrent/cpu/token_walk.h"
-#include "cogwheel/attention/kernels/recurrent/cpu/vector_sums.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 namespace {

@@ -1,7 +1,7 @@
 // What the two directions of a state space share: blocks of columns, and what a head has for all its tokens. Columns of
 // the state are independent until dq and dk add them up. Included inside the region of a target.
 #pragma once
-#include "cogwheel/attention/kernels/recurrent/cpu/vector_sums.h"
+#include "cogwheel/attention/kernels/cpu/vector_sums.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 namespace {

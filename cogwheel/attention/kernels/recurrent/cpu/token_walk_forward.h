@@ -1,8 +1,8 @@
 // Outputs and the last state. Columns of the state are independent of each other, so a task is a head and a block of
 // columns, which stays in the first-level cache while the tokens pass. Included inside the region of a target.
 #pragma once
+#include "cogwheel/attention/kernels/cpu/vector_sums.h"
 #include "cogwheel/attention/kernels/recurrent/cpu/token_walk.h"
-#include "cogwheel/attention/kernels/recurrent/cpu/vector_sums.h"
 
 namespace cogwheel::HWY_NAMESPACE {
 namespace {
