@@ -19,7 +19,7 @@ std::span<const PairProduct> pair_products() {
        .instructions = "AVX512-BF16",
        .multiply = pair_product,
        .release = nullptr,
-       .group_rows = 6,
+       .group_rows = 24,
        .reads_columns = true},
       {.name = "amx",
        .instructions = "AMX-BF16",

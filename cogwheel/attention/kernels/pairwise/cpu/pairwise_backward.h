@@ -15,7 +15,7 @@ class BackwardEngine {
   using V = Vector<T>;
   static constexpr bool has_energy = EnergyMap<Map, V>;
   static constexpr std::size_t parameters = parameter_count<Map>;
-  static constexpr std::int64_t most_queries_of_block = 128;
+  static constexpr std::int64_t most_queries_of_block = 2 * panel_keys;  // whose pairs are at most the rows of a panel
   static constexpr std::int64_t wanted_tasks = 16;
   static constexpr std::int64_t partial_bytes = std::int64_t{64} << 20;
 
@@ -66,7 +66,7 @@ class BackwardEngine {
                                       ? nullptr
                                       : pair_product_with_rows(problem, problem.key)),
         weights_by_pairs_(problem.identity_values ? nullptr : pair_product_with_rows(problem, problem.output_gradient)),
-        group_rows_(scores_by_pairs_ ? scores_by_pairs_->group_rows : 6),
+        group_rows_(group_rows_of(problem, scores_by_pairs_)),
         block_queries_(most_queries_of_block / group_rows_ * group_rows_),
         keeps_block_(
             !((score_gradients_by_pairs_ || problem.score_weight) && (weights_by_pairs_ || problem.identity_values))),
@@ -465,7 +465,7 @@ class BackwardEngine {
   // Whether queries are so few that transposing the values would cost more than it saves.
   bool values_row_by_row() const { return !values_by_pairs_ && shape_.queries <= 2; }
 
-  // do·v/N of a tile, from column `first` of the panel.
+  // do·v/N of a tile, from column `first` of the panel; by pairs do·v, which differentiate_rows divides.
   void multiply_values(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows, std::int64_t vectors,
                        const Buffers& buffers, std::int64_t first, T* products) const {
     const T* panel = buffers.value_panel + first;
@@ -476,14 +476,9 @@ class BackwardEngine {
     const Rows<T> gradients = pairs_of(problem_.output_gradient, query_head.batch, query_head.index, query);
     product_of_pairs<T>(*values_by_pairs_, rows, vectors, shape_.value_dim / 2,
                         {gradients.data, gradients.stride, 1, panel, panel_keys, products, panel_keys});
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const V inverse(buffers.inverses[query + row]);
-      for (std::int64_t x = 0; x < vectors * V::lanes; x += V::lanes)
-        (V::load(products + row * panel_keys + x) * inverse).store(products + row * panel_keys + x);
-    }
   }
 
-  // Turns the scores of a group into weights, and do·v/N into the gradients of the scores.
+  // Turns the scores of a group into weights, and what multiply_values left into the gradients of the scores.
   template <bool modified, class SpanOf>
   void differentiate_rows(const QueryHead<Map>& query_head, std::int64_t query, std::int64_t rows,
                           const SpanOf& span_of, const Buffers& buffers, T* weights, T* score_gradients,
@@ -496,11 +491,11 @@ class BackwardEngine {
       const Row<V> of_row{.visible = V(buffers.visible[i]), .shift = V(shift[i])};
       T* a = weights + row * panel_keys;
       T* ds = score_gradients + row * panel_keys;
-      const V delta(buffers.deltas[i]);
+      const V delta(buffers.deltas[i]), inverse(values_by_pairs_ ? buffers.inverses[i] : T(1));
       std::array<V, parameters> parameter_sums;
       parameter_sums.fill(V(T(0)));
       const auto differentiate = [&](std::int64_t x, const auto& visible) {
-        V score = V::load(a + x), gradient = V::load(ds + x);  // do·v/N
+        V score = V::load(a + x), gradient = V::load(ds + x) * inverse;  // do·v/N
         Row<V> of_key = of_row;
         if constexpr (modified)
           of_key.shift = of_row.shift - V::load(buffers.energy_bias + row * panel_keys + x);
@@ -659,7 +654,7 @@ class BackwardEngine {
   // Multiply what is rounded to bfloat16 by pairs of two rows: score gradients by those of keys and of queries, weights
   // by those of do; null where these are not bfloat16.
   const PairProduct *score_gradients_by_pairs_, *weights_by_pairs_;
-  std::int64_t group_rows_;     // rows differentiated together: a register tile, or as many as scores_by_pairs_ prefers
+  std::int64_t group_rows_;     // rows differentiated together
   std::int64_t block_queries_;  // a multiple of it
   bool keeps_block_;            // weights and score gradients of a block, not only of a group
   std::int64_t key_width_, value_width_, chunks_, chunk_keys_;

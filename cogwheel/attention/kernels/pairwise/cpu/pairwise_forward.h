@@ -46,7 +46,7 @@ class ForwardEngine {
         by_pairs_(problem.score_weight ? nullptr
                                        : pair_product_for(problem, problem.query, problem.key, shape_.head_dim)),
         weights_by_pairs_(problem.identity_values ? nullptr : pair_product_with_rows(problem, problem.value)),
-        group_rows_(by_pairs_ ? by_pairs_->group_rows : 6),
+        group_rows_(group_rows_of(problem, by_pairs_)),
         entropies_known_(weights_are_exponentials<Map> && problem.statistics.wanted() && !modified_),
         panel_width_(panel_width_of(problem, by_pairs_)),
         panels_(panels_of(shape_.keys)),
@@ -459,7 +459,7 @@ class ForwardEngine {
   bool modified_, hides_keys_;
   // Multiply bfloat16 pairs for the scores, and for weights with values; null where not used.
   const PairProduct *by_pairs_, *weights_by_pairs_;
-  std::int64_t group_rows_;   // rows processed together: a register tile, or as many as by_pairs_ prefers
+  std::int64_t group_rows_;   // rows processed together
   bool entropies_known_;      // from the exponents
   std::int64_t panel_width_;  // of a key
   std::int64_t panels_, value_width_;
