@@ -194,6 +194,8 @@ def cancellation_floors(mechanism: str, inputs: Inputs, visible: Tensor) -> dict
         "value": inputs.output_gradient.double().abs().max().item() * math.sqrt(queries_of_a_key) / 30,
         "query": (term * by_query).item(),
         "key": (term * by_key).item() * math.sqrt(queries_of_a_key),
+        # A sum over queries and batch entries of do·o₂, whose terms are of either sign.
+        "lam": per_key.item() / 30 * math.sqrt(inputs.query.shape[0] * inputs.query.shape[2]),
     }
 
 

@@ -50,9 +50,10 @@ def weights_of(module, dtype, reverse=False):
     return [getattr(module, name + suffix).detach().to(dtype).requires_grad_() for name in names]
 
 
-def expect_equal(ours, expected, bound):
+def expect_equal(ours, expected, bound, floor=1e-30):
+    """Relative to the largest element, or to `floor` where that is larger."""
     for place, (a, b) in enumerate(zip(ours, expected, strict=True)):
-        error = (a.double() - b).abs().max() / b.abs().max().clamp_min(1e-30)
+        error = (a.double() - b).abs().max() / b.abs().max().clamp_min(floor)
         assert error <= bound, (place, float(error))
 
 
@@ -88,7 +89,8 @@ def test_equals_torch_in_values_and_gradients(cell, shape, lengths, with_state, 
         leaves = [x.detach().to(dtype).requires_grad_(), *weights_of(module, dtype, reverse)]
         first = None if state is None else [each[direction].detach().to(dtype).requires_grad_() for each in state]
         made = by_operator(cell, leaves[0], leaves[1:], first, of_entries, reverse)
-        expect_equal(made, expected[direction], 1e-9 if dtype == torch.float64 else 2e-6)
+        # A state is a sum of two terms, of up to 1, which may cancel.
+        expect_equal(made, expected[direction], 1e-9 if dtype == torch.float64 else 2e-6, floor=0.1)
         found = torch.autograd.grad(
             sum((e * f.to(dtype)).sum() for e, f in zip(made, factors, strict=True)), [*leaves, *(first or [])]
         )
