@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "cogwheel/bindings/layer_description.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/core/wording/shape_text.h"
@@ -24,9 +25,6 @@
 #include "cogwheel/interpret/patching.h"
 #include "cogwheel/interpret/path_patching.h"
 #include "cogwheel/interpret/representation_distance.h"
-#include "cogwheel/nn/hooks/tensor_version.h"
-#include "cogwheel/nn/weights/new_parameter.h"
-#include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/runs/configuration/config_record.h"
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/tasks/language/language_model.h"
@@ -36,20 +34,6 @@
 namespace cogwheel::bindings {
 namespace {
 
-// In Python, what a caller got wrong is a ValueError. Those that hooks of Python threw pass.
-template <class Call>
-decltype(auto) with_value_errors(const Call& call) {
-  try {
-    return call();
-  } catch (const Error& error) {
-    TORCH_CHECK_VALUE(false, error.what());
-  } catch (const c10::IndexError&) {
-    // PyTorch's own message names neither the input nor the table.
-    TORCH_CHECK_VALUE(false, expected_got("tokens, segments or condition", "numbers of rows that the model has",
-                                          "one beyond, or an empty tensor"));
-  }
-}
-
 interpret::Prompts prompts_of(const TrainedModel::Inputs& inputs) {
   return {runs::needed_input(inputs, "tokens"), runs::needed_input(inputs, "end"), runs::needed_input(inputs, "answer"),
           runs::needed_input(inputs, "foil")};
@@ -57,69 +41,85 @@ interpret::Prompts prompts_of(const TrainedModel::Inputs& inputs) {
 
 at::Tensor number(double value) { return at::scalar_tensor(value, at::kDouble); }
 
-// Hooks call this operator, whose kernel is Python's.
-at::Tensor call_back(std::int64_t callback, const std::string& name, const at::Tensor& value) {
-  static const auto handle =
-      ops::find_operator<at::Tensor(std::int64_t, c10::string_view, const at::Tensor&)>("cogwheel::hook");
-  return handle.call(callback, name, value);
+// Of a run or new; `folder` for messages.
+runs::NamedPass pass_of(const runs::RunConfig& config, const std::string& folder) {
+  const runs::ModelEntry& entry = config.model.entry();
+  if (entry.pass == nullptr)
+    throw Error(expected_got(folder, "a language model, an encoder, a vision transformer or a U-ViT",
+                             "a run of the task " + config.task.name));
+  return entry.pass(config);
+}
+
+// The keys of [model], without "model.".
+std::string options_text(const runs::RunConfig& config) {
+  auto options = nlohmann::ordered_json::object();
+  const std::string prefix = "model.";
+  const auto record = runs::to_json(config);
+  for (const auto& [key, value] : record.items())
+    if (key.starts_with(prefix)) options[key.substr(prefix.size())] = value;
+  return options.dump();
+}
+
+runs::RunConfig config_of_options(const std::string& text) {
+  const auto options = nlohmann::ordered_json::parse(text);
+  auto record = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : options.items()) record["model." + key] = value;
+  return runs::config_from_json(record, "language model");
+}
+
+std::shared_ptr<const runs::RunConfig> config_of_run(const std::string& path) {
+  return with_value_errors([&] {
+    return std::make_shared<const runs::RunConfig>(runs::load_config(runs::RunFolder::open(path).config_path()));
+  });
 }
 
 }  // namespace
 
-void TrainedModel::make() {
-  const runs::ModelEntry& entry = config_->model.entry();
-  if (entry.pass == nullptr)
-    throw Error(expected_got(folder_, "a language model, an encoder, a vision transformer or a U-ViT",
-                             "a run of the task " + config_->task.name));
-  topology_ = entry.name;
-  pass_ = entry.pass(*config_);
-}
+TrainedModel::TrainedModel(std::shared_ptr<const runs::RunConfig> config, std::string folder, at::Device device)
+    : folder_(std::move(folder)),
+      config_(std::move(config)),
+      topology_(config_->model.entry().name),
+      options_(options_text(*config_)),
+      pass_(with_value_errors([&] {
+        return ParameterizedPass([config = config_, folder = folder_] { return pass_of(*config, folder); }, device);
+      })) {}
 
-TrainedModel::TrainedModel(const std::string& path) : folder_(path) {
-  with_value_errors([&] {
-    const runs::RunFolder folder = runs::RunFolder::open(path);
-    config_ = std::make_shared<const runs::RunConfig>(runs::load_config(folder.config_path()));
-    std::vector<at::Tensor> asked;
-    {
-      const nn::TakeParameters recorded(
-          [&](at::IntArrayRef sizes) { return asked.emplace_back(at::empty(sizes).set_requires_grad(true)); });
-      make();
-    }
-    for (const at::Tensor& tensor : asked)
-      for (const auto& parameter : pass_.module->named_parameters())
-        if (parameter.value().is_same(tensor)) order_.push_back(parameter.key());
-    runs::load_weights_of(*pass_.module, *config_, folder);
-    auto options = nlohmann::ordered_json::object();
-    const std::string prefix = "model.";
-    const auto record = runs::to_json(*config_);
-    for (const auto& [key, value] : record.items())
-      if (key.starts_with(prefix)) options[key.substr(prefix.size())] = value;
-    options_ = options.dump();
-  });
+TrainedModel::TrainedModel(const std::string& path) : TrainedModel(config_of_run(path), path, at::kCPU) {
+  with_value_errors([&] { runs::load_weights_of(pass_.module(), *config_, runs::RunFolder::open(path)); });
 }
 
 TrainedModel::TrainedModel(const TrainedModel& other, const Inputs& parameters)
-    : options_(other.options_),
-      folder_(other.folder_),
+    : folder_(other.folder_),
       config_(other.config_),
-      order_(other.order_),
-      tokenizer_(other.tokenizer_) {
-  with_value_errors([&] {
-    for (const auto& own : other.pass_.module->named_parameters()) {
-      const at::Tensor given = runs::needed_input(parameters, own.key().c_str());
-      if (given.sizes() != own.value().sizes() || !given.is_floating_point())
-        throw UsageError(
-            expected_got(own.key(), "floating-point numbers of shape " + shape_text(own.value().sizes()),
-                         std::string(at::toString(given.scalar_type())) + " " + shape_text(given.sizes())));
-    }
-    std::size_t index = 0;
-    const nn::TakeParameters given([&](at::IntArrayRef) { return parameters.at(order_.at(index++)); });
-    make();
+      topology_(other.topology_),
+      options_(other.options_),
+      tokenizer_(other.tokenizer_),
+      pass_(other.pass_, parameters) {}
+
+c10::intrusive_ptr<TrainedModel> TrainedModel::language_model_of(const std::string& options, at::Device device) {
+  return with_value_errors([&] {
+    const auto config = std::make_shared<const runs::RunConfig>(config_of_options(options));
+    return c10::intrusive_ptr<TrainedModel>::reclaim(new TrainedModel(config, "", device));
+  });
+}
+
+void TrainedModel::initialize(std::int64_t seed) const {
+  with_value_errors([&] { language_model().initialize(static_cast<std::uint64_t>(seed)); });
+}
+
+std::string TrainedModel::blocks() const {
+  return with_value_errors([&] {
+    const tasks::language::LanguageModelOptions& options = language_model().options();
+    auto blocks = nlohmann::ordered_json::array();
+    for (std::int64_t layer = 0; layer < options.layers; ++layer)
+      blocks.push_back(description_of(tasks::language::layer_options(options, layer)));
+    return blocks.dump();
   });
 }
 
 c10::intrusive_ptr<TrainedModel> TrainedModel::with_parameters(const Inputs& parameters) const {
-  return c10::intrusive_ptr<TrainedModel>::reclaim(new TrainedModel(*this, parameters));
+  return with_value_errors(
+      [&] { return c10::intrusive_ptr<TrainedModel>::reclaim(new TrainedModel(*this, parameters)); });
 }
 
 std::vector<std::string> TrainedModel::inputs() const {
@@ -129,57 +129,9 @@ std::vector<std::string> TrainedModel::inputs() const {
   return names;
 }
 
-TrainedModel::Inputs TrainedModel::parameters() const {
-  Inputs parameters;
-  for (const auto& parameter : pass_.module->named_parameters()) parameters.insert(parameter.key(), parameter.value());
-  return parameters;
-}
-
-std::vector<std::string> TrainedModel::hook_names() const {
-  std::vector<std::string> names;
-  for (const nn::HookPoint& point : pass_.points) names.push_back(point.name());
-  return names;
-}
-
-std::vector<std::string> TrainedModel::read_only_hook_names() const {
-  std::vector<std::string> names;
-  for (const nn::HookPoint& point : pass_.points)
-    if (point.read_only) names.push_back(point.name());
-  return names;
-}
-
-std::vector<std::string> TrainedModel::on_request_hook_names() const {
-  std::vector<std::string> names;
-  for (const nn::HookPoint& point : pass_.points)
-    if (nn::hook_places()[static_cast<std::size_t>(point.place)].on_request) names.push_back(point.name());
-  return names;
-}
-
 at::Tensor TrainedModel::forward(const Inputs& inputs, const std::vector<std::string>& hooked,
                                  std::int64_t callback) const {
-  return with_value_errors([&] {
-    nn::Hooks hooks;
-    for (const std::string& name : hooked) {
-      const nn::HookPoint point = nn::find_hook_point(name, pass_.points);
-      const auto call = [name, callback](const nn::HookPoint&, const at::Tensor& value) {
-        return call_back(callback, name, value);
-      };
-      const auto layer = point.layer < 0 ? std::nullopt : std::optional(point.layer);
-      if (nn::hook_places()[static_cast<std::size_t>(point.place)].replaceable)
-        hooks.replace(point.place, call, layer);
-      else
-        hooks.read(
-            point.place,
-            [call](const nn::HookPoint& at, const at::Tensor& value) {
-              const std::int64_t before = nn::tensor_version(value);
-              if (!call(at, value).is_same(value) || nn::tensor_version(value) != before)
-                throw UsageError(
-                    expected_got(at.name(), "a hook that only reads", "one that returns or writes a value"));
-            },
-            layer);
-    }
-    return pass_.run(inputs, {.hooks = hooked.empty() ? nullptr : &hooks});
-  });
+  return with_value_errors([&] { return pass_.run(inputs, hooked, callback); });
 }
 
 std::vector<at::Tensor> TrainedModel::effective_attention(const Inputs& inputs, bool by_channel) const {
@@ -191,6 +143,7 @@ std::vector<at::Tensor> TrainedModel::effective_attention(const Inputs& inputs, 
 
 const text::Tokenizer& TrainedModel::tokenizer() const {
   if (tokenizer_ == nullptr) {
+    if (folder_.empty()) throw UsageError(expected_got("model", "one of a run, which has a tokenizer", "a new one"));
     const runs::RunFolder folder = runs::RunFolder::open(folder_);
     if (!std::filesystem::exists(folder.tokenizer_path()))
       throw UsageError(expected_got(folder_, "a run that reads text", "one without a tokenizer"));
@@ -223,7 +176,7 @@ std::vector<std::string> TrainedModel::pieces(const at::Tensor& tokens) const {
 }
 
 tasks::language::LanguageModelImpl& TrainedModel::language_model() const {
-  auto* const model = dynamic_cast<tasks::language::LanguageModelImpl*>(pass_.module.get());
+  auto* const model = dynamic_cast<tasks::language::LanguageModelImpl*>(&pass_.module());
   if (model == nullptr) throw UsageError(expected_got("model", "a language model", topology_));
   return *model;
 }
@@ -233,7 +186,7 @@ std::vector<at::Tensor> TrainedModel::patch_activations(const Inputs& inputs, co
   return with_value_errors([&] {
     std::vector<std::string> names;
     std::optional<nn::HookPlace> place;
-    for (const nn::HookPoint& point : pass_.points) {
+    for (const nn::HookPoint& point : pass_.points()) {
       if (point.layer < 0) continue;
       const std::string of_layer(nn::hook_places()[static_cast<std::size_t>(point.place)].name);
       if (std::find(names.begin(), names.end(), of_layer) == names.end()) names.push_back(of_layer);
@@ -256,7 +209,7 @@ std::vector<at::Tensor> TrainedModel::patch_paths(const Inputs& inputs, const st
   return with_value_errors([&] {
     interpret::PathPatchingOptions options{.freeze_feed_forward = freeze_feed_forward};
     for (std::size_t index = 0; index < receivers.size(); ++index) {
-      const nn::HookPoint point = nn::find_hook_point(receivers[index], pass_.points);
+      const nn::HookPoint point = nn::find_hook_point(receivers[index], pass_.points());
       options.receivers.push_back({point.place, point.layer, heads.at(index)});
     }
     const interpret::PathPatching patched =
@@ -308,7 +261,6 @@ std::vector<at::Tensor> TrainedModel::over_squashing(const at::Tensor& tokens) c
 }
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
-  library.def("hook(int callback, str name, Tensor value) -> Tensor");
   library.def("matrix_rank(Tensor matrix) -> (float[] singular_values, int numerical, float[] others)",
               [](const at::Tensor& matrix) {
                 return with_value_errors([&] {
@@ -359,6 +311,9 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       .def("options", [](const c10::intrusive_ptr<TrainedModel>& model) { return model->options(); })
       .def("parameters", &TrainedModel::parameters)
       .def("with_parameters", &TrainedModel::with_parameters)
+      .def_static("language_model_of", &TrainedModel::language_model_of)
+      .def("initialize", &TrainedModel::initialize)
+      .def("blocks", &TrainedModel::blocks)
       .def("hook_names", &TrainedModel::hook_names)
       .def("read_only_hook_names", &TrainedModel::read_only_hook_names)
       .def("on_request_hook_names", &TrainedModel::on_request_hook_names)

@@ -1,24 +1,15 @@
-// The model of a run as an object of PyTorch, torch.classes.cogwheel.TrainedModel, which the Python package wraps: one
-// model, in C++, for both languages.
-//
-// Hooks of Python come through the dispatcher: at each point that a pass was asked to show, the model calls
-//   cogwheel::hook(int callback, str name, Tensor value) -> Tensor
-// which Python implements (python/cogwheel/trained.py). Nothing here is linked with Python.
+// A model, of a run or new, as an object of PyTorch, torch.classes.cogwheel.TrainedModel, which the Python package
+// wraps: one model, in C++, for both languages.
 #pragma once
 #include <torch/custom_class.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "cogwheel/runs/named_pass.h"
-
-namespace torch::nn {
-class Module;
-}
+#include "cogwheel/bindings/parameterized_pass.h"
 
 namespace cogwheel::tasks::language {
 class LanguageModelImpl;
@@ -36,11 +27,19 @@ namespace cogwheel::bindings {
 
 class TrainedModel : public torch::CustomClassHolder {
  public:
-  using Inputs = runs::PassInputs;
+  using Inputs = ParameterizedPass::Inputs;
 
   // The model of the run in `folder` with the weights of its checkpoint, averaged ones where it has them. Throws
   // ValueError for the run of another model, and for a damaged one.
   explicit TrainedModel(const std::string& folder);
+
+  // A language model of these options, a JSON object of keys of [model] without "model.", with uninitialised parameters
+  // on the device. Throws ValueError that names the first invalid option.
+  static c10::intrusive_ptr<TrainedModel> language_model_of(const std::string& options, at::Device device);
+  // The values that training with `seed` begins with. Of language models.
+  void initialize(std::int64_t seed) const;
+  // Of each block of a language model what bindings/layer.h says of it, a JSON list.
+  std::string blocks() const;
 
   // The same model with these tensors as its parameters, by their names: inputs of its passes, so that derivatives
   // reach whatever they were computed from. Throws ValueError for one that is missing or of another shape.
@@ -53,16 +52,11 @@ class TrainedModel : public torch::CustomClassHolder {
   // The keys of [model] as a JSON object, without "model.".
   const std::string& options() const { return options_; }
   // The model's own tensors, not copies: what changes them changes the model, and backward fills in their gradients.
-  Inputs parameters() const;
-  // Of every point where hooks read or replace a value, in the order of a pass; and of those that can only be read.
-  std::vector<std::string> hook_names() const;
-  std::vector<std::string> read_only_hook_names() const;
-  // And of those that are computed only where they are asked for by name.
-  std::vector<std::string> on_request_hook_names() const;
-
-  // What the topology makes of its inputs, which have the names of its arguments; those that are left out are
-  // undefined. At the points of `hooked`, the value is what `callback` makes of it. Throws ValueError for a name that
-  // the model does not have.
+  Inputs parameters() const { return pass_.parameters(); }
+  // ParameterizedPass, with ValueErrors.
+  std::vector<std::string> hook_names() const { return pass_.hook_names(); }
+  std::vector<std::string> read_only_hook_names() const { return pass_.read_only_hook_names(); }
+  std::vector<std::string> on_request_hook_names() const { return pass_.on_request_hook_names(); }
   at::Tensor forward(const Inputs& inputs, const std::vector<std::string>& hooked, std::int64_t callback) const;
   // text/text_tokens.h, with the tokenizer of the run; ValueError where it has none. Tokens are int64 [N].
   at::Tensor tokens(const std::string& text) const;
@@ -91,19 +85,17 @@ class TrainedModel : public torch::CustomClassHolder {
   std::vector<at::Tensor> over_squashing(const at::Tensor& tokens) const;
 
  private:
+  TrainedModel(std::shared_ptr<const runs::RunConfig> config, std::string folder, at::Device device);
   TrainedModel(const TrainedModel& other, const Inputs& parameters);
 
   tasks::language::LanguageModelImpl& language_model() const;
   const text::Tokenizer& tokenizer() const;
 
-  // New layers, whose parameters are those that are in force (nn/weights/new_parameter.h).
-  void make();
-
-  std::string topology_, options_, folder_;
+  std::string folder_;  // of the run; empty where there is none
   std::shared_ptr<const runs::RunConfig> config_;
-  std::vector<std::string> order_;                            // of the parameters' names, as layers ask for them
+  std::string topology_, options_;
   mutable std::shared_ptr<const text::Tokenizer> tokenizer_;  // read when it is needed
-  runs::NamedPass pass_;
+  ParameterizedPass pass_;
 };
 
 }  // namespace cogwheel::bindings

@@ -42,7 +42,7 @@ TensorTable tensors(const runs::ModelOptions& model) {
     table.linear(ours + "attention.query_key_value", {self + "query", self + "key", self + "value"}, width, 3 * width);
     table.linear(ours + "attention.output", {theirs + "attention.output.dense"}, width, width);
     table.norm(ours + "attention_norm", theirs + "attention.output.LayerNorm", width);
-    table.linear(ours + "feed_forward.in", {theirs + "intermediate.dense"}, width, hidden);
+    table.linear(ours + "feed_forward.up", {theirs + "intermediate.dense"}, width, hidden);
     table.linear(ours + "feed_forward.out", {theirs + "output.dense"}, hidden, width);
     table.norm(ours + "feed_forward_norm", theirs + "output.LayerNorm", width);
   }

@@ -43,7 +43,7 @@ TensorTable tensors(const runs::ModelOptions& model) {
     table.linear(ours + "attention.query_key_value", {theirs + "attn.qkv"}, width, 3 * width, false);
     table.linear(ours + "attention.output", {theirs + "attn.proj"}, width, width);
     table.norm(ours + "feed_forward_norm", theirs + "norm2", width);
-    table.linear(ours + "feed_forward.in", {theirs + "mlp.fc1"}, width, hidden);
+    table.linear(ours + "feed_forward.up", {theirs + "mlp.fc1"}, width, hidden);
     table.linear(ours + "feed_forward.out", {theirs + "mlp.fc2"}, hidden, width);
     if (const std::int64_t skip = layer - options.layers / 2 - 1; skip >= 0)
       table.linear("skips." + std::to_string(skip), {theirs + "skip_linear"}, 2 * width, width);

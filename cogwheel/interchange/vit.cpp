@@ -35,7 +35,7 @@ TensorTable tensors(const runs::ModelOptions& model) {
                  width, 3 * width);
     table.linear(ours + "attention.output", {theirs + "attention.output.dense"}, width, width);
     table.norm(ours + "feed_forward_norm", theirs + "layernorm_after", width);
-    table.linear(ours + "feed_forward.in", {theirs + "intermediate.dense"}, width, hidden);
+    table.linear(ours + "feed_forward.up", {theirs + "intermediate.dense"}, width, hidden);
     table.linear(ours + "feed_forward.out", {theirs + "output.dense"}, hidden, width);
   }
   table.norm("final_norm", "vit.layernorm", width);

@@ -4,6 +4,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "cogwheel/attention/kernels/pairwise/row_statistics.h"
 #include "cogwheel/attention/mechanisms/forms/differential.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/nn/head_width.h"
 #include "cogwheel/nn/residual_norm.h"
 #include "cogwheel/nn/states/key_value_state.h"
@@ -21,6 +23,7 @@
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/ops/pairwise/mixture.h"
 #include "cogwheel/ops/pairwise/parameters.h"
+#include "cogwheel/ops/pairwise/scores.h"
 
 namespace cogwheel::nn {
 namespace {
@@ -74,9 +77,25 @@ void check(const AttentionLayerOptions& options) {
         "key_value_heads",
         std::to_string(options.heads) + ", as heads: the keys of " + options.mechanism + " are its queries",
         std::to_string(shared)));
+  if (options.window < 0) throw UsageError(expected_got("window", "at least 1", std::to_string(options.window)));
+  if (options.window > 0 && (!options.causal || options.memory))
+    throw UsageError(
+        expected_got("window", "causal attention beside it", options.memory ? "a memory" : "causal=False"));
+  const std::vector<std::string> scores = ops::score_names();
+  if (std::find(scores.begin(), scores.end(), options.score) == scores.end())
+    throw UsageError(expected_got("score", expected_names(options.score, scores), options.score));
+  if (options.score != "dot" && (mechanism.is_matrix() || (mechanism.takes_cosines() && options.score != "cosine")))
+    throw UsageError(expected_got(
+        "score", mechanism.takes_cosines() ? "dot or cosine for " + options.mechanism : "dot for " + options.mechanism,
+        options.score));
   if (mechanism.ties_keys && options.memory)
     throw UsageError(
         expected_got("mechanism of attention to a memory", "one whose keys are not its queries", options.mechanism));
+}
+
+double lambda_init_of(const AttentionLayerOptions& options) {
+  if (!is_difference(find_mechanism(options.mechanism))) return 0;
+  return Differential::lambda_init(static_cast<double>(options.layer + options.first_lambda_depth));
 }
 
 AttentionLayerImpl::AttentionLayerImpl(const AttentionLayerOptions& options, std::shared_ptr<const Rotary> rotary)
@@ -98,14 +117,20 @@ AttentionLayerImpl::AttentionLayerImpl(const AttentionLayerOptions& options, std
     learned_.emplace_back(
         names[i], in_columns ? new_parameter(*this, names[i], {options.heads, static_cast<std::int64_t>(scalars)})
                              : new_parameter(*this, names[i], {options.heads}));
+  lambda_init_ = lambda_init_of(options);
   if (is_difference(mechanism_)) {
-    lambda_init_ = Differential::lambda_init(static_cast<double>(options.layer + options.first_lambda_depth));
     lambda_query1_ = new_parameter(*this, "lambda_query1", {head_dim_});
     lambda_key1_ = new_parameter(*this, "lambda_key1", {head_dim_});
     lambda_query2_ = new_parameter(*this, "lambda_query2", {head_dim_});
     lambda_key2_ = new_parameter(*this, "lambda_key2", {head_dim_});
     head_norm_ = new_parameter(*this, "head_norm", {2 * head_dim_});
   }
+  if (options.score == "general")
+    score_weight_ = new_parameter(*this, "score_weight", {options.heads, head_dim_, head_dim_});
+  if (options.score == "additive" || options.score == "concat")
+    score_weight_ = new_parameter(*this, "score_weight", {options.heads, head_dim_});
+  if (options.score == "concat")
+    score_projection_ = new_parameter(*this, "score_projection", {options.heads, head_dim_, 2 * head_dim_});
 }
 
 std::optional<AttentionLayerImpl::Lambda> AttentionLayerImpl::lambda() const {
@@ -121,6 +146,10 @@ std::optional<AttentionLayerImpl::Lambda> AttentionLayerImpl::lambda() const {
 
 ops::AttentionOptions AttentionLayerImpl::operator_options(const Dropout& dropout) const {
   ops::AttentionOptions options{.causal = options_.causal && !options_.memory, .scale = {}, .parameters = learned_};
+  options.score = options_.score;
+  if (score_weight_.defined()) options.score_weight = score_weight_;
+  if (score_projection_.defined()) options.score_projection = score_projection_;
+  if (options_.window > 0) options.window = options_.window;
   if (const auto shared = lambda())
     options.parameters.emplace_back("lam", shared->whole.expand({options_.heads / mechanism_.sub_heads()}));
   if (dropout.rate() > 0 && !mechanism_.is_matrix()) {
@@ -456,6 +485,14 @@ void AttentionLayerImpl::initialize(const WeightInitializer& initializer, const 
         mechanism_.is_matrix() ? learned_.front().second.select(1, static_cast<std::int64_t>(i)) : learned_[i].second;
     scalar.fill_(mechanism_.parameter_initial[i]);
   }
+  // Such that scores have the size of products of the same queries and keys.
+  if (options_.score == "general")
+    initializer.normal(score_weight_, name + ".score_weight", 1 / std::sqrt(static_cast<double>(head_dim_)));
+  if (options_.score == "additive" || options_.score == "concat")
+    initializer.normal(score_weight_, name + ".score_weight", 1 / std::sqrt(static_cast<double>(head_dim_)));
+  if (score_projection_.defined())
+    initializer.normal(score_projection_, name + ".score_projection",
+                       1 / std::sqrt(2 * static_cast<double>(head_dim_)));
   if (is_difference(mechanism_)) {
     initializer.normal(lambda_query1_, name + ".lambda_query1", 0.1);
     initializer.normal(lambda_key1_, name + ".lambda_key1", 0.1);

@@ -38,14 +38,19 @@ struct AttentionLayerOptions {
   std::int64_t first_lambda_depth = 0;
   bool projection_bias = true;  // of queries, keys and values
   bool output_bias = true;
-  bool causal = true;   // ignored by a layer that attends to a memory
-  bool memory = false;  // whether keys and values come from the context's memory
+  bool causal = true;         // ignored by a layer that attends to a memory
+  bool memory = false;        // whether keys and values come from the context's memory
+  std::int64_t window = 0;    // the last keys that a causal query sees, itself included; 0: all of them
+  std::string score = "dot";  // of a query and a key (ops/pairwise/scores.h), whose weights the layer learns
 
   std::int64_t used_key_value_heads() const { return key_value_heads == 0 ? heads : key_value_heads; }
 };
 
 // Throws UsageError that names the first invalid option.
 void check(const AttentionLayerOptions& options);
+
+// Of differential attention, after options.layer; 0 for others.
+double lambda_init_of(const AttentionLayerOptions& options);
 
 class AttentionLayerImpl : public TokenMixer {
  public:
@@ -108,7 +113,8 @@ class AttentionLayerImpl : public TokenMixer {
   // Shared by the heads of the layer.
   at::Tensor lambda_query1_, lambda_key1_, lambda_query2_, lambda_key2_;  // [head_dim]
   at::Tensor head_norm_;                                                  // [2 head_dim]
-  ops::MechanismParameters learned_;  // the scalars of the row map, one for each query head: [heads] each
+  ops::MechanismParameters learned_;            // the scalars of the row map, one for each query head: [heads] each
+  at::Tensor score_weight_, score_projection_;  // of a score that has them (ops/pairwise/scores.h)
 };
 TORCH_MODULE(AttentionLayer);
 

@@ -15,12 +15,12 @@ std::int64_t units_in(const FeedForwardOptions& options) {
 }  // namespace
 
 FeedForwardImpl::FeedForwardImpl(const FeedForwardOptions& options) : activation_(options.activation) {
-  in_ = register_module("in", Linear(options.width, units_in(options), options.bias));
+  up_ = register_module("up", Linear(options.width, units_in(options), options.bias));
   out_ = register_module("out", Linear(options.hidden, options.width, options.bias));
 }
 
 at::Tensor FeedForwardImpl::forward(const at::Tensor& x, const ForwardContext& context) {
-  at::Tensor units = in_(x);
+  at::Tensor units = up_(x);
   if (activation_ == Activation::gelu)
     return out_(context.hooked(HookPlace::units, at::gelu(context.hooked(HookPlace::units_before, std::move(units)))));
   const auto gate_and_up = units.chunk(2, -1);
@@ -31,10 +31,10 @@ at::Tensor FeedForwardImpl::forward(const at::Tensor& x, const ForwardContext& c
 
 at::Tensor FeedForwardImpl::jacobians(const at::Tensor& x) {
   const torch::NoGradGuard no_gradient;
-  const at::Tensor units = in_(x);
+  const at::Tensor units = up_(x);
   // Of a unit by each of its inputs: its derivative times its row of the matrix.
   const auto of_rows = [&](const at::Tensor& derivative, std::int64_t first) {
-    return derivative.unsqueeze(2) * in_->weight().narrow(0, first, derivative.size(1));
+    return derivative.unsqueeze(2) * up_->weight().narrow(0, first, derivative.size(1));
   };
   switch (activation_) {
     case Activation::gelu:
@@ -49,7 +49,7 @@ at::Tensor FeedForwardImpl::jacobians(const at::Tensor& x) {
 }
 
 std::int64_t FeedForwardImpl::numbers_of_jacobian() const {
-  return in_->weight().numel() + out_->weight().size(0) * in_->weight().size(1);
+  return up_->weight().numel() + out_->weight().size(0) * up_->weight().size(1);
 }
 
 bool FeedForwardImpl::has_hook(HookPlace place) const {
@@ -59,7 +59,7 @@ bool FeedForwardImpl::has_hook(HookPlace place) const {
 
 void FeedForwardImpl::initialize(const WeightInitializer& initializer, const std::string& name,
                                  double standard_deviation, double residual_standard_deviation) {
-  in_->initialize(initializer, name + ".in", standard_deviation);
+  up_->initialize(initializer, name + ".in", standard_deviation);  // its seed, as long as there have been runs
   out_->initialize(initializer, name + ".out", residual_standard_deviation);
 }
 

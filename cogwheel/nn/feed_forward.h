@@ -12,14 +12,14 @@
 namespace cogwheel::nn {
 
 enum class Activation {
-  gelu,    // out(gelu(in(x)))
-  swiglu,  // out(silu(gate(x)) ∘ up(x)), gate and up in one matrix `in`, in this order; Shazeer, "GLU Variants Improve
+  gelu,    // out(gelu(up(x)))
+  swiglu,  // out(silu(gate(x)) ∘ up(x)), gate and up in one matrix `up`, in this order; Shazeer, "GLU Variants Improve
            // Transformer" (2020), eq. 6
 };
 
 struct FeedForwardOptions {
   std::int64_t width = 0;
-  std::int64_t hidden = 0;  // units that `out` reads; for swiglu `in` computes twice as many
+  std::int64_t hidden = 0;  // units that `out` reads; for swiglu `up` computes twice as many
   Activation activation = Activation::gelu;
   bool bias = true;
 };
@@ -39,7 +39,7 @@ class FeedForwardImpl : public torch::nn::Module {
 
  private:
   Activation activation_;
-  Linear in_{nullptr}, out_{nullptr};
+  Linear up_{nullptr}, out_{nullptr};
 };
 TORCH_MODULE(FeedForward);
 

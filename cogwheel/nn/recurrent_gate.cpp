@@ -35,11 +35,6 @@ std::vector<std::int64_t> sizes_of(std::string_view axes, const RecurrentGateOpt
   return sizes;
 }
 
-// The bound of HGRN2, which leaves the last layer room to forget.
-double lower_bound(const RecurrentGateOptions& options) {
-  return static_cast<double>(options.layer) / static_cast<double>(options.layers);
-}
-
 // The constants of Mamba-2: 1 to 16.
 double initial_constant(std::int64_t head, std::int64_t heads) {
   return std::log(heads < 2 ? 1 : 1 + 15 * static_cast<double>(head) / static_cast<double>(heads - 1));
@@ -60,6 +55,11 @@ RecurrentGateImpl::RecurrentGateImpl(const RecurrentGateOptions& options) : opti
     projection_ = register_module("projection", Linear(rank > 0 ? rank : options.inputs, outputs, false));
   bias_ = new_parameter(*this, "bias", {outputs});
   if (options.recipe.map == GateMap::step_times_constant) constant_ = new_parameter(*this, "constant", {options.heads});
+}
+
+// The bound of HGRN2, which leaves the last layer room to forget.
+double RecurrentGateImpl::lower_bound() const {
+  return static_cast<double>(options_.layer) / static_cast<double>(options_.layers);
 }
 
 RecurrentGateImpl::Value RecurrentGateImpl::forward(const at::Tensor& x) {
@@ -87,7 +87,7 @@ RecurrentGateImpl::Value RecurrentGateImpl::mapped(const at::Tensor& y) const {
     case GateMap::log_sigmoid_16:
       return {at::log_sigmoid(y) / 16};
     case GateMap::above_bound: {
-      const double bound = lower_bound(options_);
+      const double bound = lower_bound();
       return {bound == 0 ? at::log_sigmoid(y) : (bound + (1 - bound) * y.sigmoid()).log()};
     }
     case GateMap::softplus:

@@ -30,13 +30,17 @@ class RecurrentGateImpl : public torch::nn::Module {
   };
   Value forward(const at::Tensor& x);  // x [B, N, inputs]
   bool reads_tokens() const { return reads_tokens_; }
+  std::int64_t rank() const { return into_rank_ ? into_rank_->weight().size(0) : 0; }  // of W; 0: full
+  const RecurrentGateOptions& options() const { return options_; }
+  const std::vector<std::int64_t>& sizes() const { return sizes_; }  // of one token: [H], [H, width] or [H, D, V]
+  double lower_bound() const;                                        // of GateMap::above_bound
 
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation);
 
  private:
   Value mapped(const at::Tensor& y) const;
   RecurrentGateOptions options_;
-  std::vector<std::int64_t> sizes_;  // of one token: [H], [H, width] or [H, D, V]
+  std::vector<std::int64_t> sizes_;
   bool reads_tokens_ = false;
   Linear into_rank_{nullptr}, projection_{nullptr};
   at::Tensor bias_;      // [product of the sizes]

@@ -55,6 +55,11 @@ class RecurrentLayerImpl : public TokenMixer {
   void initialize(const WeightInitializer& initializer, const std::string& name, double standard_deviation,
                   double residual_standard_deviation) override;
 
+  // What it is made of, for whoever describes it.
+  const RecurrentLaw& law() const { return law_; }
+  const RecurrentRecipe& recipe() const { return recipe_; }
+  const std::vector<RecurrentGate>& gates() const { return gates_; }
+
  private:
   struct Inputs {  // what each projection reads, [B, N, …]
     at::Tensor query, key, value, output_gate;

@@ -23,9 +23,10 @@ from cogwheel.key_value_cache import KeyValueCache
 from cogwheel.products import bfloat16_products
 from cogwheel.recurrent import RecurrentCache, recurrent, recurrent_statistics, recurrent_weights
 from cogwheel.soft_window import soft_window
-from cogwheel.trained import Encoder, LanguageModel, UVit, VisionTransformer, load
+from cogwheel.nn import LanguageModel
+from cogwheel.trained import Encoder, UVit, VisionTransformer, load
 
-from cogwheel import interpret  # isort: skip  which needs the models
+from cogwheel import hooks, interpret, nn  # isort: skip  which need the others
 
 __all__ = [
     "AttentionStatistics",
@@ -39,11 +40,13 @@ __all__ = [
     "attention_statistics",
     "attention_weights",
     "bfloat16_products",
+    "hooks",
     "interpret",
     "load",
     "load_mechanism",
     "mechanism",
     "mechanisms",
+    "nn",
     "numerics_card",
     "recurrent",
     "recurrent_statistics",

@@ -14,11 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cogwheel.trained import LanguageModel, _bindings
+from cogwheel import _bindings
+from cogwheel.nn.language_model import LanguageModel
 
 
 def _operators() -> Any:
-    _bindings()
+    _bindings.classes()
     return torch.ops.cogwheel
 
 

@@ -146,7 +146,7 @@ class PlainModel:
     def feed_forward(self, layer: int, x: Tensor) -> Tensor:
         prefix = f"layers.{layer}.feed_forward."
         at = lambda name, value: self.at(f"blocks.{layer}.mlp.{name}", value)  # noqa: E731
-        units = self.linear(prefix + "in", x)
+        units = self.linear(prefix + "up", x)
         if self.options.get("activation") == "swiglu":
             gate, up = units.chunk(2, -1)
             units = F.silu(at("hook_pre", gate)) * at("hook_pre_linear", up)

@@ -30,7 +30,7 @@ def learning_rate(step):
 
 
 # Ours, and theirs where they differ.
-LAYER = {"feed_forward.in": "feed_forward.0", "feed_forward.out": "feed_forward.2"}
+LAYER = {"feed_forward.up": "feed_forward.0", "feed_forward.out": "feed_forward.2"}
 NAMES = {
     "gpt": {"token_embedding": "tokens.weight", "position_embedding": "positions.weight", "final_norm.weight": "norm.weight"},
     "encoder": {

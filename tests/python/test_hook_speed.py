@@ -40,7 +40,7 @@ class HookedGPT(torch.nn.Module):
         attend = eager.attention("cog")
         z = self.at(block + "attn.hook_z", attend(query, key, value, causal=True).transpose(1, 2))
         x = self.at(block + "hook_resid_mid", x + self.at(block + "hook_attn_out", F.linear(z.flatten(2), weight("attention.output"))))
-        units = F.linear(self.norm(x, weight("feed_forward_norm"), block + "ln2"), weight("feed_forward.in"))
+        units = F.linear(self.norm(x, weight("feed_forward_norm"), block + "ln2"), weight("feed_forward.up"))
         units = self.at(block + "mlp.hook_post", F.gelu(self.at(block + "mlp.hook_pre", units)))
         return self.at(block + "hook_resid_post", x + self.at(block + "hook_mlp_out", F.linear(units, weight("feed_forward.out"))))
 

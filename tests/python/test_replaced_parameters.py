@@ -124,7 +124,7 @@ def test_parametrizations(model):
 def test_weights_that_modules_recompute(model, way):
     """They change as what they are computed from is trained, though no pass calls the module."""
     (tokens,) = inputs_of(model)
-    part = model.get_submodule("layers.0.feed_forward.in")
+    part = model.get_submodule("layers.0.feed_forward.up")
     before = model(tokens)
     if way == "prune":
         prune.l1_unstructured(part, "weight", amount=0.5)
@@ -209,8 +209,11 @@ def test_copies_are_models_of_their_own(small_runs):
     assert all(parameter.grad is None for parameter in model.parameters())
     assert all(parameter.grad is not None for parameter in copied.parameters())
     assert torch.equal(copy.deepcopy(copied)(tokens), copied(tokens))
+    unpickled = pickle.loads(pickle.dumps(copied))
+    assert torch.equal(unpickled(tokens), copied(tokens)) and type(unpickled) is type(model)
+    assert torch.equal(unpickled.run_with_hooks(tokens), copied(tokens)), "hooks are of its parameters"
     with pytest.raises(TypeError, match="expected to be loaded from its run"):
-        pickle.dumps(model)
+        pickle.dumps(cogwheel.load(small_runs("encoder")))
 
 
 def test_interpretation_reads_what_is_there(model):
@@ -222,6 +225,22 @@ def test_interpretation_reads_what_is_there(model):
     assert not all(torch.allclose(one, two) for one, two in zip(before, after, strict=True))
 
 
+def test_plain_passes_call_the_modules(small_runs):
+    """As in any module of PyTorch: those of a language model may be replaced, and have hooks of their own."""
+    model = cogwheel.load(small_runs("mixed"))
+    (tokens,) = inputs_of(model)
+    before, seen = model(tokens), []
+    for path in ("layers.0", "layers.0.attention", "layers.0.attention.output"):
+        model.get_submodule(path).register_forward_hook(lambda module, *_: seen.append(type(module).__name__))
+    assert torch.equal(model(tokens), before) and seen == ["Linear", "Attention", "Block"]
+    attention, own = model.layers[0].attention, model.layers[0].attention.output
+    attention.output = torch.nn.Linear(32, 32, bias=False)
+    attention.output.weight = own.weight
+    torch.testing.assert_close(model(tokens), before)
+    attention.output.weight = torch.nn.Parameter(torch.zeros(32, 32))
+    assert not torch.equal(model(tokens), before)
+
+
 def test_what_no_pass_would_see_is_refused(small_runs):
     fresh = lambda: cogwheel.load(small_runs("mixed"))  # noqa: E731
     tokens = inputs_of(fresh())
@@ -231,7 +250,7 @@ def test_what_no_pass_would_see_is_refused(small_runs):
         model = fresh()
         change(model, model.get_submodule(part))
         with pytest.raises(ValueError, match=message):
-            model(*tokens)
+            model.run_with_hooks(*tokens)
 
     refused(lambda model, own: setattr(model.get_submodule("layers.0.attention"), "output", torch.nn.Linear(32, 32)), "expected the model's own modules.*, got Linear")
     refused(lambda model, own: own.register_forward_hook(lambda *_: None), f"{part}: expected hooks of run_with_hooks")

@@ -42,7 +42,7 @@ def as_gpt2(model):
              "transformer.ln_f.weight": "final_norm.weight"}  # fmt: skip
     for layer in range(3):
         for there, here in {"ln_1": "attention_norm", "ln_2": "feed_forward_norm", "attn.c_attn": "attention.query_key_value",
-                            "attn.c_proj": "attention.output", "mlp.c_fc": "feed_forward.in",
+                            "attn.c_proj": "attention.output", "mlp.c_fc": "feed_forward.up",
                             "mlp.c_proj": "feed_forward.out"}.items():  # fmt: skip
             names[f"transformer.h.{layer}.{there}.weight"] = f"layers.{layer}.{here}.weight"
     state = {there: weights[here].T if ".c_" in there else weights[here] for there, here in names.items()}
@@ -62,7 +62,7 @@ def as_llama(model):
     for layer in range(3):
         here, there = f"layers.{layer}.", f"model.layers.{layer}."
         query, key, value = weights[here + "attention.query_key_value.weight"].split([32, 8 * shared, 8 * shared])
-        gate, up = weights[here + "feed_forward.in.weight"].chunk(2)
+        gate, up = weights[here + "feed_forward.up.weight"].chunk(2)
         state |= {
             there + "self_attn.q_proj.weight": query, there + "self_attn.k_proj.weight": key,
             there + "self_attn.v_proj.weight": value, there + "self_attn.o_proj.weight": weights[here + "attention.output.weight"],

@@ -48,6 +48,8 @@ at::Tensor directions(const at::Tensor& x) { return x / vector_length(x).clamp_m
 
 }  // namespace
 
+std::vector<std::string> score_names() { return {std::begin(scores), std::end(scores)}; }
+
 void check_score(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
                  const AttentionOptions& options) {
   const std::string_view score = options.score;

@@ -16,7 +16,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/ops/pairwise/attention.h"
@@ -30,6 +32,8 @@ struct ScoredHeads {
   double scale;                            // as given, or the score's default
   std::optional<at::Tensor> score_weight;  // v [Hq, D], of an additive score; none of a product
 };
+
+std::vector<std::string> score_names();
 
 // Throws ValueError for a score that does not exist or that the mechanism does not read, and for weights that are
 // missing, too many or wrong in shape, dtype or device.

@@ -44,7 +44,7 @@ struct BlockFormula {
     return linear("memory_attention.output", heads_of(linear("memory_attention.query", x), parts[0], parts[1], false));
   }
   at::Tensor feed_forward(const at::Tensor& x) const {
-    return linear("feed_forward.out", at::gelu(linear("feed_forward.in", x)));
+    return linear("feed_forward.out", at::gelu(linear("feed_forward.up", x)));
   }
   at::Tensor block(at::Tensor x, bool norms_before, bool causal = false, const at::Tensor& memory = {}) const {
     const auto add = [&](const std::string& name, auto&& part) {

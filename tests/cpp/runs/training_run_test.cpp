@@ -281,7 +281,7 @@ TEST(TrainingRun, MeasuresAndShowsTheAverageOfItsWeights) {
   TrainingOptions training = tiny_training();
   training.ema = 0.75;
   TrainingRun run(tiny_model(), training, tiny_task());
-  const auto weights = [&] { return run.model()->named_parameters()["layers.0.feed_forward.in.weight"].detach(); };
+  const auto weights = [&] { return run.model()->named_parameters()["layers.0.feed_forward.up.weight"].detach(); };
   at::Tensor average = weights().clone();
   for (int step = 0; step < 3; ++step) {
     run.step();
@@ -292,8 +292,8 @@ TEST(TrainingRun, MeasuresAndShowsTheAverageOfItsWeights) {
   EXPECT_TRUE(at::equal(weights(), before));
   run.save(folder.path() / "checkpoint");
   const SafeTensors saved = load_checkpoint(folder.path() / "checkpoint");
-  EXPECT_TRUE(at::allclose(saved.tensors.at("average.layers.0.feed_forward.in.weight"), average, 1e-6, 1e-7));
-  EXPECT_TRUE(at::equal(saved.tensors.at("model.layers.0.feed_forward.in.weight"), before));
+  EXPECT_TRUE(at::allclose(saved.tensors.at("average.layers.0.feed_forward.up.weight"), average, 1e-6, 1e-7));
+  EXPECT_TRUE(at::equal(saved.tensors.at("model.layers.0.feed_forward.up.weight"), before));
   EXPECT_EQ(prefix_in_use(saved), "average.");
 
   // The same weights in a run that averages nothing.

@@ -183,7 +183,7 @@ TEST(LanguageModel, IsTheLlamaOfItsPaper) {
     outputs.push_back((exponentials / exponentials.sum(-1, true)).matmul(columns(2)));
   }
   x = x + at::cat(outputs, 1).matmul(w["layers.0.attention.output.weight"].t());
-  const at::Tensor units = norm(x).matmul(w["layers.0.feed_forward.in.weight"].t());
+  const at::Tensor units = norm(x).matmul(w["layers.0.feed_forward.up.weight"].t());
   const at::Tensor gate = units.slice(1, 0, 96), up = units.slice(1, 96);
   x = x + (gate * at::sigmoid(gate) * up).matmul(w["layers.0.feed_forward.out.weight"].t());
   const at::Tensor expected = norm(x).matmul(w["head.weight"].t());
@@ -211,7 +211,7 @@ TEST(LanguageModel, PairsItsStartBetweenMechanisms) {
              symmetric = make(small("symmetric"))->named_parameters(),
              other_seed = make(small("softmax"), 12)->named_parameters();
   for (const auto& parameter : softmax) EXPECT_TRUE(cog[parameter.key()].equal(parameter.value())) << parameter.key();
-  const std::string name = "layers.1.feed_forward.in.weight";
+  const std::string name = "layers.1.feed_forward.up.weight";
   EXPECT_TRUE(symmetric[name].equal(softmax[name]));
   EXPECT_FALSE(other_seed[name].equal(softmax[name]));
 }
@@ -220,7 +220,7 @@ TEST(LanguageModel, ScalesWhatWritesIntoTheResidualStream) {
   LanguageModelOptions options = small("softmax");
   options.width = 128;
   const auto parameters = make(options)->named_parameters();
-  EXPECT_NEAR(parameters["layers.0.feed_forward.in.weight"].std().item<double>(), 0.02, 1e-3);
+  EXPECT_NEAR(parameters["layers.0.feed_forward.up.weight"].std().item<double>(), 0.02, 1e-3);
   const double residual = 0.02 / std::sqrt(6.0);
   EXPECT_NEAR(parameters["layers.0.feed_forward.out.weight"].std().item<double>(), residual, 5e-4);
   EXPECT_NEAR(parameters["layers.2.attention.output.weight"].std().item<double>(), residual, 5e-4);
