@@ -18,8 +18,8 @@ TEST(FeedForward, SwigluGatesOneHalfWithTheOther) {
   FeedForward network = make(Activation::swiglu, false);
   const at::Tensor x = torch::randn({3, 12}, at::make_generator<at::CPUGeneratorImpl>(3), at::kDouble);
   const auto weights = network->named_parameters();
-  const at::Tensor gate = x.matmul(weights["in.weight"].slice(0, 0, 20).t()),
-                   up = x.matmul(weights["in.weight"].slice(0, 20, 40).t());
+  const at::Tensor gate = x.matmul(weights["up.weight"].slice(0, 0, 20).t()),
+                   up = x.matmul(weights["up.weight"].slice(0, 20, 40).t());
   const at::Tensor expected = (gate / (1 + (-gate).exp()) * up).matmul(weights["out.weight"].t());
   EXPECT_TRUE(at::allclose(network(x), expected, 1e-11, 1e-12));
 }
