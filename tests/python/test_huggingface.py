@@ -77,9 +77,11 @@ def logits_in_steps(model, ids, mask, cache, steps):
 @pytest.mark.diagonal("name", "cache")
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
 @pytest.mark.parametrize("padding", [None, "left"])
-@pytest.mark.parametrize("name", small.DECODERS)
-def test_cached_passes_are_the_whole_one(name, padding, cache):
-    model = small.model(name, f"cogwheel_{'softmax_off_by_one' if has_sinks(name) else 'cog'}")
+@pytest.mark.parametrize(
+    "name, mechanism", [(name, each) for name in small.DECODERS for each in MECHANISMS if not has_sinks(name) or each == "softmax_off_by_one"]
+)
+def test_cached_passes_are_the_whole_one(name, mechanism, padding, cache):
+    model = small.model(name, f"cogwheel_{mechanism}")
     given = small.inputs(name, padding)
     ids, mask = given["input_ids"], given.get("attention_mask")
     kept = transformers.StaticCache(config=model.config, max_cache_len=20) if cache == "static" else transformers.DynamicCache(config=model.config)
