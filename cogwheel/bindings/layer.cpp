@@ -69,6 +69,7 @@ runs::NamedPass pass_of_block(nn::TransformerBlock block) {
 std::shared_ptr<const nn::Rotary> rotary_of(const Json& options, const nn::AttentionLayerOptions& attention) {
   const Json rotary = options.value("rotary", Json());
   if (rotary.is_null()) return nullptr;
+  if (attention.heads < 1) throw UsageError(expected_got("rotary", "none for a mechanism with a state", "one"));
   return std::make_shared<nn::Rotary>(
       attention.width / attention.heads, rotary.at("positions").get<std::int64_t>(),
       rotary.at("halves").get<bool>() ? nn::RotaryLayout::halves : nn::RotaryLayout::interleaved,

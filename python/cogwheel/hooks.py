@@ -11,6 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.prune import BasePruningMethod
+from torch.nn.utils.spectral_norm import SpectralNorm
+from torch.nn.utils.weight_norm import WeightNorm
 
 from cogwheel import _bindings
 
@@ -53,6 +56,20 @@ def _hooked_gradient(gradient: Tensor, hook: Hook, point: HookPoint) -> Tensor |
     if replaced.isnan().any() and not gradient.isnan().any():
         raise ValueError(f"{point.name}: expected a gradient of numbers, got NaN")
     return replaced
+
+
+def refresh(part: torch.nn.Module, place: str, known: set[str]) -> None:
+    """Brings parameters up to date that a module computes as it is called, which parts are not; refuses what would not be seen."""
+    for hook in part._forward_pre_hooks.values():
+        if isinstance(hook, (BasePruningMethod, SpectralNorm, WeightNorm)):
+            hook(part, ())
+        else:
+            raise ValueError(f"{place}: expected hooks of run_with_hooks, for no pass calls a part of the model, got one of the part")
+    if part._forward_hooks or part._backward_hooks or part._backward_pre_hooks:
+        raise ValueError(f"{place}: expected hooks of run_with_hooks, for no pass calls a part of the model, got one of the part")
+    computed_from = {name + ending for name in known for ending in ("_orig", "_g", "_v")}
+    for name in {name for name, tensor in part._parameters.items() if tensor is not None} - known - computed_from:
+        raise ValueError(f"{place}: expected the parameters of the run, got another, {name}")
 
 
 def _chosen(names: Names, known: Sequence[str]) -> list[str]:

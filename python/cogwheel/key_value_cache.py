@@ -70,6 +70,11 @@ class KeyValueCache:
         return self._used("capacity")[0].shape[2]
 
     @property
+    def dtype(self) -> torch.dtype:
+        """Of queries, keys and values."""
+        return self._used("dtype")[0].dtype
+
+    @property
     def lengths(self) -> Tensor:
         """[B] int64, the tokens of each entry: a copy."""
         return self._used("lengths")[2].clone()

@@ -12,12 +12,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils.prune import BasePruningMethod
-from torch.nn.utils.spectral_norm import SpectralNorm
-from torch.nn.utils.weight_norm import WeightNorm
 
 from cogwheel import _bindings
-from cogwheel.hooks import Hooked
+from cogwheel.hooks import Hooked, refresh
 
 
 @dataclasses.dataclass
@@ -34,20 +31,6 @@ class Compiled:
 
 class _Part(torch.nn.Module):
     """Holds parameters of a model whose pass is computed whole, in C++."""
-
-
-def _refresh(part: torch.nn.Module, place: str, known: set[str]) -> None:
-    """Brings parameters up to date that a module computes as it is called, which parts are not; refuses what would not be seen."""
-    for hook in part._forward_pre_hooks.values():
-        if isinstance(hook, (BasePruningMethod, SpectralNorm, WeightNorm)):
-            hook(part, ())
-        else:
-            raise ValueError(f"{place}: expected hooks of run_with_hooks, for no pass calls a part of the model, got one of the part")
-    if part._forward_hooks or part._backward_hooks or part._backward_pre_hooks:
-        raise ValueError(f"{place}: expected hooks of run_with_hooks, for no pass calls a part of the model, got one of the part")
-    computed_from = {name + ending for name in known for ending in ("_orig", "_g", "_v")}
-    for name in {name for name, tensor in part._parameters.items() if tensor is not None} - known - computed_from:
-        raise ValueError(f"{place}: expected the parameters of the run, got another, {name}")
 
 
 def _signature_of(inputs: list[str]) -> inspect.Signature:
@@ -129,7 +112,7 @@ class Model(Hooked, torch.nn.Module):
             if part is not self and not isinstance(part, self._kinds[path]):
                 raise ValueError(f"{path}: expected the model's own modules, whose parameters may be replaced, got {type(part).__name__}")
             if part is not self:
-                _refresh(part, path, names)
+                refresh(part, path, names)
             for last in names:
                 tensor = getattr(part, last, None)
                 if not isinstance(tensor, Tensor):

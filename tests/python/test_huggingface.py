@@ -150,7 +150,7 @@ def test_every_pairwise_mechanism_is_registered():
             continue
         if set(each["parameters"]) - set(each["optional_parameters"]):
             with pytest.raises(ValueError, match=f"^huggingface: attention of {name}: expected modules that have .* gives them.*, got none$"):
-                small.model("Llama", f"cogwheel_{name}")(**given)
+                small.model("Llama", f"cogwheel_{name}")
         else:
             assert small.model("Llama", f"cogwheel_{name}")(**given).logits.isfinite().all()
 
@@ -181,6 +181,10 @@ def test_bad_input_gets_one_line():
     refused(lambda: convert(small.model("Llama", "sdpa"), "gla"), "huggingface: mechanism: expected one of attention, got gla, with a state .*")
     refused(lambda: convert(small.model("Llama", "sdpa"), "cogg"), ".*mechanism: expected .*cog.*, got cogg")
     refused(lambda: small.model("Bloom", "cogwheel_cog"), "huggingface: attn_implementation: expected one that Bloom.* has .*, got 'cogwheel_cog'")
+    refused(lambda: small.model("Falcon", "cogwheel_cog"), "huggingface: attn_implementation: expected one that Falcon.* has .*, got 'cogwheel_cog'")
+    refused(lambda: convert(small.model("Llama", "sdpa"), 3), "huggingface: mechanism: expected a name or a pattern, got a int")
+    refused(lambda: small.model("Llama", "sdpa").set_attn_implementation("cogwheel_symmetric"), "huggingface: mechanism: expected one whose rows stand alone, .*")
+    refused(lambda: small.model("Llama", "cogwheel")(**small.inputs("Llama")), "huggingface: attn_implementation: expected 'cogwheel' of a model that .*, got a LlamaAttention without a mechanism")
     refused(lambda: convert(small.model("Bloom", "eager"), "cog"), "huggingface: model: expected one whose attention goes through AttentionInterface, got Bloom.*")
     refused(lambda: convert(small.model("T5", "sdpa"), "norm")(**small.inputs("T5")), "huggingface: attention of norm: expected a model without position_bias .*, got one with")
     refused(lambda: convert(small.model("Gemma2", "eager"), "norm")(**small.inputs("Gemma2")), "huggingface: attention of norm: expected a model without softcap .*, got one with")
@@ -189,6 +193,56 @@ def test_bad_input_gets_one_line():
     unchanged = small.model("Llama", "sdpa")
     refused(lambda: convert(unchanged, "cog+symmetric"), ".*")
     assert unchanged.config._attn_implementation == "sdpa" and not any(hasattr(each, "cogwheel") for each in unchanged.modules())
+
+
+def test_what_a_model_passes_beside_is_refused_if_it_says_what_is_seen():
+    """As indices of chosen keys, which DeepSeek-V3.2 passes to every function but those of transformers."""
+    function = transformers.AttentionInterface()["cogwheel_cog"]
+    query = torch.randn(1, 4, 5, 8, dtype=torch.float64)
+    module = nn.Linear(1, 1)
+    plain = function(module, query, query, query, None, position_ids=torch.arange(5), sliding_window=3, indices=None)[0]
+    assert plain.shape == (1, 5, 4, 8)
+    for name in ("indices", "block_indices", "sinks", "anything"):
+        refused(
+            lambda: function(module, query, query, query, None, **{name: torch.zeros(1)}),  # noqa: B023
+            f"huggingface: attention of cog: expected a model whose attention has no {name}, got Linear, which has",
+        )
+    kept = function(module, query[:, :, -2:], query, query, None)[0]  # of a model that keeps its last queries alone
+    torch.testing.assert_close(kept, plain[:, -2:])
+
+
+def test_models_that_share_a_configuration_are_converted_apart(tmp_path):
+    config, given = small.configuration("Llama"), small.inputs("Llama")
+    first, second, third = (transformers.LlamaForCausalLM(config).eval() for _ in range(3))
+    plain = second(**given).logits
+    cogwheel.huggingface.convert(first, "cog")
+    assert torch.equal(second(**given).logits, plain) and not hasattr(config, "cogwheel_attention")
+    cogwheel.huggingface.convert(third, "consmax+softmax")
+    first.save_pretrained(tmp_path)
+    again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert [layer.self_attn.cogwheel.mechanism for layer in again.model.layers] == ["cog", "cog"]
+
+
+def test_a_part_of_a_converted_model_is_converted(tmp_path):
+    """With a configuration of its own."""
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = transformers.CLIPConfig(
+        text_config=sizes | {"vocab_size": 61, "max_position_embeddings": 16}, vision_config=sizes | {"image_size": 8, "patch_size": 4}, projection_dim=16
+    )
+    whole = cogwheel.huggingface.convert(transformers.CLIPModel(config).eval(), "consmax")
+    drawn_parameters(whole)
+    whole.save_pretrained(tmp_path)
+    images = torch.randn(2, 3, 8, 8)
+    part = copy.deepcopy(transformers.CLIPVisionModel.from_pretrained(tmp_path))
+    assert len(learned(part)) == 4
+    found, expected = part(pixel_values=images).pooler_output, whole.vision_model(pixel_values=images).pooler_output
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_shapes_without_numbers():
+    with torch.device("meta"):
+        model = transformers.LlamaForCausalLM._from_config(small.configuration("Llama"), attn_implementation="cogwheel_cog")
+        assert model(input_ids=torch.zeros(2, 5, dtype=torch.long)).logits.shape == (2, 5, small.VOCABULARY)
 
 
 # Patterns with parameters of every kind, and architectures whose modules name their sizes otherwise.

@@ -117,12 +117,21 @@ def test_other_masks_are_those_of_sdpa(options):
 def test_masks_of_users_become_a_bias():
     query, key = torch.zeros(2, 4, 3, 8), torch.zeros(2, 2, 5, 8)
     seen = torch.rand(2, 1, 3, 5) < 0.5
+    seen[..., 0] = True
     least = torch.zeros(2, 1, 3, 5).masked_fill(~seen, torch.finfo(torch.float32).min)
-    for mask in (seen, least, least + least, least.double().masked_fill(~seen, torch.finfo(torch.float64).min)):
+    forms = [seen, least + least]
+    for least_number in (torch.finfo(torch.float32).min, -1e9, -1e4, -100.0):
+        forms += [torch.zeros(2, 1, 3, 5, dtype=kind).masked_fill(~seen, least_number) for kind in (torch.float32, torch.float64)]
+    for mask in forms:
         options = masks.options_of(mask, query, key)
         assert options.keys() == {"bias"} and options["bias"].dtype == torch.float32
         assert torch.equal(options["bias"] == 0, seen) and torch.equal(options["bias"] == -torch.inf, ~seen)
-    assert torch.equal(masks.options_of(torch.full((1, 1, 3, 5), 0.5), query, key)["bias"], torch.full((1, 1, 3, 5), 0.5))
+    for same in (0.5, -150.0):  # a number that all keys have hides none of them
+        assert torch.equal(masks.options_of(torch.full((1, 1, 3, 5), same), query, key)["bias"], torch.full((1, 1, 3, 5), same))
+    nothing = masks.options_of(torch.full((1, 1, 3, 5), torch.finfo(torch.float32).min), query, key)["bias"]
+    assert (nothing == -torch.inf).all()
+    with pytest.raises(ValueError, match="^huggingface: attention mask: expected bool or floating-point, got torch.int64$"):  # no ranges
+        masks.options_of(torch.ones(2, 1, 3, 2, dtype=torch.int64), query, key[:, :, :2])
     with pytest.raises(ValueError, match="^huggingface: attention mask: expected bool or floating-point, got torch.int64$"):
         masks.options_of(torch.ones(2, 1, 3, 5, dtype=torch.int64), query, key)
 

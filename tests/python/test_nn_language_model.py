@@ -150,3 +150,16 @@ def test_bad_input_gets_a_line(call, message):
     with pytest.raises(ValueError, match=message) as raised:
         call(model_of("gpt"))
     assert "\n" not in str(raised.value)
+
+
+def test_a_refused_pass_leaves_every_layer_of_the_cache():
+    model = cogwheel.nn.LanguageModel(3, 2, 16, 11, "gla+cog+softmax", context=16).eval()
+    tokens, cache = torch.randint(11, (2, 5)), model.make_cache(2)
+    model(tokens, cache=cache)
+    with pytest.raises(ValueError):
+        model(tokens[:, :2], cache=cache, key_lengths=torch.tensor([1, 2]))
+    assert [layer.lengths.tolist() for layer in cache.layers] == [[5, 5]] * 3
+    with pytest.raises(ValueError, match="^language model: cache: expected one of 2 texts, got one of 3$"):
+        model(tokens, cache=model.make_cache(3))
+    more = torch.randint(11, (2, 1))
+    torch.testing.assert_close(model(more, cache=cache)[:, 0], model(torch.cat([tokens, more], 1))[:, -1], rtol=1e-4, atol=1e-5)

@@ -335,7 +335,7 @@ def test_hooks_in_a_model_of_ones_own():
     with pytest.raises(ValueError, match="a module with layers of cogwheel.nn inside, got Linear without any"):
         cogwheel.nn.hook_names(model.between)
     model.first.output = nn.Identity()
-    with pytest.raises(ValueError, match="the layer's own modules, got another in the place of output.weight"):
+    with pytest.raises(ValueError, match="the layer's own modules, got Identity in the place of output$"):
         cogwheel.nn.run_with_cache(model, x)
 
 
@@ -411,3 +411,105 @@ def test_a_call_costs_little_beside_its_operators():
                 break
     print({name: f"{1e6 * time:.1f} µs" for name, time in least.items()})
     assert least["ours"] <= 1.6 * least["by hand"], least
+
+
+class Doubled(nn.Linear):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+def test_hooks_are_refused_where_the_pass_of_cpp_would_not_see_a_module():
+    """An adapter, a subclass, a hook of torch.nn, on the layer or within it."""
+    layer, x = attention("cog", causal=True), inputs(2, TOKENS, WIDTH)
+    block = made(cogwheel.nn.Block, "cog", causal=True)
+    for module, place, got in ((layer, layer.output, "a hook"), (block, block.attention, "a hook"), (layer, layer, "a hook of its own")):
+        for register in (place.register_forward_hook, place.register_forward_pre_hook):
+            handle = register(lambda *_: None)
+            with pytest.raises(ValueError, match="hooks"):
+                module.run_with_cache(x)
+            handle.remove()
+        assert torch.equal(module.run_with_cache(x)[0], module(x)), got
+    layer.output = Doubled(WIDTH, WIDTH, dtype=torch.float64)
+    with pytest.raises(ValueError, match="^hooks: expected the layer's own modules, got Doubled in the place of output$"):
+        layer.run_with_hooks(x)
+
+
+def test_a_memory_has_no_rotary_places():
+    layer = attention("cog", rotary=cogwheel.nn.Rotary(WIDTH // HEADS, CONTEXT))
+    x, memory = inputs(2, TOKENS, WIDTH), inputs(2, 7, WIDTH, seed=5)
+    output, cache = layer.run_with_cache(x, memory)
+    torch.testing.assert_close(output, layer(x, memory), rtol=1e-12, atol=1e-12)
+    assert "hook_rot_q" not in cache and "hook_pattern" in cache and "hook_rot_q" in layer.run_with_cache(x)[1]
+
+
+def test_a_refused_call_leaves_the_cache():
+    layer, x = attention("cog", causal=True), inputs(2, TOKENS, WIDTH).detach()
+    cache = layer.make_cache(2, CONTEXT)
+    layer(x, cache=cache)
+    bad = {"key_lengths": torch.tensor([3, 4])}, {"cu_seqlens": torch.tensor([0, 2])}, {"bias": torch.zeros(9, 9, dtype=torch.float64)}
+    for options in bad:
+        with pytest.raises(ValueError):
+            layer(x[:, :2], cache=cache, **options)
+        assert cache.lengths.tolist() == [TOKENS, TOKENS]
+    for entries in (1, 3):
+        other = layer.make_cache(entries, CONTEXT)
+        with pytest.raises(ValueError, match=f"^attention: cache: expected one of 2 texts, got one of {entries}$"):
+            layer(x, cache=other)
+    memory = inputs(2, 7, WIDTH).detach()
+    with pytest.raises(ValueError, match="^attention: cache: expected that of make_cache.batch, of_memory=True. beside a memory, got a KeyValueCache$"):
+        layer(x, memory, cache=cache)
+    kept = layer.make_cache(2, of_memory=True)
+    layer(x, memory, cache=kept)
+    with pytest.raises(ValueError, match="^attention: memory: expected it once, .*$"):
+        layer(x, memory, cache=kept)
+
+
+@pytest.mark.parametrize("mechanism", RECURRENT)
+def test_caches_of_states_that_do_not_fit(mechanism):
+    layer, x = made(cogwheel.nn.RecurrentAttention, mechanism, context=CONTEXT), inputs(2, TOKENS, WIDTH).detach()
+    with pytest.raises(ValueError, match="^recurrent attention: cache: expected one of 2 texts, got one of 3$"):
+        layer(x, cache=layer.make_cache(3))
+    cache = layer.make_cache(2)
+    whole = layer(x)
+    parts = [layer(part, cache=cache) for part in x.split([4, TOKENS - 4], 1)]
+    assert layer(x[:, :0], cache=cache).shape == (2, 0, WIDTH) and cache.lengths.tolist() == [TOKENS, TOKENS]
+    torch.testing.assert_close(torch.cat(parts, 1), whole, rtol=1e-9, atol=1e-9)
+    for ends in ([0, 2, 12], [1, TOKENS], [0, 5, 4, TOKENS]):
+        with pytest.raises(ValueError, match="cu_seqlens"):
+            layer(x[:1], cu_seqlens=torch.tensor(ends))
+
+
+@pytest.mark.parametrize("mechanism", ["cog", "differential"])
+def test_no_texts_and_no_tokens(mechanism):
+    layer = attention(mechanism, causal=True)
+    for batch, tokens in ((0, TOKENS), (2, 0)):
+        assert layer(torch.zeros(batch, tokens, WIDTH, dtype=torch.float64)).shape == (batch, tokens, WIDTH)
+
+
+def test_a_cache_under_autocast():
+    layer, x = attention("cog", causal=True).float(), inputs(2, TOKENS, WIDTH).detach().float()
+    before = layer.make_cache(2, CONTEXT)
+    with torch.autocast("cpu", torch.bfloat16):
+        within = layer.make_cache(2, CONTEXT)
+        whole = layer(x)
+        for cache, dtype in ((before, torch.float32), (within, torch.bfloat16)):
+            assert cache.dtype == dtype
+            steps = torch.cat([layer(part, cache=cache) for part in x.split(1, 1)], 1)
+            assert (steps - whole).norm() < 0.05 * whole.norm()
+
+
+def test_rotary_positions_that_do_not_fit():
+    refusals = {
+        "rotary: expected positions for head_dim 12, got them for 8": lambda: cogwheel.nn.Attention(WIDTH, HEADS, rotary=cogwheel.nn.Rotary(8, 4)),
+        "rotary: positions: expected at least 1, got 0": lambda: cogwheel.nn.Rotary(8, 0),
+        "rotary: expected none for mamba, whose state says what came before, got one": lambda: cogwheel.nn.Block(
+            WIDTH, HEADS, "mamba", rotary=cogwheel.nn.Rotary(WIDTH // HEADS, 4)
+        ),
+        "dropout: expected 0 to below 1, got 2.0": lambda: cogwheel.nn.Block(WIDTH, HEADS, dropout=2.0),
+        "block: memory_lengths: expected none, for the block has no memory, got some": lambda: cogwheel.nn.Block(WIDTH, HEADS)(
+            torch.zeros(1, 2, WIDTH), memory_lengths=torch.tensor([1])
+        ),
+    }
+    for message, call in refusals.items():
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            call()

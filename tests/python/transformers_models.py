@@ -64,7 +64,7 @@ ENCODER_DECODERS = {
     "Whisper": ENCODER_DECODER | {"num_mel_bins": 8, "max_source_positions": 12, "max_target_positions": 64},
 }  # fmt: skip
 # Of those whose attention is their own.
-OTHERS = {"Bloom": {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}}
+OTHERS = {"Falcon": COMMON, "Bloom": {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}}
 ARCHITECTURES = [*DECODERS, *ENCODERS, *ENCODER_DECODERS]
 
 _NAMES = {"Gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM"), "GPT2": ("GPT2Config", "GPT2LMHeadModel")}

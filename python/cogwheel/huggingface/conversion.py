@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import json
@@ -96,13 +97,18 @@ def convert(model: PreTrainedModel, mechanism: str) -> PreTrainedModel:
         ValueError: a model without such modules, an unknown mechanism, or one that its modules cannot have, each in one line.
     """
     interface.register()
-    if not isinstance(model, PreTrainedModel):
-        refuse("model", "a model of transformers", f"a {type(model).__name__}")
+    for name, given, kind, expected in (("model", model, PreTrainedModel, "a model of transformers"), ("mechanism", mechanism, str, "a name or a pattern")):
+        if not isinstance(given, kind):
+            refuse(name, expected, f"a {type(given).__name__}")
     _give_mechanisms(model, mechanism, replace=True)
-    for each in model.modules():
-        if isinstance(each, PreTrainedModel):
-            each.config._attn_implementation = CONVERTED
-    _record(model.config, mechanism)
+    copies: dict[int, Any] = {}  # transformers keeps the configuration that it is given, which another model may share
+    for module in model.modules():
+        if isinstance(config := module.__dict__.get("config"), PretrainedConfig):
+            module.config = copy.deepcopy(config, copies)
+    for module in model.modules():
+        if isinstance(module, PreTrainedModel):
+            module.config._attn_implementation = CONVERTED
+            _record(module.config, mechanism)  # of each part, which may be loaded alone
     return model
 
 
@@ -155,6 +161,8 @@ def _mechanism_of(module: torch.nn.Module, name: str, depth: int) -> Mechanism:
             refuse("model", f"attention modules that have {names[0]}", type(module).__name__)
         return unless
 
+    if name.startswith("differential") and hasattr(module, "v_head_dim"):
+        refuse("model", f"values as wide as keys, for {name}", f"{type(module).__name__} of multi-head latent attention")
     heads = size(["num_heads", "n_heads", "num_attention_heads"], ["num_attention_heads"], None)
     shared = size(["num_key_value_heads", "num_kv_heads"], ["num_key_value_heads"], heads)
     if isinstance(groups := getattr(module, "num_key_value_groups", None), int):
@@ -172,11 +180,12 @@ def install() -> None:
     """Makes transformers give a model its mechanisms where its configuration names them, before it loads weights.
 
     transformers has no place for this but the end of a model's own making, ``PreTrainedModel.post_init``, and the start of what a file
-    had no weights for, ``_initialize_weights``, which are wrapped, once.
+    had no weights for, ``_initialize_weights``; and none but ``get_correct_attn_implementation`` to refuse one of our names in one
+    line. They are wrapped, once.
     """
     if hasattr(PreTrainedModel.post_init, "_of_cogwheel"):
         return
-    post_init, initialize = PreTrainedModel.post_init, PreTrainedModel._initialize_weights
+    post_init, initialize, checked = PreTrainedModel.post_init, PreTrainedModel._initialize_weights, PreTrainedModel.get_correct_attn_implementation
 
     @functools.wraps(post_init)
     def with_mechanisms(self: PreTrainedModel) -> None:
@@ -187,10 +196,6 @@ def install() -> None:
             if attention_modules(self):
                 _give_mechanisms(self, pattern, replace=False)
             _record(self.config, pattern)
-        elif isinstance(implementation, str) and implementation.startswith(PREFIX):
-            interface.check_pairwise(catalogue.entry(implementation.removeprefix(PREFIX)))
-            if not self._can_set_attn_implementation():
-                refuse("attn_implementation", f"one that {type(self).__name__} has (its attention is its own)", repr(implementation))
         post_init(self)
 
     @functools.wraps(initialize)
@@ -199,5 +204,17 @@ def install() -> None:
             module.reset_parameters(but_loaded=True)
         initialize(self, module, *options, **more)
 
+    @functools.wraps(checked)
+    def with_refusals(self: PreTrainedModel, requested_attention: str | None, *options: Any, **more: Any) -> str:
+        if isinstance(requested_attention, str) and requested_attention.startswith(PREFIX):
+            if not self._can_set_attn_implementation():
+                refuse("attn_implementation", f"one that {type(self).__name__} has (its attention is its own)", repr(requested_attention))
+            known = [each for each in catalogue.mechanisms() if PREFIX + each["name"] == requested_attention]
+            for entry in known:  # another name is transformers' to refuse
+                interface.check_pairwise(entry)
+                interface.check_parameters(entry, ["sink"])  # which some models have
+        return checked(self, requested_attention, *options, **more)
+
     with_mechanisms._of_cogwheel = True  # type: ignore[attr-defined]
     PreTrainedModel.post_init, PreTrainedModel._initialize_weights = with_mechanisms, with_initial_parameters
+    PreTrainedModel.get_correct_attn_implementation = with_refusals

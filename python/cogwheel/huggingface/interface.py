@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
 import torch
@@ -16,6 +16,13 @@ from cogwheel.huggingface import masks
 CONVERTED = "cogwheel"  # the implementation of models whose modules have their mechanism
 PREFIX = "cogwheel_"
 
+# What models pass to every attention function, and no function of masks and tensors reads: the mask has it, or it is of outputs and losses.
+_OF_OTHERS = frozenset({
+    "sliding_window", "position_ids", "cache_position", "position_embeddings", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k",
+    "seq_idx", "deterministic", "use_cache", "past_key_values", "return_dict", "num_items_in_batch", "output_hidden_states", "output_router_logits",
+    "token_type_ids", "mm_token_type_ids", "pixel_values", "logits_to_keep", "labels", "head_mask", "output_cross_attentions",
+})  # fmt: skip
+
 
 def refuse(what: str, expected: str, got: str) -> NoReturn:
     raise ValueError(f"huggingface: {what}: expected {expected}, got {got}")
@@ -28,6 +35,13 @@ def check_pairwise(entry: dict[str, Any]) -> None:
     if entry["level"] != "operator":
         of = "reads its keys from its queries" if entry["level"] == "layer" else "is a function of the whole score matrix"
         refuse("mechanism", "one whose rows stand alone", f"{entry['name']}, which {of} (cogwheel.nn.Attention has a layer of it)")
+
+
+def check_parameters(mechanism: dict[str, Any], given: Collection[str]) -> None:
+    """ValueError for a mechanism that lacks parameters which it needs."""
+    missing = [each for each in mechanism["parameters"] if each not in given and each not in mechanism["optional_parameters"]]
+    if missing:
+        refuse(f"attention of {mechanism['name']}", f"modules that have {', '.join(missing)} (cogwheel.huggingface.convert gives them)", "none")
 
 
 def attend(
@@ -47,7 +61,7 @@ def attend(
     s_aux: Tensor | None = None,
     cache: object = None,
     output_attentions: bool = False,
-    **_: Any,
+    **others: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """[B, N, heads, width] and, where asked for, the weights [B, heads, N, M].
 
@@ -64,23 +78,19 @@ def attend(
     name = mechanism["name"]
     if cache is not None:
         refuse(f"attention of {name}", "a dynamic or static cache", "a paged one")
+    for other, given in others.items():  # what a model selects keys by, for one
+        if given is not None and other not in _OF_OTHERS:
+            refuse(f"attention of {name}", f"a model whose attention has no {other}", f"{type(module).__name__}, which has")
     options: dict[str, Any] = dict(parameters)
     if s_aux is not None:
         if "sink" not in mechanism["parameters"]:
             refuse(f"attention of {name}", "a model without sinks (softmax_off_by_one has them)", "one whose layers learn them")
         options.setdefault("sink", s_aux)
-    missing = [each for each in mechanism["parameters"] if each not in options and each not in mechanism["optional_parameters"]]
-    if missing:
-        refuse(f"attention of {name}", f"modules that have {', '.join(missing)} (cogwheel.huggingface.convert gives them)", "none")
-
-    if torch.is_autocast_enabled(query.device.type) and query.dtype != torch.float64:  # rotary positions have widened two of the three
+    check_parameters(mechanism, options)
+    if query.device.type != "meta" and torch.is_autocast_enabled(query.device.type) and query.dtype != torch.float64:  # rotary positions have widened two of the three
         query, key, value = (each.to(torch.get_autocast_dtype(query.device.type)) for each in (query, key, value))
-    queries, keys = query.shape[2], key.shape[2]
-    if attention_mask is None and (is_causal if is_causal is not None else getattr(module, "is_causal", True)) and queries > 1:
-        options["causal"] = True
-        if keys > queries:  # as `sdpa` reads no mask: the first query sees the first key
-            key, value = key[:, :, :queries], value[:, :, :queries]
-            position_bias = position_bias[..., :queries] if position_bias is not None else None
+    if attention_mask is None and (is_causal if is_causal is not None else getattr(module, "is_causal", True)):
+        options["causal"] = True  # the last query sees the last key, also where a model keeps its last queries alone
     options |= masks.options_of(attention_mask, query, key)
     if position_bias is not None:
         position_bias = position_bias.to(query.dtype)
@@ -113,15 +123,17 @@ def _of_catalogue(entry: dict[str, Any]) -> Callable[..., tuple[Tensor, Tensor |
 
 def _of_module(module, query, key, value, attention_mask, **options):
     """Of a converted model: the module has its mechanism."""
+    if not hasattr(module, "cogwheel"):
+        refuse("attn_implementation", "'cogwheel' of a model that cogwheel.huggingface.convert has converted", f"a {type(module).__name__} without a mechanism")
     return module.cogwheel(module, query, key, value, attention_mask, **options)
 
 
 def register() -> list[str]:
     """Makes every mechanism known to transformers, as ``attn_implementation="cogwheel_<name>"``, and converted models loadable.
 
-    A mechanism that users define later needs another call. Those that transformers' modules cannot have say so, in one line, when a
-    model is made with them: what reads its keys from its queries, functions of the whole score matrix, and mechanisms whose parameters
-    a model has only once :func:`convert` gave it them.
+    A mechanism that users define later needs another call. Those that transformers' modules cannot have say so, in one line, where a
+    model gets the name: what reads its keys from its queries, functions of the whole score matrix, and mechanisms whose parameters a
+    model has only once :func:`convert` gave it them.
 
     Returns:
         The names.

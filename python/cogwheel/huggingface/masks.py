@@ -17,6 +17,9 @@ from transformers.utils.import_utils import is_tracing
 
 Rule = Callable[..., Tensor]
 
+# Masks of numbers: what hides a key, at once, or beside another key of the query.
+_HIDDEN, _FAR_BELOW = -1e4, 100
+
 # The function that transformers makes of several, each of which leaves a range; one that a user gave comes with use_vmap.
 _ALL_OF = "and_masks.<locals>.and_mask"
 
@@ -47,7 +50,7 @@ def mask(
             with the mask than pass it on, it gets that of ``sdpa``.
 
     Returns:
-        None where nothing is hidden but by causality; [B or 1, 1, N, 2] int64, keys [begin, end) of each query; or what ``sdpa`` gets,
+        None where causality alone hides; [B or 1, 1, N, 2] int64, keys [begin, end) of each query; or what ``sdpa`` gets,
         [B, 1, N, M] bool.
     """
     hidden: tuple[Tensor, Tensor] | None = None
@@ -61,13 +64,11 @@ def mask(
             hidden, ranges = _padding(attention_mask, kv_length, kv_offset)
     # One query per entry is a step of a static cache, whose mask is only passed on.
     combined = not (allow_is_causal_skip or allow_is_bidirectional_skip) and q_length > 1 and mask_function.__qualname__ != _ALL_OF
-    if not ranges or combined:
+    if not ranges or combined or kv_length == 2:  # ranges of two keys would look like a mask of numbers
         return sdpa_mask(
             batch_size, q_length, kv_length, q_offset, kv_offset, mask_function, attention_mask, local_size,
             allow_is_causal_skip=False, allow_is_bidirectional_skip=False, use_vmap=use_vmap, device=device,
         )  # fmt: skip
-    if hidden is None and mask_function is bidirectional_mask_function:
-        return None
     known = not isinstance(q_offset, Tensor)
     if hidden is None and mask_function is causal_mask_function and known and kv_offset == 0:
         if q_length == kv_length or q_length == 1 and q_offset + 1 == kv_length:
@@ -128,13 +129,18 @@ def _ends(
 
 def options_of(mask: Tensor | None, query: Tensor, key: Tensor) -> dict[str, Tensor]:
     """``ranges`` or ``bias`` of :func:`cogwheel.attention` for a mask of a pass: of the above, or of a user, [B or 1, H or 1, N, M],
-    bool, or numbers that are added to the scores, where the least number of its type hides a key."""
+    bool, or numbers that are added to the scores.
+
+    Of numbers those that are meant to hide do: with softmax, a key that is 100 below another has 4e-44 of its weight at equal scores,
+    while |s| would make it Cog's heaviest. Swin writes −100, others −1e4, −1e9 or the least number of a type.
+    """
     if mask is None:
         return {}
-    if mask.dtype == torch.int64 and mask.dim() == 4 and mask.shape[-1] == 2 and mask.shape[-2] == query.shape[2]:
-        return {"ranges": mask}
+    if mask.dtype == torch.int64 and mask.dim() == 4 and mask.shape[-1] == 2 != key.shape[2]:
+        return {"ranges": mask[:, :, -query.shape[2] :]}  # of a model that keeps its last queries alone
     if mask.dtype == torch.bool:
         return {"bias": torch.zeros((), dtype=query.dtype, device=mask.device).where(mask, -torch.inf)}
     if mask.dtype.is_floating_point:
-        return {"bias": mask.masked_fill(mask <= torch.finfo(mask.dtype).min / 2, -torch.inf).to(query.dtype)}
+        hidden = (mask <= _HIDDEN) | (mask <= mask.amax(-1, keepdim=True) - _FAR_BELOW)
+        return {"bias": mask.masked_fill(hidden, -torch.inf).to(query.dtype)}
     raise ValueError(f"huggingface: attention mask: expected bool or floating-point, got {mask.dtype}")

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from cogwheel.functional import attention, attention_weights
 from cogwheel.key_value_cache import KeyValueCache
-from cogwheel.nn.cache import LayerCache, MemoryCache, positions_after
+from cogwheel.nn.cache import LayerCache, MemoryCache, check_batch, positions_after
 from cogwheel.nn.layer import Layer, layer_of, seed_of_dropout
 from cogwheel.nn.mechanism import OfMechanism
-from cogwheel.nn.products import Linear, product
-from cogwheel.nn.rotary import Rotary
+from cogwheel.nn.products import Linear, product, product_dtype
+from cogwheel.nn.rotary import Rotary, check_head_dim
 
 MOST_WEIGHTS = 2**31 - 1
 
@@ -93,6 +93,7 @@ class Attention(OfMechanism, Layer):
             raise ValueError(f"window: expected at least 1, got {window}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout: expected 0 to below 1, got {dropout}")
+        check_head_dim(rotary, width, heads)
         super().__init__(options | ({"rotary": rotary.options()} if rotary is not None else {}))
         self._make(self._description, rotary, dropout, {"device": device, "dtype": dtype})
         self.reset_parameters()
@@ -157,14 +158,15 @@ class Attention(OfMechanism, Layer):
         """Queries, keys and values of one sequence, [B, heads, N, width] each."""
         batch, tokens = x.shape[:2]
         parts = torch.split_with_sizes(self._projection(x), self._widths, -1)
-        query = parts[0].view(batch, tokens, self.heads, -1)
-        key = query if self.ties_keys else parts[1].view(batch, tokens, self.key_value_heads, -1)
+        query = parts[0].view(batch, tokens, self.heads, self.head_dim)
+        key = query if self.ties_keys else parts[1].view(batch, tokens, self.key_value_heads, self.head_dim)
         if self.rotary is not None:
             query = self.rotary(query, positions)
             key = query if self.ties_keys else self.rotary(key, positions)
         query = query.transpose(1, 2)
         key = query if self.ties_keys else key.transpose(1, 2)
-        return query, key, parts[-1].view(batch, tokens, self.key_value_heads // self.sub_heads, -1).transpose(1, 2)
+        values = parts[-1].view(batch, tokens, self.key_value_heads // self.sub_heads, self.head_dim * self.sub_heads)
+        return query, key, values.transpose(1, 2)
 
     def _query(self, x: Tensor) -> Tensor:
         """Queries of a memory: those of its layer, or the first rows of the projection of all three."""
@@ -237,6 +239,8 @@ class Attention(OfMechanism, Layer):
         keywords = self._keywords()
         given = {"key_lengths": key_lengths, "cu_seqlens": cu_seqlens, "bias": bias, "energy_bias": energy_bias}
         if memory is not None or isinstance(cache, MemoryCache):
+            if not isinstance(cache, MemoryCache | None):
+                raise ValueError(f"attention: cache: expected that of make_cache(batch, of_memory=True) beside a memory, got a {type(cache).__name__}")
             query = self._query(x)
             if isinstance(cache, MemoryCache):
                 key, value, given["key_lengths"] = cache.kept(memory, key_lengths, self._of_memory)
@@ -260,13 +264,24 @@ class Attention(OfMechanism, Layer):
             raise ValueError("attention: need_weights: expected a pass without a cache, got one with")
         if not self.causal:
             raise ValueError("attention: cache: expected causal attention, got attention to later tokens too")
+        for name in ("key_lengths", "cu_seqlens"):
+            if name in keywords:
+                raise ValueError(f"attention: {name}: expected none with a cache, which has its own lengths, got some")
+        check_batch(cache, x, "attention")
         if positions is None and self.rotary is not None:
             positions = positions_after(cache, x)
         query, key, value = self._split(x, positions)
-        cache.append(key, value)
         if self.window is not None:
             keywords["window"] = self.window
-        return self._combined(cache.attend(query, self._operator, **keywords))
+        if isinstance(cache, KeyValueCache) and query.dtype != cache.dtype:  # within or without autocast, as the cache was made
+            query, key, value = (each.to(cache.dtype) for each in (query, key, value))
+        cache.append(key, value)
+        try:
+            attended = cache.attend(query, self._operator, **keywords)
+        except (ValueError, TypeError):
+            cache.crop(cache.lengths - x.shape[1])
+            raise
+        return self._combined(attended)
 
     def _weights(self, query: Tensor, key: Tensor, keywords: dict[str, Any]) -> Tensor:
         count = query.shape[0] * (self.heads // self.sub_heads) * query.shape[2] * key.shape[2]
@@ -276,7 +291,7 @@ class Attention(OfMechanism, Layer):
 
     def make_cache(self, batch: int, capacity: int = 0, *, of_memory: bool = False, dtype: torch.dtype | None = None) -> LayerCache:
         """An empty cache for up to ``capacity`` tokens of ``batch`` texts, or ``of_memory`` for keys and values of a memory that is given
-        once. ``dtype`` is that of keys: of the parameters unless given."""
+        once. ``dtype`` is that of keys: of the parameters unless given, or of autocast where that is on."""
         if of_memory:
             return MemoryCache()
         if self.is_dense or not self.causal:
@@ -286,7 +301,7 @@ class Attention(OfMechanism, Layer):
         weight = self.output.weight
         return KeyValueCache(
             batch, self.key_value_heads, capacity, self.head_dim, self.head_dim * self.sub_heads, value_heads=values,
-            dtype=dtype or weight.dtype, device=weight.device,
+            dtype=dtype or product_dtype(weight), device=weight.device,
         )  # fmt: skip
 
     def _pass(
@@ -310,6 +325,8 @@ class Attention(OfMechanism, Layer):
         inputs = {"x": x, "cu_seqlens": cu_seqlens, "positions": positions, "lengths": key_lengths}
         if memory is not None:
             layer = layer_of("attention", self._options_with_memory())
+            places = set(layer.hook_names())
+            hooked = [name for name in hooked if name in places]  # there are no rotary positions
             inputs |= {"memory": memory, "memory_lengths": key_lengths, "lengths": None}
             for ending in () if self.reads_memory else ("weight", "bias"):
                 joint = parameters.pop(f"query_key_value.{ending}", None)

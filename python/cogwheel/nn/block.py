@@ -16,7 +16,7 @@ from cogwheel.nn.layer import Layer
 from cogwheel.nn.norm import Norm
 from cogwheel.nn.products import Linear
 from cogwheel.nn.recurrent import RecurrentAttention
-from cogwheel.nn.rotary import Rotary
+from cogwheel.nn.rotary import Rotary, check_head_dim
 
 
 class FeedForward(torch.nn.Module):
@@ -82,6 +82,11 @@ class Block(Layer):
         **options: Any,
     ) -> None:
         recurrent = has_state(mechanism)
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout: expected 0 to below 1, got {dropout}")
+        if recurrent and rotary is not None:
+            raise ValueError(f"rotary: expected none for {mechanism}, whose state says what came before, got one")
+        check_head_dim(rotary, width, heads)
         mixer = {"width": width, "heads": heads, "mechanism": mechanism}
         more = options
         if recurrent:
@@ -166,6 +171,8 @@ class Block(Layer):
         if self.has_memory != (memory is not None) and of_memory is None:
             here = "one" if self.has_memory else "none, for the block has no memory"
             raise ValueError(f"block: memory: expected {here}, got {'none' if self.has_memory else 'one'}")
+        if memory_lengths is not None and not self.has_memory:
+            raise ValueError("block: memory_lengths: expected none, for the block has no memory, got some")
         keywords: dict[str, Any] = {"cu_seqlens": cu_seqlens, "cache": own}
         if not self.is_recurrent:
             keywords |= {"key_lengths": key_lengths, "positions": positions}

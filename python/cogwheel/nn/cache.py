@@ -32,6 +32,11 @@ def positions_after(cache: LayerCache, x: Tensor) -> Tensor:
     return (cache.lengths.unsqueeze(1) + torch.arange(x.shape[1], device="cpu")).to(x.device)
 
 
+def check_batch(cache: LayerCache, x: Tensor, what: str) -> None:
+    if cache.lengths.shape[0] != x.shape[0]:
+        raise ValueError(f"{what}: cache: expected one of {x.shape[0]} texts, got one of {cache.lengths.shape[0]}")
+
+
 def _entries(entries: Tensor | list[int], batch: int) -> Tensor:
     chosen = entries if isinstance(entries, Tensor) else torch.tensor(entries, dtype=torch.int64)
     if chosen.dim() != 1 or chosen.dtype != torch.int64 or (chosen.numel() and not 0 <= int(chosen.min()) <= int(chosen.max()) < batch):
@@ -62,6 +67,8 @@ class MemoryCache:
                 raise ValueError("attention: memory: expected [batch, tokens, width] in the first pass with this cache, got none")
             self.key, self.value = make(memory)
             self.memory_lengths = lengths
+        elif memory is not None or lengths is not None:
+            raise ValueError("attention: memory: expected it once, for the cache has it since, got it or its lengths again")
         return self.key, self.value, self.memory_lengths
 
     @property

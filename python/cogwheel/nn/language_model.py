@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cogwheel import _bindings
 from cogwheel.nn.block import Block
-from cogwheel.nn.cache import ModelCache, positions_after
+from cogwheel.nn.cache import ModelCache, check_batch, positions_after
 from cogwheel.nn.norm import Norm
 from cogwheel.nn.products import Linear, product
 from cogwheel.nn.rotary import Rotary
@@ -159,7 +159,21 @@ class LanguageModel(Model):
         if cache is not None:
             if len(cache) != len(self.layers):
                 raise ValueError(f"cache: expected {len(self.layers)} layers, got {len(cache)}")
+            check_batch(cache, tokens, "language model")
+            before = cache.lengths
             positions = positions_after(cache, tokens) if positions is None else positions
+        try:
+            return self._logits(tokens, positions, key_lengths, cu_seqlens, cache)
+        except (ValueError, TypeError):
+            if cache is not None:  # of the layers that have the tokens already
+                for layer in cache.layers:
+                    if not torch.equal(layer.lengths, before):
+                        layer.crop(before)
+            raise
+
+    def _logits(
+        self, tokens: Tensor, positions: Tensor | None, key_lengths: Tensor | None, cu_seqlens: Tensor | None, cache: ModelCache | None
+    ) -> Tensor:
         x, delta = self._embedded(tokens, positions, cache), None
         if self.training and self.dropout > 0:
             x = F.dropout(x, self.dropout)

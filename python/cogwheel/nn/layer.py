@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cogwheel import _bindings
-from cogwheel.hooks import Hooked
+from cogwheel.hooks import Hooked, refresh
 
 
 @functools.lru_cache(maxsize=256)
@@ -54,15 +55,37 @@ class Layer(Hooked, torch.nn.Module):
 
     def _parameters_now(self) -> dict[str, Tensor]:
         """By name, whatever has taken the place of a parameter; ValueError where a module has taken that of one of these."""
-        now = {}
-        for path in self._hookable().parameter_names():
-            part: Any = self
-            for step in path.split("."):
-                part = getattr(part, step, None)
-            if not isinstance(part, Tensor):
-                raise ValueError(f"hooks: expected the layer's own modules, got another in the place of {path}")
-            now[path] = part
+        paths = self._hookable().parameter_names()
+        places: dict[str, set[str]] = {}  # by module, the names that lie in it
+        for path in paths:
+            *steps, last = path.split(".")
+            for depth in range(1, len(steps) + 1):
+                places.setdefault(".".join(steps[:depth]), set()).update([last] if depth == len(steps) else [])
+        for place, names in places.items():
+            part = self._at(place)
+            # An adapter or a subclass computes something else than the pass of C++, whatever it has by these names.
+            own = isinstance(part, torch.nn.Module) and inspect.unwrap(type(part).forward).__module__.startswith("cogwheel.nn")
+            if not own:
+                raise ValueError(f"hooks: expected the layer's own modules, got {type(part).__name__} in the place of {place}")
+            refresh(part, place, names)
+        now = {path: self._at(path) for path in paths}
+        for path, tensor in now.items():
+            if not isinstance(tensor, Tensor):
+                raise ValueError(f"hooks: expected the layer's own modules, got {type(tensor).__name__} in the place of {path}")
         return now
+
+    def _at(self, path: str) -> Any:
+        part: Any = self
+        for step in path.split("."):
+            part = getattr(part, step, None)
+        return part
+
+    def run_with_hooks(self, *args: Any, **kwargs: Any) -> Any:
+        if self._forward_hooks or self._forward_pre_hooks:
+            raise ValueError(f"hooks: expected a {type(self).__name__} without hooks of torch.nn, which no pass of C++ calls, got some")
+        return super().run_with_hooks(*args, **kwargs)
+
+    run_with_hooks.__doc__ = Hooked.run_with_hooks.__doc__
 
 
 def seed_of_dropout() -> Tensor:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cogwheel.nn.cache import RecurrentLayerCache
+from cogwheel.nn.cache import RecurrentLayerCache, check_batch
 from cogwheel.nn.layer import Layer
 from cogwheel.nn.norm import Norm
 from cogwheel.nn.products import Linear
@@ -279,7 +279,13 @@ class RecurrentAttention(Layer):
                 raise ValueError("recurrent attention: cu_seqlens: expected none with a cache, got some")
             if of["running_means"]:  # sums of logarithms that no mask ends
                 ends = cu_seqlens.tolist()
+                if x.shape[0] != 1 or ends[:1] != [0] or ends[-1] != x.shape[1] or sorted(ends) != ends:
+                    raise ValueError(f"recurrent attention: cu_seqlens: expected numbers from 0 to {x.shape[1]} for a batch of one, got {ends} for {x.shape[0]}")
                 return torch.cat([self(x[:, begin:end]) for begin, end in zip(ends, ends[1:], strict=False) if begin < end], 1)
+        if cache is not None:
+            check_batch(cache, x, "recurrent attention")
+            if x.shape[1] == 0:
+                return self.output(x.new_zeros(x.shape[0], 0, self.output.in_features))
         places = None if cu_seqlens is None else places_in_sequences(cu_seqlens, x.shape[1])
         before: dict[str, Tensor] = {} if cache is None else cache.carried
         after: dict[str, Tensor] = {}

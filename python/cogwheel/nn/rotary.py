@@ -24,6 +24,8 @@ class Rotary(torch.nn.Module):
         super().__init__()
         if head_dim < 2 or head_dim % 2:
             raise ValueError(f"rotary: head_dim: expected an even number, got {head_dim}")
+        if positions < 1:
+            raise ValueError(f"rotary: positions: expected at least 1, got {positions}")
         if not 1 < base < float("inf"):
             raise ValueError(f"rotary: base: expected above 1, got {base}")
         self.head_dim, self.positions, self.base, self.halves = head_dim, positions, float(base), halves
@@ -52,3 +54,8 @@ class Rotary(torch.nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.head_dim}, {self.positions}, base={self.base}, halves={self.halves}"
+
+
+def check_head_dim(rotary: Rotary | None, width: int, heads: int) -> None:
+    if rotary is not None and rotary.head_dim * heads != width:
+        raise ValueError(f"rotary: expected positions for head_dim {width // max(heads, 1)}, got them for {rotary.head_dim}")
