@@ -2,9 +2,39 @@
 
 import copy
 import json
+import typing
 from typing import Any
 
 import torch
+
+from cogwheel import shown
+
+
+class Entry(dict[str, Any]):
+    """A mechanism, by the keys of :func:`mechanisms`. A notebook shows its formula and its numerics card."""
+
+    def _repr_html_(self) -> str:
+        return shown.of_mechanism(self["name"])[0]
+
+
+class Catalogue(list[Entry]):
+    """Mechanisms in their order, by place or by name. A notebook shows a table of all."""
+
+    @typing.overload
+    def __getitem__(self, place: typing.SupportsIndex | str) -> Entry: ...
+    @typing.overload
+    def __getitem__(self, place: slice) -> list[Entry]: ...
+    def __getitem__(self, place: Any) -> Any:
+        if not isinstance(place, str):
+            return super().__getitem__(place)
+        found = next((each for each in self if each["name"] == place), None)
+        if found is None:
+            shown.of_mechanism(place)  # which raises ValueError with the nearest names
+        return found
+
+    def _repr_html_(self) -> str:
+        return shown.of_mechanisms()[0]
+
 
 _CATALOGUE: list[dict[str, Any]] = []
 
@@ -26,14 +56,15 @@ def entry(name: str) -> dict[str, Any]:
 refresh()
 
 
-def mechanisms() -> list[dict[str, Any]]:
+def mechanisms() -> Catalogue:
     """Every mechanism, in the order of the catalogue: row maps, forms over softmax, dense mechanisms,
     those with a state, forms over other row maps, then those that users defined.
 
     A form, such as ``differential``, combines with every row map that reads its scores; its own name means softmax,
     ``differential_cog`` the same form over Cog.
 
-    Each is a dict of
+    ``mechanisms()["cog"]`` is the one of that name, a ValueError with the nearest names where there is none. Each is a
+    dict of
 
     - ``name``: what the argument ``mechanism`` of the operators takes
     - ``title``: the name in tables and headings
@@ -56,4 +87,4 @@ def mechanisms() -> list[dict[str, Any]]:
     - ``citation``: the paper
     - ``definition``: for a user's mechanism, the line or the file; None for built-in ones
     """
-    return copy.deepcopy(_CATALOGUE)
+    return Catalogue(Entry(copy.deepcopy(entry)) for entry in _CATALOGUE)
