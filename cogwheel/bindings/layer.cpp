@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cogwheel/attention/mechanisms/layer_pattern.h"
 #include "cogwheel/bindings/layer_description.h"
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/nn/weights/new_parameter.h"
@@ -137,7 +138,17 @@ at::Tensor Layer::forward(const Inputs& parameters, const Inputs& inputs, const 
   return with_value_errors([&] { return ParameterizedPass(pass_, parameters).run(inputs, hooked, callback); });
 }
 
+std::vector<std::string> mechanisms_of_layers(const std::string& pattern, std::int64_t layers) {
+  return with_value_errors([&] {
+    const LayerPattern of_layers(pattern);
+    std::vector<std::string> names;
+    for (std::int64_t layer = 0; layer < layers; ++layer) names.emplace_back(of_layers.at(layer).description.name);
+    return names;
+  });
+}
+
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
+  library.def("mechanisms_of_layers(str pattern, int layers) -> str[]", mechanisms_of_layers);
   library.class_<Layer>("Layer")
       .def(torch::init<std::string, std::string>())
       .def("description", [](const c10::intrusive_ptr<Layer>& layer) { return layer->description(); })

@@ -153,6 +153,8 @@ std::string mechanisms() {
       for (const StatePart& part : parts_of_state(*law, law->normalizer == Normalizer::always))
         state[std::string(part.name)] = part.axes;
     }
+    const auto parameters = parameter_names(mechanism);
+    for (std::size_t i = 0; i < pairwise.parameter_defaults.size(); ++i) optional.push_back(parameters[i]);
     auto inputs = nlohmann::ordered_json::array();
     if (mechanism.recurrent() == nullptr || mechanism.recurrent()->has_query) inputs.push_back("query");
     if (mechanism.recurrent() == nullptr || mechanism.recurrent()->has_key) inputs.push_back("key");
@@ -169,6 +171,7 @@ std::string mechanisms() {
                          {"parameter_values", std::move(values)},
                          {"optional_parameters", std::move(optional)},
                          {"state", std::move(state)},
+                         {"score", mechanism.recurrent() ? nlohmann::ordered_json() : nlohmann::ordered_json(d.score)},
                          {"formula", d.formula},
                          {"range", d.range},
                          {"citation", d.citation},

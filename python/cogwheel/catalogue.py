@@ -79,9 +79,10 @@ def mechanisms() -> Catalogue:
     - ``parameter_axes``: of a mechanism with a state, the dimensions of each by name, a letter each: Batch, Heads, tokens
       (N), key width (D), value width (V), Slots, features (R); alternatives between bars, nothing for a number
     - ``parameter_values``: what values these may have, as in ``at_most_0`` or ``any``
-    - ``optional_parameters``: which of these may be left out
+    - ``optional_parameters``: which of the parameters may be left out
     - ``state``: of a mechanism with a state, its parts and the dimensions of each after those of sequences and heads; one
       with a 2 before it is twice as wide. Where callers choose to normalise (``normalize``), there is ``z`` [D] too
+    - ``score``: ``"dot"``, or ``"cosine"`` where the mechanism is one of cosines, without a scale; None for those with a state
     - ``formula``: of the weights, with s the scaled score, or of the state
     - ``range``: of one weight, and of a row's sum
     - ``citation``: the paper

@@ -61,10 +61,12 @@ def attention(
     *,
     causal: bool = False,
     scale: float | None = None,
+    softcap: float | None = None,
     window: int | None = None,
     key_lengths: Tensor | None = None,
     first_positions: Tensor | None = None,
     cu_seqlens: Tensor | None = None,
+    ranges: Tensor | None = None,
     bias: Tensor | None = None,
     energy_bias: Tensor | None = None,
     alibi: Tensor | None = None,
@@ -93,6 +95,7 @@ def attention(
             no key gives 0, and 0 gradient.
         scale: multiplies the scores; unless given 1/√D for products (D of the key), else 1. ``norm``, whose score is a
             cosine, has none.
+        softcap: c > 0; scores become c·tanh(s/c), before anything is added to them (Gemma 2, 2024).
         window: the last keys that a causal query sees, itself included.
         key_lengths: [B] int64. Keys at and beyond the length of their batch entry are hidden; the causal diagonal stays
             where N and M put it.
@@ -100,6 +103,7 @@ def attention(
             and M are: for ``causal``, ``alibi`` and ``local_radius`` where queries are steps of something longer.
         cu_seqlens: [S + 1] int32 or int64, from 0 to N, not decreasing, for a batch of one: sequence s is rows
             cu_seqlens[s] to cu_seqlens[s + 1] and sees only itself.
+        ranges: [B or 1, H or 1, N, 2] int64, in place of all that hides keys above: query i sees keys [begin, end).
         bias: broadcasts to [B, H, N, M]; added to the scores. −∞ hides the key, for every mechanism. Its gradient needs
             memory in proportion to N·M.
         energy_bias: broadcasts to [B, H, N, M]; added to the exponent of mechanisms that have one, for ``cog`` to |s|:
@@ -155,10 +159,12 @@ def attention(
     # Only given options are passed on: each keyword costs the dispatcher more than this test costs Python.
     if not (
         scale
+        is softcap
         is window
         is key_lengths
         is first_positions
         is cu_seqlens
+        is ranges
         is bias
         is energy_bias
         is alibi
@@ -170,10 +176,12 @@ def attention(
     ):
         optional = {
             "scale": scale,
+            "softcap": softcap,
             "window": window,
             "key_lengths": key_lengths,
             "first_positions": first_positions,
             "cu_seqlens": cu_seqlens,
+            "ranges": ranges,
             "bias": bias,
             "energy_bias": energy_bias,
             "alibi": alibi,

@@ -76,6 +76,8 @@ def visible_keys(case: Case) -> Tensor:
         own = standing(case, keys - queries if case.causal else 0).squeeze(-1)
         centers = options.get("local_centers", own)
         visible = visible & ((j - centers[..., None].double()).abs() <= options["local_radius"])
+    if "ranges" in options:
+        visible = visible & (j >= options["ranges"][..., :1]) & (j < options["ranges"][..., 1:])
     for name in ("bias", "energy_bias"):
         if name in options:
             visible = visible & (options[name] != -torch.inf)
@@ -130,6 +132,8 @@ def reference_weights(mechanism: str, case: Case, leaves: dict[str, Tensor]) -> 
         return torch.where(bias == -torch.inf, 0.0, bias)
 
     exponent = torch.zeros((), dtype=dtype)
+    if "softcap" in options:
+        scores = options["softcap"] * torch.tanh(scores / options["softcap"])
     if "bias" in options:
         scores = scores + finite("bias").expand(scores.shape[0], scores.shape[2], queries, keys)[:, None]
     if "energy_bias" in options:
@@ -193,8 +197,8 @@ def assert_equal_to_formula(mechanism: str, case: Case) -> None:
     floors = cancellation_floors(mechanism, case.inputs, visible_keys(case)[:, None])
     term = floors.get("score", 0.0)
     floors |= {"bias": term, "energy_bias": term, "local_centers": term}
-    # Cosines and decays with distance do not lie on the grid: twice the error of eager PyTorch is allowed too.
-    rounded = reference.TABLE[mechanism].cosine or "alibi" in case.options
+    # Cosines, decays with distance and capped scores do not lie on the grid: twice the error of eager PyTorch is allowed too.
+    rounded = reference.TABLE[mechanism].cosine or not {"alibi", "softcap"}.isdisjoint(case.options)
     eager = reference_results(mechanism, case, torch.float32) if rounded and dtype == torch.float32 else {}
     for name, tensor in actual.items():
         tolerance = (OUTPUT_TOLERANCE if name == "output" else GRADIENT_TOLERANCE)[dtype]
@@ -207,6 +211,6 @@ def assert_equal_to_formula(mechanism: str, case: Case) -> None:
 
 
 def takes(mechanism: str, name: str) -> bool:
-    if name in ("bias", "alibi"):
+    if name in ("bias", "alibi", "softcap"):
         return not reference.TABLE[mechanism].cosine
     return name != "energy_bias" or mechanism in ENERGY_MAPS

@@ -10,6 +10,11 @@ from modified_attention import MECHANISMS, SHAPE, SQUARE, Case, assert_equal_to_
 from torch import Tensor
 
 
+def drawn_ranges(generator: torch.Generator, batch: int, heads: int, queries: int, keys: int) -> Tensor:
+    """Ends in any order, some of them equal: rows that see nothing."""
+    return torch.randint(0, keys + 1, (batch, heads, queries, 2), generator=generator).sort(-1).values
+
+
 def modified_case(mechanism: str, name: str, dtype: torch.dtype) -> Case:
     shape = SQUARE if name.startswith("packed") else SHAPE
     inputs = grid_inputs(mechanism, shape, largest_score=5.0).to(dtype)
@@ -23,6 +28,7 @@ def modified_case(mechanism: str, name: str, dtype: torch.dtype) -> Case:
     hiding[0, 0, 33] = -torch.inf  # a row that sees nothing
     slopes = torch.tensor([0.5, 0.25, 0.125, 0.0625])
     return {
+        "softcap": lambda: Case(inputs, True, {"softcap": 2.5}),
         "window": lambda: Case(inputs, True, {"window": 9}),
         "window of one": lambda: Case(inputs, True, {"window": 1}),
         "lengths": lambda: Case(inputs, False, {"key_lengths": lengths}),
@@ -31,6 +37,10 @@ def modified_case(mechanism: str, name: str, dtype: torch.dtype) -> Case:
         "packed": lambda: Case(inputs, False, {"cu_seqlens": packed}),
         "packed causal": lambda: Case(inputs, True, {"cu_seqlens": packed.long()}),
         "packed window": lambda: Case(inputs, True, {"cu_seqlens": packed, "window": 7}),
+        "ranges": lambda: Case(inputs, False, {"ranges": drawn_ranges(generator, batch, heads, queries, keys)}),
+        "ranges of entries": lambda: Case(
+            inputs, False, {"ranges": drawn_ranges(generator, batch, 1, queries, keys), "dropout": 0.2, "seed": 3}
+        ),
         "bias": lambda: Case(inputs, True, {"bias": even_bias(inputs, batch, heads, queries, keys)}, ("bias",)),
         "bias of heads": lambda: Case(inputs, False, {"bias": even_bias(inputs, heads, 1, keys)}, ("bias",)),
         "bias of rows": lambda: Case(inputs, False, {"bias": even_bias(inputs, batch, 1, queries, 1)}, ("bias",)),
@@ -74,6 +84,7 @@ def modified_case(mechanism: str, name: str, dtype: torch.dtype) -> Case:
             {
                 "energy_bias": hiding,
                 "bias": even_bias(inputs, keys),
+                "softcap": 4.0,
                 "alibi": slopes,
                 "window": 40,
                 "key_lengths": lengths,
@@ -86,6 +97,7 @@ def modified_case(mechanism: str, name: str, dtype: torch.dtype) -> Case:
 
 
 NAMES = {
+    "softcap": ("softcap",),
     "window": (),
     "window of one": (),
     "lengths": (),
@@ -94,6 +106,8 @@ NAMES = {
     "packed": (),
     "packed causal": (),
     "packed window": (),
+    "ranges": (),
+    "ranges of entries": (),
     "bias": ("bias",),
     "bias of heads": ("bias",),
     "bias of rows": ("bias",),
@@ -172,6 +186,8 @@ def drawn_cases(draw):
     if own_position and not packed and draw(st.booleans()):
         first = draw(st.lists(st.integers(-20, 150), min_size=shape.batch, max_size=shape.batch))
         case.options["first_positions"] = torch.tensor(first)
+    if takes(mechanism, "softcap") and draw(st.booleans()):
+        case.options["softcap"] = draw(st.floats(0.5, 20.0))
     for name in ("bias", "energy_bias"):
         if takes(mechanism, name) and draw(st.booleans()):
             case.options[name] = bias()

@@ -58,6 +58,31 @@ REFUSED = {
         {"mechanism": "relu", "energy_bias": torch.zeros(70, 83)},
         r"energy_bias: expected none \(relu has no exponent\), got \[70, 83\]",
     ),
+    "ranges beside causal": (
+        {"ranges": torch.zeros(1, 1, 70, 2, dtype=torch.int64), "causal": True},
+        r"ranges: expected none beside causal, got \[1, 1, 70, 2\]",
+    ),
+    "ranges of other rows": (
+        {"ranges": torch.zeros(1, 1, 83, 2, dtype=torch.int64)},
+        r"ranges: expected \[2, 4, 70, 2\], or 1 for batch or heads, got \[1, 1, 83, 2\]",
+    ),
+    "ranges of other heads": (
+        {"ranges": torch.zeros(1, 3, 70, 2, dtype=torch.int64)},
+        r"ranges: expected \[2, 4, 70, 2\], or 1 for batch or heads, got \[1, 3, 70, 2\]",
+    ),
+    "ranges that are no integers": (
+        {"ranges": torch.zeros(1, 1, 70, 2)}, "ranges dtype: expected int64, got Float",
+    ),
+    "ranges beyond the keys": (
+        {"ranges": torch.tensor([3, 84]).expand(1, 1, 70, 2)},
+        r"ranges: expected keys \[begin, end\) of 83, got \[3, 84\)",
+    ),
+    "softcap of 0": ({"softcap": 0.0}, "softcap: expected a number above 0, got 0"),
+    "softcap that is no number": ({"softcap": float("nan")}, "softcap: expected a number above 0, got nan"),
+    "softcap of a cosine": (
+        {"mechanism": "norm", "softcap": 2.0},
+        r"softcap: expected none \(the score of norm is a cosine\), got 2",
+    ),
     "bias of a cosine": (
         {"mechanism": "norm", "bias": torch.zeros(70, 83)},
         r"bias: expected none \(the score of norm is a cosine\), got \[70, 83\]",

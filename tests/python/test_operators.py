@@ -410,13 +410,14 @@ def test_catalogue():
     for entry in catalogue:
         assert set(entry) == {
             "name", "title", "family", "level", "form", "member", "inputs", "parameters", "parameter_axes", "parameter_values",
-            "optional_parameters", "state", "formula", "range", "citation", "definition",
+            "optional_parameters", "state", "score", "formula", "range", "citation", "definition",
         }
         assert isinstance(entry["parameters"], list)
         may_be_empty = {"parameters", "form", "member", "definition"}
-        may_be_empty |= {"parameter_axes", "parameter_values", "optional_parameters", "state"}
+        may_be_empty |= {"parameter_axes", "parameter_values", "optional_parameters", "state", "score"}
         assert all(entry[key] for key in entry if key not in may_be_empty), entry
         assert bool(entry["state"]) == (entry["family"] == "recurrent")
+        assert (entry["score"] is None) == (entry["family"] == "recurrent")
         assert (entry["member"] is None) == (entry["family"] != "pairwise")
     assert by_name["differential"]["parameters"] == ["lam"]
     assert by_name["differential_consmax"]["parameters"] == ["beta", "gamma", "lam"]
@@ -425,7 +426,9 @@ def test_catalogue():
     ]
     assert by_name["cog"]["form"] is None and by_name["cog"]["member"] == "cog"
     assert by_name["differential_symmetric_cog"]["level"] == "layer"
-    assert by_name["consmax"]["parameters"] == ["beta", "gamma"]
+    assert by_name["consmax"]["parameters"] == ["beta", "gamma"] and by_name["consmax"]["optional_parameters"] == []
+    assert by_name["differential_sigmoid"]["optional_parameters"] == ["shift"]
+    assert [by_name[name]["score"] for name in ("cog", "norm", "gla")] == ["dot", "cosine", None]
     assert by_name["symmetric"]["level"] == "layer"
     gla = [by_name["gla"][key] for key in ("family", "level", "parameters", "parameter_axes")]
     assert gla == ["recurrent", "operator", ["log_decay"], {"log_decay": "BHND"}]

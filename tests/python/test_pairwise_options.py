@@ -12,7 +12,7 @@ OPERATOR = torch.ops.cogwheel.pairwise.default
 # The inputs of an operator besides its options.
 TENSORS = {"query", "key", "value", "parameters", "mechanism"}
 UNMODIFIED = {
-    "scale": 0.4, "mask": "full", "window": 0, "sub_heads": 1, "key_lengths": None, "ranges": None, "bias": None,
+    "scale": 0.4, "softcap": 0.0, "mask": "full", "window": 0, "sub_heads": 1, "key_lengths": None, "ranges": None, "bias": None,
     "energy_bias": None, "alibi": None, "centers": None, "sigma": 1.0, "dropout": 0.0, "seed": None, "score_weight": None,
     "wide_output": False, "first_positions": None, "statistics": False, "argmax": False,
 }  # fmt: skip
@@ -48,6 +48,7 @@ def table_of_ranges() -> Tensor:
 # Each option with a value that has an effect, and the options it needs.
 CASES = {
     "scale": {"scale": 0.9},
+    "softcap": {"softcap": 1.5},
     "mask": {"mask": "causal"},
     "mask of the drop-in": {"mask": "causal_first"},
     "window": {"mask": "causal", "window": 3},
@@ -70,7 +71,7 @@ CASES = {
     "two sub-heads of everything": {
         "sub_heads": 2, "mask": "causal", "first_positions": torch.tensor([0, 1]), "key_lengths": torch.tensor([4, 6]),
         "bias": bias_that_hides()[:2], "energy_bias": random(QUERIES, KEYS), "dropout": 0.3, "seed": torch.tensor(1),
-        "centers": 3 + random(BATCH, 2, QUERIES), "sigma": 3.0, "score_weight": random(HEADS, WIDTH), "window": 5,
+        "centers": 3 + random(BATCH, 2, QUERIES), "sigma": 3.0, "score_weight": random(HEADS, WIDTH), "window": 5, "softcap": 0.8,
         "alibi": torch.tensor([0.5, 0.1], dtype=torch.float64),
     },
 }  # fmt: skip
@@ -141,6 +142,8 @@ def dense_weights(mechanism: str, query: Tensor, key: Tensor, parameters: Tensor
     else:
         pairs = torch.tanh(query[:, :, :, None] + key[:, :, None])
         score = options["scale"] * (pairs * options["score_weight"][:, None, None]).sum(-1)
+    if options["softcap"]:
+        score = options["softcap"] * torch.tanh(score / options["softcap"])
     exponent = torch.zeros_like(score)
     if options["bias"] is not None:
         score = score + for_sub_heads(options["bias"], sub_heads)
@@ -317,6 +320,7 @@ def multiplier(options: dict[str, object]) -> Tensor:
 OF_A_CACHE = {
     "nothing": ({}, {}),
     "scale": ({"scale": 0.9}, {"scale": 0.9}),
+    "softcap": ({"softcap": 0.7}, {"softcap": 0.7}),
     "window": ({"window": 2}, {"window": 2}),
     "bias": ({"bias": random(HEADS, QUERIES, KEYS)}, {"bias": random(HEADS, QUERIES, KEYS)}),
     "energy_bias": ({"energy_bias": random(QUERIES, KEYS)}, {"energy_bias": random(QUERIES, KEYS)}),

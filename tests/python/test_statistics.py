@@ -128,6 +128,7 @@ def options_of(name):
     return {
         "window": {"causal": True, "window": 20},
         "key_lengths": {"key_lengths": torch.tensor([90, 0])},
+        "softcap": {"softcap": 1.5, "causal": True},
         "bias": {"bias": bias},
         "energy_bias": {"energy_bias": bias, "causal": True},
         "alibi": {"alibi": torch.tensor([0.5, 0.25, 0.1, 0.0], dtype=torch.float64), "causal": True},
@@ -159,7 +160,7 @@ def seen_with(options):
 
 @pytest.mark.parametrize("mechanism", ["cog", "sigmoid", "centered", "differential"])
 @pytest.mark.parametrize(
-    "option", ["window", "key_lengths", "bias", "energy_bias", "alibi", "local", "dropout", "cosine", "additive"]
+    "option", ["softcap", "window", "key_lengths", "bias", "energy_bias", "alibi", "local", "dropout", "cosine", "additive"]
 )
 def test_statistics_are_of_the_weights_that_are_applied(mechanism, option):
     """With every modifier: sums over the result of attention_weights, which other tests compare with a reference."""

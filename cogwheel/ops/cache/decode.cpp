@@ -82,6 +82,7 @@ at::Tensor decode(const at::Tensor& query, const at::Tensor& key, const at::Tens
   if (options.first_positions)
     refuse("first_positions", "none beside a cache's own", shape_text(*options.first_positions));
   if (options.cu_seqlens) refuse("cu_seqlens", "none beside a cache", shape_text(*options.cu_seqlens));
+  if (options.ranges) refuse("ranges", "none beside a cache", shape_text(*options.ranges));
   // Where the lengths cannot be read, as many keys as a bias has, or all.
   c10::SymInt keys_unless_known = key.sym_size(2);
   for (const auto* bias : {&options.bias, &options.energy_bias})

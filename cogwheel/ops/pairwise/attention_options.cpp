@@ -77,6 +77,25 @@ void describe_local(PairwiseOptions& options, const AttentionCall& call, const A
       local_ranges(centers, call.keys, radius, given.causal, diagonal, given.key_lengths, given.first_positions);
 }
 
+void describe_ranges(PairwiseOptions& options, const AttentionCall& call, const AttentionOptions& given) {
+  const at::Tensor& ranges = *given.ranges;
+  const std::pair<const char*, bool> others[] = {{"causal", given.causal},
+                                                 {"key_lengths", given.key_lengths.has_value()},
+                                                 {"cu_seqlens", given.cu_seqlens.has_value()},
+                                                 {"local_radius", given.local_radius.has_value()}};
+  for (const auto& [name, is_given] : others)
+    if (is_given) refuse("ranges", std::string("none beside ") + name, shape_text(ranges));
+  check_integers("ranges", ranges, call.query, false);
+  const auto fits = [&](std::int64_t axis, const c10::SymInt& whole) {
+    return ranges.sym_size(axis) == 1 || ranges.sym_size(axis) == whole;
+  };
+  if (ranges.dim() != 4 || !fits(0, call.batch) || !fits(1, call.heads) || ranges.sym_size(2) != call.queries ||
+      ranges.sym_size(3) != 2)
+    refuse("ranges", shape_text({call.batch, call.heads, call.queries, 2}) + ", or 1 for batch or heads",
+           shape_text(ranges));
+  options.ranges = ranges;
+}
+
 void describe_visibility(PairwiseOptions& options, const AttentionCall& call, const AttentionOptions& given,
                          std::string_view causal_mask) {
   options.mask = given.causal ? causal_mask : mask::full;
@@ -104,6 +123,7 @@ void describe_visibility(PairwiseOptions& options, const AttentionCall& call, co
     check_cu_seqlens(given, call.query, call.keys);
     options.ranges = packed_ranges(*given.cu_seqlens, call.queries, given.causal, options.window);
   }
+  if (given.ranges) describe_ranges(options, call, given);
   if (given.local_radius)
     describe_local(options, call, given);
   else if (given.local_centers)
@@ -111,6 +131,13 @@ void describe_visibility(PairwiseOptions& options, const AttentionCall& call, co
 }
 
 void describe_modifiers(PairwiseOptions& options, const AttentionCall& call, const AttentionOptions& given) {
+  if (given.softcap) {
+    if (!(*given.softcap > 0) || !std::isfinite(*given.softcap))
+      refuse("softcap", "a number above 0", text(*given.softcap));
+    if (call.mechanism.takes_cosines())
+      refuse("softcap", "none (the score of " + call.name() + " is a cosine)", text(*given.softcap));
+    options.softcap = *given.softcap;
+  }
   if (given.bias) {
     check_bias("bias", *given.bias, call);
     if (call.mechanism.takes_cosines())

@@ -98,6 +98,7 @@ DensePairwise::DensePairwise(const std::vector<at::Tensor>& inputs, std::string_
                               : (rows * columns).sum(-1);
   }
   score_ = score_ * at::Scalar(options.scale);
+  if (options.softcap > 0) score_ = (score_ / at::Scalar(options.softcap)).tanh() * at::Scalar(options.softcap);
   const auto add = [&](at::Tensor& to, const at::Tensor& more) {
     if (more.defined()) to = to.defined() ? to + more : more;
   };

@@ -52,6 +52,7 @@ PairwiseVisibility visibility_of_call(const PairwiseOptions& options, const Pair
 template <class T>
 Modifiers<T> modifiers_of_call(const PairwiseOptions& options, const PairwiseShape& shape, HeldOptions& held) {
   Modifiers<T> modifiers;
+  modifiers.softcap = static_cast<T>(options.softcap);
   if (options.bias) {
     held.bias = *options.bias;
     modifiers.bias = scores_view<T>(held.bias, shape);

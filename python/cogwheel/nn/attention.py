@@ -13,8 +13,8 @@ from cogwheel.functional import attention, attention_weights
 from cogwheel.key_value_cache import KeyValueCache
 from cogwheel.nn.cache import LayerCache, MemoryCache, positions_after
 from cogwheel.nn.layer import Layer, layer_of, seed_of_dropout
-from cogwheel.nn.norm import norm_of_sum
-from cogwheel.nn.products import Linear, product, product_dtype
+from cogwheel.nn.mechanism import OfMechanism
+from cogwheel.nn.products import Linear, product
 from cogwheel.nn.rotary import Rotary
 
 MOST_WEIGHTS = 2**31 - 1
@@ -25,7 +25,7 @@ def _heads(x: Tensor, heads: int) -> Tensor:
     return x.unflatten(-1, (heads, x.shape[-1] // heads)).transpose(1, 2)
 
 
-class Attention(Layer):
+class Attention(OfMechanism, Layer):
     """Attention of each token over those that it sees: projections, a mechanism of the catalogue, and a projection of what it gives.
 
         attention = cogwheel.nn.Attention(512, 8, "cog", causal=True)
@@ -108,9 +108,9 @@ class Attention(Layer):
 
     def _make(self, of: Mapping[str, Any], rotary: Rotary | None, dropout: float, where: Mapping[str, Any]) -> None:
         self.width, self.heads, self.key_value_heads = of["width"], of["heads"], of["key_value_heads"]
-        self.mechanism, self.head_dim, self.sub_heads = of["mechanism"], of["head_dim"], of["sub_heads"]
+        self.head_dim: int = of["head_dim"]
         self.causal, self.window, self.score, self.dropout = of["causal"], of["window"] or None, of["score"], dropout
-        self.ties_keys, self.is_dense, self._operator = of["ties_keys"], of["is_dense"], of["operator"]
+        self.ties_keys, self.is_dense = of["ties_keys"], of["is_dense"]
         self.rotary = rotary
         shared = self.head_dim * self.key_value_heads
         self._widths = (self.width, shared) if self.ties_keys else (self.width, shared, shared)
@@ -122,8 +122,8 @@ class Attention(Layer):
             name = "query_value" if self.ties_keys else "query_key_value"
             setattr(self, name, Linear(self.width, sum(self._widths), of["projection_bias"], **where))
         self.output = Linear(self.width, self.width, of["output_bias"], **where)
-        # What an operator takes: the mechanism's own parameters, and the score and its weights where it is no product.
-        self._own: tuple[str, ...] = ()
+        self._add_parameters_of_mechanism(of, where)
+        # What operators take beside these, where the score is no product.
         self._of_score = () if self.score == "dot" else ("score", "score_weight", "score_projection")
         if self.score != "concat":
             self.score_projection = None
@@ -133,14 +133,6 @@ class Attention(Layer):
         def add(parameter: str, *sizes: int) -> None:
             self.register_parameter(parameter, torch.nn.Parameter(torch.empty(sizes, **where)))
 
-        for each in of["parameters"]:
-            add(each["name"], *each["sizes"])
-            self._own += (each["name"],)
-        if self.sub_heads == 2:
-            self.lambda_init: float = of["lambda_init"]
-            for parameter in ("lambda_query1", "lambda_key1", "lambda_query2", "lambda_key2"):
-                add(parameter, self.head_dim)
-            add("head_norm", 2 * self.head_dim)
         if self.score == "general":
             add("score_weight", self.heads, self.head_dim, self.head_dim)
         if self.score in ("additive", "concat"):
@@ -151,17 +143,6 @@ class Attention(Layer):
     @property
     def _projection(self) -> Linear:
         return self.query_value if self.ties_keys else self.query_key_value
-
-    def effective_lambda(self) -> Tensor | None:
-        """λ = exp(λq₁·λk₁) − exp(λq₂·λk₂) + λ_init of a difference of two maps, a number; None for others."""
-        if self.sub_heads != 2:
-            return None
-        first, second = self.lambda_query1, self.lambda_query2
-        if first.is_meta:  # where torch.dot has no shape
-            products = (first * self.lambda_key1).sum(), (second * self.lambda_key2).sum()
-        else:
-            products = torch.dot(first, self.lambda_key1), torch.dot(second, self.lambda_key2)
-        return products[0].exp() - products[1].exp() + self.lambda_init
 
     def _check(self, x: Tensor, memory: Tensor | None) -> None:
         for name, tensor in (("x", x), ("memory", memory)):
@@ -205,9 +186,7 @@ class Attention(Layer):
 
     def _keywords(self) -> dict[str, Any]:
         """What the operator takes of the layer and its mechanism."""
-        keywords: dict[str, Any] = {name: getattr(self, name) for name in self._own}
-        if self.sub_heads == 2:
-            keywords["lam"] = self.effective_lambda().expand(self.heads // 2)
+        keywords = self._keywords_of_mechanism(self.heads)
         for name in self._of_score:
             keywords[name] = getattr(self, name)
         if self.training and self.dropout > 0 and not self.is_dense:
@@ -215,13 +194,7 @@ class Attention(Layer):
         return keywords
 
     def _combined(self, attended: Tensor) -> Tensor:
-        by_token = attended.transpose(1, 2)  # [B, N, heads, width]
-        if self.sub_heads == 2:
-            # The factor cancels the scale of the norm, so that training starts with the gradients of plain attention.
-            weight = self.head_norm * (1 - self.lambda_init)
-            narrow = product_dtype(self.head_norm) == torch.bfloat16
-            _, by_token = norm_of_sum(by_token.to(weight.dtype), None, weight, None, centered=False, epsilon=1e-5, wide=not narrow)
-        return self.output(by_token.flatten(2))
+        return self.output(self._normed(attended.transpose(1, 2)).flatten(2))
 
     def forward(
         self,

@@ -1,5 +1,5 @@
-// Modifiers of scores and weights besides the row map: biases, a decay with distance, a Gaussian window, dropout. All
-// are optional.
+// Modifiers of scores and weights besides the row map: a soft cap, biases, a decay with distance, a Gaussian window,
+// dropout. All are optional.
 #pragma once
 #include <cstdint>
 
@@ -19,6 +19,9 @@ struct ScoresView {
 // "Heads" are those of the output: the sub-heads of a mixture share their modifiers.
 template <class T>
 struct Modifiers {
+  // c > 0: scores s become c·tanh(s/c), before what is added to them.
+  T softcap = 0;
+
   // Added to the scores. −∞ hides the key from the query.
   ScoresView<const T> bias = {};
 
@@ -38,7 +41,7 @@ struct Modifiers {
   double dropout = 0;
   std::uint64_t seed = 0;
 
-  bool any() const { return bias.data || energy_bias.data || alibi || centers || dropout > 0; }
+  bool any() const { return softcap > 0 || bias.data || energy_bias.data || alibi || centers || dropout > 0; }
 };
 
 }  // namespace cogwheel

@@ -65,7 +65,8 @@ Results<T> run(std::string_view mechanism, std::string_view isa, Variant variant
   const ScoresView<const T> bias_view{bias.data(), shape.query_heads * shape.queries * shape.keys,
                                       shape.queries * shape.keys, shape.keys, 1};
   if (variant == Variant::modified)
-    problem.rest.modifiers = {.bias = bias_view,
+    problem.rest.modifiers = {.softcap = 3,
+                              .bias = bias_view,
                               .energy_bias = {},
                               .alibi = slopes.data(),
                               .alibi_diagonal = 0,

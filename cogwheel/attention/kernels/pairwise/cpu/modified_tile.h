@@ -1,4 +1,4 @@
-// Biases, distances, Gaussian windows and dropout, applied to a tile before and after the row map sees it.
+// A soft cap, biases, distances, Gaussian windows and dropout, applied to a tile before and after the row map sees it.
 //
 // Tiles without any of these skip this code. Modifiers are written into three arrays of the tile's shape, so that the
 // map's loops read numbers, whatever the modifier.
@@ -20,10 +20,15 @@ struct TilePlace {
 
 template <class T>
 struct ModifiedTile {
-  T* scores;       // products q·k before, scores after; −∞ where a bias hides the key
-  T* energy_bias;  // added to the exponent
-  T* multipliers;  // of the weights, after the map
+  T* scores;                         // products q·k before, scores after; −∞ where a bias hides the key
+  T* energy_bias;                    // added to the exponent
+  T* multipliers;                    // of the weights, after the map
+  T* softcap_derivatives = nullptr;  // written where given and scores are capped: 1 − tanh²(s/c)
 };
+
+// score_gradients[x] *= softcap_derivatives[x] over the tile.
+template <class T>
+void differentiate_softcap(const TilePlace& place, const T* softcap_derivatives, T* score_gradients);
 
 template <class T>
 void modify_tile(const PairwiseProblem<T>& problem, bool has_energy, const TilePlace& place,

@@ -67,7 +67,26 @@ void add_bias(const ScoresView<const T>& bias, const TilePlace& place, std::int6
     add(bias.key_stride);
 }
 
+// Scores s of columns [first, last) become c·tanh(s/c).
+template <class T>
+void cap(T softcap, std::int64_t first, std::int64_t last, T* scores, T* derivatives) {
+  using V = Vector<T>;
+  const V limit(softcap), inverse(T(1) / softcap), one(T(1));
+  for (std::int64_t x = first; x < last; x += V::lanes) {
+    const V tangent = V::tanh(V::load(scores + x) * inverse);
+    (limit * tangent).store(scores + x);
+    if (derivatives) (one - tangent * tangent).store(derivatives + x);
+  }
+}
+
 }  // namespace
+
+template <class T>
+void differentiate_softcap(const TilePlace& place, const T* softcap_derivatives, T* score_gradients) {
+  for (std::int64_t row = 0; row < place.rows; ++row)
+    for (std::int64_t x = row * place.stride + place.first; x < row * place.stride + place.last; ++x)
+      score_gradients[x] *= softcap_derivatives[x];
+}
 
 template <class T>
 void modify_tile(const PairwiseProblem<T>& problem, bool has_energy, const TilePlace& place,
@@ -85,6 +104,9 @@ void modify_tile(const PairwiseProblem<T>& problem, bool has_energy, const TileP
       energy_bias[x] = 0;
       multipliers[x] = 1;
     }
+    if (modifiers.softcap > 0)
+      cap(modifiers.softcap, place.first, place.last, scores,
+          tile.softcap_derivatives ? tile.softcap_derivatives + row * place.stride : nullptr);
     if (modifiers.alibi) {
       T* to = has_energy ? energy_bias : scores;
       const double slope = modifiers.alibi[place.output_head];
@@ -141,6 +163,7 @@ double center_derivative(const Modifiers<T>& modifiers, T center, const T* contr
 }
 
 #define COGWHEEL_MODIFIED_TILES(T)                                                                          \
+  template void differentiate_softcap<T>(const TilePlace&, const T*, T*);                                   \
   template void modify_tile<T>(const PairwiseProblem<T>&, bool, const TilePlace&, const ModifiedTile<T>&);  \
   template bool hides<T>(const Modifiers<T>&, std::int64_t, std::int64_t, std::int64_t, std::int64_t);      \
   template std::int64_t visible_keys<T>(const Modifiers<T>&, const Visibility&, std::int64_t, std::int64_t, \

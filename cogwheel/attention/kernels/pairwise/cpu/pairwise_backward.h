@@ -41,6 +41,7 @@ class BackwardEngine {
     // For a modified group [group_rows_][64]: its modifiers, the part of the loss that goes through each weight, and
     // the gradient of each exponent.
     T *energy_bias, *multipliers, *contributions, *exponent_gradients;
+    T* softcap_derivatives;   // null where scores are not capped
     double* center_gradient;  // [queries]
     // For an additive score: the tangents of a tile [group_rows_][64][head_dim], and the gradients of v [head_dim].
     T* tangents;
@@ -153,6 +154,7 @@ class BackwardEngine {
     buffers.multipliers = take(modified_tile);
     buffers.contributions = take(modified_tile);
     buffers.exponent_gradients = take(modified_tile);
+    buffers.softcap_derivatives = problem_.modifiers.softcap > 0 ? take(modified_tile) : nullptr;
     buffers.center_gradient =
         layout.take<double>(problem_.centers_gradient ? static_cast<std::size_t>(shape_.queries) : 0);
     buffers.tangents = take(is_additive() ? group_rows_ * panel_keys * key_width_ : 0);
@@ -380,9 +382,11 @@ class BackwardEngine {
     };
     if (modified_) {
       const TilePlace place{query_head.batch, query_head.output_head, query, rows, first_key, first, last, panel_keys};
-      modify_tile(problem_, has_energy, place, {weights, buffers.energy_bias, buffers.multipliers});
+      modify_tile(problem_, has_energy, place,
+                  {weights, buffers.energy_bias, buffers.multipliers, buffers.softcap_derivatives});
       differentiate_rows<true>(query_head, query, rows, span_of, buffers, weights, score_gradients, parameter_gradient);
       store_modifier_gradients(query_head, place, keys, buffers, score_gradients);
+      if (buffers.softcap_derivatives) differentiate_softcap(place, buffers.softcap_derivatives, score_gradients);
     } else {
       differentiate_rows<false>(query_head, query, rows, span_of, buffers, weights, score_gradients,
                                 parameter_gradient);
