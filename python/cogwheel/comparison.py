@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -119,11 +120,22 @@ def _words(keys: Mapping[str, Any]) -> Iterator[str]:
             yield f"{option}={value}"
 
 
-def _definitions(words: list[str]) -> Iterator[str]:
-    """Options that define what a user defined in this process and the words name."""
+def _named(keys: Mapping[str, Any]) -> Iterator[str]:
+    """Names in keys, and of the mechanisms of the comparison that they continue."""
+    for word in _words(keys):
+        yield from re.findall(r"[a-z][a-z0-9_]*", word.partition("=")[2])
+    for key in ("resume", "add"):
+        value = keys.get(key)
+        folder = value[-1] if isinstance(value, (list, tuple)) and value else value
+        if isinstance(folder, (str, os.PathLike)):
+            with contextlib.suppress(ValueError):  # of which the executable says what is wrong
+                yield from (plan["name"] for plan in results(folder).results["mechanisms"])
+
+
+def _definitions(keys: Mapping[str, Any]) -> Iterator[str]:
+    """Options that define what a user defined in this process and keys need."""
     own = {entry["name"]: entry for entry in catalogue.mechanisms() if entry["definition"] is not None}
-    named = {name for word in words for name in re.findall(r"[a-z][a-z0-9_]*", word.partition("=")[2])}
-    for definition in dict.fromkeys(own[name]["definition"] for name in sorted(named & own.keys())):
+    for definition in dict.fromkeys(own[name]["definition"] for name in sorted(own.keys() & set(_named(keys)))):
         header, is_header, _ = definition.partition(" sha256:")
         yield f"--mechanism-file={header}" if is_header else f"--define={definition}"
 
@@ -177,9 +189,10 @@ def compare(attention: Any = None, task: str | None = None, **keys: Any) -> Comp
         ValueError: what the executable refuses, or why a run failed, in its one line.
         KeyboardInterrupt: Ctrl-C before a run began.
         FileNotFoundError: no executable.
+        RuntimeError: one that was killed.
     """
-    words = list(_words({"attention": attention, "task": task, **keys}))
-    status, printed, said = _run(["compare", *words, *_definitions(words)])
+    keys = {"attention": attention, "task": task, **keys}
+    status, printed, said = _run(["compare", *_words(keys), *_definitions(keys)])
     if status == 130:
         # The line that says where it stopped, as cogwheel/compare/comparison_job.cpp writes it.
         partial = re.search(r"the partial report is (.*/report\.html), and ", said[-1]) if said else None
@@ -189,6 +202,8 @@ def compare(attention: Any = None, task: str | None = None, **keys: Any) -> Comp
         print(f"stopped; cogwheel.compare(resume={str(folder)!r}) continues", file=sys.stderr)
         return Comparison(folder)
     report = pathlib.Path(printed[-1]) if printed and printed[-1].endswith("report.html") else None
+    if status < 0:
+        raise RuntimeError(f"compare: expected a finished comparison, got signal {-status}")
     if status != 0 or report is None:
         lines = [line.removeprefix("cogwheel: ") for line in said if line.startswith("cogwheel: ")]
         raise ValueError(lines[-1] if lines else f"compare: expected a finished comparison, got status {status}: {' '.join((said or printed)[-1:])}")

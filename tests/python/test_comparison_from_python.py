@@ -107,10 +107,14 @@ def test_definitions_come_along(monkeypatch):
                {"name": "law", "definition": "/a b/law.h sha256:0123"}, {"name": "cog", "definition": None}]  # fmt: skip
     monkeypatch.setattr(catalogue, "mechanisms", lambda: entries)
     mine = "--define=mine: f = s; g = abs(s)"
-    assert list(comparison._definitions(["--attention=cog", "--text=mining"])) == []
-    assert list(comparison._definitions(["--attention=softmax+mine*2"])) == [mine]
-    assert list(comparison._definitions(["--attention=differential_mine", "--baseline=mine"])) == [mine]
-    assert list(comparison._definitions(["--add=law", "--add=folder"])) == ["--mechanism-file=/a b/law.h"]
+    assert list(comparison._definitions({"attention": "cog", "text": "mining"})) == []
+    assert list(comparison._definitions({"attention": "softmax+mine*2"})) == [mine]
+    assert list(comparison._definitions({"attention": ["differential_mine"], "baseline": "mine"})) == [mine]
+    assert list(comparison._definitions({"add": ("law", "folder")})) == ["--mechanism-file=/a b/law.h"]
+    assert list(comparison._definitions({"resume": "folder"})) == []
+    continued = types.SimpleNamespace(results={"mechanisms": [{"name": "softmax"}, {"name": "mine"}]})
+    monkeypatch.setattr(comparison, "results", lambda folder: {"own": continued}[folder])
+    assert list(comparison._definitions({"resume": "own"})) == list(comparison._definitions({"add": ("cog", "own")})) == [mine]
 
 
 @pytest.mark.slow
@@ -121,6 +125,8 @@ def test_a_mechanism_of_ones_own(tmp_path, monkeypatch):
     found = cogwheel.compare(attention=["softmax", mine], **{**KEYS, "seeds": 1, "steps": 4}, out="own")
     assert [plan["definition"] for plan in found.results["mechanisms"]] == ["", mine.description["definition"]]
     assert found.load(mine)(torch.tensor([[1, 2]])).isfinite().all()
+    more = cogwheel.compare(add=("cog", found.folder))  # which needs the definition of what is there
+    assert [plan["name"] for plan in more.results["mechanisms"]] == ["softmax", mine.name, "cog"] and more.folder == found.folder
 
 
 class Bar:
