@@ -97,10 +97,10 @@ HtmlAndText shown_mechanism(const std::string& name) {
   return {pages::notebook_html(html + "</dl>\n"), text};
 }
 
-HtmlAndText shown_mechanisms() {
+HtmlAndText shown_mechanisms(const std::vector<std::string>& names) {
   pages::TextTable table{.title = "", .columns = {"name", "title", "weights or state", "source"}, .rows = {}};
-  for (const Mechanism& mechanism : all_mechanisms()) {
-    const Description& about = mechanism.description;
+  for (const std::string& name : names) {
+    const Description& about = find_mechanism(name).description;
     table.rows.push_back(
         {std::string(about.name), std::string(about.title), std::string(about.formula), std::string(about.citation)});
   }
@@ -189,8 +189,9 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
   });
   library.def("shown_mechanism(str name) -> (str html, str text)",
               [](const std::string& name) { return with_value_errors([&] { return shown_mechanism(name); }); });
-  library.def("shown_mechanisms() -> (str html, str text)",
-              [] { return with_value_errors([] { return shown_mechanisms(); }); });
+  library.def("shown_mechanisms(str[] names) -> (str html, str text)", [](const std::vector<std::string>& names) {
+    return with_value_errors([&] { return shown_mechanisms(names); });
+  });
   library.def("shown_statistics(Tensor[] numbers, str[] names) -> (str html, str text)",
               [](const std::vector<at::Tensor>& numbers, const std::vector<std::string>& names) {
                 return with_value_errors([&] { return shown_statistics(numbers, names); });

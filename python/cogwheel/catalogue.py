@@ -11,29 +11,47 @@ from cogwheel import shown
 
 
 class Entry(dict[str, Any]):
-    """A mechanism, by the keys of :func:`mechanisms`. A notebook shows its formula and its numerics card."""
+    """A mechanism, by the keys of :func:`mechanisms`. Shows its formula and its numerics card; ``dict(entry)`` shows the keys."""
 
     def _repr_html_(self) -> str:
         return shown.of_mechanism(self["name"])[0]
 
+    def __repr__(self) -> str:
+        try:
+            return shown.of_mechanism(self["name"])[1].rstrip("\n")
+        except (KeyError, TypeError, ValueError):  # no longer a mechanism
+            return super().__repr__()
+
 
 class Catalogue(list[Entry]):
-    """Mechanisms in their order, by place or by name. A notebook shows a table of all."""
+    """Mechanisms in their order, by place or by name. Shows a table of them."""
 
     @typing.overload
     def __getitem__(self, place: typing.SupportsIndex | str) -> Entry: ...
     @typing.overload
-    def __getitem__(self, place: slice) -> list[Entry]: ...
+    def __getitem__(self, place: slice) -> "Catalogue": ...
     def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return Catalogue(super().__getitem__(place))
         if not isinstance(place, str):
             return super().__getitem__(place)
         found = next((each for each in self if each["name"] == place), None)
         if found is None:
             shown.of_mechanism(place)  # which raises ValueError with the nearest names
+            raise ValueError(f"mechanism: expected one of those here, got {place}")
         return found
 
+    def _shown(self) -> tuple[str, str]:
+        return shown.of_mechanisms([entry["name"] for entry in self])
+
     def _repr_html_(self) -> str:
-        return shown.of_mechanisms()[0]
+        return self._shown()[0]
+
+    def __repr__(self) -> str:
+        try:
+            return self._shown()[1].rstrip("\n")
+        except (KeyError, TypeError, RuntimeError, ValueError):  # of something else
+            return super().__repr__()
 
 
 _CATALOGUE: list[dict[str, Any]] = []

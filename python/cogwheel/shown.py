@@ -29,10 +29,10 @@ def of_mechanism(name: str) -> tuple[str, str]:
     return tuple(torch.ops.cogwheel.shown_mechanism(name))
 
 
-def of_mechanisms() -> tuple[str, str]:
-    """The table of all of them."""
+def of_mechanisms(names: Sequence[str]) -> tuple[str, str]:
+    """Their table. ValueError for an unknown name."""
     _bindings.classes()
-    return tuple(torch.ops.cogwheel.shown_mechanisms())
+    return tuple(torch.ops.cogwheel.shown_mechanisms(list(names)))
 
 
 def of_statistics(numbers: dict[str, Tensor]) -> tuple[str, str]:
