@@ -1,5 +1,6 @@
 """What notebooks show: HTML without anything from outside, confined to itself, in the scheme of the notebook; and the same as text."""
 
+import copy
 import html.parser
 import json
 import re
@@ -164,6 +165,21 @@ def test_the_catalogue_is_still_a_list_of_dicts():
     assert re.fullmatch(r"mechanism: expected cog \(the nearest of \d+ names\), got cogg", str(error.value))
     said = read(made._repr_html_())
     assert all(entry["name"] in said for entry in made)
+
+
+def test_the_catalogue_says_the_same_as_text(shown):
+    made = shown["mechanisms"]
+    lines = repr(made).splitlines()
+    assert lines[0] == f"{len(made)} mechanisms" and [line.split()[0] for line in lines[2:]] == [entry["name"] for entry in made]
+    assert repr(made[:2]).splitlines()[0] == "2 mechanisms" and "Cog" not in made[:1]._repr_html_()
+    said, as_html = repr(shown["mechanism"]).split(), read(shown["mechanism"]._repr_html_())
+    assert said[:2] == ["Cog", "(cog):"] and all(word in as_html for word in said[2:])
+    changed = copy.copy(shown["mechanism"])
+    del changed["name"]
+    assert repr(changed) == repr(dict(changed)) and repr(cogwheel.mechanisms()[:0]).startswith("0 mechanisms")
+    with pytest.raises(ValueError) as error:
+        made[:1]["cog"]
+    assert str(error.value) == "mechanism: expected one of those here, got cog"
 
 
 def test_ones_own_mechanism_shows_its_definition(monkeypatch):
