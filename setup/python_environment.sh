@@ -50,8 +50,9 @@ prepare_python() {  # prepare_python PACKAGE…: the Python packages wanted besi
     fi
   fi
   if [[ $missing_python ]]; then
+    # Python compiles what is imported; all of transformers would take as long as the rest.
     # shellcheck disable=SC2086 # one word per package
-    needed_step python-packages "Python packages" pip install $missing_python
+    needed_step python-packages "Python packages" pip install --no-compile $missing_python
   fi
 }
 

@@ -44,9 +44,9 @@ class Mechanism(OfMechanism):
         self._options, self._entry = json.dumps(options), catalogue.entry(self._operator)
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        """Initial values: where the mechanism's paper lets it begin."""
-        own = dict(self.named_parameters())
+    def reset_parameters(self, but_loaded: bool = False) -> None:
+        """Initial values: where the mechanism's paper lets it begin. ``but_loaded``: not of those that transformers found in a file."""
+        own = {name: each for name, each in self.named_parameters() if not (but_loaded and getattr(each, "_is_hf_initialized", False))}
         if not own or any(parameter.is_meta for parameter in own.values()):
             return
         seed = int(torch.randint(2**62, (), device="cpu"))
@@ -63,6 +63,11 @@ class Mechanism(OfMechanism):
                 parameters[name] = each.to(query.dtype)
         out, weights = interface.attend(self._entry, module, query, key, value, attention_mask, parameters=parameters, **options)
         return self._normed(out).to(out.dtype), weights
+
+    def leave_to_module(self, name: str) -> None:
+        """The module itself learns this parameter, and says so with each call."""
+        delattr(self, name)
+        self._own = tuple(each for each in self._own if each != name)
 
     def extra_repr(self) -> str:
         return repr(self.mechanism)
@@ -157,20 +162,24 @@ def _mechanism_of(module: torch.nn.Module, name: str, depth: int) -> Mechanism:
     width = size(["embed_dim", "hidden_size", "all_head_size"], ["hidden_size"], heads)
     head_dim = size(["head_dim", "head_size", "attention_head_size", "key_value_proj_dim"], ["head_dim"], width // heads)
     parameter = next(module.parameters())
-    return Mechanism(name, heads, shared, head_dim, depth, device=parameter.device, dtype=parameter.dtype)
+    made = Mechanism(name, heads, shared, head_dim, depth, device=parameter.device, dtype=parameter.dtype)
+    if hasattr(made, "sink") and isinstance(getattr(module, "sinks", None), torch.nn.Parameter):  # gpt-oss
+        made.leave_to_module("sink")
+    return made
 
 
 def install() -> None:
     """Makes transformers give a model its mechanisms where its configuration names them, before it loads weights.
 
-    transformers has no place for this but the end of a model's own making, ``PreTrainedModel.post_init``, which is wrapped, once.
+    transformers has no place for this but the end of a model's own making, ``PreTrainedModel.post_init``, and the start of what a file
+    had no weights for, ``_initialize_weights``, which are wrapped, once.
     """
-    original = PreTrainedModel.post_init
-    if hasattr(original, "_of_cogwheel"):
+    if hasattr(PreTrainedModel.post_init, "_of_cogwheel"):
         return
+    post_init, initialize = PreTrainedModel.post_init, PreTrainedModel._initialize_weights
 
-    @functools.wraps(original)
-    def post_init(self: PreTrainedModel) -> None:
+    @functools.wraps(post_init)
+    def with_mechanisms(self: PreTrainedModel) -> None:
         implementation, pattern = self.config._attn_implementation, getattr(self.config, PATTERN, None)
         if pattern is not None:
             if implementation != CONVERTED:
@@ -182,7 +191,13 @@ def install() -> None:
             interface.check_pairwise(catalogue.entry(implementation.removeprefix(PREFIX)))
             if not self._can_set_attn_implementation():
                 refuse("attn_implementation", f"one that {type(self).__name__} has (its attention is its own)", repr(implementation))
-        original(self)
+        post_init(self)
 
-    post_init._of_cogwheel = True  # type: ignore[attr-defined]
-    PreTrainedModel.post_init = post_init
+    @functools.wraps(initialize)
+    def with_initial_parameters(self: PreTrainedModel, module: torch.nn.Module, *options: Any, **more: Any) -> None:
+        if isinstance(module, Mechanism):
+            module.reset_parameters(but_loaded=True)
+        initialize(self, module, *options, **more)
+
+    with_mechanisms._of_cogwheel = True  # type: ignore[attr-defined]
+    PreTrainedModel.post_init, PreTrainedModel._initialize_weights = with_mechanisms, with_initial_parameters

@@ -73,6 +73,8 @@ def attend(
     if missing:
         refuse(f"attention of {name}", f"modules that have {', '.join(missing)} (cogwheel.huggingface.convert gives them)", "none")
 
+    if torch.is_autocast_enabled(query.device.type) and query.dtype != torch.float64:  # rotary positions have widened two of the three
+        query, key, value = (each.to(torch.get_autocast_dtype(query.device.type)) for each in (query, key, value))
     queries, keys = query.shape[2], key.shape[2]
     if attention_mask is None and (is_causal if is_causal is not None else getattr(module, "is_causal", True)) and queries > 1:
         options["causal"] = True
