@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from test_documentation import anchors
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples/notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
@@ -42,8 +43,11 @@ def test_committed_as_written(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_links_lead_somewhere(name):
-    links = re.findall(r"\]\(([^)#]+)(#[^)]*)?\)", "\n".join(cells(name, "markdown")))
-    assert all((FOLDER / path).is_file() for path, _ in links), links
+    links = re.findall(r"\]\(([^)#]+)#?([^)]*)\)", "\n".join(cells(name, "markdown")))
+    assert links
+    for target, anchor in links:
+        assert (FOLDER / target).is_file(), target
+        assert not anchor or anchor in anchors(FOLDER / target), f"{target}#{anchor}"
 
 
 @pytest.mark.slow
