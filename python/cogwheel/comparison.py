@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -115,7 +116,7 @@ def _words(keys: Mapping[str, Any]) -> Iterator[str]:
         elif isinstance(value, Mapping):
             yield from (f"{option}={name}={_word(each)}" for name, each in value.items())
         elif isinstance(value, (list, tuple)):
-            yield from (f"{option}={each}" for each in value)
+            yield from (f"{option}={each}" for each in value or [""])
         elif value is not None and value is not False:
             yield f"{option}={value}"
 
@@ -146,9 +147,9 @@ def _run(words: list[str]) -> tuple[int, list[str], list[str]]:
     Ctrl-C has it save and stop; a second one ends it at once. It has a session of its own, because a notebook's Ctrl-C goes
     to all processes of the kernel, and would count twice.
     """
-    # An output that a file holds is never full.
-    with Progress() as progress, subprocess.Popen(
-        [str(cogwheel_command.executable()), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    # A file, unlike a pipe that is not read meanwhile, is never full.
+    with Progress() as progress, tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as printed, subprocess.Popen(
+        [str(cogwheel_command.executable()), *words], stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.PIPE,
         text=True, encoding="utf-8", errors="replace", env=cogwheel_command.environment(), start_new_session=True,
     ) as process:  # fmt: skip
         said: list[str] = []
@@ -161,7 +162,9 @@ def _run(words: list[str]) -> tuple[int, list[str], list[str]]:
                     progress.show(said[-1])
                 except KeyboardInterrupt:
                     process.send_signal(signal.SIGINT)
-            return process.wait(), process.stdout.read().splitlines(), said
+            status = process.wait()
+            printed.seek(0)
+            return status, printed.read().splitlines(), said
         except BaseException:
             process.kill()
             raise
@@ -193,7 +196,7 @@ def compare(attention: Any = None, task: str | None = None, **keys: Any) -> Comp
     """
     keys = {"attention": attention, "task": task, **keys}
     status, printed, said = _run(["compare", *_words(keys), *_definitions(keys)])
-    if status == 130:
+    if status in (130, -signal.SIGINT):
         # The line that says where it stopped, as cogwheel/compare/comparison_job.cpp writes it.
         partial = re.search(r"the partial report is (.*/report\.html), and ", said[-1]) if said else None
         if partial is None:

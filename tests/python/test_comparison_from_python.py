@@ -81,7 +81,7 @@ def test_refuses_a_damaged_file(small_comparison, tmp_path):
 @pytest.mark.parametrize(
     "keys",
     [{"task": "foo"}, {"attention": ["softmax", "cogg"]}, {"no_such_key": 3}, {"seeds": "x"}, {"preset": "tiny", "steps": 0},
-     {"set": {"model.width": "x"}, "preset": "tiny"}, {"resume": "nowhere"}, {"text": ["missing.txt"]}],
+     {"set": {"model.width": "x"}, "preset": "tiny"}, {"resume": "nowhere"}, {"text": ["missing.txt"]}, {"attention": []}],
     ids=str,
 )  # fmt: skip
 def test_the_executable_judges(keys, cogwheel_in, tmp_path, monkeypatch, capfd):
@@ -96,9 +96,9 @@ def test_the_executable_judges(keys, cogwheel_in, tmp_path, monkeypatch, capfd):
 
 
 def test_keys_are_options():
-    keys = {"attention": ["a", "b"], "learning_rate": 0.01, "overwrite": True, "match": None, "set": {"x.y": 2, "x.z": True}, "add": ("c", "d")}
+    keys = {"attention": ["a", "b"], "learning_rate": 0.01, "overwrite": True, "match": None, "set": {"x.y": 2, "x.z": True}, "add": ("c", "d"), "text": []}
     assert list(comparison._words(keys)) == [
-        "--attention=a", "--attention=b", "--learning-rate=0.01", "--overwrite", "--set=x.y=2", "--set=x.z=true", "--add=c", "--add=d",
+        "--attention=a", "--attention=b", "--learning-rate=0.01", "--overwrite", "--set=x.y=2", "--set=x.z=true", "--add=c", "--add=d", "--text=",
     ]  # fmt: skip
 
 
@@ -206,6 +206,27 @@ def test_ctrl_c_keeps_what_is_done(tmp_path):
     assert said.splitlines()[-1] == "stopped; cogwheel.compare(resume='stopped') continues"
     assert (tmp_path / "stopped/trained/softmax-seed-1/checkpoint.safetensors").is_file()
     assert cogwheel.results(tmp_path / "stopped").interrupted
+
+
+@pytest.mark.parametrize(
+    "ends, kind, line",
+    [
+        ("head -c 200000 /dev/zero; echo 'cogwheel: x: expected y, got z' >&2; exit 1", ValueError, "x: expected y, got z"),  # more than a pipe holds
+        ("exit 3", ValueError, "compare: expected a finished comparison, got status 3: "),
+        ("kill -KILL $$", RuntimeError, "compare: expected a finished comparison, got signal 9"),
+        ("echo 'cogwheel: stopped twice' >&2; kill -INT $$", KeyboardInterrupt, "stopped twice"),
+    ],
+)  # fmt: skip
+def test_however_it_ends(ends, kind, line, tmp_path, monkeypatch):
+    import cogwheel_command
+
+    script = tmp_path / "cogwheel"
+    script.write_text(f"#!/bin/sh\n{ends}\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(cogwheel_command, "executable", lambda: script)
+    with pytest.raises(kind) as error:
+        cogwheel.compare("cog")
+    assert str(error.value) == line
 
 
 def test_no_executable(monkeypatch):

@@ -68,8 +68,7 @@ def test_runs_from_top_to_bottom(name, cogwheel_executable, tmp_path):
     outputs = [output for cell in run["cells"] for output in cell.get("outputs", [])]
     assert all(output["output_type"] != "error" for output in outputs)
     shown = [output["data"] for output in outputs if output["output_type"] == "execute_result"]
-    if name != "cog_in_a_llama":
-        assert any('class="cogwheel"' in "".join(data.get("text/html", "")) for data in shown)
+    assert any('class="cogwheel"' in "".join(data.get("text/html", "")) for data in shown)
     assert all(data.get("text/plain") for data in shown)
     # Each code cell says or shows something, or prepares a later one.
     assert sum(bool(cell.get("outputs")) for cell in run["cells"]) >= len(cells(name, "code")) / 2
