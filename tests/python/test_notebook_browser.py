@@ -1,4 +1,4 @@
-"""The HTML of notebooks in a real browser, among a notebook's own styles, at a phone's width and a desk's, in both schemes."""
+"""The HTML of notebooks in a real browser, among a notebook's own styles, as wide as a phone, a notebook beside its folders, and a desk, in both schemes."""
 
 import json
 
@@ -70,7 +70,7 @@ LOOKS = """
 """
 
 
-@pytest.mark.parametrize("width", [375, 1440])
+@pytest.mark.parametrize("width", [375, 833, 1440])
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.diagonal
 def test_looks_as_the_report_does(opened, scheme, width):
