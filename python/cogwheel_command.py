@@ -22,11 +22,24 @@ def _candidates() -> Iterator[pathlib.Path]:
         yield pathlib.Path(folder) / "cogwheel/bin/cogwheel"
 
 
-def main() -> None:
-    executable = next((path for path in _candidates() if path.is_file()), None)
-    if executable is None:
+def executable() -> pathlib.Path:
+    """Raises FileNotFoundError, in one line, where there is none."""
+    found = next((path for path in _candidates() if path.is_file()), None)
+    if found is None:
         package = importlib.util.find_spec("cogwheel")
-        found = f"none in {pathlib.Path(package.origin).parent}" if package and package.origin else "no package"
-        sys.exit(f"cogwheel: executable: expected bin/cogwheel in an installed package, got {found}; install it, or name a build's operators in COGWHEEL_OPERATORS")
-    os.environ.setdefault("COGWHEEL_PYTHON", sys.executable)  # whose environment `bench` and the default text are of
-    os.execv(executable, [str(executable), *sys.argv[1:]])
+        got = f"none in {pathlib.Path(package.origin).parent}" if package and package.origin else "no package"
+        raise FileNotFoundError(f"cogwheel: executable: expected bin/cogwheel in an installed package, got {got}; install it, or name a build's operators in COGWHEEL_OPERATORS")
+    return found
+
+
+def environment() -> dict[str, str]:
+    """Of the executable: with the Python whose environment `bench` and the default text are of."""
+    return {"COGWHEEL_PYTHON": sys.executable, **os.environ}
+
+
+def main() -> None:
+    try:
+        path = str(executable())
+    except FileNotFoundError as error:
+        sys.exit(str(error))
+    os.execve(path, [path, *sys.argv[1:]], environment())

@@ -106,8 +106,12 @@ std::shared_ptr<const runs::Task> task_of_run(const runs::RunConfig& config, con
   return evaluated ? task->limited(*evaluated) : task;
 }
 
+fs::path run_path(const fs::path& comparison, std::string_view mechanism, std::int64_t seed) {
+  return trained_path(comparison) / run_name(mechanism, seed);
+}
+
 fs::path ComparisonFolder::run_path(const MechanismPlan& plan, std::int64_t seed) const {
-  return trained_path(path_) / run_name(plan.name, seed);
+  return compare::run_path(path_, plan.name, seed);
 }
 
 Comparison ComparisonFolder::read() const {

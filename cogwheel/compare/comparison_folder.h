@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cogwheel/compare/comparison.h"
@@ -21,6 +22,9 @@ std::optional<std::int64_t> evaluated_in_comparison(const std::filesystem::path&
 // The task of an existing run, which measures what the run measures as it trains: of a run of a comparison, the part of
 // the held-out items that all runs of it share.
 std::shared_ptr<const runs::Task> task_of_run(const runs::RunConfig& config, const std::filesystem::path& run);
+
+// Where the comparison of a folder keeps a run.
+std::filesystem::path run_path(const std::filesystem::path& comparison, std::string_view mechanism, std::int64_t seed);
 
 class ComparisonFolder {
  public:

@@ -24,23 +24,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string title_of(const Comparison& comparison) {
-  const std::size_t count = comparison.mechanisms.size();
-  std::string word = pages::number_word(static_cast<std::int64_t>(count));
-  word.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(word.front())));
-  return word + (count == 1 ? " attention mechanism" : " attention mechanisms under one budget");
-}
-
-std::string verdict_html(const Comparison& comparison) {
-  std::string html;
-  for (const VerdictPart& part : verdict_parts(comparison))
-    html += part.mechanism.empty()
-                ? pages::escape_html(pages::with_powers(part.text))
-                : fmt::format("<span class=\"series\" style=\"--series:var({})\">{}</span>",
-                              series_property(comparison, part.mechanism), pages::escape_html(part.text));
-  return html;
-}
-
 // A note for readers of a mechanism's maps.
 std::string map_note(const Comparison& comparison, const MechanismPlan& plan) {
   std::string note;
@@ -246,6 +229,23 @@ std::string command_html(const std::string& command) {
 }
 
 }  // namespace
+
+std::string title_of(const Comparison& comparison) {
+  const std::size_t count = comparison.mechanisms.size();
+  std::string word = pages::number_word(static_cast<std::int64_t>(count));
+  word.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(word.front())));
+  return word + (count == 1 ? " attention mechanism" : " attention mechanisms under one budget");
+}
+
+std::string verdict_html(const Comparison& comparison) {
+  std::string html;
+  for (const VerdictPart& part : verdict_parts(comparison))
+    html += part.mechanism.empty()
+                ? pages::escape_html(pages::with_powers(part.text))
+                : fmt::format("<span class=\"series\" style=\"--series:var({})\">{}</span>",
+                              series_property(comparison, part.mechanism), pages::escape_html(part.text));
+  return html;
+}
 
 std::string chart_js_version() {
   const std::string_view marker = "Chart.js v";

@@ -79,14 +79,12 @@ std::string whisker(const Comparison& comparison, const SummaryRow& row, const S
 std::string p_text(double p) { return p < 0.0001 ? "p < 0.0001" : fmt::format("p = {:.2g}", p); }
 
 std::string reading(const Comparison& comparison, const SummaryRow& row) {
-  if (row.mechanism == comparison.baseline) return "<span class=\"muted\">the baseline</span>";
-  if (!row.difference) return "<span class=\"muted\">not known</span>";
-  std::string text = fmt::format("<span class=\"num\"><strong>{}</strong>", pages::signed_fixed(*row.difference, 4));
-  if (row.without_spread())
-    return text +
-           fmt::format("</span><small><b>The same in {}</b>, no interval</small>", pages::counted(row.pairs, "seed"));
-  if (!row.p_adjusted) return text + "</span><small><b>One seed</b>, no interval</small>";
-  const char* words = !row.clear() ? "Cannot be told apart" : *row.difference < 0 ? "Clearly lower" : "Clearly higher";
+  const std::string words = reading_words(comparison, row);
+  if (!row.difference || row.mechanism == comparison.baseline)
+    return fmt::format("<span class=\"muted\">{}</span>", words);
+  const std::string text =
+      fmt::format("<span class=\"num\"><strong>{}</strong>", pages::signed_fixed(*row.difference, 4));
+  if (!row.p_adjusted) return fmt::format("{}</span><small><b>{}</b>, no interval</small>", text, words);
   return text + fmt::format(
                     " <span class=\"muted\">± {}</span></span><small><b>{}</b>, <span class=\"num\">{}</span>"
                     "</small>",
@@ -241,6 +239,15 @@ std::string tied_keys_text(const Comparison& comparison) {
 }
 
 }  // namespace
+
+std::string reading_words(const Comparison& comparison, const SummaryRow& row) {
+  if (row.mechanism == comparison.baseline) return "the baseline";
+  if (!row.difference) return "not known";
+  if (row.without_spread()) return "The same in " + pages::counted(row.pairs, "seed");
+  if (!row.p_adjusted) return "One seed";
+  if (!row.clear()) return "Cannot be told apart";
+  return *row.difference < 0 ? "Clearly lower" : "Clearly higher";
+}
 
 std::string table_html(const Comparison& comparison) {
   const Scale scale(comparison);

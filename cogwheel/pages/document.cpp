@@ -12,38 +12,6 @@
 namespace cogwheel::pages {
 namespace {
 
-// Numbers stand at the right, below each other. The first cell of a row is its head.
-std::string row_html(const std::vector<std::string>& cells) {
-  std::string html = fmt::format("<th scope=\"row\">{}</th>", escape_html(cells.front()));
-  for (std::size_t cell = 1; cell < cells.size(); ++cell)
-    html += fmt::format("<td{}>{}</td>", reads_as_number(cells[cell]) ? " class=\"right num\"" : "",
-                        cell_html(cells[cell]));
-  return "        <tr>" + html + "</tr>\n";
-}
-
-// A column's head stands where its cells do.
-std::string table_html(const TextTable& table) {
-  std::string heads, rows;
-  for (std::size_t column = 0; column < table.columns.size(); ++column) {
-    bool numbers = column > 0 && !table.rows.empty();
-    for (const auto& row : table.rows) numbers = numbers && reads_as_number(row[column]);
-    heads += fmt::format("<th scope=\"col\"{}>{}</th>", numbers ? " class=\"right\"" : "",
-                         escape_html(table.columns[column]));
-  }
-  for (const auto& row : table.rows) rows += row_html(row);
-  const std::string title = table.title.empty() ? "" : fmt::format("    <h3>{}</h3>\n", escape_html(table.title));
-  return fmt::format(
-      "{}    <div class=\"scroll\"><table class=\"trials\">\n      <thead><tr>{}</tr></thead>\n      <tbody>\n{}"
-      "      </tbody>\n    </table></div>\n",
-      title, heads, rows);
-}
-
-std::string figure_html(const Figure& figure) {
-  return fmt::format(
-      "    <figure class=\"exhibit\"><h3>{}</h3>\n{}\n{}</figure>\n", escape_html(figure.title), figure.html,
-      figure.caption.empty() ? "" : fmt::format("<figcaption>{}</figcaption>", escape_html(figure.caption)));
-}
-
 std::string section_html(const DocumentSection& section, std::size_t index) {
   std::string tables, figures, remarks;
   for (const TextTable& table : section.tables) tables += table_html(table);

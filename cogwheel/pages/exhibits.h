@@ -21,4 +21,11 @@ struct Figure {
   std::vector<std::string_view> scripts = {};  // JavaScript that draws it, which a page has once, in this order
 };
 
+// In a page, with styles of report.css.
+std::string table_html(const TextTable& table);
+std::string figure_html(const Figure& figure);
+
+// On a screen: columns beside each other, each line with its newline.
+std::string table_text(const TextTable& table);
+
 }  // namespace cogwheel::pages

@@ -10,40 +10,17 @@
 namespace cogwheel::serve {
 namespace {
 
-constexpr float largest_code = 32767;
 constexpr float hidden = -std::numeric_limits<float>::infinity();
 
 std::size_t pairs(std::int64_t tokens) { return static_cast<std::size_t>(tokens * (tokens + 1) / 2); }
-
-HeadMap map_of(std::span<const float> triangle) {
-  HeadMap map;
-  for (const float number : triangle)
-    if (std::abs(number) <= std::numeric_limits<float>::max()) map.range = std::max(map.range, std::abs(number));
-  const float factor = map.range > 0 ? 1 / map.range : 0;
-  map.codes.resize(triangle.size());
-  for (std::size_t index = 0; index < triangle.size(); ++index) {
-    const float number = triangle[index];
-    // min, because the factor is rounded
-    const float code = std::min(largest_code, std::sqrt(std::abs(number) * factor) * largest_code + 0.5F);
-    map.codes[index] = number == hidden ? hidden_code : static_cast<std::int16_t>(number < 0 ? -code : code);
-  }
-  return map;
-}
 
 void numbers_into(const HeadMap& map, std::vector<float>& numbers) {
   numbers.resize(map.codes.size());
   for (std::size_t index = 0; index < map.codes.size(); ++index) {
     const std::int16_t code = map.codes[index];
-    const float root = static_cast<float>(code) / largest_code;
-    numbers[index] = code == hidden_code ? hidden : map.range * root * std::abs(root);
+    const float root = static_cast<float>(code) / pages::largest_code;
+    numbers[index] = code == pages::hidden_code ? hidden : map.range * root * std::abs(root);
   }
-}
-
-// 16 bits as 8.
-std::uint8_t short_code(std::int16_t code) {
-  if (code == hidden_code) return 0x80;
-  const int rounded = (std::abs(int{code}) * 127 + 16383) / 32767;
-  return static_cast<std::uint8_t>(static_cast<std::int8_t>(code < 0 ? -rounded : rounded));
 }
 
 }  // namespace
@@ -71,7 +48,7 @@ void HeadMaps::add_head(std::span<const float> square) {
   add_triangle(triangle);
 }
 
-void HeadMaps::add_triangle(std::span<const float> triangle) { layers_.back().push_back(map_of(triangle)); }
+void HeadMaps::add_triangle(std::span<const float> triangle) { layers_.back().push_back(pages::wide_map(triangle)); }
 
 std::vector<float> numbers_of(const HeadMap& map) {
   std::vector<float> numbers;
@@ -115,7 +92,7 @@ HeadMaps difference(const HeadMaps& left, const HeadMaps& right) {
 
 std::string small_map(const HeadMap& map, std::int64_t tokens, std::int64_t side) {
   const std::int64_t points = std::min(tokens, side);
-  std::vector<std::int16_t> farthest(pairs(points), hidden_code);
+  std::vector<std::int16_t> farthest(pairs(points), pages::hidden_code);
   std::vector<std::int64_t> point_of(static_cast<std::size_t>(tokens));
   for (std::int64_t token = 0; token < tokens; ++token)
     point_of[static_cast<std::size_t>(token)] = token * points / tokens;
@@ -126,26 +103,13 @@ std::string small_map(const HeadMap& map, std::int64_t tokens, std::int64_t side
     for (std::int64_t key = 0; key <= query; ++key, ++index) {
       const std::int16_t code = map.codes[index];
       std::int16_t& point = points_of_row[point_of[static_cast<std::size_t>(key)]];
-      if (code != hidden_code && (point == hidden_code || std::abs(int{code}) > std::abs(int{point}))) point = code;
+      if (code != pages::hidden_code && (point == pages::hidden_code || std::abs(int{code}) > std::abs(int{point})))
+        point = code;
     }
   }
   std::vector<std::uint8_t> codes(farthest.size());
-  std::transform(farthest.begin(), farthest.end(), codes.begin(), short_code);
+  std::transform(farthest.begin(), farthest.end(), codes.begin(), pages::short_code);
   return base64(codes);
-}
-
-std::string encode(const HeadMap& map, int bits) {
-  std::vector<std::uint8_t> bytes;
-  bytes.reserve(map.codes.size() * static_cast<std::size_t>(bits / 8));
-  for (const std::int16_t code : map.codes) {
-    if (bits == 8) {
-      bytes.push_back(short_code(code));
-      continue;
-    }
-    const auto word = static_cast<std::uint16_t>(code);
-    bytes.push_back(static_cast<std::uint8_t>(word & 0xFF)), bytes.push_back(static_cast<std::uint8_t>(word >> 8));
-  }
-  return base64(bytes);
 }
 
 }  // namespace cogwheel::serve

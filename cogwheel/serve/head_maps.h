@@ -7,16 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "cogwheel/pages/attention_map_code.h"
+
 namespace cogwheel::serve {
 
-// One number of each pair of a query and a key that it may see: the lower triangle, row by row. A code c stands for
-// sign(c) · (c / 32767)² · range, so that small numbers keep their digits; or for a hidden key.
-struct HeadMap {
-  float range = 0;  // the largest magnitude
-  std::vector<std::int16_t> codes;
-};
-
-inline constexpr std::int16_t hidden_code = -32768;
+// One number of each pair of a query and a key that it may see: the lower triangle, row by row.
+using HeadMap = pages::WideMap;
 
 class HeadMaps {
  public:
@@ -53,8 +49,5 @@ HeadMaps difference(const HeadMaps& left, const HeadMaps& right);
 // A map of `side` or fewer rows and columns, in 8 bits and base64: each point is what lies farthest from 0 in the
 // square that it stands for.
 std::string small_map(const HeadMap& map, std::int64_t tokens, std::int64_t side);
-
-// The codes in base64: of 16 bits (little endian), or of 8, where −128 is a hidden key.
-std::string encode(const HeadMap& map, int bits);
 
 }  // namespace cogwheel::serve

@@ -43,12 +43,12 @@ Json facts_of(const HeadMap& map, std::int64_t tokens) {
   std::size_t index = 0;
   for (std::int64_t row = 0; row < tokens; ++row) {
     const auto square = [](std::int16_t code) {
-      return code == hidden_code ? 0.0 : static_cast<double>(int{code} * code);
+      return code == pages::hidden_code ? 0.0 : static_cast<double>(int{code} * code);
     };
     first += square(map.codes[index]);
     for (std::int64_t column = 0; column <= row; ++column, ++index) {
       const std::int16_t code = map.codes[index];
-      if (code == hidden_code) continue;
+      if (code == pages::hidden_code) continue;
       if (code < 0) negative += square(code);
       if (std::abs(int{code}) > farthest) farthest = std::abs(int{code}), query = row, key = column;
     }

@@ -12,6 +12,7 @@ The operators themselves are in ``torch.ops.cogwheel``.
 from cogwheel import _library  # noqa: F401  first, because the other modules read the operators' catalogue
 from cogwheel.authoring import load_mechanism, mechanism, numerics_card
 from cogwheel.catalogue import mechanisms
+from cogwheel.comparison import Comparison, compare, results
 from cogwheel.functional import (
     AttentionStatistics,
     attention,
@@ -22,6 +23,7 @@ from cogwheel.functional import (
 from cogwheel.key_value_cache import KeyValueCache
 from cogwheel.products import bfloat16_products
 from cogwheel.recurrent import RecurrentCache, recurrent, recurrent_statistics, recurrent_weights
+from cogwheel.shown import show_attention
 from cogwheel.soft_window import soft_window
 from cogwheel.nn import LanguageModel
 from cogwheel.trained import Encoder, UVit, VisionTransformer, load
@@ -30,6 +32,7 @@ from cogwheel import hooks, interpret, nn  # isort: skip  which need the others
 
 __all__ = [
     "AttentionStatistics",
+    "Comparison",
     "Encoder",
     "KeyValueCache",
     "LanguageModel",
@@ -40,6 +43,7 @@ __all__ = [
     "attention_statistics",
     "attention_weights",
     "bfloat16_products",
+    "compare",
     "hooks",
     "interpret",
     "load",
@@ -51,7 +55,9 @@ __all__ = [
     "recurrent",
     "recurrent_statistics",
     "recurrent_weights",
+    "results",
     "scaled_dot_product_attention",
+    "show_attention",
     "soft_window",
 ]
 __version__ = "0.1.0"

@@ -8,16 +8,26 @@ from typing import Any
 
 import torch
 
+from cogwheel import shown
 from cogwheel._arguments import checked
 from cogwheel.catalogue import entry, refresh
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Mechanism:
-    """A mechanism that a user defined. :func:`cogwheel.attention` and related functions take its ``name``."""
+    """A mechanism that a user defined. :func:`cogwheel.attention` and related functions take its ``name``.
+
+    A notebook shows its formula and its numerics card.
+    """
 
     name: str
     description: dict[str, Any]  # its entry of :func:`cogwheel.mechanisms`
+
+    def _repr_html_(self) -> str:
+        return shown.of_mechanism(self.name)[0]
+
+    def __repr__(self) -> str:
+        return shown.of_mechanism(self.name)[1].rstrip("\n")
 
     def __str__(self) -> str:
         return self.name

@@ -2,9 +2,57 @@
 
 import copy
 import json
+import typing
 from typing import Any
 
 import torch
+
+from cogwheel import shown
+
+
+class Entry(dict[str, Any]):
+    """A mechanism, by the keys of :func:`mechanisms`. Shows its formula and its numerics card; ``dict(entry)`` shows the keys."""
+
+    def _repr_html_(self) -> str:
+        return shown.of_mechanism(self["name"])[0]
+
+    def __repr__(self) -> str:
+        try:
+            return shown.of_mechanism(self["name"])[1].rstrip("\n")
+        except (KeyError, TypeError, ValueError):  # no longer a mechanism
+            return super().__repr__()
+
+
+class Catalogue(list[Entry]):
+    """Mechanisms in their order, by place or by name. Shows a table of them."""
+
+    @typing.overload
+    def __getitem__(self, place: typing.SupportsIndex | str) -> Entry: ...
+    @typing.overload
+    def __getitem__(self, place: slice) -> "Catalogue": ...
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return Catalogue(super().__getitem__(place))
+        if not isinstance(place, str):
+            return super().__getitem__(place)
+        found = next((each for each in self if each["name"] == place), None)
+        if found is None:
+            shown.of_mechanism(place)  # which raises ValueError with the nearest names
+            raise ValueError(f"mechanism: expected one of those here, got {place}")
+        return found
+
+    def _shown(self) -> tuple[str, str]:
+        return shown.of_mechanisms([entry["name"] for entry in self])
+
+    def _repr_html_(self) -> str:
+        return self._shown()[0]
+
+    def __repr__(self) -> str:
+        try:
+            return self._shown()[1].rstrip("\n")
+        except (KeyError, TypeError, RuntimeError, ValueError):  # of something else
+            return super().__repr__()
+
 
 _CATALOGUE: list[dict[str, Any]] = []
 
@@ -26,14 +74,15 @@ def entry(name: str) -> dict[str, Any]:
 refresh()
 
 
-def mechanisms() -> list[dict[str, Any]]:
+def mechanisms() -> Catalogue:
     """Every mechanism, in the order of the catalogue: row maps, forms over softmax, dense mechanisms,
     those with a state, forms over other row maps, then those that users defined.
 
     A form, such as ``differential``, combines with every row map that reads its scores; its own name means softmax,
     ``differential_cog`` the same form over Cog.
 
-    Each is a dict of
+    ``mechanisms()["cog"]`` is the one of that name, a ValueError with the nearest names where there is none. Each is a
+    dict of
 
     - ``name``: what the argument ``mechanism`` of the operators takes
     - ``title``: the name in tables and headings
@@ -57,4 +106,4 @@ def mechanisms() -> list[dict[str, Any]]:
     - ``citation``: the paper
     - ``definition``: for a user's mechanism, the line or the file; None for built-in ones
     """
-    return copy.deepcopy(_CATALOGUE)
+    return Catalogue(Entry(copy.deepcopy(entry)) for entry in _CATALOGUE)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from cogwheel import shown
 from cogwheel._arguments import checked
 from cogwheel.catalogue import PARAMETERS
 
@@ -242,7 +243,9 @@ def attention_weights(query: Tensor, key: Tensor, mechanism: str = "softmax", **
 
 
 class AttentionStatistics(NamedTuple):
-    """Statistics of the weights a of every query; each [B, H, N], in the compute dtype of the kernel."""
+    """Statistics of the weights a of every query; each [B, H, N], in the compute dtype of the kernel.
+
+    Shown as means of each head, over the queries that see two keys or more."""
 
     log_mass: Tensor
     """log Σ|f|, the sum before the normaliser, including factors after the map (dropout, a Gaussian window). For a
@@ -270,6 +273,24 @@ class AttentionStatistics(NamedTuple):
     1/(n − 1) where one key has all. NaN where the weights differ by no more than rounding."""
     argmax: Tensor | None
     """int64: the first key with the largest |a|, −1 where all weights are 0; None unless asked for"""
+
+    def _shown(self) -> tuple[str, str] | None:
+        """None where there are no means of heads to show: of others than tensors [B, H, N], or within torch.func and compilation."""
+        numbers = {name: number for name, number in zip(self._fields, self) if name != "argmax"}
+        try:
+            return shown.of_statistics(numbers)
+        except (RuntimeError, TypeError, ValueError, NotImplementedError):
+            return None
+
+    def _repr_html_(self) -> str | None:
+        made = self._shown()
+        return made and made[0]
+
+    def __repr__(self) -> str:
+        made = self._shown()
+        if made is None:
+            return f"AttentionStatistics({', '.join(f'{name}={value!r}' for name, value in zip(self._fields, self))})"
+        return made[1].rstrip("\n")
 
 
 @checked("attention_statistics", options_of=attention)

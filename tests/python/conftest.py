@@ -61,6 +61,19 @@ def small_runs(cogwheel_executable, tmp_path_factory):
     return SmallRuns(cogwheel_executable, tmp_path_factory.mktemp("small_runs"))
 
 
+@pytest.fixture(scope="session")
+def small_comparison(cogwheel_executable, tmp_path_factory):
+    """The folder of a comparison of softmax and cog with two seeds, made by ``cogwheel.compare``."""
+    import cogwheel
+    from notebook_comparison import KEYS, write_text
+
+    folder = tmp_path_factory.mktemp("small_comparison")
+    write_text(folder)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        return folder / cogwheel.compare(["softmax", "cog"], **KEYS, out="found").folder
+
+
 @pytest.fixture
 def fast_mode(request) -> bool:
     """gradcheck's fast mode: products of the Jacobian with random vectors instead of its every element."""

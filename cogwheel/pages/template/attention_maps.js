@@ -75,7 +75,7 @@ function tileGrid(box, { counts, columns = Math.max(...counts), paint, choose, c
       if (h >= count) { box.append(element("span", { class: "empty" })); continue; }
       const canvas = element("canvas"), tile = element("button", { type: "button", class: "tile", "aria-label": label(l, h), "data-layer": l, "data-head": h }, canvas);
       paint(canvas, l, h);
-      tile.onclick = () => { choose(l, h); if (matchMedia("(max-width: 52rem)").matches) document.querySelector(".focus-map").scrollIntoView(); };
+      tile.onclick = () => { choose(l, h); if (matchMedia("(max-width: 52rem)").matches) $("cells").closest(".focus-map").scrollIntoView(); };
       box.append(tile);
     }
   });
