@@ -40,7 +40,7 @@ class Comparison(Shown):
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         _bindings.classes()
-        self.folder = pathlib.Path(folder)
+        self.folder = pathlib.Path(folder).absolute()  # wherever the process goes
         self._written: str = torch.ops.cogwheel.comparison_results(str(self.folder))
         self.results: dict[str, Any] = json.loads(self._written)  # results.json
 

@@ -26,6 +26,12 @@ NAMES = cogwheel.huggingface.register()
 KNOWN = {each["name"]: each for each in cogwheel.mechanisms() if each["definition"] is None}
 
 
+@pytest.fixture(autouse=True)
+def no_accelerator(monkeypatch):
+    """Whatever device another test of this process has emulated: the loader of Trainer would pin memory for it."""
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+
+
 def expect_equal(found, expected, given, name, masks=None):
     """Logits of what is no padding, and the gradients of all parameters. ``masks``: of an implementation that both have."""
     counted = small.counted(name, given)[..., None]

@@ -20,7 +20,8 @@ Rule = Callable[..., Tensor]
 # Masks of numbers: what hides a key, at once, or beside another key of the query.
 _HIDDEN, _FAR_BELOW = -1e4, 100
 
-# The function that transformers makes of several, each of which leaves a range; one that a user gave comes with use_vmap.
+# The function that transformers makes of several, each of which leaves a range with the query's own position in it, images that see
+# themselves too; one that a user gave comes with use_vmap.
 _ALL_OF = "and_masks.<locals>.and_mask"
 
 
