@@ -21,7 +21,8 @@ def last_line(result):
 
 def test_operators_that_are_not_built(repository, tmp_path):
     line = last_line(import_with(tmp_path / "nothing.so", repository))
-    assert line.startswith("ImportError: cogwheel: operators: expected the file ")
+    assert line.startswith("cogwheel._library.OperatorsError: cogwheel: operators: expected the file ")
+    assert issubclass(cogwheel._library.OperatorsError, ImportError) and issubclass(cogwheel._library.OperatorsError, ValueError)
     assert "nothing.so, got none" in line and "./quickstart --setup-only" in line
 
 
