@@ -498,12 +498,18 @@ def test_a_cache_under_autocast():
             assert (steps - whole).norm() < 0.05 * whole.norm()
 
 
-def test_rotary_positions_that_do_not_fit():
+def test_arguments_that_do_not_fit():
     refusals = {
         "rotary: expected positions for head_dim 12, got them for 8": lambda: cogwheel.nn.Attention(WIDTH, HEADS, rotary=cogwheel.nn.Rotary(8, 4)),
         "rotary: positions: expected at least 1, got 0": lambda: cogwheel.nn.Rotary(8, 0),
         "rotary: expected none for mamba, whose state says what came before, got one": lambda: cogwheel.nn.Block(
             WIDTH, HEADS, "mamba", rotary=cogwheel.nn.Rotary(WIDTH // HEADS, 4)
+        ),
+        "rotary: expected a cogwheel.nn.Rotary or None, got a bool": lambda: cogwheel.nn.Attention(WIDTH, HEADS, rotary=True),
+        r"attention: x: expected \[batch, tokens, 48\], got a list": lambda: cogwheel.nn.Attention(WIDTH, HEADS)([1.0]),
+        r"recurrent attention: x: expected \[batch, tokens, 48\], got a list": lambda: cogwheel.nn.RecurrentAttention(WIDTH, HEADS)([1.0]),
+        "from_multihead_attention: module: expected a torch.nn.MultiheadAttention, got a Linear": lambda: cogwheel.nn.from_multihead_attention(
+            nn.Linear(2, 2)
         ),
         "dropout: expected 0 to below 1, got 2.0": lambda: cogwheel.nn.Block(WIDTH, HEADS, dropout=2.0),
         "block: memory_lengths: expected none, for the block has no memory, got some": lambda: cogwheel.nn.Block(WIDTH, HEADS)(

@@ -147,8 +147,9 @@ class Attention(OfMechanism, Layer):
 
     def _check(self, x: Tensor, memory: Tensor | None) -> None:
         for name, tensor in (("x", x), ("memory", memory)):
-            if tensor is not None and (tensor.dim() != 3 or tensor.shape[-1] != self.width):
-                raise ValueError(f"attention: {name}: expected [batch, tokens, {self.width}], got {list(tensor.shape)}")
+            if tensor is not None and (not isinstance(tensor, Tensor) or tensor.dim() != 3 or tensor.shape[-1] != self.width):
+                got = list(tensor.shape) if isinstance(tensor, Tensor) else f"a {type(tensor).__name__}"
+                raise ValueError(f"attention: {name}: expected [batch, tokens, {self.width}], got {got}")
         if self.reads_memory and memory is None:
             raise ValueError(f"attention: memory: expected [batch, tokens, {self.width}], got none")
         if memory is not None and self.ties_keys:
@@ -354,6 +355,8 @@ def from_multihead_attention(module: torch.nn.MultiheadAttention, mechanism: str
     Raises ValueError for what the layer lacks: keys or values of a width of their own, ``add_bias_kv``, ``add_zero_attn``, and
     mechanisms that read keys from queries.
     """
+    if not isinstance(module, torch.nn.MultiheadAttention):
+        raise ValueError(f"from_multihead_attention: module: expected a torch.nn.MultiheadAttention, got a {type(module).__name__}")
     for name, is_there in {
         "kdim and vdim": not module._qkv_same_embed_dim,
         "add_bias_kv": module.bias_k is not None,

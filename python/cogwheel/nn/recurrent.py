@@ -348,8 +348,9 @@ class RecurrentAttention(Layer):
         after["total"] = now[:, :, -1:].clone()
 
     def _check(self, x: Tensor) -> None:
-        if x.dim() != 3 or x.shape[-1] != self.width:
-            raise ValueError(f"recurrent attention: x: expected [batch, tokens, {self.width}], got {list(x.shape)}")
+        if not isinstance(x, Tensor) or x.dim() != 3 or x.shape[-1] != self.width:
+            got = list(x.shape) if isinstance(x, Tensor) else f"a {type(x).__name__}"
+            raise ValueError(f"recurrent attention: x: expected [batch, tokens, {self.width}], got {got}")
 
     def make_cache(self, batch: int, capacity: int = 0, *, dtype: torch.dtype | None = None) -> RecurrentLayerCache:
         """An empty cache for ``batch`` texts; what else there is are arguments of :meth:`Attention.make_cache`."""

@@ -57,5 +57,7 @@ class Rotary(torch.nn.Module):
 
 
 def check_head_dim(rotary: Rotary | None, width: int, heads: int) -> None:
+    if rotary is not None and not isinstance(rotary, Rotary):
+        raise ValueError(f"rotary: expected a cogwheel.nn.Rotary or None, got a {type(rotary).__name__}")
     if rotary is not None and rotary.head_dim * heads != width:
         raise ValueError(f"rotary: expected positions for head_dim {width // max(heads, 1)}, got them for {rotary.head_dim}")
