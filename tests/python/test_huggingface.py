@@ -17,7 +17,7 @@ import transformers_models as small  # noqa: E402
 
 import cogwheel  # noqa: E402
 import cogwheel.huggingface  # noqa: E402
-from cogwheel.huggingface.conversion import attention_modules  # noqa: E402
+from cogwheel.huggingface.mechanisms import attention_modules  # noqa: E402
 
 # Maps with and without a sign, a normaliser, an exponent; one with a sink, one that subtracts.
 MECHANISMS = ["softmax", "cog", "softmax_off_by_one", "sigmoid", "relu", "centered"]

@@ -9,7 +9,8 @@
 ``docs/huggingface.md`` goes from a checkpoint to a comparison. Needs transformers, which Cogwheel does not install.
 """
 
-from cogwheel.huggingface.conversion import Mechanism, convert
-from cogwheel.huggingface.interface import register
+from cogwheel.huggingface.conversion import convert
+from cogwheel.huggingface.mechanisms import Mechanism
+from cogwheel.huggingface.registration import register
 
 __all__ = ["Mechanism", "convert", "register"]

@@ -7,11 +7,10 @@ from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
-from transformers import AttentionInterface, AttentionMaskInterface
 
-from cogwheel import catalogue
 from cogwheel.functional import attention, attention_weights
 from cogwheel.huggingface import masks
+from cogwheel.nn.products import product_dtype
 
 CONVERTED = "cogwheel"  # the implementation of models whose modules have their mechanism
 PREFIX = "cogwheel_"
@@ -87,8 +86,7 @@ def attend(
             refuse(f"attention of {name}", "a model without sinks (softmax_off_by_one has them)", "one whose layers learn them")
         options.setdefault("sink", s_aux)
     check_parameters(mechanism, options)
-    if query.device.type != "meta" and torch.is_autocast_enabled(query.device.type) and query.dtype != torch.float64:  # rotary positions have widened two of the three
-        query, key, value = (each.to(torch.get_autocast_dtype(query.device.type)) for each in (query, key, value))
+    query, key, value = (each.to(product_dtype(each)) for each in (query, key, value))  # under autocast, rotary positions widen two of them
     if attention_mask is None and (is_causal if is_causal is not None else getattr(module, "is_causal", True)):
         options["causal"] = True  # the last query sees the last key, also where a model keeps its last queries alone
     options |= masks.options_of(attention_mask, query, key)
@@ -113,7 +111,7 @@ def attend(
     return attention(query, key, value, name, **options).transpose(1, 2), weights
 
 
-def _of_catalogue(entry: dict[str, Any]) -> Callable[..., tuple[Tensor, Tensor | None]]:
+def of_catalogue(entry: dict[str, Any]) -> Callable[..., tuple[Tensor, Tensor | None]]:
     def forward(module, query, key, value, attention_mask, **options):
         check_pairwise(entry)
         return attend(entry, module, query, key, value, attention_mask, parameters={}, **options)
@@ -121,29 +119,8 @@ def _of_catalogue(entry: dict[str, Any]) -> Callable[..., tuple[Tensor, Tensor |
     return forward
 
 
-def _of_module(module, query, key, value, attention_mask, **options):
+def of_module(module, query, key, value, attention_mask, **options):
     """Of a converted model: the module has its mechanism."""
     if not hasattr(module, "cogwheel"):
         refuse("attn_implementation", "'cogwheel' of a model that cogwheel.huggingface.convert has converted", f"a {type(module).__name__} without a mechanism")
     return module.cogwheel(module, query, key, value, attention_mask, **options)
-
-
-def register() -> list[str]:
-    """Makes every mechanism known to transformers, as ``attn_implementation="cogwheel_<name>"``, and converted models loadable.
-
-    A mechanism that users define later needs another call. Those that transformers' modules cannot have say so, in one line, where a
-    model gets the name: what reads its keys from its queries, functions of the whole score matrix, and mechanisms whose parameters a
-    model has only once :func:`convert` gave it them.
-
-    Returns:
-        The names.
-    """
-    from cogwheel.huggingface import conversion
-
-    conversion.install()
-    functions = {CONVERTED: _of_module}
-    functions |= {PREFIX + each["name"]: _of_catalogue(each) for each in catalogue.mechanisms() if each["family"] != "recurrent"}
-    for name, function in functions.items():
-        AttentionInterface.register(name, function)
-        AttentionMaskInterface.register(name, masks.mask)
-    return list(functions)

@@ -147,9 +147,8 @@ class Attention(OfMechanism, Layer):
 
     def _check(self, x: Tensor, memory: Tensor | None) -> None:
         for name, tensor in (("x", x), ("memory", memory)):
-            if tensor is not None and (not isinstance(tensor, Tensor) or tensor.dim() != 3 or tensor.shape[-1] != self.width):
-                got = list(tensor.shape) if isinstance(tensor, Tensor) else f"a {type(tensor).__name__}"
-                raise ValueError(f"attention: {name}: expected [batch, tokens, {self.width}], got {got}")
+            if tensor is not None:
+                self._check_tokens("attention", name, tensor)
         if self.reads_memory and memory is None:
             raise ValueError(f"attention: memory: expected [batch, tokens, {self.width}], got none")
         if memory is not None and self.ties_keys:
@@ -237,26 +236,25 @@ class Attention(OfMechanism, Layer):
             )  # fmt: skip
         if memory is not None or not isinstance(cache, MemoryCache):
             self._check(x, memory)
-        keywords = self._keywords()
         given = {"key_lengths": key_lengths, "cu_seqlens": cu_seqlens, "bias": bias, "energy_bias": energy_bias}
+        keywords = self._keywords() | {name: each for name, each in given.items() if each is not None}
         if memory is not None or isinstance(cache, MemoryCache):
             if not isinstance(cache, MemoryCache | None):
                 raise ValueError(f"attention: cache: expected that of make_cache(batch, of_memory=True) beside a memory, got a {type(cache).__name__}")
             query = self._query(x)
             if isinstance(cache, MemoryCache):
-                key, value, given["key_lengths"] = cache.kept(memory, key_lengths, self._of_memory)
+                key, value, lengths = cache.kept(memory, key_lengths, self._of_memory)
+                if lengths is not None:
+                    keywords["key_lengths"] = lengths
             else:
                 key, value = self._of_memory(memory)
         else:
             if cache is not None:
-                return self._decoded(x, positions, cache, keywords | {name: each for name, each in given.items() if each is not None}, need_weights)
+                return self._decoded(x, positions, cache, keywords, need_weights)
             query, key, value = self._split(x, positions)
             keywords["causal"] = self.causal
             if self.window is not None:
                 keywords["window"] = self.window
-        for name, each in given.items():
-            if each is not None:
-                keywords[name] = each
         out = self._combined(attention(query, key, value, self._operator, **keywords))
         return (out, self._weights(query, key, keywords)) if need_weights else out
 

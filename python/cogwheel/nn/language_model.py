@@ -120,7 +120,7 @@ class LanguageModel(Model):
         """Whether texts end with the context: not where no layer keeps keys and no table has positions."""
         return hasattr(self, "position_embedding") or any(not layer.is_recurrent or layer.attention._description["number"] for layer in self.layers)
 
-    def _embedded(self, tokens: Tensor, positions: Tensor | None, cache: ModelCache | None) -> Tensor:
+    def _embedded(self, tokens: Tensor, positions: Tensor | None) -> Tensor:
         if tokens.dim() != 2:
             raise ValueError(f"tokens: expected [batch, tokens], got {list(tokens.shape)}")
         if tokens.dtype != torch.int64:
@@ -174,7 +174,7 @@ class LanguageModel(Model):
     def _logits(
         self, tokens: Tensor, positions: Tensor | None, key_lengths: Tensor | None, cu_seqlens: Tensor | None, cache: ModelCache | None
     ) -> Tensor:
-        x, delta = self._embedded(tokens, positions, cache), None
+        x, delta = self._embedded(tokens, positions), None
         if self.training and self.dropout > 0:
             x = F.dropout(x, self.dropout)
         for index, layer in enumerate(self.layers):

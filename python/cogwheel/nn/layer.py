@@ -37,16 +37,14 @@ class Layer(Hooked, torch.nn.Module):
     def reset_parameters(self, standard_deviation: float | None = None, residual_standard_deviation: float | None = None) -> None:
         """Draws initial values, by torch's generator: weights normal, by default with the variance that ``torch.nn.Linear`` has, biases
         0; what a mechanism learns begins where its paper lets it. ``residual_standard_deviation`` is of the output's weight."""
-        own = dict(self.named_parameters())
-        seed = int(torch.randint(2**62, (), device="cpu"))
-        if any(parameter.is_meta for parameter in own.values()):
-            return
         deviation = (3 * self.width) ** -0.5 if standard_deviation is None else standard_deviation
         residual = deviation if residual_standard_deviation is None else residual_standard_deviation
-        values = self._hookable().initial_parameters(seed, deviation, residual)
-        with torch.no_grad():
-            for name, parameter in own.items():
-                parameter.copy_(values[name])
+        draw_initial_values(dict(self.named_parameters()), self._hookable(), deviation, residual)
+
+    def _check_tokens(self, what: str, name: str, tensor: Tensor) -> None:
+        if not isinstance(tensor, Tensor) or tensor.dim() != 3 or tensor.shape[-1] != self.width:
+            got = list(tensor.shape) if isinstance(tensor, Tensor) else f"a {type(tensor).__name__}"
+            raise ValueError(f"{what}: {name}: expected [batch, tokens, {self.width}], got {got}")
 
     def _hooked(self, parameters: dict[str, Tensor], inputs: Mapping[str, Tensor | None], hooked: list[str], callback: int, layer: Any = None) -> Tensor:
         """The pass of C++ over inputs by name, of which those that are None are left out."""
@@ -86,6 +84,16 @@ class Layer(Hooked, torch.nn.Module):
         return super().run_with_hooks(*args, **kwargs)
 
     run_with_hooks.__doc__ = Hooked.run_with_hooks.__doc__
+
+
+def draw_initial_values(parameters: Mapping[str, Tensor], layer: Any, standard_deviation: float, residual_standard_deviation: float) -> None:
+    """Writes those of a layer of C++ into parameters of these names, by torch's generator; nothing on the meta device."""
+    if not parameters or any(parameter.is_meta for parameter in parameters.values()):
+        return
+    values = layer.initial_parameters(int(torch.randint(2**62, (), device="cpu")), standard_deviation, residual_standard_deviation)
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(values[name])
 
 
 def seed_of_dropout() -> Tensor:

@@ -272,7 +272,7 @@ class RecurrentAttention(Layer):
         """
         if self._outer is not None:
             return self._run_outer((x,), {"cu_seqlens": cu_seqlens, "cache": cache})
-        self._check(x)
+        self._check_tokens("recurrent attention", "x", x)
         of = self._description
         if cu_seqlens is not None:
             if cache is not None:
@@ -347,11 +347,6 @@ class RecurrentAttention(Layer):
         parameters["log_decay"] = (past - now).clamp_max(0)
         after["total"] = now[:, :, -1:].clone()
 
-    def _check(self, x: Tensor) -> None:
-        if not isinstance(x, Tensor) or x.dim() != 3 or x.shape[-1] != self.width:
-            got = list(x.shape) if isinstance(x, Tensor) else f"a {type(x).__name__}"
-            raise ValueError(f"recurrent attention: x: expected [batch, tokens, {self.width}], got {got}")
-
     def make_cache(self, batch: int, capacity: int = 0, *, dtype: torch.dtype | None = None) -> RecurrentLayerCache:
         """An empty cache for ``batch`` texts; what else there is are arguments of :meth:`Attention.make_cache`."""
         return RecurrentLayerCache(batch)
@@ -362,7 +357,7 @@ class RecurrentAttention(Layer):
         for name, value in {"cu_seqlens": cu_seqlens, "cache": cache}.items():
             if value is not None:
                 raise ValueError(f"recurrent attention: hooks: expected a pass without {name}, got one with")
-        self._check(x)
+        self._check_tokens("recurrent attention", "x", x)
         return self._hooked(self._parameters_now(), {"x": x}, hooked, callback)
 
     def extra_repr(self) -> str:
