@@ -35,6 +35,8 @@ std::shared_ptr<const Tokenizer> character_tokenizer(const std::filesystem::path
 
 }  // namespace
 
+std::string Tokenizer::decode_next(std::span<const Token>, Token next) const { return decode(std::span(&next, 1)); }
+
 std::shared_ptr<const Tokenizer> make_tokenizer(std::string_view kind, std::string_view text, std::string_view what) {
   if (kind == "character") return std::make_shared<CharacterTokenizer>(CharacterTokenizer::of_text(text, what));
   if (kind == "byte") return std::make_shared<ByteTokenizer>();
