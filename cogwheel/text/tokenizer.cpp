@@ -8,6 +8,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/wording/nearest_names.h"
+#include "cogwheel/text/byte_pair_tokenizer.h"
 #include "cogwheel/text/byte_tokenizer.h"
 #include "cogwheel/text/character_tokenizer.h"
 #include "cogwheel/text/sentence_tokenizer.h"
@@ -35,6 +36,8 @@ std::shared_ptr<const Tokenizer> character_tokenizer(const std::filesystem::path
 
 }  // namespace
 
+std::string Tokenizer::decode_next(std::span<const Token>, Token next) const { return decode(std::span(&next, 1)); }
+
 std::shared_ptr<const Tokenizer> make_tokenizer(std::string_view kind, std::string_view text, std::string_view what) {
   if (kind == "character") return std::make_shared<CharacterTokenizer>(CharacterTokenizer::of_text(text, what));
   if (kind == "byte") return std::make_shared<ByteTokenizer>();
@@ -58,6 +61,8 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& pat
     if (!model || !json.contains("sha256") || json["sha256"] != sha256(*model)) refuse(path, "a damaged model");
     return std::make_shared<SentencePieceTokenizer>(std::move(*model), path.string());
   }
+  if (kind == BytePairTokenizer::name)
+    return std::make_shared<BytePairTokenizer>(byte_pair_vocabulary_of(json, path.string()), path.string());
   const auto texts = [&](const char* key) {
     std::vector<std::string> all;
     for (const auto& text : json[key]) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,12 @@
 #include "cogwheel/core/token.h"
 
 namespace cogwheel::text {
+
+// A token that stands for no text: no text is encoded as it, not even its name, and decoding leaves it out.
+struct SpecialToken {
+  std::string name;  // "<|endoftext|>"
+  Token token;
+};
 
 class Tokenizer {
  public:
@@ -22,6 +29,16 @@ class Tokenizer {
   virtual std::vector<Token> encode(std::string_view text, std::string_view what = "text") const = 0;
   // Tokens outside the vocabulary are refused.
   virtual std::string decode(std::span<const Token> tokens) const = 0;
+
+  // The bytes that `next` adds to a text of the tokens `before`, of which there may be none. One token after another
+  // they give the bytes of `decode` of all; sentence_tokenizer.h has an exception. A token may end within a character.
+  virtual std::string decode_next(std::span<const Token> before, Token next) const;
+
+  // What a corpus needs: the token after each document, and the one before each text, where there is one.
+  virtual std::optional<Token> end_of_document() const { return std::nullopt; }
+  virtual std::optional<Token> beginning() const { return std::nullopt; }
+  // By token. Empty where the kind has none or has its own accessors for them (word_piece.h).
+  virtual std::vector<SpecialToken> special_tokens() const { return {}; }
 
   // Writes the file that `load_tokenizer` reads.
   virtual std::string to_json() const = 0;
