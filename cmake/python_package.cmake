@@ -23,9 +23,10 @@ foreach(name IN ITEMS cpp-httplib ssl crypto brotlidec brotlienc brotlicommon)
   list(APPEND http_libraries ${${variable}_LIBRARY})
 endforeach()
 target_link_libraries(cogwheel PRIVATE -Wl,--push-state,--no-as-needed ${http_libraries} -Wl,--pop-state)
+find_library(SIMDJSON_LIBRARY simdjson REQUIRED)
 set(packages_within)  # of Debian, whose code the wheel holds: as libraries, headers or scripts
 foreach(library IN ITEMS ${MIMALLOC_LIBRARY} ${HWY_LIBRARY} ${SENTENCEPIECE_LIBRARY} ${SENTENCEPIECE_TRAIN_LIBRARY} ${PNG_LIBRARY_RELEASE}
-    ${JPEG_LIBRARY_RELEASE} ${http_libraries})
+    ${JPEG_LIBRARY_RELEASE} ${SIMDJSON_LIBRARY} ${http_libraries})
   execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${library} OUTPUT_VARIABLE headers COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCH "SONAME +([^ \n]+)" matched "${headers}")
   file(REAL_PATH ${library} path)

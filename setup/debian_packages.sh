@@ -1,7 +1,7 @@
 # Which Debian packages are needed, and their installation.
 build_packages=(g++ cmake ninja-build ccache pkg-config python3-venv python3-dev
   libhwy-dev libcli11-dev libcpp-httplib-dev nlohmann-json3-dev libfmt-dev libtomlplusplus-dev libmimalloc-dev libboost-dev libpugixml-dev
-  libjs-chart.js libsentencepiece-dev libutf8proc-dev libssl-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev)
+  libjs-chart.js libsentencepiece-dev libutf8proc-dev libssl-dev zlib1g-dev libzstd-dev libsimdjson-dev libpng-dev libjpeg62-turbo-dev)
 test_packages=(libgtest-dev librapidcheck-dev clang-format-14 clang-14 libclang-rt-14-dev libomp-14-dev llvm-14
   chromium chromium-driver)
 

@@ -29,10 +29,18 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-// The chosen subcommand, else the whole program.
+// The chosen subcommand, or that of it, else the whole program.
 const CLI::App& chosen(const CLI::App& app) {
   const auto commands = app.get_subcommands();
-  return commands.empty() ? app : *commands.front();
+  return commands.empty() ? app : chosen(*commands.front());
+}
+
+// "train", or "data prepare".
+std::string name_of(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  if (parent == nullptr) return "";
+  const std::string before = name_of(*parent);
+  return before.empty() ? command.get_name() : before + " " + command.get_name();
 }
 
 // The placeholder in the help of options that mean nothing without a value, and what it stands for. Numbers say
@@ -77,7 +85,7 @@ std::string counts_text(const std::string& name, const std::string& words) {
 
 [[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = chosen(app);
-  const std::string name = command.get_parent() == nullptr ? "arguments" : command.get_name();
+  const std::string name = command.get_parent() == nullptr ? "arguments" : name_of(command);
   for (const std::string& word : app.remaining(/*recurse=*/true))
     if (word.starts_with("-"))
       throw UsageError(expected_got(name + ": option", expected_names(word, option_names(command)), word));

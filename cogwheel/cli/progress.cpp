@@ -82,26 +82,49 @@ void Progress::put(const std::string& text) {
 }
 
 void Progress::show(const std::string& label, const runs::StepReport& report) {
-  const auto now = Clock::now();
   const bool fresh = label != label_ || report.step < first_step_;
   if (fresh) {
     label_ = label;
     first_step_ = report.step;
-    first_time_ = now;
+    first_time_ = Clock::now();
     measured_.clear();
   }
   if (!report.measured.empty()) measured_ = fmt::format("{} {:.4f}", label_of_measure_, report.measured.front().value);
-  const auto pause = on_terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(10'000);
-  if (!fresh && report.measured.empty() && now - last_time_ < pause) return;
-  last_time_ = now;
+  if (!is_due(fresh || !report.measured.empty())) return;
+  draw(label, report.steps > 0 ? static_cast<double>(report.step) / static_cast<double>(report.steps) : 0,
+       describe(report));
+}
 
+void Progress::show(const std::string& label, double share, ProgressWords words) {
+  const bool fresh = label != label_;
+  if (fresh) {
+    label_ = label;
+    first_time_ = Clock::now();
+    first_share_ = share;
+  }
+  if (!is_due(fresh)) return;
+  if (share > first_share_ && share < 1) {
+    const double spent = std::chrono::duration<double>(Clock::now() - first_time_).count();
+    words.left = fmt::format("{} left", duration_text(spent * (1 - share) / (share - first_share_)));
+  }
+  draw(label, share, words);
+}
+
+bool Progress::is_due(bool always) {
+  const auto pause = on_terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(10'000);
+  const auto now = Clock::now();
+  if (!always && now - last_time_ < pause) return false;
+  last_time_ = now;
+  return true;
+}
+
+void Progress::draw(const std::string& label, double share, const ProgressWords& words) {
   if (!on_terminal_) {
-    put(fmt::format("{}: {}\n", label, describe(report).text()));
+    put(fmt::format("{}: {}\n", label, words.text()));
     return;
   }
-  const double share = report.steps > 0 ? static_cast<double>(report.step) / static_cast<double>(report.steps) : 0;
   // A terminal breaks a line that fills its last column.
-  put("\r\033[K" + progress_line(label, share, describe(report), columns(stream_) - 1));
+  put("\r\033[K" + progress_line(label, share, words, columns(stream_) - 1));
   drawn_ = true;
 }
 

@@ -34,6 +34,8 @@ class Progress {
   // The state of a job. The bar is drawn at most ten times a second; a plain line is written at each evaluation, and
   // every ten seconds. The remaining time is estimated from the reports since the first one of a label.
   void show(const std::string& label, const runs::StepReport& report);
+  // The state of another job, of which `share` is done, as words that say it: drawn as often.
+  void show(const std::string& label, double share, ProgressWords words);
   // Prints a permanent line above the bar.
   void line(const std::string& text);
   // Removes the bar.
@@ -42,6 +44,8 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
   ProgressWords describe(const runs::StepReport& report) const;
+  bool is_due(bool always);
+  void draw(const std::string& label, double share, const ProgressWords& words);
   void put(const std::string& text);
 
   std::string label_of_measure_, counted_;
@@ -50,6 +54,7 @@ class Progress {
   bool drawn_ = false;
   std::string label_;
   std::int64_t first_step_ = 0;
+  double first_share_ = 0;
   Clock::time_point first_time_, last_time_;
   std::string measured_;
 };

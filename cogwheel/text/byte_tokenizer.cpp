@@ -7,10 +7,8 @@
 namespace cogwheel::text {
 
 std::vector<Token> ByteTokenizer::encode(std::string_view text, std::string_view) const {
-  std::vector<Token> tokens;
-  tokens.reserve(text.size());
-  for (const char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
-  return tokens;
+  const auto* first = reinterpret_cast<const unsigned char*>(text.data());
+  return {first, first + text.size()};
 }
 
 std::string ByteTokenizer::decode(std::span<const Token> tokens) const {

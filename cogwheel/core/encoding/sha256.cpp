@@ -24,14 +24,17 @@ Sha256::~Sha256() { EVP_MD_CTX_free(context_); }
 
 void Sha256::add(std::string_view bytes) { expect_done(EVP_DigestUpdate(context_, bytes.data(), bytes.size())); }
 
+std::array<std::uint8_t, 32> Sha256::bytes() {
+  std::array<std::uint8_t, 32> hash{};
+  expect_done(EVP_DigestFinal_ex(context_, hash.data(), nullptr));
+  return hash;
+}
+
 std::string Sha256::digits() {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
-  unsigned int size = 0;
-  expect_done(EVP_DigestFinal_ex(context_, hash.data(), &size));
   std::string digits;
-  for (unsigned int at = 0; at < size; ++at) {
-    digits.push_back("0123456789abcdef"[hash[at] >> 4]);
-    digits.push_back("0123456789abcdef"[hash[at] & 0xf]);
+  for (const std::uint8_t byte : bytes()) {
+    digits.push_back("0123456789abcdef"[byte >> 4]);
+    digits.push_back("0123456789abcdef"[byte & 0xf]);
   }
   return digits;
 }

@@ -1,6 +1,8 @@
 // SHA-256 (FIPS 180-4), by OpenSSL, which identifies contents: the text behind a result, a definition that was
 // compiled.
 #pragma once
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -19,8 +21,9 @@ class Sha256 {
   Sha256& operator=(const Sha256&) = delete;
 
   void add(std::string_view bytes);
-  // 64 lower-case hexadecimal digits. Call it last.
+  // 64 lower-case hexadecimal digits, or the bytes that they stand for. Either is called last.
   std::string digits();
+  std::array<std::uint8_t, 32> bytes();
 
  private:
   evp_md_ctx_st* context_;
