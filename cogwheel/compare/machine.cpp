@@ -43,6 +43,13 @@ std::string architecture() {
   return ::uname(&name) == 0 ? name.machine : "unknown";
 }
 
+// Of a line such as "VmHWM:  123 kB".
+std::optional<std::int64_t> memory_field(const char* path, const char* name) {
+  const std::string kibibytes = field(path, name, ':');
+  if (kibibytes.empty()) return std::nullopt;
+  return std::stoll(kibibytes) * 1024;
+}
+
 }  // namespace
 
 Comparison::Machine this_machine() {
@@ -61,10 +68,8 @@ bool reset_peak_memory() {
   return file.good();
 }
 
-std::optional<std::int64_t> peak_memory_bytes() {
-  const std::string kibibytes = field("/proc/self/status", "VmHWM:", ':');
-  if (kibibytes.empty()) return std::nullopt;
-  return std::stoll(kibibytes) * 1024;
-}
+std::optional<std::int64_t> peak_memory_bytes() { return memory_field("/proc/self/status", "VmHWM:"); }
+std::optional<std::int64_t> resident_memory_bytes() { return memory_field("/proc/self/status", "VmRSS:"); }
+std::optional<std::int64_t> available_memory_bytes() { return memory_field("/proc/meminfo", "MemAvailable:"); }
 
 }  // namespace cogwheel::compare

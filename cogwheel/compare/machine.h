@@ -13,5 +13,8 @@ Comparison::Machine this_machine();
 // system does not support it (Linux: /proc/self/clear_refs).
 bool reset_peak_memory();
 std::optional<std::int64_t> peak_memory_bytes();
+// What this process holds now, and what the system would give to it without swapping.
+std::optional<std::int64_t> resident_memory_bytes();
+std::optional<std::int64_t> available_memory_bytes();
 
 }  // namespace cogwheel::compare

@@ -6,6 +6,7 @@
 
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
+#include "cogwheel/cli/dry_run.h"
 #include "cogwheel/cli/experiments.h"
 #include "cogwheel/cli/task_files.h"
 #include "cogwheel/cli/training.h"
@@ -20,7 +21,7 @@ struct TrainArguments {
   std::string config, out;
   std::vector<std::string> text, assignments;
   TaskFiles files;
-  bool overwrite = false;
+  bool overwrite = false, dry_run = false, json = false;
   Definitions definitions;
 };
 
@@ -36,12 +37,26 @@ void expect_not_set_twice(const TrainArguments& arguments) {
       throw UsageError(expected_got("--set", "no " + given->first + " beside " + given->second, assignment));
 }
 
+// What is for a dry run alone, and what it has no use for.
+void expect_use(const TrainArguments& arguments) {
+  if (arguments.json && !arguments.dry_run) throw UsageError(expected_got("--json", "--dry-run with it", "none"));
+  if (!arguments.dry_run) return;
+  if (!arguments.out.empty())
+    throw UsageError(expected_got("--out", "no --dry-run, which writes nothing", arguments.out));
+  if (arguments.overwrite) throw UsageError(expected_got("--overwrite", "no --dry-run, which writes nothing", "both"));
+}
+
 void train(const TrainArguments& arguments) {
+  expect_use(arguments);
   register_definitions(arguments.definitions);
   expect_not_set_twice(arguments);
   runs::RunConfig config = runs::load_config(find_config(arguments.config), arguments.assignments);
   if (!arguments.text.empty()) config.data.text = arguments.text;
   add_task_files(arguments.files, config.task);
+  if (arguments.dry_run) {
+    const auto [task, knows_data] = dry_run_task(config);
+    return dry_run(task->completed(config), task, {arguments.json, knows_data});
+  }
   const auto task = runs::make_task(config);
   config = task->completed(std::move(config));
   runs::TrainingRun run(config.model, config.training, task);
@@ -71,6 +86,9 @@ void add_train_command(CLI::App& app) {
   command->add_option("--out", arguments->out, "folder of the run; by default runs/<date-time>-<name>")
       ->type_name("DIR");
   command->add_flag("--overwrite", arguments->overwrite, "replace the run that --out holds");
+  command->add_flag("--dry-run", arguments->dry_run,
+                    "train nothing: say what it would take, parameters, memory, work, speed, days");
+  command->add_flag("--json", arguments->json, "of --dry-run: as JSON");
   add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { train(*arguments); });
 }

@@ -103,6 +103,31 @@ TEST(ParameterCount, GivesThePublishedNumbersOfTheCogformers) {
   EXPECT_NEAR(static_cast<double>(runs::parameter_count(tied)), 539.9e6, 5e4);
 }
 
+// What each mechanism makes of an experiment, as its file says.
+TEST(ParameterCount, OfTheExperimentsIsWhatTheirFilesSay) {
+  const auto count = [](const std::string& name, const std::vector<std::string>& assignments = {}) {
+    return runs::parameter_count(
+        runs::load_config(std::string(COGWHEEL_EXPERIMENTS) + "/" + name + ".toml", assignments).model);
+  };
+  EXPECT_EQ(count("cogformer-141m"), 141'183'744);
+  EXPECT_EQ(count("cogformer-600m"), 589'088'256);
+  EXPECT_EQ(count("cogformer-1b"), 1'033'190'144);
+  for (const char* name : {"cogformer-141m", "cogformer-600m", "cogformer-1b"}) {
+    EXPECT_EQ(count(name, {"model.mechanism=softmax"}), count(name));
+    EXPECT_EQ(count(name, {"model.mechanism=centered"}), count(name));
+    EXPECT_GT(count(name, {"model.mechanism=differential"}), count(name));
+  }
+  const std::string plain = "model.heads=8", halved = "model.heads=16";  // eight heads of two sub-heads each
+  const auto each = [&](const std::string& name) {
+    return std::vector<std::int64_t>{count(name), count(name, {"model.mechanism=differential", halved}),
+                                     count(name, {"model.mechanism=symmetric", plain}),
+                                     count(name, {"model.mechanism=differential_symmetric", halved})};
+  };
+  EXPECT_EQ(each("shakespeare-3l"), (std::vector<std::int64_t>{2'479'937, 2'480'225, 2'282'561, 2'282'849}));
+  EXPECT_EQ(each("shakespeare-6l"), (std::vector<std::int64_t>{4'849'217, 4'849'793, 4'454'465, 4'455'041}));
+  EXPECT_EQ(each("shakespeare-8l"), (std::vector<std::int64_t>{6'428'737, 6'429'505, 5'902'401, 5'903'169}));
+}
+
 TEST(ParameterCount, ASwigluHasAboutTheParametersOfAGelu) {
   for (const std::int64_t width : {32, 128, 384, 768}) {
     const LanguageModelOptions options{.width = width, .activation = "swiglu"};

@@ -1,0 +1,207 @@
+#include "cogwheel/cli/dry_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cogwheel/compare/machine.h"
+#include "cogwheel/core/wording/duration_text.h"
+#include "cogwheel/pages/exhibits.h"
+#include "cogwheel/pages/html.h"
+#include "cogwheel/runs/forecast/step_memory.h"
+#include "cogwheel/runs/task_entry.h"
+#include "cogwheel/runs/training/training_run.h"
+#include "cogwheel/tasks/language/training_flops.h"
+
+namespace cogwheel::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct MeasuredSlice {
+  std::int64_t steps = 0, tokens = 0;  // timed
+  double seconds = 0;                  // of the fastest of them
+  std::int64_t said = 0;               // bytes, of a step that is this slice
+  std::optional<std::int64_t> peak;    // bytes of the whole process
+
+  double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
+};
+
+struct Forecast {
+  std::int64_t parameters = 0, slices = 0, tokens_of_step = 0;
+  runs::StepMemory memory;
+  std::int64_t program = 0;               // bytes of the process before there was a model
+  std::optional<std::int64_t> available;  // bytes
+  std::optional<tasks::language::TrainingFlops> flops;
+  std::optional<MeasuredSlice> measured;
+  std::string not_measured = {};  // why
+  std::optional<double> epochs;
+
+  std::int64_t bytes() const { return memory.bytes() + program; }
+};
+
+// Real steps of a slice each, the optimiser's work among them: which leaves the speed of a step of many slices a little
+// higher.
+MeasuredSlice measure(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
+                      std::int64_t program) {
+  constexpr double enough = 10;  // seconds, once there are two
+  runs::RunConfig slice = config;
+  slice.training = runs::one_slice(config.training);
+  slice.training.learning_rate = slice.training.final_learning_rate = 1e-9;  // nothing diverges
+  MeasuredSlice measured{.said = runs::step_memory(slice, *task).bytes() + program, .peak = {}};
+  const bool resets = compare::reset_peak_memory();
+  runs::TrainingRun run(slice.model, slice.training, task);
+  run.step();  // allocates and touches every page
+  measured.tokens = run.tokens();
+  measured.seconds = std::numeric_limits<double>::infinity();
+  const auto since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  const auto start = Clock::now();
+  do {
+    const auto before = Clock::now();
+    run.step();
+    measured.seconds = std::min(measured.seconds, since(before));
+    ++measured.steps;
+  } while (measured.steps < 2 || (measured.steps < 10 && since(start) < enough));
+  if (resets) measured.peak = compare::peak_memory_bytes();
+  return measured;
+}
+
+Forecast forecast(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task, bool knows_data) {
+  Forecast found{.parameters = runs::parameter_count(config.model),
+                 .slices = runs::slices_of(config.training),
+                 .memory = {},
+                 .program = compare::resident_memory_bytes().value_or(0),
+                 .available = compare::available_memory_bytes(),
+                 .flops = {},
+                 .measured = {},
+                 .epochs = {}};
+  const runs::DataFacts data = task->data(config.model, config.training);
+  found.tokens_of_step = config.training.batch * std::max<std::int64_t>(1, data.window);
+  found.memory = runs::step_memory(config, *task);
+  if (const auto* model = config.model.get_if<tasks::language::LanguageModelOptions>())
+    found.flops = tasks::language::training_flops(*model);
+  if (knows_data && data.train_tokens > 0)
+    found.epochs = static_cast<double>(found.tokens_of_step) * static_cast<double>(config.training.steps) /
+                   static_cast<double>(data.train_tokens);
+  runs::RunConfig slice = config;
+  slice.training = runs::one_slice(config.training);
+  const auto needed = static_cast<double>(runs::step_memory(slice, *task).bytes());
+  if (config.training.device != "cpu") {
+    found.not_measured = "the model learns on " + config.training.device;
+  } else if (found.available && 1.1 * needed > static_cast<double>(*found.available)) {
+    found.not_measured = fmt::format("a step of one slice takes {} and {} are free",
+                                     pages::byte_size(std::int64_t(needed)), pages::byte_size(*found.available));
+  } else {
+    found.measured = measure(config, task, found.program);
+  }
+  return found;
+}
+
+std::optional<double> seconds_of(const Forecast& found, const runs::RunConfig& config) {
+  if (!found.measured) return std::nullopt;
+  return static_cast<double>(found.tokens_of_step) * static_cast<double>(config.training.steps) /
+         found.measured->tokens_per_second();
+}
+
+constexpr double seconds_of_day = 86'400;
+
+void print_json(const Forecast& found, const runs::RunConfig& config) {
+  using Json = nlohmann::ordered_json;
+  Json parts = Json::array();
+  for (const runs::MemoryPart& part : found.memory.parts)
+    parts.push_back({{"name", part.name}, {"bytes", part.bytes}, {"reason", part.reason}});
+  const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
+  Json json{{"name", config.name},
+            {"mechanism", runs::common(config.model).mechanism},
+            {"parameters", found.parameters},
+            {"steps", config.training.steps},
+            {"slices", found.slices},
+            {"tokens_per_step", found.tokens_of_step},
+            {"memory",
+             {{"parts", parts},
+              {"program", found.program},
+              {"bytes", found.bytes()},
+              {"available", or_null(found.available)}}}};
+  json["flops_per_token"] =
+      found.flops ? Json{{"products", found.flops->products}, {"attention", found.flops->attention}} : Json(nullptr);
+  json["measured"] = found.measured ? Json{{"steps", found.measured->steps},
+                                           {"tokens_per_second", found.measured->tokens_per_second()},
+                                           {"said_bytes", found.measured->said},
+                                           {"peak_bytes", or_null(found.measured->peak)}}
+                                    : Json(nullptr);
+  if (!found.measured) json["not_measured"] = found.not_measured;
+  json["seconds"] = or_null(seconds_of(found, config));
+  json["epochs"] = or_null(found.epochs);
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+std::string days_text(double seconds) {
+  return seconds < 2 * seconds_of_day ? duration_text(seconds)
+                                      : fmt::format("{} days", pages::grouped(std::llround(seconds / seconds_of_day)));
+}
+
+void print_text(const Forecast& found, const runs::RunConfig& config, const std::string& counted) {
+  fmt::print("{}: {}, {} parameters\n{} steps of {} {} in {}, {} in all\n\n", config.name,
+             runs::common(config.model).mechanism, pages::grouped(found.parameters),
+             pages::grouped(config.training.steps), pages::grouped(found.tokens_of_step), counted,
+             pages::counted(found.slices, "slice"), pages::grouped(found.tokens_of_step * config.training.steps));
+  pages::TextTable table{.title = {}, .columns = {"memory of a step", "size", ""}, .rows = {}};
+  for (const runs::MemoryPart& part : found.memory.parts)
+    table.rows.push_back({part.name, pages::byte_size(part.bytes), part.reason});
+  table.rows.push_back({"program", pages::byte_size(found.program), "with its libraries and data, now"});
+  table.rows.push_back({"together", pages::byte_size(found.bytes()),
+                        found.available ? pages::byte_size(*found.available) + " are free" : ""});
+  fmt::print("{}\n", pages::table_text(table));
+  if (found.flops)
+    fmt::print("{:.4g} GFLOP for a token, forward and backward: {:.4g} in products with weights, {:.4g} in attention\n",
+               found.flops->all() * 1e-9, found.flops->products * 1e-9, found.flops->attention * 1e-9);
+  if (!found.measured) {
+    fmt::print("not measured: {}\n", found.not_measured);
+  } else {
+    const MeasuredSlice& measured = *found.measured;
+    fmt::print(
+        "measured on {} of one slice: {} {} a second{}{}\n", pages::counted(measured.steps, "step"),
+        pages::grouped(std::llround(measured.tokens_per_second())), counted,
+        found.flops ? fmt::format(", {:.4g} GFLOP/s", found.flops->all() * measured.tokens_per_second() * 1e-9) : "",
+        measured.peak ? fmt::format("; {} of memory at most, where {} was expected", pages::byte_size(*measured.peak),
+                                    pages::byte_size(measured.said))
+                      : "");
+    fmt::print("all steps at this speed: {}\n", days_text(*seconds_of(found, config)));
+  }
+  if (found.epochs) fmt::print("the data are seen {:.3g} times\n", *found.epochs);
+}
+
+}  // namespace
+
+DryRunTask dry_run_task(const runs::RunConfig& config) {
+  const runs::TaskEntry& entry = runs::find_task(config.task.name);
+  const bool on_text = config.task.name == runs::TaskOptions().name;
+  const bool vocabulary_given = runs::common(config.model).vocabulary_or_none() > 0;
+  const bool there = !config.data.text.empty() &&
+                     std::all_of(config.data.text.begin(), config.data.text.end(), [](const std::string& path) {
+                       std::error_code problem;
+                       return std::filesystem::exists(path, problem);
+                     });
+  if (on_text && vocabulary_given && !there && entry.random != nullptr)
+    return {runs::make_random_task(config, {}), false};
+  return {runs::make_task(config), true};
+}
+
+void dry_run(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
+             const DryRunOptions& options) {
+  runs::expect_trainable(config);
+  const Forecast found = forecast(config, task, options.knows_data);
+  if (options.json)
+    print_json(found, config);
+  else
+    print_text(found, config, task->description().counted);
+}
+
+}  // namespace cogwheel::cli

@@ -1,0 +1,26 @@
+// What `train --dry-run` says of a configuration: parameters, memory, work, speed, days. Nothing is written.
+#pragma once
+#include <memory>
+
+#include "cogwheel/runs/task.h"
+
+namespace cogwheel::cli {
+
+struct DryRunOptions {
+  bool json = false;
+  bool knows_data = false;  // the task has the data of the run, not random numbers of their shape
+};
+
+// Of a completed configuration. Prints on stdout.
+void dry_run(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
+             const DryRunOptions& options);
+
+// A task for it: the run's where its data are there, else one on random numbers, for which `model.vocabulary` must be
+// given.
+struct DryRunTask {
+  std::shared_ptr<const runs::Task> task;
+  bool knows_data;
+};
+DryRunTask dry_run_task(const runs::RunConfig& config);
+
+}  // namespace cogwheel::cli
