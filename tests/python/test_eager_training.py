@@ -13,6 +13,7 @@ from tensor_files import read_tensors
 from cogwheel.bench.eager_training import EagerTraining
 from cogwheel.bench.encoder import WordShape
 from cogwheel.bench.gpt import Shape
+from cogwheel.bench.llama import LlamaShape
 from cogwheel.bench.training import CogwheelSteps
 from cogwheel.bench.u_vit import NoiseShape
 from cogwheel.bench.vision_transformer import ImageShape
@@ -32,6 +33,8 @@ def learning_rate(step):
 # Ours, and theirs where they differ.
 LAYER = {"feed_forward.up": "feed_forward.0", "feed_forward.out": "feed_forward.2"}
 NAMES = {
+    "llama": {"token_embedding": "tokens.weight", "final_norm.weight": "norm.weight"}
+    | {f"layers.{layer}.feed_forward.{ours}.weight": f"layers.{layer}.{theirs}.weight" for layer in range(2) for ours, theirs in (("0", "up"), ("2", "out"))},
     "gpt": {"token_embedding": "tokens.weight", "position_embedding": "positions.weight", "final_norm.weight": "norm.weight"},
     "encoder": {
         "token_embedding": "tokens.weight", "position_embedding": "positions.weight", "segment_embedding": "segments.weight",
@@ -48,6 +51,7 @@ NAMES = {
     },
 }  # fmt: skip
 CASES = {
+    "llama": (LlamaShape(layers=2, heads=2, width=32, context=12, batch=4, vocabulary=40, hidden=96), ["inputs", "targets"]),
     "gpt": (Shape(layers=2, heads=2, width=32, context=12, batch=4, vocabulary=40), ["inputs", "targets"]),
     "encoder": (
         WordShape(layers=2, heads=2, width=32, length=14, vocabulary=40, batch=6),

@@ -179,3 +179,22 @@ def test_sigterm_is_seen_between_slices(cogwheel, tmp_path):
         code, _, err = cogwheel("resume", "parts")
         assert code == 0, err
     expect_equal_runs(tmp_path, whole)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_resumed_needs_the_memory_of_one_that_was_not(cogwheel, tmp_path):
+    """A checkpoint is written and read tensor by tensor: of 100 MB of weights it has 300."""
+    model = ["model.width=512", "model.layers=8", "model.heads=8", "training.checkpoint_every=2", "training.batch=4", "training.sample_every=0"]
+    words = [f"--set={key}" for key in (*model, "training.optimizer=adamw", "training.ema=0", "training.evaluate_every=0", "training.curve_tokens=64")]
+
+    def peak(*command):
+        process = cogwheel.start(*command)
+        process.stdout.read(), process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        assert status == 0
+        return usage.ru_maxrss
+
+    one_step = peak("train", "run.toml", "--out", "one", *words, "--set=training.steps=1", "--set=training.checkpoint_every=0")
+    peak("train", "run.toml", "--out", "run", *words, "--set=training.steps=4")
+    resumed = peak("resume", "run", "--set=training.steps=6")
+    assert resumed <= 1.1 * one_step, (resumed, one_step)

@@ -17,6 +17,7 @@ from cogwheel.bench.eager_training import EagerTraining
 from cogwheel.bench.encoder import WordShape
 from cogwheel.bench.gpt import Shape
 from cogwheel.bench.handwriting import PenShape
+from cogwheel.bench.llama import LlamaShape
 from cogwheel.bench.seq2seq import SequenceShape, beam_search
 from cogwheel.bench.timing import Timing, take_turns
 from cogwheel.bench.u_vit import NoiseShape
@@ -27,6 +28,8 @@ SHAPES = {
     "tiny": Shape(layers=2, heads=2, width=32, context=32, batch=8, vocabulary=65),
     "small": Shape(layers=6, heads=6, width=384, context=256, batch=16, vocabulary=65),
     "medium": Shape(layers=12, heads=12, width=768, context=1024, batch=1, vocabulary=50304),
+    # One window of a step of experiments/cogformer-141m.toml.
+    "141m": LlamaShape(layers=12, heads=12, width=768, context=2048, batch=1, vocabulary=32000, hidden=2304),
     # Sentences as long as those of Multi30k are on average, with their ends.
     "seq2seq": SequenceShape(width=512, vocabulary=8000, batch=64, source=15, target=16),
     # Graves' network on lines of some words.
