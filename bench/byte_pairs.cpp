@@ -1,4 +1,4 @@
-// The byte-pair tokenizer behind C functions, for bench/tokenizers.py.
+// The byte-pair tokenizer behind C functions, for bench/byte_pairs.py.
 #include <cstdint>
 #include <cstdio>
 #include <exception>

@@ -29,18 +29,17 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-// The chosen subcommand, or that of it, else the whole program.
+// The chosen subcommand, of a subcommand too, else the whole program.
 const CLI::App& chosen(const CLI::App& app) {
   const auto commands = app.get_subcommands();
   return commands.empty() ? app : chosen(*commands.front());
 }
 
-// "train", or "data prepare".
-std::string name_of(const CLI::App& command) {
-  const CLI::App* parent = command.get_parent();
-  if (parent == nullptr) return "";
-  const std::string before = name_of(*parent);
-  return before.empty() ? command.get_name() : before + " " + command.get_name();
+// As it is typed: "data tokenizer train".
+std::string full_name(const CLI::App& command) {
+  const CLI::App* const parent = command.get_parent();
+  const std::string before = parent == nullptr || parent->get_parent() == nullptr ? "" : full_name(*parent) + " ";
+  return before + command.get_name();
 }
 
 // The placeholder in the help of options that mean nothing without a value, and what it stands for. Numbers say
@@ -52,6 +51,7 @@ constexpr std::pair<std::string_view, std::string_view> meant_by_type[] = {
 
 // An empty value, as of a variable of a shell that is not set, is no default.
 void refuse_empty_values(CLI::App& command) {
+  for (CLI::App* within : command.get_subcommands([](CLI::App*) { return true; })) refuse_empty_values(*within);
   for (CLI::Option* option : command.get_options())
     for (const auto& [type, meant] : meant_by_type)
       if (option->nonpositional() && option->get_type_name() == type)
@@ -85,13 +85,18 @@ std::string counts_text(const std::string& name, const std::string& words) {
 
 [[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = chosen(app);
-  const std::string name = command.get_parent() == nullptr ? "arguments" : name_of(command);
+  const std::string name = command.get_parent() == nullptr ? "arguments" : full_name(command);
   for (const std::string& word : app.remaining(/*recurse=*/true))
     if (word.starts_with("-"))
       throw UsageError(expected_got(name + ": option", expected_names(word, option_names(command)), word));
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     std::string missing = error.what();  // "<argument> is required"
     missing.resize(std::min(missing.find(" is required"), missing.size()));
+    if (const std::vector<std::string> names = subcommand_names(command); !names.empty()) {
+      const std::vector<std::string> words = app.remaining(/*recurse=*/true);
+      const std::string word = words.empty() ? "" : words.front();
+      throw UsageError(expected_got(name, expected_names(word, names), word));
+    }
     throw UsageError(expected_got(name, missing, "nothing"));
   }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)

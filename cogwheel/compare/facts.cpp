@@ -38,7 +38,7 @@ std::vector<double> of_plans(const Comparison& comparison, Value value) {
 std::string budget_fact(const Comparison& comparison) {
   const Comparison::Settings& settings = comparison.settings;
   const std::int64_t per_step = comparison.tokens_per_step();
-  const std::string unit = comparison.data.tokenizer;
+  const std::string unit = comparison.data.item();
   const std::string steps =
       fmt::format("{} × {} {}s = {} per run", pages::counted(settings.steps, "step"), pages::grouped(per_step), unit,
                   pages::rounded_count(settings.steps * per_step));
@@ -132,24 +132,23 @@ std::string facts_html(const Comparison& comparison) {
   const runs::ConstCommonOptions model = runs::common(comparison.configuration.model);
   const double held_out =
       100.0 * static_cast<double>(data.held_out_tokens) / static_cast<double>(data.held_out_tokens + data.train_tokens);
-  const std::string evaluated =
-      data.evaluates_part()
-          ? fmt::format(", of which {} {}s are evaluated", pages::grouped(data.evaluated_tokens), data.tokenizer)
-          : "";
+  const std::string evaluated = data.evaluates_part() ? fmt::format(", of which {} {}s are evaluated",
+                                                                    pages::grouped(data.evaluated_tokens), data.item())
+                                                      : "";
   const std::int64_t seeds = static_cast<std::int64_t>(settings.seeds.size());
   const bool usual = comparison.task.name == runs::TaskOptions{}.name;
   const std::string drawn_from =
       data.bytes == 0 ? comparison.task.data
       : usual         ? fmt::format("{} of text as {}s; the last {:.0f} % held out{}", pages::byte_size(data.bytes),
-                                    data.tokenizer, held_out, evaluated)
+                                    data.item(), held_out, evaluated)
                       : fmt::format("{}: {} {}s to learn from, {} held out", pages::byte_size(data.bytes),
-                                    pages::grouped(data.train_tokens), data.tokenizer, pages::grouped(data.held_out_tokens));
+                                    pages::grouped(data.train_tokens), data.item(), pages::grouped(data.held_out_tokens));
   // Where an item is a whole sequence, the context counts its tokens; of images it follows from their size.
   const bool whole_items = data.window == 1;
   const std::string context =
       whole_items && model.context == 0
           ? ""
-          : fmt::format(", context of {} {}s", pages::grouped(model.context), whole_items ? "token" : data.tokenizer);
+          : fmt::format(", context of {} {}s", pages::grouped(model.context), whole_items ? "token" : data.item());
   const std::string trained_on =
       data.window > 1 && data.window < model.context ? fmt::format(", trained on sequences of {}", data.window) : "";
   return (usual ? "" : fact("Task", comparison.task.name, comparison.task.summary)) +

@@ -63,12 +63,11 @@ std::string shortness(const Comparison& comparison) {
   if (!comparison.early_in_training()) return "";
   const MechanismPlan* base = comparison.plan(comparison.baseline);
   const std::int64_t tokens = base->steps * comparison.tokens_per_step();
-  return limit(
-      "What comes after the beginning.",
-      fmt::format("A run saw {0} {1}s, fewer than its {2} parameters: early in training. --steps {3} comes to "
-                  "one {1} for each parameter.",
-                  pages::rounded_count(tokens), comparison.data.tokenizer, pages::rounded_count(base->parameters),
-                  (base->parameters * base->steps + tokens - 1) / tokens));
+  return limit("What comes after the beginning.",
+               fmt::format("A run saw {0} {1}s, fewer than its {2} parameters: early in training. --steps {3} comes to "
+                           "one {1} for each parameter.",
+                           pages::rounded_count(tokens), comparison.data.item(), pages::rounded_count(base->parameters),
+                           (base->parameters * base->steps + tokens - 1) / tokens));
 }
 
 // The improvement of the baseline between its last two evaluations, mean over seeds.
@@ -110,7 +109,7 @@ std::string unmatched(const Comparison& comparison) {
 std::string limits_html(const Comparison& comparison) {
   const Comparison::Settings& settings = comparison.settings;
   const MechanismPlan* base = comparison.plan(comparison.baseline);
-  const std::string unit = comparison.data.tokenizer;
+  const std::string unit = comparison.data.item();
   const auto tokens = base->steps * comparison.tokens_per_step();
   std::string html;
   if (comparison.finished_runs() < comparison.planned_runs())

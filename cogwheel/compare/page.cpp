@@ -67,7 +67,7 @@ bool of_images(const Comparison& comparison) { return comparison.task.item == "i
 // What attends in a map: items of a text, but patches of an image and tokens of a sentence, which is the item itself.
 std::string attending_item(const Comparison& comparison) {
   if (of_images(comparison)) return "patch";
-  return comparison.task.counted == "tokens" ? comparison.data.tokenizer : "token";
+  return comparison.task.counted == "tokens" ? comparison.data.item() : "token";
 }
 
 // What patterns of a map mean, by what it is of.
@@ -163,7 +163,7 @@ std::string curves_lead(const Comparison& comparison) {
                      " {} is here that of {} {}s among the {} of the table, the same for every run, "
                      "so that ends differ a little from it.",
                      pages::escape_html(pages::capitalised(comparison.task.decisive().title)),
-                     pages::grouped(data.curve_tokens), pages::escape_html(data.tokenizer),
+                     pages::grouped(data.curve_tokens), pages::escape_html(data.item()),
                      pages::grouped(data.evaluated_tokens));
 }
 

@@ -228,6 +228,7 @@ Comparison plan_comparison(const CompareRequest& request) {
     if (!path.empty()) shared.task.values[name] = path;
   shared.data = {.text = comparison.data.text,
                  .tokenizer = comparison.data.tokenizer,
+                 .vocabulary = runs::DataOptions{}.vocabulary,
                  .byte_limit = comparison.data.byte_limit,
                  .sha256 = {}};
   shared.model = preset.model;

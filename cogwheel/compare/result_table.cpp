@@ -232,7 +232,7 @@ std::string tied_keys_text(const Comparison& comparison) {
                         plan.feed_forward > base.feed_forward ? ", which its wider feed-forward spends here" : "");
     if (rate > 0 && base_rate > 0)
       text += fmt::format("; training took {} time per {}", relative(base_rate, rate, "less", "as much"),
-                          pages::escape_html(comparison.data.tokenizer));
+                          pages::escape_html(comparison.data.item()));
     text += ".";
   }
   return text;

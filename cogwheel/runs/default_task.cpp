@@ -14,4 +14,10 @@ TaskDescription describe_language_modelling(const std::string& item) {
               {.name = "held_out_loss", .title = "held-out loss", .label = "held-out", .unit = "nats per " + item}}};
 }
 
+std::string DataFacts::item() const { return item_of(tokenizer); }
+
+std::string item_of(std::string_view tokenizer) {
+  return tokenizer == "bpe" || tokenizer == "sentencepiece" ? "token" : std::string(tokenizer);
+}
+
 }  // namespace cogwheel::runs

@@ -6,7 +6,10 @@
 
 namespace cogwheel::runs {
 
-// `item`: the kind of one token, character or byte.
+// `item`: what one token is called.
 TaskDescription describe_language_modelling(const std::string& item);
+
+// What one token of such a tokenizer is called: a character, a byte, else a token.
+std::string item_of(std::string_view tokenizer);
 
 }  // namespace cogwheel::runs

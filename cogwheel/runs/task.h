@@ -50,7 +50,7 @@ struct TaskDescription {
 // The size and origin of the data, as a comparison records them. Counts are of items.
 struct DataFacts {
   std::string name;
-  std::string tokenizer;  // the kind of one token: TaskDescription::item
+  std::string tokenizer;  // its kind, of a text; else what one item is: TaskDescription::item
   std::string sha256 = {};
   std::vector<std::string> text = {};  // files and folders as given; none: Python's standard library, or no text
   std::int64_t byte_limit = 0;         // where the text was cut; 0: nowhere
@@ -62,6 +62,8 @@ struct DataFacts {
   std::int64_t curve_tokens = 0;      // those of them, spread evenly, that curves use
   std::int64_t window = 0;            // tokens of a sequence in training and evaluation; 0: the context
 
+  // What one token is called: TaskDescription::item.
+  std::string item() const;
   // Whether curves use less than all evaluated items.
   bool curve_is_part() const { return curve_tokens < evaluated_tokens; }
   // Whether a good part of the held-out items is not evaluated, more than does not fill a window.

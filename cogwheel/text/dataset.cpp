@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/text/byte_pair_tokenizer.h"
 #include "cogwheel/text/character_tokenizer.h"
 
 namespace cogwheel::text {
@@ -28,14 +29,17 @@ Dataset make_dataset(const Corpus& corpus, std::shared_ptr<const Tokenizer> toke
   return data;
 }
 
-Dataset make_dataset(const Corpus& corpus, std::string_view tokenizer_kind, std::int64_t context) {
+Dataset make_dataset(const Corpus& corpus, std::string_view tokenizer_kind, std::int64_t context,
+                     std::int64_t vocabulary) {
   // File by file, so that the message can name the file.
   if (tokenizer_kind == "character")
     for (const auto& file : corpus.files)
       expect_characters(std::string_view(corpus.text)
                             .substr(static_cast<std::size_t>(file.offset), static_cast<std::size_t>(file.bytes)),
                         file.path.string());
-  return make_dataset(corpus, make_tokenizer(tokenizer_kind, corpus.text, corpus.name), context);
+  std::string_view learned_from = corpus.text;
+  if (tokenizer_kind == BytePairTokenizer::name) learned_from = learned_from.substr(0, learned_from.size() * 9 / 10);
+  return make_dataset(corpus, make_tokenizer(tokenizer_kind, learned_from, corpus.name, vocabulary), context);
 }
 
 std::int64_t limited_window_count(std::int64_t all, std::int64_t context, std::int64_t tokens) {

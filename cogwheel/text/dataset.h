@@ -22,9 +22,10 @@ struct Dataset {
   std::vector<LeftOut> left_out = {};
 };
 
-// Throws Error where the text is not UTF-8 (for characters; the message names the file) or is too short for one window
-// in each of the two parts.
-Dataset make_dataset(const Corpus& corpus, std::string_view tokenizer_kind, std::int64_t context);
+// Byte pairs are learned from the first 90 % of the bytes. Throws Error where the text is not UTF-8 (for characters;
+// the message names the file) or is too short for one window in each of the two parts.
+Dataset make_dataset(const Corpus& corpus, std::string_view tokenizer_kind, std::int64_t context,
+                     std::int64_t vocabulary = default_byte_pair_vocabulary);
 // The same with the tokenizer of an earlier run.
 Dataset make_dataset(const Corpus& corpus, std::shared_ptr<const Tokenizer> tokenizer, std::int64_t context);
 

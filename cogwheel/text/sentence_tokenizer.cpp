@@ -9,7 +9,8 @@
 #include "cogwheel/core/encoding/base64.h"
 #include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/text/sentencepiece_module.h"
+#include "cogwheel/text/sentencepiece/sentencepiece_model_check.h"
+#include "cogwheel/text/sentencepiece/sentencepiece_module.h"
 
 namespace cogwheel::text {
 namespace {
@@ -25,6 +26,8 @@ void expect_token(Token token, std::int64_t vocabulary) {
     throw Error(expected_got("token", "below " + std::to_string(vocabulary), std::to_string(token)));
 }
 
+std::optional<Token> token_or_none(int token) { return token < 0 ? std::nullopt : std::optional<Token>(token); }
+
 // The number after the last occurrence of `before`; nothing where there is none.
 std::string number_after(std::string_view text, std::string_view before) {
   const std::size_t place = text.rfind(before);
@@ -34,23 +37,55 @@ std::string number_after(std::string_view text, std::string_view before) {
   return std::string(text.substr(0, end));
 }
 
+// Byte pairs are merged by counts, which are whole numbers, by one thread and over every line in its order: the same
+// text gives the same bytes. For 29,000 pairs of sentences it takes a third of the time of SentencePiece's default,
+// unigram, and needs fewer pieces.
+std::vector<TrainingOption> training_options(SentencePieceStyle style, const std::string& vocabulary) {
+  std::vector<TrainingOption> options{{"model_type", "bpe"},
+                                      {"vocab_size", vocabulary.c_str()},
+                                      {"num_threads", "1"},
+                                      {"input_sentence_size", "0"},
+                                      {"shuffle_input_sentence", "false"}};
+  const auto add = [&](std::initializer_list<TrainingOption> more) {
+    options.insert(options.end(), more.begin(), more.end());
+  };
+  static_assert(SentenceTokens::padding == 0 && SentenceTokens::unknown == 1 && SentenceTokens::begin == 2 &&
+                SentenceTokens::end == 3);
+  // Every character of the text becomes a piece: in a small text, SentencePiece's default would drop letters that occur
+  // twenty times.
+  if (style == SentencePieceStyle::sentences)
+    add({{"character_coverage", "1.0"}, {"pad_id", "0"}, {"unk_id", "1"}, {"bos_id", "2"}, {"eos_id", "3"}});
+  // As Llama's: what is rare is bytes, and text comes back as it was.
+  if (style == SentencePieceStyle::documents)
+    add({{"byte_fallback", "true"},
+         {"normalization_rule_name", "identity"},
+         {"remove_extra_whitespaces", "false"},
+         {"allow_whitespace_only_pieces", "true"},
+         {"split_digits", "true"},
+         {"max_sentence_length", "1073741824"}});
+  return options;
+}
+
 }  // namespace
 
 std::shared_ptr<const SentencePieceTokenizer> SentencePieceTokenizer::train(std::span<const std::string_view> lines,
                                                                             std::int64_t vocabulary,
-                                                                            std::string_view what, bool fewer_will_do) {
+                                                                            std::string_view what, bool fewer_will_do,
+                                                                            SentencePieceStyle style) {
   if (std::all_of(lines.begin(), lines.end(), [](std::string_view line) { return line.empty(); }))
     throw Error(expected_got(what, "text for a vocabulary", "none"));
   std::vector<const char*> texts;
   std::vector<std::size_t> bytes;
   for (const std::string_view line : lines) texts.push_back(line.data()), bytes.push_back(line.size());
+  const std::string size = std::to_string(vocabulary);
+  const std::vector<TrainingOption> options = training_options(style, size);
   std::string result;
-  if (sentencepiece().train(texts.data(), bytes.data(), lines.size(), static_cast<int>(vocabulary),
+  if (sentencepiece().train(texts.data(), bytes.data(), lines.size(), options.data(), options.size(),
                             {keep_text, &result}))
     return std::make_shared<SentencePieceTokenizer>(std::move(result), what);
   const std::string got = std::to_string(vocabulary);
   if (const std::string most = number_after(result, "a value <= "); !most.empty()) {
-    if (fewer_will_do) return train(lines, std::stoll(most), what);
+    if (fewer_will_do) return train(lines, std::stoll(most), what, false, style);
     throw Error(expected_got(what, "text for a vocabulary of " + got + " pieces", "text for " + most + " at most"));
   }
   if (const std::string least = number_after(result, got + " vs "); !least.empty())
@@ -58,11 +93,11 @@ std::shared_ptr<const SentencePieceTokenizer> SentencePieceTokenizer::train(std:
   throw Error(expected_got(what, "text that SentencePiece can learn from", one_line(result)));
 }
 
-SentencePieceTokenizer::SentencePieceTokenizer(std::string model, std::string_view what)
-    : model_(std::move(model)), loaded_(sentencepiece().load(model_.data(), model_.size())) {
-  if (loaded_ == nullptr)
-    throw Error(expected_got(what, "a SentencePiece model with tokens 0 to 3 for padding, unknown, begin and end",
-                             "something else"));
+SentencePieceTokenizer::SentencePieceTokenizer(std::string model, std::string_view what) : model_(std::move(model)) {
+  std::string problem = sentencepiece_model_problem(model_);
+  if (problem.empty()) loaded_ = sentencepiece().load(model_.data(), model_.size(), {keep_text, &problem});
+  if (loaded_ == nullptr) throw Error(expected_got(what, "a SentencePiece model", one_line(problem)));
+  specials_ = sentencepiece().special(loaded_);
 }
 
 SentencePieceTokenizer::~SentencePieceTokenizer() { sentencepiece().unload(loaded_); }
@@ -80,6 +115,36 @@ std::string SentencePieceTokenizer::decode(std::span<const Token> tokens) const 
   std::string text;
   sentencepiece().decode(loaded_, tokens.data(), tokens.size(), {keep_text, &text});
   return text;
+}
+
+std::string SentencePieceTokenizer::decode_next(std::span<const Token> before, Token next) const {
+  expect_token(next, vocabulary());
+  const PieceKind kind = sentencepiece().kind(loaded_, next);
+  if (kind == PieceKind::byte)
+    return std::string(1, static_cast<char>(std::stoi(piece(next).substr(3, 2), nullptr, 16)));
+  // Of what came before it matters only whether it has text: the first piece that has some loses its space.
+  const auto with_next = [&](std::span<const Token> some) {
+    std::vector<Token> tokens(some.begin(), some.end());
+    tokens.push_back(next);
+    return decode(tokens);
+  };
+  const std::size_t few = 8;
+  const auto start = before.first(std::min(few, before.size()));
+  if (const std::string text = decode(start); !text.empty()) return with_next(start).substr(text.size());
+  return with_next(before).substr(decode(before).size());
+}
+
+std::optional<Token> SentencePieceTokenizer::end_of_document() const { return token_or_none(specials_.end); }
+
+std::optional<Token> SentencePieceTokenizer::beginning() const { return token_or_none(specials_.begin); }
+
+std::vector<SpecialToken> SentencePieceTokenizer::special_tokens() const {
+  std::vector<SpecialToken> all;
+  for (Token token = 0; token < vocabulary(); ++token)
+    if (const PieceKind kind = sentencepiece().kind(loaded_, token);
+        kind == PieceKind::control || kind == PieceKind::unknown)
+      all.push_back({piece(token), token});
+  return all;
 }
 
 std::string SentencePieceTokenizer::piece(Token token) const {
@@ -132,6 +197,14 @@ std::string WordTokenizer::decode(std::span<const Token> tokens) const {
   return text;
 }
 
+std::string WordTokenizer::decode_next(std::span<const Token> before, Token next) const {
+  const std::string word = decode(std::span(&next, 1));
+  const bool first = std::all_of(before.begin(), before.end(), [](Token token) {
+    return token < SentenceTokens::count && token != SentenceTokens::unknown;
+  });
+  return word.empty() || first ? word : " " + word;
+}
+
 std::string WordTokenizer::piece(Token token) const {
   expect_token(token, vocabulary());
   // As SentencePiece shows them.
@@ -145,6 +218,9 @@ std::string WordTokenizer::to_json() const {
 
 std::shared_ptr<const SentenceTokenizer> load_sentence_tokenizer(const std::filesystem::path& path) {
   const std::shared_ptr<const Tokenizer> loaded = load_tokenizer(path);
+  if (const auto* pieces = dynamic_cast<const SentencePieceTokenizer*>(loaded.get());
+      pieces && !pieces->is_of_sentences())
+    throw Error(expected_got(path.string(), "tokens 0 to 3 for padding, unknown, begin and end", "others"));
   if (auto tokenizer = std::dynamic_pointer_cast<const SentenceTokenizer>(loaded)) return tokenizer;
   throw Error(expected_got(path.string(), "a tokenizer of sentences, sentencepiece or words", loaded->kind()));
 }

@@ -1,4 +1,5 @@
-// Tokenizers of sentences: a vocabulary that begins with SentenceTokens. They never refuse a text.
+// Tokenizers whose tokens have pieces to show; those of sentences have a vocabulary that begins with SentenceTokens.
+// They never refuse a text.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "cogwheel/text/sentence_tokens.h"
+#include "cogwheel/text/sentencepiece/sentencepiece_module.h"
 #include "cogwheel/text/tokenizer.h"
 
 namespace cogwheel::text {
@@ -19,8 +21,13 @@ class SentenceTokenizer : public Tokenizer {
   virtual std::string piece(Token token) const = 0;
 };
 
-// SentencePiece: pieces of words, merged by frequency, over which any text in UTF-8 is cut. Letters keep their case,
-// Unicode is normalised (NFKC), runs of spaces become one. A character that the training text lacked is `unknown`.
+enum class SentencePieceStyle {
+  sentences,  // SentenceTokens come first; Unicode is normalised (NFKC), runs of spaces become one
+  documents   // as Llama's: nothing is normalised, a character without a piece is bytes
+};
+
+// SentencePiece: pieces of words, over which any text in UTF-8 is cut, by a model of any kind that it has. A character
+// that the training text lacked is `unknown`, or bytes where the model has them.
 class SentencePieceTokenizer final : public SentenceTokenizer {
  public:
   static constexpr std::string_view name = "sentencepiece";
@@ -30,9 +37,9 @@ class SentencePieceTokenizer final : public SentenceTokenizer {
   // characters.
   static std::shared_ptr<const SentencePieceTokenizer> train(std::span<const std::string_view> lines,
                                                              std::int64_t vocabulary, std::string_view what,
-                                                             bool fewer_will_do = false);
-  // Of a model as SentencePiece writes it. Throws Error that names `what` where it is none, or has other tokens at the
-  // start.
+                                                             bool fewer_will_do = false,
+                                                             SentencePieceStyle style = SentencePieceStyle::sentences);
+  // Of a model as SentencePiece writes it. Throws Error that names `what` where it is none.
   SentencePieceTokenizer(std::string model, std::string_view what);
   SentencePieceTokenizer(const SentencePieceTokenizer&) = delete;
   SentencePieceTokenizer& operator=(const SentencePieceTokenizer&) = delete;
@@ -42,6 +49,16 @@ class SentencePieceTokenizer final : public SentenceTokenizer {
   std::int64_t vocabulary() const override;
   std::vector<Token> encode(std::string_view text, std::string_view what = "text") const override;
   std::string decode(std::span<const Token> tokens) const override;
+  // A piece that is a byte gives that byte. Where bytes make no character together, `decode` has U+FFFD for each.
+  std::string decode_next(std::span<const Token> before, Token next) const override;
+  std::optional<Token> end_of_document() const override;
+  std::optional<Token> beginning() const override;
+  std::vector<SpecialToken> special_tokens() const override;
+  // Whether its vocabulary begins with SentenceTokens.
+  bool is_of_sentences() const {
+    return specials_.padding == SentenceTokens::padding && specials_.unknown == SentenceTokens::unknown &&
+           specials_.begin == SentenceTokens::begin && specials_.end == SentenceTokens::end;
+  }
   // The model in base64, with its hash.
   std::string to_json() const override;
   std::string piece(Token token) const override;
@@ -51,6 +68,7 @@ class SentencePieceTokenizer final : public SentenceTokenizer {
  private:
   std::string model_;
   void* loaded_ = nullptr;
+  SpecialPieces specials_{};
 };
 
 // One token for each word of a list; words are what spaces separate.
@@ -64,6 +82,9 @@ class WordTokenizer final : public SentenceTokenizer {
   std::int64_t vocabulary() const override;
   std::vector<Token> encode(std::string_view text, std::string_view what = "text") const override;
   std::string decode(std::span<const Token> tokens) const override;
+  std::string decode_next(std::span<const Token> before, Token next) const override;
+  // The first token of a text, as training has it.
+  std::optional<Token> beginning() const override { return SentenceTokens::begin; }
   std::string to_json() const override;
   std::string piece(Token token) const override;
 

@@ -9,7 +9,7 @@
 
 namespace cogwheel::text {
 
-bool begins_texts(const Tokenizer& tokenizer) { return tokenizer.kind() == WordTokenizer::name; }
+bool begins_texts(const Tokenizer& tokenizer) { return tokenizer.beginning().has_value(); }
 
 void expect_known_words(const Tokenizer& tokenizer, std::string_view text, std::span<const Token> tokens,
                         std::string_view what) {
@@ -36,12 +36,14 @@ std::vector<Token> tokens_of(const Tokenizer& tokenizer, std::string_view text, 
     throw UsageError(error.what());
   }
   expect_known_words(tokenizer, text, tokens, what);
-  if (begins_texts(tokenizer)) tokens.insert(tokens.begin(), SentenceTokens::begin);
+  if (begins_texts(tokenizer)) tokens.insert(tokens.begin(), *tokenizer.beginning());
   return tokens;
 }
 
 std::string token_piece(const Tokenizer& tokenizer, Token token) {
   if (const auto* sentences = dynamic_cast<const SentenceTokenizer*>(&tokenizer)) return sentences->piece(token);
+  for (const SpecialToken& special : tokenizer.special_tokens())
+    if (special.token == token) return special.name;
   const std::string text = tokenizer.decode(std::span(&token, 1));
   if (find_non_text(text) == std::string::npos) return text;
   std::string bytes;

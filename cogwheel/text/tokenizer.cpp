@@ -9,6 +9,7 @@
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/text/byte_pair_tokenizer.h"
+#include "cogwheel/text/byte_pairs/byte_pair_learning.h"
 #include "cogwheel/text/byte_tokenizer.h"
 #include "cogwheel/text/character_tokenizer.h"
 #include "cogwheel/text/sentence_tokenizer.h"
@@ -38,9 +39,15 @@ std::shared_ptr<const Tokenizer> character_tokenizer(const std::filesystem::path
 
 std::string Tokenizer::decode_next(std::span<const Token>, Token next) const { return decode(std::span(&next, 1)); }
 
-std::shared_ptr<const Tokenizer> make_tokenizer(std::string_view kind, std::string_view text, std::string_view what) {
+std::shared_ptr<const Tokenizer> make_tokenizer(std::string_view kind, std::string_view text, std::string_view what,
+                                                std::int64_t vocabulary) {
   if (kind == "character") return std::make_shared<CharacterTokenizer>(CharacterTokenizer::of_text(text, what));
   if (kind == "byte") return std::make_shared<ByteTokenizer>();
+  if (kind == BytePairTokenizer::name) {
+    ByteWordCounts counts;
+    counts.add(std::span(&text, 1), SerialExecutor());
+    return std::make_shared<BytePairTokenizer>(learn_byte_pairs(counts, vocabulary, what), what);
+  }
   throw UsageError(expected_got("tokenizer", expected_names(kind, tokenizer_names()), kind));
 }
 

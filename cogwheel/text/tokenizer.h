@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cogwheel/core/token.h"
+#include "cogwheel/text/byte_pairs/byte_pair_vocabulary.h"
 
 namespace cogwheel::text {
 
@@ -22,7 +23,8 @@ struct SpecialToken {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  virtual std::string_view kind() const = 0;  // "character", "byte", or one of sentence_tokenizer.h and word_piece.h
+  virtual std::string_view kind()
+      const = 0;  // "character", "byte", "bpe", or one of sentence_tokenizer.h and word_piece.h
   virtual std::int64_t vocabulary() const = 0;
 
   // Throws Error that names the first character missing from the vocabulary: "<what>: expected …, got …".
@@ -44,14 +46,16 @@ class Tokenizer {
   virtual std::string to_json() const = 0;
 };
 
-// "character" and "byte": those of any text.
-inline std::vector<std::string> tokenizer_names() { return {"character", "byte"}; }
+// Those that can be made of any text.
+inline std::vector<std::string> tokenizer_names() { return {"character", "byte", "bpe"}; }
 
 // A tokenizer for this text. character: one token per Unicode code point, in sorted order; the text must be UTF-8.
-// byte: 256 tokens, any bytes. Throws UsageError for another kind, Error for invalid UTF-8 that names `what`
-// and the byte offset.
+// byte: 256 tokens, any bytes. bpe: learned from the text, `vocabulary` tokens at most
+// (byte_pairs/byte_pair_learning.h), any bytes. Throws UsageError for another kind or size, Error for invalid UTF-8
+// that names `what` and the byte offset.
 std::shared_ptr<const Tokenizer> make_tokenizer(std::string_view kind, std::string_view text,
-                                                std::string_view what = "text");
+                                                std::string_view what = "text",
+                                                std::int64_t vocabulary = default_byte_pair_vocabulary);
 
 void save_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& path);
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path);

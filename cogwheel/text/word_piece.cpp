@@ -125,19 +125,26 @@ void WordPieceTokenizer::append_word(std::string_view word, std::vector<Token>& 
 
 std::string WordPieceTokenizer::decode(std::span<const Token> tokens) const {
   std::string text;
-  for (const Token token : tokens) {
-    const std::string& whole = piece(token);
-    if (token == specials_.padding || token == specials_.first || token == specials_.separator) continue;
-    if (text.empty()) {
-      text = whole;
-    } else if (continues(token)) {
-      text += whole.substr(continuation.size());
-    } else {
-      const bool close = std::string_view(".,!?").find(whole.front()) != std::string_view::npos;
-      text += (close ? "" : " ") + whole;
-    }
-  }
+  for (const Token token : tokens) text += addition(token, text.empty());
   return text;
+}
+
+std::string WordPieceTokenizer::decode_next(std::span<const Token> before, Token next) const {
+  const bool first = std::all_of(before.begin(), before.end(), [&](Token token) { return is_left_out(token); });
+  return addition(next, first);
+}
+
+bool WordPieceTokenizer::is_left_out(Token token) const {
+  return token == specials_.padding || token == specials_.first || token == specials_.separator;
+}
+
+std::string WordPieceTokenizer::addition(Token token, bool first) const {
+  const std::string& whole = piece(token);
+  if (is_left_out(token)) return "";
+  if (first) return whole;
+  if (continues(token)) return whole.substr(continuation.size());
+  const bool close = std::string_view(".,!?").find(whole.front()) != std::string_view::npos;
+  return (close ? "" : " ") + whole;
 }
 
 std::string WordPieceTokenizer::to_json() const {

@@ -56,6 +56,7 @@ class WordPieceTokenizer final : public Tokenizer {
   std::vector<Token> encode(std::string_view text, std::string_view what = "text") const override;
   // Words with spaces between, but before . , ! and ?. [PAD], [CLS] and [SEP] are left out.
   std::string decode(std::span<const Token> tokens) const override;
+  std::string decode_next(std::span<const Token> before, Token next) const override;
   std::string to_json() const override;
 
   const std::string& piece(Token token) const;  // "##able"
@@ -66,6 +67,8 @@ class WordPieceTokenizer final : public Tokenizer {
   bool continues(Token token) const { return continues_[static_cast<std::size_t>(token)]; }
 
  private:
+  bool is_left_out(Token token) const;
+  std::string addition(Token token, bool first) const;
   void append_word(std::string_view word, std::vector<Token>& tokens) const;
 
   std::vector<std::string> pieces_;

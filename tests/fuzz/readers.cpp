@@ -6,11 +6,17 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "cogwheel/tasks/encoders/sentence_table.h"
 #include "cogwheel/tasks/handwriting/stroke_files.h"
 #include "cogwheel/tasks/images/data/image_files.h"
 #include "cogwheel/tasks/images/data/image_source.h"
+#include "cogwheel/text/byte_pair_tokenizer.h"
+#include "cogwheel/text/byte_pairs/byte_alphabet.h"
+#include "cogwheel/text/byte_pairs/published_byte_pairs.h"
+#include "cogwheel/text/open_tokenizer.h"
+#include "cogwheel/text/sentencepiece/sentencepiece_model_check.h"
 #include "cogwheel/text/text_lines.h"
 #include "cogwheel/text/tokenizer.h"
 #include "cogwheel/text/word_piece.h"
@@ -122,14 +128,58 @@ void read_tokenizer(const std::string& bytes) {
 std::vector<std::string> tokenizer_seeds() {
   std::vector<std::string> seeds;
   const OwnFile file(".seed.json");
-  for (const char* kind : {"character", "byte"}) {
+  for (const char* kind : {"character", "byte", "bpe"}) {
     const auto& path = file.holding("");
-    save_tokenizer(*make_tokenizer(kind, "ab \xc3\xbc"), path);
+    save_tokenizer(*make_tokenizer(kind, "ab ab \xc3\xbc"), path);
     std::ifstream written(path);
     seeds.emplace_back(std::istreambuf_iterator<char>(written), std::istreambuf_iterator<char>());
   }
   return seeds;
 }
+
+// Of Hugging Face's kind, with every byte, and the text that it makes.
+void read_published(const std::string& bytes) {
+  static const OwnFile file(".json");
+  const auto tokenizer = open_tokenizer(file.holding(bytes));
+  const std::string text = "ab ab't 12\n\n\xff\xc3\xbc";
+  if (tokenizer->kind() == "bpe" && tokenizer->decode(tokenizer->encode(text)) != text) std::abort();
+}
+
+// vocab.json and merges.txt, one after the other with a line of # between them.
+void read_vocab_and_merges(const std::string& bytes) {
+  static const OwnFile vocab(".vocab.json"), merges(".merges.txt");
+  const std::size_t end = std::min(bytes.find("\n#\n"), bytes.size());
+  BytePairTokenizer(vocab_and_merges(vocab.holding(bytes.substr(0, end)),
+                                     merges.holding(bytes.substr(std::min(end + 3, bytes.size())))))
+      .encode("ab \xff");
+}
+
+std::string every_byte() {
+  std::string vocab;
+  for (int byte = 0; byte < 256; ++byte)
+    vocab += nlohmann::json(printable_bytes(std::string(1, static_cast<char>(byte)))).dump() + ":" +
+             std::to_string(byte) + ",";
+  return vocab;
+}
+
+std::vector<std::string> published_seeds() {
+  const std::string model = R"("model":{"type":"BPE","ignore_merges":true,"vocab":{)" + every_byte() +
+                            R"("ab":256,"<|b|>":257},"merges":["a b"]},)";
+  const std::string special = R"("added_tokens":[{"id":257,"content":"<|b|>","special":true}],)";
+  return {
+      "{" + model + special + R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false}})",
+      "{" + model + special +
+          R"("pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","behavior":"Isolated","pattern":{"Regex":)"
+          R"("(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},)"
+          R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]},)"
+          R"("post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<|b|>"}},{"Sequence":{"id":"A"}}]}})"};
+}
+
+// The message of a model: a piece that is unknown, one with a score, a normalizer with nothing.
+const std::string piece_message =
+    "\x0a\x07\x0a\x03<u>\x18\x02\x0a\x08\x0a\x01"
+    "a\x15" +
+    std::string(4, '\0') + "\x1a\x00";
 
 const std::string comma_table = "sentence,label\n\"a, b\"\"c\"\"\",1\nd,0\n\"e\nf\",1\n";
 const std::string tab_table = "sentence\tlabel\na b\t1\nc\t0\n";
@@ -152,6 +202,9 @@ const std::vector<Reader>& readers() {
       {"gzip", read_lines<gz>, {gzipped_text()}},
       {"vocabulary", read_vocabulary, {vocabulary}},
       {"tokenizer", read_tokenizer, tokenizer_seeds()},
+      {"published_tokenizer", read_published, published_seeds()},
+      {"vocab_and_merges", read_vocab_and_merges, {"{" + every_byte() + "\"ab\":256,\"<s>\":257}\n#\na b\n"}},
+      {"sentencepiece_model", [](const std::string& bytes) { sentencepiece_model_problem(bytes); }, {piece_message}},
       {"line_strokes", [](const std::string& bytes) { parse_line_strokes(bytes, "a"); }, {line_xml}},
       {"transcript", [](const std::string& bytes) { parse_transcript(bytes, "a"); }, {transcript}},
       {"original_transcript", [](const std::string& bytes) { parse_original_transcript(bytes, "a"); }, {original}},

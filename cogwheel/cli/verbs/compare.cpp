@@ -178,7 +178,8 @@ void add_compare_command(CLI::App& app) {
             "try K learning rates for each mechanism first, on a part of the training text", "K");
   add_count("--learning-rate", request.learning_rate, runs::learning_rate_range, "instead of the preset's", "RATE");
   add("--baseline", request.baseline, "what the others are compared with (default: softmax)", "NAME");
-  add("--tokenizer", request.tokenizer, "character or byte (default: character)", "KIND");
+  add("--tokenizer", request.tokenizer,
+      "character, byte, or bpe: pairs of bytes, learned from the text (default: character)", "KIND");
   add("--set", request.set, "keys of the configuration instead of the preset's, as in model.width=256", "KEY=VALUE");
   add("--out", arguments->out, "folder of the comparison; by default runs/<date-time>-compare", "DIR");
   settings.push_back(command->add_flag("--overwrite", arguments->overwrite, "replace the comparison that --out holds"));

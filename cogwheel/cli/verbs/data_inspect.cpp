@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "cogwheel/cli/data_commands.h"
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/cli/number_option.h"
-#include "cogwheel/cli/verbs/data.h"
 #include "cogwheel/core/encoding/utf8.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/text/prepared/corpus_check.h"

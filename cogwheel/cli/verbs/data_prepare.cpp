@@ -6,10 +6,10 @@
 #include <thread>
 #include <vector>
 
+#include "cogwheel/cli/data_commands.h"
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/cli/number_option.h"
 #include "cogwheel/cli/progress.h"
-#include "cogwheel/cli/verbs/data.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/count_text.h"
 #include "cogwheel/text/byte_tokenizer.h"

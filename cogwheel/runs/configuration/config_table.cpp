@@ -23,6 +23,7 @@ std::vector<ConfigField> config_fields(RunConfig& config) {
   append({
       {"data.text", &data.text},
       {"data.tokenizer", &data.tokenizer},
+      {"data.vocabulary", &data.vocabulary},
       {"data.byte_limit", &data.byte_limit},
       {"data.sha256", &data.sha256},
   });

@@ -11,6 +11,7 @@
 #include "cogwheel/core/encoding/utf8.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/runs/configuration/config_table.h"
 #include "cogwheel/runs/configuration/toml_text.h"
@@ -126,6 +127,7 @@ void check(const RunConfig& config) {
   if (std::find(tokenizers.begin(), tokenizers.end(), config.data.tokenizer) == tokenizers.end())
     throw UsageError(
         expected_got("data.tokenizer", expected_names(config.data.tokenizer, tokenizers), config.data.tokenizer));
+  expect_within("data.vocabulary", config.data.vocabulary, text::byte_pair_vocabularies);
   if (config.data.byte_limit < 0)
     throw UsageError(expected_got("data.byte_limit", "at least 0", std::to_string(config.data.byte_limit)));
   const bool control = std::any_of(config.name.begin(), config.name.end(),

@@ -10,14 +10,16 @@
 #include "cogwheel/runs/configuration/config_field.h"
 #include "cogwheel/runs/configuration/model_options.h"
 #include "cogwheel/runs/configuration/training_options.h"
+#include "cogwheel/text/byte_pairs/byte_pair_vocabulary.h"
 
 namespace cogwheel::runs {
 
 struct DataOptions {
   std::vector<std::string> text;  // files and folders; none: Python's standard library
   std::string tokenizer = "character";
-  std::int64_t byte_limit = 8 << 20;  // 0: none
-  std::string sha256;                 // of the text; if set, a different text is refused
+  std::int64_t vocabulary = text::default_byte_pair_vocabulary;  // of tokenizer "bpe", which is learned from the text
+  std::int64_t byte_limit = 8 << 20;                             // 0: none
+  std::string sha256;                                            // of the text; if set, a different text is refused
 };
 
 struct TaskOptions {

@@ -31,7 +31,7 @@ PassMemory pass_memory(const RunConfig& config, const Task& task, bool held) {
   const nn::PlaceParameters nowhere(at::kMeta);
   const std::shared_ptr<torch::nn::Module> model = make_model(config.model);
   const TrainingOptions slice = one_slice(config.training);
-  const Batch batch = task.batch(*model, slice, 0);
+  const Batch batch = task.batch(*model, slice, {});
   const std::vector<at::Tensor> weights = model->parameters();
   LiveTensors live;
   for (const at::Tensor& weight : weights) {

@@ -31,14 +31,14 @@ class LanguageModelling : public LanguageModelTask {
       : data_(std::move(data)),
         text_(std::move(text)),
         byte_limit_(byte_limit),
-        description_(runs::describe_language_modelling(std::string(data_->tokenizer->kind()))) {}
+        description_(runs::describe_language_modelling(runs::item_of(data_->tokenizer->kind()))) {}
 
   const runs::TaskDescription& description() const override { return description_; }
 
   runs::DataFacts data(const runs::ModelOptions& model, const runs::TrainingOptions& training) const override {
     const std::int64_t context = runs::common(model).context;
     return {.name = data_->name,
-            .tokenizer = description_.item,
+            .tokenizer = std::string(data_->tokenizer->kind()),
             .sha256 = data_->sha256,
             .text = text_,
             .byte_limit = byte_limit_,
@@ -150,10 +150,10 @@ std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std:
   const bool has_tokenizer = !folder.empty() && std::filesystem::exists(folder / runs::tokenizer_file, problem);
   return make_language_modelling(
       std::make_shared<text::Dataset>(
-          has_tokenizer
-              ? text::make_dataset(corpus, text::load_tokenizer(folder / runs::tokenizer_file),
-                                   runs::common(config.model).context)
-              : text::make_dataset(corpus, std::string_view(options.tokenizer), runs::common(config.model).context)),
+          has_tokenizer ? text::make_dataset(corpus, text::load_tokenizer(folder / runs::tokenizer_file),
+                                             runs::common(config.model).context)
+                        : text::make_dataset(corpus, std::string_view(options.tokenizer),
+                                             runs::common(config.model).context, options.vocabulary)),
       options.text, options.byte_limit);
 }
 

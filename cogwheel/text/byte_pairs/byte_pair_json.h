@@ -8,7 +8,7 @@
 
 namespace cogwheel::text {
 
-inline constexpr std::string_view byte_pair_kind = "byte_pairs";
+inline constexpr std::string_view byte_pair_kind = "bpe";
 
 // {"kind", "words", "unicode", "whole_words", "beginning", "end_of_document", "special", "tokens", "merges"}: tokens in
 // order, in the characters of byte_alphabet.h, special ones as they are; of merges, two tokens each.

@@ -24,6 +24,7 @@ struct BytePairVocabulary {
 
 // Of every learned one: all bytes, a special token, and something to learn.
 inline constexpr Range<std::int64_t> byte_pair_vocabularies{258, 1 << 20};
+inline constexpr std::int64_t default_byte_pair_vocabulary = 4096;
 
 // What each merge makes. Throws Error that names `what` where a byte has no token, two tokens are the same, or a token
 // of a merge, or what it makes, is none.

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <random>
 #include <string>
 
+#include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
-#include "cogwheel/text/sentencepiece_module.h"
+#include "cogwheel/text/sentencepiece/sentencepiece_module.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
 
@@ -86,8 +88,61 @@ TEST(SentencePiece, ARunKeepsIt) {
 
 TEST(SentencePiece, RefusesWhatIsNoModel) {
   EXPECT_EQ(error_of([] { SentencePieceTokenizer("nonsense", "m"); }),
-            "m: expected a SentencePiece model with tokens 0 to 3 for padding, unknown, begin and end, got something "
-            "else");
+            "m: expected a SentencePiece model, got something else");
+  EXPECT_EQ(error_of([] { SentencePieceTokenizer("", "m"); }),
+            "m: expected a SentencePiece model, got 0 pieces for what is unknown");
+}
+
+// Bytes that SentencePiece would follow out of its memory, or end the process for.
+TEST(SentencePiece, SurvivesAnyChangedByte) {
+  const std::string model = train(120)->model();
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int change = 0; change < 600; ++change) {
+    std::string damaged = model;
+    if (change % 3 == 0) damaged.resize(random() % damaged.size());
+    for (int byte = 0; byte <= change % 4 && !damaged.empty(); ++byte)
+      damaged[random() % damaged.size()] = static_cast<char>(random());
+    try {
+      const SentencePieceTokenizer tokenizer(damaged, "m");
+      tokenizer.decode(tokenizer.encode("Zwei junge ﬁ weiße Ω １２ Männer\n\xff"));
+    } catch (const Error& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with("m: expected a SentencePiece model, got ")) << error.what();
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 100);
+}
+
+TEST(SentencePiece, OfDocumentsKeepsEveryByte) {
+  const std::vector<std::string_view> lines(sentences.begin(), sentences.end());
+  const auto tokenizer = SentencePieceTokenizer::train(lines, 340, "a", false, SentencePieceStyle::documents);
+  const std::string text = "  Two   men\n\n in 2024: Ω 😀\tend ";
+  const std::vector<Token> tokens = tokenizer->encode(text);
+  EXPECT_EQ(tokenizer->decode(tokens), text);
+  std::string streamed;
+  for (std::size_t at = 0; at < tokens.size(); ++at)
+    streamed += tokenizer->decode_next(std::span(tokens).first(at), tokens[at]);
+  EXPECT_EQ(streamed, text);
+  EXPECT_EQ(tokenizer->beginning(), Token{1});
+  EXPECT_EQ(tokenizer->end_of_document(), Token{2});
+  EXPECT_EQ(tokenizer->special_tokens().size(), 3u);
+  const TemporaryFolder folder;
+  save_tokenizer(*tokenizer, folder.path() / "tokenizer.json");
+  EXPECT_EQ(error_of([&] { load_sentence_tokenizer(folder.path() / "tokenizer.json"); }),
+            (folder.path() / "tokenizer.json").string() +
+                ": expected tokens 0 to 3 for padding, unknown, begin and end, got others");
+}
+
+TEST(SentencePiece, StreamsWhatItDecodes) {
+  const auto tokenizer = train(120);
+  std::vector<Token> tokens{SentenceTokens::begin, SentenceTokens::begin};
+  for (const Token token : tokenizer->encode("A little girl Ω. Männer")) tokens.push_back(token);
+  tokens.push_back(SentenceTokens::end);
+  std::string streamed;
+  for (std::size_t at = 0; at < tokens.size(); ++at)
+    streamed += tokenizer->decode_next(std::span(tokens).first(at), tokens[at]);
+  EXPECT_EQ(streamed, tokenizer->decode(tokens));
 }
 
 // Linked with each other, libsentencepiece would write over libtorch's flag of the same name.
@@ -107,6 +162,9 @@ TEST(WordTokenizer, WordsOfItsListAndUnknownOnes) {
   EXPECT_EQ(tokenizer.vocabulary(), 7);
   EXPECT_EQ(tokenizer.encode(" the  cat sat "), (std::vector<Token>{5, 6, SentenceTokens::unknown}));
   EXPECT_EQ(tokenizer.decode(std::vector<Token>{2, 5, 6, 1, 3, 0}), "the cat <unk>");
+  EXPECT_EQ(tokenizer.decode_next(std::vector<Token>{2}, 5), "the");
+  EXPECT_EQ(tokenizer.decode_next(std::vector<Token>{2, 5}, 6), " cat");
+  EXPECT_EQ(tokenizer.decode_next(std::vector<Token>{2, 5}, 3), "");
   save_tokenizer(tokenizer, folder.path() / "tokenizer.json");
   EXPECT_EQ(load_sentence_tokenizer(folder.path() / "tokenizer.json")->encode("dog"), (std::vector<Token>{4}));
 }

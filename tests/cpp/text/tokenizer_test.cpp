@@ -79,7 +79,7 @@ TEST(Tokenizer, NamesTheCharacterThatItLacks) {
 
 TEST(Tokenizer, NamesTheNearestKind) {
   expect_refused<UsageError>([] { make_tokenizer("bytes", "abc"); },
-                             "tokenizer: expected byte (the nearest of 2 names), got bytes");
+                             "tokenizer: expected byte (the nearest of 3 names), got bytes");
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/text/sentencepiece_module.h"
+#include "cogwheel/text/sentencepiece/sentencepiece_module.h"
 
 namespace cogwheel::text {
 namespace {

@@ -21,13 +21,29 @@ struct TokenSink {
   void* to;
 };
 
+// An option of SentencePiece's trainer.
+struct TrainingOption {
+  const char *name, *value;
+};
+
+enum class PieceKind : int { text, unknown, control, byte, unused };
+
+// -1: none
+struct SpecialPieces {
+  int padding, unknown, begin, end;
+};
+
 struct SentencePieceFunctions {
   // Trains on lines in UTF-8. Where it returns false, `result` received the reason, else the model.
-  bool (*train)(const char* const* lines, const std::size_t* bytes, std::size_t count, int vocabulary, TextSink result);
-  // Null where this is no model.
-  void* (*load)(const char* model, std::size_t bytes);
+  bool (*train)(const char* const* lines, const std::size_t* bytes, std::size_t count, const TrainingOption* options,
+                std::size_t option_count, TextSink result);
+  // Null where this is no model, of which `result` received the reason. Some damaged models end the process, but for
+  // those that sentencepiece_model_check.h finds.
+  void* (*load)(const char* model, std::size_t bytes, TextSink result);
   void (*unload)(void* model);
   int (*vocabulary)(const void* model);
+  SpecialPieces (*special)(const void* model);
+  PieceKind (*kind)(const void* model, int token);
   // The piece of a token, with ▁ for a space.
   void (*piece)(const void* model, int token, TextSink result);
   void (*encode)(const void* model, const char* text, std::size_t bytes, TokenSink result);

@@ -1,4 +1,4 @@
-// The parts of `cogwheel data`, each of which adds itself to it.
+// The subcommands of `cogwheel data`, each in a file of verbs/.
 #pragma once
 
 namespace CLI {
@@ -7,6 +7,7 @@ class App;
 
 namespace cogwheel::cli {
 
+void add_data_tokenizer_command(CLI::App& data);
 void add_data_prepare_command(CLI::App& data);
 void add_data_inspect_command(CLI::App& data);
 
