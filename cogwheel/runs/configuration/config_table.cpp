@@ -25,6 +25,10 @@ std::vector<ConfigField> config_fields(RunConfig& config) {
       {"data.tokenizer", &data.tokenizer},
       {"data.byte_limit", &data.byte_limit},
       {"data.sha256", &data.sha256},
+      {"data.corpus", &data.corpus},
+      {"data.weights", &data.weights},
+      {"data.packing", &data.packing},
+      {"data.held_out_tokens", &data.held_out_tokens},
   });
   for (const ConfigField& field : config_fields(config.model)) {
     fields.push_back(field);

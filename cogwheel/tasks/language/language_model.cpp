@@ -70,7 +70,8 @@ void LanguageModelImpl::initialize(std::uint64_t seed) {
 
 at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens, const nn::ForwardContext& context) {
   const std::int64_t first = context.state != nullptr ? context.state->longest() : 0, room = longest_text() - first;
-  if (tokens.dim() != 2 || tokens.size(1) > room)
+  // Of packed sequences each has the room, and positions of its own, which were checked.
+  if (tokens.dim() != 2 || (!context.cu_seqlens && tokens.size(1) > room))
     throw UsageError(expected_got("language model: tokens", "[batch, up to " + std::to_string(room) + "]",
                                   shape_text(tokens.sizes())));
   const at::Tensor embedded =

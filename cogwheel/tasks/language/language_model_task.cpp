@@ -8,6 +8,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/nn/attention_maps.h"
 #include "cogwheel/runs/task_options.h"
+#include "cogwheel/tasks/language/packed_loss.h"
 #include "cogwheel/text/dataset.h"
 
 namespace cogwheel::tasks::language {
@@ -27,6 +28,7 @@ void LanguageModelTask::initialize(torch::nn::Module& model, std::uint64_t seed)
 at::Tensor LanguageModelTask::loss(torch::nn::Module& module, const runs::Batch& batch,
                                    std::uint64_t dropout_seed) const {
   LanguageModelImpl& model = model_of(module);
+  if (batch.positions.defined()) return packed_loss(model, batch, {.dropout = model.dropout(dropout_seed)});
   return model.loss(batch.inputs, batch.targets, {.dropout = model.dropout(dropout_seed)});
 }
 

@@ -14,6 +14,7 @@
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/runs/task_options.h"
+#include "cogwheel/tasks/language/corpus_modelling.h"
 #include "cogwheel/tasks/language/language_model_task.h"
 #include "cogwheel/tasks/language/load_language_model.h"
 #include "cogwheel/tasks/language/passage.h"
@@ -129,6 +130,9 @@ class LanguageModelling : public LanguageModelTask {
 // Paths are relative to the working folder.
 std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std::filesystem::path& folder) {
   const runs::DataOptions& options = config.data;
+  if (!options.corpus.empty()) return make_corpus_modelling(options, runs::common(config.model).context, folder);
+  if (!options.weights.empty())
+    throw UsageError(expected_got("data.weights", "none without data.corpus", std::to_string(options.weights.size())));
   const text::Corpus corpus = options.text.empty()
                                   ? text::load_python_standard_library(options.byte_limit)
                                   : text::load_corpus({options.text.begin(), options.text.end()}, options.byte_limit);
