@@ -111,6 +111,11 @@ void expect_data_of_task(const CompareRequest& request, const std::string& task)
     if (given && task != of_text) throw UsageError(expected_got(option, "the task " + of_text, task));
   };
   expect("--text", !request.text.empty());
+  expect("--corpus", !request.corpus.empty());
+  if (!request.corpus.empty() && !request.text.empty())
+    throw UsageError(expected_got("--corpus", "no --text beside it", request.text.front()));
+  if (!request.corpus.empty() && request.tokenizer != CompareRequest{}.tokenizer)
+    throw UsageError(expected_got("--corpus", "no --tokenizer beside it, as a corpus has one", request.tokenizer));
   expect("--tokenizer", request.tokenizer != CompareRequest{}.tokenizer);
 }
 
@@ -163,14 +168,20 @@ runs::TaskOptions requested_task(const CompareRequest& request, const runs::Pres
 // The keys of `request.set`, which override those of the preset.
 void set_shared(runs::RunConfig& shared, const CompareRequest& request) {
   // Keys with an option of their own.
-  std::map<std::string, std::string, std::less<>> options{
-      {"task.name", "--task"},          {"model.form", "--form"},
-      {"model.position", "--position"}, {"model.recurrent_layer", "--recurrent-layer"},
-      {"model.dropout", "--dropout"},   {"model.mechanism", "--attention"},
-      {"data.text", "--text"},          {"data.tokenizer", "--tokenizer"},
-      {"training.steps", "--steps"},    {"training.learning_rate", "--learning-rate"},
-      {"training.device", "--device"},  {"training.precision", "--precision"},
-      {"training.seed", "--seeds"}};
+  std::map<std::string, std::string, std::less<>> options{{"task.name", "--task"},
+                                                          {"model.form", "--form"},
+                                                          {"model.position", "--position"},
+                                                          {"model.recurrent_layer", "--recurrent-layer"},
+                                                          {"model.dropout", "--dropout"},
+                                                          {"model.mechanism", "--attention"},
+                                                          {"data.text", "--text"},
+                                                          {"data.tokenizer", "--tokenizer"},
+                                                          {"data.corpus", "--corpus"},
+                                                          {"training.steps", "--steps"},
+                                                          {"training.learning_rate", "--learning-rate"},
+                                                          {"training.device", "--device"},
+                                                          {"training.precision", "--precision"},
+                                                          {"training.seed", "--seeds"}};
   for (const tasks::TaskFileOption& option : tasks::task_file_options())
     options["task." + std::string(option.key)] = option.flag();
   const auto key_of = [](const std::string& assignment) { return assignment.substr(0, assignment.find('=')); };
@@ -217,6 +228,10 @@ Comparison plan_comparison(const CompareRequest& request) {
     if (path.empty()) throw UsageError(expected_got("--text", "a file or folder", path));
     comparison.data.text.push_back(runs::recorded_path(path, "--text"));
   }
+  for (const std::string& path : request.corpus) {
+    if (path.empty()) throw UsageError(expected_got("--corpus", "a folder", path));
+    comparison.data.corpus.push_back(runs::recorded_path(path, "--corpus"));
+  }
   comparison.data.tokenizer = request.tokenizer;
   comparison.data.byte_limit = request.text.empty() ? runs::DataOptions{}.byte_limit : 0;
   comparison.match = request.match;
@@ -230,7 +245,8 @@ Comparison plan_comparison(const CompareRequest& request) {
                  .tokenizer = comparison.data.tokenizer,
                  .vocabulary = runs::DataOptions{}.vocabulary,
                  .byte_limit = comparison.data.byte_limit,
-                 .sha256 = {}};
+                 .sha256 = {},
+                 .corpus = comparison.data.corpus};
   shared.model = preset.model;
   if (auto* const model = shared.model.get_if<tasks::language::LanguageModelOptions>())
     set_language_model(*model, request, form);
@@ -382,9 +398,15 @@ std::string reproduce_command(const Comparison& comparison) {
     for (const std::string& path : comparison.data.text)
       command += " " + shell_word(std::filesystem::proximate(path).string());
   }
+  if (!comparison.data.corpus.empty()) {
+    command += " --corpus";
+    for (const std::string& path : comparison.data.corpus)
+      command += " " + shell_word(std::filesystem::proximate(path).string());
+  }
   command += task_file_flags(comparison);
   const std::vector<std::string> tokenizers = text::tokenizer_names();  // others say what the items of a task are
-  if (comparison.data.bytes > 0 && comparison.data.tokenizer != CompareRequest{}.tokenizer &&
+  if (comparison.data.bytes > 0 && comparison.data.corpus.empty() &&
+      comparison.data.tokenizer != CompareRequest{}.tokenizer &&
       std::find(tokenizers.begin(), tokenizers.end(), comparison.data.tokenizer) != tokenizers.end())
     command += " --tokenizer " + comparison.data.tokenizer;
   std::string names;

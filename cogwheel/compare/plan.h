@@ -22,6 +22,7 @@ inline constexpr Range<std::int64_t> seeds_range{1, 1000}, tune_range{0, 30};
 struct CompareRequest {
   std::string task;  // empty: the preset's
   std::vector<std::string> text;
+  std::vector<std::string> corpus = {};           // folders, in place of a text
   std::map<std::string, std::string> task_files;  // by the option of the task (tasks/task_files.h)
   std::string tokenizer = "character";
   std::vector<std::string> attention;  // empty: the preset's

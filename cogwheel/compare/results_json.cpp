@@ -145,6 +145,7 @@ static constexpr auto fields(const DataFacts&) {
       field("bytes", &DataFacts::bytes),
       field("sha256", &DataFacts::sha256),
       field("text", &DataFacts::text),
+      unless_empty("corpus", &DataFacts::corpus),
       field("byte_limit", &DataFacts::byte_limit),
       field("tokenizer", &DataFacts::tokenizer),
       field("vocabulary", &DataFacts::vocabulary),

@@ -17,6 +17,7 @@ namespace {
 // Keys of the data, or that differ between runs.
 constexpr const char* said_elsewhere[] = {"name",
                                           "data.text",
+                                          "data.corpus",
                                           "data.tokenizer",
                                           "data.byte_limit",
                                           "data.sha256",
@@ -52,10 +53,10 @@ bool is_shared(const runs::RunConfig& config, std::string_view key) { return sha
 
 runs::RunConfig shared_configuration(const Comparison& comparison) {
   runs::RunConfig config = comparison.configuration;
-  config.data = {.text = comparison.data.text,
-                 .vocabulary = comparison.configuration.data.vocabulary,
-                 .byte_limit = comparison.data.byte_limit,
-                 .sha256 = comparison.data.sha256};
+  config.data.text = comparison.data.text;
+  config.data.corpus = comparison.data.corpus;
+  config.data.byte_limit = comparison.data.byte_limit;
+  config.data.sha256 = comparison.data.sha256;
   // Before the data is known, the configuration says which tokenizer was asked for; after, that of a text. It does not
   // say what the items of other tasks are.
   const std::vector<std::string> of_text = text::tokenizer_names();

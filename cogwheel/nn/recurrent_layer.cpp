@@ -56,6 +56,20 @@ at::Tensor totals(const at::Tensor& phi, const at::Tensor& earlier, const at::Te
   return at::cat(sequences, 2);
 }
 
+// [1, H, n, n] each → [1, H, N, N], 0 beside them.
+at::Tensor along_diagonal(const std::vector<at::Tensor>& blocks) {
+  std::int64_t tokens = 0;
+  for (const at::Tensor& block : blocks) tokens += block.size(-1);
+  std::vector<at::Tensor> rows;
+  std::int64_t before = 0;
+  for (const at::Tensor& block : blocks) {
+    const std::int64_t own = block.size(-1);
+    rows.push_back(at::constant_pad_nd(block, {before, tokens - before - own}));
+    before += own;
+  }
+  return at::cat(rows, 2);
+}
+
 // Where a gate is what the operator refuses, or cannot go on from.
 at::Tensor refused_in(const at::Tensor& gate, Values values) {
   switch (values) {
@@ -294,6 +308,28 @@ at::Tensor RecurrentLayerImpl::weights(const Heads& heads) const {
   return at::cat(entries);
 }
 
+// Of packed sequences the heads of each, without those that are empty.
+std::vector<RecurrentLayerImpl::Heads> RecurrentLayerImpl::sequences_of(
+    const Heads& heads, const std::optional<at::Tensor>& cu_seqlens) const {
+  if (!cu_seqlens) return {heads};
+  std::vector<Heads> sequences;
+  const at::Tensor ends = cu_seqlens->to(at::kCPU, at::kLong).contiguous();
+  const auto* const end = ends.const_data_ptr<std::int64_t>();
+  for (std::int64_t sequence = 0; sequence + 1 < ends.numel(); ++sequence) {
+    const std::int64_t first = end[sequence], tokens = end[sequence + 1] - first;
+    if (tokens == 0) continue;
+    const auto part = [&](const at::Tensor& of_all) {
+      return of_all.defined() ? of_all.narrow(2, first, tokens) : of_all;
+    };
+    Heads of_one = heads;
+    of_one.query = part(heads.query), of_one.key = part(heads.key), of_one.value = part(heads.value);
+    for (auto& [name, tensor] : of_one.parameters)
+      if (parameter_of(law_, name).axes.find('N') != std::string_view::npos) tensor = part(tensor);
+    sequences.push_back(std::move(of_one));
+  }
+  return sequences;
+}
+
 at::Tensor RecurrentLayerImpl::weights_or_nan(const Heads& heads) const {
   try {
     return weights(heads);
@@ -316,16 +352,18 @@ at::Tensor RecurrentLayerImpl::observed(const Heads& heads, const at::Tensor& ou
   if (context.layer_state != nullptr && context.layer_state->longest() > heads.value.size(2))
     throw UsageError(expected_got("attn.hook_pattern of " + options_.mechanism, "a pass from the first token",
                                   "a state, which has not kept the keys"));
-  if (context.cu_seqlens)
-    throw UsageError(
-        expected_got("attn.hook_pattern of " + options_.mechanism, "a pass of one sequence", "packed sequences"));
-  const at::Tensor made = weights_or_nan(heads);
-  if (rows_wanted) {
-    const at::Tensor wide = made.to(ops::computed_type(made));
-    const at::Tensor rows =
-        ops::statistics_of_weights(wide, ops::keys_seen(wide.size(-1), wide.size(-1), true, {}, wide));
-    context.hooked(HookPlace::row_statistics, rows.narrow(0, 0, RowStatistics<double>::argmax_at));
+  const std::vector<Heads> sequences = sequences_of(heads, context.cu_seqlens);
+  std::vector<at::Tensor> weights, statistics;
+  for (const Heads& sequence : sequences) {
+    weights.push_back(weights_or_nan(sequence));
+    if (!rows_wanted) continue;
+    const at::Tensor wide = weights.back().to(ops::computed_type(weights.back()));
+    statistics.push_back(
+        ops::statistics_of_weights(wide, ops::keys_seen(wide.size(-1), wide.size(-1), true, {}, wide)));
   }
+  if (rows_wanted)
+    context.hooked(HookPlace::row_statistics, at::cat(statistics, -1).narrow(0, 0, RowStatistics<double>::argmax_at));
+  const at::Tensor made = weights.size() == 1 ? weights.front() : along_diagonal(weights);
   if (!weights_wanted) return output;
   const at::Tensor pattern = context.hooked(HookPlace::pattern, made).tril();
   if (context.changed(HookPlace::pattern, made, pattern)) return pattern.matmul(heads.value);

@@ -44,7 +44,7 @@ class RecurrentLayerImpl : public TokenMixer {
 
   // Of the context it reads state, packed sequences and hooks: a law has no weights to drop, no positions, and padding
   // at the end is seen by no token before it. The pattern is known to a pass without a state, which has not kept the
-  // keys, and of one sequence.
+  // keys.
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context = {}) override;
 
   bool has_hook(HookPlace place) const override;
@@ -82,6 +82,7 @@ class RecurrentLayerImpl : public TokenMixer {
   ops::RecurrentOptions operator_options(const Heads& heads) const;
   // → [B, H, N, Dv], and the state of the law.
   at::Tensor walk(const Heads& heads, const Before& before, std::vector<at::Tensor>& after) const;
+  std::vector<Heads> sequences_of(const Heads& heads, const std::optional<at::Tensor>& cu_seqlens) const;
   at::Tensor weights(const Heads& heads) const;         // → [B, H, N, N]
   at::Tensor weights_or_nan(const Heads& heads) const;  // alike, NaN where a gate has diverged
   at::Tensor observed(const Heads& heads, const at::Tensor& output, const ForwardContext& context) const;

@@ -11,7 +11,7 @@ Batch slice_of(const Batch& batch, std::int64_t index, std::int64_t slices) {
                      count = rows * (index + 1) / slices - first;
   Batch slice = batch;
   for (at::Tensor* part : {&slice.inputs, &slice.targets, &slice.lengths, &slice.source, &slice.source_lengths,
-                           &slice.segments, &slice.times})
+                           &slice.segments, &slice.times, &slice.positions})
     if (part->defined()) *part = part->narrow(0, first, count);
   return slice;
 }

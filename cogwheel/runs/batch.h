@@ -15,6 +15,9 @@ struct Batch {
   at::Tensor source = {}, source_lengths = {};
   at::Tensor segments = {};  // [B, N], of sentences: 0 for the first, 1 for the second
   at::Tensor times = {};     // [B], of images with noise: when they have it
+  // [B, N] int64, of rows that hold several documents, each of which sees only itself: the place of each token in its
+  // own, 0 for the first.
+  at::Tensor positions = {};
 };
 
 // The rows of a slice, one of so many about equal ones; `tokens` stays that of the batch.

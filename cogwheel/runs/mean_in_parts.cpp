@@ -23,9 +23,9 @@ std::vector<double> mean_in_parts(const Batch& all, nn::StatisticsOfHeads* heads
     nn::Hooks hooks;
     std::optional<nn::HeadObserver> observer;
     if (heads != nullptr && first == 0) observer.emplace(hooks);
-    const PartialMeans part =
-        measure({all.inputs.slice(0, first, last), all.targets.slice(0, first, last), (last - first) * tokens},
-                {.hooks = observer ? &hooks : nullptr});
+    Batch some{all.inputs.slice(0, first, last), all.targets.slice(0, first, last), (last - first) * tokens};
+    if (all.positions.defined()) some.positions = all.positions.slice(0, first, last);
+    const PartialMeans part = measure(some, {.hooks = observer ? &hooks : nullptr});
     if (observer) *heads = observer->statistics();
     sums.resize(part.means.size());
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += part.means[i] * part.weight;

@@ -52,9 +52,10 @@ struct DataFacts {
   std::string name;
   std::string tokenizer;  // its kind, of a text; else what one item is: TaskDescription::item
   std::string sha256 = {};
-  std::vector<std::string> text = {};  // files and folders as given; none: Python's standard library, or no text
-  std::int64_t byte_limit = 0;         // where the text was cut; 0: nowhere
-  std::int64_t bytes = 0;              // 0: no text
+  std::vector<std::string> text = {};    // files and folders as given; none: Python's standard library, or no text
+  std::vector<std::string> corpus = {};  // folders of prepared corpora, in place of a text
+  std::int64_t byte_limit = 0;           // where the text was cut; 0: nowhere
+  std::int64_t bytes = 0;                // 0: no text
   std::int64_t vocabulary = 0;
   std::int64_t train_tokens = 0;  // 0: drawn without limit
   std::int64_t held_out_tokens = 0;

@@ -152,6 +152,9 @@ void expect_no_text(const RunConfig& config, const std::string& instead) {
   if (!config.data.text.empty())
     throw UsageError(
         expected_got("data.text", "none for the task " + config.task.name + instead, config.data.text.front()));
+  if (!config.data.corpus.empty())
+    throw UsageError(
+        expected_got("data.corpus", "none for the task " + config.task.name + instead, config.data.corpus.front()));
 }
 
 }  // namespace cogwheel::runs

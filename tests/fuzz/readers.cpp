@@ -1,6 +1,7 @@
 #include "readers.h"
 
 #include <unistd.h>
+#include <zstd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -8,6 +9,9 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "cogwheel/core/encoding/utf8.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/files/scratch_folder.h"
 #include "cogwheel/tasks/encoders/sentence_table.h"
 #include "cogwheel/tasks/handwriting/stroke_files.h"
 #include "cogwheel/tasks/images/data/image_files.h"
@@ -15,7 +19,12 @@
 #include "cogwheel/text/byte_pair_tokenizer.h"
 #include "cogwheel/text/byte_pairs/byte_alphabet.h"
 #include "cogwheel/text/byte_pairs/published_byte_pairs.h"
+#include "cogwheel/text/byte_tokenizer.h"
 #include "cogwheel/text/open_tokenizer.h"
+#include "cogwheel/text/prepared/corpus_check.h"
+#include "cogwheel/text/prepared/document_blocks.h"
+#include "cogwheel/text/prepared/json_line.h"
+#include "cogwheel/text/prepared/prepare_corpus.h"
 #include "cogwheel/text/sentencepiece/sentencepiece_model_check.h"
 #include "cogwheel/text/text_lines.h"
 #include "cogwheel/text/tokenizer.h"
@@ -181,6 +190,86 @@ const std::string piece_message =
     "a\x15" +
     std::string(4, '\0') + "\x1a\x00";
 
+// A line of a corpus, by each policy for what is not UTF-8.
+void read_json_line(const std::string& bytes) {
+  std::string line = bytes.substr(0, bytes.find('\n'));
+  const std::size_t size = line.size();
+  line.append(JsonLineReader::padding, '"');
+  JsonLineReader reader;
+  for (const InvalidUtf8 policy : {InvalidUtf8::replace, InvalidUtf8::drop, InvalidUtf8::refuse}) {
+    const auto field = reader.field(std::string_view(line).substr(0, size), "text", policy, "a");
+    if (find_invalid_utf8(field.text) != std::string::npos) std::abort();
+  }
+}
+
+// The documents of a source, which its name says how to read.
+template <const char* ending>
+void read_source(const std::string& bytes) {
+  static const OwnFile file(ending);
+  std::vector<Source> sources{described_source(file.holding(bytes), "a")};
+  sources.front().bytes = std::ssize(bytes);
+  DocumentBlocks blocks(sources, 0, 0);
+  for (auto block = blocks.next(); block; block = blocks.next())
+    for (const DocumentBlock::Document& document : block->documents)
+      if (document.offset + document.bytes + JsonLineReader::padding > block->bytes.size()) std::abort();
+}
+constexpr char jsonl[] = ".jsonl", text_gz[] = ".txt.gz", lines_zst[] = ".jsonl.zst";
+
+std::string zstandard(const std::string& text) {
+  std::string compressed(ZSTD_compressBound(text.size()), '\0');
+  compressed.resize(ZSTD_compress(compressed.data(), compressed.size(), text.data(), text.size(), 3));
+  return compressed;
+}
+
+const std::string lines_of_json =
+    "{\"text\": \"a \\u00fc\\ud83d\\ude00\", \"n\": [1, 2.5e3, true, null]}\n\n{\"n\": {}, \"text\": \"b\"}\n";
+
+// A corpus of a few documents, one file of which is replaced.
+class SmallCorpus {
+ public:
+  SmallCorpus() {
+    std::ofstream(folder_ / "a.jsonl") << lines_of_json << "{\"text\": \"longer than the others\"}\n";
+    prepare_corpus({.paths = {folder_ / "a.jsonl"},
+                    .tokenizer = std::make_shared<ByteTokenizer>(),
+                    .folder = path(),
+                    .options = {.held_out = 0.3}});
+  }
+  std::filesystem::path path() const { return folder_ / "corpus"; }
+  std::string holding(const std::string& name) const {
+    std::ifstream file(path() / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+  // Reads all of it, with those bytes in the place of a file.
+  void read(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path() / name, std::ios::binary | std::ios::trunc) << bytes;
+    const PreparedCorpus corpus(path());
+    for (const CorpusSide side : corpus_sides) {
+      const CorpusPart& part = corpus.part(side);
+      document_lengths(part);
+      sample_documents(corpus, side, 3, 10);
+      part.ends_within(0, part.tokens());
+    }
+    verify_corpus(corpus);
+  }
+
+ private:
+  ScratchFolder folder_;
+};
+
+void read_corpus_index(const std::string& bytes) {
+  static const SmallCorpus corpus;
+  corpus.read("index.json", bytes);
+}
+
+// Whatever its size, it is made that which the index says, without which it would be refused at once.
+void read_shard(const std::string& bytes) {
+  static const SmallCorpus corpus;
+  static const std::size_t size = corpus.holding("shard-00000.bin").size();
+  std::string sized = bytes;
+  sized.resize(size);
+  corpus.read("shard-00000.bin", sized);
+}
+
 const std::string comma_table = "sentence,label\n\"a, b\"\"c\"\"\",1\nd,0\n\"e\nf\",1\n";
 const std::string tab_table = "sentence\tlabel\na b\t1\nc\t0\n";
 const std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n##ü\n中\n";
@@ -205,6 +294,14 @@ const std::vector<Reader>& readers() {
       {"published_tokenizer", read_published, published_seeds()},
       {"vocab_and_merges", read_vocab_and_merges, {"{" + every_byte() + "\"ab\":256,\"<s>\":257}\n#\na b\n"}},
       {"sentencepiece_model", [](const std::string& bytes) { sentencepiece_model_problem(bytes); }, {piece_message}},
+      {"json_line",
+       read_json_line,
+       {lines_of_json, "{\"text\": \"\xff \\ud800\", \"n\": 123456789012345678901234567890}"}},
+      {"json_lines", read_source<jsonl>, {lines_of_json}},
+      {"corpus_gzip", read_source<text_gz>, {gzipped_text()}},
+      {"corpus_zstd", read_source<lines_zst>, {zstandard(lines_of_json)}},
+      {"corpus_index", read_corpus_index, {SmallCorpus().holding("index.json")}},
+      {"corpus_shard", read_shard, {SmallCorpus().holding("shard-00000.bin")}},
       {"line_strokes", [](const std::string& bytes) { parse_line_strokes(bytes, "a"); }, {line_xml}},
       {"transcript", [](const std::string& bytes) { parse_transcript(bytes, "a"); }, {transcript}},
       {"original_transcript", [](const std::string& bytes) { parse_original_transcript(bytes, "a"); }, {original}},

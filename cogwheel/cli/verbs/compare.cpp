@@ -138,7 +138,10 @@ void add_compare_command(CLI::App& app) {
   CLI::Option* text =
       command->add_option("--text", request.text, "files or folders to train on; by default Python's standard library");
   text->type_name("PATH");
-  std::vector<CLI::Option*> settings{text};
+  CLI::Option* corpus = command->add_option("--corpus", request.corpus,
+                                            "folders of `cogwheel data prepare` to train on, instead of a text");
+  corpus->type_name("DIR");
+  std::vector<CLI::Option*> settings{text, corpus};
   const auto add = [&](const std::string& name, auto& value, const std::string& help, const std::string& type) {
     CLI::Option* option = command->add_option(name, value, help)->type_name(type);
     settings.push_back(option);

@@ -19,7 +19,7 @@ namespace {
 
 struct TrainArguments {
   std::string config, out;
-  std::vector<std::string> text, assignments;
+  std::vector<std::string> text, corpus, assignments;
   TaskFiles files;
   bool overwrite = false, dry_run = false, json = false;
   Definitions definitions;
@@ -29,6 +29,7 @@ struct TrainArguments {
 void expect_not_set_twice(const TrainArguments& arguments) {
   std::map<std::string, std::string> options;
   if (!arguments.text.empty()) options["data.text"] = "--text";
+  if (!arguments.corpus.empty()) options["data.corpus"] = "--corpus";
   for (const tasks::TaskFileOption& option : tasks::task_file_options())
     if (const auto given = arguments.files.find(option.key); given != arguments.files.end() && !given->second.empty())
       options["task." + std::string(option.key)] = option.flag();
@@ -51,7 +52,17 @@ void train(const TrainArguments& arguments) {
   register_definitions(arguments.definitions);
   expect_not_set_twice(arguments);
   runs::RunConfig config = runs::load_config(find_config(arguments.config), arguments.assignments);
-  if (!arguments.text.empty()) config.data.text = arguments.text;
+  if (!arguments.corpus.empty() && !arguments.text.empty())
+    throw UsageError(expected_got("--corpus", "no --text beside it", arguments.text.front()));
+  if (!arguments.text.empty()) {
+    config.data.text = arguments.text;
+    config.data.corpus.clear();
+    config.data.weights.clear();
+  }
+  if (!arguments.corpus.empty()) {
+    config.data.text.clear();
+    config.data.corpus = arguments.corpus;
+  }
   add_task_files(arguments.files, config.task);
   if (arguments.dry_run) {
     const auto [task, knows_data] = dry_run_task(config);
@@ -80,6 +91,10 @@ void add_train_command(CLI::App& app) {
       ->type_name("CONFIG");
   command->add_option("--text", arguments->text, "files or folders to train on, instead of the config's")
       ->type_name("PATH");
+  command
+      ->add_option("--corpus", arguments->corpus,
+                   "folders of `cogwheel data prepare` to train on, instead of the config's text")
+      ->type_name("DIR");
   add_task_file_options(*command, arguments->files);
   command->add_option("--set", arguments->assignments, "override keys of the config, as in training.steps=100")
       ->type_name("KEY=VALUE");

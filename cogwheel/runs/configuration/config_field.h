@@ -18,8 +18,8 @@ struct NamesOtherKeys {
   std::function<void(std::string_view name, std::string_view what)> set;
 };
 
-using ConfigSlot = std::variant<std::string*, std::vector<std::string>*, std::int64_t*, std::uint64_t*, double*, bool*,
-                                ConfigValue*, NamesOtherKeys>;
+using ConfigSlot = std::variant<std::string*, std::vector<std::string>*, std::vector<double>*, std::int64_t*,
+                                std::uint64_t*, double*, bool*, ConfigValue*, NamesOtherKeys>;
 
 struct ConfigField {
   std::string key;  // "section.name", or "name" at the top

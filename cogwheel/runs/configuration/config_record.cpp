@@ -13,8 +13,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // What may differ between two runs that are one. Numbers depend on the device; a checkpoint says which it was.
-constexpr std::array<std::string_view, 11> places = {"name",
+constexpr std::array<std::string_view, 12> places = {"name",
                                                      "data.text",
+                                                     "data.corpus",
                                                      "data.byte_limit",
                                                      "training.device",
                                                      "task.source",

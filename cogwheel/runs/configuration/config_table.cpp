@@ -26,6 +26,10 @@ std::vector<ConfigField> config_fields(RunConfig& config) {
       {"data.vocabulary", &data.vocabulary},
       {"data.byte_limit", &data.byte_limit},
       {"data.sha256", &data.sha256},
+      {"data.corpus", &data.corpus},
+      {"data.weights", &data.weights},
+      {"data.packing", &data.packing},
+      {"data.held_out_tokens", &data.held_out_tokens},
   });
   for (const ConfigField& field : config_fields(config.model)) {
     fields.push_back(field);

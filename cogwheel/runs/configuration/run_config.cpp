@@ -69,6 +69,16 @@ void assign(const ConfigSlot& slot, const toml::node& node, const std::string& w
                           }
                           *target = std::move(strings);
                         },
+                        [&](std::vector<double>* target) {
+                          std::vector<double> numbers;
+                          if (!node.is_array()) refuse("an array of numbers");
+                          for (const auto& entry : *node.as_array()) {
+                            if (!entry.is_integer() && !entry.is_floating_point()) refuse("an array of numbers");
+                            numbers.push_back(entry.is_integer() ? static_cast<double>(**entry.as_integer())
+                                                                 : **entry.as_floating_point());
+                          }
+                          *target = std::move(numbers);
+                        },
                         [&](std::int64_t* target) {
                           if (!node.is_integer()) refuse(beyond ? largest : "a whole number");
                           *target = **node.as_integer();
@@ -124,12 +134,22 @@ void check(const RunConfig& config) {
   check(model);
   check(config.training);
   const auto tokenizers = text::tokenizer_names();
-  if (std::find(tokenizers.begin(), tokenizers.end(), config.data.tokenizer) == tokenizers.end())
+  // A corpus has its own, whose kind a run records.
+  if (config.data.corpus.empty() &&
+      std::find(tokenizers.begin(), tokenizers.end(), config.data.tokenizer) == tokenizers.end())
     throw UsageError(
         expected_got("data.tokenizer", expected_names(config.data.tokenizer, tokenizers), config.data.tokenizer));
   expect_within("data.vocabulary", config.data.vocabulary, text::byte_pair_vocabularies);
   if (config.data.byte_limit < 0)
     throw UsageError(expected_got("data.byte_limit", "at least 0", std::to_string(config.data.byte_limit)));
+  if (config.data.packing != "windows" && config.data.packing != "documents")
+    throw UsageError(expected_got("data.packing", expected_names(config.data.packing, {"windows", "documents"}),
+                                  config.data.packing));
+  if (config.data.held_out_tokens < 0)
+    throw UsageError(expected_got("data.held_out_tokens", "at least 0", std::to_string(config.data.held_out_tokens)));
+  for (const double weight : config.data.weights)
+    if (!(weight > 0 && weight < 1e30))
+      throw UsageError(expected_got("data.weights", "numbers above 0", number_text(weight)));
   const bool control = std::any_of(config.name.begin(), config.name.end(),
                                    [](unsigned char character) { return character < 0x20 || character == 0x7f; });
   const bool text = find_non_text(config.name) == std::string::npos;

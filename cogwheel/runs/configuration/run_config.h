@@ -19,7 +19,12 @@ struct DataOptions {
   std::string tokenizer = "character";
   std::int64_t vocabulary = text::default_byte_pair_vocabulary;  // of tokenizer "bpe", which is learned from the text
   std::int64_t byte_limit = 8 << 20;                             // 0: none
-  std::string sha256;                                            // of the text; if set, a different text is refused
+  std::string sha256;  // of the text or the corpora; if set, different ones are refused
+  // Instead of a text, folders that `cogwheel data prepare` made.
+  std::vector<std::string> corpus = {};
+  std::vector<double> weights = {};        // of each in training; none: by their tokens
+  std::string packing = "windows";         // of their documents; or "documents", which see only themselves
+  std::int64_t held_out_tokens = 1 << 20;  // of those they hold out, evaluated at most; 0: all
 };
 
 struct TaskOptions {

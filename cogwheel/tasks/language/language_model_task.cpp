@@ -7,8 +7,12 @@
 #include "cogwheel/attention/mechanisms/layer_pattern.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/nn/attention_maps.h"
+#include "cogwheel/nn/model_holder.h"
 #include "cogwheel/runs/task_options.h"
+#include "cogwheel/tasks/language/packed_loss.h"
+#include "cogwheel/tasks/language/sampling.h"
 #include "cogwheel/text/dataset.h"
+#include "cogwheel/text/tokenizer.h"
 
 namespace cogwheel::tasks::language {
 
@@ -24,11 +28,21 @@ void LanguageModelTask::initialize(torch::nn::Module& model, std::uint64_t seed)
   model_of(model).initialize(seed);
 }
 
+std::string LanguageModelTask::continued_text(torch::nn::Module& module, const text::Tokenizer& tokenizer,
+                                              const std::string& prompt, std::uint64_t seed) {
+  LanguageModel model = nn::holder_of<LanguageModel>(module);
+  runs::SamplingOptions options;
+  options.temperature = 0.8;
+  options.seed = seed;
+  return tokenizer.decode(sample(model, tokenizer.encode(prompt, "training.prompts"), options));
+}
+
 std::int64_t LanguageModelTask::counted(const runs::Batch& batch) const { return runs::told_targets(batch); }
 
 at::Tensor LanguageModelTask::loss(torch::nn::Module& module, const runs::Batch& batch,
                                    std::uint64_t dropout_seed) const {
   LanguageModelImpl& model = model_of(module);
+  if (batch.positions.defined()) return packed_loss(model, batch, {.dropout = model.dropout(dropout_seed)});
   return model.loss(batch.inputs, batch.targets, {.dropout = model.dropout(dropout_seed)});
 }
 

@@ -10,6 +10,10 @@
 #include "cogwheel/runs/task.h"
 #include "cogwheel/tasks/language/language_model.h"
 
+namespace cogwheel::text {
+class Tokenizer;
+}
+
 namespace cogwheel::tasks::language {
 
 class LanguageModelTask : public runs::Task {
@@ -20,6 +24,9 @@ class LanguageModelTask : public runs::Task {
   at::Tensor loss(torch::nn::Module& model, const runs::Batch& batch, std::uint64_t dropout_seed) const override;
 
  protected:
+  // Task::continued.
+  static std::string continued_text(torch::nn::Module& model, const text::Tokenizer& tokenizer,
+                                    const std::string& prompt, std::uint64_t seed);
   static LanguageModelImpl& model_of(torch::nn::Module& model);
   static std::int64_t context_of(const torch::nn::Module& model);
   // Sets the vocabulary in the options of a model. Throws UsageError, naming `decided_by`, where they say another.

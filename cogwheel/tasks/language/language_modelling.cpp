@@ -14,6 +14,7 @@
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/runs/task_options.h"
+#include "cogwheel/tasks/language/corpus_modelling.h"
 #include "cogwheel/tasks/language/language_model_task.h"
 #include "cogwheel/tasks/language/load_language_model.h"
 #include "cogwheel/tasks/language/passage.h"
@@ -73,11 +74,7 @@ class LanguageModelling : public LanguageModelTask {
 
   bool continues_texts() const override { return true; }
   std::string continued(torch::nn::Module& module, const std::string& prompt, std::uint64_t seed) const override {
-    LanguageModel model = nn::holder_of<LanguageModel>(module);
-    runs::SamplingOptions options;
-    options.temperature = 0.8;
-    options.seed = seed;
-    return data_->tokenizer->decode(sample(model, data_->tokenizer->encode(prompt, "training.prompts"), options));
+    return continued_text(module, *data_->tokenizer, prompt, seed);
   }
 
   runs::MeasuredValues evaluate(torch::nn::Module& model, const runs::TrainingOptions& training,
@@ -138,6 +135,9 @@ class LanguageModelling : public LanguageModelTask {
 // Paths are relative to the working folder.
 std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std::filesystem::path& folder) {
   const runs::DataOptions& options = config.data;
+  if (!options.corpus.empty()) return make_corpus_modelling(options, runs::common(config.model).context, folder);
+  if (!options.weights.empty())
+    throw UsageError(expected_got("data.weights", "none without data.corpus", std::to_string(options.weights.size())));
   const text::Corpus corpus = options.text.empty()
                                   ? text::load_python_standard_library(options.byte_limit)
                                   : text::load_corpus({options.text.begin(), options.text.end()}, options.byte_limit);

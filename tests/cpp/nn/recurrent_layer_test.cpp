@@ -6,6 +6,7 @@
 #include <torch/utils.h>
 
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -119,6 +120,32 @@ TEST(RecurrentLayer, OfPackedSequencesIsThatOfEachAlone) {
     ASSERT_EQ(got.size(), wanted.size());
     for (std::size_t index = 0; index < got.size(); ++index) EXPECT_TRUE(close(got[index], wanted[index])) << index;
     EXPECT_FALSE(close(layer(x), alone));
+  });
+}
+
+// Hooks see the weights and statistics of each sequence, 0 between them.
+TEST(RecurrentLayer, OfPackedSequencesHasTheWeightsOfEach) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor x = input(1);
+  for_each_layer([&](RecurrentLayer& layer) {
+    const auto seen = [&](const at::Tensor& part, const std::optional<at::Tensor>& cu_seqlens) {
+      at::Tensor pattern, statistics;
+      Hooks hooks;
+      hooks.read(HookPlace::pattern, [&](const HookPoint&, const at::Tensor& value) { pattern = value; });
+      hooks.read(HookPlace::row_statistics, [&](const HookPoint&, const at::Tensor& value) { statistics = value; });
+      ForwardContext context;
+      context.cu_seqlens = cu_seqlens;
+      context.hooks = &hooks;
+      layer(part, context);
+      return std::pair(pattern, statistics);
+    };
+    const auto [pattern, statistics] = seen(x, at::tensor({0, 5, 5, 13}, at::kLong));
+    const auto [first, of_first] = seen(x.slice(1, 0, 5), {});
+    const auto [second, of_second] = seen(x.slice(1, 5), {});
+    EXPECT_TRUE(close(pattern.slice(2, 0, 5).slice(3, 0, 5), first));
+    EXPECT_TRUE(close(pattern.slice(2, 5).slice(3, 5), second));
+    EXPECT_EQ(pattern.slice(2, 5).slice(3, 0, 5).abs().max().item<double>(), 0);
+    EXPECT_TRUE(at::allclose(statistics, at::cat({of_first, of_second}, -1), 1e-9, 1e-11, /*equal_nan=*/true));
   });
 }
 

@@ -1,0 +1,18 @@
+// Rows that hold several documents, of which each is to see only itself.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "cogwheel/nn/forward_context.h"
+#include "cogwheel/runs/batch.h"
+#include "cogwheel/tasks/language/language_model.h"
+
+namespace cogwheel::tasks::language {
+
+// Where the documents of all rows begin, one row after another, and the end of the last: [documents + 1] int64.
+at::Tensor document_starts(const at::Tensor& positions);
+
+// The loss of a batch with positions. Its rows become one, [1, B·N], in which each document is a sequence of its own
+// (ForwardContext::cu_seqlens): one that a row cuts is one in each of them.
+at::Tensor packed_loss(LanguageModelImpl& model, const runs::Batch& batch, nn::ForwardContext context);
+
+}  // namespace cogwheel::tasks::language
