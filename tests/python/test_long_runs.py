@@ -14,7 +14,8 @@ from resumed_runs import metrics
 
 CONFIG = """
 [data]
-text = ["text.txt"]
+corpus = ["corpus"]
+packing = "documents"
 [model]
 mechanism = "cog"
 context = 32
@@ -42,9 +43,12 @@ prompts = ["line 1"]
 
 @pytest.fixture
 def cogwheel(cogwheel_executable, tmp_path):
-    (tmp_path / "text.txt").write_text("".join(f"line {number * number} of the text\n" for number in range(400)))
+    documents = ["".join(f"line {line * line} of text {text}\n" for line in range(text % 7 + 1)) for text in range(120)]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in documents))
     (tmp_path / "run.toml").write_text(CONFIG)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    prepare = [str(cogwheel_executable), "data", "prepare", "texts.jsonl", "--tokenizer", "byte", "--out", "corpus", "--held-out", "0.2"]
+    subprocess.run(prepare, cwd=tmp_path, env=environment, check=True, capture_output=True)
 
     def start(*words, **options):
         command = [str(word) for word in (cogwheel_executable, *words)]
@@ -144,7 +148,7 @@ def test_resume_takes_other_keys_of_training_and_records_them(cogwheel, tmp_path
         ("model.width=64",): "resume: --set model.width: expected 32, as the run began, got 64",
         ("training.seed=3",): "resume: --set training.seed: expected 1337, as the run began, got 3",
         ("training.optimizer=adamw",): 'resume: --set training.optimizer: expected "muon", as the run began, got "adamw"',
-        ("data.tokenizer=byte",): 'resume: --set data.tokenizer: expected "character", as the run began, got "byte"',
+        ("data.packing=windows",): 'resume: --set data.packing: expected "documents", as the run began, got "windows"',
     }.items():
         code, _, err = cogwheel("resume", "other", *(f"--set={word}" for word in words))
         assert code == 2 and err == f"cogwheel: {message}\n"
