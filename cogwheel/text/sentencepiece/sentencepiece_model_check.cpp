@@ -69,7 +69,7 @@ class Fields {
   std::uint64_t fixed(std::size_t count) {
     const std::string_view taken = bytes(count);
     std::uint64_t all = 0;
-    std::memcpy(&all, taken.data(), taken.size());
+    if (!damaged) std::memcpy(&all, taken.data(), taken.size());
     return all;
   }
 
