@@ -24,8 +24,7 @@ MappedFile::MappedFile(const std::filesystem::path& path, std::size_t bytes) : s
   const std::unique_ptr<const int, void (*)(const int*)> closing(&descriptor, [](const int* open) { ::close(*open); });
   struct stat facts {};
   if (::fstat(descriptor, &facts) != 0) refuse("a file that can be read", std::strerror(errno));
-  if (std::cmp_not_equal(facts.st_size, bytes))
-    refuse(std::to_string(bytes) + " bytes", std::to_string(facts.st_size));
+  if (std::cmp_not_equal(facts.st_size, bytes)) refuse(std::to_string(bytes) + " bytes", std::to_string(facts.st_size));
   if (bytes == 0) return;
   start_ = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, descriptor, 0);
   if (start_ == MAP_FAILED) {

@@ -8,8 +8,8 @@ namespace cogwheel {
 
 class MappedFile {
  public:
-  // Throws Error where it cannot be read, or has another number of bytes. A file that is cut while it is mapped ends the
-  // process that reads beyond its end, so a file is replaced under another name and never rewritten.
+  // Throws Error where it cannot be read, or has another number of bytes. A file that is cut while it is mapped ends
+  // the process that reads beyond its end, so a file is replaced under another name and never rewritten.
   MappedFile(const std::filesystem::path& path, std::size_t bytes);
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;

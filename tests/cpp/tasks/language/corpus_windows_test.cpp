@@ -25,10 +25,11 @@ using text::CorpusSide;
 std::shared_ptr<const text::PreparedCorpus> corpus_of(const TemporaryFolder& folder, const std::string& name,
                                                       int documents, double held_out = 0.2) {
   std::string lines;
+  const std::uint64_t own = 1'000'000 * static_cast<std::uint64_t>(name.front());
   for (int document = 0; document < documents; ++document) {
     std::string words = name + std::to_string(document);
     for (std::uint64_t word = 0; word < mix(static_cast<std::uint64_t>(document)) % 12; ++word)
-      words += " " + std::to_string(mix(word + static_cast<std::uint64_t>(document)) % 1000);
+      words += " " + std::to_string(mix(word + own + static_cast<std::uint64_t>(document)) % 1000);
     lines += "{\"text\": \"" + words + "\"}\n";
   }
   text::CorpusRequest request{.paths = {folder.write(name + ".jsonl", lines)},
