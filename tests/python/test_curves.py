@@ -59,7 +59,7 @@ def cogwheel(cogwheel_in, tmp_path_factory):
     write_run(
         folder / "long", folder / "run", reports,
         changes=[{"step": 20, "changes": {"training.batch": [4, 8]}}],
-        spikes=[{"step": 60, "returned_to": 50, "loss": 9.25, "gradient_norm": 77.0}],
+        spikes=[{"step": 60, "returned_to": 50, "loss": 9.25, "gradient_norm": 77.0, "what": "loss <9>"}],
         samples=[{"step": 50, "prompt": "<b>x</b> ", "text": "y\nz</pre><script>"}, {"step": 100, "prompt": "a", "text": "b"}],
     )  # fmt: skip
     return run
@@ -101,7 +101,7 @@ def test_every_number_has_a_chart_by_steps_tokens_and_hours(cogwheel):
     whole = next(points for label, points in charts.items() if label.startswith("Training loss") and label.endswith("steps"))
     assert sorted(whole) == [12, 99]  # what is not finite is left out
     assert "<script" not in page and "http:" not in page and "https:" not in page and "{{" not in page
-    assert "training.batch 4 → 8" in page and "loss 9.25, gradient norm 77; went back to step 50" in page
+    assert "training.batch 4 → 8" in page and "returned to 50, loss 9.25, gradient norm 77, loss &lt;9&gt;" in page
     assert "&lt;b&gt;x&lt;/b&gt;" in page and "y\nz&lt;/pre&gt;&lt;script&gt;" in page
     assert "cogwheel curves long run --out page/of/runs.html" in page
 

@@ -18,7 +18,7 @@
 namespace cogwheel::runs {
 namespace {
 
-const std::string final_value_prefix = "final_";
+const std::string final_value_prefix = "final_", mean_prefix = "mean_";
 
 // What charts run over: step, tokens or hours, of all runs in one unit.
 struct CurveAxis {
@@ -49,25 +49,28 @@ struct NumberText {
   std::string title, unit;
   bool from_zero = false;    // what matters is how large it is, not how it changes
   bool starts_high = false;  // a loss: the first steps' fall would take most of the chart
+  bool measure = false;      // of the task, on what is held out
 };
 
 NumberText text_of_number(const std::string& name, const std::vector<RunCurve>& runs) {
   for (const RunCurve& run : runs)
     for (const Measure& measure : find_task(run.config.task.name).description.measures)
-      if (measure.name == name) return {measure.title, measure.unit, false, measure.lower_is_better};
+      if (measure.name == name) return {measure.title, measure.unit, false, measure.lower_is_better, true};
   if (name == "train_loss") return {"training loss", "mean since the report before", false, true};
   if (name == "gradient_norm") return {"gradient norm", "before clipping", true, true};
   if (name == "update_over_weight") return {"update over weight", "", true, false};
   if (name == "tokens_per_second") return {"speed", "per second, since the report before", true, false};
   if (name == "waiting_seconds") return {"waiting for data", "seconds", true, false};
-  std::string words = name;
+  const bool of_heads = name.starts_with(mean_prefix);
+  std::string words = of_heads ? name.substr(mean_prefix.size()) : name;
   std::replace(words.begin(), words.end(), '_', ' ');
-  return {words, "", false, false};
+  return {words, of_heads ? "mean over all heads" : "", false, false};
 }
 
 constexpr std::size_t chart_parts = 400;  // of a line, in each of which its lowest and highest point are drawn
 
-// The highest value that is drawn: beyond the first twentieth of a run no value is cut off.
+// The highest value that is drawn, where those of the first twentieth of a run would take a third of the chart: beyond it
+// no value is cut off.
 std::optional<double> top_of(const std::string& name, const std::vector<RunCurve>& runs) {
   double highest = -std::numeric_limits<double>::infinity(), above = highest;
   for (const RunCurve& run : runs) {
@@ -79,7 +82,7 @@ std::optional<double> top_of(const std::string& name, const std::vector<RunCurve
         if (20 * index >= number->values.size() || number->values.size() < 40) highest = std::max(highest, value);
       }
   }
-  if (!std::isfinite(highest) || highest >= above) return std::nullopt;
+  if (!std::isfinite(highest) || highest <= 0 || above < 1.5 * highest) return std::nullopt;
   return highest + 0.05 * std::abs(highest);
 }
 
@@ -173,7 +176,7 @@ std::vector<std::string> numbers_of(const std::vector<RunCurve>& runs) {
   // What was learned before how fast: losses, then the task's measures, then the rest as reports have it.
   const auto rank = [&](const std::string& name) {
     if (name == "train_loss") return 0;
-    return text_of_number(name, runs).starts_high ? 1 : name.starts_with("mean_") ? 3 : 2;
+    return text_of_number(name, runs).measure ? 1 : name.starts_with(mean_prefix) ? 3 : 2;
   };
   std::stable_sort(names.begin(), names.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
   return names;
@@ -327,14 +330,14 @@ std::string curves_page(const std::vector<RunCurve>& runs, const std::string& co
                                                     pages::grouped(2 * chart_parts)),
                                 .figures = {axis_switch(runs)}};
   for (const std::string& name : numbers_of(runs)) curves.figures.push_back(figure_of(name, runs, events));
-  double hours = 0;
-  for (const RunCurve& run : runs) hours += run.seconds.empty() ? 0 : run.seconds.back() / 3600;
+  double seconds = 0;
+  for (const RunCurve& run : runs) seconds += run.seconds.empty() ? 0 : run.seconds.back();
   pages::Document document{.title = runs.size() == 1 ? runs.front().name : pages::counted(std::ssize(runs), "run"),
                            .kind = "Cogwheel curves",
                            .created = created,
                            .verdict = curves_verdict(runs),
                            .facts = {{"Runs", pages::grouped(std::ssize(runs)), reports_text(runs)},
-                                     {"Training", pages::fixed(hours, 2) + " hours", "evaluations are not counted"}},
+                                     {"Training", duration_text(seconds), "evaluations are not counted"}},
                            .sections = {std::move(curves), {.title = "Runs", .tables = {runs_table(runs)}}},
                            .command = command,
                            .written_by = "cogwheel curves",

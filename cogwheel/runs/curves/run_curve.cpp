@@ -46,6 +46,13 @@ double number_of(const LineJson& value) { return value.is_null() ? nothing : val
 
 std::string text_of(const LineJson& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
+// "returned to 50" of {"returned_to": 50}; words stand for themselves.
+std::string told_value(std::string key, const LineJson& value) {
+  if (value.is_string()) return value.get<std::string>();
+  std::replace(key.begin(), key.end(), '_', ' ');
+  return key + " " + (value.is_number_float() ? fmt::format("{:.4g}", value.get<double>()) : value.dump());
+}
+
 // The mean over all heads of all layers, of a statistic as a report holds it.
 double mean_of_heads(const LineJson& layers) {
   double sum = 0;
@@ -101,10 +108,10 @@ void read_events(RunCurve& run) {
     run.events.push_back({RunEvent::Kind::changed, line.at("step"), text});
   });
   read_lines(run.folder / "spikes.jsonl", "a spike", [&](const LineJson& line) {
-    run.events.push_back(
-        {RunEvent::Kind::spike, line.at("step"),
-         fmt::format("loss {:.4g}, gradient norm {:.4g}; went back to step {}", number_of(line.at("loss")),
-                     number_of(line.at("gradient_norm")), line.at("returned_to").get<std::int64_t>())});
+    std::string text;
+    for (const auto& [key, value] : line.items())
+      if (key != "step") text += (text.empty() ? "" : ", ") + told_value(key, value);
+    run.events.push_back({RunEvent::Kind::spike, line.at("step"), text});
   });
   std::stable_sort(run.events.begin(), run.events.end(),
                    [](const RunEvent& a, const RunEvent& b) { return a.step < b.step; });

@@ -12,6 +12,7 @@
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/forecast/live_tensors.h"
+#include "cogwheel/runs/forecast/meta_operators.h"
 
 namespace cogwheel::runs {
 namespace {
@@ -28,6 +29,7 @@ struct PassMemory {
 
 // `held`: the sums of gradients are there before the slice is.
 PassMemory pass_memory(const RunConfig& config, const Task& task, bool held) {
+  const MetaOperators operators;
   const nn::PlaceParameters nowhere(at::kMeta);
   const std::shared_ptr<torch::nn::Module> model = make_model(config.model);
   const TrainingOptions slice = one_slice(config.training);

@@ -33,10 +33,10 @@ namespace fs = std::filesystem;
 
 std::string zstandard(const std::string& text) {
   // With a checksum, as the program does.
-  const std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)> context(::ZSTD_createCCtx(), ::ZSTD_freeCCtx);
-  ::ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);
+  const std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)> stream(::ZSTD_createCCtx(), ::ZSTD_freeCCtx);
+  ::ZSTD_CCtx_setParameter(stream.get(), ZSTD_c_checksumFlag, 1);
   std::string compressed(::ZSTD_compressBound(text.size()), '\0');
-  compressed.resize(::ZSTD_compress2(context.get(), compressed.data(), compressed.size(), text.data(), text.size()));
+  compressed.resize(::ZSTD_compress2(stream.get(), compressed.data(), compressed.size(), text.data(), text.size()));
   return compressed;
 }
 
