@@ -34,8 +34,9 @@ class Spikes {
   std::int64_t count() const { return count_; }
   const std::set<std::int64_t>& batches() const { return batches_; }
 
-  void add(std::int64_t step, std::int64_t batch, const std::string& what) {
-    const nlohmann::ordered_json line = {{"step", step}, {"batch", batch}, {"what", what}};
+  void add(std::int64_t step, std::int64_t batch, std::int64_t returned_to, const std::string& what) {
+    const nlohmann::ordered_json line = {
+        {"step", step}, {"batch", batch}, {"returned_to", returned_to}, {"what", what}};
     all_ += line.dump() + "\n";
     write_file(path_, all_);
     batches_.insert(batch);
@@ -98,9 +99,11 @@ TrainingStatus train_in_folder(TrainingRun& run, const RunFolder& folder, const 
   for (;;) {
     const TrainingStatus status = train_on(run, folder, hooks, changes);
     if (status != TrainingStatus::spike || spikes.count() >= run.options().spike_returns) return status;
-    spikes.add(run.steps_done() + 1, run.next_batch(), run.problem());
+    const std::int64_t step = run.steps_done() + 1, batch = run.next_batch();
     for (const std::string& line : load_newest(run, folder, changed_keys(changes)))
       if (hooks.warn) hooks.warn(line);
+    // A run that is killed before this line meets the spike again.
+    spikes.add(step, batch, run.steps_done(), run.problem());
     run.leave_out(spikes.batches());
     if (hooks.warn)
       hooks.warn("spike at " + run.problem() + ": back to step " + std::to_string(run.steps_done()) +
