@@ -29,7 +29,12 @@ constexpr const char* said_elsewhere[] = {"name",
                                           "training.warm_up",
                                           "training.report_every",
                                           "training.evaluate_every",
-                                          "training.checkpoint_every"};
+                                          "training.checkpoint_every",
+                                          "training.checkpoint_minutes",
+                                          "training.keep_checkpoints",
+                                          "training.keep_best",
+                                          "training.sample_every",
+                                          "training.prompts"};
 
 }  // namespace
 

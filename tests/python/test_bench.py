@@ -16,6 +16,7 @@ from cogwheel.bench.eager_training import EagerTraining
 from cogwheel.bench.encoder import WordShape
 from cogwheel.bench.gpt import Shape
 from cogwheel.bench.handwriting import PenShape, negative_log_likelihood
+from cogwheel.bench.llama import LlamaShape
 from cogwheel.bench.seq2seq import BEGIN, END, SequenceShape, beam_search
 from cogwheel.bench.timing import take_turns
 from cogwheel.bench.training import CogwheelSteps
@@ -224,7 +225,7 @@ def test_the_density_of_the_eager_pen_is_that_of_pytorch():
     torch.testing.assert_close(negative_log_likelihood(y, points), expected, rtol=1e-10, atol=0)
 
 
-@pytest.mark.parametrize("model", ["seq2seq", "handwriting", "encoder", "vit", "u_vit"])
+@pytest.mark.parametrize("model", ["seq2seq", "handwriting", "encoder", "vit", "u_vit", "141m"])
 def test_other_models_are_timed(model, cogwheel_executable, tmp_path, monkeypatch):
     small = {
         "seq2seq": SequenceShape(width=16, vocabulary=50, batch=2, source=3, target=3),
@@ -232,6 +233,7 @@ def test_other_models_are_timed(model, cogwheel_executable, tmp_path, monkeypatc
         "encoder": WordShape(layers=2, heads=2, width=16, length=6, vocabulary=20, batch=2),
         "vit": ImageShape(layers=2, heads=2, width=16, side=4, patch=2, classes=3, batch=2),
         "u_vit": NoiseShape(layers=3, heads=2, width=16, side=4, patch=2, batch=2),
+        "141m": LlamaShape(layers=2, heads=2, width=16, context=6, batch=2, vocabulary=20, hidden=32),
     }
     peer = small[model].peer
     monkeypatch.setattr(bench_command.training, "SHAPES", small)
