@@ -25,9 +25,11 @@
 #include "cogwheel/interpret/patching.h"
 #include "cogwheel/interpret/path_patching.h"
 #include "cogwheel/interpret/representation_distance.h"
+#include "cogwheel/nn/model_holder.h"
 #include "cogwheel/runs/configuration/config_record.h"
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/tasks/language/language_model.h"
+#include "cogwheel/tasks/language/text_generation.h"
 #include "cogwheel/text/text_tokens.h"
 #include "cogwheel/text/tokenizer.h"
 
@@ -172,6 +174,49 @@ std::vector<std::string> TrainedModel::pieces(const at::Tensor& tokens) const {
       found.push_back(text::token_piece(tokenizer(), static_cast<Token>(token)));
     }
     return found;
+  });
+}
+
+const text::Tokenizer* TrainedModel::tokenizer_or_null() const {
+  const bool has_one = !folder_.empty() && std::filesystem::exists(runs::RunFolder::open(folder_).tokenizer_path());
+  return has_one ? &tokenizer() : nullptr;
+}
+
+std::string TrainedModel::generate(const std::vector<at::Tensor>& given, const std::string& options_text) const {
+  return with_value_errors([&] {
+    language_model();  // refuses others
+    auto model = nn::holder_of<tasks::language::LanguageModel>(pass_.module());
+    std::vector<std::vector<Token>> prompts;
+    for (const at::Tensor& prompt : given) {
+      if (prompt.scalar_type() != at::kLong || prompt.dim() != 1)
+        throw UsageError(expected_got("prompts", "texts, or tokens int64 [N]", shape_text(prompt.sizes())));
+      const at::Tensor tokens = prompt.cpu().contiguous();
+      const auto* const numbers = tokens.const_data_ptr<std::int64_t>();
+      // Beyond 32 bits there are no tokens; which ones the model lacks, the generator says.
+      std::vector<Token>& read = prompts.emplace_back();
+      for (std::int64_t place = 0; place < tokens.numel(); ++place)
+        read.push_back(static_cast<Token>(std::clamp<std::int64_t>(numbers[place], -1, 1 << 30)));
+    }
+    const auto options = nlohmann::json::parse(options_text);
+    tasks::language::TextGenerationOptions wanted{.sampling = {.length = options.at("length"),
+                                                               .repetition_penalty = options.at("repetition_penalty"),
+                                                               .temperature = options.at("temperature"),
+                                                               .top_k = options.at("top_k"),
+                                                               .top_p = options.at("top_p"),
+                                                               .min_p = options.at("min_p"),
+                                                               .seed = options.at("seed"),
+                                                               .stop = options.at("stop"),
+                                                               .likeliest = options.at("likeliest"),
+                                                               .sink = options.at("sink")},
+                                                  .count = options.at("count"),
+                                                  .batch = options.at("batch"),
+                                                  .beam = options.at("beam"),
+                                                  .end = {}};
+    if (const auto& end = options.at("end"); !end.is_null()) wanted.end = end.get<Token>();
+    auto made = nlohmann::ordered_json::array();
+    for (const auto& each : tasks::language::generate_texts(model, tokenizer_or_null(), prompts, wanted))
+      made.push_back(to_json(each));
+    return made.dump();
   });
 }
 
@@ -321,6 +366,7 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       .def("forward", &TrainedModel::forward)
       .def("tokens", &TrainedModel::tokens)
       .def("pieces", &TrainedModel::pieces)
+      .def("generate", &TrainedModel::generate)
       .def("effective_attention", &TrainedModel::effective_attention)
       .def("patch_activations", &TrainedModel::patch_activations)
       .def("patch_paths", &TrainedModel::patch_paths)

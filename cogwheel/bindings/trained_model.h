@@ -61,6 +61,9 @@ class TrainedModel : public torch::CustomClassHolder {
   // text/text_tokens.h, with the tokenizer of the run; ValueError where it has none. Tokens are int64 [N].
   at::Tensor tokens(const std::string& text) const;
   std::vector<std::string> pieces(const at::Tensor& tokens) const;
+  // tasks/language/text_generation.h, of language models: the options are a JSON object of its options and those of
+  // runs::SamplingOptions, and what is returned a JSON list. Without a tokenizer there are tokens alone.
+  std::string generate(const std::vector<at::Tensor>& prompts, const std::string& options) const;
   // interpret/effective_attention.h
   std::vector<at::Tensor> effective_attention(const Inputs& inputs, bool by_channel) const;
 
@@ -90,6 +93,7 @@ class TrainedModel : public torch::CustomClassHolder {
 
   tasks::language::LanguageModelImpl& language_model() const;
   const text::Tokenizer& tokenizer() const;
+  const text::Tokenizer* tokenizer_or_null() const;
 
   std::string folder_;  // of the run; empty where there is none
   std::shared_ptr<const runs::RunConfig> config_;

@@ -30,6 +30,8 @@ const std::atomic<bool>& stop_flag() {
   return stop_asked;
 }
 
+bool take_stop() { return stop_asked.exchange(false); }
+
 void ask_to_stop() { stop_asked.store(true); }
 
 }  // namespace cogwheel::cli

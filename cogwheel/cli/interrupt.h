@@ -9,6 +9,9 @@ namespace cogwheel::cli {
 // Installs the handler for SIGINT and SIGTERM, once, and returns the flag that it sets.
 const std::atomic<bool>& stop_flag();
 
+// Whether Ctrl-C has asked to stop since the last call; the next is the first again.
+bool take_stop();
+
 // Sets it, as the first Ctrl-C does.
 void ask_to_stop();
 

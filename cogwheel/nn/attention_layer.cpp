@@ -309,14 +309,20 @@ std::unique_ptr<LayerState> AttentionLayerImpl::make_state(std::int64_t batch, s
                          : expected_got("cache", "causal attention", "attention to later tokens too"));
   if (options_.memory) return std::make_unique<MemoryState>();
   const std::int64_t shared = options_.used_key_value_heads();
-  return std::make_unique<KeyValueState>(ops::KeyValueCache({.batch = batch,
-                                                             .key_heads = shared,
-                                                             .value_heads = shared / mechanism_.sub_heads(),
-                                                             .capacity = capacity,
-                                                             .head_dim = head_dim_,
-                                                             .value_dim = head_dim_ * mechanism_.sub_heads()},
-                                                            projection_->parameters().front().scalar_type(),
-                                                            projection_->parameters().front().device()));
+  KeyValueState::TurnBack turn_back;
+  if (rotary_)
+    turn_back = [rotary = rotary_](const at::Tensor& keys, std::int64_t distance) {
+      return rotary->back(keys, distance);
+    };
+  return std::make_unique<KeyValueState>(
+      ops::KeyValueCache({.batch = batch,
+                          .key_heads = shared,
+                          .value_heads = shared / mechanism_.sub_heads(),
+                          .capacity = capacity,
+                          .head_dim = head_dim_,
+                          .value_dim = head_dim_ * mechanism_.sub_heads()},
+                         projection_->parameters().front().scalar_type(), projection_->parameters().front().device()),
+      std::move(turn_back));
 }
 
 // [B, 1, N, M]: whether a query does not see a key, whatever their numbers.

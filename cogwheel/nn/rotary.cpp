@@ -45,6 +45,11 @@ at::Tensor Rotary::turned(const at::Tensor& x, const std::optional<at::Tensor>& 
   }
 }
 
+at::Tensor Rotary::back(const at::Tensor& x, std::int64_t distance) const {
+  const at::Tensor positions = at::full({x.size(1)}, distance, x.options().dtype(at::kLong));
+  return ops::rotary(x, table_for(x), positions, 0, layout_ == RotaryLayout::halves, true);
+}
+
 at::Tensor Rotary::operator()(const at::Tensor& x, std::int64_t first) const { return turned(x, std::nullopt, first); }
 
 at::Tensor Rotary::operator()(const at::Tensor& x, const at::Tensor& positions) const {

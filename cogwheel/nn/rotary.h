@@ -33,6 +33,8 @@ class Rotary {
   // The same with token n of entry b at position positions[b, n], int64: [B, N], or [N] for all entries. On a device
   // other than the CPU positions are not checked here; a position outside the range gives NaN.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& positions) const;
+  // The same as turned from position n to n − distance, whatever n is: rotations compose.
+  at::Tensor back(const at::Tensor& x, std::int64_t distance) const;
 
  private:
   at::Tensor turned(const at::Tensor& x, const std::optional<at::Tensor>& positions, std::int64_t first) const;

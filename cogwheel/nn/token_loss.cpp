@@ -52,9 +52,10 @@ at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& targets, double
 // The losses of all tokens, as losses_of of some, by several threads.
 at::Tensor all_losses(const at::Tensor& logits, const at::Tensor& targets, double smoothing, double weight) {
   const std::int64_t tokens = logits.size(0), rows = std::max<std::int64_t>(1, block_logits / logits.size(1));
-  if (!logits.is_cpu()) return losses_of(logits, targets, smoothing, weight);
+  if (!logits.is_cpu() && !logits.is_meta()) return losses_of(logits, targets, smoothing, weight);
   const at::ScalarType type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor losses = at::empty({tokens}, logits.options().dtype(type));
+  if (logits.is_meta()) return losses;
   at::parallel_for(0, (tokens + rows - 1) / rows, 1, [&](std::int64_t first, std::int64_t last) {
     const torch::NoGradGuard none;  // of this thread
     for (std::int64_t each = first; each < last; ++each) {
@@ -112,7 +113,9 @@ at::Tensor head_loss(const at::Tensor& x, const at::Tensor& weight, const at::Te
     const at::Tensor offset = bias.defined() ? bias.detach().to(type) : bias;
     if (record) of_x = at::empty_like(read, at::MemoryFormat::Contiguous);
     std::vector<at::Tensor> losses;
-    for (std::int64_t first = 0; first < tokens; first += rows) {
+    // Where there are shapes alone, two blocks show all that is there at a time.
+    const std::int64_t last = x.is_meta() ? std::min(tokens, 2 * rows) : tokens;
+    for (std::int64_t first = 0; first < last; first += rows) {
       const std::int64_t count = std::min(rows, tokens - first);
       const at::Tensor part = read.narrow(0, first, count).to(type);
       const at::Tensor logits = matrix_product(part, matrix, offset);

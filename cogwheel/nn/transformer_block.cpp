@@ -24,6 +24,7 @@ struct BlockState : LayerState {
   std::int64_t longest() const override { return own->longest(); }
   void crop(const at::Tensor& kept) override { own->crop(kept); }
   void check_crop(const at::Tensor& kept) const override { own->check_crop(kept); }
+  void forget(std::int64_t first, std::int64_t count) override { own->forget(first, count); }
   std::unique_ptr<LayerState> fork(const at::Tensor& entries) const override {
     return std::make_unique<BlockState>(own->fork(entries), memory->fork(entries));
   }

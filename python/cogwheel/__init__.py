@@ -20,6 +20,7 @@ from cogwheel.functional import (
     attention_weights,
     scaled_dot_product_attention,
 )
+from cogwheel.generation import GeneratedText
 from cogwheel.key_value_cache import KeyValueCache
 from cogwheel.products import bfloat16_products
 from cogwheel.recurrent import RecurrentCache, recurrent, recurrent_statistics, recurrent_weights
@@ -34,6 +35,7 @@ __all__ = [
     "AttentionStatistics",
     "Comparison",
     "Encoder",
+    "GeneratedText",
     "KeyValueCache",
     "LanguageModel",
     "RecurrentCache",

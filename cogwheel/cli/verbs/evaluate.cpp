@@ -19,7 +19,6 @@
 #include "cogwheel/runs/evaluation_page.h"
 #include "cogwheel/runs/sampler_options.h"
 #include "cogwheel/runs/task_entry.h"
-#include "cogwheel/tasks/language/sampling.h"
 
 namespace cogwheel::cli {
 namespace {

@@ -4,7 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +52,14 @@ const runs::Sampler& sampler_of(const runs::RunFolder& folder, const std::vector
   return sampler;
 }
 
+// Of the standard input; none at its end. A Ctrl-C from before means nothing to what follows.
+std::optional<std::string> next_line() {
+  std::string line;
+  if (!std::getline(std::cin, line)) return std::nullopt;
+  take_stop();
+  return line;
+}
+
 void sample_run(const SampleArguments& arguments) {
   register_definitions(arguments.definitions);
   const runs::RunFolder folder = runs::RunFolder::open(arguments.run);
@@ -57,14 +67,17 @@ void sample_run(const SampleArguments& arguments) {
   runs::SampleRequest request = arguments.request;
   request.diffusion.kind = runs::sampler_kind(arguments.sampler, "sample: --sampler");
   request.warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
+  request.read_line = [] { return next_line(); };
   bool written = false, read = true;
   sampler_of(folder, arguments.options).sample(folder, request, [&](std::string_view text) {
-    written = true;
+    written = written || !text.empty();
     std::fwrite(text.data(), 1, text.size(), stdout);
     // Also asked between texts that are not written, as of handwriting that goes into a file.
     read = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-    return read && !stop.load();
+    // Of an interactive sample, Ctrl-C ends what is being written alone.
+    return read && !(request.interactive ? take_stop() : stop.load());
   });
+  if (request.interactive) return;
   if (written && read) fmt::print("\n");
   if (stop.load()) throw Interrupted("interrupted");
 }
@@ -88,22 +101,50 @@ void add_sample_command(CLI::App& app) {
     arguments->options.push_back(
         add_number(*command, name, value, range, help)->default_str(number_text(value))->type_name(type));
   };
+  const auto add_flag = [&](const char* name, bool& value, const char* help) {
+    arguments->options.push_back(command->add_flag(name, value, help));
+  };
   add_text("--prompt", request.prompt, "text to continue, to translate, or to write by hand", "TEXT");
+  add_text("--prompts", request.prompts,
+           "a file of texts to continue: one a line, or in a .jsonl file objects with \"prompt\"", "FILE");
+  add_flag("--interactive", request.interactive,
+           "read lines and continue the text after each; Ctrl-C ends what is being written, Ctrl-D all");
   add_text(
       "--input", request.input,
       "a file: lines to translate or to classify, or a table of sentences; a picture, or a folder of them, to classify",
       "PATH");
   add("--length", sampling.length, runs::length_range, "tokens to generate", "N");
+  add("--repetition-penalty", sampling.repetition_penalty, runs::repetition_penalty_range,
+      "above 1, tokens that the text has already are less likely", "R");
   add("--temperature", sampling.temperature, runs::temperature_range, "0: always the likeliest token", "T");
   add("--top-k", sampling.top_k, runs::top_k_range, "draw among the K likeliest tokens; 0: among all", "K");
+  add("--top-p", sampling.top_p, runs::top_p_range,
+      "draw among the fewest tokens that have this probability together; 1: among all", "P");
+  add("--min-p", sampling.min_p, runs::min_p_range,
+      "draw among the tokens with at least this share of the likeliest's probability; 0: among all", "P");
+  add_text("--stop", sampling.stop, "end before this text; may be given several times", "TEXT");
+  arguments->options.back()->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add("--log-probabilities", sampling.likeliest, Range<std::int64_t>{0, runs::likeliest_range.max},
+      "with --json: of each token, and of the K likeliest in its place", "K");
+  arguments->options.back()->default_str("");
+  add("--sink", sampling.sink, Range<std::int64_t>{0, runs::sink_range.max},
+      "past the context, keep the first N tokens and the newest; else the newest are computed anew for each token",
+      "N");
+  arguments->options.back()->default_str("");
+  add("--batch", request.batch, Range<std::int64_t>{1, 1024}, "samples that are made side by side", "N");
+  add_flag("--json", request.json, "print each sample as an object in a line of its own");
   add("--seed", sampling.seed, runs::sampling_seed_range, "the same seed gives the same sample", "S");
   add("--beam", request.beam, tasks::translation::beam_range,
-      "hypotheses of each translation; 1: always the likeliest token (default: as in the run)", "K");
+      "hypotheses of a search for the most probable text or translation; 1: none (default: of translations as in the "
+      "run)",
+      "K");
   arguments->options.back()->default_str("");
   add("--bias", request.bias, tasks::handwriting::pen_bias_range, "of handwriting: 0 as the model says, more is tidier",
       "B");
   add_text("--prime", request.prime, "strokes to begin with, whose hand is kept: a .ndjson file or a folder", "PATH");
-  add("--count", request.count, Range<std::int64_t>{1, 1'000'000}, "images to draw", "N");
+  arguments->options.push_back(add_number(*command, "--count", request.count, Range<std::int64_t>{1, 1'000'000},
+                                          "images to draw, by default 16, or samples of each prompt, by default 1")
+                                   ->type_name("N"));
   add_text("--class", request.image_class, "what images show; else each class in turn", "NAME");
   add_text("--context", request.context, "a .safetensors file with contexts, each for an image", "FILE");
   add("--guidance", request.guidance, runs::guidance_range,
@@ -112,10 +153,8 @@ void add_sample_command(CLI::App& app) {
   add("--sampler-steps", request.diffusion.steps, runs::SamplerOptions::any_steps, "from noise to image", "N");
   add("--eta", request.diffusion.eta, runs::SamplerOptions::etas,
       "of ddim: 0 adds no noise on the way, 1 as much as ddpm", "ETA");
-  arguments->options.push_back(command->add_flag("--interpolate", request.interpolate,
-                                                 "from one noise to another instead of noise for each image"));
-  arguments->options.push_back(command->add_flag(
-      "--unclipped", request.unclipped, "let predicted pixels lie beyond black and white on the way to an image"));
+  add_flag("--interpolate", request.interpolate, "from one noise to another instead of noise for each image");
+  add_flag("--unclipped", request.unclipped, "let predicted pixels lie beyond black and white on the way to an image");
   add_text(
       "--out", request.out,
       "where it goes: handwriting as SVG, else it is printed; images as one .png, into a folder, or .safetensors, else "

@@ -20,6 +20,10 @@ void ModelState::crop(const at::Tensor& kept) {
   for (const auto& layer : layers_) layer->crop(kept);
 }
 
+void ModelState::forget(std::int64_t first, std::int64_t count) {
+  for (const auto& layer : layers_) layer->forget(first, count);
+}
+
 ModelState ModelState::fork(const at::Tensor& entries) const {
   std::vector<std::unique_ptr<LayerState>> layers;
   for (const auto& layer : layers_) layers.push_back(layer->fork(entries));

@@ -22,6 +22,11 @@ class LayerState {
   virtual void crop(const at::Tensor& kept) = 0;
   // Throws where crop would because the family cannot drop these tokens.
   virtual void check_crop(const at::Tensor& /*kept*/) const {}
+  // As if the text had not had its tokens first … first + count − 1, in every entry: those after them move up to their
+  // places, so that there is room for more. Keys are turned to their new positions where positions turn them. What the
+  // tokens left in later ones stays, as it does in a sum that forgets no token, whose length alone changes. Throws
+  // where an entry has fewer.
+  virtual void forget(std::int64_t first, std::int64_t count) = 0;
   // An independent state with copies of the named entries, [B'] int64, in that order; an entry may be named several
   // times, as in beam search.
   virtual std::unique_ptr<LayerState> fork(const at::Tensor& entries) const = 0;
@@ -44,6 +49,7 @@ class ModelState {
   at::Tensor lengths() const { return layers_.front()->lengths(); }
   std::int64_t longest() const { return layers_.front()->longest(); }
   void crop(const at::Tensor& kept);
+  void forget(std::int64_t first, std::int64_t count);
   ModelState fork(const at::Tensor& entries) const;
   std::int64_t bytes() const;
 

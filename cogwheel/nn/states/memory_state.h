@@ -14,10 +14,11 @@ struct MemoryState : LayerState {
 
   void keep(const at::Tensor& keys, const at::Tensor& values, const std::optional<at::Tensor>& lengths);
 
-  // The memory does not grow with the tokens that read it, so that crop leaves it unchanged.
+  // The memory does not grow with the tokens that read it, so that crop and forget leave it unchanged.
   at::Tensor lengths() const override;
   std::int64_t longest() const override { return key.defined() ? key.size(2) : 0; }
   void crop(const at::Tensor&) override {}
+  void forget(std::int64_t, std::int64_t) override {}
   std::unique_ptr<LayerState> fork(const at::Tensor& entries) const override;
   std::int64_t bytes() const override;
 };

@@ -61,6 +61,12 @@ void RecurrentState::crop(const at::Tensor& kept) {
   before_ = present_;
 }
 
+void RecurrentState::forget(std::int64_t first, std::int64_t count) {
+  ops::check_forgotten(present_.lengths, first, count);
+  present_.lengths = present_.lengths - count;
+  before_ = present_;
+}
+
 std::unique_ptr<LayerState> RecurrentState::fork(const at::Tensor& entries) const {
   const at::Tensor chosen = ops::checked_entries(entries, present_.lengths.size(0));
   auto copy = std::make_unique<RecurrentState>(chosen.numel());

@@ -30,6 +30,7 @@ class RecurrentState : public LayerState {
   // a model needs to undo a pass that failed.
   void check_crop(const at::Tensor& kept) const override;
   void crop(const at::Tensor& kept) override;
+  void forget(std::int64_t first, std::int64_t count) override;
   std::unique_ptr<LayerState> fork(const at::Tensor& entries) const override;
   std::int64_t bytes() const override;
 

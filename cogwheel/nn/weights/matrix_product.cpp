@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "cogwheel/nn/weights/row_products.h"
 #include "cogwheel/ops/layers/matrix_product.h"
 
 namespace cogwheel::nn {
@@ -12,6 +13,8 @@ thread_local bool products_in_bfloat16 = false;
 }  // namespace
 
 at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  if (const RowProducts* const rows = RowProducts::in_force())
+    if (const at::Tensor product = rows->product(x, weight, bias); product.defined()) return product;
   const at::ScalarType type = product_type(x);
   const auto rounded = [type](const at::Tensor& tensor) {
     return tensor.scalar_type() == type ? tensor : tensor.to(type);

@@ -30,6 +30,15 @@ inline at::Tensor checked_integers(const std::string& what, const at::Tensor& te
 
 inline const std::int64_t* numbers(const at::Tensor& tensor) { return tensor.const_data_ptr<std::int64_t>(); }
 
+// That every entry has the tokens first … first + count − 1.
+inline void check_forgotten(const at::Tensor& lengths, std::int64_t first, std::int64_t count) {
+  for (std::int64_t b = 0; b < lengths.numel(); ++b)
+    if (first < 0 || count < 0 || first + count > numbers(lengths)[b])
+      refuse_cache("forget" + of_entry(b),
+                   "tokens within 0 to " + std::to_string(numbers(lengths)[b]) + " (its length)",
+                   std::to_string(first) + " to " + std::to_string(first + count));
+}
+
 // Which of `count` entries a fork copies.
 inline at::Tensor checked_entries(const at::Tensor& entries, std::int64_t count) {
   const at::Tensor chosen = checked_integers("fork", entries, -1);

@@ -122,6 +122,19 @@ void KeyValueCache::crop(const at::Tensor& kept) {
   lengths_.copy_(lengths);
 }
 
+void KeyValueCache::forget(std::int64_t first, std::int64_t count) {
+  check_used("forget");
+  check_forgotten(lengths_, first, count);
+  const at::NoGradGuard no_gradient;
+  auto* const lengths = lengths_.mutable_data_ptr<std::int64_t>();
+  for (std::int64_t b = 0; b < lengths_.numel(); ++b) {
+    const std::int64_t moved = lengths[b] - first - count;
+    for (const at::Tensor& part : {key_, value_})  // a copy, because the places may overlap
+      part[b].narrow(1, first, moved).copy_(part[b].narrow(1, first + count, moved).clone());
+    lengths[b] -= count;
+  }
+}
+
 KeyValueCache KeyValueCache::fork(const at::Tensor& entries) const {
   check_used("fork");
   const at::Tensor chosen = checked_entries(entries, lengths_.numel());

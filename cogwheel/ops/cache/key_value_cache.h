@@ -45,6 +45,10 @@ class KeyValueCache {
   // Forgets the newest tokens: entry b keeps its first kept[b]. Throws c10::ValueError for more than it has.
   void crop(const at::Tensor& kept);
 
+  // Forgets tokens in the middle, first … first + count − 1 of each entry: those after them move up. Throws
+  // c10::ValueError where an entry has fewer.
+  void forget(std::int64_t first, std::int64_t count);
+
   // An independent cache with copies of the given entries, [B'] int64, in that order; an entry may be given several
   // times, as in beam search. Throws c10::ValueError for entries that do not exist.
   KeyValueCache fork(const at::Tensor& entries) const;

@@ -45,6 +45,8 @@ std::int64_t class_named(const std::string& name, const std::vector<std::string>
   return found - classes.begin();
 }
 
+std::int64_t images_of(const runs::SampleRequest& request) { return request.count.value_or(16); }
+
 at::Tensor contexts_in(const std::filesystem::path& path, const UVitOptions& options) {
   const runs::SafeTensors file = runs::load_safetensors(path);
   const auto found = file.tensors.find("contexts");
@@ -62,7 +64,7 @@ at::Tensor contexts_in(const std::filesystem::path& path, const UVitOptions& opt
 // What the request asks the images to show; by turns, where it says nothing.
 NoiseCondition condition_of(const runs::SampleRequest& request, const UVitOptions& options,
                             const std::vector<std::string>& classes, runs::TaskOptionReader& reader) {
-  const std::int64_t count = request.count;
+  const std::int64_t count = images_of(request);
   if (!request.image_class.empty() && options.vocabulary == 0)
     throw UsageError(expected_got("sample: --class", "none for a run without classes", request.image_class));
   if (!request.prompt.empty() && options.condition_width == 0)
@@ -201,8 +203,9 @@ void sample_images(const runs::RunFolder& folder, const runs::SampleRequest& req
         expected_got("sample: --guidance", "0 for a run without a condition", number_text(request.guidance)));
   if (request.diffusion.eta != 0 && request.diffusion.kind != runs::SamplerKind::ddim)
     throw UsageError(expected_got("sample: --eta", "0 but for --sampler ddim", number_text(request.diffusion.eta)));
-  if (request.interpolate && request.count < 2)
-    throw UsageError(expected_got("sample: --count", "2 or more with --interpolate", std::to_string(request.count)));
+  if (request.interpolate && images_of(request) < 2)
+    throw UsageError(
+        expected_got("sample: --count", "2 or more with --interpolate", std::to_string(images_of(request))));
   const bool pictures = options.channels == 3 && !holds_latents(reader);
   const std::filesystem::path out = request.out.empty() ? folder.path() / runs::samples_file : request.out;
   if (!pictures && out.extension() != ".safetensors")
@@ -213,7 +216,7 @@ void sample_images(const runs::RunFolder& folder, const runs::SampleRequest& req
                                   out.string()));
   expect_place(out);
   ImageDrawing drawing{
-      .count = request.count,
+      .count = images_of(request),
       .prediction = prediction_of(reader),
       .condition = condition_of(request, options,
                                 options.vocabulary > 0 ? runs::load_class_names(folder.path(), options.vocabulary)

@@ -16,10 +16,10 @@
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/tasks/language/corpus_windows.h"
+#include "cogwheel/tasks/language/generator.h"
 #include "cogwheel/tasks/language/language_model_task.h"
 #include "cogwheel/tasks/language/packed_loss.h"
 #include "cogwheel/tasks/language/passage.h"
-#include "cogwheel/tasks/language/sampling.h"
 #include "cogwheel/text/made_ahead.h"
 
 namespace cogwheel::tasks::language {

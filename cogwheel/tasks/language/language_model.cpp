@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/shape_text.h"
@@ -120,11 +121,24 @@ nn::ResidualStream LanguageModelImpl::stream(const at::Tensor& tokens, const nn:
   return stream;
 }
 
-at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens, const nn::ForwardContext& given) {
+at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens, const nn::ForwardContext& context) {
+  return pass(tokens, context, false);
+}
+
+at::Tensor LanguageModelImpl::last_logits(const at::Tensor& tokens, const nn::ForwardContext& context) {
+  return pass(tokens, context, true).squeeze(1);
+}
+
+at::Tensor LanguageModelImpl::pass(const at::Tensor& tokens, const nn::ForwardContext& given, bool last_only) {
   const nn::ForwardContext context = resolved(tokens, given);
   const at::Tensor before = context.state != nullptr ? context.state->lengths().clone() : at::Tensor();
   try {
-    return context.hooked(nn::HookPlace::logits, logits(stream(tokens, context), context));
+    nn::ResidualStream whole = stream(tokens, context);
+    if (last_only && tokens.size(1) > 1) {
+      const auto last = [](const at::Tensor& part) { return part.defined() ? part.narrow(1, -1, 1) : part; };
+      whole = {last(whole.x), last(whole.delta)};
+    }
+    return context.hooked(nn::HookPlace::logits, logits(whole, context));
   } catch (...) {
     // Some layers remember the tokens and others do not.
     if (before.defined()) context.state->crop(before);
@@ -162,6 +176,19 @@ std::int64_t LanguageModelImpl::longest_text() const {
                        std::any_of(layers_.begin(), layers_.end(),
                                    [](const nn::TransformerBlock& layer) { return layer->keeps_tokens(); });
   return bounded ? options_.context : std::numeric_limits<std::int64_t>::max();
+}
+
+void LanguageModelImpl::expect_endless() const {
+  const auto refuse = [](const std::string& expected, const std::string& got) {
+    throw UsageError(expected_got("sink", expected, got));
+  };
+  if (!can_decode()) refuse("a model that keeps keys or a state", options_.mechanism);
+  if (position_embedding_.defined()) refuse("a model whose positions are rotary or none", "learned positions");
+  for (std::int64_t layer = 0; layer < options_.layers; ++layer) {
+    const std::string mechanism = layer_mechanism(options_, layer);
+    if (const RecurrentLaw* const law = find_recurrent_law(mechanism); law != nullptr && law->asks_for_number())
+      refuse("mechanisms without a horizon", mechanism);
+  }
 }
 
 nn::ModelState LanguageModelImpl::make_state(std::int64_t batch) const {

@@ -35,6 +35,9 @@ class LanguageModelImpl : public torch::nn::Module {
   // context, the tokens follow those in the state: their logits are those of a pass over the whole text, up to
   // rounding, without computing the earlier tokens again. Throws UsageError where a text is longer.
   at::Tensor forward(const at::Tensor& tokens, const nn::ForwardContext& context = {});
+  // The logits of the last token of each entry alone, [B, V]: the head is the largest product of a pass over few
+  // tokens.
+  at::Tensor last_logits(const at::Tensor& tokens, const nn::ForwardContext& context = {});
   // What the layers from `layer` on and the head make of the residual stream before it, [B, N, width]: the rest of a
   // pass whose earlier layers are known. `layer` may be the number of layers. Without a state.
   at::Tensor forward_from(std::int64_t layer, const at::Tensor& stream, const nn::ForwardContext& context = {});
@@ -48,6 +51,9 @@ class LanguageModelImpl : public torch::nn::Module {
   bool can_decode() const;
   // The tokens of the longest text: the context, or any number where no layer keeps keys and no table positions.
   std::int64_t longest_text() const;
+  // Throws UsageError where a text cannot go on beyond the context by forgetting earlier tokens: where positions are
+  // learned, and where a law has the context as its horizon.
+  void expect_endless() const;
   // An empty state for up to that many tokens of `batch` texts.
   nn::ModelState make_state(std::int64_t batch) const;
 
@@ -63,6 +69,7 @@ class LanguageModelImpl : public torch::nn::Module {
   const nn::Norm& final_norm() const { return final_norm_; }
 
  private:
+  at::Tensor pass(const at::Tensor& tokens, const nn::ForwardContext& context, bool last_only);
   nn::ForwardContext resolved(const at::Tensor& tokens, const nn::ForwardContext& context) const;
   at::Tensor embed(const at::Tensor& tokens, const nn::ForwardContext& context);
   nn::ResidualStream stream(const at::Tensor& tokens, const nn::ForwardContext& context);

@@ -9,8 +9,8 @@
 #include "cogwheel/nn/attention_maps.h"
 #include "cogwheel/nn/model_holder.h"
 #include "cogwheel/runs/task_options.h"
+#include "cogwheel/tasks/language/generator.h"
 #include "cogwheel/tasks/language/packed_loss.h"
-#include "cogwheel/tasks/language/sampling.h"
 #include "cogwheel/text/dataset.h"
 #include "cogwheel/text/tokenizer.h"
 

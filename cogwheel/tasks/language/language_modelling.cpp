@@ -15,10 +15,10 @@
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/tasks/language/corpus_modelling.h"
+#include "cogwheel/tasks/language/generator.h"
 #include "cogwheel/tasks/language/language_model_task.h"
-#include "cogwheel/tasks/language/load_language_model.h"
 #include "cogwheel/tasks/language/passage.h"
-#include "cogwheel/tasks/language/sampling.h"
+#include "cogwheel/tasks/language/text_samples.h"
 #include "cogwheel/tasks/language/windows.h"
 #include "cogwheel/text/corpus.h"
 #include "cogwheel/text/text_record.h"
@@ -157,17 +157,6 @@ std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std:
       options.text, options.byte_limit);
 }
 
-void sample_text(const runs::RunFolder& folder, const runs::SampleRequest& request, const runs::SampleWriter& write) {
-  const auto model = load_language_model(folder);
-  const auto tokenizer = text::load_tokenizer(folder.tokenizer_path());
-  if (const std::int64_t vocabulary = options_of(*model).vocabulary; vocabulary != tokenizer->vocabulary())
-    throw Error(expected_got(folder.tokenizer_path().string(), std::to_string(vocabulary) + " tokens, as the model",
-                             std::to_string(tokenizer->vocabulary())));
-  const auto prompt = tokenizer->encode(request.prompt, "--prompt");
-  if (write(request.prompt))
-    sample(*model, prompt, request.sampling, [&](Token token) { return write(tokenizer->decode({&token, 1})); });
-}
-
 }  // namespace
 
 std::shared_ptr<const runs::Task> make_language_modelling(std::shared_ptr<const text::Dataset> data,
@@ -178,7 +167,7 @@ std::shared_ptr<const runs::Task> make_language_modelling(std::shared_ptr<const 
 runs::TaskEntry language_modelling_task() {
   return {.description = runs::describe_language_modelling(runs::DataOptions{}.tokenizer),
           .make = make,
-          .sampler = {{"--prompt", "--length", "--temperature", "--top-k", "--seed"}, sample_text},
+          .sampler = text_sampler(),
           .random = random_language_modelling};
 }
 

@@ -10,7 +10,7 @@
 #include "cogwheel/nn/model_holder.h"
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/runs/task_options.h"
-#include "cogwheel/tasks/language/sampling.h"
+#include "cogwheel/tasks/language/generator.h"
 #include "cogwheel/tasks/synthetic/sampled_task.h"
 
 namespace cogwheel::tasks::synthetic::copying {

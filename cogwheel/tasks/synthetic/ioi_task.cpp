@@ -10,11 +10,11 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/runs/task_options.h"
+#include "cogwheel/tasks/language/generator.h"
 #include "cogwheel/tasks/language/language_model.h"
 #include "cogwheel/tasks/language/language_model_task.h"
 #include "cogwheel/tasks/language/language_preset.h"
 #include "cogwheel/tasks/language/load_language_model.h"
-#include "cogwheel/tasks/language/sampling.h"
 #include "cogwheel/tasks/synthetic/sampled_task.h"
 
 namespace cogwheel::tasks::synthetic::ioi {

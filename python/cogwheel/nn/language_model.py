@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cogwheel import _bindings
+from cogwheel.generation import GeneratedText, generate, prompts_of
 from cogwheel.nn.block import Block
 from cogwheel.nn.cache import ModelCache, check_batch, positions_after
 from cogwheel.nn.norm import Norm
@@ -114,6 +116,63 @@ class LanguageModel(Model):
     def pieces(self, tokens: Tensor) -> list[str]:
         """What each of ``tokens``, int64 [N], says."""
         return self._with_tokenizer().pieces(tokens)
+
+    def generate(
+        self,
+        prompts: str | Tensor | Sequence[str | Tensor],
+        *,
+        length: int = 200,
+        repetition_penalty: float = 1.0,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        stop: str | Sequence[str] = (),
+        end_token: int | None = None,
+        log_probabilities: int | None = None,
+        sink: int | None = None,
+        beam: int = 1,
+        count: int = 1,
+        batch: int = 8,
+        seed: int = 1337,
+    ) -> list[GeneratedText]:
+        """Texts that go on from prompts: of the same run, options and seed those of ``cogwheel sample`` (``docs/generation.md``).
+
+        Args:
+            prompts: a text, tokens int64 [N], or several of these, of any lengths.
+            length: the most tokens of a text.
+            repetition_penalty, temperature, top_k, top_p, min_p: change the probabilities in this order; temperature 0
+                takes the likeliest token.
+            stop: texts before which a text ends.
+            end_token: the token that ends a text.
+            log_probabilities: of each token, and of so many likeliest in its place.
+            sink: past the context, keep the first ``sink`` tokens and the newest; else the newest are computed anew for
+                each token.
+            beam: above 1, a search with so many hypotheses for the most probable text.
+            count: texts of each prompt.
+            batch: texts that are made side by side, which changes none of them.
+            seed: the same seed gives the same texts.
+
+        Returns:
+            ``count`` texts of the first prompt, then of the second, and so on.
+        """
+        options = {
+            "length": length,
+            "repetition_penalty": repetition_penalty,
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "min_p": min_p,
+            "seed": seed,
+            "stop": [stop] if isinstance(stop, str) else list(stop),
+            "end": end_token,
+            "likeliest": -1 if log_probabilities is None else log_probabilities,
+            "sink": -1 if sink is None else sink,
+            "count": count,
+            "batch": batch,
+            "beam": beam,
+        }
+        return generate(self._computing(), prompts_of(self, prompts), options)
 
     @property
     def keeps_tokens(self) -> bool:

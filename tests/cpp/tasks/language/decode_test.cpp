@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
+#include "cogwheel/tasks/language/generator.h"
 #include "cogwheel/tasks/language/language_model.h"
-#include "cogwheel/tasks/language/sampling.h"
 #include "nn/hooked.h"
 #include "support/usage_error_of.h"
 

@@ -1,0 +1,190 @@
+#include "cogwheel/tasks/language/text_samples.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/runs/run_folder.h"
+#include "cogwheel/tasks/language/generator.h"
+#include "cogwheel/tasks/language/language_model.h"
+#include "cogwheel/tasks/language/load_language_model.h"
+#include "cogwheel/tasks/language/text_generation.h"
+#include "cogwheel/tasks/language/written_text.h"
+#include "cogwheel/text/text_lines.h"
+#include "cogwheel/text/text_tokens.h"
+#include "cogwheel/text/tokenizer.h"
+
+namespace cogwheel::tasks::language {
+namespace {
+
+struct ModelAndTokenizer {
+  std::shared_ptr<LanguageModel> model;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+};
+
+ModelAndTokenizer load(const runs::RunFolder& folder) {
+  ModelAndTokenizer loaded{load_language_model(folder), text::load_tokenizer(folder.tokenizer_path())};
+  if (const std::int64_t vocabulary = options_of(*loaded.model).vocabulary;
+      vocabulary != loaded.tokenizer->vocabulary())
+    throw Error(expected_got(folder.tokenizer_path().string(), std::to_string(vocabulary) + " tokens, as the model",
+                             std::to_string(loaded.tokenizer->vocabulary())));
+  return loaded;
+}
+
+// A prompt a line, or in JSON lines an object with "prompt".
+std::vector<std::string> prompts_in(const std::filesystem::path& path) {
+  const bool json = path.extension() == ".jsonl";
+  std::vector<std::string> prompts;
+  std::size_t number = 0;
+  for (std::string& line : text::read_text_lines(path).lines) {
+    ++number;
+    if (!json) {
+      prompts.push_back(std::move(line));
+      continue;
+    }
+    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+    const auto object = nlohmann::json::parse(line, nullptr, false);
+    if (!object.is_object() || !object.contains("prompt") || !object["prompt"].is_string())
+      throw Error(expected_got(path.string() + ", line " + std::to_string(number), "an object with \"prompt\", a text",
+                               object.is_discarded() ? "no JSON" : "another"));
+    prompts.push_back(object["prompt"]);
+  }
+  if (prompts.empty()) throw Error(expected_got(path.string(), "a prompt at least", "none"));
+  return prompts;
+}
+
+// Texts of sequences that are made side by side, one after another: the first that has not ended is written as it
+// comes, the others wait.
+class InOrder {
+ public:
+  InOrder(const std::vector<std::string>& prompts, std::uint64_t count, const runs::SampleWriter& write)
+      : prompts_(prompts), count_(count), write_(write) {}
+
+  bool add(std::uint64_t number, std::string_view text, bool ended) {
+    Text& waiting = waiting_[number];
+    waiting.text += text;
+    waiting.ended = ended;
+    bool go_on = true;
+    while (go_on && waiting_.contains(now_)) {
+      Text& shown = waiting_[now_];
+      if (!shown.begun) go_on = begin(now_);
+      shown.begun = true;
+      if (go_on && !shown.text.empty()) go_on = write_(shown.text);
+      shown.text.clear();
+      if (!shown.ended) break;
+      waiting_.erase(now_++);
+    }
+    return go_on && write_("");  // asks for an interruption
+  }
+
+ private:
+  struct Text {
+    std::string text;
+    bool ended = false, begun = false;
+  };
+
+  bool begin(std::uint64_t number) {
+    const std::uint64_t all = prompts_.size() * count_;
+    const std::string line =
+        all == 1 ? "" : fmt::format("{}=== {} of {} ===\n", number > 0 ? "\n" : "", number + 1, all);
+    return write_(line + prompts_[number / count_]);
+  }
+
+  const std::vector<std::string>& prompts_;
+  std::uint64_t count_, now_ = 0;
+  const runs::SampleWriter& write_;
+  std::map<std::uint64_t, Text> waiting_;
+};
+
+TextGenerationOptions options_of(const runs::SampleRequest& request, const text::Tokenizer& tokenizer) {
+  return {.sampling = request.sampling,
+          .count = request.count.value_or(1),
+          .batch = request.batch,
+          .beam = std::max<std::int64_t>(1, request.beam),
+          .end = tokenizer.end_of_document()};
+}
+
+void refuse(const char* option, const char* beside, bool given) {
+  if (given)
+    throw UsageError(expected_got(std::string("sample: ") + option, std::string("none beside ") + beside, "one"));
+}
+
+// One text that goes on after each line, with what the model keeps of all before.
+void converse(const ModelAndTokenizer& loaded, const runs::SampleRequest& request, const runs::SampleWriter& write) {
+  refuse("--prompts", "--interactive", !request.prompts.empty());
+  refuse("--count", "--interactive", request.count.has_value());
+  refuse("--json", "--interactive", request.json);
+  refuse("--beam", "--interactive", request.beam > 1);
+  Generator generator(*loaded.model);
+  bool begun = false;
+  std::vector<Token> all;  // of the text so far
+  const std::optional<Token> end = loaded.tokenizer->end_of_document();
+  while (const std::optional<std::string> line = request.read_line()) {
+    std::vector<Token> tokens;
+    try {
+      tokens = begun ? loaded.tokenizer->encode(*line, "the line")
+                     : text::tokens_of(*loaded.tokenizer, request.prompt + *line, "the line");
+    } catch (const Error& error) {
+      request.warn(error.what());
+      continue;
+    }
+    if (!begun) generator.enter(0, tokens, request.sampling);
+    if (begun) generator.append(0, tokens);
+    begun = true;
+    all.insert(all.end(), tokens.begin(), tokens.end());
+    WrittenText writer(request.sampling.stop);
+    bool go_on = true;
+    for (std::int64_t length = 0; go_on && !writer.stopped() && length < request.sampling.length; ++length) {
+      const Token token = generator.step().front().chosen.token;
+      if (token == end) break;
+      go_on = write(writer.add(loaded.tokenizer->decode_next(all, token)));
+      all.push_back(token);
+    }
+    write(writer.finish() + "\n");
+  }
+}
+
+void sample_text(const runs::RunFolder& folder, const runs::SampleRequest& request, const runs::SampleWriter& write) {
+  const ModelAndTokenizer loaded = load(folder);
+  if (request.interactive) return converse(loaded, request, write);
+  refuse("--prompt", "--prompts", !request.prompts.empty() && !request.prompt.empty());
+  if (request.sampling.likeliest >= 0 && !request.json)
+    throw UsageError(expected_got("sample: --log-probabilities", "--json beside it", "none"));
+  const std::vector<std::string> texts =
+      request.prompts.empty() ? std::vector{request.prompt} : prompts_in(request.prompts);
+  std::vector<std::vector<Token>> prompts;
+  for (std::size_t index = 0; index < texts.size(); ++index)
+    prompts.push_back(text::tokens_of(
+        *loaded.tokenizer, texts[index],
+        request.prompts.empty() ? "--prompt" : request.prompts.string() + ", prompt " + std::to_string(index + 1)));
+  const TextGenerationOptions options = options_of(request, *loaded.tokenizer);
+  const auto count = static_cast<std::uint64_t>(options.count);
+  if (!request.json) {
+    InOrder in_order(texts, count, write);
+    generate_texts(
+        *loaded.model, loaded.tokenizer.get(), prompts, options,
+        [&](std::uint64_t number, std::string_view text, bool ended) { return in_order.add(number, text, ended); });
+    return;
+  }
+  for (const GeneratedText& made : generate_texts(*loaded.model, loaded.tokenizer.get(), prompts, options,
+                                                  [&](auto, auto, bool) { return write(""); })) {
+    nlohmann::ordered_json json{{"prompt", texts[made.number / count]}};
+    json.update(to_json(made));
+    if (!write((made.number == 0 ? "" : "\n") + json.dump())) return;
+  }
+}
+
+}  // namespace
+
+runs::Sampler text_sampler() {
+  return {
+      {"--prompt", "--prompts", "--interactive", "--count", "--batch", "--json", "--length", "--repetition-penalty",
+       "--temperature", "--top-k", "--top-p", "--min-p", "--stop", "--log-probabilities", "--sink", "--beam", "--seed"},
+      sample_text};
+}
+
+}  // namespace cogwheel::tasks::language
