@@ -42,13 +42,18 @@ void train_and_report(runs::TrainingRun& run, const runs::RunFolder& folder, con
   const runs::TrainingStatus status =
       runs::train_in_folder(run, folder,
                             {.report = [&](const runs::StepReport& report) { progress.show(config.name, report); },
-                             .checkpoint = {},
+                             .warn = [&](const std::string& line) { progress.line("warning: " + one_line(line)); },
                              .stop = &stop_flag()});
   progress.clear();
   const std::string path = folder.path().string();
   switch (status) {
     case runs::TrainingStatus::non_finite:
       throw runs::NonFiniteLoss(run.problem() + "; the last good checkpoint is in " + path);
+    case runs::TrainingStatus::spike:
+      throw runs::LossSpike(
+          expected_got("training.spike_returns",
+                       fmt::format("at most {} spikes of the loss or gradient", run.options().spike_returns),
+                       "another at " + run.problem() + "; the last good checkpoint is in " + path));
     case runs::TrainingStatus::stopped:
       throw Interrupted(fmt::format("interrupted at step {} of {}; `cogwheel resume {}` continues", run.steps_done(),
                                     run.options().steps, path));

@@ -53,7 +53,7 @@ std::vector<fs::path> run_folders(const fs::path& comparison) {
 
 // Removes the folder too, unless it holds other files.
 void remove_run(const fs::path& folder) {
-  remove_files(folder, runs::run_files());
+  runs::remove_run_files(folder);
   std::error_code problem;
   if (std::distance(fs::directory_iterator(folder), {}) > 1) return;
   fs::remove(folder / folder_marker, problem);

@@ -15,6 +15,7 @@
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/runs/inspection_json.h"
 #include "cogwheel/runs/run_folder.h"
+#include "cogwheel/runs/training/kept_checkpoints.h"
 #include "cogwheel/runs/training/metrics.h"
 #include "cogwheel/runs/training/train_in_folder.h"
 #include "cogwheel/runs/training/training_run.h"
@@ -173,19 +174,22 @@ RunResult ComparisonJob::train(const MechanismPlan& plan, std::int64_t seed) {
       resumed ? runs::RunFolder::resume(path) : runs::RunFolder::create(path, config, task_->assets(), true);
   std::vector<runs::StepReport> reports;
   if (resumed) {
-    for (const std::string& warning : run.load(folder.checkpoint_path())) hooks_.line(warning);
+    for (const std::string& warning : runs::load_newest(run, folder)) hooks_.line(warning);
     reports = runs::read_metrics(folder.metrics_path());
     std::erase_if(reports, [&](const runs::StepReport& report) { return report.step > run.steps_done(); });
   }
   const std::string label = fmt::format("{} seed {}", plan.name, seed);
-  const runs::TrainingStatus status = runs::train_in_folder(run, folder,
-                                                            {.report =
-                                                                 [&](const runs::StepReport& report) {
-                                                                   reports.push_back(report);
-                                                                   hooks_.progress(label, report);
-                                                                 },
-                                                             .checkpoint = {},
-                                                             .stop = hooks_.stop});
+  const runs::TrainingStatus status = runs::train_in_folder(
+      run, folder,
+      {.report =
+           [&](const runs::StepReport& report) {
+             reports.push_back(report);
+             hooks_.progress(label, report);
+           },
+       .returned =
+           [&](std::int64_t step) { std::erase_if(reports, [&](const auto& report) { return report.step > step; }); },
+       .warn = [&](const std::string& line) { hooks_.line(line); },
+       .stop = hooks_.stop});
 
   RunResult result;
   result.tokens = run.tokens();
@@ -204,6 +208,7 @@ RunResult ComparisonJob::train(const MechanismPlan& plan, std::int64_t seed) {
       inspections_.back().seed = seed;
       write_file(path / "inspection.json", runs::inspection_to_json(inspections_.back()));
       break;
+    case runs::TrainingStatus::spike:
     case runs::TrainingStatus::non_finite:
       result.status = RunStatus::diverged;
       result.message = run.problem() + "; the last good checkpoint is kept";

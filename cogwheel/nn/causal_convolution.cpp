@@ -15,12 +15,16 @@ CausalConvolutionImpl::CausalConvolutionImpl(std::int64_t channels) {
   bias_ = new_parameter(*this, "bias", {channels});
 }
 
-at::Tensor CausalConvolutionImpl::forward(const at::Tensor& x, const at::Tensor& before) {
+at::Tensor CausalConvolutionImpl::forward(const at::Tensor& x, const at::Tensor& before, const at::Tensor& places) {
   const std::int64_t missing = taps - 1 - (before.defined() ? before.size(1) : 0);
   const at::Tensor joined = before.defined() ? at::cat({before, x}, 1) : x;
   const at::Tensor padded = at::constant_pad_nd(joined, {0, 0, missing, 0});
   at::Tensor sum = bias_;
-  for (std::int64_t tap = 0; tap < taps; ++tap) sum = at::addcmul(sum, padded.narrow(1, tap, x.size(1)), weight_[tap]);
+  for (std::int64_t tap = 0; tap < taps; ++tap) {
+    at::Tensor read = padded.narrow(1, tap, x.size(1));
+    if (places.defined()) read = read.masked_fill((places < taps - 1 - tap).unsqueeze(-1), 0);
+    sum = at::addcmul(sum, read, weight_[tap]);
+  }
   return sum;
 }
 

@@ -16,8 +16,9 @@ class CausalConvolutionImpl : public torch::nn::Module {
 
   explicit CausalConvolutionImpl(std::int64_t channels);
 
-  // x [B, N, channels] → alike. `before` holds the inputs of up to three tokens before x, or is undefined.
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& before = {});
+  // x [B, N, channels] → alike. `before` holds the inputs of up to three tokens before x, or is undefined. `places`
+  // [N], of packed sequences, are the places of the tokens in their own, before which it reads nothing.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& before = {}, const at::Tensor& places = {});
   // What `before` is for the tokens that follow.
   static at::Tensor tail(const at::Tensor& x, const at::Tensor& before);
 

@@ -11,7 +11,9 @@
 #include "cogwheel/attention/kernels/pairwise/row_statistics.h"
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/nn/head_width.h"
+#include "cogwheel/nn/packed_sequences.h"
 #include "cogwheel/nn/weights/derivative_path.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/ops/pairwise/statistics_of_weights.h"
@@ -35,11 +37,23 @@ at::Tensor heads_of(const at::Tensor& x, std::int64_t heads) {
 
 at::Tensor of_length_one(const at::Tensor& x) { return x * (x.square().sum(-1, true) + 1e-6).rsqrt(); }
 
-std::optional<at::Tensor> given(const at::Tensor& key) { return key.defined() ? std::optional(key) : std::nullopt; }
+std::optional<at::Tensor> given(const at::Tensor& x) { return x.defined() ? std::optional(x) : std::nullopt; }
 
 const RecurrentParameter& parameter_of(const RecurrentLaw& law, const std::string& name) {
   return *std::find_if(law.parameters.begin(), law.parameters.end(),
                        [&](const RecurrentParameter& each) { return each.name == name; });
+}
+
+// The log of what the tokens up to each have written, after the total of earlier ones, which may be undefined, or from
+// the first token of their sequence on: phi [B, H, N, slots] → alike.
+at::Tensor totals(const at::Tensor& phi, const at::Tensor& earlier, const at::Tensor& cu_seqlens) {
+  if (earlier.defined()) return at::logcumsumexp(at::cat({earlier, phi}, 2), 2).narrow(2, 1, phi.size(2));
+  if (!cu_seqlens.defined()) return at::logcumsumexp(phi, 2);
+  std::vector<at::Tensor> sequences;
+  for (const at::Tensor& part :
+       phi.tensor_split(cu_seqlens.to(at::kCPU, at::kLong).slice(0, 1, cu_seqlens.size(0) - 1), 2))
+    sequences.push_back(at::logcumsumexp(part, 2));
+  return at::cat(sequences, 2);
 }
 
 // Where a gate is what the operator refuses, or cannot go on from.
@@ -116,21 +130,22 @@ RecurrentLayerImpl::RecurrentLayerImpl(const RecurrentLayerOptions& options)
     features_ = new_parameter(*this, "features", {options.heads, head_dim_, head_dim_});
 }
 
-RecurrentLayerImpl::Inputs RecurrentLayerImpl::read(const at::Tensor& x, const Carried& before, Carried& after) {
+RecurrentLayerImpl::Inputs RecurrentLayerImpl::read(const at::Tensor& x, const Before& before, Carried& after) {
   if (recipe_.token_shift) {
-    const std::vector<at::Tensor> readers = shift_(x, before.last);
+    const std::vector<at::Tensor> readers = shift_(x, before.carried.last, before.places);
     after.last = x.narrow(1, x.size(1) - 1, 1).clone();
     return {readers[0], readers[1], readers[2], readers[3], {readers.begin() + 4, readers.end()}};
   }
   if (!recipe_.inner) return {x, x, x, x, std::vector<at::Tensor>(gates_.size(), x)};
   const at::Tensor values = inner_(x),
-                   convolved = at::silu(convolution_(values, before.inputs)).to(values.scalar_type());
-  after.inputs = CausalConvolutionImpl::tail(values, before.inputs);
+                   convolved =
+                       at::silu(convolution_(values, before.carried.inputs, before.places)).to(values.scalar_type());
+  after.inputs = CausalConvolutionImpl::tail(values, before.carried.inputs);
   return {convolved, convolved, recipe_.values_before_convolution ? values : convolved, x,
           std::vector<at::Tensor>(gates_.size(), convolved)};
 }
 
-RecurrentLayerImpl::Heads RecurrentLayerImpl::project(const Inputs& inputs, const Carried& before, Carried& after) {
+RecurrentLayerImpl::Heads RecurrentLayerImpl::project(const Inputs& inputs, const Before& before, Carried& after) {
   // Value, query, key, as far as there are.
   std::vector<at::Tensor> parts{value_ ? value_(inputs.value) : inputs.value};
   if (query_) parts.push_back(query_(inputs.query));
@@ -138,10 +153,10 @@ RecurrentLayerImpl::Heads RecurrentLayerImpl::project(const Inputs& inputs, cons
   const at::ScalarType type = parts[0].scalar_type();
   if (recipe_.convolution) {
     const at::Tensor joined = at::cat(parts, -1);
-    after.inputs = CausalConvolutionImpl::tail(joined, before.inputs);
+    after.inputs = CausalConvolutionImpl::tail(joined, before.carried.inputs);
     std::vector<std::int64_t> widths;
     for (const at::Tensor& part : parts) widths.push_back(part.size(-1));
-    parts = at::silu(convolution_(joined, before.inputs)).to(type).split_with_sizes(widths, -1);
+    parts = at::silu(convolution_(joined, before.carried.inputs, before.places)).to(type).split_with_sizes(widths, -1);
   }
   const auto of_each_head = [&](const at::Tensor& part) {
     return heads_of(part, part.size(-1) / head_dim_).expand({-1, options_.heads, -1, -1});
@@ -158,13 +173,13 @@ RecurrentLayerImpl::Heads RecurrentLayerImpl::project(const Inputs& inputs, cons
     if (gate.step.defined()) heads.value = (heads.value * gate.step).to(type);
   }
   if (recipe_.running_means) {
-    // The first token of a text has no sum before it to decay.
     at::Tensor& phi = heads.parameters.front().second;
-    const bool begun = before.total.defined();
-    const at::Tensor total = at::logcumsumexp(begun ? at::cat({before.total, phi}, 2) : phi, 2);
-    const at::Tensor now = begun ? total.narrow(2, 1, phi.size(2)) : total;
-    const at::Tensor past = begun ? total.narrow(2, 0, phi.size(2))
-                                  : at::cat({total.narrow(2, 0, 1), total.narrow(2, 0, phi.size(2) - 1)}, 2);
+    const at::Tensor& earlier = before.carried.total;
+    const at::Tensor now = totals(phi, earlier, before.cu_seqlens);
+    // The first token of a text has no sum before it to decay.
+    at::Tensor past =
+        at::cat({earlier.defined() ? earlier : now.narrow(2, 0, 1), now.narrow(2, 0, phi.size(2) - 1)}, 2);
+    if (before.places.defined()) past = at::where((before.places == 0).to(now.device()).unsqueeze(-1), now, past);
     phi = (phi - now).exp();
     heads.parameters.emplace_back("log_decay", (past - now).clamp_max(0));
     after.total = now.narrow(2, now.size(2) - 1, 1).clone();
@@ -214,10 +229,10 @@ ops::RecurrentOptions RecurrentLayerImpl::operator_options(const Heads& heads) c
   return options;
 }
 
-at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const std::vector<at::Tensor>& before,
-                                    std::vector<at::Tensor>& after) const {
+at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const Before& before, std::vector<at::Tensor>& after) const {
   ops::RecurrentOptions options = operator_options(heads);
-  options.initial_state = before;
+  options.initial_state = before.carried.law;
+  options.cu_seqlens = given(before.cu_seqlens);
   const auto walked = [&] {
     at::Tensor output;
     std::tie(output, after) = ops::recurrent(given(heads.query), given(heads.key), heads.value, law_.name, options);
@@ -235,7 +250,7 @@ at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const std::vector<at::Te
       const at::Tensor refused = refused_in(gate, parameter.values);
       if (!refused.any().item<bool>()) continue;
       if (parameter.axes.find('N') == std::string_view::npos) {
-        after = before;
+        after = before.carried.law;
         return at::full_like(heads.value, nan);
       }
       const at::Tensor here = refused.dim() == 4 ? refused.any(3) : refused;
@@ -301,6 +316,9 @@ at::Tensor RecurrentLayerImpl::observed(const Heads& heads, const at::Tensor& ou
   if (context.layer_state != nullptr && context.layer_state->longest() > heads.value.size(2))
     throw UsageError(expected_got("attn.hook_pattern of " + options_.mechanism, "a pass from the first token",
                                   "a state, which has not kept the keys"));
+  if (context.cu_seqlens)
+    throw UsageError(
+        expected_got("attn.hook_pattern of " + options_.mechanism, "a pass of one sequence", "packed sequences"));
   const at::Tensor made = weights_or_nan(heads);
   if (rows_wanted) {
     const at::Tensor wide = made.to(ops::computed_type(made));
@@ -329,7 +347,16 @@ at::Tensor RecurrentLayerImpl::combine(at::Tensor by_token, const Heads& heads, 
 
 at::Tensor RecurrentLayerImpl::forward(const at::Tensor& x, const ForwardContext& context) {
   auto* const state = static_cast<RecurrentState*>(context.layer_state);
-  const Carried before = state != nullptr ? state->carried() : Carried();
+  Before before;
+  if (context.cu_seqlens) {
+    if (state != nullptr)
+      throw UsageError(
+          expected_got("recurrent layer: cu_seqlens", "none with a state", shape_text(context.cu_seqlens->sizes())));
+    before.places = places_in_sequences(*context.cu_seqlens, x.size(0), x.size(1), "recurrent layer").to(x.device());
+    before.cu_seqlens = *context.cu_seqlens;
+  } else if (state != nullptr) {
+    before.carried = state->carried();
+  }
   Carried after;
   const Inputs inputs = read(x, before, after);
   Heads heads = project(inputs, before, after);
@@ -341,7 +368,7 @@ at::Tensor RecurrentLayerImpl::forward(const at::Tensor& x, const ForwardContext
     hooked(HookPlace::key, heads.key);
     hooked(HookPlace::value, heads.value);
   }
-  const at::Tensor output = walk(heads, before.law, after.law);
+  const at::Tensor output = walk(heads, before, after.law);
   if (state != nullptr) state->advance(std::move(after), x.size(1));
   const at::Tensor by_token = observed(heads, output, context).transpose(1, 2);
   return combine(context.hooked(HookPlace::heads, by_token), heads, inputs, context);

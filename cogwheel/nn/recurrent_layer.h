@@ -42,8 +42,9 @@ class RecurrentLayerImpl : public TokenMixer {
  public:
   explicit RecurrentLayerImpl(const RecurrentLayerOptions& options);
 
-  // Of the context it reads state and hooks: a law has no weights to drop, no positions, and padding at the end is seen
-  // by no token before it. The pattern is known to a pass without a state only, which has not kept the keys.
+  // Of the context it reads state, packed sequences and hooks: a law has no weights to drop, no positions, and padding
+  // at the end is seen by no token before it. The pattern is known to a pass without a state, which has not kept the
+  // keys, and of one sequence.
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context = {}) override;
 
   bool has_hook(HookPlace place) const override;
@@ -65,17 +66,22 @@ class RecurrentLayerImpl : public TokenMixer {
     at::Tensor query, key, value, output_gate;
     std::vector<at::Tensor> gates;
   };
+  // What comes before the tokens: carried from earlier ones, or where each sequence of several begins.
+  struct Before {
+    Carried carried;
+    at::Tensor cu_seqlens, places;  // undefined: one sequence
+  };
   struct Heads {
     at::Tensor query, key, value;  // [B, H, N, D], [B, H, N, Dv]; query and key undefined where the law has its own
     at::Tensor skipped;            // [B, N, H Dv], what `skip` multiplies
     ops::MechanismParameters parameters;
   };
-  Inputs read(const at::Tensor& x, const Carried& before, Carried& after);
-  Heads project(const Inputs& inputs, const Carried& before, Carried& after);
+  Inputs read(const at::Tensor& x, const Before& before, Carried& after);
+  Heads project(const Inputs& inputs, const Before& before, Carried& after);
   void apply_features(at::Tensor& query, at::Tensor& key) const;
   ops::RecurrentOptions operator_options(const Heads& heads) const;
   // → [B, H, N, Dv], and the state of the law.
-  at::Tensor walk(const Heads& heads, const std::vector<at::Tensor>& before, std::vector<at::Tensor>& after) const;
+  at::Tensor walk(const Heads& heads, const Before& before, std::vector<at::Tensor>& after) const;
   at::Tensor weights(const Heads& heads) const;         // → [B, H, N, N]
   at::Tensor weights_or_nan(const Heads& heads) const;  // alike, NaN where a gate has diverged
   at::Tensor observed(const Heads& heads, const at::Tensor& output, const ForwardContext& context) const;

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/shape_text.h"
+#include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
 namespace cogwheel::nn {
@@ -17,14 +20,15 @@ namespace {
 // Logits of a block, in float32, as one thread keeps them in its cache.
 constexpr std::int64_t block_logits = 1 << 18;
 
-void expect_tokens(const at::Tensor& logits, const at::Tensor& targets) {
-  if (logits.dim() != 2 || logits.size(0) == 0 || targets.dim() != 1 || targets.size(0) != logits.size(0))
-    throw Error(expected_got("token_loss", "logits [n, V] and targets [n], n at least 1",
-                             shape_text(logits.sizes()) + " and " + shape_text(targets.sizes())));
+void expect_tokens(const std::string& what, const std::string& rows, const at::Tensor& x, const at::Tensor& targets,
+                   std::int64_t vocabulary) {
+  if (x.dim() != 2 || x.size(0) == 0 || targets.dim() != 1 || targets.size(0) != x.size(0))
+    throw Error(expected_got(what, rows + " and targets [n], n at least 1",
+                             shape_text(x.sizes()) + " and " + shape_text(targets.sizes())));
   if (!targets.is_cpu()) return;  // to look at them would stop the device
   const auto least = targets.min().item<std::int64_t>(), largest = targets.max().item<std::int64_t>();
-  if (least < 0 || largest >= logits.size(1))
-    throw Error(expected_got("token_loss: targets", "0 to " + std::to_string(logits.size(1) - 1),
+  if (least < 0 || largest >= vocabulary)
+    throw Error(expected_got(what + ": targets", "0 to " + std::to_string(vocabulary - 1),
                              std::to_string(least) + " to " + std::to_string(largest)));
 }
 
@@ -45,42 +49,87 @@ at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& targets, double
   return losses;
 }
 
+// The losses of all tokens, as losses_of of some, by several threads.
+at::Tensor all_losses(const at::Tensor& logits, const at::Tensor& targets, double smoothing, double weight) {
+  const std::int64_t tokens = logits.size(0), rows = std::max<std::int64_t>(1, block_logits / logits.size(1));
+  if (!logits.is_cpu()) return losses_of(logits, targets, smoothing, weight);
+  const at::ScalarType type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor losses = at::empty({tokens}, logits.options().dtype(type));
+  at::parallel_for(0, (tokens + rows - 1) / rows, 1, [&](std::int64_t first, std::int64_t last) {
+    const torch::NoGradGuard none;  // of this thread
+    for (std::int64_t each = first; each < last; ++each) {
+      const std::int64_t begin = each * rows, end = std::min(tokens, begin + rows);
+      losses.slice(0, begin, end)
+          .copy_(losses_of(logits.slice(0, begin, end), targets.slice(0, begin, end), smoothing, weight));
+    }
+  });
+  return losses;
+}
+
+// Backward hands on gradients that are already there, of a loss with respect to `inputs`.
+void record_gradients(const char* name, const ops::variable_list& inputs, const at::Tensor& loss,
+                      const ops::variable_list& gradients) {
+  ops::record_saving(
+      name, inputs, {loss}, {.inputs = {}, .outputs = {}, .constants = gradients},
+      [name](const ops::variable_list&, const ops::variable_list& kept, const ops::variable_list& outer) {
+        if (at::GradMode::is_enabled())
+          throw std::logic_error(std::string(name) + ": expected a backward pass without create_graph");
+        if (outer[0].is_cpu() && outer[0].item<double>() == 1) return kept;
+        ops::variable_list scaled = kept;
+        for (at::Tensor& each : scaled)
+          if (each.defined()) each = each * outer[0].to(each.scalar_type());
+        return scaled;
+      });
+}
+
 }  // namespace
 
 at::Tensor token_loss(const at::Tensor& logits, const at::Tensor& targets, double smoothing) {
-  expect_tokens(logits, targets);
+  expect_tokens("token_loss", "logits [n, V]", logits, targets, logits.dim() == 2 ? logits.size(1) : 0);
   const bool record = ops::needs_record({logits});
-  const std::int64_t tokens = logits.size(0), rows = std::max<std::int64_t>(1, block_logits / logits.size(1));
   at::Tensor loss, gradient;
   {
     const torch::NoGradGuard no_grad;
     gradient = logits.detach();
-    const double weight = record ? 1 / static_cast<double>(tokens) : 0;
-    const at::ScalarType type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    at::Tensor losses = at::empty({tokens}, logits.options().dtype(type));
-    const auto block = [&](std::int64_t begin, std::int64_t end) {
-      const torch::NoGradGuard none;  // of this thread
-      losses.slice(0, begin, end)
-          .copy_(losses_of(gradient.slice(0, begin, end), targets.slice(0, begin, end), smoothing, weight));
-    };
-    if (logits.is_cpu())
-      at::parallel_for(0, (tokens + rows - 1) / rows, 1, [&](std::int64_t first, std::int64_t last) {
-        for (std::int64_t each = first; each < last; ++each) block(each * rows, std::min(tokens, (each + 1) * rows));
-      });
-    else
-      block(0, tokens);
-    loss = losses.mean();
+    loss = all_losses(gradient, targets, smoothing, record ? 1 / static_cast<double>(logits.size(0)) : 0).mean();
   }
-  if (!record) return loss;
-  ops::record_saving(
-      "TokenLossBackward", {logits}, {loss}, {.inputs = {}, .outputs = {}, .constants = {gradient}},
-      [](const ops::variable_list&, const ops::variable_list& kept, const ops::variable_list& gradients) {
-        if (at::GradMode::is_enabled())
-          throw std::logic_error("token_loss: expected a backward pass without create_graph");
-        const at::Tensor& outer = gradients[0];
-        if (outer.is_cpu() && outer.item<double>() == 1) return ops::variable_list{kept[0]};
-        return ops::variable_list{kept[0] * outer.to(kept[0].scalar_type())};
-      });
+  if (record) record_gradients("TokenLossBackward", {logits}, loss, {gradient});
+  return loss;
+}
+
+at::Tensor head_loss(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& targets,
+                     std::int64_t logits_bytes) {
+  expect_tokens("head_loss", "rows [n, width]", x, targets, weight.size(0));
+  const std::int64_t tokens = x.size(0), vocabulary = weight.size(0);
+  const std::int64_t rows =
+      std::clamp<std::int64_t>(logits_bytes / (vocabulary * static_cast<std::int64_t>(sizeof(float))), 1, tokens);
+  const bool record = ops::needs_record({x, weight, bias});
+  at::Tensor loss, of_x, of_weight, of_bias;
+  {
+    const torch::NoGradGuard no_grad;
+    const at::ScalarType type = product_type(x);
+    const at::Tensor matrix = weight.detach().to(type), read = x.detach();
+    const at::Tensor offset = bias.defined() ? bias.detach().to(type) : bias;
+    if (record) of_x = at::empty_like(read, at::MemoryFormat::Contiguous);
+    std::vector<at::Tensor> losses;
+    for (std::int64_t first = 0; first < tokens; first += rows) {
+      const std::int64_t count = std::min(rows, tokens - first);
+      const at::Tensor part = read.narrow(0, first, count).to(type);
+      const at::Tensor logits = matrix_product(part, matrix, offset);
+      losses.push_back(
+          all_losses(logits, targets.narrow(0, first, count), 0, record ? 1 / static_cast<double>(tokens) : 0));
+      if (!record) continue;
+      // From here on they are the gradient of the loss.
+      of_x.narrow(0, first, count).copy_(matrix_product(logits, matrix.t()));
+      const at::Tensor added = matrix_product(logits.t(), part.t());
+      of_weight = of_weight.defined() ? of_weight.add_(added) : added.to(weight.scalar_type());
+      if (!offset.defined()) continue;
+      const at::Tensor summed = logits.sum(0, false, bias.scalar_type());
+      of_bias = of_bias.defined() ? of_bias.add_(summed) : summed;
+    }
+    loss = at::cat(losses).mean();
+  }
+  if (record) record_gradients("HeadLossBackward", {x, weight, bias}, loss, {of_x, of_weight, of_bias});
   return loss;
 }
 

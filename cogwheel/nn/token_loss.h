@@ -1,7 +1,9 @@
-// The cross-entropy of tokens, in one pass over their logits: a vocabulary of thousands makes them the largest tensor
-// of a model, and each pass over it costs as much as a layer.
+// The cross-entropy of tokens. A vocabulary of thousands makes logits the largest tensor of a model, and each pass over
+// them costs as much as a layer: here there is one, and those of a long text are never all there.
 #pragma once
 #include <ATen/core/Tensor.h>
+
+#include <cstdint>
 
 namespace cogwheel::nn {
 
@@ -14,5 +16,12 @@ namespace cogwheel::nn {
 //   ∂/∂logits = (p − (1 − smoothing) [target] − smoothing/V) / n
 //   Szegedy et al., "Rethinking the Inception Architecture for Computer Vision" (2016), section 7, for the smoothing.
 at::Tensor token_loss(const at::Tensor& logits, const at::Tensor& targets, double smoothing = 0);
+
+// token_loss of the logits x Wᵀ + b, of which as many rows as take `logits_bytes` in float32 are there at a time:
+// x [n, width], weight [V, width], bias [V] or undefined, products as in matrix_product. Where a gradient is needed it
+// is computed here too, block by block, so that backward only hands it on. The same throws as token_loss.
+inline constexpr std::int64_t head_logits_bytes = 64 << 20;
+at::Tensor head_loss(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& targets,
+                     std::int64_t logits_bytes = head_logits_bytes);
 
 }  // namespace cogwheel::nn

@@ -22,10 +22,13 @@ TokenShiftImpl::TokenShiftImpl(std::int64_t width, std::int64_t readers, double 
   from_rank_ = new_parameter(*this, "from_rank", {readers, rank_of(width), width});
 }
 
-std::vector<at::Tensor> TokenShiftImpl::forward(const at::Tensor& given, const at::Tensor& last) {
+std::vector<at::Tensor> TokenShiftImpl::forward(const at::Tensor& given, const at::Tensor& last,
+                                                const at::Tensor& places) {
   const at::Tensor x = given.to(shared_.scalar_type());
   const at::Tensor first = last.defined() ? last.to(x.scalar_type()) : at::zeros_like(x.narrow(1, 0, 1));
-  const at::Tensor change = at::cat({first, x.narrow(1, 0, x.size(1) - 1)}, 1) - x;
+  at::Tensor earlier = at::cat({first, x.narrow(1, 0, x.size(1) - 1)}, 1);
+  if (places.defined()) earlier = earlier.masked_fill((places == 0).unsqueeze(-1), 0);
+  const at::Tensor change = earlier - x;
   const at::Tensor mixed = at::addcmul(x, change, shared_);
   std::vector<at::Tensor> readers;
   for (std::int64_t reader = 0; reader < shares_.size(0); ++reader) {

@@ -21,7 +21,8 @@ class TokenShiftImpl : public torch::nn::Module {
   TokenShiftImpl(std::int64_t width, std::int64_t readers, double depth);
 
   // x [B, N, width] → one [B, N, width] for each reader. `last` is the token before x, [B, 1, width]; undefined: 0.
-  std::vector<at::Tensor> forward(const at::Tensor& x, const at::Tensor& last = {});
+  // `places` [N], of packed sequences, are the places of the tokens in their own: before the first is 0.
+  std::vector<at::Tensor> forward(const at::Tensor& x, const at::Tensor& last = {}, const at::Tensor& places = {});
 
   void initialize(const WeightInitializer& initializer, const std::string& name);
 

@@ -8,6 +8,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/shape_text.h"
+#include "cogwheel/nn/recomputed_blocks.h"
 #include "cogwheel/nn/weights/derivative_path.h"
 
 namespace cogwheel::nn {
@@ -78,7 +79,13 @@ HeadInputs TransformerBlockImpl::head_inputs(const at::Tensor& stream, const For
           read(HookPlace::value_input, counts.value)};
 }
 
-ResidualStream TransformerBlockImpl::forward(const ResidualStream& given, const ForwardContext& context) {
+ResidualStream TransformerBlockImpl::forward(const ResidualStream& stream, const ForwardContext& context) {
+  if (!RecomputedBlocks::include(context)) return pass(stream, context);
+  return recomputed(stream, context,
+                    [this](const ResidualStream& given, const ForwardContext& of) { return pass(given, of); });
+}
+
+ResidualStream TransformerBlockImpl::pass(const ResidualStream& given, const ForwardContext& context) {
   const auto observed = [&](HookPlace place, const ResidualStream& stream) {
     return context.wants(place) ? ResidualStream{context.hooked(place, stream.total())} : stream;
   };

@@ -47,7 +47,7 @@ class TransformerBlockImpl : public torch::nn::Module {
   explicit TransformerBlockImpl(const TransformerBlockOptions& options, std::shared_ptr<const Rotary> rotary = nullptr);
 
   // [B, N, width] each. The context's dropout applies to attention weights and to what is added to the stream; its
-  // state comes from `make_state`.
+  // state comes from `make_state`. Where RecomputedBlocks say so, activations are not kept.
   ResidualStream forward(const ResidualStream& stream, const ForwardContext& context = {});
 
   // Whether a pass comes to a place where hooks read or replace a value.
@@ -68,6 +68,7 @@ class TransformerBlockImpl : public torch::nn::Module {
                   double residual_standard_deviation);
 
  private:
+  ResidualStream pass(const ResidualStream& stream, const ForwardContext& context);
   HeadInputs head_inputs(const at::Tensor& stream, const ForwardContext& context);
 
   NormPlace norm_place_;

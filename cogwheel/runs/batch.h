@@ -6,6 +6,7 @@
 
 namespace cogwheel::runs {
 
+// Tensors have a row for each of the batch, those that there are.
 struct Batch {
   at::Tensor inputs, targets;  // as the loss of the task takes them
   std::int64_t tokens = 0;     // the number of the task's items (TaskDescription::item), for counts and speeds
@@ -15,5 +16,11 @@ struct Batch {
   at::Tensor segments = {};  // [B, N], of sentences: 0 for the first, 1 for the second
   at::Tensor times = {};     // [B], of images with noise: when they have it
 };
+
+// The rows of a slice, one of so many about equal ones; `tokens` stays that of the batch.
+Batch slice_of(const Batch& batch, std::int64_t index, std::int64_t slices);
+
+// How many targets are not `ignored_target`.
+std::int64_t told_targets(const Batch& batch);
 
 }  // namespace cogwheel::runs

@@ -52,8 +52,31 @@ const std::vector<std::string>& run_files() {
   static const std::vector<std::string> names{"config.toml",     tokenizer_file,       text_file,
                                               strokes_file,      classes_file,         samples_file,
                                               classifier_file,   "metrics.jsonl",      "checkpoint.safetensors",
-                                              "inspection.json", evaluation_json_file, evaluation_page_file};
+                                              "inspection.json", evaluation_json_file, evaluation_page_file,
+                                              "samples.jsonl",   "changes.jsonl",      "spikes.jsonl"};
   return names;
+}
+
+namespace {
+
+// Also unfinished ones.
+std::vector<fs::path> checkpoint_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code problem;
+  for (fs::directory_iterator entry(folder, problem), end; !problem && entry != end; entry.increment(problem))
+    if (const fs::path kind = entry->path().extension(); kind == checkpoint_extension || kind == unfinished_extension)
+      files.push_back(entry->path());
+  return files;
+}
+
+}  // namespace
+
+void remove_run_files(const fs::path& folder) {
+  remove_files(folder, run_files());
+  const fs::path checkpoints = folder / checkpoints_folder;
+  std::error_code problem;
+  for (const fs::path& file : checkpoint_files(checkpoints)) fs::remove(file, problem);
+  fs::remove(checkpoints, problem);  // unless somebody else put something into it
 }
 
 namespace {
@@ -96,16 +119,26 @@ void point_latest_at(const fs::path& folder) {
 
 RunFolder RunFolder::create(const fs::path& folder, const RunConfig& config, const std::vector<RunFile>& files,
                             bool overwrite) {
+  RunFolder run(folder);
+  run.lock_ = take_folder(folder, run_kind, overwrite);
+  remove_run_files(folder);
+  // First, so that a run which is killed from here on can be resumed.
+  write_file(run.config_path(), to_toml(config));
+  run.write(files);
+  point_latest_at(folder);
+  return run;
+}
+
+void RunFolder::write(const std::vector<RunFile>& files) const {
   for (const RunFile& file : files)
     if (std::find(run_files().begin(), run_files().end(), file.name) == run_files().end())
       throw std::logic_error(expected_got("run folder: file", "a name of run_files", file.name));
-  RunFolder run(folder);
-  run.lock_ = take_folder(folder, run_kind, overwrite);
-  remove_files(folder, run_files());
-  for (const RunFile& file : files) write_file(folder / file.name, file.content);
-  write_file(run.config_path(), to_toml(config));
-  point_latest_at(folder);
-  return run;
+  for (const RunFile& file : files) write_file(path_ / file.name, file.content);
+}
+
+bool RunFolder::has_checkpoint() const {
+  std::error_code problem;
+  return fs::exists(checkpoint_path(), problem);
 }
 
 RunFolder RunFolder::open(const fs::path& folder) {
@@ -122,9 +155,26 @@ RunFolder RunFolder::open(const fs::path& folder) {
 }
 
 RunFolder RunFolder::resume(const fs::path& folder) {
-  RunFolder run = open(folder);
+  // A run that was killed before its first checkpoint begins again.
+  std::error_code unknown;
+  const bool begun = folder_kind(folder) == run_kind && fs::exists(folder / "config.toml", unknown);
+  RunFolder run = begun ? RunFolder(folder) : open(folder);
   run.lock_ = std::make_shared<const FolderLock>(folder, run_kind);
   remove_leftovers(folder, run_files());
+  for (const fs::path& file : checkpoint_files(run.checkpoints_path()))
+    if (std::error_code problem; file.extension() == unfinished_extension) fs::remove(file, problem);
+  return run;
+}
+
+RunFolder RunFolder::copy(const RunFolder& from, const fs::path& folder) {
+  RunFolder run(folder);
+  run.lock_ = take_folder(folder, run_kind, false);
+  for (const std::string& name : run_files())
+    if (std::error_code problem;
+        fs::is_regular_file(from.path() / name, problem) && from.path() / name != from.checkpoint_path())
+      write_file(folder / name, read_file(from.path() / name));
+  link_file(from.checkpoint_path(), run.checkpoint_path());
+  point_latest_at(folder);
   return run;
 }
 
@@ -134,7 +184,9 @@ RunCheckpoint find_checkpoint(const fs::path& path) {
     RunFolder folder = RunFolder::open(path);
     return {folder, folder.checkpoint_path()};
   }
-  return {RunFolder::open(path.has_parent_path() ? path.parent_path() : fs::path(".")), path};
+  const fs::path around = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const bool kept = fs::absolute(around, problem).lexically_normal().filename() == checkpoints_folder;
+  return {RunFolder::open(kept ? around / ".." : around), path};
 }
 
 std::string name_of_run(const fs::path& path) {
@@ -150,9 +202,10 @@ void load_weights_of(torch::nn::Module& model, const RunConfig& config, const Ru
 }
 
 void load_weights_of(torch::nn::Module& model, const RunConfig& config, const fs::path& path) {
-  const SafeTensors checkpoint = load_checkpoint(path);
-  expect_same(config, recorded_configuration(checkpoint, path), path.string(), "model.");
-  load_weights(model, checkpoint, path, prefix_in_use(checkpoint));
+  const SafeTensorsFile checkpoint(path);
+  expect_whole(checkpoint);
+  expect_same(config, recorded_configuration(checkpoint), path.string(), "model.");
+  load_weights(model, checkpoint, prefix_in_use(checkpoint));
 }
 
 }  // namespace cogwheel::runs

@@ -1,5 +1,6 @@
-// A run on disk: config.toml, metrics.jsonl, checkpoint.safetensors, the files of the task, such as tokenizer.json, and
-// the marker of the folder (core/files/folder_lock.h).
+// A run on disk: config.toml, metrics.jsonl, checkpoint.safetensors, checkpoints/, the files of the task, such as
+// tokenizer.json, what happened on the way (samples.jsonl, changes.jsonl, spikes.jsonl), and the marker of the folder
+// (core/files/folder_lock.h).
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -44,8 +45,13 @@ inline constexpr const char* strokes_file = "strokes.json";
 // Files of tasks that learn from a text: its tokenizer, and which text it was (text/text_record.h).
 inline constexpr const char *tokenizer_file = "tokenizer.json", *text_file = "text.json";
 
+// The folder of checkpoints in that of a run.
+inline constexpr const char *checkpoints_folder = "checkpoints", *checkpoint_extension = ".safetensors";
+
 // The names of all files that this program may write into the folder of a run.
 const std::vector<std::string>& run_files();
+// Removes them, and the checkpoints that are kept.
+void remove_run_files(const std::filesystem::path& folder);
 
 // Points runs/latest at a folder below runs/; for a folder elsewhere it stays unchanged.
 void point_latest_at(const std::filesystem::path& folder);
@@ -62,21 +68,35 @@ void expect_no_run_file(const std::filesystem::path& out, std::string_view what)
 
 class RunFolder {
  public:
-  // A new run: locks the folder, replaces its files if `overwrite`, writes config.toml and `files`, whose names must be
-  // among run_files. Throws what take_folder throws.
+  // A new run: locks the folder, replaces its files if `overwrite`, writes config.toml, then `files`. Throws what
+  // take_folder throws.
   static RunFolder create(const std::filesystem::path& folder, const RunConfig& config,
                           const std::vector<RunFile>& files, bool overwrite = false);
   // An existing run, for reading. Throws Error where the folder holds none, which names the runs of a comparison.
   static RunFolder open(const std::filesystem::path& folder);
-  // An existing run, for resuming: locks it and removes the unfinished files of a killed process. Throws Error where
-  // another process is using it.
+  // An existing run, for resuming, which may lack a checkpoint if it was killed before the first: locks it and removes
+  // the unfinished files of a killed process. Throws Error where another process is using it.
   static RunFolder resume(const std::filesystem::path& folder);
 
+  // A new run with the files of another, whose checkpoints but the newest are not copied, for resuming. Throws what
+  // take_folder throws.
+  static RunFolder copy(const RunFolder& from, const std::filesystem::path& folder);
+
+  // Files whose names are among run_files.
+  void write(const std::vector<RunFile>& files) const;
+
   const std::filesystem::path& path() const { return path_; }
+  bool has_checkpoint() const;
   std::filesystem::path config_path() const { return path_ / "config.toml"; }
   std::filesystem::path tokenizer_path() const { return path_ / tokenizer_file; }
   std::filesystem::path metrics_path() const { return path_ / "metrics.jsonl"; }
+  std::filesystem::path samples_path() const { return path_ / "samples.jsonl"; }
+  std::filesystem::path changes_path() const { return path_ / "changes.jsonl"; }
+  std::filesystem::path spikes_path() const { return path_ / "spikes.jsonl"; }
+  // The newest.
   std::filesystem::path checkpoint_path() const { return path_ / "checkpoint.safetensors"; }
+  // That and others that are kept, named by their step (training/kept_checkpoints.h).
+  std::filesystem::path checkpoints_path() const { return path_ / checkpoints_folder; }
 
  private:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}

@@ -2,9 +2,13 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -38,13 +42,7 @@ std::string type_name(at::ScalarType type) {
   throw Error(expected_got("safetensors", "float32, float64, int64, int32 or uint8", at::toString(type)));
 }
 
-// An entry of the header; everything is checked except that it adjoins the other entries.
-struct Entry {
-  std::string name;
-  at::ScalarType type;
-  std::vector<std::int64_t> shape;
-  std::uint64_t begin, end;
-};
+using Entry = SafeTensorsFile::Entry;
 
 std::uint64_t count_at(const nlohmann::json& number) {
   if (!number.is_number_unsigned()) throw std::invalid_argument("number " + number.dump());
@@ -89,11 +87,11 @@ void expect_no_overlap_or_gap(std::vector<Entry>& entries, std::uint64_t bytes) 
     throw std::invalid_argument(std::to_string(bytes) + " bytes of numbers instead of " + std::to_string(place));
 }
 
-Error damaged_file(const std::filesystem::path& path, const std::string& got) {
-  return Error(expected_got(path.string(), "a whole safetensors file", got));
+DamagedFile damaged_file(const std::filesystem::path& path, const std::string& got) {
+  return DamagedFile(expected_got(path.string(), "a whole safetensors file", got));
 }
 
-Error malformed(const std::filesystem::path& path, const std::string& name) {
+DamagedFile malformed(const std::filesystem::path& path, const std::string& name) {
   return damaged_file(path, "a malformed entry " + nlohmann::json(name).dump());
 }
 
@@ -140,12 +138,10 @@ std::map<std::string, std::string> load_metadata(const std::filesystem::path& pa
 
 void save_safetensors(const SafeTensors& contents, const std::filesystem::path& path) {
   nlohmann::json header;
-  std::vector<at::Tensor> tensors;
   std::uint64_t offset = 0;
-  if (!contents.metadata.empty()) header["__metadata__"] = contents.metadata;
+  if (!contents.metadata.empty()) header[metadata_entry] = contents.metadata;
   for (const auto& [name, tensor] : contents.tensors) {
-    tensors.push_back(tensor.contiguous());
-    const std::uint64_t end = offset + tensors.back().nbytes();
+    const std::uint64_t end = offset + tensor.nbytes();
     header[name] = {
         {"dtype", type_name(tensor.scalar_type())}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
     offset = end;
@@ -156,61 +152,153 @@ void save_safetensors(const SafeTensors& contents, const std::filesystem::path& 
   AtomicFile file(path);
   file.write(&length, sizeof length);
   file.write(text);
-  for (const auto& tensor : tensors) file.write(tensor.const_data_ptr(), tensor.nbytes());
+  for (const auto& [name, tensor] : contents.tensors) {
+    const at::Tensor numbers = tensor.cpu().contiguous();
+    file.write(numbers.const_data_ptr(), numbers.nbytes());
+  }
   file.commit();
 }
 
-SafeTensors load_safetensors(const std::filesystem::path& path) {
-  const std::string bytes = read_file(path);
-  const auto damaged = [&](const std::string& got) { return damaged_file(path, got); };
-  const std::string_view all = bytes;
-  const std::uint64_t length = header_length(all.substr(0, length_bytes), bytes.size(), path);
-  const nlohmann::json header = parse_header(all.substr(length_bytes, length), path);
-  const std::string_view data = all.substr(length_bytes + length);
-  SafeTensors contents{.tensors = {}, .metadata = metadata_of(header, path)};
-  std::vector<Entry> entries;
-  for (const auto& [name, entry] : header.items()) {
-    try {
-      if (name != metadata_entry) entries.push_back(read_entry(name, entry, data.size()));
-    } catch (const nlohmann::json::exception&) {
-      throw malformed(path, name);
-    } catch (const std::invalid_argument& error) {
-      throw damaged("an impossible " + std::string(error.what()) + " in " + nlohmann::json(name).dump());
-    }
+SafeTensorsFile::SafeTensorsFile(std::filesystem::path path) : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat status {};
+  if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    const int problem = descriptor_ < 0 ? errno : EISDIR;
+    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+    throw Error(expected_got(path_.string(), "a file that can be read", std::strerror(problem)));
   }
   try {
-    expect_no_overlap_or_gap(entries, data.size());
-  } catch (const std::invalid_argument& error) {
-    throw damaged(error.what());
+    const auto size = static_cast<std::uint64_t>(status.st_size);
+    std::string start(std::min<std::uint64_t>(size, length_bytes), 0);
+    read(0, start.data(), start.size());
+    std::string header(header_length(start, size, path_), 0);
+    read(length_bytes, header.data(), header.size());
+    first_ = length_bytes + header.size();
+    const nlohmann::json json = parse_header(header, path_);
+    metadata_ = metadata_of(json, path_);
+    for (const auto& [name, entry] : json.items()) {
+      try {
+        if (name != metadata_entry) entries_.push_back(read_entry(name, entry, size - first_));
+      } catch (const nlohmann::json::exception&) {
+        throw malformed(path_, name);
+      } catch (const std::invalid_argument& error) {
+        throw damaged_file(path_, "an impossible " + std::string(error.what()) + " in " + nlohmann::json(name).dump());
+      }
+    }
+    std::vector<Entry> by_place = entries_;
+    try {
+      expect_no_overlap_or_gap(by_place, size - first_);
+    } catch (const std::invalid_argument& error) {
+      throw damaged_file(path_, error.what());
+    }
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
   }
-  for (const Entry& entry : entries) {
-    at::Tensor tensor = at::empty(entry.shape, entry.type);
-    if (entry.begin < entry.end)
-      std::memcpy(tensor.mutable_data_ptr(), data.data() + entry.begin, entry.end - entry.begin);
-    contents.tensors[entry.name] = at::isReducedFloatingType(entry.type) ? tensor.to(at::kFloat) : tensor;
+}
+
+SafeTensorsFile::~SafeTensorsFile() { ::close(descriptor_); }
+
+const Entry* SafeTensorsFile::find(const std::string& name) const {
+  const auto place =
+      std::lower_bound(entries_.begin(), entries_.end(), name,
+                       [](const Entry& entry, const std::string& wanted) { return entry.name < wanted; });
+  return place != entries_.end() && place->name == name ? &*place : nullptr;
+}
+
+void SafeTensorsFile::read(std::uint64_t place, void* into, std::size_t bytes) const {
+  auto* position = static_cast<char*>(into);
+  while (bytes > 0) {
+    const ssize_t got = ::pread(descriptor_, position, bytes, static_cast<off_t>(place));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw Error(expected_got(path_.string(), "a file that can be read", std::strerror(errno)));
+    if (got == 0) throw damaged_file(path_, "one that became shorter while it was read");
+    position += got;
+    place += static_cast<std::uint64_t>(got);
+    bytes -= static_cast<std::size_t>(got);
   }
+}
+
+void SafeTensorsFile::read_into(const Entry& entry, at::Tensor target) const {
+  if (target.is_cpu() && target.is_contiguous())
+    return read(first_ + entry.begin, target.mutable_data_ptr(), entry.end - entry.begin);
+  const at::Tensor numbers = at::empty(entry.shape, entry.type);
+  read(first_ + entry.begin, numbers.mutable_data_ptr(), entry.end - entry.begin);
+  target.copy_(numbers);
+}
+
+at::Tensor SafeTensorsFile::tensor(const Entry& entry) const {
+  const at::Tensor numbers = at::empty(entry.shape, entry.type);
+  if (entry.begin < entry.end) read(first_ + entry.begin, numbers.mutable_data_ptr(), entry.end - entry.begin);
+  return at::isReducedFloatingType(entry.type) ? numbers.to(at::kFloat) : numbers;
+}
+
+SafeTensors load_safetensors(const std::filesystem::path& path) {
+  const SafeTensorsFile file(path);
+  SafeTensors contents{.tensors = {}, .metadata = file.metadata()};
+  for (const Entry& entry : file.entries()) contents.tensors[entry.name] = file.tensor(entry);
   return contents;
 }
 
-std::string sha256(const SafeTensors& contents) {
-  // Tensor by tensor, so that several can be hashed at a time.
-  std::vector<std::pair<std::string, at::Tensor>> tensors;
-  for (const auto& [name, tensor] : contents.tensors) tensors.emplace_back(name, tensor.contiguous());
-  std::vector<std::string> digests(tensors.size());
-  at::parallel_for(0, static_cast<std::int64_t>(tensors.size()), 1, [&](std::int64_t first, std::int64_t last) {
-    for (auto index = static_cast<std::size_t>(first); index < static_cast<std::size_t>(last); ++index) {
-      const at::Tensor& tensor = tensors[index].second;
-      digests[index] =
-          cogwheel::sha256(std::string_view(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()));
-    }
-  });
-  nlohmann::json all = {{"tensors", nlohmann::json::array()}, {"metadata", contents.metadata}};
+namespace {
+
+struct Digest {
+  std::string name, type;
+  std::vector<std::int64_t> shape;
+  std::string sha256;
+};
+
+std::string hash_of_all(const std::vector<Digest>& digests, const std::map<std::string, std::string>& metadata) {
+  nlohmann::json all = {{"tensors", nlohmann::json::array()}, {"metadata", metadata}};
   all["metadata"].erase("sha256");
-  for (std::size_t index = 0; index < tensors.size(); ++index) {
-    const auto& [name, tensor] = tensors[index];
-    all["tensors"].push_back({name, type_name(tensor.scalar_type()), tensor.sizes().vec(), digests[index]});
-  }
+  for (const Digest& each : digests) all["tensors"].push_back({each.name, each.type, each.shape, each.sha256});
   return cogwheel::sha256(all.dump());
+}
+
+// Several at a time.
+void for_each_in_parallel(std::size_t count, const std::function<void(std::size_t)>& each) {
+  at::parallel_for(0, static_cast<std::int64_t>(count), 1, [&](std::int64_t first, std::int64_t last) {
+    for (auto index = static_cast<std::size_t>(first); index < static_cast<std::size_t>(last); ++index) each(index);
+  });
+}
+
+}  // namespace
+
+std::string sha256(const SafeTensors& contents) {
+  std::vector<at::Tensor> tensors;
+  std::vector<Digest> digests;
+  for (const auto& [name, tensor] : contents.tensors) {
+    tensors.push_back(tensor);
+    digests.push_back({name, type_name(tensor.scalar_type()), tensor.sizes().vec(), {}});
+  }
+  for_each_in_parallel(tensors.size(), [&](std::size_t index) {
+    const at::Tensor numbers = tensors[index].cpu().contiguous();
+    digests[index].sha256 =
+        cogwheel::sha256(std::string_view(static_cast<const char*>(numbers.const_data_ptr()), numbers.nbytes()));
+  });
+  return hash_of_all(digests, contents.metadata);
+}
+
+std::string SafeTensorsFile::sha256(const std::function<void(const Entry&, const at::Tensor&)>& look) const {
+  constexpr std::uint64_t piece_bytes = 4 << 20;
+  std::vector<Digest> digests;
+  for (const Entry& entry : entries_) digests.push_back({entry.name, type_name(entry.type), entry.shape, {}});
+  for_each_in_parallel(entries_.size(), [&](std::size_t index) {
+    const Entry& entry = entries_[index];
+    const auto size = at::elementSize(entry.type);
+    at::Tensor buffer =
+        at::empty({static_cast<std::int64_t>(std::min(piece_bytes, entry.end - entry.begin) / size)}, entry.type);
+    Sha256 hash;
+    for (std::uint64_t place = entry.begin; place < entry.end; place += buffer.nbytes()) {
+      if (entry.end - place < buffer.nbytes())
+        buffer = buffer.narrow(0, 0, static_cast<std::int64_t>((entry.end - place) / size));
+      read(first_ + place, buffer.mutable_data_ptr(), buffer.nbytes());
+      hash.add(std::string_view(static_cast<const char*>(buffer.const_data_ptr()), buffer.nbytes()));
+      if (look) look(entry, buffer);
+    }
+    digests[index].sha256 = hash.digits();
+  });
+  return hash_of_all(digests, metadata_);
 }
 
 }  // namespace cogwheel::runs

@@ -2,26 +2,79 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <span>
 #include <string>
+#include <vector>
+
+#include "cogwheel/core/error.h"
 
 namespace cogwheel::runs {
+
+// The file is damaged: it is not what was written.
+class DamagedFile : public Error {
+ public:
+  using Error::Error;
+};
 
 struct SafeTensors {
   std::map<std::string, at::Tensor> tensors;  // float32, float64 or int64; float16 and bfloat16 are read as float32
   std::map<std::string, std::string> metadata;
 };
 
-// Replaces the file atomically.
+// Replaces the file atomically. Tensors are written one after the other; those of a device are copied one at a time.
 void save_safetensors(const SafeTensors& contents, const std::filesystem::path& path);
-// Throws Error where the file is missing or damaged: as the format demands, tensors must fill the data without overlap
-// or gap. Only a hash can tell whether the bits are those that were written.
+// Throws what opening a SafeTensorsFile throws. Only a hash can tell whether the bits are those that were written.
 SafeTensors load_safetensors(const std::filesystem::path& path);
 // Its metadata, without reading the numbers.
 std::map<std::string, std::string> load_metadata(const std::filesystem::path& path);
 
 // The hash of every name, type, shape and number and of the metadata, except its entry "sha256".
 std::string sha256(const SafeTensors& contents);
+
+// A file whose tensors are read one by one, so that they need not all be there at once.
+class SafeTensorsFile {
+ public:
+  struct Entry {
+    std::string name;
+    at::ScalarType type;
+    std::vector<std::int64_t> shape;
+    std::uint64_t begin, end;  // bytes of the numbers
+  };
+
+  // Throws Error where the file is missing or damaged: as the format demands, tensors must fill the data without
+  // overlap or gap.
+  explicit SafeTensorsFile(std::filesystem::path path);
+  SafeTensorsFile(const SafeTensorsFile&) = delete;
+  SafeTensorsFile& operator=(const SafeTensorsFile&) = delete;
+  ~SafeTensorsFile();
+
+  const std::filesystem::path& path() const { return path_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  // In the order of names.
+  const std::vector<Entry>& entries() const { return entries_; }
+  const Entry* find(const std::string& name) const;
+
+  // Throws Error where the file cannot be read.
+  at::Tensor tensor(const Entry& entry) const;  // float16 and bfloat16 as float32
+  // Into a tensor of the same type and as many numbers, on any device.
+  void read_into(const Entry& entry, at::Tensor target) const;
+
+  // sha256() of what it holds. Unless it is empty, `look` sees all numbers once, in pieces of a dimension, from several
+  // threads.
+  std::string sha256(const std::function<void(const Entry& entry, const at::Tensor& piece)>& look = {}) const;
+
+ private:
+  void read(std::uint64_t place, void* into, std::size_t bytes) const;
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::uint64_t first_ = 0;  // where the numbers begin
+  std::map<std::string, std::string> metadata_;
+  std::vector<Entry> entries_;
+};
 
 }  // namespace cogwheel::runs

@@ -2,7 +2,11 @@
 
 #include <torch/nn/module.h>
 
+#include <stdexcept>
+
+#include "cogwheel/core/error.h"
 #include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/model_entry.h"
 
 namespace cogwheel::runs {
@@ -14,6 +18,12 @@ std::int64_t parameter_count(const ModelOptions& options) {
   std::int64_t count = 0;
   for (const at::Tensor& parameter : make_model(options)->parameters()) count += parameter.numel();
   return count;
+}
+
+std::int64_t Task::counted(const Batch& batch) const { return batch.inputs.size(0); }
+
+std::string Task::continued(torch::nn::Module&, const std::string&, std::uint64_t) const {
+  throw std::logic_error(expected_got("task " + description().name, "one that continues texts", "another"));
 }
 
 std::shared_ptr<torch::nn::Module> load_model(const RunConfig& config, const RunFolder& folder) {

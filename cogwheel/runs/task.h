@@ -68,6 +68,12 @@ struct DataFacts {
   bool evaluates_part() const { return 10 * evaluated_tokens < 9 * held_out_tokens; }
 };
 
+// Where a run is in its data: the batches before, those included that were left out, and their rows.
+struct DataPlace {
+  std::int64_t batches = 0, rows = 0;
+  bool operator==(const DataPlace&) const = default;
+};
+
 enum class EvaluationPart {
   curve,  // the part of the held-out data that training.curve_tokens selects, always the same items
   whole
@@ -95,11 +101,14 @@ class Task {
 
   virtual void initialize(torch::nn::Module& model, std::uint64_t seed) const = 0;
 
-  // The batch of a step, counted from 0: it depends only on training.seed and the step, so that runs with the same seed
-  // see the same data, and a resumed run needs no state but its step.
-  virtual Batch batch(const torch::nn::Module& model, const TrainingOptions& training, std::int64_t step) const = 0;
-  // The loss, a scalar to differentiate. The same seed drops the same elements.
+  // The next batch. It depends only on training.seed and the place, so that runs with the same seed see the same data,
+  // and a resumed run needs no state but its place.
+  virtual Batch batch(const torch::nn::Module& model, const TrainingOptions& training,
+                      const DataPlace& place) const = 0;
+  // The loss, a scalar to differentiate: a mean over what `counted` counts. The same seed drops the same elements.
   virtual at::Tensor loss(torch::nn::Module& model, const Batch& batch, std::uint64_t dropout_seed) const = 0;
+  // Decides the share of a slice of a batch in the loss of the whole.
+  virtual std::int64_t counted(const Batch& batch) const;
 
   // The measures, for curves without those that are at_end_only; in float32 and without dropout. Unless `heads` is
   // null, it receives the statistics of the heads on the first items.
@@ -110,6 +119,9 @@ class Task {
   // in mechanism and seed. `thorough`: null in a comparison, where it must not take long.
   virtual Inspection inspect(torch::nn::Module& model, std::uint64_t seed,
                              const ThoroughInspection* thorough) const = 0;
+  // Whether the task's model continues texts, and how it does: at temperature 0.8, up to 200 tokens.
+  virtual bool continues_texts() const { return false; }
+  virtual std::string continued(torch::nn::Module& model, const std::string& prompt, std::uint64_t seed) const;
   // Whether a thorough inspection does what it is asked for.
   virtual bool generates_images() const { return false; }
 

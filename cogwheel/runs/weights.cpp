@@ -3,6 +3,8 @@
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
+#include <algorithm>
+#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "cogwheel/core/error.h"
@@ -13,22 +15,6 @@ namespace cogwheel::runs {
 namespace {
 
 bool is_weight(const std::string& name) { return name.starts_with(weight_prefix) || name.starts_with(average_prefix); }
-
-void expect_whole(const SafeTensors& checkpoint, const std::filesystem::path& path) {
-  const auto recorded = [&](const char* key) {
-    const auto place = checkpoint.metadata.find(key);
-    return place == checkpoint.metadata.end() ? std::string("none") : place->second;
-  };
-  if (const std::string format = recorded("format"); format != checkpoint_format)
-    throw Error(expected_got(path.string() + ": format", checkpoint_format, format));
-  if (const std::string hash = recorded("sha256"); hash != sha256(checkpoint))
-    throw Error(expected_got(path.string(), "the contents that were written (SHA-256 " + hash + ")",
-                             "others: the file is damaged"));
-  for (const auto& [name, tensor] : checkpoint.tensors)
-    if (tensor.is_floating_point() &&
-        !(is_weight(name) ? tensor.isfinite() : tensor.isnan().logical_not()).all().item<bool>())
-      throw Error(expected_got(path.string(), "finite numbers", "NaN or infinity in " + name));
-}
 
 }  // namespace
 
@@ -41,46 +27,74 @@ void save_weights(const std::map<std::string, at::Tensor>& weights, const RunCon
   save_safetensors(checkpoint, path);
 }
 
-void copy_tensor(const SafeTensors& checkpoint, const std::string& name, at::Tensor target,
-                 const std::filesystem::path& path) {
-  const auto found = checkpoint.tensors.find(name);
-  const std::string expected = name + " of shape " + shape_text(target.sizes());
-  if (found == checkpoint.tensors.end()) throw Error(expected_got(path.string(), expected, "no such tensor"));
-  if (found->second.sizes() != target.sizes())
-    throw Error(expected_got(path.string(), expected, "shape " + shape_text(found->second.sizes())));
-  if (found->second.scalar_type() != target.scalar_type())
-    throw Error(expected_got(path.string(), name + " of type " + at::toString(target.scalar_type()),
-                             at::toString(found->second.scalar_type())));
-  target.copy_(found->second);
+void expect_whole(const SafeTensorsFile& checkpoint) {
+  const std::filesystem::path& path = checkpoint.path();
+  const auto recorded = [&](const char* key) {
+    const auto place = checkpoint.metadata().find(key);
+    return place == checkpoint.metadata().end() ? std::string("none") : place->second;
+  };
+  if (const std::string format = recorded("format"); format != checkpoint_format)
+    throw DamagedFile(expected_got(path.string() + ": format", checkpoint_format, format));
+  std::mutex mutex;
+  std::string strange;  // the first of those with such numbers
+  const auto look = [&](const SafeTensorsFile::Entry& entry, const at::Tensor& piece) {
+    if (!piece.is_floating_point() ||
+        (is_weight(entry.name) ? piece.isfinite() : piece.isnan().logical_not()).all().item<bool>())
+      return;
+    const std::lock_guard lock(mutex);
+    if (strange.empty() || entry.name < strange) strange = entry.name;
+  };
+  if (const std::string hash = recorded("sha256"); hash != checkpoint.sha256(look))
+    throw DamagedFile(expected_got(path.string(), "the contents that were written (SHA-256 " + hash + ")",
+                                   "others: the file is damaged"));
+  if (!strange.empty())
+    throw DamagedFile(expected_got(path.string(), "finite numbers", "NaN or infinity in " + strange));
 }
 
-SafeTensors load_checkpoint(const std::filesystem::path& path) {
-  SafeTensors checkpoint = load_safetensors(path);
-  expect_whole(checkpoint, path);
-  return checkpoint;
-}
-
-nlohmann::ordered_json recorded_configuration(const SafeTensors& checkpoint, const std::filesystem::path& path) {
-  const auto recorded = checkpoint.metadata.find("configuration");
-  const std::string text = recorded == checkpoint.metadata.end() ? "nothing" : recorded->second;
+nlohmann::ordered_json recorded_configuration(const SafeTensorsFile& checkpoint) {
+  const auto recorded = checkpoint.metadata().find("configuration");
+  const std::string text = recorded == checkpoint.metadata().end() ? "nothing" : recorded->second;
   auto json = nlohmann::ordered_json::parse(text, nullptr, /*exceptions=*/false);
   if (json.is_object()) return json;
-  throw Error(expected_got(path.string() + ": configuration", "an object of keys and values", text));
+  throw Error(expected_got(checkpoint.path().string() + ": configuration", "an object of keys and values", text));
 }
 
-const std::string& prefix_in_use(const SafeTensors& checkpoint) {
-  const auto first = checkpoint.tensors.lower_bound(average_prefix);
-  return first != checkpoint.tensors.end() && first->first.starts_with(average_prefix) ? average_prefix : weight_prefix;
+const SafeTensorsFile::Entry& entry_for(const SafeTensorsFile& checkpoint, const std::string& name,
+                                        const at::Tensor& target) {
+  const std::string path = checkpoint.path().string(), expected = name + " of shape " + shape_text(target.sizes());
+  const SafeTensorsFile::Entry* const found = checkpoint.find(name);
+  if (found == nullptr) throw Error(expected_got(path, expected, "no such tensor"));
+  if (target.sizes() != found->shape) throw Error(expected_got(path, expected, "shape " + shape_text(found->shape)));
+  if (found->type != target.scalar_type())
+    throw Error(expected_got(path, name + " of type " + at::toString(target.scalar_type()), at::toString(found->type)));
+  return *found;
 }
 
-void load_weights(torch::nn::Module& model, const SafeTensors& checkpoint, const std::filesystem::path& path,
-                  const std::string& prefix) {
+void copy_tensor(const SafeTensorsFile& checkpoint, const std::string& name, const at::Tensor& target) {
   const torch::NoGradGuard no_grad;
+  checkpoint.read_into(entry_for(checkpoint, name, target), target);
+}
+
+const std::string& prefix_in_use(const SafeTensorsFile& checkpoint) {
+  const auto& entries = checkpoint.entries();
+  const bool averaged = std::any_of(entries.begin(), entries.end(),
+                                    [](const auto& entry) { return entry.name.starts_with(average_prefix); });
+  return averaged ? average_prefix : weight_prefix;
+}
+
+void expect_weights(const torch::nn::Module& model, const SafeTensorsFile& checkpoint, const std::string& prefix) {
   const auto parameters = model.named_parameters();
-  for (const auto& parameter : parameters) copy_tensor(checkpoint, prefix + parameter.key(), parameter.value(), path);
-  for (const auto& [name, tensor] : checkpoint.tensors)
-    if (name.starts_with(prefix) && parameters.find(name.substr(prefix.size())) == nullptr)
-      throw Error(expected_got(path.string(), "the tensors of its configuration", "another, " + name));
+  for (const auto& parameter : parameters) entry_for(checkpoint, prefix + parameter.key(), parameter.value());
+  for (const SafeTensorsFile::Entry& entry : checkpoint.entries())
+    if (entry.name.starts_with(prefix) && parameters.find(entry.name.substr(prefix.size())) == nullptr)
+      throw Error(
+          expected_got(checkpoint.path().string(), "the tensors of its configuration", "another, " + entry.name));
+}
+
+void load_weights(torch::nn::Module& model, const SafeTensorsFile& checkpoint, const std::string& prefix) {
+  expect_weights(model, checkpoint, prefix);
+  for (const auto& parameter : model.named_parameters())
+    copy_tensor(checkpoint, prefix + parameter.key(), parameter.value());
 }
 
 }  // namespace cogwheel::runs

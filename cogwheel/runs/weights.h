@@ -29,23 +29,28 @@ void save_weights(const std::map<std::string, at::Tensor>& weights, const RunCon
                   const std::filesystem::path& path);
 
 // Throws Error where the file is no checkpoint of this format, or damaged: its bytes are not those that were written,
-// or it has numbers that no run saves.
-SafeTensors load_checkpoint(const std::filesystem::path& path);
+// or it has numbers that no run saves. Reads all of it, and keeps none.
+void expect_whole(const SafeTensorsFile& checkpoint);
 
 // The configuration that the checkpoint records, as runs/configuration/config_record.h writes it. Throws Error where it
 // cannot be read.
-nlohmann::ordered_json recorded_configuration(const SafeTensors& checkpoint, const std::filesystem::path& path);
+nlohmann::ordered_json recorded_configuration(const SafeTensorsFile& checkpoint);
 
-// Copies a tensor of the checkpoint to `target`, on whatever device; throws Error where it is missing, or of another
-// shape or type.
-void copy_tensor(const SafeTensors& checkpoint, const std::string& name, at::Tensor target,
-                 const std::filesystem::path& path);
+// A tensor of the checkpoint that can be read into `target`; throws Error where it is missing, or of another shape or
+// type.
+const SafeTensorsFile::Entry& entry_for(const SafeTensorsFile& checkpoint, const std::string& name,
+                                        const at::Tensor& target);
+// Copies it, to whatever device.
+void copy_tensor(const SafeTensorsFile& checkpoint, const std::string& name, const at::Tensor& target);
 
-// Copies every tensor "model.<name>", or with another prefix; throws Error that names the first one that is missing, of
-// another shape or type, or not part of the model.
-void load_weights(torch::nn::Module& model, const SafeTensors& checkpoint, const std::filesystem::path& path,
+// Throws Error that names the first tensor "model.<name>", or with another prefix, that is missing, of another shape or
+// type, or not part of the model.
+void expect_weights(const torch::nn::Module& model, const SafeTensorsFile& checkpoint,
+                    const std::string& prefix = weight_prefix);
+// Copies them all, one after the other, or throws the same and copies none.
+void load_weights(torch::nn::Module& model, const SafeTensorsFile& checkpoint,
                   const std::string& prefix = weight_prefix);
 // The prefix of the weights that a trained model is used with: the averages where there are some.
-const std::string& prefix_in_use(const SafeTensors& checkpoint);
+const std::string& prefix_in_use(const SafeTensorsFile& checkpoint);
 
 }  // namespace cogwheel::runs

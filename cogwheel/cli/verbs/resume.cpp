@@ -2,29 +2,54 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/training.h"
 #include "cogwheel/compare/comparison_folder.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/runs/training/kept_checkpoints.h"
+#include "cogwheel/runs/training/run_changes.h"
 
 namespace cogwheel::cli {
 namespace {
 
 struct ResumeArguments {
-  std::string run;
+  std::string run, out;
+  std::vector<std::string> assignments;
   Definitions definitions;
 };
 
 void resume(const ResumeArguments& arguments) {
-  const std::string& path = arguments.run;
   register_definitions(arguments.definitions);
-  const runs::RunFolder folder = runs::RunFolder::resume(path);
-  runs::expect_resumable(folder.checkpoint_path());  // before a task looks for data that imported weights lack
-  const runs::RunConfig config = runs::load_config(folder.config_path());
+  const runs::RunFolder folder = arguments.out.empty()
+                                     ? runs::RunFolder::resume(arguments.run)
+                                     : runs::RunFolder::copy(runs::RunFolder::open(arguments.run), arguments.out);
+  const std::string path = folder.path().string();
+  // Before a task looks for data that imported weights lack.
+  if (folder.has_checkpoint()) runs::expect_resumable(folder.checkpoint_path());
+  std::vector<runs::RunChange> changes = runs::read_changes(folder.changes_path());
+  const runs::RunConfig before = runs::with_changes(runs::load_config(folder.config_path()), changes);
+  runs::RunConfig config = before;
+  runs::set_options(config, arguments.assignments);
+  const auto now = runs::change_between(before, config, 0, "resume: --set");
+  std::set<std::string> changed = runs::changed_keys(changes);
+  for (const runs::RunChange::Key& each : now.keys) changed.insert(each.key);
   runs::TrainingRun run(config.model, config.training, compare::task_of_run(config, folder.path()));
-  for (const auto& difference : run.load(folder.checkpoint_path())) fmt::print(stderr, "warning: {}\n", difference);
+  if (folder.has_checkpoint()) {
+    for (const auto& line : runs::load_newest(run, folder, changed)) fmt::print(stderr, "warning: {}\n", line);
+  } else {
+    folder.write(run.task().assets());
+    folder.write(run.task().records());
+  }
+  if (!now.keys.empty()) {
+    // The record first: whatever happens between, the next resume knows what is meant.
+    runs::add_change(folder.changes_path(), {.step = run.steps_done(), .keys = now.keys});
+    write_file(folder.config_path(), runs::to_toml(config));
+  }
   if (run.steps_done() >= config.training.steps) {
     fmt::print("{} has made all of its {} steps\n", path, config.training.steps);
     return;
@@ -40,6 +65,9 @@ void add_resume_command(CLI::App& app) {
   command->add_option("run", arguments->run, "the folder of the run, such as runs/latest")
       ->required()
       ->type_name("RUN");
+  command->add_option("--set", arguments->assignments, "go on with other keys of training, as in training.steps=4000")
+      ->type_name("KEY=VALUE");
+  command->add_option("--out", arguments->out, "a new folder in which a copy of the run goes on")->type_name("DIR");
   add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { resume(*arguments); });
 }

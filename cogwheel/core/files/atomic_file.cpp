@@ -20,9 +20,23 @@ namespace {
 }
 
 // The temporary name of a file is ".<name>.<process>.part".
-constexpr std::string_view after_process = ".part";
+constexpr std::string_view after_process = unfinished_extension;
 
 std::string before_process(std::string_view name) { return std::string(1, '.').append(name).append(1, '.'); }
+
+std::filesystem::path temporary_of(const std::filesystem::path& path) {
+  return path.parent_path() /
+         before_process(path.filename().string()).append(std::to_string(::getpid())).append(after_process);
+}
+
+// A new name is only safe once its folder is synced too.
+void sync_folder_of(const std::filesystem::path& path) {
+  const std::filesystem::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  const int folder = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;
+  ::fsync(folder);
+  ::close(folder);
+}
 
 }  // namespace
 
@@ -36,8 +50,7 @@ bool is_temporary_name(std::string_view name, std::string_view of) {
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
-  temporary_ = path_.parent_path() /
-               before_process(path_.filename().string()).append(std::to_string(::getpid())).append(after_process);
+  temporary_ = temporary_of(path_);
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) refuse(path_, "a file that can be written");
 }
@@ -63,12 +76,25 @@ void AtomicFile::commit() {
   if (::fsync(descriptor_) != 0) refuse(path_, "a file that can be written");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) refuse(path_, "a file that can be replaced");
   ::close(std::exchange(descriptor_, -1));
-  // The new name is only safe once its folder is synced too.
-  const std::filesystem::path parent = path_.has_parent_path() ? path_.parent_path() : ".";
-  const int folder = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return;
-  ::fsync(folder);
-  ::close(folder);
+  sync_folder_of(path_);
+}
+
+void link_file(const std::filesystem::path& from, const std::filesystem::path& to) {
+  const std::filesystem::path temporary = temporary_of(to);
+  ::unlink(temporary.c_str());
+  if (::link(from.c_str(), temporary.c_str()) != 0) {
+    AtomicFile copy(to);
+    read_pieces(from, [&](std::string_view piece) { copy.write(piece); });
+    return copy.commit();
+  }
+  if (::rename(temporary.c_str(), to.c_str()) != 0) {
+    const int problem = errno;
+    ::unlink(temporary.c_str());
+    errno = problem;
+    refuse(to, "a file that can be replaced");
+  }
+  ::unlink(temporary.c_str());  // rename does nothing where both names are of one file
+  sync_folder_of(to);
 }
 
 void expect_writable(const std::filesystem::path& path) {

@@ -8,6 +8,8 @@
 
 namespace cogwheel {
 
+// How the temporary name of a file ends.
+inline constexpr const char* unfinished_extension = ".part";
 // Whether a file's name is the temporary one of a file called `of`.
 bool is_temporary_name(std::string_view name, std::string_view of);
 
@@ -32,6 +34,9 @@ void expect_writable(const std::filesystem::path& path);
 
 // All throw Error with the system's reason.
 void write_file(const std::filesystem::path& path, std::string_view contents);
+
+// Gives a file a second name, which replaces another file of that name; a copy where the file system has no such links.
+void link_file(const std::filesystem::path& from, const std::filesystem::path& to);
 
 std::string read_file(const std::filesystem::path& path);
 // The first bytes alone, at most so many: no more of a long file is read.

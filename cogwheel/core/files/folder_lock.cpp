@@ -112,6 +112,10 @@ void expect_room(const fs::path& folder, std::string_view kind, bool overwrite) 
   if (!fs::exists(folder, problem)) return expect_makable(folder);
   std::set<std::string> names = names_in(folder);
   names.erase(std::string(folder_marker));
+  // What a process left that was killed before it had written anything.
+  if (folder_kind(folder) == kind)
+    std::erase_if(
+        names, [](const std::string& name) { return name.starts_with('.') && name.ends_with(unfinished_extension); });
   if (names.empty()) return;
   const std::string got = "one that holds " + *names.begin();
   if (!overwrite) throw UsageError(expected_got(folder.string(), "a new or empty folder (or --overwrite)", got));

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/runs/training/adamw.h"
+#include "cogwheel/runs/training/optimizer.h"
 
 namespace cogwheel::reproduce {
 
@@ -15,7 +15,7 @@ TrainedCurve train_lab(const std::vector<std::pair<std::string, at::Tensor>>& pa
   options.learning_rate = first_learning_rate, options.final_learning_rate = 0;
   options.warm_up = 0;
   options.weight_decay = 0;
-  runs::AdamW optimizer(parameters, options);
+  runs::Optimizer optimizer(parameters, options);
   TrainedCurve curve;
   const std::int64_t every = std::max<std::int64_t>(1, steps / 50);
   double sum = 0;

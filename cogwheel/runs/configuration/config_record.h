@@ -2,6 +2,7 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -24,8 +25,9 @@ struct ConfigDifference {
 std::optional<ConfigDifference> first_difference(const nlohmann::ordered_json& expected,
                                                  const nlohmann::ordered_json& got, std::string_view section = "");
 
-// Throws Error that names `what` and the first key that differs.
+// Throws Error that names `what` and the first key that differs, but for those that may. A key that an older record
+// lacks has its default.
 void expect_same(const RunConfig& expected, const nlohmann::ordered_json& got, std::string_view what,
-                 std::string_view section = "");
+                 std::string_view section = "", const std::set<std::string>& may_differ = {});
 
 }  // namespace cogwheel::runs

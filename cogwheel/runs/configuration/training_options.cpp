@@ -10,6 +10,17 @@
 #include "cogwheel/core/wording/nearest_names.h"
 
 namespace cogwheel::runs {
+
+const std::vector<std::string>& optimizer_names() {
+  static const std::vector<std::string> names{"adamw", "muon"};
+  return names;
+}
+
+const std::vector<std::string>& schedule_names() {
+  static const std::vector<std::string> names{"cosine", "linear", "wsd"};
+  return names;
+}
+
 void check(const TrainingOptions& options) {
   const auto expect = [](const char* name, auto value, const auto& range) {
     expect_within(std::string("training.") + name, value, range);
@@ -18,6 +29,21 @@ void check(const TrainingOptions& options) {
   constexpr Range<double> moment{.min = 0, .max = 1, .max_excluded = true}, not_negative{0, 1e30};
   expect("steps", options.steps, steps_range);
   expect("batch", options.batch, batch_range);
+  expect("micro_batches", options.micro_batches, micro_batches_range);
+  if ((options.micro_batches & (options.micro_batches - 1)) != 0 || options.micro_batches > options.batch)
+    throw UsageError(expected_got("training.micro_batches",
+                                  "a power of two up to training.batch, " + std::to_string(options.batch),
+                                  std::to_string(options.micro_batches)));
+  expect("recompute", options.recompute, Range<std::int64_t>{0, 10'000});
+  const auto expect_name = [](const std::string& name, const std::string& value,
+                              const std::vector<std::string>& names) {
+    if (std::find(names.begin(), names.end(), value) == names.end())
+      throw UsageError(expected_got("training." + name, expected_names(value, names), value));
+  };
+  expect_name("optimizer", options.optimizer, optimizer_names());
+  expect_name("schedule", options.schedule, schedule_names());
+  expect("decay", options.decay, Range<double>{.min = 0, .max = 1, .min_excluded = true});
+  expect("momentum", options.momentum, moment);
   expect("learning_rate", options.learning_rate, learning_rate_range);
   expect("final_learning_rate", options.final_learning_rate, not_negative);
   expect("warm_up", options.warm_up, every);
@@ -27,9 +53,7 @@ void check(const TrainingOptions& options) {
   expect("weight_decay", options.weight_decay, not_negative);
   expect("clip", options.clip, not_negative);
   expect("ema", options.ema, moment);
-  if (options.precision != "fp32" && options.precision != "bf16")
-    throw UsageError(
-        expected_got("training.precision", expected_names(options.precision, {"fp32", "bf16"}), options.precision));
+  expect_name("precision", options.precision, {"fp32", "bf16"});
   const bool has_index = options.device.find(':') != std::string::npos;
   const std::string kind = options.device.substr(0, options.device.find(':'));
   const std::string index = has_index ? options.device.substr(kind.size() + 1) : "0";
@@ -43,6 +67,14 @@ void check(const TrainingOptions& options) {
   expect("evaluate_every", options.evaluate_every, every);
   expect("curve_tokens", options.curve_tokens, Range<std::int64_t>{0, std::int64_t{1} << 40});
   expect("checkpoint_every", options.checkpoint_every, every);
+  expect("checkpoint_minutes", options.checkpoint_minutes, Range<double>{0, 1e6});
+  expect("keep_checkpoints", options.keep_checkpoints, kept_range);
+  expect("sample_every", options.sample_every, every);
+  if (options.sample_every > 0 && options.prompts.empty())
+    throw UsageError(
+        expected_got("training.prompts", "texts to continue, as training.sample_every is above 0", "none"));
+  expect("spike_deviations", options.spike_deviations, not_negative);
+  expect("spike_returns", options.spike_returns, Range<std::int64_t>{0, 1'000'000});
 }
 
 bool is_due(const TrainingOptions& options, std::int64_t every, std::int64_t step) {
@@ -61,10 +93,18 @@ double learning_rate(const TrainingOptions& options, std::int64_t step) {
   if (step < options.warm_up)
     return options.learning_rate * static_cast<double>(step + 1) / static_cast<double>(options.warm_up + 1);
   if (step >= options.steps) return options.final_learning_rate;
-  const double progress =
-      static_cast<double>(step - options.warm_up) / static_cast<double>(options.steps - options.warm_up);
-  return options.final_learning_rate +
-         0.5 * (1 + std::cos(std::numbers::pi * progress)) * (options.learning_rate - options.final_learning_rate);
+  const auto progress_from = [&](double first) {
+    return std::max(0.0, (static_cast<double>(step) - first) / (static_cast<double>(options.steps) - first));
+  };
+  double left = 0;  // of the way down
+  if (options.schedule == "wsd") {
+    const auto steps = static_cast<double>(options.steps);
+    left = 1 - std::sqrt(progress_from(std::max(static_cast<double>(options.warm_up), steps * (1 - options.decay))));
+  } else {
+    const double progress = progress_from(static_cast<double>(options.warm_up));
+    left = options.schedule == "linear" ? 1 - progress : 0.5 * (1 + std::cos(std::numbers::pi * progress));
+  }
+  return options.final_learning_rate + left * (options.learning_rate - options.final_learning_rate);
 }
 
 }  // namespace cogwheel::runs

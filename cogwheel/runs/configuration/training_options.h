@@ -1,4 +1,4 @@
-// How a model is trained: AdamW under a linear warm-up and a cosine decay.
+// How a model is trained: its optimiser, the schedule of the learning rate, and what is written on the way.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,13 +10,19 @@ namespace cogwheel::runs {
 
 struct TrainingOptions {
   std::int64_t steps = 2000;
-  std::int64_t batch = 12;  // windows per step
+  std::int64_t batch = 12;         // windows per step
+  std::int64_t micro_batches = 1;  // slices in which a step goes through its batch, a power of two: memory of one slice
+  std::int64_t recompute = 0;      // activations of every k-th block are made again in the backward pass; 0: of none
+  std::string optimizer = "adamw";  // or "muon": of the hidden matrices; AdamW of all else
   double learning_rate = 1e-3;
   double final_learning_rate = 1e-4;
-  std::int64_t warm_up = 100;  // steps
+  std::string schedule = "cosine";  // or "linear", or "wsd": warm-up, constant, decay
+  std::int64_t warm_up = 100;       // steps
+  double decay = 0.2;               // of wsd: the share of the steps, the last ones, in which the rate falls
   double beta1 = 0.9;
   double beta2 = 0.99;
   double epsilon = 1e-8;
+  double momentum = 0.95;      // of muon
   double weight_decay = 0.1;   // only of tensors with two dimensions or more
   double clip = 1.0;           // largest global norm of the gradient; 0: none
   double ema = 0;              // decay of an exponential moving average of the weights, which is what is used; 0: none
@@ -27,11 +33,23 @@ struct TrainingOptions {
   std::int64_t evaluate_every = 250;    // steps; 0: only after the last one
   std::int64_t curve_tokens = 0;        // held-out tokens in every evaluation but the last; 0: all
   std::int64_t checkpoint_every = 500;  // steps; 0: only after the last one
+  double checkpoint_minutes = 30;       // at most between two checkpoints, as soon as a step is done; 0: no limit
+  std::int64_t keep_checkpoints = 2;    // the newest so many
+  bool keep_best = false;               // also the one of the best evaluation
+  std::int64_t sample_every = 0;        // steps between samples of the prompts; 0: none
+  std::vector<std::string> prompts = {};
+  double spike_deviations = 0;     // a loss or gradient so many robust deviations above its median is a spike; 0: none
+  std::int64_t spike_returns = 3;  // how many spikes send a run back to its last checkpoint before it ends
 };
 
 // The allowed range of each. Even at the maxima the number of tokens fits into 64 bits.
 inline constexpr Range<std::int64_t> steps_range{1, 100'000'000}, batch_range{1, 65'536};
+inline constexpr Range<std::int64_t> micro_batches_range{1, 65'536}, kept_range{1, 1000};
 inline constexpr Range<double> learning_rate_range{.min = 0, .max = 1e30, .min_excluded = true};
+
+// The values of `optimizer` and `schedule`.
+const std::vector<std::string>& optimizer_names();
+const std::vector<std::string>& schedule_names();
 
 // Throws UsageError that names the first invalid option: "training.steps: expected …, got …".
 void check(const TrainingOptions& options);
@@ -42,8 +60,10 @@ std::vector<std::int64_t> reported_steps(const TrainingOptions& options, std::in
 // Whether something that happens every `every` steps (0: never) and at the end happens after step `step`.
 bool is_due(const TrainingOptions& options, std::int64_t every, std::int64_t step);
 
-// The learning rate of a step, counted from 0: warm-up from learning_rate/(warm_up + 1), then a half cosine down to
-// final_learning_rate at step `steps`.
+// The learning rate of a step, counted from 0: warm-up from learning_rate/(warm_up + 1), then down to
+// final_learning_rate at step `steps`: along a half cosine, a line, or, of wsd, only in the last `decay` of all steps,
+// along 1 − √progress (Hägele et al., "Scaling Laws and Compute-Optimal Training Beyond Fixed Training Durations",
+// 2024, section 4).
 double learning_rate(const TrainingOptions& options, std::int64_t step);
 
 }  // namespace cogwheel::runs

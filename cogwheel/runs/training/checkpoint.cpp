@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
@@ -16,7 +17,7 @@
 #include "cogwheel/ops/support/engine.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/configuration/config_record.h"
-#include "cogwheel/runs/training/adamw.h"
+#include "cogwheel/runs/training/optimizer.h"
 #include "cogwheel/runs/training/training_run.h"
 #include "cogwheel/runs/training/weight_average.h"
 #include "cogwheel/runs/weights.h"
@@ -110,70 +111,99 @@ RunConfig TrainingRun::configuration() const { return config_; }
 
 void TrainingRun::save(const std::filesystem::path& path) const {
   SafeTensors checkpoint;
-  for (const auto& parameter : optimizer_->parameters()) {
-    if (!parameter.value.isfinite().all().item<bool>())
-      throw NonFiniteLoss(
-          expected_got("weights", "finite numbers",
-                       "NaN or infinity in " + parameter.name + " at step " + std::to_string(steps_done_)));
-    checkpoint.tensors[weight_prefix + parameter.name] = parameter.value.detach().cpu();
-    checkpoint.tensors[first_moment_prefix + parameter.name] = parameter.first_moment.cpu();
-    checkpoint.tensors[second_moment_prefix + parameter.name] = parameter.second_moment.cpu();
+  for (const auto& [name, tensor] : saved_tensors()) {
+    if (name.starts_with(weight_prefix) && !tensor.isfinite().all().item<bool>())
+      throw NonFiniteLoss(expected_got("weights", "finite numbers",
+                                       "NaN or infinity in " + name.substr(weight_prefix.size()) + " at step " +
+                                           std::to_string(progress_.steps_done)));
+    checkpoint.tensors[name] = tensor;
   }
-  if (average_)
-    for (const auto& [name, value] : average_->averages()) checkpoint.tensors[average_prefix + name] = value.cpu();
-  const nlohmann::json state = {{"step", steps_done_},
-                                {"seconds", seconds_},
-                                {"evaluation_seconds", evaluation_seconds_},
-                                // NaN, where no step was made, is written as null.
-                                {"train_loss", last_train_loss_},
-                                {"tokens", tokens_},
-                                {"measured", measured_to_json(last_measured_)},
-                                {"best", number(best_)},
-                                {"loss_sum", loss_sum_},
-                                {"loss_count", loss_count_},
-                                {"seconds_at_report", seconds_at_report_},
-                                {"tokens_at_report", tokens_at_report_},
-                                {"machine", machine(config_.training)},
-                                {"products", products(config_.training)}};
+  nlohmann::json state = state_of(progress_, watch_);
+  state["machine"] = machine(config_.training);
+  state["products"] = products(config_.training);
   checkpoint.metadata = {
       {"format", checkpoint_format}, {"configuration", to_json(configuration()).dump()}, {"state", state.dump()}};
   checkpoint.metadata["sha256"] = sha256(checkpoint);
   save_safetensors(checkpoint, path);
 }
 
-std::vector<std::string> TrainingRun::load(const std::filesystem::path& path) {
-  const SafeTensors checkpoint = load_checkpoint(path);
-  try {
-    const auto text = checkpoint.metadata.find("state");
-    const nlohmann::json state =
-        text == checkpoint.metadata.end() ? nlohmann::json() : nlohmann::json::parse(text->second);
-    if (state.is_null()) throw weights_alone(path);
-    expect_same(configuration(), recorded_configuration(checkpoint, path), path.string());
-    // Everything that may fail comes before the first change.
-    TrainingRun loaded(config_.model, config_.training, task_);
-    load_weights(*loaded.model_, checkpoint, path);
-    for (const auto& parameter : loaded.optimizer_->parameters()) {
-      copy_tensor(checkpoint, first_moment_prefix + parameter.name, parameter.first_moment, path);
-      copy_tensor(checkpoint, second_moment_prefix + parameter.name, parameter.second_moment, path);
-    }
-    if (loaded.average_)
-      for (const auto& [name, value] : loaded.average_->averages())
-        copy_tensor(checkpoint, average_prefix + name, value, path);
-    const State of(state, path);
-    loaded.steps_done_ = of.count("step", config_.training.steps);
-    loaded.optimizer_->set_steps_done(loaded.steps_done_);
-    loaded.seconds_ = of.number("seconds");
-    loaded.evaluation_seconds_ = of.number("evaluation_seconds");
-    loaded.last_train_loss_ =
-        optional_number(state.at("train_loss")).value_or(std::numeric_limits<double>::quiet_NaN());
-    loaded.last_measured_ = measured_from_json(state.at("measured"));
-    loaded.best_ = optional_number(state.at("best"));
-    loaded.loss_sum_ = of.loss("loss_sum");
-    loaded.loss_count_ = of.count("loss_count", loaded.steps_done_);
-    loaded.seconds_at_report_ = of.number("seconds_at_report", loaded.seconds_);
-    loaded.tokens_ = of.count("tokens", std::numeric_limits<std::int64_t>::max());
-    loaded.tokens_at_report_ = of.count("tokens_at_report", loaded.tokens_);
+nlohmann::json TrainingRun::state_of(const Progress& progress, const SpikeWatch& watch) {
+  return {{"step", progress.steps_done},
+          {"batches", progress.place.batches},
+          {"rows", progress.place.rows},
+          {"left_out", progress.left_out},
+          {"seconds", progress.seconds},
+          {"evaluation_seconds", progress.evaluation_seconds},
+          // NaN, where no step was made, is written as null.
+          {"train_loss", progress.last_train_loss},
+          {"tokens", progress.tokens},
+          {"measured", measured_to_json(progress.last_measured)},
+          {"best", number(progress.best)},
+          {"loss_sum", progress.loss_sum},
+          {"norm_sum", progress.norm_sum},
+          {"waiting_seconds", progress.waiting_seconds},
+          {"loss_count", progress.loss_count},
+          {"seconds_at_report", progress.seconds_at_report},
+          {"tokens_at_report", progress.tokens_at_report},
+          {"recent_losses", watch.losses()},
+          {"recent_gradient_norms", watch.gradient_norms()}};
+}
 
+// Checkpoints from before there were slices and spikes lack some of it.
+TrainingRun::Progress TrainingRun::progress_from(const nlohmann::json& state, SpikeWatch& watch,
+                                                 const TrainingOptions& training, const std::filesystem::path& path) {
+  constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
+  const State of(state, path);
+  Progress progress;
+  progress.steps_done = of.count("step", training.steps);
+  progress.place = {progress.steps_done, progress.steps_done * training.batch};
+  if (state.contains("batches")) progress.place = {of.count("batches", any), of.count("rows", any)};
+  progress.left_out = state.value("left_out", std::set<std::int64_t>());
+  progress.seconds = of.number("seconds");
+  progress.evaluation_seconds = of.number("evaluation_seconds");
+  progress.last_train_loss = optional_number(state.at("train_loss")).value_or(std::numeric_limits<double>::quiet_NaN());
+  progress.last_measured = measured_from_json(state.at("measured"));
+  progress.best = optional_number(state.at("best"));
+  progress.loss_sum = of.loss("loss_sum");
+  progress.norm_sum = state.value("norm_sum", 0.0);
+  progress.waiting_seconds = state.value("waiting_seconds", 0.0);
+  progress.loss_count = of.count("loss_count", progress.steps_done);
+  progress.seconds_at_report = of.number("seconds_at_report", progress.seconds);
+  progress.tokens = of.count("tokens", any);
+  progress.tokens_at_report = of.count("tokens_at_report", progress.tokens);
+  watch.set(state.value("recent_losses", std::vector<double>()),
+            state.value("recent_gradient_norms", std::vector<double>()));
+  return progress;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> TrainingRun::saved_tensors() const {
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  for (const auto& parameter : optimizer_->parameters()) {
+    tensors.emplace_back(weight_prefix + parameter.name, parameter.value.detach());
+    tensors.emplace_back(first_moment_prefix + parameter.name, parameter.first_moment);
+    if (parameter.second_moment.defined())
+      tensors.emplace_back(second_moment_prefix + parameter.name, parameter.second_moment);
+  }
+  if (average_)
+    for (const auto& [name, value] : average_->averages()) tensors.emplace_back(average_prefix + name, value);
+  return tensors;
+}
+
+std::vector<std::string> TrainingRun::load(const std::filesystem::path& path, const std::set<std::string>& may_differ) {
+  const SafeTensorsFile checkpoint(path);
+  expect_whole(checkpoint);
+  try {
+    // Everything that may fail comes before the first change, but for a file that cannot be read a second time.
+    const auto text = checkpoint.metadata().find("state");
+    const nlohmann::json state =
+        text == checkpoint.metadata().end() ? nlohmann::json() : nlohmann::json::parse(text->second);
+    if (state.is_null()) throw weights_alone(path);
+    expect_same(configuration(), recorded_configuration(checkpoint), path.string(), "", may_differ);
+    expect_weights(*model_, checkpoint);
+    const auto tensors = saved_tensors();
+    for (const auto& [name, tensor] : tensors) entry_for(checkpoint, name, tensor);
+    SpikeWatch watch(config_.training.spike_deviations);
+    Progress progress = progress_from(state, watch, config_.training, path);
     std::vector<std::string> differences;
     const nlohmann::json here = machine(config_.training);
     for (const auto& [what, there] : state.at("machine").get<std::map<std::string, std::string>>())
@@ -184,7 +214,11 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path) {
       for (const auto& [where, product] : state["products"].get<std::map<std::string, std::string>>())
         if (std::string line = ops::take_product(where, product); !line.empty())
           differences.push_back("the checkpoint's " + std::move(line));
-    *this = std::move(loaded);
+    for (const auto& [name, tensor] : tensors) copy_tensor(checkpoint, name, tensor);
+    optimizer_->zero_gradients();
+    optimizer_->set_steps_done(progress.steps_done);
+    progress_ = std::move(progress);
+    watch_ = std::move(watch);
     return differences;
   } catch (const nlohmann::json::exception&) {
     throw Error(expected_got(path.string(), "a checkpoint of a training run", "a file without its state"));

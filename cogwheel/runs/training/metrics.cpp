@@ -1,17 +1,11 @@
 #include "cogwheel/runs/training/metrics.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <system_error>
-#include <utility>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
@@ -22,32 +16,32 @@ namespace {
 
 const std::string final_prefix = "final_";
 
-std::string to_line(const StepReport& report) {
-  nlohmann::ordered_json line = {{"step", report.step},
-                                 {"tokens", report.tokens},
-                                 {"seconds", report.seconds},
-                                 {"train_loss", report.train_loss},
-                                 {"learning_rate", report.learning_rate},
-                                 {"tokens_per_second", report.tokens_per_second}};
-  for (const MeasuredValue& each : report.measured) line[each.measure] = each.value;
-  for (const MeasuredValue& each : report.final_measured) line[final_prefix + each.measure] = each.value;
-  if (!report.heads.empty()) line["heads"] = heads_to_json(report.heads);
-  return line.dump() + "\n";
-}
+// Reports of old runs have not all of them.
+struct NamedNumber {
+  const char* name;
+  double StepReport::*member;
+  bool always = true;
+};
+constexpr NamedNumber named_numbers[] = {{"seconds", &StepReport::seconds},
+                                         {"train_loss", &StepReport::train_loss},
+                                         {"learning_rate", &StepReport::learning_rate},
+                                         {"tokens_per_second", &StepReport::tokens_per_second},
+                                         {"gradient_norm", &StepReport::gradient_norm, false},
+                                         {"update_over_weight", &StepReport::update_over_weight, false},
+                                         {"waiting_seconds", &StepReport::waiting_seconds, false}};
 
 StepReport from_json(const nlohmann::ordered_json& line) {
   StepReport report;
-  const std::pair<const char*, double*> numbers[] = {{"seconds", &report.seconds},
-                                                     {"train_loss", &report.train_loss},
-                                                     {"learning_rate", &report.learning_rate},
-                                                     {"tokens_per_second", &report.tokens_per_second}};
-  for (const auto& [name, number] : numbers) *number = line.at(name).get<double>();
+  for (const NamedNumber& each : named_numbers)
+    report.*each.member = each.always ? line.at(each.name).get<double>() : line.value(each.name, 0.0);
   report.step = line.at("step").get<std::int64_t>();
   report.tokens = line.at("tokens").get<std::int64_t>();
   if (line.contains("heads")) report.heads = heads_from_json(line["heads"]);
   for (const auto& [key, value] : line.items()) {
-    const auto is_key = [&, name = key](const auto& number) { return number.first == name; };
-    if (key == "step" || key == "tokens" || key == "heads" || std::any_of(numbers, std::end(numbers), is_key)) continue;
+    const auto is_key = [&, name = key](const NamedNumber& number) { return number.name == name; };
+    if (key == "step" || key == "tokens" || key == "heads" ||
+        std::any_of(std::begin(named_numbers), std::end(named_numbers), is_key))
+      continue;
     // The remaining keys are measures of the task.
     if (key.starts_with(final_prefix))
       report.final_measured.push_back({key.substr(final_prefix.size()), value.get<double>()});
@@ -57,11 +51,21 @@ StepReport from_json(const nlohmann::ordered_json& line) {
   return report;
 }
 
-[[noreturn]] void refuse_metrics(const std::filesystem::path& path) {
-  throw Error(expected_got(path.string(), "a file that can be written", std::strerror(errno)));
+}  // namespace
+
+std::string metrics_line(const StepReport& report) {
+  nlohmann::ordered_json line = {{"step", report.step}, {"tokens", report.tokens}};
+  for (const NamedNumber& each : named_numbers) line[each.name] = report.*each.member;
+  for (const MeasuredValue& each : report.measured) line[each.measure] = each.value;
+  for (const MeasuredValue& each : report.final_measured) line[final_prefix + each.measure] = each.value;
+  if (!report.heads.empty()) line["heads"] = heads_to_json(report.heads);
+  return line.dump();
 }
 
-}  // namespace
+std::string sample_line(const ContinuedText& text) {
+  const nlohmann::ordered_json line = {{"step", text.step}, {"prompt", text.prompt}, {"text", text.text}};
+  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
 
 std::vector<StepReport> read_metrics(const std::filesystem::path& path) {
   std::vector<StepReport> reports;
@@ -91,35 +95,6 @@ void expect_reports(const std::filesystem::path& path, std::int64_t step, const 
       path.string(),
       words(wanted, expected, "no further report") + " before the checkpoint of step " + std::to_string(step),
       words(got, steps, "none")));
-}
-
-MetricsWriter::MetricsWriter(const std::filesystem::path& path, std::int64_t step) : path_(path) {
-  std::string kept;
-  std::error_code problem;
-  if (std::filesystem::exists(path, problem))
-    for (const auto& report : read_metrics(path))
-      if (report.step <= step) kept += to_line(report);
-  write_file(path, kept);
-  descriptor_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (descriptor_ < 0) refuse_metrics(path_);
-}
-
-MetricsWriter::~MetricsWriter() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-void MetricsWriter::write(const StepReport& report) {
-  const std::string line = to_line(report);
-  for (std::string_view left = line; !left.empty();) {
-    const ssize_t written = ::write(descriptor_, left.data(), left.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) refuse_metrics(path_);
-    left.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
-
-void MetricsWriter::sync() {
-  if (::fsync(descriptor_) != 0) refuse_metrics(path_);
 }
 
 }  // namespace cogwheel::runs

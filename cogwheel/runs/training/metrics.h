@@ -1,30 +1,17 @@
-// metrics.jsonl: one report per line.
+// metrics.jsonl, one report per line, and samples.jsonl; StepLines writes them.
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "cogwheel/runs/training/step_report.h"
 
 namespace cogwheel::runs {
 
-class MetricsWriter {
- public:
-  // Continues after the lines up to `step`; later ones, from before a resume, are dropped, as is an incomplete last
-  // line.
-  MetricsWriter(const std::filesystem::path& path, std::int64_t step);
-  MetricsWriter(const MetricsWriter&) = delete;
-  MetricsWriter& operator=(const MetricsWriter&) = delete;
-  ~MetricsWriter();
-
-  void write(const StepReport& report);
-  // Syncs to disk: a later checkpoint must not survive a crash that loses the lines before it.
-  void sync();
-
- private:
-  std::filesystem::path path_;
-  int descriptor_ = -1;
-};
+// A report as a line, without its end, and a continued text.
+std::string metrics_line(const StepReport& report);
+std::string sample_line(const ContinuedText& text);
 
 // The reports in order. Lines do not hold StepReport::steps, which stays 0. Throws Error where the file cannot be read;
 // an incomplete last line is left out.

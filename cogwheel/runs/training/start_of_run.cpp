@@ -17,7 +17,7 @@ void save_start(const TrainingRun& run, std::int64_t batches, const std::filesys
   for (const auto& parameter : run.model()->named_parameters())
     contents.tensors[weight_prefix + parameter.key()] = parameter.value().detach();
   for (std::int64_t step = 0; step < batches; ++step) {
-    const Batch batch = run.task().batch(*run.model(), run.options(), step);
+    const Batch batch = run.task().batch(*run.model(), run.options(), {step, step * run.options().batch});
     const std::string name = "batch." + std::to_string(step) + ".";
     const std::pair<const char*, at::Tensor> members[] = {{"inputs", batch.inputs},
                                                           {"targets", batch.targets},

@@ -1,6 +1,7 @@
 // The progress report of a run.
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "cogwheel/nn/hooks/head_statistics.h"
 #include "cogwheel/runs/measure.h"
@@ -15,7 +16,10 @@ struct StepReport {
   double seconds = 0;       // spent on training steps so far, without evaluation and files
   double train_loss = 0;    // mean since the previous report
   double learning_rate = 0;
-  double tokens_per_second = 0;  // since the previous report
+  double tokens_per_second = 0;   // since the previous report
+  double gradient_norm = 0;       // before clipping, mean since the previous report
+  double update_over_weight = 0;  // the norm of this step's update of all weights over theirs
+  double waiting_seconds = 0;     // for batches, since the previous report; part of `seconds`
   // At an evaluation, the task's measures for curves (over TrainingOptions::curve_tokens), and statistics of the heads
   // on the first items, up to 4,096 tokens.
   MeasuredValues measured = {};
@@ -23,6 +27,12 @@ struct StepReport {
   // After the last step, the measures over everything that is evaluated, if curves use less or the task measures more
   // at the end.
   MeasuredValues final_measured = {};
+};
+
+// One line of samples.jsonl.
+struct ContinuedText {
+  std::int64_t step = 0;
+  std::string prompt, text;  // the text without the prompt
 };
 
 }  // namespace cogwheel::runs

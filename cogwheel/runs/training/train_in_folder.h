@@ -1,4 +1,4 @@
-// A training run in its folder, with metrics and checkpoints.
+// A training run in its folder, with metrics, samples, checkpoints and returns from spikes.
 #pragma once
 #include <vector>
 
@@ -8,8 +8,10 @@
 namespace cogwheel::runs {
 
 // Calls hooks.report after each line of metrics.jsonl, saves a checkpoint when one is due, and calls hooks.checkpoint
-// after it. Lines after the run's step, left from before a resume, are dropped. Throws Error where lines before it are
-// missing.
+// after it. Lines after the run's step, left from before a resume, are dropped. A spike is recorded in spikes.jsonl;
+// the run goes back to its newest checkpoint, leaves that batch out and goes on, training.spike_returns times at most,
+// also over several calls: after them it returns TrainingStatus::spike. Throws Error where lines before the run's step
+// are missing.
 TrainingStatus train_in_folder(TrainingRun& run, const RunFolder& folder, const TrainingHooks& hooks = {});
 
 }  // namespace cogwheel::runs

@@ -14,11 +14,15 @@
 #include <stdexcept>
 
 #include "cogwheel/nn/dropout.h"
+#include "cogwheel/nn/recomputed_blocks.h"
+#include "cogwheel/nn/transformer_block.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/ops/support/engine.h"
 #include "cogwheel/runs/batch.h"
-#include "cogwheel/runs/training/adamw.h"
+#include "cogwheel/runs/training/gradient_sum.h"
+#include "cogwheel/runs/training/muon.h"
+#include "cogwheel/runs/training/optimizer.h"
 #include "cogwheel/runs/training/weight_average.h"
 
 namespace cogwheel::runs {
@@ -72,9 +76,16 @@ std::vector<std::pair<std::string, at::Tensor>> named_parameters(const torch::nn
   return parameters;
 }
 
-// The dropout of a step: the same for every mechanism, so that runs paired by seed drop the same elements.
-std::uint64_t dropout_seed(std::uint64_t seed, std::int64_t step) {
-  return nn::derived_seed(seed, static_cast<std::uint64_t>(step));
+// The dropout of a slice of a step: the same for every mechanism, so that runs paired by seed drop the same elements.
+std::uint64_t dropout_seed(std::uint64_t seed, std::int64_t step, std::int64_t slice, std::int64_t slices) {
+  const std::uint64_t of_step = nn::derived_seed(seed, static_cast<std::uint64_t>(step));
+  return slices == 1 ? of_step : nn::derived_seed(of_step, static_cast<std::uint64_t>(slice));
+}
+
+bool has_blocks(const torch::nn::Module& model) {
+  for (const auto& module : model.modules())
+    if (module->as<nn::TransformerBlockImpl>() != nullptr) return true;
+  return false;
 }
 
 void expect_finite(double value, std::string_view what, std::int64_t step) {
@@ -92,50 +103,133 @@ void expect_trainable(const RunConfig& config) {
 }
 
 TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& training, std::shared_ptr<const Task> task)
-    : task_(std::move(task)), config_(runs::configuration(model, training, *task_)), model_(trainable_model(config_)) {
-  task_->initialize(*model_, config_.training.seed);
+    : task_(std::move(task)),
+      config_(runs::configuration(model, training, *task_)),
+      model_(trainable_model(config_)),
+      watch_(config_.training.spike_deviations) {
+  const TrainingOptions& options = config_.training;
+  if (options.sample_every > 0 && !task_->continues_texts())
+    throw UsageError(expected_got("training.sample_every",
+                                  "0: the model of " + task_->description().name + " continues no texts",
+                                  std::to_string(options.sample_every)));
+  if (options.recompute > 0 && !has_blocks(*model_))
+    throw UsageError(expected_got("training.recompute",
+                                  "0: the model of " + task_->description().name + " has no transformer blocks",
+                                  std::to_string(options.recompute)));
+  const std::set<std::string> hidden = options.optimizer == "muon" ? hidden_matrices(*model_) : std::set<std::string>();
+  if (options.optimizer == "muon" && hidden.empty())
+    throw UsageError(expected_got("training.optimizer",
+                                  "adamw: the model of " + task_->description().name + " has no hidden matrices",
+                                  options.optimizer));
+  task_->initialize(*model_, options.seed);
   const auto parameters = named_parameters(*model_);
-  optimizer_ = std::make_unique<AdamW>(parameters, config_.training);
-  if (config_.training.ema > 0) average_ = std::make_unique<WeightAverage>(parameters, config_.training.ema);
+  optimizer_ = std::make_unique<Optimizer>(parameters, options, hidden);
+  if (options.ema > 0) average_ = std::make_unique<WeightAverage>(parameters, options.ema);
 }
 
 TrainingRun::TrainingRun(TrainingRun&&) noexcept = default;
 TrainingRun& TrainingRun::operator=(TrainingRun&&) noexcept = default;
 TrainingRun::~TrainingRun() = default;
 
-double TrainingRun::step() {
-  const auto start = Clock::now();
+DataPlace TrainingRun::next_place() const {
+  DataPlace place = progress_.place;
+  while (progress_.left_out.contains(place.batches)) place = {place.batches + 1, place.rows + config_.training.batch};
+  return place;
+}
+
+void TrainingRun::leave_out(const std::set<std::int64_t>& batches) {
+  progress_.left_out.insert(batches.begin(), batches.end());
+}
+
+bool TrainingRun::is_measured_step() const {
   const TrainingOptions& options = config_.training;
-  const Batch batch = task_->batch(*model_, options, steps_done_);
-  const at::Tensor loss = [&] {
-    const nn::BFloat16Products products(options.precision == "bf16");
-    return task_->loss(*model_, batch, dropout_seed(options.seed, steps_done_));
-  }();
-  const auto value = loss.item<double>();
-  expect_finite(value, "training loss", steps_done_ + 1);
+  const std::int64_t step = progress_.steps_done + 1;
+  return is_due(options, options.evaluate_every, step) || is_due(options, options.report_every, step);
+}
+
+std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::atomic<bool>* stop) {
+  const TrainingOptions& options = config_.training;
+  const std::int64_t slices = options.micro_batches;
+  const double all = slices == 1 ? 1 : static_cast<double>(task_->counted(batch));
+  std::vector<at::Tensor> parameters;
+  for (const Optimizer::Parameter& each : optimizer_->parameters()) parameters.push_back(each.value);
+  GradientSum sum(std::move(parameters), slices);
   optimizer_->zero_gradients();
-  loss.backward();
-  expect_finite(optimizer_->clip_gradients(), "norm of the gradient", steps_done_ + 1);
-  optimizer_->step(learning_rate(options, steps_done_));
-  if (average_) average_->update();
-  ++steps_done_;
-  tokens_ += batch.tokens;
-  last_train_loss_ = value;
-  loss_sum_ += value;
-  ++loss_count_;
-  seconds_ += seconds_since(start);
+  double value = 0;
+  for (std::int64_t slice = 0; slice < slices; ++slice) {
+    if (stop != nullptr && stop->load()) return std::nullopt;
+    const Batch part = slices == 1 ? batch : slice_of(batch, slice, slices);
+    const double share = slices == 1 ? 1 : static_cast<double>(task_->counted(part)) / all;
+    if (share > 0) {
+      const at::Tensor loss = [&] {
+        const nn::BFloat16Products products(options.precision == "bf16");
+        const nn::RecomputedBlocks recomputed(options.recompute);
+        return task_->loss(*model_, part, dropout_seed(options.seed, progress_.steps_done, slice, slices));
+      }();
+      value += share * loss.item<double>();
+      if (!std::isfinite(value)) return value;
+      (share == 1 ? loss : loss * share).backward();
+    }
+    sum.take_slice();
+  }
   return value;
 }
+
+std::optional<double> TrainingRun::step(const std::atomic<bool>* stop) {
+  const auto start = Clock::now();
+  const TrainingOptions& options = config_.training;
+  const DataPlace place = next_place();
+  const Batch batch = task_->batch(*model_, options, place);
+  const double waiting = seconds_since(start);
+  double norm = 0;
+  std::optional<double> value;
+  try {
+    value = differentiate(batch, stop);
+    if (value) {
+      if (std::isfinite(*value)) norm = optimizer_->clip_gradients();
+      if (const auto spike = watch_.spike_in(*value, norm))
+        throw LossSpike("step " + std::to_string(progress_.steps_done + 1) + ": " + *spike);
+      expect_finite(*value, "training loss", progress_.steps_done + 1);
+      expect_finite(norm, "norm of the gradient", progress_.steps_done + 1);
+    }
+  } catch (...) {
+    optimizer_->zero_gradients();
+    throw;
+  }
+  if (!value) {
+    optimizer_->zero_gradients();
+    return std::nullopt;
+  }
+  const double rate = learning_rate(options, progress_.steps_done);
+  if (is_measured_step())
+    update_over_weight_ = optimizer_->measured_step(rate);
+  else
+    optimizer_->step(rate);
+  if (average_) average_->update();
+  watch_.add(*value, norm);
+  ++progress_.steps_done;
+  progress_.place = {place.batches + 1, place.rows + options.batch};
+  progress_.tokens += batch.tokens;
+  progress_.last_train_loss = *value;
+  progress_.loss_sum += *value;
+  progress_.norm_sum += norm;
+  progress_.waiting_seconds += waiting;
+  ++progress_.loss_count;
+  progress_.seconds += seconds_since(start);
+  return value;
+}
+
+double TrainingRun::step() { return *step(nullptr); }
 
 MeasuredValues TrainingRun::measured(EvaluationPart part, nn::StatisticsOfHeads* heads) {
   const auto start = Clock::now();
   const torch::NoGradGuard no_grad;
   const WeightAverage::InModel averaged(average_.get());
   MeasuredValues values = task_->evaluate(*model_, config_.training, part, heads);
-  evaluation_seconds_ += seconds_since(start);
+  progress_.evaluation_seconds += seconds_since(start);
   for (const Measure& measure : task_->description().measures) {
     if (const double* value = find_value(values, measure.name))
-      expect_finite(*value, measure.title, steps_done_);
+      expect_finite(*value, measure.title, progress_.steps_done);
     else if (part == EvaluationPart::whole || !measure.at_end_only)
       throw std::logic_error(expected_got("task " + task_->description().name, "a value of " + measure.name, "none"));
   }
@@ -147,59 +241,81 @@ Inspection TrainingRun::inspect(std::uint64_t seed) {
   return task_->inspect(*model_, seed, nullptr);
 }
 
-MeasuredValues TrainingRun::measure() { return last_measured_ = measured(EvaluationPart::whole); }
+MeasuredValues TrainingRun::measure() { return progress_.last_measured = measured(EvaluationPart::whole); }
 
 void TrainingRun::evaluate(StepReport& report) {
   const TaskDescription& description = task_->description();
-  last_measured_ = report.measured = measured(EvaluationPart::curve, &report.heads);
+  progress_.last_measured = report.measured = measured(EvaluationPart::curve, &report.heads);
   if (const double* value = find_value(report.measured, description.decisive().name))
-    if (!best_ || description.decisive().better(*value, *best_)) best_ = *value;
-  if (steps_done_ < config_.training.steps) return;
+    if (!progress_.best || description.decisive().better(*value, *progress_.best)) progress_.best = *value;
+  if (progress_.steps_done < config_.training.steps) return;
   const bool more = std::any_of(description.measures.begin(), description.measures.end(),
                                 [](const Measure& measure) { return measure.at_end_only; });
   if (more || task_->data(config_.model, config_.training).curve_is_part())
-    report.final_measured = last_measured_ = measured(EvaluationPart::whole);
+    report.final_measured = progress_.last_measured = measured(EvaluationPart::whole);
 }
 
 StepReport TrainingRun::make_report() {
-  const double recent_seconds = seconds_ - seconds_at_report_;
-  const auto recent_tokens = static_cast<double>(tokens_ - tokens_at_report_);
-  const StepReport report{.step = steps_done_,
+  const double recent_seconds = progress_.seconds - progress_.seconds_at_report;
+  const auto recent_tokens = static_cast<double>(progress_.tokens - progress_.tokens_at_report);
+  const StepReport report{.step = progress_.steps_done,
                           .steps = config_.training.steps,
-                          .tokens = tokens_,
-                          .seconds = seconds_,
-                          .train_loss = loss_sum_ / static_cast<double>(loss_count_),
-                          .learning_rate = runs::learning_rate(config_.training, steps_done_ - 1),
-                          .tokens_per_second = recent_seconds > 0 ? recent_tokens / recent_seconds : 0};
-  loss_sum_ = 0;
-  loss_count_ = 0;
-  seconds_at_report_ = seconds_;
-  tokens_at_report_ = tokens_;
+                          .tokens = progress_.tokens,
+                          .seconds = progress_.seconds,
+                          .train_loss = progress_.loss_sum / static_cast<double>(progress_.loss_count),
+                          .learning_rate = runs::learning_rate(config_.training, progress_.steps_done - 1),
+                          .tokens_per_second = recent_seconds > 0 ? recent_tokens / recent_seconds : 0,
+                          .gradient_norm = progress_.norm_sum / static_cast<double>(progress_.loss_count),
+                          .update_over_weight = update_over_weight_,
+                          .waiting_seconds = progress_.waiting_seconds};
+  progress_.loss_sum = progress_.norm_sum = progress_.waiting_seconds = 0;
+  progress_.loss_count = 0;
+  progress_.seconds_at_report = progress_.seconds;
+  progress_.tokens_at_report = progress_.tokens;
   return report;
 }
 
 TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
-  const auto due = [this](std::int64_t every) { return is_due(config_.training, every, steps_done_); };
+  const TrainingOptions& options = config_.training;
+  const auto due = [&](std::int64_t every) { return is_due(options, every, progress_.steps_done); };
+  auto saved = Clock::now();
+  const auto checkpoint = [&] {
+    if (hooks.checkpoint) hooks.checkpoint();
+    saved = Clock::now();
+  };
   try {
-    while (steps_done_ < config_.training.steps) {
-      if (hooks.stop != nullptr && hooks.stop->load()) {
-        if (hooks.checkpoint) hooks.checkpoint();
+    while (progress_.steps_done < options.steps) {
+      if ((hooks.stop != nullptr && hooks.stop->load()) || !step(hooks.stop)) {
+        checkpoint();
         return TrainingStatus::stopped;
       }
-      step();
-      const bool evaluation_due = due(config_.training.evaluate_every);
-      if (evaluation_due || due(config_.training.report_every)) {
+      const std::optional<double> best = progress_.best;
+      const bool evaluation_due = due(options.evaluate_every);
+      if (evaluation_due || due(options.report_every)) {
         StepReport report = make_report();
         if (evaluation_due) evaluate(report);
         if (hooks.report) hooks.report(report);
       }
-      if (hooks.checkpoint && due(config_.training.checkpoint_every)) hooks.checkpoint();
+      if (hooks.sample && options.sample_every > 0 && due(options.sample_every))
+        for (const std::string& prompt : options.prompts) hooks.sample(continued(prompt));
+      const bool late = options.checkpoint_minutes > 0 && seconds_since(saved) >= 60 * options.checkpoint_minutes;
+      if (due(options.checkpoint_every) || late) checkpoint();
+      if (hooks.improved && progress_.best != best) hooks.improved();
     }
   } catch (const NonFiniteLoss& error) {
     problem_ = error.what();
     return TrainingStatus::non_finite;
+  } catch (const LossSpike& error) {
+    problem_ = error.what();
+    return TrainingStatus::spike;
   }
   return TrainingStatus::finished;
+}
+
+ContinuedText TrainingRun::continued(const std::string& prompt) {
+  const torch::NoGradGuard no_grad;
+  const WeightAverage::InModel averaged(average_.get());
+  return {progress_.steps_done, prompt, task_->continued(*model_, prompt, config_.training.seed)};
 }
 
 double measure_steps_per_second(const ModelOptions& model, const TrainingOptions& training,

@@ -7,20 +7,23 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/runs/task.h"
+#include "cogwheel/runs/training/spike_watch.h"
 #include "cogwheel/runs/training/step_report.h"
 
 namespace cogwheel::runs {
 
-class AdamW;
+class Optimizer;
 class WeightAverage;
 
-enum class TrainingStatus { finished, stopped, non_finite };
+enum class TrainingStatus { finished, stopped, non_finite, spike };
 
 // The loss, the gradient or a measure is NaN or infinite. The weights are still those before the step.
 class NonFiniteLoss : public Error {
@@ -28,10 +31,21 @@ class NonFiniteLoss : public Error {
   using Error::Error;
 };
 
+// The loss or the gradient of a step is beyond training.spike_deviations. The weights are still those before the step.
+class LossSpike : public Error {
+ public:
+  using Error::Error;
+};
+
 struct TrainingHooks {
-  std::function<void(const StepReport&)> report;  // every report_every steps, and at each evaluation
-  std::function<void()> checkpoint;               // every checkpoint_every steps, at the end and when stopped
-  const std::atomic<bool>* stop = nullptr;        // checked between steps
+  std::function<void(const StepReport&)> report = {};  // every report_every steps, and at each evaluation
+  // Every checkpoint_every steps, after checkpoint_minutes, at the end and when stopped.
+  std::function<void()> checkpoint = {};
+  std::function<void()> improved = {};                    // after the best evaluation so far
+  std::function<void(const ContinuedText&)> sample = {};  // every sample_every steps
+  std::function<void(std::int64_t step)> returned = {};   // a run in a folder went back to the checkpoint of that step
+  std::function<void(const std::string&)> warn = {};      // a line for the user
+  const std::atomic<bool>* stop = nullptr;                // checked between steps and between their slices
 };
 
 // Throws UsageError where this machine has no such device or the environment names no engine, Error where there is too
@@ -49,10 +63,10 @@ class TrainingRun {
   TrainingRun& operator=(TrainingRun&&) noexcept;
   ~TrainingRun();
 
-  // Trains to the last step, or until stopped, or until the loss is no longer finite.
+  // Trains to the last step, or until stopped, or until the loss is no longer finite or jumps.
   TrainingStatus train(const TrainingHooks& hooks = {});
 
-  // Makes one step and returns its loss. Throws NonFiniteLoss and leaves weights and optimiser unchanged.
+  // Makes one step and returns its loss. Throws NonFiniteLoss or LossSpike and leaves weights and optimiser unchanged.
   double step();
   // Measures over everything that the task evaluates; always in float32 and without dropout.
   MeasuredValues measure();
@@ -65,28 +79,58 @@ class TrainingRun {
   // leaves the file unchanged, where a weight is not finite.
   void save(const std::filesystem::path& path) const;
   // Throws Error where the file is damaged or of another configuration. Returns one sentence for each difference from
-  // the machine that saved it (instruction set, threads): from there on the bits may differ.
-  std::vector<std::string> load(const std::filesystem::path& path);
+  // the machine that saved it (instruction set, threads): from there on the bits may differ. `may_differ`: keys of the
+  // configuration that were changed since. Needs no memory beside the run's.
+  std::vector<std::string> load(const std::filesystem::path& path, const std::set<std::string>& may_differ = {});
 
-  // Why `train` returned non_finite.
+  // Why `train` returned non_finite or spike.
   const std::string& problem() const { return problem_; }
+  // The batch of the next step, counted from 0, and batches that are left out, now and in later checkpoints.
+  std::int64_t next_batch() const { return next_place().batches; }
+  void leave_out(const std::set<std::int64_t>& batches);
 
   const std::shared_ptr<torch::nn::Module>& model() const { return model_; }
   const ModelOptions& model_options() const { return config_.model; }
   const TrainingOptions& options() const { return config_.training; }
   const Task& task() const { return *task_; }
-  std::int64_t steps_done() const { return steps_done_; }
-  std::int64_t tokens() const { return tokens_; }
-  double seconds() const { return seconds_; }                        // of training steps
-  double evaluation_seconds() const { return evaluation_seconds_; }  // of measures and statistics
-  double last_train_loss() const { return last_train_loss_; }
+  std::int64_t steps_done() const { return progress_.steps_done; }
+  std::int64_t tokens() const { return progress_.tokens; }
+  double seconds() const { return progress_.seconds; }                        // of training steps
+  double evaluation_seconds() const { return progress_.evaluation_seconds; }  // of measures and statistics
+  double last_train_loss() const { return progress_.last_train_loss; }
   // Measures of the last evaluation; after the last step, over everything that is evaluated. Empty before the first.
-  const MeasuredValues& last_measured() const { return last_measured_; }
+  const MeasuredValues& last_measured() const { return progress_.last_measured; }
   // The best value of the deciding measure in the curve so far.
-  std::optional<double> best() const { return best_; }
+  std::optional<double> best() const { return progress_.best; }
 
  private:
+  // All that a step depends on besides weights and moments; a checkpoint has it.
+  struct Progress {
+    std::int64_t steps_done = 0, tokens = 0;
+    DataPlace place;                  // of the next batch, before what is left out there
+    std::set<std::int64_t> left_out;  // numbers of batches
+    double seconds = 0, evaluation_seconds = 0;
+    double last_train_loss = std::numeric_limits<double>::quiet_NaN();
+    MeasuredValues last_measured;
+    std::optional<double> best;
+    // Since the last report: the lines after a resume are those of an uninterrupted run.
+    double loss_sum = 0, norm_sum = 0, waiting_seconds = 0, seconds_at_report = 0;
+    std::int64_t loss_count = 0, tokens_at_report = 0;
+  };
+  static nlohmann::json state_of(const Progress& progress, const SpikeWatch& watch);
+  static Progress progress_from(const nlohmann::json& state, SpikeWatch& watch, const TrainingOptions& training,
+                                const std::filesystem::path& path);
+
+  // By the names that a checkpoint has for them.
+  std::vector<std::pair<std::string, at::Tensor>> saved_tensors() const;
+  DataPlace next_place() const;
+  // Nothing where it was stopped: everything is as before the step.
+  std::optional<double> step(const std::atomic<bool>* stop);
+  // The loss of all slices, whose gradients are then summed; nothing where it was stopped.
+  std::optional<double> differentiate(const Batch& batch, const std::atomic<bool>* stop);
+  bool is_measured_step() const;
   StepReport make_report();
+  ContinuedText continued(const std::string& prompt);
   void evaluate(StepReport& report);
   MeasuredValues measured(EvaluationPart part, nn::StatisticsOfHeads* heads = nullptr);
 
@@ -94,16 +138,11 @@ class TrainingRun {
   RunConfig config_;  // completed by the task
   // Behind pointers, so that this header needs none of libtorch's, which take ten times as long to compile.
   std::shared_ptr<torch::nn::Module> model_;
-  std::unique_ptr<AdamW> optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<WeightAverage> average_;  // null: none
-  std::int64_t steps_done_ = 0, tokens_ = 0;
-  double seconds_ = 0, evaluation_seconds_ = 0;
-  double last_train_loss_ = std::numeric_limits<double>::quiet_NaN();
-  MeasuredValues last_measured_;
-  std::optional<double> best_;
-  // Since the last report; part of the checkpoint, so that the lines after a resume are those of an uninterrupted run.
-  double loss_sum_ = 0, seconds_at_report_ = 0;
-  std::int64_t loss_count_ = 0, tokens_at_report_ = 0;
+  SpikeWatch watch_;
+  Progress progress_;
+  double update_over_weight_ = 0;  // of the last step that was measured
   std::string problem_;
 };
 

@@ -6,6 +6,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/shape_text.h"
+#include "cogwheel/nn/packed_sequences.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/runs/configuration/model_options.h"
@@ -76,14 +77,12 @@ void EncoderImpl::initialize(std::uint64_t seed) {
 // [N], or [B, N] where the context says so.
 at::Tensor EncoderImpl::positions(const at::Tensor& tokens, const nn::ForwardContext& context) const {
   if (context.positions.defined()) return context.positions.to(token_embedding_.device());
-  const at::Tensor places = at::arange(tokens.size(1), at::kLong);
-  if (!context.cu_seqlens) return places.to(token_embedding_.device());
-  const at::Tensor ends = context.cu_seqlens->to(at::kCPU, at::kLong);
-  const at::Tensor first = ends.slice(0, 0, -1), lengths = ends.diff();
-  if (lengths.numel() > 0 && lengths.max().item<std::int64_t>() > options_.context)
+  if (!context.cu_seqlens) return at::arange(tokens.size(1), at::kLong).to(token_embedding_.device());
+  const at::Tensor places = nn::places_in_sequences(*context.cu_seqlens, tokens.size(0), tokens.size(1), "encoder");
+  if (const auto last = places.numel() > 0 ? places.max().item<std::int64_t>() : 0; last >= options_.context)
     throw UsageError(expected_got("encoder: packed sequences", "up to " + std::to_string(options_.context) + " tokens",
-                                  std::to_string(lengths.max().item<std::int64_t>())));
-  return (places - first.repeat_interleave(lengths)).to(token_embedding_.device());
+                                  std::to_string(last + 1)));
+  return places.to(token_embedding_.device());
 }
 
 at::Tensor EncoderImpl::states(const at::Tensor& tokens, const at::Tensor& segments,

@@ -70,11 +70,14 @@ class MaskedWords : public EncoderTask {
     nn::holder_of<Encoder>(model)->initialize(seed);
   }
 
-  runs::Batch batch(const torch::nn::Module&, const runs::TrainingOptions& training, std::int64_t step) const override {
-    const MaskedBatch drawn = masked_batch(data_.corpus().training, data_.tokenizer(),
-                                           data_.training_rows(training, step), masking_, training.seed, step);
+  runs::Batch batch(const torch::nn::Module&, const runs::TrainingOptions& training,
+                    const runs::DataPlace& place) const override {
+    const MaskedBatch drawn =
+        masked_batch(data_.corpus().training, data_.tokenizer(), data_.training_rows(training, place.batches), masking_,
+                     training.seed, place.batches);
     return as_batch(drawn.batch, drawn.targets);
   }
+  std::int64_t counted(const runs::Batch& batch) const override { return runs::told_targets(batch); }
   at::Tensor loss(torch::nn::Module& module, const runs::Batch& batch, std::uint64_t dropout_seed) const override {
     auto model = nn::holder_of<Encoder>(module);
     const Told words = told(model, batch, {.dropout = model->dropout(dropout_seed)});

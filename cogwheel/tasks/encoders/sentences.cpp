@@ -67,9 +67,10 @@ class Sentences : public EncoderTask {
     if (!start_.empty()) start_from(*model, start_);
   }
 
-  runs::Batch batch(const torch::nn::Module&, const runs::TrainingOptions& training, std::int64_t step) const override {
+  runs::Batch batch(const torch::nn::Module&, const runs::TrainingOptions& training,
+                    const runs::DataPlace& place) const override {
     const EncoderBatch drawn =
-        encoder_batch(data_.corpus().training, data_.tokenizer(), data_.training_rows(training, step));
+        encoder_batch(data_.corpus().training, data_.tokenizer(), data_.training_rows(training, place.batches));
     return as_batch(drawn, drawn.labels);
   }
   at::Tensor loss(torch::nn::Module& module, const runs::Batch& batch, std::uint64_t dropout_seed) const override {

@@ -92,13 +92,18 @@ class HandwritingTask : public runs::Task {
     nn::holder_of<Handwriting>(model)->initialize(seed);
   }
 
-  runs::Batch batch(const torch::nn::Module&, const runs::TrainingOptions& training, std::int64_t step) const override {
+  runs::Batch batch(const torch::nn::Module&, const runs::TrainingOptions& training,
+                    const runs::DataPlace& place) const override {
     const std::lock_guard lock(mutex_);
     if (!batches_ || held_ != std::pair(training.seed, training.batch)) {
       batches_ = std::make_unique<StrokeBatches>(source_, training.seed, training.batch);
       held_ = {training.seed, training.batch};
     }
-    return as_batch(batches_->at_step(step));
+    return as_batch(batches_->at_step(place.batches));
+  }
+  // The points that are predicted.
+  std::int64_t counted(const runs::Batch& batch) const override {
+    return (batch.lengths - 1).sum().item<std::int64_t>();
   }
   at::Tensor loss(torch::nn::Module& module, const runs::Batch& batch, std::uint64_t dropout_seed) const override {
     Handwriting model = nn::holder_of<Handwriting>(module);

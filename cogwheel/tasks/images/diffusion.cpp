@@ -92,9 +92,9 @@ class Diffusion : public ImageTask {
   }
 
   runs::Batch batch(const torch::nn::Module& model, const runs::TrainingOptions& training,
-                    std::int64_t step) const override {
-    const ImageBatch images = with_contexts(training_.at_step(training, step));
-    const std::int64_t count = images.images.size(0), first = step * training.batch;
+                    const runs::DataPlace& place) const override {
+    const ImageBatch images = with_contexts(training_.at_step(training, place.batches));
+    const std::int64_t count = images.images.size(0), first = place.rows;
     std::vector<double> when;
     for (std::int64_t image = 0; image < count; ++image)
       when.push_back(time_at(NumberedDraws(training.seed, times, static_cast<std::uint64_t>(first + image)).uniform()));

@@ -75,8 +75,9 @@ class Images : public ImageTask {
     nn::holder_of<VisionTransformer>(model)->initialize(seed);
   }
 
-  runs::Batch batch(const torch::nn::Module&, const runs::TrainingOptions& training, std::int64_t step) const override {
-    const ImageBatch drawn = training_.at_step(training, step);
+  runs::Batch batch(const torch::nn::Module&, const runs::TrainingOptions& training,
+                    const runs::DataPlace& place) const override {
+    const ImageBatch drawn = training_.at_step(training, place.batches);
     return {.inputs = drawn.images, .targets = drawn.labels, .tokens = drawn.images.size(0)};
   }
   at::Tensor loss(torch::nn::Module& module, const runs::Batch& batch, std::uint64_t dropout_seed) const override {

@@ -11,6 +11,8 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/shape_text.h"
+#include "cogwheel/nn/packed_sequences.h"
+#include "cogwheel/nn/token_loss.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/runs/named_pass.h"
@@ -70,7 +72,8 @@ void LanguageModelImpl::initialize(std::uint64_t seed) {
 
 at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens, const nn::ForwardContext& context) {
   const std::int64_t first = context.state != nullptr ? context.state->longest() : 0, room = longest_text() - first;
-  if (tokens.dim() != 2 || tokens.size(1) > room)
+  // Of packed sequences each has the room, and positions of its own, which were checked.
+  if (tokens.dim() != 2 || (!context.cu_seqlens && tokens.size(1) > room))
     throw UsageError(expected_got("language model: tokens", "[batch, up to " + std::to_string(room) + "]",
                                   shape_text(tokens.sizes())));
   const at::Tensor embedded =
@@ -89,6 +92,9 @@ nn::ForwardContext LanguageModelImpl::resolved(const at::Tensor& tokens, const n
   if (context.state != nullptr && context.state->size() != layers_.size())
     throw UsageError(expected_got("language model: state", std::to_string(layers_.size()) + " layers",
                                   std::to_string(context.state->size())));
+  if (context.cu_seqlens && !context.positions.defined() && tokens.dim() == 2)
+    context.positions =
+        nn::places_in_sequences(*context.cu_seqlens, tokens.size(0), tokens.size(1), "language model").unsqueeze(0);
   if (context.positions.defined()) {
     check_positions(context.positions, tokens, longest_text());
   } else if (context.state != nullptr && tokens.dim() == 2) {
@@ -97,21 +103,28 @@ nn::ForwardContext LanguageModelImpl::resolved(const at::Tensor& tokens, const n
   return context;
 }
 
+at::Tensor LanguageModelImpl::head_input(const nn::ResidualStream& stream, const nn::ForwardContext& context) {
+  return final_norm_->of_sum(stream.x, stream.delta, context, nn::final_norm_hooks).normed;
+}
+
 at::Tensor LanguageModelImpl::logits(const nn::ResidualStream& stream, const nn::ForwardContext& context) {
-  const at::Tensor normed = final_norm_->of_sum(stream.x, stream.delta, context, nn::final_norm_hooks).normed;
+  const at::Tensor normed = head_input(stream, context);
   const at::Tensor logits = head_ ? head_(normed) : nn::matrix_product(normed, token_embedding_);
   return logits.to(token_embedding_.scalar_type());
+}
+
+nn::ResidualStream LanguageModelImpl::stream(const at::Tensor& tokens, const nn::ForwardContext& context) {
+  nn::ResidualStream stream{
+      context.hooked(nn::HookPlace::full_embedding, context.dropout.part(0)(embed(tokens, context)))};
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) stream = layers_[layer](stream, context.at_layer(layer));
+  return stream;
 }
 
 at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens, const nn::ForwardContext& given) {
   const nn::ForwardContext context = resolved(tokens, given);
   const at::Tensor before = context.state != nullptr ? context.state->lengths().clone() : at::Tensor();
   try {
-    nn::ResidualStream stream{
-        context.hooked(nn::HookPlace::full_embedding, context.dropout.part(0)(embed(tokens, context)))};
-    for (std::size_t layer = 0; layer < layers_.size(); ++layer)
-      stream = layers_[layer](stream, context.at_layer(layer));
-    return context.hooked(nn::HookPlace::logits, logits(stream, context));
+    return context.hooked(nn::HookPlace::logits, logits(stream(tokens, context), context));
   } catch (...) {
     // Some layers remember the tokens and others do not.
     if (before.defined()) context.state->crop(before);
@@ -158,9 +171,18 @@ nn::ModelState LanguageModelImpl::make_state(std::int64_t batch) const {
 }
 
 at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& targets,
-                                   const nn::ForwardContext& context) {
-  return at::cross_entropy_loss(forward(tokens, context).flatten(0, 1),
-                                targets.flatten().to(token_embedding_.device()));
+                                   const nn::ForwardContext& given) {
+  const at::Tensor told = targets.flatten();
+  if (given.hooks != nullptr)  // which may keep the logits
+    return at::cross_entropy_loss(forward(tokens, given).flatten(0, 1), told.to(token_embedding_.device()));
+  const nn::ForwardContext context = resolved(tokens, given);
+  const at::Tensor read = head_input(stream(tokens, context), context).flatten(0, 1);
+  const at::Tensor counted = (told != ignored_target).nonzero().squeeze(1);
+  if (counted.numel() == 0) return read.sum() * 0;
+  const bool all = counted.numel() == told.numel();
+  const at::Device device = token_embedding_.device();
+  return nn::head_loss(all ? read : read.index_select(0, counted.to(device)), unembedding(), unembedding_bias(),
+                       (all ? told : told.index_select(0, counted)).to(device));
 }
 
 namespace {

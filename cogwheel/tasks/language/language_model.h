@@ -51,7 +51,8 @@ class LanguageModelImpl : public torch::nn::Module {
   // An empty state for up to that many tokens of `batch` texts.
   nn::ModelState make_state(std::int64_t batch) const;
 
-  // Mean cross-entropy in nats per token; targets [B, N].
+  // The mean cross-entropy in nats of the targets, [B, N], that are not `ignored_target`; 0 where there are none.
+  // Without hooks the logits are made and read in blocks of rows (nn/token_loss.h).
   at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets, const nn::ForwardContext& context = {});
 
   const LanguageModelOptions& options() const { return options_; }
@@ -64,6 +65,8 @@ class LanguageModelImpl : public torch::nn::Module {
  private:
   nn::ForwardContext resolved(const at::Tensor& tokens, const nn::ForwardContext& context) const;
   at::Tensor embed(const at::Tensor& tokens, const nn::ForwardContext& context);
+  nn::ResidualStream stream(const at::Tensor& tokens, const nn::ForwardContext& context);
+  at::Tensor head_input(const nn::ResidualStream& stream, const nn::ForwardContext& context);
   at::Tensor logits(const nn::ResidualStream& stream, const nn::ForwardContext& context);
 
   LanguageModelOptions options_;

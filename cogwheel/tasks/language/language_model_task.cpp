@@ -24,6 +24,8 @@ void LanguageModelTask::initialize(torch::nn::Module& model, std::uint64_t seed)
   model_of(model).initialize(seed);
 }
 
+std::int64_t LanguageModelTask::counted(const runs::Batch& batch) const { return runs::told_targets(batch); }
+
 at::Tensor LanguageModelTask::loss(torch::nn::Module& module, const runs::Batch& batch,
                                    std::uint64_t dropout_seed) const {
   LanguageModelImpl& model = model_of(module);

@@ -15,6 +15,7 @@ namespace cogwheel::tasks::language {
 class LanguageModelTask : public runs::Task {
  public:
   void initialize(torch::nn::Module& model, std::uint64_t seed) const override;
+  std::int64_t counted(const runs::Batch& batch) const override;
   // The mean cross-entropy over targets that are not `ignored_target`.
   at::Tensor loss(torch::nn::Module& model, const runs::Batch& batch, std::uint64_t dropout_seed) const override;
 

@@ -65,10 +65,19 @@ class LanguageModelling : public LanguageModelTask {
   std::string left_out() const override { return text::left_out_text(*data_); }
 
   runs::Batch batch(const torch::nn::Module& model, const runs::TrainingOptions& training,
-                    std::int64_t step) const override {
+                    const runs::DataPlace& place) const override {
     const std::int64_t context = context_of(model);
-    const Windows windows = training_windows(*data_, context, training.batch, training.seed, step);
+    const Windows windows = training_windows(*data_, context, training.batch, training.seed, place.batches);
     return {windows.inputs, windows.targets, training.batch * context};
+  }
+
+  bool continues_texts() const override { return true; }
+  std::string continued(torch::nn::Module& module, const std::string& prompt, std::uint64_t seed) const override {
+    LanguageModel model = nn::holder_of<LanguageModel>(module);
+    runs::SamplingOptions options;
+    options.temperature = 0.8;
+    options.seed = seed;
+    return data_->tokenizer->decode(sample(model, data_->tokenizer->encode(prompt, "training.prompts"), options));
   }
 
   runs::MeasuredValues evaluate(torch::nn::Module& model, const runs::TrainingOptions& training,

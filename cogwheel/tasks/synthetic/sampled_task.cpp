@@ -71,10 +71,10 @@ runs::RunConfig SampledTask::completed(runs::RunConfig config) const {
 }
 
 runs::Batch SampledTask::batch(const torch::nn::Module& model, const runs::TrainingOptions& training,
-                               std::int64_t step) const {
+                               const runs::DataPlace& place) const {
   const std::int64_t context = context_of(model);
-  return draw(training.seed, Part::training, step * training.batch, training.batch, context,
-              trained_at(step, difficulty(context).trained));
+  return draw(training.seed, Part::training, place.rows, training.batch, context,
+              trained_at(place.batches, difficulty(context).trained));
 }
 
 runs::MeasuredValues SampledTask::evaluate(torch::nn::Module& model, const runs::TrainingOptions& training,

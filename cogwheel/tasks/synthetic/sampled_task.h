@@ -28,7 +28,7 @@ class SampledTask : public language::LanguageModelTask {
   runs::DataFacts data(const runs::ModelOptions& model, const runs::TrainingOptions& training) const override;
   runs::RunConfig completed(runs::RunConfig config) const override;
   runs::Batch batch(const torch::nn::Module& model, const runs::TrainingOptions& training,
-                    std::int64_t step) const override;
+                    const runs::DataPlace& place) const override;
   // The mean cross-entropy at the answers, held_out_loss, and the share of right ones, accuracy.
   runs::MeasuredValues evaluate(torch::nn::Module& model, const runs::TrainingOptions& training,
                                 runs::EvaluationPart part, nn::StatisticsOfHeads* heads) const override;

@@ -71,7 +71,7 @@ std::function<double()> random_translations(const runs::RunConfig& given, const 
   task->initialize(*module, config.training.seed);
   const torch::NoGradGuard no_grad;
   module->named_parameters()["output_bias"].select(0, text::SentenceTokens::end).fill_(-1e9);
-  const runs::Batch batch = task->batch(*module, config.training, 0);
+  const runs::Batch batch = task->batch(*module, config.training, {});
   return [model = nn::holder_of<SequenceToSequence>(*module), batch, beam]() mutable {
     const torch::NoGradGuard no_gradients;
     return beam_search(model, batch.source, batch.source_lengths, text::SentenceTokens::begin,

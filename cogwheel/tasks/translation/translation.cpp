@@ -90,14 +90,16 @@ class Translation : public runs::Task {
     nn::holder_of<SequenceToSequence>(model)->initialize(seed);
   }
 
-  runs::Batch batch(const torch::nn::Module&, const runs::TrainingOptions& training, std::int64_t step) const override {
-    const SentenceBatch drawn = data_->batch(training.seed, step, training.batch);
+  runs::Batch batch(const torch::nn::Module&, const runs::TrainingOptions& training,
+                    const runs::DataPlace& place) const override {
+    const SentenceBatch drawn = data_->batch(training.seed, place.batches, training.batch);
     return {.inputs = drawn.inputs,
             .targets = drawn.targets,
             .tokens = drawn.inputs.size(0),
             .source = drawn.source.tokens,
             .source_lengths = drawn.source.lengths};
   }
+  std::int64_t counted(const runs::Batch& batch) const override { return runs::told_targets(batch); }
   at::Tensor loss(torch::nn::Module& module, const runs::Batch& batch, std::uint64_t dropout_seed) const override {
     SequenceToSequence model = nn::holder_of<SequenceToSequence>(module);
     return model->loss(batch.source, batch.source_lengths, batch.inputs, batch.targets, settings_.label_smoothing,

@@ -6,6 +6,8 @@
 #include <torch/utils.h>
 
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/nn/hooks/head_observer.h"
@@ -88,6 +90,51 @@ TEST(RecurrentLayer, DecodesToTheRowsOfTheWholePass) {
     EXPECT_TRUE(close(at::cat(parts, 1), expected));
     EXPECT_EQ(state->longest(), tokens);
   });
+}
+
+// States, convolutions, token shifts and running means end with a sequence: tokens and gradients are those of the
+// sequences by themselves. One of them is empty, one a single token.
+TEST(RecurrentLayer, OfPackedSequencesIsThatOfEachAlone) {
+  const std::vector<std::int64_t> ends{0, 4, 4, 5, tokens};
+  const at::Tensor cu_seqlens = at::tensor(ends, at::kLong), outer = input(1).roll(3, 1);
+  for_each_layer([&](RecurrentLayer& layer) {
+    const at::Tensor x = input(1).requires_grad_(true);
+    const auto gradients = [&](const at::Tensor& output) {
+      layer->zero_grad();
+      (output * outer).sum().backward();
+      std::vector<at::Tensor> all{std::exchange(x.mutable_grad(), {})};
+      for (const at::Tensor& parameter : layer->parameters())
+        if (parameter.grad().defined()) all.push_back(parameter.grad().clone());
+      return all;
+    };
+    ForwardContext context;
+    context.cu_seqlens = cu_seqlens;
+    const at::Tensor packed = layer(x, context);
+    std::vector<at::Tensor> parts;
+    for (std::size_t sequence = 0; sequence + 1 < ends.size(); ++sequence)
+      if (ends[sequence] < ends[sequence + 1]) parts.push_back(layer(x.slice(1, ends[sequence], ends[sequence + 1])));
+    const at::Tensor alone = at::cat(parts, 1);
+    EXPECT_TRUE(close(packed, alone));
+    const std::vector<at::Tensor> got = gradients(packed), wanted = gradients(alone);
+    ASSERT_EQ(got.size(), wanted.size());
+    for (std::size_t index = 0; index < got.size(); ++index) EXPECT_TRUE(close(got[index], wanted[index])) << index;
+    EXPECT_FALSE(close(layer(x), alone));
+  });
+}
+
+TEST(RecurrentLayer, SaysWhichPackedSequencesItCannotTake) {
+  RecurrentLayer layer = make_layer("gla", true);
+  const auto refusal = [&](const at::Tensor& cu_seqlens, std::int64_t entries = 1) {
+    ForwardContext context;
+    context.cu_seqlens = cu_seqlens;
+    return usage_error_of([&] { layer(input(entries), context); });
+  };
+  const std::string expected =
+      "recurrent layer: cu_seqlens: expected numbers in order from 0 to 13, for a batch of one, got ";
+  EXPECT_EQ(refusal(at::tensor({0, 5, 12}, at::kLong)), expected + "0 to 12");
+  EXPECT_EQ(refusal(at::tensor({0, 8, 5, 13}, at::kLong)), expected + "5 after 8");
+  EXPECT_EQ(refusal(at::tensor({0, 13}, at::kLong), 2), expected + "a batch of 2");
+  EXPECT_EQ(refusal(at::tensor({0.0, 13.0})), expected + "Double [2]");
 }
 
 TEST(RecurrentLayer, SeesNothingOfLaterTokens) {

@@ -6,8 +6,10 @@
 
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/nn/weights/matrix_product.h"
 
 namespace cogwheel::nn {
 namespace {
@@ -89,6 +91,70 @@ TEST(TokenLoss, SaysWhatIsWrong) {
   EXPECT_THROW(token_loss(problem.logits.slice(0, 0, 0), problem.targets.slice(0, 0, 0)), Error);
   EXPECT_THROW(token_loss(problem.logits, at::full_like(problem.targets, 6)), Error);
   EXPECT_THROW(token_loss(problem.logits, at::full_like(problem.targets, -100)), Error);
+}
+
+// What a head reads, with a leaf for each of its tensors.
+struct HeadProblem {
+  at::Tensor x, weight, bias, targets;
+  HeadProblem(std::int64_t tokens, std::int64_t width, std::int64_t vocabulary, bool biased, at::ScalarType type) {
+    torch::manual_seed(1);
+    const auto leaf = [&](at::IntArrayRef sizes) {
+      return at::randn(sizes, at::kDouble).to(type).requires_grad_(true);
+    };
+    x = leaf({tokens, width}), weight = leaf({vocabulary, width});
+    if (biased) bias = leaf({vocabulary});
+    targets = at::randint(vocabulary, {tokens}, at::kLong);
+  }
+  std::vector<at::Tensor> gradients(const at::Tensor& loss) {
+    loss.backward();
+    std::vector<at::Tensor> all;
+    for (at::Tensor* each : {&x, &weight, &bias})
+      if (each->defined()) all.push_back(std::exchange(each->mutable_grad(), {}).to(at::kDouble));
+    return all;
+  }
+};
+
+TEST(HeadLoss, IsTheCrossEntropyOfAProductInBlocksOfAnySize) {
+  for (const auto type : {at::kDouble, at::kFloat})
+    for (const bool biased : {false, true}) {
+      HeadProblem problem(23, 7, 11, biased, type);
+      const at::Tensor expected =
+          at::cross_entropy_loss(at::linear(problem.x, problem.weight, problem.bias).to(at::kDouble), problem.targets);
+      const std::vector<at::Tensor> wanted = problem.gradients(expected * 3);
+      const double tolerance = type == at::kDouble ? 1e-12 : 1e-5;
+      // One row at a time, blocks that do not divide the rows, and all at once.
+      for (const std::int64_t bytes : {1, 5 * 11 * 4, 1 << 20}) {
+        const at::Tensor loss = head_loss(problem.x, problem.weight, problem.bias, problem.targets, bytes);
+        EXPECT_NEAR(loss.item<double>(), expected.item<double>(), tolerance * expected.item<double>());
+        const std::vector<at::Tensor> found = problem.gradients(loss * 3);
+        ASSERT_EQ(found.size(), wanted.size());
+        for (std::size_t index = 0; index < found.size(); ++index)
+          EXPECT_LE((found[index] - wanted[index]).abs().max().item<double>(), tolerance) << index << ", " << bytes;
+        const torch::NoGradGuard no_grad;
+        EXPECT_EQ(head_loss(problem.x, problem.weight, problem.bias, problem.targets, bytes).item<double>(),
+                  loss.item<double>());
+      }
+    }
+}
+
+TEST(HeadLoss, RoundsItsProductsToBFloat16WhereTheyAre) {
+  HeadProblem problem(64, 32, 50, true, at::kFloat);
+  const at::Tensor exact = head_loss(problem.x, problem.weight, problem.bias, problem.targets);
+  const std::vector<at::Tensor> wanted = problem.gradients(exact);
+  const BFloat16Products products;
+  const at::Tensor loss = head_loss(problem.x, problem.weight, problem.bias, problem.targets, 9 * 50 * 4);
+  EXPECT_NEAR(loss.item<double>(), exact.item<double>(), 2e-2 * exact.item<double>());
+  EXPECT_NE(loss.item<double>(), exact.item<double>());
+  const std::vector<at::Tensor> found = problem.gradients(loss);
+  for (std::size_t index = 0; index < found.size(); ++index)
+    EXPECT_LE((found[index] - wanted[index]).norm().item<double>(), 2e-2 * wanted[index].norm().item<double>());
+  EXPECT_EQ(problem.weight.scalar_type(), at::kFloat);
+}
+
+TEST(HeadLoss, SaysWhatIsWrong) {
+  const HeadProblem problem(5, 3, 6, false, at::kFloat);
+  EXPECT_THROW(head_loss(problem.x, problem.weight, {}, problem.targets.slice(0, 1)), Error);
+  EXPECT_THROW(head_loss(problem.x, problem.weight, {}, at::full_like(problem.targets, 6)), Error);
 }
 
 }  // namespace

@@ -5,17 +5,23 @@
 
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <memory>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
+#include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/nn/hooks/head_observer.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/inspection.h"
+#include "cogwheel/runs/task_entry.h"
+#include "cogwheel/runs/training/metrics.h"
 #include "cogwheel/runs/weights.h"
 #include "cogwheel/tasks/language/language_model.h"
 #include "cogwheel/tasks/language/windows.h"
+#include "runs/decorated_task.h"
 #include "runs/tiny_run.h"
 #include "support/temporary_folder.h"
 
@@ -203,6 +209,190 @@ TEST(TrainingRun, StopsWhenAskedAndSaves) {
   EXPECT_TRUE(same_weights(run, unbroken));
 }
 
+std::map<std::string, at::Tensor> gradients_of_first_step(TrainingOptions training, const std::string& mechanism) {
+  training.learning_rate = 1e-30, training.clip = 0;
+  TrainingRun run(tiny_model(mechanism), training, tiny_task());
+  run.step();
+  std::map<std::string, at::Tensor> gradients;
+  for (const auto& parameter : run.model()->named_parameters())
+    gradients[parameter.key()] = parameter.value().grad().clone();
+  return gradients;
+}
+
+// Slices change the order of sums and nothing else; blocks that are made again not even that.
+TEST(TrainingRun, SlicesOfAStepAddUpToIt) {
+  for (const char* mechanism : {"softmax", "cog"}) {
+    TrainingOptions training = tiny_training();
+    const auto whole = gradients_of_first_step(training, mechanism);
+    training.recompute = 1;
+    for (const auto& [name, gradient] : gradients_of_first_step(training, mechanism))
+      EXPECT_TRUE(gradient.equal(whole.at(name))) << name;
+    for (const std::int64_t slices : {2, 4}) {
+      training.micro_batches = slices;
+      training.recompute = 0;
+      const auto kept = gradients_of_first_step(training, mechanism);
+      training.recompute = 2;
+      for (const auto& [name, gradient] : gradients_of_first_step(training, mechanism)) {
+        EXPECT_TRUE(gradient.equal(kept.at(name))) << name;
+        const double error = (gradient - whole.at(name)).norm().item<double>();
+        EXPECT_LE(error, 1e-5 * whole.at(name).norm().item<double>()) << name << " of " << slices;
+      }
+    }
+  }
+}
+
+// A mean over unequal counts: the sum over all, whichever slice has how many.
+TEST(TrainingRun, SlicesWithUnequalCountsAddUpToo) {
+  RunConfig config;
+  config.task = {"copying", {}};
+  config.model = model_of_task("copying");
+  auto& model = config.model.as<tasks::language::LanguageModelOptions>();
+  model.context = 32, model.layers = 1, model.heads = 2, model.width = 16;
+  const auto task = make_task(config);
+  const auto gradient = [&](std::int64_t slices) {
+    TrainingOptions training = tiny_training();
+    training.batch = 6, training.micro_batches = slices, training.learning_rate = 1e-30, training.clip = 0;
+    TrainingRun run(config.model, training, task);
+    const double loss = run.step();
+    return std::pair(loss, run.model()->named_parameters()["token_embedding"].grad().clone());
+  };
+  const auto [loss, whole] = gradient(1);
+  const auto [sliced_loss, sliced] = gradient(4);  // of 1, 2, 1 and 2 rows
+  EXPECT_NEAR(sliced_loss, loss, 1e-5);
+  EXPECT_LE((sliced - whole).norm().item<double>(), 1e-5 * whole.norm().item<double>());
+}
+
+TEST(TrainingRun, StopsBetweenSlicesAsIfTheStepHadNotBegun) {
+  TrainingOptions training = tiny_training();
+  training.micro_batches = 4;
+  std::atomic<bool> stop = false;
+  // Asks to stop in the middle of the third step.
+  class StoppingTask final : public DecoratedTask {
+   public:
+    StoppingTask(std::shared_ptr<const Task> task, std::atomic<bool>* stop)
+        : DecoratedTask(std::move(task)), stop_(stop) {}
+    at::Tensor loss(torch::nn::Module& model, const Batch& batch, std::uint64_t dropout_seed) const override {
+      if (++losses_ == 4 * 2 + 2) stop_->store(true);
+      return DecoratedTask::loss(model, batch, dropout_seed);
+    }
+    std::int64_t losses() const { return losses_; }
+
+   private:
+    std::atomic<bool>* stop_;
+    mutable std::int64_t losses_ = 0;
+  };
+  const auto task = std::make_shared<StoppingTask>(tiny_task(), &stop);
+  TrainingRun run(tiny_model(), training, task), unbroken(tiny_model(), training, tiny_task());
+  bool saved = false;
+  EXPECT_EQ(run.train({.checkpoint = [&] { saved = true; }, .stop = &stop}), TrainingStatus::stopped);
+  EXPECT_EQ(run.steps_done(), 2);
+  EXPECT_EQ(task->losses(), 4 * 2 + 2);  // no further slice
+  EXPECT_TRUE(saved);
+  stop = false;
+  EXPECT_EQ(run.train(), TrainingStatus::finished);
+  unbroken.train();
+  EXPECT_TRUE(same_weights(run, unbroken));
+}
+
+TEST(TrainingRun, LearnsWithMuon) {
+  TrainingOptions training = tiny_training();
+  training.optimizer = "muon";
+  TrainingRun run(tiny_model("cog"), training, tiny_task());
+  const double before = held_out_loss(run.measure());
+  run.train();
+  EXPECT_LT(held_out_loss(run.last_measured()), 0.85 * before);
+}
+
+TEST(TrainingRun, SaysWhatItsModelHasNoUseFor) {
+  RunConfig config;
+  config.task = {"copying", {}};
+  config.model = model_of_task("copying");
+  TrainingOptions training = tiny_training();
+  training.sample_every = 2, training.prompts = {"a"};
+  EXPECT_THROW(TrainingRun(config.model, training, make_task(config)), UsageError);
+  training.sample_every = 0, training.steps = 1;
+  EXPECT_NO_THROW(TrainingRun(config.model, training, make_task(config)));
+}
+
+TEST(TrainingRun, ContinuesPromptsWhenDue) {
+  TrainingOptions training = tiny_training();
+  training.steps = 6, training.sample_every = 3, training.prompts = {"line 1", "of"};
+  TrainingRun run(tiny_model(), training, tiny_task()), silent = tiny_run();
+  std::vector<ContinuedText> texts;
+  run.train({.sample = [&](const ContinuedText& text) { texts.push_back(text); }});
+  ASSERT_EQ(texts.size(), 4u);
+  EXPECT_EQ(texts[1].step, 3);
+  EXPECT_EQ(texts[1].prompt, "of");
+  EXPECT_FALSE(texts[1].text.empty());
+}
+
+// Losses as a task has them, but for steps that are told to jump.
+class JumpingTask final : public DecoratedTask {
+ public:
+  JumpingTask(std::shared_ptr<const Task> task, std::set<std::int64_t> jumps)
+      : DecoratedTask(std::move(task)), jumps_(std::move(jumps)) {}
+  Batch batch(const torch::nn::Module& model, const TrainingOptions& training, const DataPlace& place) const override {
+    drawn_ = place.batches;
+    return DecoratedTask::batch(model, training, place);
+  }
+  at::Tensor loss(torch::nn::Module& model, const Batch& batch, std::uint64_t dropout_seed) const override {
+    const at::Tensor loss = DecoratedTask::loss(model, batch, dropout_seed);
+    return jumps_.contains(drawn_) ? loss * 100 : loss;
+  }
+
+ private:
+  std::set<std::int64_t> jumps_;
+  mutable std::int64_t drawn_ = 0;
+};
+
+TrainingOptions watched_training() {
+  TrainingOptions training = tiny_training();
+  training.steps = 60, training.spike_deviations = 12, training.checkpoint_every = 10;
+  return training;
+}
+
+TEST(TrainingRun, GoesBackFromASpikeAndLeavesTheBatchOut) {
+  const TemporaryFolder temporary;
+  RunConfig config;
+  config.model = tiny_model(), config.training = watched_training();
+  const auto task = std::make_shared<JumpingTask>(tiny_task(), std::set<std::int64_t>{45});
+  TrainingRun run(config.model, config.training, task), plain(config.model, config.training, tiny_task());
+  const RunFolder folder = RunFolder::create(temporary.path() / "run", run.configuration(), {});
+  std::vector<std::int64_t> returns;
+  std::vector<std::string> told;
+  EXPECT_EQ(train_in_folder(run, folder,
+                            {.returned = [&](std::int64_t step) { returns.push_back(step); },
+                             .warn = [&](const std::string& line) { told.push_back(line); }}),
+            TrainingStatus::finished);
+  EXPECT_EQ(returns, std::vector<std::int64_t>{40});
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].substr(0, 22), "spike at step 46: loss");
+  EXPECT_EQ(run.next_batch(), 61);  // of 60 steps
+  // The same steps as those of a run that never had that batch.
+  plain.leave_out({45});
+  plain.train();
+  EXPECT_TRUE(same_weights(run, plain));
+  // Lines after the checkpoint were replaced, not repeated.
+  std::vector<std::int64_t> steps;
+  for (const StepReport& report : read_metrics(folder.metrics_path())) steps.push_back(report.step);
+  EXPECT_EQ(steps, reported_steps(config.training, 60));
+  // It is recorded, so that a run which resumes from an older checkpoint leaves it out too.
+  EXPECT_NE(read_file(folder.spikes_path()).find("\"batch\":45"), std::string::npos);
+}
+
+TEST(TrainingRun, EndsAtSpikesWithoutEnd) {
+  const TemporaryFolder temporary;
+  std::set<std::int64_t> jumps;
+  for (std::int64_t batch = 45; batch < 100; ++batch) jumps.insert(batch);
+  TrainingOptions training = watched_training();
+  training.spike_returns = 2;
+  TrainingRun run(tiny_model(), training, std::make_shared<JumpingTask>(tiny_task(), jumps));
+  const RunFolder folder = RunFolder::create(temporary.path() / "run", run.configuration(), {});
+  EXPECT_EQ(train_in_folder(run, folder), TrainingStatus::spike);
+  EXPECT_EQ(run.steps_done(), 45);
+  EXPECT_EQ(run.next_batch(), 47);
+}
+
 TEST(TrainingRun, StopsAtALossThatIsNotFinite) {
   TrainingRun run = tiny_run(), same = tiny_run();
   run.step();
@@ -291,52 +481,36 @@ TEST(TrainingRun, MeasuresAndShowsTheAverageOfItsWeights) {
   const double of_average = held_out_loss(run.measure());
   EXPECT_TRUE(at::equal(weights(), before));
   run.save(folder.path() / "checkpoint");
-  const SafeTensors saved = load_checkpoint(folder.path() / "checkpoint");
-  EXPECT_TRUE(at::allclose(saved.tensors.at("average.layers.0.feed_forward.up.weight"), average, 1e-6, 1e-7));
-  EXPECT_TRUE(at::equal(saved.tensors.at("model.layers.0.feed_forward.up.weight"), before));
+  const SafeTensorsFile saved(folder.path() / "checkpoint");
+  expect_whole(saved);
+  const auto tensor = [&](const char* name) { return saved.tensor(*saved.find(name)); };
+  EXPECT_TRUE(at::allclose(tensor("average.layers.0.feed_forward.up.weight"), average, 1e-6, 1e-7));
+  EXPECT_TRUE(at::equal(tensor("model.layers.0.feed_forward.up.weight"), before));
   EXPECT_EQ(prefix_in_use(saved), "average.");
 
   // The same weights in a run that averages nothing.
   training.ema = 0;
   TrainingRun plain(tiny_model(), training, tiny_task());
-  load_weights(*plain.model(), saved, "checkpoint", average_prefix);
+  load_weights(*plain.model(), saved, average_prefix);
   EXPECT_EQ(held_out_loss(plain.measure()), of_average);
-  load_weights(*plain.model(), saved, "checkpoint");
+  load_weights(*plain.model(), saved);
   EXPECT_NE(held_out_loss(plain.measure()), of_average);
 }
 
 // A task whose batches take their time, and are counted.
-class SlowTask final : public Task {
+class SlowTask final : public DecoratedTask {
  public:
-  SlowTask(std::shared_ptr<const Task> task, std::chrono::milliseconds pause) : task_(std::move(task)), pause_(pause) {}
+  SlowTask(std::shared_ptr<const Task> task, std::chrono::milliseconds pause)
+      : DecoratedTask(std::move(task)), pause_(pause) {}
   std::int64_t batches() const { return batches_; }
 
-  const TaskDescription& description() const override { return task_->description(); }
-  DataFacts data(const ModelOptions& model, const TrainingOptions& training) const override {
-    return task_->data(model, training);
-  }
-  RunConfig completed(RunConfig config) const override { return task_->completed(std::move(config)); }
-  void initialize(torch::nn::Module& model, std::uint64_t seed) const override { task_->initialize(model, seed); }
-  Batch batch(const torch::nn::Module& model, const TrainingOptions& training, std::int64_t step) const override {
+  Batch batch(const torch::nn::Module& model, const TrainingOptions& training, const DataPlace& place) const override {
     ++batches_;
     std::this_thread::sleep_for(pause_);
-    return task_->batch(model, training, step);
+    return DecoratedTask::batch(model, training, place);
   }
-  at::Tensor loss(torch::nn::Module& model, const Batch& batch, std::uint64_t dropout_seed) const override {
-    return task_->loss(model, batch, dropout_seed);
-  }
-  MeasuredValues evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
-                          nn::StatisticsOfHeads* heads) const override {
-    return task_->evaluate(model, training, part, heads);
-  }
-  Inspection inspect(torch::nn::Module& model, std::uint64_t seed, const ThoroughInspection* thorough) const override {
-    return task_->inspect(model, seed, thorough);
-  }
-  std::shared_ptr<const Task> limited(std::int64_t tokens) const override { return task_->limited(tokens); }
-  std::shared_ptr<const Task> for_tuning() const override { return task_->for_tuning(); }
 
  private:
-  std::shared_ptr<const Task> task_;
   std::chrono::milliseconds pause_;
   mutable std::int64_t batches_ = 0;
 };

@@ -24,7 +24,7 @@
 #include "cogwheel/core/random.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/shape_text.h"
-#include "cogwheel/runs/training/adamw.h"
+#include "cogwheel/runs/training/optimizer.h"
 #include "cogwheel/runs/weights.h"
 
 namespace cogwheel::tasks::images {
@@ -66,9 +66,9 @@ void expect_labels(const LabelledImages& batch, std::int64_t classes) {
         expected_got("labels", "0 to " + std::to_string(classes - 1), std::to_string(lowest < 0 ? lowest : highest)));
 }
 
-std::int64_t number_at(const runs::SafeTensors& file, const std::string& key, const std::filesystem::path& path) {
-  const auto found = file.metadata.find(key);
-  if (found == file.metadata.end()) throw Error(expected_got(path.string(), "its " + key, "none"));
+std::int64_t number_at(const runs::SafeTensorsFile& file, const std::string& key, const std::filesystem::path& path) {
+  const auto found = file.metadata().find(key);
+  if (found == file.metadata().end()) throw Error(expected_got(path.string(), "its " + key, "none"));
   return parse_number<std::int64_t>(path.string() + ": " + key, found->second,
                                     {.min = 0, .max = std::int64_t{1} << 40});
 }
@@ -114,21 +114,21 @@ void FeatureClassifier::save(const std::filesystem::path& path) const {
 
 FeatureClassifier FeatureClassifier::load(const std::filesystem::path& path) {
   const c10::NoGradGuard no_grad;
-  const runs::SafeTensors file = runs::load_safetensors(path);
+  const runs::SafeTensorsFile file(path);
   const auto entry = [&](const std::string& key) {
-    const auto found = file.metadata.find(key);
-    return found == file.metadata.end() ? std::string() : found->second;
+    const auto found = file.metadata().find(key);
+    return found == file.metadata().end() ? std::string() : found->second;
   };
   if (entry("format") != classifier_format)
     throw Error(expected_got(path.string(), "a " + classifier_format, "another safetensors file"));
-  if (entry("sha256") != runs::sha256(file))
+  if (entry("sha256") != file.sha256())
     throw Error(expected_got(path.string(), "the contents that were written (SHA-256 " + entry("sha256") + ")",
                              "others: the file is damaged"));
   FeatureClassifier classifier(number_at(file, "channels", path), number_at(file, "classes", path), /*seed=*/0);
   classifier.accuracy_ = parse_number<double>(path.string() + ": accuracy", entry("accuracy"), {.min = 0, .max = 1});
   classifier.held_out_images_ = number_at(file, "held_out_images", path);
   for (auto* tensors : {&classifier.weights_, &classifier.statistics_})
-    for (auto& [name, tensor] : *tensors) runs::copy_tensor(file, name, tensor, path);
+    for (auto& [name, tensor] : *tensors) runs::copy_tensor(file, name, tensor);
   return classifier;
 }
 
@@ -192,7 +192,7 @@ FeatureClassifier FeatureClassifier::trained(std::int64_t channels, std::int64_t
   options.warm_up = std::min<std::int64_t>(50, training.steps / 10);
   options.weight_decay = training.weight_decay;
   options.clip = 0;
-  runs::AdamW optimizer({classifier.weights_.begin(), classifier.weights_.end()}, options);
+  runs::Optimizer optimizer({classifier.weights_.begin(), classifier.weights_.end()}, options);
   for (std::int64_t step = 0; step < training.steps; ++step) {
     const LabelledImages next = batch(step);
     expect_images(next.images, channels);

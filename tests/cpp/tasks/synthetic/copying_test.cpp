@@ -34,7 +34,7 @@ TEST(Copying, DrawsStringsOfEveryLengthAndTheirCopies) {
   const auto model = runs::make_model(task->completed(config).model);
   runs::TrainingOptions training = config.training;
   training.batch = 300;
-  const runs::Batch batch = task->batch(*model, training, 0);
+  const runs::Batch batch = task->batch(*model, training, {});
   EXPECT_EQ(batch.tokens, 300 * 12);
   std::vector<int> lengths(7);
   for (std::int64_t row = 0; row < 300; ++row) {
@@ -51,10 +51,10 @@ TEST(Copying, DrawsStringsOfEveryLengthAndTheirCopies) {
   }
   for (std::size_t length = 1; length <= 6; ++length) EXPECT_GT(lengths[length], 20) << length;
   // Batches depend only on seed and step, and differ between steps.
-  EXPECT_TRUE(task->batch(*model, training, 0).inputs.equal(batch.inputs));
-  EXPECT_FALSE(task->batch(*model, training, 1).inputs.equal(batch.inputs));
+  EXPECT_TRUE(task->batch(*model, training, {}).inputs.equal(batch.inputs));
+  EXPECT_FALSE(task->batch(*model, training, {1, training.batch}).inputs.equal(batch.inputs));
   ++training.seed;
-  EXPECT_FALSE(task->batch(*model, training, 0).inputs.equal(batch.inputs));
+  EXPECT_FALSE(task->batch(*model, training, {}).inputs.equal(batch.inputs));
 }
 
 TEST(Copying, IsLearnedAndMeasured) {

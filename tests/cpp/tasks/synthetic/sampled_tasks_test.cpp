@@ -38,7 +38,9 @@ struct Made {
         task(runs::make_task(config)),
         completed(task->completed(config)),
         model(runs::make_model(completed.model)) {}
-  runs::Batch batch(std::int64_t step = 0) const { return task->batch(*model, training, step); }
+  runs::Batch batch(std::int64_t step = 0) const {
+    return task->batch(*model, training, {step, step * training.batch});
+  }
 
   runs::TrainingOptions training;
   std::shared_ptr<const runs::Task> task;

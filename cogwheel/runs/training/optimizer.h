@@ -1,28 +1,36 @@
-// AdamW (Loshchilov and Hutter 2019) through libtorch's fused kernel: one pass over each tensor. torch::optim::AdamW in
-// C++ is not fused.
+// The optimiser of a run: AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019) through
+// libtorch's fused kernel, one pass over each tensor, which torch::optim::AdamW in C++ is not; and, where it is asked
+// for, Muon (muon.h) of the hidden matrices.
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cogwheel/runs/configuration/training_options.h"
 
 namespace cogwheel::runs {
 
-class AdamW {
+class Optimizer {
  public:
   struct Parameter {
     std::string name;
-    at::Tensor value, first_moment, second_moment;
+    at::Tensor value, first_moment;
+    at::Tensor second_moment;  // undefined of a hidden matrix under Muon, which has none
   };
 
-  AdamW(const std::vector<std::pair<std::string, at::Tensor>>& parameters, const TrainingOptions& options);
+  // `hidden`: the names of those that Muon takes.
+  Optimizer(const std::vector<std::pair<std::string, at::Tensor>>& parameters, const TrainingOptions& options,
+            const std::set<std::string>& hidden = {});
 
   // Clips the gradients to options.clip and returns their global norm before; NaN or infinite if a gradient is.
   double clip_gradients();
   void step(double learning_rate);
+  // The same, with the norm of all updates over that of all weights before.
+  double measured_step(double learning_rate);
   void zero_gradients();  // frees them: the next backward pass stores instead of accumulating
 
   std::int64_t steps_done() const { return steps_done_; }
@@ -35,10 +43,13 @@ class AdamW {
     std::vector<at::Tensor> values, first_moments, second_moments, steps;
     double weight_decay;
   };
+  static void add_to(Group& group, const Parameter& parameter);
+  void update(Group& group, double learning_rate);
 
   TrainingOptions options_;
   std::vector<Parameter> parameters_;
-  std::vector<Group> groups_;
+  std::vector<Group> groups_;          // of AdamW
+  std::vector<std::size_t> matrices_;  // of Muon, as indices of parameters_
   std::int64_t steps_done_ = 0;
 };
 

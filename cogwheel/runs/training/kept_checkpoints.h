@@ -1,0 +1,28 @@
+// The checkpoints that a run keeps: checkpoints/<step>.safetensors, the newest ones, of which the last also is
+// checkpoint.safetensors, and checkpoints/best.safetensors.
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cogwheel/runs/run_folder.h"
+
+namespace cogwheel::runs {
+
+class TrainingRun;
+
+// Writes a checkpoint under its step, makes it the newest and removes those that options().keep_checkpoints leaves out.
+// At every moment the folder has a whole newest checkpoint. Throws what TrainingRun::save throws, and leaves the older
+// ones.
+void keep_checkpoint(const TrainingRun& run, const RunFolder& folder);
+// The newest is the best one too.
+void keep_as_best(const RunFolder& folder);
+
+// Loads the newest checkpoint that is whole: what TrainingRun::load returns, after a sentence for each damaged one.
+// Throws DamagedFile where none is whole, and what else TrainingRun::load throws.
+std::vector<std::string> load_newest(TrainingRun& run, const RunFolder& folder,
+                                     const std::set<std::string>& may_differ = {});
+
+}  // namespace cogwheel::runs

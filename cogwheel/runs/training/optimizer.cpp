@@ -1,0 +1,105 @@
+#include "cogwheel/runs/training/optimizer.h"
+
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/utils.h>
+
+#include <cmath>
+
+#include "cogwheel/runs/training/muon.h"
+
+namespace cogwheel::runs {
+
+Optimizer::Optimizer(const std::vector<std::pair<std::string, at::Tensor>>& parameters, const TrainingOptions& options,
+                     const std::set<std::string>& hidden)
+    : options_(options) {
+  // Decay pulls matrices toward 0; gains and biases have no reason to be small.
+  for (const double weight_decay : {options.weight_decay, 0.0}) groups_.push_back({{}, {}, {}, {}, weight_decay});
+  const torch::NoGradGuard no_grad;
+  for (const auto& [name, value] : parameters) {
+    const bool by_muon = options.optimizer == "muon" && hidden.contains(name);
+    parameters_.push_back({name, value, at::zeros_like(value), by_muon ? at::Tensor() : at::zeros_like(value)});
+    if (by_muon)
+      matrices_.push_back(parameters_.size() - 1);
+    else
+      add_to(groups_[value.dim() >= 2 ? 0 : 1], parameters_.back());
+  }
+}
+
+void Optimizer::add_to(Group& group, const Parameter& parameter) {
+  group.values.push_back(parameter.value);
+  group.first_moments.push_back(parameter.first_moment);
+  group.second_moments.push_back(parameter.second_moment);
+  group.steps.push_back(at::full({}, 0, parameter.value.options().dtype(at::kFloat)));
+}
+
+double Optimizer::clip_gradients() {
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> gradients;
+  for (const auto& parameter : parameters_) gradients.push_back(parameter.value.grad());
+  const double norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients))).item<double>();
+  // As in torch.nn.utils.clip_grad_norm_: the small term keeps the division finite.
+  if (options_.clip > 0 && std::isfinite(norm) && norm > options_.clip)
+    at::_foreach_mul_(gradients, options_.clip / (norm + 1e-6));
+  return norm;
+}
+
+void Optimizer::update(Group& group, double learning_rate) {
+  if (group.values.empty()) return;
+  std::vector<at::Tensor> gradients;
+  for (const auto& value : group.values) gradients.push_back(value.grad());
+  for (auto& step : group.steps) step.fill_(steps_done_);
+  at::_fused_adamw_(group.values, gradients, group.first_moments, group.second_moments, {}, group.steps, learning_rate,
+                    options_.beta1, options_.beta2, group.weight_decay, options_.epsilon,
+                    /*amsgrad=*/false,
+                    /*maximize=*/false);
+}
+
+void Optimizer::step(double learning_rate) {
+  const torch::NoGradGuard no_grad;
+  ++steps_done_;
+  for (auto& group : groups_) update(group, learning_rate);
+  for (const std::size_t index : matrices_)
+    muon_update(parameters_[index].value, parameters_[index].first_moment, learning_rate, options_);
+}
+
+double Optimizer::measured_step(double learning_rate) {
+  const torch::NoGradGuard no_grad;
+  ++steps_done_;
+  double of_updates = 0, of_weights = 0;
+  // One tensor after the other, so that only one is there twice.
+  const auto measured = [&](const at::Tensor& value, auto&& change) {
+    const at::Tensor before = value.clone();
+    change();
+    const auto squared = [](const at::Tensor& tensor) {
+      return std::pow(at::linalg_vector_norm(tensor).template item<double>(), 2);
+    };
+    of_weights += squared(before);
+    of_updates += squared(value - before);
+  };
+  for (Group& group : groups_)
+    for (std::size_t index = 0; index < group.values.size(); ++index) {
+      Group one{{group.values[index]},
+                {group.first_moments[index]},
+                {group.second_moments[index]},
+                {group.steps[index]},
+                group.weight_decay};
+      measured(one.values[0], [&] { update(one, learning_rate); });
+    }
+  for (const std::size_t index : matrices_) {
+    Parameter& matrix = parameters_[index];
+    measured(matrix.value, [&] { muon_update(matrix.value, matrix.first_moment, learning_rate, options_); });
+  }
+  return of_weights > 0 ? std::sqrt(of_updates / of_weights) : 0;
+}
+
+void Optimizer::zero_gradients() {
+  for (auto& parameter : parameters_) parameter.value.mutable_grad().reset();
+}
+
+}  // namespace cogwheel::runs

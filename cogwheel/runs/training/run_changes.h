@@ -1,0 +1,40 @@
+// changes.jsonl: what was changed in the configuration of a run when it was resumed.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cogwheel/runs/configuration/run_config.h"
+
+namespace cogwheel::runs {
+
+struct RunChange {
+  struct Key {
+    std::string key, before, after;  // values as in TOML
+  };
+  std::int64_t step = 0;  // the steps done before
+  std::vector<Key> keys;
+};
+
+// Whether a run that is resumed may go on with another value: of training, but for what its checkpoint depends on.
+bool may_change(std::string_view key);
+
+// Throws UsageError that begins with `what` where a key differs that may not change.
+RunChange change_between(const RunConfig& before, const RunConfig& after, std::int64_t step, const std::string& what);
+
+// Empty where there is no such file. Throws Error where a line is no change.
+std::vector<RunChange> read_changes(const std::filesystem::path& path);
+// Written before anything else changes: the file decides.
+void add_change(const std::filesystem::path& path, const RunChange& change);
+
+std::set<std::string> changed_keys(const std::vector<RunChange>& changes);
+// The configuration after all of them, whichever of them it has.
+RunConfig with_changes(RunConfig config, const std::vector<RunChange>& changes);
+// reported_steps of a run that was changed on the way; `now` is its configuration after all changes.
+std::vector<std::int64_t> reported_steps(const RunConfig& now, const std::vector<RunChange>& changes,
+                                         std::int64_t until);
+
+}  // namespace cogwheel::runs

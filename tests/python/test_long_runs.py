@@ -1,0 +1,181 @@
+"""Runs that are killed, starved of disk, changed and damaged go on, and end with the bits of a run that was not."""
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import time
+
+import pytest
+from recorded_bits import weights_hash
+from resumed_runs import metrics
+
+CONFIG = """
+[data]
+text = ["text.txt"]
+[model]
+mechanism = "cog"
+context = 32
+layers = 2
+heads = 2
+width = 32
+[training]
+steps = 60
+batch = 8
+micro_batches = 4
+recompute = 1
+optimizer = "muon"
+schedule = "wsd"
+ema = 0.9
+learning_rate = 3e-3
+report_every = 5
+evaluate_every = 20
+checkpoint_every = 7
+keep_checkpoints = 2
+spike_deviations = 50
+sample_every = 20
+prompts = ["line 1"]
+"""
+
+
+@pytest.fixture
+def cogwheel(cogwheel_executable, tmp_path):
+    (tmp_path / "text.txt").write_text("".join(f"line {number * number} of the text\n" for number in range(400)))
+    (tmp_path / "run.toml").write_text(CONFIG)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+    def start(*words, **options):
+        command = [str(word) for word in (cogwheel_executable, *words)]
+        return subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+    def run(*words, **options):
+        process = start(*words, **options)
+        out, err = process.communicate(timeout=250)
+        return process.returncode, out, err
+
+    run.start = start
+    return run
+
+
+def whole_run(cogwheel, tmp_path, *words):
+    code, _, err = cogwheel("train", "run.toml", "--out", "whole", *words)
+    assert code == 0, err
+    return weights_hash(tmp_path / "whole/checkpoint.safetensors")
+
+
+def expect_equal_runs(tmp_path, whole, parts="parts"):
+    assert weights_hash(tmp_path / parts / "checkpoint.safetensors") == whole
+    assert metrics(tmp_path / parts) == metrics(tmp_path / "whole")
+    assert (tmp_path / parts / "samples.jsonl").read_text() == (tmp_path / "whole/samples.jsonl").read_text()
+
+
+@pytest.mark.parametrize("moments", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_at_any_moment_it_ends_with_the_same_bits(moments, cogwheel, tmp_path):
+    whole = whole_run(cogwheel, tmp_path)
+    draw = random.Random(moments)
+    start = time.monotonic()
+    cogwheel("train", "run.toml", "--out", "timed")
+    lasts = time.monotonic() - start
+    parts, kills = tmp_path / "parts", 0
+    for _ in range(10 * moments):
+        if kills == moments:
+            break
+        begun = (parts / "config.toml").exists()
+        process = cogwheel.start("resume", "parts") if begun else cogwheel.start("train", "run.toml", "--out", "parts")
+        try:
+            process.communicate(timeout=draw.uniform(0, lasts))
+            assert process.returncode == 0, process
+            # It has come to its end: from the beginning again.
+            kills += 1
+            expect_equal_runs(tmp_path, whole)
+            subprocess.run(["rm", "-r", parts], check=True)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            kills += 1
+    if not (parts / "config.toml").exists():
+        code, _, err = cogwheel("train", "run.toml", "--out", "parts")
+    else:
+        code, _, err = cogwheel("resume", "parts")
+    assert code == 0, err
+    expect_equal_runs(tmp_path, whole)
+
+
+@pytest.mark.parametrize("limits", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_writes_that_fail_leave_a_run_that_goes_on(limits, cogwheel, tmp_path):
+    whole = whole_run(cogwheel, tmp_path)
+    draw = random.Random(limits)
+    size = (tmp_path / "whole/checkpoint.safetensors").stat().st_size
+    code, _, err = cogwheel("train", "run.toml", "--out", "parts", "--set", "training.steps=60")
+    assert code == 0, err
+    subprocess.run(["rm", "-r", tmp_path / "parts"], check=True)
+    begun = False
+    for _ in range(limits):
+        limit = draw.choice([draw.randrange(1, 4000), draw.randrange(1, size), size + 2000])
+        words = ("resume", "parts") if begun else ("train", "run.toml", "--out", "parts")
+        code, _, err = cogwheel(*words, preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        assert code in (0, 1), err
+        if code == 1:
+            assert "expected a file that can be written, got File too large" in err and err.count("\n") < 12, err
+        begun = (tmp_path / "parts/config.toml").exists()
+    code, _, err = cogwheel(*(("resume", "parts") if begun else ("train", "run.toml", "--out", "parts")))
+    assert code == 0, err
+    expect_equal_runs(tmp_path, whole)
+
+
+def test_resume_takes_other_keys_of_training_and_records_them(cogwheel, tmp_path):
+    code, _, err = cogwheel("train", "run.toml", "--out", "run", "--set", "training.steps=30")
+    assert code == 0, err
+    before = weights_hash(tmp_path / "run/checkpoint.safetensors")
+    code, out, err = cogwheel("resume", "run", "--set", "training.steps=40", "--set", "training.batch=16", "--set", "training.report_every=4", "--out", "other")
+    assert code == 0, err
+    assert weights_hash(tmp_path / "run/checkpoint.safetensors") == before
+    change = json.loads((tmp_path / "other/changes.jsonl").read_text())
+    assert change == {"step": 30, "changes": {"training.steps": [30, 40], "training.batch": [8, 16], "training.report_every": [5, 4]}}
+    lines = [json.loads(line) for line in (tmp_path / "other/metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [5, 10, 15, 20, 25, 30, 32, 36, 40]
+    assert lines[-1]["tokens"] == 30 * 8 * 32 + 10 * 16 * 32
+    # Once more, without words: it has made all of its steps.
+    code, out, err = cogwheel("resume", "other")
+    assert code == 0 and "has made all of its 40 steps" in out
+    for words, message in {
+        ("model.width=64",): "resume: --set model.width: expected 32, as the run began, got 64",
+        ("training.seed=3",): "resume: --set training.seed: expected 1337, as the run began, got 3",
+        ("training.optimizer=adamw",): 'resume: --set training.optimizer: expected "muon", as the run began, got "adamw"',
+        ("data.tokenizer=byte",): 'resume: --set data.tokenizer: expected "character", as the run began, got "byte"',
+    }.items():
+        code, _, err = cogwheel("resume", "other", *(f"--set={word}" for word in words))
+        assert code == 2 and err == f"cogwheel: {message}\n"
+    assert len((tmp_path / "other/changes.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(cogwheel, tmp_path):
+    whole = whole_run(cogwheel, tmp_path)
+    path = tmp_path / "whole/checkpoint.safetensors"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)  # also checkpoints/60.safetensors, which is the same file
+    code, _, err = cogwheel("evaluate", "whole")
+    assert code == 1 and "the file is damaged" in err
+    code, _, err = cogwheel("resume", "whole")
+    assert code == 0, err
+    assert "checkpoint.safetensors: expected the contents that were written" in err
+    assert "going on from whole/checkpoints/56.safetensors, step 56" in err
+    assert weights_hash(path) == whole
+
+
+def test_sigterm_is_seen_between_slices(cogwheel, tmp_path):
+    whole = whole_run(cogwheel, tmp_path)
+    process = cogwheel.start("train", "run.toml", "--out", "parts")
+    written = tmp_path / "parts/metrics.jsonl"
+    while process.poll() is None and not (written.exists() and written.read_text().count("\n") >= 2):
+        time.sleep(0.005)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    if process.returncode != 0:  # it may have been done
+        assert process.returncode == 130 and "`cogwheel resume parts` continues" in err
+        code, _, err = cogwheel("resume", "parts")
+        assert code == 0, err
+    expect_equal_runs(tmp_path, whole)
