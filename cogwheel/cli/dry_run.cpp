@@ -49,7 +49,7 @@ struct Forecast {
 // higher.
 MeasuredSlice measure(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
                       std::int64_t program) {
-  constexpr double enough = 10;  // seconds, once there are two
+  constexpr double enough = 1;  // second, once there are two steps
   runs::RunConfig slice = config;
   slice.training = runs::one_slice(config.training);
   slice.training.learning_rate = slice.training.final_learning_rate = 1e-9;  // nothing diverges
@@ -75,7 +75,7 @@ MeasuredSlice measure(const runs::RunConfig& config, const std::shared_ptr<const
 
 Forecast forecast(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task, bool knows_data) {
   Forecast found{.parameters = runs::parameter_count(config.model),
-                 .slices = runs::slices_of(config.training),
+                 .slices = config.training.micro_batches,
                  .memory = {},
                  .program = compare::resident_memory_bytes().value_or(0),
                  .available = compare::available_memory_bytes(),
@@ -95,7 +95,7 @@ Forecast forecast(const runs::RunConfig& config, const std::shared_ptr<const run
   const auto needed = static_cast<double>(runs::step_memory(slice, *task).bytes());
   if (config.training.device != "cpu") {
     found.not_measured = "the model learns on " + config.training.device;
-  } else if (found.available && 1.1 * needed > static_cast<double>(*found.available)) {
+  } else if (found.available && 1.25 * needed > static_cast<double>(*found.available)) {
     found.not_measured = fmt::format("a step of one slice takes {} and {} are free",
                                      pages::byte_size(std::int64_t(needed)), pages::byte_size(*found.available));
   } else {
@@ -129,6 +129,7 @@ void print_json(const Forecast& found, const runs::RunConfig& config) {
               {"program", found.program},
               {"bytes", found.bytes()},
               {"available", or_null(found.available)}}}};
+  if (!found.memory.unknown.empty()) json["memory"]["unknown"] = found.memory.unknown;
   json["flops_per_token"] =
       found.flops ? Json{{"products", found.flops->products}, {"attention", found.flops->attention}} : Json(nullptr);
   json["measured"] = found.measured ? Json{{"steps", found.measured->steps},
@@ -155,6 +156,8 @@ void print_text(const Forecast& found, const runs::RunConfig& config, const std:
   pages::TextTable table{.title = {}, .columns = {"memory of a step", "size", ""}, .rows = {}};
   for (const runs::MemoryPart& part : found.memory.parts)
     table.rows.push_back({part.name, pages::byte_size(part.bytes), part.reason});
+  if (!found.memory.unknown.empty())
+    table.rows.push_back({"activations of a slice", "not known", found.memory.unknown});
   table.rows.push_back({"program", pages::byte_size(found.program), "with its libraries and data, now"});
   table.rows.push_back({"together", pages::byte_size(found.bytes()),
                         found.available ? pages::byte_size(*found.available) + " are free" : ""});

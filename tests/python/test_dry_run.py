@@ -9,17 +9,17 @@ name = "small"
 [model]
 form = "llama"
 mechanism = "cog"
-vocabulary = 4000
-context = 256
+vocabulary = 500
+context = 64
 layers = 4
 heads = 4
-width = 256
-feed_forward = 768
+width = 64
+feed_forward = 192
 [training]
 steps = 1000
 batch = 8
 """
-WIDTH, LAYERS, HIDDEN, VOCABULARY, CONTEXT = 256, 4, 768, 4000, 256
+WIDTH, LAYERS, HIDDEN, VOCABULARY, CONTEXT = 64, 4, 192, 500, 64
 MATRICES = LAYERS * (4 * WIDTH**2 + 3 * WIDTH * HIDDEN) + VOCABULARY * WIDTH  # that multiply
 
 
@@ -54,23 +54,39 @@ def test_says_what_a_run_would_take_and_writes_nothing(cogwheel):
     assert sorted(cogwheel.folder.rglob("*")) == before
 
 
-def test_memory_is_near_what_steps_take(cogwheel):
-    for words in ([], ["--set", "training.precision=bf16"], ["--set", "model.mechanism=differential"]):
-        found = said(cogwheel, "small.toml", "--set", "training.batch=16", *words)["measured"]
-        assert found["peak_bytes"] == pytest.approx(found["said_bytes"], rel=0.15), words
+@pytest.mark.parametrize(
+    "words",
+    [[], *(pytest.param(words, marks=pytest.mark.slow) for words in (["training.precision=bf16"], ["model.mechanism=differential"], ["model.mechanism=gla"], ["training.recompute=1"]))],
+)  # fmt: skip
+def test_memory_is_near_what_steps_take(cogwheel, words):
+    sets = [word for each in ("model.context=256", "training.batch=64", *words) for word in ("--set", each)]
+    found = said(cogwheel, "small.toml", *sets)["measured"]
+    assert found["peak_bytes"] > 300e6  # most of it is what is counted
+    assert found["peak_bytes"] == pytest.approx(found["said_bytes"], rel=0.15)
 
 
 def test_activations_grow_with_the_batch_and_the_average_is_counted(cogwheel):
     one, two = (said(cogwheel, "small.toml", "--set", f"training.batch={batch}", "--set", "training.ema=0.99") for batch in (4, 8))
-    for name in ("activations of a slice", "logits of a slice"):
-        assert parts(two)[name] == pytest.approx(2 * parts(one)[name], rel=0.05)
+    assert 1.7 < parts(two)["activations of a slice"] / parts(one)["activations of a slice"] < 2.1
     assert parts(one)["average of the weights"] == parts(one)["weights"]
 
 
+def test_slices_share_their_activations_and_hold_sums_of_gradients(cogwheel):
+    found = {slices: parts(said(cogwheel, "small.toml", "--set", f"training.micro_batches={slices}")) for slices in (1, 2, 4, 8)}
+    for slices, buffers in ((2, 1), (4, 2), (8, 3)):
+        assert found[slices]["gradients"] == buffers * found[slices]["weights"]
+    assert found[2]["activations of a slice"] > 1.5 * found[8]["activations of a slice"]
+    again = parts(said(cogwheel, "small.toml", "--set", "training.recompute=1"))
+    assert again["activations of a slice"] < 0.6 * found[1]["activations of a slice"]
+    muon = parts(said(cogwheel, "small.toml", "--set", "training.optimizer=muon"))
+    matrices = LAYERS * (4 * WIDTH**2 + 3 * WIDTH * HIDDEN)
+    assert muon["moments"] == 2 * muon["weights"] - 4 * matrices
+
+
 def test_what_has_no_room_is_said_and_not_tried(cogwheel):
-    found = said(cogwheel, "cogformer-1b", "--set", "training.batch=65536")
+    found = said(cogwheel, "cogformer-1b", "--set", "training.batch=2048", "--set", "training.micro_batches=2", "--set", "training.recompute=0")
     assert found["parameters"] == 1_033_190_144 and found["measured"] is None and found["seconds"] is None
-    assert "are free" in found["not_measured"] and found["memory"]["bytes"] > 1 << 44
+    assert "are free" in found["not_measured"] and found["memory"]["bytes"] > 1 << 40
 
 
 def test_text_says_how_often_it_is_seen(cogwheel):

@@ -69,8 +69,8 @@ NumberText text_of_number(const std::string& name, const std::vector<RunCurve>& 
 
 constexpr std::size_t chart_parts = 400;  // of a line, in each of which its lowest and highest point are drawn
 
-// The highest value that is drawn, where those of the first twentieth of a run would take a third of the chart: beyond it
-// no value is cut off.
+// The highest value that is drawn, where those of the first twentieth of a run would take a third of the chart: beyond
+// it no value is cut off.
 std::optional<double> top_of(const std::string& name, const std::vector<RunCurve>& runs) {
   double highest = -std::numeric_limits<double>::infinity(), above = highest;
   for (const RunCurve& run : runs) {

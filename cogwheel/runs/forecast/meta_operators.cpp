@@ -30,7 +30,8 @@ bool is_missing(const char* name, const char* overload) {
 
 MetaOperators::MetaOperators() : library_(torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__) {
   if (is_missing("aten::index_select", "")) library_.impl("index_select", selected);
-  if (is_missing("aten::embedding_dense_backward", "")) library_.impl("embedding_dense_backward", gradient_of_embedding);
+  if (is_missing("aten::embedding_dense_backward", ""))
+    library_.impl("embedding_dense_backward", gradient_of_embedding);
   if (is_missing("aten::where", "self")) library_.impl("where.self", chosen);
 }
 

@@ -6,21 +6,39 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
+#include <set>
 #include <unordered_set>
+#include <utility>
 
+#include "cogwheel/core/error.h"
+#include "cogwheel/nn/recomputed_blocks.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/forecast/live_tensors.h"
 #include "cogwheel/runs/forecast/meta_operators.h"
+#include "cogwheel/runs/training/muon.h"
 
 namespace cogwheel::runs {
 namespace {
 
-std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
-  std::int64_t bytes = 0;
-  for (const at::Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
-  return bytes;
+struct WeightMemory {
+  std::int64_t weights = 0, moments = 0;
+};
+
+WeightMemory weight_memory(const RunConfig& config) {
+  const nn::PlaceParameters nowhere(at::kMeta);
+  const std::shared_ptr<torch::nn::Module> model = make_model(config.model);
+  const std::set<std::string> hidden =
+      config.training.optimizer == "muon" ? hidden_matrices(*model) : std::set<std::string>();
+  WeightMemory memory;
+  for (const auto& parameter : model->named_parameters()) {
+    const auto bytes = static_cast<std::int64_t>(parameter->nbytes());
+    memory.weights += bytes;
+    memory.moments += hidden.contains(parameter.key()) ? bytes : 2 * bytes;
+  }
+  return memory;
 }
 
 struct PassMemory {
@@ -44,6 +62,7 @@ PassMemory pass_memory(const RunConfig& config, const Task& task, bool held) {
   }
   {
     const nn::BFloat16Products products(slice.precision == "bf16");
+    const nn::RecomputedBlocks recomputed(slice.recompute);
     task.loss(*model, batch, slice.seed).backward();
   }
   std::unordered_set<const c10::StorageImpl*> gradients;
@@ -69,31 +88,34 @@ std::int64_t StepMemory::bytes() const {
   return sum;
 }
 
-std::int64_t slices_of(const TrainingOptions&) { return 1; }
-
 std::int64_t gradient_buffers(std::int64_t slices) {
   return std::max<std::int64_t>(1, std::bit_width(static_cast<std::uint64_t>(slices)) - 1);
 }
 
 TrainingOptions one_slice(TrainingOptions training) {
-  training.batch = std::max<std::int64_t>(1, training.batch / slices_of(training));
+  training.batch = (training.batch + training.micro_batches - 1) / training.micro_batches;
+  training.micro_batches = 1;
   return training;
 }
 
 StepMemory step_memory(const RunConfig& config, const Task& task) {
-  const std::int64_t slices = slices_of(config.training), buffers = gradient_buffers(slices);
-  std::int64_t weights = 0;
-  {
-    const nn::PlaceParameters nowhere(at::kMeta);
-    weights = bytes_of(make_model(config.model)->parameters());
-  }
-  const PassMemory pass = pass_memory(config, task, slices > 1);
+  const std::int64_t slices = config.training.micro_batches, buffers = gradient_buffers(slices);
+  const WeightMemory of_weights = weight_memory(config);
+  const std::int64_t weights = of_weights.weights;
   StepMemory memory;
+  PassMemory pass;
+  try {
+    pass = pass_memory(config, task, slices > 1);
+  } catch (const c10::NotImplementedError& error) {
+    memory.unknown = one_line(error.what_without_backtrace());
+    pass.gradients = weights;
+  }
   const auto add = [&](const char* name, std::string reason, std::int64_t bytes) {
     if (bytes > 0) memory.parts.push_back({name, std::move(reason), bytes});
   };
   add("weights", "four bytes each", weights);
-  add("moments", "two of AdamW for each weight", 2 * weights);
+  add("moments", config.training.optimizer == "muon" ? "one of Muon, two of AdamW" : "two of AdamW for each weight",
+      of_weights.moments);
   if (config.training.ema > 0) add("average of the weights", "training.ema", weights);
   add("gradients",
       slices > 1 ? fmt::format("{} buffers for the sum over {} slices", buffers, slices)

@@ -17,16 +17,15 @@ struct MemoryPart {
 
 // Parts of the largest moment of a step; what the program itself takes (libraries, data) is not among them.
 struct StepMemory {
-  std::vector<MemoryPart> parts;
+  std::vector<MemoryPart> parts = {};
+  std::string unknown = {};  // why what a slice needs is not known: an operator that has no shapes without numbers
   std::int64_t bytes() const;
 };
 
-// How many slices make a step, and how many sums of gradients are held while they are made: the sum over slices is a
-// binary tree, whose leaves in pairs share a buffer.
-std::int64_t slices_of(const TrainingOptions& training);
+// How many sums of gradients are held while so many slices are made (training/gradient_sum.h).
 std::int64_t gradient_buffers(std::int64_t slices);
 
-// Options that make one slice a step.
+// Options with which a step is one slice of theirs.
 TrainingOptions one_slice(TrainingOptions training);
 
 // Of a completed configuration.
