@@ -56,8 +56,8 @@ def test_says_what_a_run_would_take_and_writes_nothing(cogwheel):
 
 @pytest.mark.parametrize(
     "words",
-    [[], *(pytest.param(words, marks=pytest.mark.slow) for words in (["training.precision=bf16"], ["model.mechanism=differential"], ["model.mechanism=gla"], ["training.recompute=1"]))],
-)  # fmt: skip
+    [[], *(pytest.param([mechanism], marks=pytest.mark.slow) for mechanism in ("model.mechanism=softmax", "model.mechanism=differential"))],
+)
 def test_memory_is_near_what_steps_take(cogwheel, words):
     sets = [word for each in ("model.context=256", "training.batch=64", *words) for word in ("--set", each)]
     found = said(cogwheel, "small.toml", *sets)["measured"]
@@ -72,10 +72,9 @@ def test_activations_grow_with_the_batch_and_the_average_is_counted(cogwheel):
 
 
 def test_slices_share_their_activations_and_hold_sums_of_gradients(cogwheel):
-    found = {slices: parts(said(cogwheel, "small.toml", "--set", f"training.micro_batches={slices}")) for slices in (1, 2, 4, 8)}
-    for slices, buffers in ((2, 1), (4, 2), (8, 3)):
-        assert found[slices]["gradients"] == buffers * found[slices]["weights"]
-    assert found[2]["activations of a slice"] > 1.5 * found[8]["activations of a slice"]
+    found = {slices: parts(said(cogwheel, "small.toml", "--set", f"training.micro_batches={slices}")) for slices in (1, 8)}
+    assert found[8]["gradients"] == 3 * found[8]["weights"]
+    assert found[1]["activations of a slice"] > 4 * found[8]["activations of a slice"]
     again = parts(said(cogwheel, "small.toml", "--set", "training.recompute=1"))
     assert again["activations of a slice"] < 0.6 * found[1]["activations of a slice"]
     muon = parts(said(cogwheel, "small.toml", "--set", "training.optimizer=muon"))
@@ -92,7 +91,7 @@ def test_what_has_no_room_is_said_and_not_tried(cogwheel):
 def test_text_says_how_often_it_is_seen(cogwheel):
     done = cogwheel("train", "small.toml", "--text", "text.txt", "--set", "model.vocabulary=0", "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert "small: cog, 2," not in done.stdout and "the data are seen 2" in done.stdout and "memory of a step" in done.stdout
+    assert "the data are seen 64.6 times" in done.stdout and "memory of a step" in done.stdout
 
 
 @pytest.mark.parametrize(
