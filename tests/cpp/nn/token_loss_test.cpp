@@ -98,8 +98,8 @@ struct HeadProblem {
   at::Tensor x, weight, bias, targets;
   HeadProblem(std::int64_t tokens, std::int64_t width, std::int64_t vocabulary, bool biased, at::ScalarType type) {
     torch::manual_seed(1);
-    const auto leaf = [&](at::IntArrayRef sizes) {
-      return at::randn(sizes, at::kDouble).to(type).requires_grad_(true);
+    const auto leaf = [&](at::IntArrayRef shape) {
+      return at::randn(shape, at::kDouble).to(type).requires_grad_(true);
     };
     x = leaf({tokens, width}), weight = leaf({vocabulary, width});
     if (biased) bias = leaf({vocabulary});
