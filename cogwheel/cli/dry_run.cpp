@@ -187,11 +187,13 @@ DryRunTask dry_run_task(const runs::RunConfig& config) {
   const runs::TaskEntry& entry = runs::find_task(config.task.name);
   const bool on_text = config.task.name == runs::TaskOptions().name;
   const bool vocabulary_given = runs::common(config.model).vocabulary_or_none() > 0;
-  const bool there = !config.data.text.empty() &&
-                     std::all_of(config.data.text.begin(), config.data.text.end(), [](const std::string& path) {
-                       std::error_code problem;
-                       return std::filesystem::exists(path, problem);
-                     });
+  const auto exist = [](const std::vector<std::string>& paths) {
+    return !paths.empty() && std::all_of(paths.begin(), paths.end(), [](const std::string& path) {
+      std::error_code problem;
+      return std::filesystem::exists(path, problem);
+    });
+  };
+  const bool there = exist(config.data.text) || exist(config.data.corpus);
   if (on_text && vocabulary_given && !there && entry.random != nullptr)
     return {runs::make_random_task(config, {}), false};
   return {runs::make_task(config), true};

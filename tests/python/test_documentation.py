@@ -221,13 +221,13 @@ def test_links_lead_somewhere(path):
 
 
 def commands():
-    """What pages tell to type, as {"inspect": {"--set": "docs/inspect.md"}}; of `bench` with the word after it."""
+    """What pages tell to type, as {"inspect": {"--set": "docs/inspect.md"}}; of `bench` and `data` with the words after them."""
     told = {}
     for path in pages():
         text = (ROOT / path).read_text().replace("\\\n", " ")
         code = re.findall(r"`([^`\n]+)`", text) + re.findall(r"^(?: {4}|\s*(?=[\w./]*cogwheel ))(.*)$", text, re.MULTILINE)
         for line in code:
-            for command, rest in re.findall(r"(?:^|[ /(])cogwheel ((?:bench )?[a-z]+)\b([^#|;]*)", line):
+            for command, rest in re.findall(r"(?:^|[ /(])cogwheel ((?:bench |data (?:tokenizer )?)?[a-z]+)\b([^#|;]*)", line):
                 rest = re.sub(r"'[^']*'|\"[^\"]*\"", "", rest)
                 for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", rest):
                     told.setdefault(command, {})[option] = path
