@@ -1,6 +1,7 @@
 """Tokenizers beside those of PyPI: tokenizers, tiktoken, sentencepiece."""
 
 import collections
+import gzip
 import io
 import json
 import re
@@ -158,6 +159,14 @@ def test_learning_is_that_of_a_slow_one(tmp_path, cogwheel_in):
     expected = slowly_learned(texts, 300)
     assert kept["merges"] == [token for pair in expected for token in pair]
     assert told.stdout == f"tokenizer.json: bpe, {257 + len(expected)} tokens\n"
+    # The same from compressed JSON lines.
+    lines = "".join(json.dumps({"id": 1, "body": text}) + "\n\n" for text in texts)
+    (tmp_path / "lines.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    told = cogwheel("data", "tokenizer", "train", "lines.jsonl.gz", "--field", "body", "--vocabulary", 300, "--out", "of_lines.json")
+    assert told.returncode == 0, told.stderr
+    assert (tmp_path / "of_lines.json").read_text() == (tmp_path / "tokenizer.json").read_text()
+    told = cogwheel("data", "tokenizer", "train", "lines.jsonl.gz", "--vocabulary", 300, "--out", "none.json")
+    assert told.returncode == 1 and "lines.jsonl.gz, line 1: expected" in told.stderr and told.stderr.count("\n") == 1
 
 
 def test_sentencepiece_is_learned_for_documents(tmp_path, cogwheel_in, cogwheel_executable, repository):

@@ -16,9 +16,10 @@
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/nearest_names.h"
-#include "cogwheel/text/corpus.h"
 #include "cogwheel/text/learned_tokenizer.h"
 #include "cogwheel/text/open_tokenizer.h"
+#include "cogwheel/text/prepared/corpus_index.h"
+#include "cogwheel/text/prepared/each_document.h"
 #include "cogwheel/text/sentence_tokenizer.h"
 
 namespace cogwheel::cli {
@@ -27,19 +28,9 @@ namespace {
 
 struct TrainTokenizerArguments {
   std::vector<std::string> paths;
-  std::string out, words = "gpt2";
+  std::string out, words = "gpt2", field = text::CorpusOptions().field;
   text::TokenizerLearning learning;
 };
-
-// Each file is a document.
-text::EachDocument documents_of(const std::vector<std::string>& paths) {
-  return [paths](const auto& take) {
-    const text::Corpus corpus = text::load_corpus({paths.begin(), paths.end()});
-    for (const text::CorpusFile& file : corpus.files)
-      take(std::string_view(corpus.text)
-               .substr(static_cast<std::size_t>(file.offset), static_cast<std::size_t>(file.bytes)));
-  };
-}
 
 void train_tokenizer(TrainTokenizerArguments arguments) {
   if (arguments.words != "gpt2" && arguments.words != "llama3")
@@ -54,7 +45,11 @@ void train_tokenizer(TrainTokenizerArguments arguments) {
   expect_writable(out);
   const std::size_t more = arguments.paths.size() - 1;
   const std::string what = arguments.paths.front() + (more > 0 ? fmt::format(" and {} more", more) : "");
-  const auto learned = text::learn_tokenizer(documents_of(arguments.paths), arguments.learning, what);
+  const auto learned = text::learn_tokenizer(
+      [&](const auto& take) {
+        text::for_each_document({arguments.paths.begin(), arguments.paths.end()}, arguments.field, take);
+      },
+      arguments.learning, what);
   if (as_model)
     write_file(out, dynamic_cast<const text::SentencePieceTokenizer&>(*learned).model());
   else
@@ -125,14 +120,18 @@ void add_data_tokenizer_command(CLI::App& data) {
   CLI::App* tokenizer = data.add_subcommand("tokenizer", "Learn a tokenizer from text, or use one");
   tokenizer->require_subcommand(1);
   const auto arguments = std::make_shared<TrainTokenizerArguments>();
-  CLI::App* command = tokenizer->add_subcommand("train", "Learn a tokenizer from the text of files and folders");
-  command->add_option("paths", arguments->paths, "files and folders; each file is a document")
+  CLI::App* command = tokenizer->add_subcommand(
+      "train", "Learn a tokenizer from files of any size, JSON lines and compressed ones too");
+  command->add_option("paths", arguments->paths, "files and folders; a file or a line of JSON is a document")
       ->required()
       ->type_name("PATH");
   add_number(
       *command, "--vocabulary", arguments->learning.vocabulary, text::byte_pair_vocabularies,
       fmt::format("tokens (default: {}); of bpe, fewer where the text has no more", text::default_byte_pair_vocabulary))
       ->type_name("N");
+  command->add_option("--field", arguments->field, "of JSON lines, the one with the text")
+      ->capture_default_str()
+      ->type_name("NAME");
   command
       ->add_option("--out", arguments->out,
                    "the file to write, as runs keep it; of sentencepiece, NAME.model is its own")
