@@ -212,7 +212,13 @@ std::string TrainedModel::generate(const std::vector<at::Tensor>& given, const s
                                                   .batch = options.at("batch"),
                                                   .beam = options.at("beam"),
                                                   .end = {}};
-    if (const auto& end = options.at("end"); !end.is_null()) wanted.end = end.get<Token>();
+    // Below 0: no token ends a text.
+    if (const auto& end = options.at("end"); !end.is_null()) {
+      const auto token = end.get<std::int64_t>();
+      if (token >= 0) wanted.end = static_cast<Token>(std::min<std::int64_t>(token, 1 << 30));
+    } else if (tokenizer_or_null() != nullptr) {
+      wanted.end = tokenizer_or_null()->end_of_document();
+    }
     auto made = nlohmann::ordered_json::array();
     for (const auto& each : tasks::language::generate_texts(model, tokenizer_or_null(), prompts, wanted))
       made.push_back(to_json(each));

@@ -167,7 +167,7 @@ void ComparisonJob::tune(MechanismPlan& plan) {
 RunResult ComparisonJob::train(const MechanismPlan& plan, std::int64_t seed) {
   const runs::RunConfig config = task_->completed(run_config(comparison_, plan, seed));
   const fs::path path = folder_.run_path(plan, seed);
-  const bool resumed = fs::exists(path / "checkpoint.safetensors");
+  const bool resumed = fs::exists(path / "config.toml") && runs::RunFolder::holds_checkpoint(path);
   const bool measured = reset_peak_memory();
   runs::TrainingRun run(config.model, config.training, task_);
   const runs::RunFolder folder =

@@ -279,6 +279,8 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
     options.first_positions = cache.lengths() - heads.query.size(2);
   } else {
     options.key_lengths = context.lengths;
+    // A pass for its shapes alone has lengths all the same.
+    if (options.key_lengths && heads.query.is_meta()) options.key_lengths = options.key_lengths->to(at::kMeta);
     options.cu_seqlens = context.cu_seqlens;
   }
   if (context.wants(HookPlace::row_statistics)) {

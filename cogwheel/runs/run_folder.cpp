@@ -136,21 +136,37 @@ void RunFolder::write(const std::vector<RunFile>& files) const {
   for (const RunFile& file : files) write_file(path_ / file.name, file.content);
 }
 
-bool RunFolder::has_checkpoint() const {
-  std::error_code problem;
-  return fs::exists(checkpoint_path(), problem);
+std::map<std::int64_t, fs::path, std::greater<>> RunFolder::numbered_checkpoints() const {
+  std::map<std::int64_t, fs::path, std::greater<>> files;
+  for (const fs::path& file : checkpoint_files(checkpoints_path())) {
+    const std::string step = file.stem().string();
+    if (file.extension() == checkpoint_extension && !step.empty() && step.size() < 18 &&
+        step.find_first_not_of("0123456789") == std::string::npos)
+      files[std::stoll(step)] = file;
+  }
+  return files;
 }
 
-RunFolder RunFolder::open(const fs::path& folder) {
-  if (folder.empty()) throw UsageError(expected_got("run", "the folder of a run", ""));
+bool RunFolder::has_checkpoint() const {
+  std::error_code problem;
+  return fs::exists(newest_path(), problem) || !numbered_checkpoints().empty();
+}
+
+RunFolder RunFolder::open(const fs::path& path) {
+  if (path.empty()) throw UsageError(expected_got("run", "the folder of a run", ""));
+  std::error_code problem;
+  const bool file = path.extension() == checkpoint_extension && !fs::is_directory(path, problem);
+  if (file && !fs::exists(path, problem)) throw Error(expected_got(path.string(), "a checkpoint", "no such file"));
+  const fs::path around = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const bool kept = fs::absolute(around, problem).lexically_normal().filename() == checkpoints_folder;
+  const fs::path folder = !file ? path : kept ? (around / "..").lexically_normal() : around;
   RunFolder run(folder);
-  for (const auto& path : {run.config_path(), run.checkpoint_path()}) {
-    std::error_code problem;
-    if (!fs::exists(path, problem))
+  if (file) run.chosen_ = path;
+  for (const auto& needed : {run.config_path(), run.checkpoint_path()})
+    if (!fs::exists(needed, problem))
       throw Error(expected_got(folder.string(), "the folder of a run",
                                folder_kind(folder) == comparison_kind ? comparison_text(folder)
-                                                                      : "no " + path.filename().string() + " in it"));
-  }
+                                                                      : "no " + needed.filename().string() + " in it"));
   return run;
 }
 
@@ -166,27 +182,28 @@ RunFolder RunFolder::resume(const fs::path& folder) {
   return run;
 }
 
-RunFolder RunFolder::copy(const RunFolder& from, const fs::path& folder) {
+RunFolder RunFolder::copy(const RunFolder& from, const fs::path& folder,
+                          const std::function<void(const RunFolder&)>& save) {
   RunFolder run(folder);
   run.lock_ = take_folder(folder, run_kind, false);
+  save(run);
+  std::error_code problem;
+  if (const fs::path best = from.checkpoints_path() / best_checkpoint; fs::exists(best, problem))
+    link_file(best, run.checkpoints_path() / best_checkpoint);
+  const auto copied = [&](const fs::path& file) {
+    const fs::path source = from.path() / file.filename();
+    if (fs::is_regular_file(source, problem)) write_file(file, read_file(source));
+  };
   for (const std::string& name : run_files())
-    if (std::error_code problem;
-        fs::is_regular_file(from.path() / name, problem) && from.path() / name != from.checkpoint_path())
-      write_file(folder / name, read_file(from.path() / name));
-  link_file(from.checkpoint_path(), run.checkpoint_path());
+    if (const fs::path file = folder / name; file != run.newest_path() && file != run.config_path()) copied(file);
+  copied(run.config_path());
   point_latest_at(folder);
   return run;
 }
 
 RunCheckpoint find_checkpoint(const fs::path& path) {
-  std::error_code problem;
-  if (!fs::is_regular_file(path, problem)) {
-    RunFolder folder = RunFolder::open(path);
-    return {folder, folder.checkpoint_path()};
-  }
-  const fs::path around = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  const bool kept = fs::absolute(around, problem).lexically_normal().filename() == checkpoints_folder;
-  return {RunFolder::open(kept ? around / ".." : around), path};
+  RunFolder folder = RunFolder::open(path);
+  return {folder, folder.checkpoint_path()};
 }
 
 std::string name_of_run(const fs::path& path) {

@@ -2,7 +2,10 @@
 // tokenizer.json, what happened on the way (samples.jsonl, changes.jsonl, spikes.jsonl), and the marker of the folder
 // (core/files/folder_lock.h).
 #pragma once
+#include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -46,7 +49,8 @@ inline constexpr const char* strokes_file = "strokes.json";
 inline constexpr const char *tokenizer_file = "tokenizer.json", *text_file = "text.json";
 
 // The folder of checkpoints in that of a run.
-inline constexpr const char *checkpoints_folder = "checkpoints", *checkpoint_extension = ".safetensors";
+inline constexpr const char *checkpoints_folder = "checkpoints", *checkpoint_extension = ".safetensors",
+                            *best_checkpoint = "best.safetensors";
 
 // The names of all files that this program may write into the folder of a run.
 const std::vector<std::string>& run_files();
@@ -72,35 +76,43 @@ class RunFolder {
   // take_folder throws.
   static RunFolder create(const std::filesystem::path& folder, const RunConfig& config,
                           const std::vector<RunFile>& files, bool overwrite = false);
-  // An existing run, for reading. Throws Error where the folder holds none, which names the runs of a comparison.
-  static RunFolder open(const std::filesystem::path& folder);
+  // An existing run, for reading: its folder, or one of its checkpoints, whose file is named. Throws Error where there
+  // is none, which names the runs of a comparison.
+  static RunFolder open(const std::filesystem::path& path);
   // An existing run, for resuming, which may lack a checkpoint if it was killed before the first: locks it and removes
   // the unfinished files of a killed process. Throws Error where another process is using it.
   static RunFolder resume(const std::filesystem::path& folder);
 
-  // A new run with the files of another, whose checkpoints but the newest are not copied, for resuming. Throws what
+  // A new run with the files of another but its checkpoints, of which it has the best alone; config.toml comes last, so
+  // that a copy that was not finished is none. Whoever copies saves a checkpoint first, by `save`. Throws what
   // take_folder throws.
-  static RunFolder copy(const RunFolder& from, const std::filesystem::path& folder);
+  static RunFolder copy(const RunFolder& from, const std::filesystem::path& folder,
+                        const std::function<void(const RunFolder&)>& save);
 
   // Files whose names are among run_files.
   void write(const std::vector<RunFile>& files) const;
 
   const std::filesystem::path& path() const { return path_; }
+  // Also an older one alone.
   bool has_checkpoint() const;
+  static bool holds_checkpoint(const std::filesystem::path& folder) { return RunFolder(folder).has_checkpoint(); }
+  // checkpoints/<step>.safetensors by their step, the newest first.
+  std::map<std::int64_t, std::filesystem::path, std::greater<>> numbered_checkpoints() const;
   std::filesystem::path config_path() const { return path_ / "config.toml"; }
   std::filesystem::path tokenizer_path() const { return path_ / tokenizer_file; }
   std::filesystem::path metrics_path() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path samples_path() const { return path_ / "samples.jsonl"; }
   std::filesystem::path changes_path() const { return path_ / "changes.jsonl"; }
   std::filesystem::path spikes_path() const { return path_ / "spikes.jsonl"; }
-  // The newest.
-  std::filesystem::path checkpoint_path() const { return path_ / "checkpoint.safetensors"; }
+  // The one that was named, else the newest.
+  std::filesystem::path checkpoint_path() const { return chosen_.empty() ? newest_path() : chosen_; }
+  std::filesystem::path newest_path() const { return path_ / "checkpoint.safetensors"; }
   // That and others that are kept, named by their step (training/kept_checkpoints.h).
   std::filesystem::path checkpoints_path() const { return path_ / checkpoints_folder; }
 
  private:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
-  std::filesystem::path path_;
+  std::filesystem::path path_, chosen_;
   std::shared_ptr<const FolderLock> lock_;  // null for a run that is only read
 };
 
@@ -109,7 +121,7 @@ struct RunCheckpoint {
   RunFolder folder;
   std::filesystem::path file;
 };
-// The checkpoint of the run in a folder, or another one in it, whose file is named. Throws what RunFolder::open throws.
+// Throws what RunFolder::open throws.
 RunCheckpoint find_checkpoint(const std::filesystem::path& path);
 // As readers tell runs apart: the folder's name, and the file's where one is named.
 std::string name_of_run(const std::filesystem::path& path);

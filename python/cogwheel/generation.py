@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import numbers
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,14 +33,45 @@ class GeneratedText:
     likeliest: list[list[tuple[int, float]]] | None = None
 
 
+def whole(name: str, value: object, most: int = 2**63 - 1, least: int = 0) -> int:
+    try:
+        found = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected a whole number, got {value!r}") from None
+    if isinstance(value, bool) or not least <= found <= most:
+        raise ValueError(f"{name}: expected a whole number from {least} to {most}, got {value!r}")
+    return found
+
+
+def number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name}: expected a number, got {value!r}")
+    if not math.isfinite(value):
+        raise ValueError(f"{name}: expected a finite number, got {value!r}")
+    return float(value)
+
+
+def texts(name: str, values: Sequence[str]) -> list[str]:
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"{name}: expected texts, got {value!r}")
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            raise ValueError(f"{name}: expected text in UTF-8, got {value!r}")
+    return list(values)
+
+
 def prompts_of(model: Any, prompts: str | Tensor | Sequence[str | Tensor]) -> list[Tensor]:
     """As tokens, one tensor for each."""
     if isinstance(prompts, (str, Tensor)):
         prompts = [prompts]
+    if isinstance(prompts, bytes) or not isinstance(prompts, Sequence):
+        raise TypeError(f"prompts: expected texts, or tensors of tokens, got {type(prompts).__name__}")
     read = []
     for prompt in prompts:
         if not isinstance(prompt, (str, Tensor)):
             raise TypeError(f"prompts: expected texts, or tensors of tokens, got {type(prompt).__name__}")
+        if isinstance(prompt, str):
+            texts("prompts", [prompt])
         read.append(model.tokens(prompt) if isinstance(prompt, str) else prompt)
     return read
 

@@ -430,6 +430,7 @@ def test_a_folder_inside_its_text_resumes_and_a_run_that_fails_is_reported(compa
     (folder / "results.json").write_text(json.dumps(written))
     checkpoint = folder / "trained/cog-seed-1/checkpoint.safetensors"
     whole = checkpoint.read_bytes()
+    shutil.rmtree(checkpoint.parent / "checkpoints")  # an older one would be taken
     checkpoint.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     failed = compare("--resume", "inside/out")
     assert failed.returncode == 1, failed.stderr

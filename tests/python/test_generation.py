@@ -32,9 +32,10 @@ def program(cogwheel_in, tmp_path_factory):
         ("turned", "cog", "rotary", "character"),
         ("hybrid", "gla+softmax", "none", "byte"),
         ("learned", "softmax", "learned", "character"),
+        ("pieces", "softmax", "rotary", "bpe"),
     ):
         (folder / f"{name}.toml").write_text(CONFIG.format(mechanism=mechanism, position=position))
-        done = run("train", f"{name}.toml", "--text", "text.txt", "--set", f"data.tokenizer={tokenizer}", "--out", name)
+        done = run("train", f"{name}.toml", "--text", "text.txt", "--set", f"data.tokenizer={tokenizer}", "--set", "data.vocabulary=280", "--out", name)
         assert done.returncode == 0, done.stderr
     return run
 
@@ -49,7 +50,7 @@ def objects(program, *words):
     return [json.loads(line) for line in sampled(program, *words, "--json").splitlines()]
 
 
-@pytest.mark.parametrize("run", ["turned", "hybrid"])
+@pytest.mark.parametrize("run", ["turned", "hybrid", "pieces"])
 def test_python_and_the_command_make_the_same_texts(program, run):
     (program.folder / "prompts.txt").write_text("the c\n\nnaïve as ever. the cat sat on the mat\n")
     words = ["--prompts", "prompts.txt", "--count", 3, "--length", 30, "--seed", 7, "--top-p", 0.9, "--repetition-penalty", 1.2]
@@ -69,6 +70,19 @@ def test_python_and_the_command_make_the_same_texts(program, run):
     # Alone, with another number, another text; with the same, the same.
     alone = model.generate(prompts[0], count=1, stop=["at", "好"], **options)[0]
     assert torch.equal(alone.tokens, made[0].tokens) and alone.text == made[0].text
+
+
+def test_the_end_of_a_document_ends_a_text(program):
+    model = cogwheel.load(program.folder / "pieces")
+    end = len(model.pieces) - 1  # <|endoftext|>, which this text has not taught the model to avoid
+    told = objects(program, "pieces", "--prompt", "the ", "--length", 60, "--count", 12, "--temperature", 4)
+    made = model.generate("the ", length=60, count=12, temperature=4)
+    assert [each.tokens.tolist() for each in made] == [line["tokens"] for line in told]
+    assert [each.end for each in made] == [line["end"] for line in told] and {each.end for each in made} >= {"end_token"}
+    assert all(end not in each.tokens for each in made)
+    assert any(end in each.tokens for each in model.generate("the ", length=60, count=12, temperature=4, end_token=-1))
+    # A text without a prompt begins as one after the end of another.
+    assert torch.equal(model.generate("", length=9)[0].tokens, model.generate(torch.tensor([end]), length=9)[0].tokens)
 
 
 def test_log_probabilities_are_those_of_a_pass(program):
@@ -191,6 +205,11 @@ def test_python_refuses_in_one_line(program):
         (lambda: model.generate("the", top_p=2), "top-p: expected"),
         (lambda: model.generate(torch.tensor([1, 500])), "prompt: expected tokens 0 to"),
         (lambda: model.generate(torch.tensor([[1]])), "prompts: expected texts, or tokens int64"),
+        (lambda: model.generate("the", seed=-1), "seed: expected a whole number from 0 to 18446744073709551615, got -1"),
+        (lambda: model.generate("the", temperature=float("nan")), "temperature: expected a finite number, got nan"),
+        (lambda: model.generate("the", batch=2000), "batch: expected at most 1024, got 2000"),
+        (lambda: model.generate("the", end_token=10**6), "end token: expected at most"),
+        (lambda: model.generate("the", beam=2, sink=2), "sink: expected none beside beams, got 2"),
         (lambda: new.generate(torch.tensor([1]), stop="x"), "stop: expected a model with a tokenizer, got one without"),
     ):
         with pytest.raises(ValueError, match=said) as error:
@@ -198,6 +217,9 @@ def test_python_refuses_in_one_line(program):
         assert "\n" not in str(error.value)
     with pytest.raises(TypeError, match="prompts: expected texts, or tensors of tokens, got int"):
         model.generate([3])
+    for options in ({"length": 2.5}, {"top_p": "a"}, {"stop": [3]}):
+        with pytest.raises(TypeError, match=f"{next(iter(options))}: expected"):
+            model.generate("the", **options)
     made = new.generate(torch.tensor([1, 2]), length=12, count=2)
     assert [each.text for each in made] == ["", ""] and all(len(each.tokens) == 12 for each in made)
 

@@ -170,6 +170,49 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(cogwheel, tmp
     assert weights_hash(path) == whole
 
 
+def test_without_its_newest_checkpoint_a_run_goes_on_from_an_older_one(cogwheel, tmp_path):
+    whole = whole_run(cogwheel, tmp_path)
+    path = tmp_path / "whole/checkpoint.safetensors"
+    for spoil in (lambda: path.unlink(), lambda: path.write_bytes(b""), lambda: path.write_bytes(path.read_bytes()[:5000])):
+        (tmp_path / "whole/checkpoints/60.safetensors").unlink()
+        spoil()
+        code, _, err = cogwheel("resume", "whole")
+        assert code == 0, err
+        assert weights_hash(path) == whole
+
+
+def test_a_checkpoint_is_read_by_its_path_and_copied_from_there(cogwheel, tmp_path):
+    code, _, err = cogwheel("train", "run.toml", "--out", "run", "--set", "training.keep_best=true")
+    assert code == 0, err
+    for name in ("checkpoints/56.safetensors", "checkpoints/best.safetensors"):
+        code, _, err = cogwheel("evaluate", f"run/{name}")
+        assert code == 0, err
+    code, _, err = cogwheel("sample", "run/checkpoints/56.safetensors", "--prompt", "line", "--length", "5")
+    assert code == 0, err
+    code, _, err = cogwheel("evaluate", "run/checkpoints/7.safetensors")
+    assert (code, err) == (1, "cogwheel: run/checkpoints/7.safetensors: expected a checkpoint, got no such file\n")
+    # What is refused leaves no folder; a damaged newest checkpoint does not matter.
+    code, _, err = cogwheel("resume", "run", "--set", "training.steps=10", "--out", "other")
+    assert code == 2 and "training.steps: expected at least 60, the steps that were made, got 10" in err
+    assert not (tmp_path / "other").exists()
+    code, _, err = cogwheel("resume", "run/checkpoints/56.safetensors", "--set", "training.steps=64", "--out", "other")
+    assert code == 0, err
+    assert json.loads((tmp_path / "other/changes.jsonl").read_text())["step"] == 56
+    assert (tmp_path / "other/checkpoints/best.safetensors").exists()
+
+
+def test_changes_hold_from_where_a_run_went_back_to(cogwheel, tmp_path):
+    options = ("--set=training.keep_checkpoints=9", "--set=training.steps=21", "--set=training.sample_every=0")
+    assert cogwheel("train", "run.toml", "--out", "run", *options)[0] == 0
+    assert cogwheel("resume", "run", "--set", "training.report_every=4", "--set", "training.steps=24")[0] == 0
+    for name in ("checkpoint.safetensors", "checkpoints/24.safetensors", "checkpoints/21.safetensors"):
+        (tmp_path / "run" / name).write_bytes(b"damaged")
+    code, _, err = cogwheel("resume", "run")
+    assert code == 0 and "going on from run/checkpoints/14.safetensors" in err
+    code, _, err = cogwheel("resume", "run", "--set", "training.steps=28")
+    assert code == 0, err
+
+
 def test_sigterm_is_seen_between_slices(cogwheel, tmp_path):
     whole = whole_run(cogwheel, tmp_path)
     process = cogwheel.start("train", "run.toml", "--out", "parts")

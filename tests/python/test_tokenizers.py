@@ -206,7 +206,7 @@ def test_a_run_learns_byte_pairs_from_its_text(tmp_path, cogwheel_in, cogwheel_e
         (["train", "a.txt", "--vocabulary", "12", "--out", "t.json"], 2, "--vocabulary: expected at least 258, got 12"),
         (["train", "a.txt", "--kind", "word", "--out", "t.json"], 2, "--kind: expected one of bpe, sentencepiece, got word"),
         (["train", "a.txt", "--words", "gpt4", "--out", "t.json"], 2, "--words: expected gpt2 or llama3, got gpt4"),
-        (["train", "missing.txt", "--out", "t.json"], 1, "text: expected a file or folder, got none at missing.txt"),
+        (["train", "missing.txt", "--out", "t.json"], 1, "sources: expected a file or folder, got none at missing.txt"),
         (["train", "a.txt", "--out", "t.model"], 2, "--out: expected a name that does not end with .model, for --kind bpe, got t.model"),
         (["trian"], 2, "data tokenizer: expected train (the nearest of 4 names), got trian"),
         (["show", "a.txt"], 1, "a.txt: expected a tokenizer as cogwheel writes it, got something else"),

@@ -189,7 +189,7 @@ def test_a_small_text_has_a_small_vocabulary(cogwheel):
     ran(cogwheel("compare", "--task", "translation", *files, "--attention", "luong_dot,none", "--steps", 1, "--seeds", 1, "--out", "small"))
     config = (cogwheel.folder / "small/trained/none-seed-1/config.toml").read_text()
     pieces = re.findall(r"^vocabulary = (\d+)$", config, re.M)
-    assert len(pieces) == 2 and pieces[0] == pieces[1] and 20 < int(pieces[0]) < 200  # of the task and of the model
+    assert len(pieces) == 3 and pieces[0] == pieces[2] and 20 < int(pieces[0]) < 200  # of the task, of byte pairs, and of the model
     expect_continues(cogwheel, cogwheel.folder / "small", "bahdanau", "--source small.en", "--target small.de")
     (cogwheel.folder / "nothing").write_text("")
     assert ran(cogwheel("sample", "small/trained/none-seed-1", "--input", "nothing")).stdout == ""

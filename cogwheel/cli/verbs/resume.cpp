@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -10,7 +11,9 @@
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/training.h"
 #include "cogwheel/compare/comparison_folder.h"
+#include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/core/files/folder_lock.h"
 #include "cogwheel/runs/training/kept_checkpoints.h"
 #include "cogwheel/runs/training/run_changes.h"
 
@@ -23,15 +26,23 @@ struct ResumeArguments {
   Definitions definitions;
 };
 
+// What a comparison says of its runs must stay true.
+void expect_no_run_of_a_comparison(const std::filesystem::path& run) {
+  std::error_code problem;
+  const std::filesystem::path folder = std::filesystem::weakly_canonical(run, problem);
+  if (folder_kind(folder.parent_path().parent_path()) == runs::comparison_kind)
+    throw UsageError(expected_got("resume: --set", "--out beside it, for the run belongs to a comparison", "none"));
+}
+
 void resume(const ResumeArguments& arguments) {
   register_definitions(arguments.definitions);
-  const runs::RunFolder folder = arguments.out.empty()
-                                     ? runs::RunFolder::resume(arguments.run)
-                                     : runs::RunFolder::copy(runs::RunFolder::open(arguments.run), arguments.out);
-  const std::string path = folder.path().string();
-  // Before a task looks for data that imported weights lack.
-  if (folder.has_checkpoint()) runs::expect_resumable(folder.checkpoint_path());
-  std::vector<runs::RunChange> changes = runs::read_changes(folder.changes_path());
+  const bool copies = !arguments.out.empty();
+  if (!copies && !arguments.assignments.empty()) expect_no_run_of_a_comparison(arguments.run);
+  runs::RunFolder folder = copies ? runs::RunFolder::open(arguments.run) : runs::RunFolder::resume(arguments.run);
+  // Before a task looks for data that imported weights lack, which have one checkpoint.
+  if (folder.has_checkpoint() && folder.numbered_checkpoints().empty())
+    runs::expect_resumable(folder.checkpoint_path());
+  const std::vector<runs::RunChange> changes = runs::read_changes(folder.changes_path());
   const runs::RunConfig before = runs::with_changes(runs::load_config(folder.config_path()), changes);
   runs::RunConfig config = before;
   runs::set_options(config, arguments.assignments);
@@ -39,12 +50,18 @@ void resume(const ResumeArguments& arguments) {
   std::set<std::string> changed = runs::changed_keys(changes);
   for (const runs::RunChange::Key& each : now.keys) changed.insert(each.key);
   runs::TrainingRun run(config.model, config.training, compare::task_of_run(config, folder.path()));
-  if (folder.has_checkpoint()) {
+  if (copies && folder.checkpoint_path() != folder.newest_path()) {
+    for (const auto& line : run.load(folder.checkpoint_path(), changed)) fmt::print(stderr, "warning: {}\n", line);
+  } else if (folder.has_checkpoint()) {
     for (const auto& line : runs::load_newest(run, folder, changed)) fmt::print(stderr, "warning: {}\n", line);
   } else {
     folder.write(run.task().assets());
     folder.write(run.task().records());
   }
+  if (copies)
+    folder = runs::RunFolder::copy(folder, arguments.out,
+                                   [&](const runs::RunFolder& copy) { runs::keep_checkpoint(run, copy); });
+  const std::string path = folder.path().string();
   if (!now.keys.empty()) {
     // The record first: whatever happens between, the next resume knows what is meant.
     runs::add_change(folder.changes_path(), {.step = run.steps_done(), .keys = now.keys});

@@ -36,6 +36,10 @@ void expect_not_set_twice(const TrainArguments& arguments) {
   for (const std::string& assignment : arguments.assignments)
     if (const auto given = options.find(assignment.substr(0, assignment.find('='))); given != options.end())
       throw UsageError(expected_got("--set", "no " + given->first + " beside " + given->second, assignment));
+  for (const auto& [key, option] : {std::pair("data.text=", "--corpus"), std::pair("data.corpus=", "--text")})
+    for (const std::string& assignment : arguments.assignments)
+      if (assignment.starts_with(key) && !(option == std::string("--text") ? arguments.text : arguments.corpus).empty())
+        throw UsageError(expected_got("--set", std::string("no other data beside ") + option, assignment));
 }
 
 // What is for a dry run alone, and what it has no use for.

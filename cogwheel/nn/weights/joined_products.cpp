@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "cogwheel/nn/weights/row_products.h"
 #include "cogwheel/ops/layers/row_product.h"
@@ -17,13 +18,20 @@ struct WaitingProduct {
   at::Tensor row;
   const RowWeight* weight = nullptr;  // null: it waits for none
   at::Tensor result = {};
+  std::exception_ptr failure = {};  // why there is none, which the pass throws
 };
 
 at::Tensor product_of(const at::Tensor& rows, const RowWeight& weight) {
   return ops::row_product(rows, weight.numbers, weight.scale, weight.bias);
 }
 
-bool same_weight(const RowWeight& one, const RowWeight& other) { return one.numbers.is_same(other.numbers); }
+bool same(const ops::OptionalTensor& one, const ops::OptionalTensor& other) {
+  return one.has_value() == other.has_value() && (!one || one->is_same(*other));
+}
+
+bool same_weight(const RowWeight& one, const RowWeight& other) {
+  return one.numbers.is_same(other.numbers) && same(one.scale, other.scale) && same(one.bias, other.bias);
+}
 
 // One product for all passes that wait for the same weight.
 void make_products(std::vector<WaitingProduct>& waiting) {
@@ -37,10 +45,18 @@ void make_products(std::vector<WaitingProduct>& waiting) {
         passes.push_back(pass);
         rows.push_back(waiting[pass].row);
       }
-    const at::Tensor results = product_of(rows.size() == 1 ? rows.front() : at::cat(rows), weight);
+    at::Tensor results;
+    std::exception_ptr failure;
+    try {
+      results = product_of(rows.size() == 1 ? rows.front() : at::cat(rows), weight);
+    } catch (...) {
+      failure = std::current_exception();
+    }
     for (std::size_t index = 0; index < passes.size(); ++index) {
-      waiting[passes[index]].result = results.narrow(0, static_cast<std::int64_t>(index), 1);
-      waiting[passes[index]].weight = nullptr;
+      WaitingProduct& one = waiting[passes[index]];
+      if (!failure) one.result = results.narrow(0, static_cast<std::int64_t>(index), 1);
+      one.failure = failure;
+      one.weight = nullptr;
     }
   }
 }
@@ -67,6 +83,7 @@ std::vector<std::exception_ptr> JoinedProducts::run(std::span<const std::functio
     waiting[pass].row = row;
     waiting[pass].weight = &weight;
     fibers_[pass]->pause();
+    if (waiting[pass].failure) std::rethrow_exception(std::exchange(waiting[pass].failure, nullptr));
     return std::move(waiting[pass].result);
   });
   const auto take_turn = [&](std::size_t pass, bool begins) {

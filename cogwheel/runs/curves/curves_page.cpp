@@ -13,6 +13,7 @@
 #include "cogwheel/pages/html.h"
 #include "cogwheel/pages/line_chart.h"
 #include "cogwheel/runs/curves/thinned_curve.h"
+#include "cogwheel/runs/default_task.h"
 #include "cogwheel/runs/task_entry.h"
 
 namespace cogwheel::runs {
@@ -52,9 +53,17 @@ struct NumberText {
   bool measure = false;      // of the task, on what is held out
 };
 
+// As the task of the run describes itself: of a language model by the kind of its tokens.
+TaskDescription description_of(const RunConfig& config) {
+  const TaskDescription& by_name = find_task(config.task.name).description;
+  if (config.task.name != TaskOptions().name) return by_name;
+  const std::string& kind = config.data.tokenizer;
+  return describe_language_modelling(kind == "byte" || kind == "character" ? kind : "token");
+}
+
 NumberText text_of_number(const std::string& name, const std::vector<RunCurve>& runs) {
   for (const RunCurve& run : runs)
-    for (const Measure& measure : find_task(run.config.task.name).description.measures)
+    for (const Measure& measure : description_of(run.config).measures)
       if (measure.name == name) return {measure.title, measure.unit, false, measure.lower_is_better, true};
   if (name == "train_loss") return {"training loss", "mean since the report before", false, true};
   if (name == "gradient_norm") return {"gradient norm", "before clipping", true, true};
@@ -296,7 +305,14 @@ std::string reports_text(const std::vector<RunCurve>& runs) {
 }  // namespace
 
 std::string curves_verdict(const std::vector<RunCurve>& runs) {
-  const Measure& measure = find_task(runs.front().config.task.name).description.decisive();
+  const Measure measure = description_of(runs.front().config).decisive();
+  const auto same_data = [&](const RunCurve& run) {
+    const DataOptions &one = run.config.data, &other = runs.front().config.data;
+    return run.config.task.name == runs.front().config.task.name && one.sha256 == other.sha256 &&
+           one.tokenizer == other.tokenizer;
+  };
+  if (!std::all_of(runs.begin(), runs.end(), same_data))
+    return fmt::format("{} runs on data that differ: their losses cannot be compared.", runs.size());
   const RunCurve* best = nullptr;
   for (const RunCurve& run : runs) {
     const auto value = best_of(run, measure);

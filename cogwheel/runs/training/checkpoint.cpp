@@ -158,7 +158,7 @@ TrainingRun::Progress TrainingRun::progress_from(const nlohmann::json& state, Sp
   progress.steps_done = of.count("step", training.steps);
   progress.place = {progress.steps_done, progress.steps_done * training.batch};
   if (state.contains("batches")) progress.place = {of.count("batches", any), of.count("rows", any)};
-  progress.left_out = state.value("left_out", std::set<std::int64_t>());
+  progress.left_out = state.value("left_out", LeftOutRows());
   progress.seconds = of.number("seconds");
   progress.evaluation_seconds = of.number("evaluation_seconds");
   progress.last_train_loss = optional_number(state.at("train_loss")).value_or(std::numeric_limits<double>::quiet_NaN());
@@ -202,6 +202,10 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path, co
     expect_weights(*model_, checkpoint);
     const auto tensors = saved_tensors();
     for (const auto& [name, tensor] : tensors) entry_for(checkpoint, name, tensor);
+    if (const auto made = state.at("step").get<std::int64_t>();
+        may_differ.contains("training.steps") && made > config_.training.steps)
+      throw UsageError(expected_got("training.steps", "at least " + std::to_string(made) + ", the steps that were made",
+                                    std::to_string(config_.training.steps)));
     SpikeWatch watch(config_.training.spike_deviations);
     Progress progress = progress_from(state, watch, config_.training, path);
     std::vector<std::string> differences;

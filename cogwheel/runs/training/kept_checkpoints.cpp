@@ -1,8 +1,7 @@
 #include "cogwheel/runs/training/kept_checkpoints.h"
 
 #include <algorithm>
-#include <functional>
-#include <map>
+#include <limits>
 #include <optional>
 #include <system_error>
 
@@ -16,22 +15,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* best_name = "best";
-
-// By their step, the newest first.
-std::map<std::int64_t, fs::path, std::greater<>> numbered_checkpoints(const RunFolder& folder) {
-  std::map<std::int64_t, fs::path, std::greater<>> files;
-  std::error_code problem;
-  for (fs::directory_iterator entry(folder.checkpoints_path(), problem), end; !problem && entry != end;
-       entry.increment(problem)) {
-    const std::string step = entry->path().stem().string();
-    if (entry->path().extension() == checkpoint_extension && !step.empty() && step.size() < 18 &&
-        step.find_first_not_of("0123456789") == std::string::npos)
-      files[std::stoll(step)] = entry->path();
-  }
-  return files;
-}
-
 fs::path path_of(const RunFolder& folder, const std::string& name) {
   return folder.checkpoints_path() / (name + checkpoint_extension);
 }
@@ -42,9 +25,9 @@ void keep_checkpoint(const TrainingRun& run, const RunFolder& folder) {
   make_folder(folder.checkpoints_path());
   const fs::path path = path_of(folder, std::to_string(run.steps_done()));
   run.save(path);
-  link_file(path, folder.checkpoint_path());
+  link_file(path, folder.newest_path());
   std::int64_t kept = 0;
-  for (const auto& [step, file] : numbered_checkpoints(folder)) {
+  for (const auto& [step, file] : folder.numbered_checkpoints()) {
     std::error_code problem;
     // Those of later steps are from before a return to an earlier one.
     if (step > run.steps_done() || ++kept > run.options().keep_checkpoints) fs::remove(file, problem);
@@ -53,14 +36,20 @@ void keep_checkpoint(const TrainingRun& run, const RunFolder& folder) {
 
 void keep_as_best(const RunFolder& folder) {
   make_folder(folder.checkpoints_path());
-  link_file(folder.checkpoint_path(), path_of(folder, best_name));
+  link_file(folder.newest_path(), folder.checkpoints_path() / best_checkpoint);
 }
 
-std::vector<std::string> load_newest(TrainingRun& run, const RunFolder& folder,
-                                     const std::set<std::string>& may_differ) {
-  std::vector<fs::path> candidates{folder.checkpoint_path()};
-  for (const auto& [step, file] : numbered_checkpoints(folder))
-    if (std::error_code problem; !fs::equivalent(file, folder.checkpoint_path(), problem)) candidates.push_back(file);
+std::vector<std::string> load_newest(TrainingRun& run, const RunFolder& folder, const std::set<std::string>& may_differ,
+                                     std::int64_t before) {
+  std::error_code problem;
+  std::vector<fs::path> candidates;
+  const bool any_step = before == std::numeric_limits<std::int64_t>::max();
+  if (any_step && fs::exists(folder.newest_path(), problem)) candidates.push_back(folder.newest_path());
+  for (const auto& [step, file] : folder.numbered_checkpoints())
+    if (step < before && (candidates.empty() || !fs::equivalent(file, candidates.front(), problem)))
+      candidates.push_back(file);
+  if (candidates.empty() && !any_step) return load_newest(run, folder, may_differ);
+  if (candidates.empty()) throw Error(expected_got(folder.path().string(), "a checkpoint", "none"));
   std::vector<std::string> told;
   std::optional<DamagedFile> first;
   for (const fs::path& candidate : candidates) {

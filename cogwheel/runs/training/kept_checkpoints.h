@@ -1,8 +1,8 @@
 // The checkpoints that a run keeps: checkpoints/<step>.safetensors, the newest ones, of which the last also is
 // checkpoint.safetensors, and checkpoints/best.safetensors.
 #pragma once
-#include <filesystem>
-#include <functional>
+#include <cstdint>
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,9 +20,11 @@ void keep_checkpoint(const TrainingRun& run, const RunFolder& folder);
 // The newest is the best one too.
 void keep_as_best(const RunFolder& folder);
 
-// Loads the newest checkpoint that is whole: what TrainingRun::load returns, after a sentence for each damaged one.
-// Throws DamagedFile where none is whole, and what else TrainingRun::load throws.
+// Loads the newest checkpoint that is whole, of a step below `before` if there is one: what TrainingRun::load returns,
+// after a sentence for each damaged one. Throws DamagedFile where none is whole, Error where there is none, and what
+// else TrainingRun::load throws.
 std::vector<std::string> load_newest(TrainingRun& run, const RunFolder& folder,
-                                     const std::set<std::string>& may_differ = {});
+                                     const std::set<std::string>& may_differ = {},
+                                     std::int64_t before = std::numeric_limits<std::int64_t>::max());
 
 }  // namespace cogwheel::runs

@@ -79,6 +79,19 @@ void add_change(const std::filesystem::path& path, const RunChange& change) {
   write_file(path, all + line_of(change));
 }
 
+std::vector<RunChange> changes_until(const std::filesystem::path& path, std::int64_t step) {
+  std::vector<RunChange> changes = read_changes(path);
+  std::string all;
+  bool earlier = false;
+  for (RunChange& change : changes) {
+    earlier = earlier || change.step > step;
+    change.step = std::min(change.step, step);
+    all += line_of(change);
+  }
+  if (earlier) write_file(path, all);
+  return changes;
+}
+
 std::set<std::string> changed_keys(const std::vector<RunChange>& changes) {
   std::set<std::string> keys;
   for (const RunChange& change : changes)

@@ -30,6 +30,9 @@ std::vector<RunChange> read_changes(const std::filesystem::path& path);
 // Written before anything else changes: the file decides.
 void add_change(const std::filesystem::path& path, const RunChange& change);
 
+// Where a run has gone back to a step before some of them, they hold from there on: the file says so afterwards.
+std::vector<RunChange> changes_until(const std::filesystem::path& path, std::int64_t step);
+
 std::set<std::string> changed_keys(const std::vector<RunChange>& changes);
 // The configuration after all of them, whichever of them it has.
 RunConfig with_changes(RunConfig config, const std::vector<RunChange>& changes);

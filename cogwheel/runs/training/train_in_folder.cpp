@@ -1,9 +1,11 @@
 #include "cogwheel/runs/training/train_in_folder.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <optional>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/runs/training/kept_checkpoints.h"
@@ -14,7 +16,7 @@
 namespace cogwheel::runs {
 namespace {
 
-// spikes.jsonl: the batches that sent a run back. It survives the checkpoints that do not know of them.
+// spikes.jsonl: the rows of the batches that sent a run back. It survives the checkpoints that do not know of them.
 class Spikes {
  public:
   explicit Spikes(std::filesystem::path path) : path_(std::move(path)) {
@@ -23,30 +25,32 @@ class Spikes {
     std::istringstream lines(read_file(path_));
     for (std::string line; std::getline(lines, line);) {
       const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-      if (!json.is_object() || !json.contains("batch") || !json["batch"].is_number_integer())
+      try {
+        rows_.insert(json.at("rows").get<std::pair<std::int64_t, std::int64_t>>());
+      } catch (const nlohmann::json::exception&) {
         throw Error(expected_got(path_.string(), "a spike on line " + std::to_string(count_ + 1), line));
-      batches_.insert(json["batch"].get<std::int64_t>());
+      }
       ++count_;
       all_ += line + "\n";
     }
   }
 
   std::int64_t count() const { return count_; }
-  const std::set<std::int64_t>& batches() const { return batches_; }
+  const LeftOutRows& rows() const { return rows_; }
 
-  void add(std::int64_t step, std::int64_t batch, std::int64_t returned_to, const std::string& what) {
-    const nlohmann::ordered_json line = {
-        {"step", step}, {"batch", batch}, {"returned_to", returned_to}, {"what", what}};
+  void add(std::int64_t step, std::pair<std::int64_t, std::int64_t> rows, std::int64_t returned_to,
+           const std::string& what) {
+    const nlohmann::ordered_json line = {{"step", step}, {"rows", rows}, {"returned_to", returned_to}, {"what", what}};
     all_ += line.dump() + "\n";
     write_file(path_, all_);
-    batches_.insert(batch);
+    rows_.insert(rows);
     ++count_;
   }
 
  private:
   std::filesystem::path path_;
   std::string all_;
-  std::set<std::int64_t> batches_;
+  LeftOutRows rows_;
   std::int64_t count_ = 0;
 };
 
@@ -93,18 +97,27 @@ TrainingStatus train_on(TrainingRun& run, const RunFolder& folder, const Trainin
 }  // namespace
 
 TrainingStatus train_in_folder(TrainingRun& run, const RunFolder& folder, const TrainingHooks& hooks) {
-  const std::vector<RunChange> changes = read_changes(folder.changes_path());
+  std::vector<RunChange> changes = changes_until(folder.changes_path(), run.steps_done());
   Spikes spikes(folder.spikes_path());
-  run.leave_out(spikes.batches());
+  run.leave_out(spikes.rows());
+  std::int64_t returned_to = -1;
   for (;;) {
     const TrainingStatus status = train_on(run, folder, hooks, changes);
     if (status != TrainingStatus::spike || spikes.count() >= run.options().spike_returns) return status;
-    const std::int64_t step = run.steps_done() + 1, batch = run.next_batch();
-    for (const std::string& line : load_newest(run, folder, changed_keys(changes)))
-      if (hooks.warn) hooks.warn(line);
+    const std::int64_t step = run.steps_done() + 1;
+    const auto rows = run.next_rows();
+    // A checkpoint to which the run has returned before may itself be what is wrong: then one before it is taken.
+    constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
+    for (const std::int64_t before : {any, returned_to}) {
+      for (const std::string& line : load_newest(run, folder, changed_keys(changes), before))
+        if (hooks.warn) hooks.warn(line);
+      if (run.steps_done() != returned_to) break;
+    }
+    returned_to = run.steps_done();
+    changes = changes_until(folder.changes_path(), returned_to);
     // A run that is killed before this line meets the spike again.
-    spikes.add(step, batch, run.steps_done(), run.problem());
-    run.leave_out(spikes.batches());
+    spikes.add(step, rows, returned_to, run.problem());
+    run.leave_out(spikes.rows());
     if (hooks.warn)
       hooks.warn("spike at " + run.problem() + ": back to step " + std::to_string(run.steps_done()) +
                  ", without that batch");

@@ -132,14 +132,17 @@ TrainingRun& TrainingRun::operator=(TrainingRun&&) noexcept = default;
 TrainingRun::~TrainingRun() = default;
 
 DataPlace TrainingRun::next_place() const {
+  const std::int64_t rows = config_.training.batch;
   DataPlace place = progress_.place;
-  while (progress_.left_out.contains(place.batches)) place = {place.batches + 1, place.rows + config_.training.batch};
+  const auto touched = [&](const std::pair<std::int64_t, std::int64_t>& left_out) {
+    return place.rows < left_out.first + left_out.second && left_out.first < place.rows + rows;
+  };
+  while (std::any_of(progress_.left_out.begin(), progress_.left_out.end(), touched))
+    place = {place.batches + 1, place.rows + rows};
   return place;
 }
 
-void TrainingRun::leave_out(const std::set<std::int64_t>& batches) {
-  progress_.left_out.insert(batches.begin(), batches.end());
-}
+void TrainingRun::leave_out(const LeftOutRows& rows) { progress_.left_out.insert(rows.begin(), rows.end()); }
 
 bool TrainingRun::is_measured_step() const {
   const TrainingOptions& options = config_.training;
@@ -150,7 +153,10 @@ bool TrainingRun::is_measured_step() const {
 std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::atomic<bool>* stop) {
   const TrainingOptions& options = config_.training;
   const std::int64_t slices = options.micro_batches;
-  const double all = slices == 1 ? 1 : static_cast<double>(task_->counted(batch));
+  const auto all = static_cast<double>(task_->counted(batch));
+  if (all == 0)
+    throw Error(expected_got("batch of step " + std::to_string(progress_.steps_done + 1), "something to predict",
+                             "none: all targets are left out"));
   std::vector<at::Tensor> parameters;
   for (const Optimizer::Parameter& each : optimizer_->parameters()) parameters.push_back(each.value);
   GradientSum sum(std::move(parameters), slices);
@@ -297,7 +303,8 @@ TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
         if (hooks.report) hooks.report(report);
       }
       if (hooks.sample && options.sample_every > 0 && due(options.sample_every))
-        for (const std::string& prompt : options.prompts) hooks.sample(continued(prompt));
+        for (std::size_t index = 0; index < options.prompts.size(); ++index)
+          hooks.sample(continued(options.prompts[index], nn::derived_seed(options.seed, index)));
       const bool late = options.checkpoint_minutes > 0 && seconds_since(saved) >= 60 * options.checkpoint_minutes;
       if (due(options.checkpoint_every) || late) checkpoint();
       if (hooks.improved && progress_.best != best) hooks.improved();
@@ -312,15 +319,20 @@ TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
   return TrainingStatus::finished;
 }
 
-ContinuedText TrainingRun::continued(const std::string& prompt) {
+ContinuedText TrainingRun::continued(const std::string& prompt, std::uint64_t seed) {
   const torch::NoGradGuard no_grad;
   const WeightAverage::InModel averaged(average_.get());
-  return {progress_.steps_done, prompt, task_->continued(*model_, prompt, config_.training.seed)};
+  return {progress_.steps_done, prompt, task_->continued(*model_, prompt, seed)};
+}
+
+TrainingOptions unwatched(TrainingOptions training) {
+  training.spike_deviations = 0;
+  return training;
 }
 
 double measure_steps_per_second(const ModelOptions& model, const TrainingOptions& training,
                                 std::shared_ptr<const Task> task, double seconds) {
-  TrainingRun run(model, training, std::move(task));
+  TrainingRun run(model, unwatched(training), std::move(task));
   run.step();  // allocates and touches every page
   const auto start = Clock::now();
   do {
@@ -333,7 +345,7 @@ double measure_steps_per_second(const ModelOptions& model, const TrainingOptions
 static double seconds_of_step(const ModelOptions& model, const TrainingOptions& training,
                               const std::shared_ptr<const Task>& task) {
   constexpr double limit = 0.25;
-  TrainingRun run(model, training, task);
+  TrainingRun run(model, unwatched(training), task);
   run.step();  // allocates and touches every page
   double least = std::numeric_limits<double>::infinity();
   const auto start = Clock::now();

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cogwheel/core/error.h"
@@ -55,6 +56,9 @@ void expect_trainable(const RunConfig& config);
 // Throws Error where the checkpoint holds weights alone, as those of imported models. Reads its header only.
 void expect_resumable(const std::filesystem::path& checkpoint);
 
+// Each with the first row and their number.
+using LeftOutRows = std::set<std::pair<std::int64_t, std::int64_t>>;
+
 class TrainingRun {
  public:
   // The task completes the configuration. The weights are initialised from training.seed.
@@ -85,9 +89,9 @@ class TrainingRun {
 
   // Why `train` returned non_finite or spike.
   const std::string& problem() const { return problem_; }
-  // The batch of the next step, counted from 0, and batches that are left out, now and in later checkpoints.
-  std::int64_t next_batch() const { return next_place().batches; }
-  void leave_out(const std::set<std::int64_t>& batches);
+  // The rows of the data that the next step reads, and rows whose batches are left out, now and in later checkpoints.
+  std::pair<std::int64_t, std::int64_t> next_rows() const { return {next_place().rows, config_.training.batch}; }
+  void leave_out(const LeftOutRows& rows);
 
   const std::shared_ptr<torch::nn::Module>& model() const { return model_; }
   const ModelOptions& model_options() const { return config_.model; }
@@ -107,8 +111,8 @@ class TrainingRun {
   // All that a step depends on besides weights and moments; a checkpoint has it.
   struct Progress {
     std::int64_t steps_done = 0, tokens = 0;
-    DataPlace place;                  // of the next batch, before what is left out there
-    std::set<std::int64_t> left_out;  // numbers of batches
+    DataPlace place;  // of the next batch, before what is left out there
+    LeftOutRows left_out;
     double seconds = 0, evaluation_seconds = 0;
     double last_train_loss = std::numeric_limits<double>::quiet_NaN();
     MeasuredValues last_measured;
@@ -130,7 +134,7 @@ class TrainingRun {
   std::optional<double> differentiate(const Batch& batch, const std::atomic<bool>* stop);
   bool is_measured_step() const;
   StepReport make_report();
-  ContinuedText continued(const std::string& prompt);
+  ContinuedText continued(const std::string& prompt, std::uint64_t seed);
   void evaluate(StepReport& report);
   MeasuredValues measured(EvaluationPart part, nn::StatisticsOfHeads* heads = nullptr);
 
@@ -145,6 +149,9 @@ class TrainingRun {
   double update_over_weight_ = 0;  // of the last step that was measured
   std::string problem_;
 };
+
+// The same without a look for spikes, of a run whose steps are only timed.
+TrainingOptions unwatched(TrainingOptions training);
 
 // Training steps per second of this model on this machine, from as many steps as fit into `seconds`, at least two,
 // after one to warm up. The trained model is discarded.

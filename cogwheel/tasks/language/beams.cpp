@@ -33,12 +33,15 @@ at::Tensor one_token(std::int64_t token) { return at::full({1, 1}, token, at::kL
 }  // namespace
 
 text::Hypothesis most_probable(LanguageModel& model, std::span<const Token> given, std::int64_t length,
-                               std::int64_t beam, std::optional<Token> end) {
+                               std::int64_t beam, std::optional<Token> end, const std::function<bool()>& go_on) {
   if (length == 0) return {};
   std::vector<Token> prompt(given.begin(), given.end());
   if (prompt.empty()) prompt.push_back(0);
   if (!model->can_decode())
     throw UsageError(expected_got("beam", "a model that keeps keys or a state", model->options().mechanism));
+  if (length > model->longest_text())
+    throw UsageError(expected_got("length", "at most " + std::to_string(model->longest_text()) + " with beams",
+                                  std::to_string(length)));
   if (const std::int64_t room = model->longest_text() - length + 1; std::ssize(prompt) > room)
     throw UsageError(expected_got("prompt",
                                   "at most " + std::to_string(std::max<std::int64_t>(0, room)) + " tokens, with " +
@@ -58,6 +61,7 @@ text::Hypothesis most_probable(LanguageModel& model, std::span<const Token> give
   // One more than the beam, since the end may be among them.
   text::BeamSearch search(longest, end, beam, 1);
   while (true) {
+    if (go_on && !go_on()) return {};
     std::vector<std::vector<text::NextToken>> next;
     for (const at::Tensor& of_row : logits) next.push_back(likeliest_next(of_row, beam + 1));
     if (!search.advance(next)) return search.results().front();

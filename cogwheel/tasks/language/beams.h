@@ -1,6 +1,7 @@
 // The most probable text after a prompt, as far as a beam search finds it.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -16,6 +17,6 @@ class LanguageModel;
 // others (nn/weights/joined_products.h); one that parts into several is copied for all but the last. Throws UsageError
 // where the prompt and the text could outgrow the context, and for a model that cannot decode.
 text::Hypothesis most_probable(LanguageModel& model, std::span<const Token> prompt, std::int64_t length,
-                               std::int64_t beam, std::optional<Token> end);
+                               std::int64_t beam, std::optional<Token> end, const std::function<bool()>& go_on = {});
 
 }  // namespace cogwheel::tasks::language

@@ -138,6 +138,11 @@ std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std:
   if (!options.corpus.empty()) return make_corpus_modelling(options, runs::common(config.model).context, folder);
   if (!options.weights.empty())
     throw UsageError(expected_got("data.weights", "none without data.corpus", std::to_string(options.weights.size())));
+  if (const runs::DataOptions without; options.packing != without.packing)
+    throw UsageError(expected_got("data.packing", without.packing + " without data.corpus", options.packing));
+  else if (options.held_out_tokens != without.held_out_tokens)
+    throw UsageError(
+        expected_got("data.held_out_tokens", "none without data.corpus", std::to_string(options.held_out_tokens)));
   const text::Corpus corpus = options.text.empty()
                                   ? text::load_python_standard_library(options.byte_limit)
                                   : text::load_corpus({options.text.begin(), options.text.end()}, options.byte_limit);

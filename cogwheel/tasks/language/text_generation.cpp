@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/range.h"
 #include "cogwheel/tasks/language/beams.h"
 #include "cogwheel/tasks/language/generator.h"
 #include "cogwheel/tasks/language/language_model.h"
@@ -23,8 +24,12 @@ void check(const TextGenerationOptions& options, std::size_t prompts, const text
   runs::check(options.sampling);
   if (prompts == 0) throw UsageError(expected_got("prompts", "at least one", "none"));
   if (options.count < 1) throw UsageError(expected_got("count", "1 or more", std::to_string(options.count)));
-  if (options.batch < 1) throw UsageError(expected_got("batch", "1 or more", std::to_string(options.batch)));
-  if (options.beam < 1) throw UsageError(expected_got("beam", "1 or more", std::to_string(options.beam)));
+  expect_within("batch", options.batch, Range<std::int64_t>{1, 1024});
+  expect_within("beam", options.beam, Range<std::int64_t>{1, 1000});
+  constexpr std::int64_t most = 10'000'000;  // of texts, all of which are kept
+  if (options.count > most / static_cast<std::int64_t>(prompts))
+    throw UsageError(expected_got("count", "at most " + std::to_string(most) + " texts of all prompts",
+                                  std::to_string(options.count) + " of each of " + std::to_string(prompts)));
   if (tokenizer == nullptr && !options.sampling.stop.empty())
     throw UsageError(expected_got("stop", "a model with a tokenizer", "one without"));
 }
@@ -107,7 +112,14 @@ std::vector<GeneratedText> most_probable_texts(LanguageModel& model, const text:
                                                const TextGenerationOptions& options, const OnText& on_text) {
   std::vector<GeneratedText> made;
   for (const std::vector<Token>& prompt : prompts) {
-    const text::Hypothesis best = most_probable(model, prompt, options.sampling.length, options.beam, options.end);
+    bool interrupted = false;
+    const auto go_on = [&, number = made.size()] {
+      interrupted = interrupted || (on_text && !on_text(number, "", false));
+      return !interrupted;
+    };
+    const text::Hypothesis best =
+        most_probable(model, prompt, options.sampling.length, options.beam, options.end, go_on);
+    if (interrupted) break;
     GeneratedText text{.number = made.size(), .end = best.ended ? EndOfText::end_token : EndOfText::length};
     for (const Token token : best.tokens) text.tokens.push_back({.token = token, .log_probability = std::nan("")});
     if (tokenizer != nullptr) {
@@ -140,13 +152,24 @@ std::vector<GeneratedText> generate_texts(LanguageModel& model, const text::Toke
                                           std::span<const std::vector<Token>> prompts,
                                           const TextGenerationOptions& options, const OnText& on_text) {
   check(options, prompts.size(), tokenizer);
-  if (options.beam == 1) return Texts(model, tokenizer, prompts, options, on_text).run();
+  const std::int64_t vocabulary = model->options().vocabulary;
+  if (options.end) expect_within("end token", std::int64_t{*options.end}, Range<std::int64_t>{0, vocabulary - 1});
+  // A text without a beginning begins as a document does after another.
+  std::vector<std::vector<Token>> begun(prompts.begin(), prompts.end());
+  if (tokenizer != nullptr && tokenizer->end_of_document())
+    for (std::vector<Token>& prompt : begun)
+      if (prompt.empty()) prompt.push_back(*tokenizer->end_of_document());
+  if (options.beam == 1) return Texts(model, tokenizer, begun, options, on_text).run();
   if (options.count != 1) throw UsageError(expected_got("count", "1 beside beams", std::to_string(options.count)));
   if (options.sampling.likeliest >= 0)
     throw UsageError(
         expected_got("log-probabilities", "none beside beams", std::to_string(options.sampling.likeliest)));
   if (!options.sampling.stop.empty()) throw UsageError(expected_got("stop", "none beside beams", "some"));
-  return most_probable_texts(model, tokenizer, prompts, options, on_text);
+  if (options.sampling.sink >= 0)
+    throw UsageError(expected_got("sink", "none beside beams", std::to_string(options.sampling.sink)));
+  if (options.sampling.repetition_penalty != 1)
+    throw UsageError(expected_got("repetition penalty", "1 beside beams", "another"));
+  return most_probable_texts(model, tokenizer, begun, options, on_text);
 }
 
 nlohmann::ordered_json to_json(const GeneratedText& generated) {

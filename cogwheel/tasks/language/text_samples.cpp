@@ -119,6 +119,8 @@ void converse(const ModelAndTokenizer& loaded, const runs::SampleRequest& reques
   refuse("--count", "--interactive", request.count.has_value());
   refuse("--json", "--interactive", request.json);
   refuse("--beam", "--interactive", request.beam > 1);
+  refuse("--log-probabilities", "--interactive", request.sampling.likeliest >= 0);
+  text::tokens_of(*loaded.tokenizer, request.prompt, "--prompt");  // or is refused before anybody types
   Generator generator(*loaded.model);
   bool begun = false;
   std::vector<Token> all;  // of the text so far
@@ -174,7 +176,7 @@ void sample_text(const runs::RunFolder& folder, const runs::SampleRequest& reque
                                                   [&](auto, auto, bool) { return write(""); })) {
     nlohmann::ordered_json json{{"prompt", texts[made.number / count]}};
     json.update(to_json(made));
-    if (!write((made.number == 0 ? "" : "\n") + json.dump())) return;
+    write((made.number == 0 ? "" : "\n") + json.dump());  // also after an interruption, of what was made by then
   }
 }
 

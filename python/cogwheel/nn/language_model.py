@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cogwheel import _bindings
-from cogwheel.generation import GeneratedText, generate, prompts_of
+from cogwheel.generation import GeneratedText, generate, number, prompts_of, texts, whole
 from cogwheel.nn.block import Block
 from cogwheel.nn.cache import ModelCache, check_batch, positions_after
 from cogwheel.nn.norm import Norm
@@ -144,7 +144,7 @@ class LanguageModel(Model):
             repetition_penalty, temperature, top_k, top_p, min_p: change the probabilities in this order; temperature 0
                 takes the likeliest token.
             stop: texts before which a text ends.
-            end_token: the token that ends a text.
+            end_token: the token that ends a text: that which ends documents of the run's tokenizer unless given; -1: none.
             log_probabilities: of each token, and of so many likeliest in its place.
             sink: past the context, keep the first ``sink`` tokens and the newest; else the newest are computed anew for
                 each token.
@@ -157,20 +157,20 @@ class LanguageModel(Model):
             ``count`` texts of the first prompt, then of the second, and so on.
         """
         options = {
-            "length": length,
-            "repetition_penalty": repetition_penalty,
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "min_p": min_p,
-            "seed": seed,
-            "stop": [stop] if isinstance(stop, str) else list(stop),
-            "end": end_token,
-            "likeliest": -1 if log_probabilities is None else log_probabilities,
-            "sink": -1 if sink is None else sink,
-            "count": count,
-            "batch": batch,
-            "beam": beam,
+            "length": whole("length", length),
+            "repetition_penalty": number("repetition_penalty", repetition_penalty),
+            "temperature": number("temperature", temperature),
+            "top_k": whole("top_k", top_k),
+            "top_p": number("top_p", top_p),
+            "min_p": number("min_p", min_p),
+            "seed": whole("seed", seed, 2**64 - 1),
+            "stop": texts("stop", [stop] if isinstance(stop, str) else stop),
+            "end": None if end_token is None else whole("end_token", end_token, least=-1),
+            "likeliest": -1 if log_probabilities is None else whole("log_probabilities", log_probabilities),
+            "sink": -1 if sink is None else whole("sink", sink),
+            "count": whole("count", count),
+            "batch": whole("batch", batch),
+            "beam": whole("beam", beam),
         }
         return generate(self._computing(), prompts_of(self, prompts), options)
 

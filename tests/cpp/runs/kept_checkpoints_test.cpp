@@ -115,6 +115,11 @@ TEST(RunChanges, DecideWhichReportsThereAre) {
   EXPECT_EQ(reported_steps(config, changes, 36), (std::vector<std::int64_t>{5, 8, 10, 16, 20, 24, 28, 32, 35, 36}));
   EXPECT_EQ(reported_steps(config, changes, 11), (std::vector<std::int64_t>{5, 8, 10}));
   // A run that was killed between the record and the configuration.
+  // A run that went back to a step before a change has its new values from there on.
+  EXPECT_EQ(changes_until(path, 18)[1].step, 18);
+  EXPECT_EQ(read_changes(path)[1].step, 18);
+  EXPECT_EQ(reported_steps(config, read_changes(path), 36),
+            (std::vector<std::int64_t>{5, 8, 10, 16, 21, 24, 28, 32, 35, 36}));
   EXPECT_FALSE(change_between(with_changes(kept.run.configuration(), changes), config, 0, "set").keys.size());
   write_file(path, "{}\n");
   EXPECT_THROW(read_changes(path), Error);
@@ -129,7 +134,7 @@ TEST(RunChanges, AnotherBatchGoesOnAfterTheRowsThatWereSeen) {
   TrainingRun run(tiny_model(), larger, tiny_task());
   EXPECT_THROW(run.load(kept.folder.checkpoint_path()), Error);
   EXPECT_TRUE(run.load(kept.folder.checkpoint_path(), {"training.batch"}).empty());
-  EXPECT_EQ(run.next_batch(), 6);
+  EXPECT_EQ(run.next_rows(), (std::pair<std::int64_t, std::int64_t>{24, 8}));
   run.step();
   EXPECT_EQ(run.tokens(), 6 * 4 * 16 + 8 * 16);
 }

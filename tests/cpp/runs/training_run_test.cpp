@@ -367,9 +367,9 @@ TEST(TrainingRun, GoesBackFromASpikeAndLeavesTheBatchOut) {
   EXPECT_EQ(returns, std::vector<std::int64_t>{40});
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].substr(0, 22), "spike at step 46: loss");
-  EXPECT_EQ(run.next_batch(), 61);  // of 60 steps
+  EXPECT_EQ(run.next_rows().first, 61 * 4);  // after 60 steps
   // The same steps as those of a run that never had that batch.
-  plain.leave_out({45});
+  plain.leave_out({{45 * 4, 4}});
   plain.train();
   EXPECT_TRUE(same_weights(run, plain));
   // Lines after the checkpoint were replaced, not repeated.
@@ -377,7 +377,7 @@ TEST(TrainingRun, GoesBackFromASpikeAndLeavesTheBatchOut) {
   for (const StepReport& report : read_metrics(folder.metrics_path())) steps.push_back(report.step);
   EXPECT_EQ(steps, reported_steps(config.training, 60));
   // It is recorded, so that a run which resumes from an older checkpoint leaves it out too.
-  EXPECT_NE(read_file(folder.spikes_path()).find("\"batch\":45"), std::string::npos);
+  EXPECT_NE(read_file(folder.spikes_path()).find("\"rows\":[180,4]"), std::string::npos);
 }
 
 TEST(TrainingRun, EndsAtSpikesWithoutEnd) {
@@ -390,7 +390,10 @@ TEST(TrainingRun, EndsAtSpikesWithoutEnd) {
   const RunFolder folder = RunFolder::create(temporary.path() / "run", run.configuration(), {});
   EXPECT_EQ(train_in_folder(run, folder), TrainingStatus::spike);
   EXPECT_EQ(run.steps_done(), 45);
-  EXPECT_EQ(run.next_batch(), 47);
+  EXPECT_EQ(run.next_rows().first, 47 * 4);
+  // The second time it went back to the checkpoint before.
+  EXPECT_NE(read_file(folder.spikes_path()).find("\"returned_to\":40"), std::string::npos);
+  EXPECT_NE(read_file(folder.spikes_path()).find("\"returned_to\":30"), std::string::npos);
 }
 
 TEST(TrainingRun, StopsAtALossThatIsNotFinite) {
