@@ -74,7 +74,7 @@ def test_python_and_the_command_make_the_same_texts(program, run):
 
 def test_the_end_of_a_document_ends_a_text(program):
     model = cogwheel.load(program.folder / "pieces")
-    end = len(model.pieces) - 1  # <|endoftext|>, which this text has not taught the model to avoid
+    end = len(model.token_embedding) - 1  # <|endoftext|>, which this text has not taught the model to avoid
     told = objects(program, "pieces", "--prompt", "the ", "--length", 60, "--count", 12, "--temperature", 4)
     made = model.generate("the ", length=60, count=12, temperature=4)
     assert [each.tokens.tolist() for each in made] == [line["tokens"] for line in told]

@@ -74,7 +74,7 @@ TEST_F(TrainCommand, TrainsAndSamples) {
   EXPECT_TRUE(sampled.output.starts_with("line"));
   EXPECT_EQ(sampled.output.size(), 25u);
   EXPECT_EQ(run(sample).output, sampled.output);
-  expect_refused({"sample", "runs/latest", "--prompt", "€"}, 1, "--prompt: expected one of the ");
+  expect_refused({"sample", "runs/latest", "--prompt", "€"}, 2, "--prompt: expected one of the ");
   EXPECT_NE(run({"resume", "runs/latest"}).output.find("has made all of its 30 steps"), std::string::npos);
 }
 
