@@ -26,9 +26,11 @@
 #include "cogwheel/interpret/path_patching.h"
 #include "cogwheel/interpret/representation_distance.h"
 #include "cogwheel/nn/model_holder.h"
+#include "cogwheel/nn/weights/narrow_weights.h"
 #include "cogwheel/runs/configuration/config_record.h"
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/tasks/language/language_model.h"
+#include "cogwheel/tasks/language/load_language_model.h"
 #include "cogwheel/tasks/language/text_generation.h"
 #include "cogwheel/text/text_tokens.h"
 #include "cogwheel/text/tokenizer.h"
@@ -207,7 +209,8 @@ std::string TrainedModel::generate(const std::vector<at::Tensor>& given, const s
                                                                .seed = options.at("seed"),
                                                                .stop = options.at("stop"),
                                                                .likeliest = options.at("likeliest"),
-                                                               .sink = options.at("sink")},
+                                                               .sink = options.at("sink"),
+                                                               .cache = nn::narrow_type("cache", options.at("cache"))},
                                                   .count = options.at("count"),
                                                   .batch = options.at("batch"),
                                                   .beam = options.at("beam"),
@@ -219,6 +222,10 @@ std::string TrainedModel::generate(const std::vector<at::Tensor>& given, const s
     } else if (tokenizer_or_null() != nullptr) {
       wanted.end = tokenizer_or_null()->end_of_document();
     }
+    // Made for each call, in the time of about one token: a change of the parameters need not be noticed.
+    const nn::NumberType weights = nn::narrow_type("weights", options.at("weights"));
+    const auto narrow = weights == nn::NumberType::float32 ? nullptr : narrow_weights(model, weights);
+    const nn::NarrowProducts products(narrow.get());
     auto made = nlohmann::ordered_json::array();
     for (const auto& each : tasks::language::generate_texts(model, tokenizer_or_null(), prompts, wanted))
       made.push_back(to_json(each));

@@ -268,15 +268,15 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
     const bool kept = state != nullptr && state->key.defined();
     options.key_lengths = kept ? state->memory_lengths : context.memory_lengths;
   } else if (context.layer_state != nullptr) {
-    ops::KeyValueCache& cache = static_cast<KeyValueState*>(context.layer_state)->cache();
-    cache.append(heads.key, heads.value);
-    attended = cache.attend(heads.query, name, options);
+    KeyValueState& state = *static_cast<KeyValueState*>(context.layer_state);
+    state.append(heads.key, heads.value);
+    attended = state.attend(heads.query, name, options);
     if (!observed) return attended;
-    const std::int64_t longest = cache.longest();
-    heads.key = cache.key().narrow(2, 0, longest);
-    heads.value = cache.value().narrow(2, 0, longest);
-    options.key_lengths = cache.lengths().clone();
-    options.first_positions = cache.lengths() - heads.query.size(2);
+    heads.query = state.read_query(heads.query);
+    heads.key = state.key();
+    heads.value = state.value();
+    options.key_lengths = state.lengths().clone();
+    options.first_positions = state.lengths() - heads.query.size(2);
   } else {
     options.key_lengths = context.lengths;
     // A pass for its shapes alone has lengths all the same.

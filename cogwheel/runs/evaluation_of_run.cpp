@@ -11,7 +11,8 @@
 namespace cogwheel::runs {
 
 EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const RunFolder& folder,
-                             const ThoroughInspection& options, std::optional<std::int64_t> evaluated) {
+                             const ThoroughInspection& options, std::optional<std::int64_t> evaluated,
+                             const KeptNumbers& kept) {
   if (options.any() && !task.generates_images())
     throw UsageError(expected_got("evaluate: --samples, --inception, --references",
                                   "none for the task " + task.description().name, "one"));
@@ -26,6 +27,7 @@ EvaluationOfRun evaluate_run(const Task& task, const RunConfig& config, const Ru
   std::error_code problem;
   evaluation.trained_here = std::filesystem::exists(folder.metrics_path(), problem);
   evaluation.data.evaluated_tokens = measured.data(config.model, config.training).evaluated_tokens;
+  if (kept.any()) evaluation.narrowing = measured.narrowing_cost(*model, config.training, kept);
   evaluation.measured = measured.evaluate(*model, config.training, EvaluationPart::whole, nullptr);
   const std::uint64_t seed = options.seed.value_or(config.training.seed);
   evaluation.inspection = measured.inspect(*model, seed, &options);

@@ -11,7 +11,7 @@ std::string evaluation_page(const EvaluationOfRun& evaluation, const std::string
                             const std::string& version);
 std::string evaluation_to_json(const EvaluationOfRun& evaluation);
 
-// "Held-out loss 1.2345 nats per character, accuracy 0.9876."
+// "Held-out loss 1.2345 nats per character, accuracy 0.9876.", and a sentence on numbers of fewer bits.
 std::string evaluation_verdict(const EvaluationOfRun& evaluation);
 
 }  // namespace cogwheel::runs

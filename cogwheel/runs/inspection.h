@@ -1,5 +1,5 @@
 // What a report shows of one trained model besides its results: attention maps, a sample of text, tables of measures,
-// figures.
+// figures; and what it loses by weights, keys and values of fewer bits, and past its context.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cogwheel/nn/weights/number_type.h"
 #include "cogwheel/pages/exhibits.h"
 #include "cogwheel/runs/measure.h"
 #include "cogwheel/runs/shown_figure.h"
@@ -54,6 +55,27 @@ struct ThoroughInspection {
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 
   bool any() const { return samples > 0 || !inception.empty() || !references.empty(); }
+};
+
+// As what a model keeps its weights, and its keys and values while it decodes.
+struct KeptNumbers {
+  nn::NumberType weights = nn::NumberType::float32, cache = nn::NumberType::float32;
+  std::int64_t sink = -1;  // of texts past the context the first `sink` tokens and the newest; below 0: no such texts
+  bool narrow() const { return weights != nn::NumberType::float32 || cache != nn::NumberType::float32; }
+  bool any() const { return narrow() || sink >= 0; }
+};
+
+// Of the same held-out tokens in float32 and with the numbers kept.
+struct NarrowingCost {
+  KeptNumbers kept;
+  std::int64_t tokens = 0;         // whose loss is measured
+  double loss = 0, kept_loss = 0;  // in nats a token
+  double other_next = 0;           // the share of them after which another token is the likeliest
+  // The share of visible scores whose sign is another, of some of these tokens; none where no layer has scores. Of
+  // weights, those that are not 0; none where none is negative.
+  std::optional<double> flipped_scores = {}, flipped_weights = {};
+  // Of longer texts, the loss of the tokens of the first context, of the second, and so on, with the numbers kept.
+  std::vector<double> past_context = {};
 };
 
 }  // namespace cogwheel::runs

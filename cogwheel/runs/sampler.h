@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cogwheel/core/range.h"
+#include "cogwheel/nn/weights/number_type.h"
 #include "cogwheel/runs/sampler_options.h"
 
 namespace cogwheel::runs {
@@ -30,6 +31,7 @@ struct SamplingOptions {
   std::int64_t likeliest = -1;  // so many tokens are told at each place with their log-probabilities; below 0: none
   // Past the context, the first `sink` tokens and the newest are kept; below 0: only the newest, computed anew.
   std::int64_t sink = -1;
+  nn::NumberType cache = nn::NumberType::float32;  // as what keys and values are kept
 };
 
 // The allowed range of each option.
@@ -49,6 +51,7 @@ struct SampleRequest {
   std::filesystem::path prompts;  // a file of many: one a line, or objects with "prompt" in JSON lines (.jsonl)
   bool interactive = false;       // lines are read, and the text goes on after each
   std::int64_t batch = 8;         // sequences that are generated side by side
+  std::string weights, cache;     // as what they are kept: bf16, int8; empty: float32
   bool json = false;              // an object for each sample instead of text
   std::int64_t beam = 0;          // hypotheses of a beam search; 0: as in training
   double bias = 0;                // of handwriting: above 0 tidier

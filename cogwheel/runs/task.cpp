@@ -26,6 +26,11 @@ std::string Task::continued(torch::nn::Module&, const std::string&, std::uint64_
   throw std::logic_error(expected_got("task " + description().name, "one that continues texts", "another"));
 }
 
+NarrowingCost Task::narrowing_cost(torch::nn::Module&, const TrainingOptions&, const KeptNumbers&) const {
+  throw UsageError(
+      expected_got("evaluate: --weights, --cache, --sink", "none for the task " + description().name, "one"));
+}
+
 std::shared_ptr<torch::nn::Module> load_model(const RunConfig& config, const RunFolder& folder) {
   auto model = make_model(config.model);
   load_weights_of(*model, config, folder);

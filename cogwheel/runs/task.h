@@ -122,6 +122,10 @@ class Task {
   // in mechanism and seed. `thorough`: null in a comparison, where it must not take long.
   virtual Inspection inspect(torch::nn::Module& model, std::uint64_t seed,
                              const ThoroughInspection* thorough) const = 0;
+  // What the model loses by numbers of fewer bits, of a few of the held-out items, and past its context. Throws
+  // UsageError for a task whose model knows neither, and for a model that they mean nothing to.
+  virtual NarrowingCost narrowing_cost(torch::nn::Module& model, const TrainingOptions& training,
+                                       const KeptNumbers& kept) const;
   // Whether the task's model continues texts, and how it does: at temperature 0.8, up to 200 tokens.
   virtual bool continues_texts() const { return false; }
   virtual std::string continued(torch::nn::Module& model, const std::string& prompt, std::uint64_t seed) const;

@@ -60,6 +60,12 @@ def texts(name: str, values: Sequence[str]) -> list[str]:
     return list(values)
 
 
+def narrow(name: str, value: str) -> str:
+    if value not in ("bf16", "int8"):
+        raise ValueError(f"{name}: expected bf16 or int8, got {value!r}")
+    return value
+
+
 def prompts_of(model: Any, prompts: str | Tensor | Sequence[str | Tensor]) -> list[Tensor]:
     """As tokens, one tensor for each."""
     if isinstance(prompts, (str, Tensor)):

@@ -10,7 +10,7 @@ import torch
 
 import cogwheel
 from cogwheel.bench import __main__ as bench_command
-from cogwheel.bench import alignment, attention, decode, eager, recurrent
+from cogwheel.bench import alignment, attention, decode, eager, generation, recurrent
 from cogwheel.bench.chart import CHART_JS
 from cogwheel.bench.eager_training import EagerTraining
 from cogwheel.bench.encoder import WordShape
@@ -333,3 +333,29 @@ def test_a_law_that_cannot_see_all_is_refused_in_one_line(capsys, monkeypatch):
         bench_command.main(["attention", "--mechanisms", "gla", "--full", "--lengths", "8", "--heads", "2", "--seconds", "0.01"])
     assert ended.value.code == 2
     assert capsys.readouterr().err == "cogwheel: bench: recurrent: causal: expected True for gla, got False\n"
+
+
+def test_transformers_has_the_same_weights_and_makes_the_same_text():
+    pytest.importorskip("transformers")
+    sides = generation.Sides(generation.SHAPES["tiny"])
+    with torch.no_grad():
+        for parameter in sides.model.parameters():
+            parameter.mul_(4)
+    peer = generation.peer_of(sides.model, sides.shape)
+    prompts = generation.prompts_of(sides.shape, 3, 9)
+    with torch.no_grad():
+        torch.testing.assert_close(sides.model(prompts), peer(prompts).logits, atol=1e-4, rtol=0)
+    ours = torch.stack([each.tokens for each in sides.model.generate(list(prompts), length=12, temperature=0)])
+    assert torch.equal(ours, generation.greedy(peer, prompts, 12))
+
+
+def test_generation_is_timed_and_written(tmp_path, cogwheel_executable):
+    done = run(cogwheel_executable, "generation", "--model", "tiny", "--tokens", "12", "--seconds", "0.1", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "bench.json").read_text())["results"]
+    kinds = ["fp32", "bf16", "int8"] + [f"transformers {kind}" for kind in generation.THEIRS if generation.has_peer()]
+    assert [each["name"] for each in results if each["case"] == "after a short prompt"] == kinds
+    assert {each["case"] for each in results} == {"after a short prompt", "8 texts side by side", "a prompt of 1024 tokens", "12 tokens"}
+    assert all(each["tokens_per_second"] > 0 for each in results)
+    refused = run(cogwheel_executable, "generation", "--tokens", "5000")
+    assert (refused.returncode, refused.stderr) == (2, "cogwheel: bench: tokens: expected at most 2030, got 5000\n")

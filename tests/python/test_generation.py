@@ -26,7 +26,7 @@ warm_up = 2
 @pytest.fixture(scope="module")
 def program(cogwheel_in, tmp_path_factory):
     folder = tmp_path_factory.mktemp("generation")
-    (folder / "text.txt").write_text("the cat sat on the mat, naïve as ever. 你好 " * 60)
+    (folder / "text.txt").write_text("the cat sat on the mat, naïve as ever. 你好 " * 120)
     run = cogwheel_in(folder)
     for name, mechanism, position, tokenizer in (
         ("turned", "cog", "rotary", "character"),
@@ -111,6 +111,51 @@ def test_several_samples_are_told_apart_and_one_is_as_it_comes(program):
     assert "===" not in alone and alone.rstrip("\n") in done
 
 
+@pytest.mark.parametrize("run,weights,cache", [("turned", "int8", "int8"), ("pieces", "bf16", None), ("hybrid", "int8", "bf16"), ("learned", None, "int8")])
+def test_numbers_of_fewer_bits_make_the_same_texts_in_python(program, run, weights, cache):
+    words = [word for name, value in (("--weights", weights), ("--cache", cache)) if value for word in (name, value)]
+    told = objects(program, run, "--prompt", "the c", "--length", 18, "--count", 2, "--log-probabilities", 0, *words)
+    model = cogwheel.load(program.folder / run)
+    made = model.generate("the c", length=18, count=2, log_probabilities=0, weights=weights, cache=cache)
+    plain = model.generate("the c", length=18, count=2, log_probabilities=0)
+    for each, line, other in zip(made, told, plain, strict=True):
+        assert (each.tokens.tolist(), each.log_probabilities.tolist()) == (line["tokens"], line["log_probabilities"])
+        assert not torch.equal(each.log_probabilities[:1], other.log_probabilities[:1])
+
+
+def rounded(weight, kind):
+    """What a matrix stands for once it is kept with a scale for each row, or as bfloat16."""
+    if kind == "bf16":
+        return weight.bfloat16().double()
+    scale = weight.double().abs().amax(1, keepdim=True) / 127
+    return (weight.double() / scale).round() * scale
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["bf16", "int8"])
+def test_evaluate_says_what_they_cost(program, kind):
+    done = program("evaluate", "pieces", "--weights", kind, "--cache", kind)
+    assert done.returncode == 0, done.stderr
+    both = json.loads((program.folder / "pieces/evaluation.json").read_text())["narrowing"]
+    assert f"With {kind} weights and {kind} keys and values, on {both['tokens']} of these: loss {both['kept_loss']:.4f} instead" in done.stdout
+    assert "another likeliest next token" in (program.folder / "pieces/evaluation.html").read_text(errors="replace")
+    assert both["flipped_scores"] > 0 and both["flipped_weights"] is None and 0 <= both["other_next"] < 0.5
+    assert program("evaluate", "pieces", "--weights", kind).returncode == 0
+    found = json.loads((program.folder / "pieces/evaluation.json").read_text())
+    cost = found["narrowing"]
+    # All that is held out is one part here, so that the loss is the one that is measured.
+    assert cost["loss"] == pytest.approx(found["measures"]["held_out_loss"], abs=1e-5) and cost["tokens"] == found["evaluated_tokens"]
+    assert cost["loss"] == both["loss"] and cost["kept_loss"] != both["kept_loss"]
+    model = cogwheel.load(program.folder / "pieces")
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 2:
+            parameter.copy_(rounded(parameter, kind))
+    made = model.generate("the c", length=12, log_probabilities=0)[0]
+    plain = cogwheel.load(program.folder / "pieces").generate("the c", length=12, log_probabilities=0, weights=kind)[0]
+    assert torch.equal(made.tokens, plain.tokens)
+    torch.testing.assert_close(made.log_probabilities, plain.log_probabilities, atol=1e-4, rtol=0)
+
+
 def test_a_conversation_keeps_the_text(program):
     done = program("sample", "turned", "--interactive", "--length", 4, "--temperature", 0, input="the c\nQ\nat\n")
     assert done.returncode == 0 and "expected" in done.stderr and done.stderr.count("\n") == 1  # "Q" is not in the vocabulary
@@ -169,6 +214,29 @@ def test_past_the_context_keys_are_those_at_their_new_places(program):
         assert (made.log_probabilities - logs).abs().mean() < 1e-2
 
 
+@torch.no_grad()
+def test_evaluate_measures_texts_past_the_context(program):
+    done = program("evaluate", "turned", "--sink", 4)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((program.folder / "turned/evaluation.json").read_text())["narrowing"]
+    assert found["sink"] == 4 and "loss" not in found and len(found["past_context"]) == 16
+    assert f"Of texts of 16 contexts with sink 4: loss {found['past_context'][0]:.4f} in the first context, {found['past_context'][-1]:.4f} in the last." in done.stdout
+    tokens = cogwheel.load(program.folder / "turned").tokens((program.folder / "text.txt").read_text())
+    held_out = tokens[len(tokens) * 9 // 10 :]
+    assert 1 <= (len(held_out) - 1) // (16 * 24) < 2  # one text of sixteen contexts
+    reference = Reference(cogwheel.load(program.folder / "turned"), 4)
+    logits = torch.stack([reference.token(token) for token in held_out[: 16 * 24].tolist()])
+    losses = torch.nn.functional.cross_entropy(logits, held_out[1 : 16 * 24 + 1], reduction="none").view(16, 24).mean(1)
+    torch.testing.assert_close(torch.tensor(found["past_context"]).double(), losses, atol=2e-3, rtol=0)
+    for words, said in (
+        (["turned", "--sink", 24], "sink: expected fewer than the context of 24, got 24"),
+        (["learned", "--sink", 2], "sink: expected a model whose positions are rotary or none, got learned positions"),
+        (["turned", "--cache", "fp32"], "evaluate: --cache: expected bf16 or int8, got fp32"),
+    ):
+        refused = program("evaluate", *words)
+        assert refused.returncode == 2 and refused.stderr == f"cogwheel: {said}\n", refused.stderr
+
+
 def test_a_state_just_goes_on(program):
     model = cogwheel.load(program.folder / "hybrid")
     made = model.generate("the cat", length=80, sink=4, count=2)
@@ -187,6 +255,8 @@ def test_a_state_just_goes_on(program):
         (["turned", "--top-p", "2"], "--top-p: expected at most 1, got 2"),
         (["turned", "--stop", ""], "stop: expected a text, got an empty one"),
         (["turned", "--log-probabilities", "2"], "sample: --log-probabilities: expected --json beside it, got none"),
+        (["turned", "--weights", "int4"], "sample: --weights: expected bf16 or int8, got int4"),
+        (["turned", "--cache", "fp32"], "sample: --cache: expected bf16 or int8, got fp32"),
         (["turned", "--interactive", "--count", "2"], "sample: --count: expected none beside --interactive, got one"),
     ],
 )
@@ -209,6 +279,9 @@ def test_python_refuses_in_one_line(program):
         (lambda: model.generate("the", temperature=float("nan")), "temperature: expected a finite number, got nan"),
         (lambda: model.generate("the", batch=2000), "batch: expected at most 1024, got 2000"),
         (lambda: model.generate("the", end_token=10**6), "end token: expected at most"),
+        (lambda: model.generate("the", weights="int4"), "weights: expected bf16 or int8, got 'int4'"),
+        (lambda: cogwheel.nn.LanguageModel(1, 2, 16, 30, context=8, mechanism="gla").generate(torch.tensor([1]), cache="int8"), "cache: expected a model in which a layer keeps keys, got gla"),
+        (lambda: new.double().generate(torch.tensor([1]), weights="bf16"), "weights: expected a model in float32, got Double"),
         (lambda: model.generate("the", beam=2, sink=2), "sink: expected none beside beams, got 2"),
         (lambda: new.generate(torch.tensor([1]), stop="x"), "stop: expected a model with a tokenizer, got one without"),
     ):

@@ -16,7 +16,9 @@
 #include "cogwheel/core/files/folder_lock.h"
 #include "cogwheel/core/process/shell_word.h"
 #include "cogwheel/core/wording/utc_time.h"
+#include "cogwheel/nn/weights/number_type.h"
 #include "cogwheel/runs/evaluation_page.h"
+#include "cogwheel/runs/sampler.h"
 #include "cogwheel/runs/sampler_options.h"
 #include "cogwheel/runs/task_entry.h"
 
@@ -24,7 +26,8 @@ namespace cogwheel::cli {
 namespace {
 
 struct EvaluateArguments {
-  std::string run, out;
+  std::string run, out, weights, cache;
+  std::int64_t sink = -1;
   bool all_held_out = false;
   runs::ThoroughInspection inspection;
   Definitions definitions;
@@ -45,6 +48,9 @@ std::string command_of(const EvaluateArguments& arguments) {
   add("--inception", options.inception.string());
   add("--classifier-steps", number(options.classifier_steps));
   add("--references", options.references.string());
+  add("--weights", arguments.weights);
+  add("--cache", arguments.cache);
+  add("--sink", arguments.sink >= 0 ? std::to_string(arguments.sink) : "");
   return command;
 }
 
@@ -75,6 +81,9 @@ std::filesystem::path place_of(const EvaluateArguments& arguments, const runs::R
 
 void evaluate(const EvaluateArguments& arguments) {
   expect_samples(arguments.inspection);
+  const runs::KeptNumbers kept{.weights = nn::narrow_type("evaluate: --weights", arguments.weights),
+                               .cache = nn::narrow_type("evaluate: --cache", arguments.cache),
+                               .sink = arguments.sink};
   register_definitions(arguments.definitions);
   const runs::RunFolder folder = runs::RunFolder::open(arguments.run);
   const std::filesystem::path out = place_of(arguments, folder);
@@ -87,7 +96,7 @@ void evaluate(const EvaluateArguments& arguments) {
     say_how_data_are_taken(*task);
     // As in its comparison, so that the numbers are those of its report.
     const auto evaluated = arguments.all_held_out ? std::nullopt : compare::evaluated_in_comparison(folder.path());
-    return runs::evaluate_run(*task, config, folder, options, evaluated);
+    return runs::evaluate_run(*task, config, folder, options, evaluated, kept);
   }();
   make_folder(out);
   write_file(out / runs::evaluation_json_file, runs::evaluation_to_json(evaluation));
@@ -107,6 +116,15 @@ void add_evaluate_command(CLI::App& app) {
   command->add_option("--out", arguments->out, "folder of the page; by default that of the run")->type_name("DIR");
   command->add_flag("--all-held-out", arguments->all_held_out,
                     "of a run of a comparison: measure all that is held out, not the part of it that is compared");
+  command
+      ->add_option("--weights", arguments->weights,
+                   "of a language model: what weights kept as bf16 or int8 cost, in loss and flipped signs")
+      ->type_name("TYPE");
+  command->add_option("--cache", arguments->cache, "the same of keys and values")->type_name("TYPE");
+  add_number(*command, "--sink", arguments->sink, Range<std::int64_t>{0, runs::sink_range.max},
+             "of a language model: the loss of texts of 16 contexts, with the first N tokens kept and the newest")
+      ->default_str("")
+      ->type_name("N");
   runs::ThoroughInspection& inspection = arguments->inspection;
   add_number(*command, "--samples", inspection.samples, Range<std::int64_t>{2, 10'000'000},
              "of diffusion: draw so many images and measure how near they are to those of the data")

@@ -131,6 +131,9 @@ void add_sample_command(CLI::App& app) {
       "past the context, keep the first N tokens and the newest; else the newest are computed anew for each token",
       "N");
   arguments->options.back()->default_str("");
+  add_text("--weights", request.weights, "keep weights as bf16 or int8: less memory, less to read for each token",
+           "TYPE");
+  add_text("--cache", request.cache, "keep keys and values as bf16 or int8", "TYPE");
   add("--batch", request.batch, Range<std::int64_t>{1, 1024}, "samples that are made side by side", "N");
   add_flag("--json", request.json, "print each sample as an object in a line of its own");
   add("--seed", sampling.seed, runs::sampling_seed_range, "the same seed gives the same sample", "S");

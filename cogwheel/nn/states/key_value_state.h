@@ -3,9 +3,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "cogwheel/nn/states/layer_state.h"
+#include "cogwheel/nn/weights/number_type.h"
 #include "cogwheel/ops/cache/key_value_cache.h"
 
 namespace cogwheel::nn {
@@ -19,18 +22,34 @@ class KeyValueState : public LayerState {
   explicit KeyValueState(ops::KeyValueCache cache, TurnBack turn_back = {})
       : cache_(std::move(cache)), turn_back_(std::move(turn_back)) {}
 
-  ops::KeyValueCache& cache() { return cache_; }
+  // Keys and values of float32 are rounded as they come: to bfloat16, which attention then reads, queries rounded as
+  // well; or to int8 with a scale for each key or value of each head (weights/narrow_weights.h), which each pass widens
+  // to float32, a layer at a time. Only of an empty state. Throws UsageError where they are not float32.
+  void keep_as(NumberType type);
+
+  // As of the cache, with tensors of the model's type.
+  void append(const at::Tensor& key, const at::Tensor& value);
+  at::Tensor attend(const at::Tensor& query, std::string_view mechanism, const ops::AttentionOptions& options) const;
+
+  // What attention reads, in the model's type: queries as they are rounded, keys and values of the longest entry.
+  at::Tensor read_query(const at::Tensor& query) const;
+  at::Tensor key() const { return read(cache_.key(), scales_ ? scales_->key() : at::Tensor()); }
+  at::Tensor value() const { return read(cache_.value(), scales_ ? scales_->value() : at::Tensor()); }
+
   at::Tensor lengths() const override { return cache_.lengths(); }
   std::int64_t longest() const override { return cache_.longest(); }
-  void crop(const at::Tensor& kept) override { cache_.crop(kept); }
+  void crop(const at::Tensor& kept) override;
   void forget(std::int64_t first, std::int64_t count) override;
-  std::unique_ptr<LayerState> fork(const at::Tensor& entries) const override {
-    return std::make_unique<KeyValueState>(cache_.fork(entries), turn_back_);
-  }
+  std::unique_ptr<LayerState> fork(const at::Tensor& entries) const override;
   std::int64_t bytes() const override;
 
  private:
+  at::Tensor rounded(const at::Tensor& given) const;
+  at::Tensor read(const at::Tensor& part, const at::Tensor& scale) const;
+
   ops::KeyValueCache cache_;
+  std::optional<ops::KeyValueCache> scales_;  // of int8: [B, heads, tokens, 1]
+  bool rounds_ = false;                       // float32 to bfloat16
   TurnBack turn_back_;
 };
 

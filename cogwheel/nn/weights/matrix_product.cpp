@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "cogwheel/nn/weights/narrow_weights.h"
 #include "cogwheel/nn/weights/row_products.h"
 #include "cogwheel/ops/layers/matrix_product.h"
 
@@ -13,8 +14,15 @@ thread_local bool products_in_bfloat16 = false;
 }  // namespace
 
 at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  if (const RowProducts* const rows = RowProducts::in_force())
-    if (const at::Tensor product = rows->product(x, weight, bias); product.defined()) return product;
+  const NarrowWeights* const narrow_weights = NarrowProducts::in_force();
+  const RowWeight* const narrow = narrow_weights != nullptr ? narrow_weights->find(weight) : nullptr;
+  if (narrow != nullptr || weight.scalar_type() == at::kFloat) {
+    const RowWeight read = narrow != nullptr ? RowWeight{narrow->numbers, narrow->scale, ops::or_none(bias)}
+                                             : RowWeight{weight, std::nullopt, ops::or_none(bias)};
+    if (const RowProducts* const rows = RowProducts::in_force())
+      if (const at::Tensor product = rows->product(x, read); product.defined()) return product;
+    if (narrow != nullptr) return narrow_product(x, read);
+  }
   const at::ScalarType type = product_type(x);
   const auto rounded = [type](const at::Tensor& tensor) {
     return tensor.scalar_type() == type ? tensor : tensor.to(type);

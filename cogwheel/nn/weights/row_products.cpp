@@ -17,12 +17,13 @@ RowProducts::RowProducts(Make make) : make_(std::move(make)), before_(row_produc
 RowProducts::~RowProducts() { row_products_in_force = before_; }
 const RowProducts* RowProducts::in_force() { return row_products_in_force; }
 
-at::Tensor RowProducts::product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {
-  const bool one_row = x.dim() > 0 && x.numel() == x.size(-1) && weight.dim() == 2 && weight.size(1) == x.size(-1);
-  if (!one_row || x.scalar_type() != at::kFloat || weight.scalar_type() != at::kFloat || !x.is_cpu()) return {};
+at::Tensor RowProducts::product(const at::Tensor& x, const RowWeight& weight) const {
+  const at::Tensor& numbers = weight.numbers;
+  const bool one_row = x.dim() > 0 && x.numel() == x.size(-1) && numbers.dim() == 2 && numbers.size(1) == x.size(-1);
+  if (!one_row || x.scalar_type() != at::kFloat || !x.is_cpu()) return {};
   std::vector<std::int64_t> sizes = x.sizes().vec();
-  sizes.back() = weight.size(0);
-  return make_(x.reshape({1, x.size(-1)}), {weight, std::nullopt, ops::or_none(bias)}).view(sizes);
+  sizes.back() = numbers.size(0);
+  return make_(x.reshape({1, x.size(-1)}), weight).view(sizes);
 }
 
 }  // namespace cogwheel::nn

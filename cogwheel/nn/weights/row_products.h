@@ -27,7 +27,7 @@ class RowProducts {
   RowProducts& operator=(const RowProducts&) = delete;
 
   // Undefined for other operands.
-  at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const;
+  at::Tensor product(const at::Tensor& x, const RowWeight& weight) const;
 
  private:
   Make make_;

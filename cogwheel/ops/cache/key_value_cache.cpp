@@ -50,7 +50,7 @@ KeyValueCache::KeyValueCache(const KeyValueCacheSizes& sizes, at::ScalarType typ
   const std::int64_t head_dim = at_least_one("head_dim", sizes.head_dim);
   const std::int64_t value_heads = at_least_one("value_heads", sizes.value_heads.value_or(key_heads));
   const std::int64_t value_dim = at_least_one("value_dim", sizes.value_dim.value_or(head_dim));
-  if (type != at::kFloat && type != at::kDouble && type != at::kBFloat16 && type != at::kHalf)
+  if (type != at::kFloat && type != at::kDouble && type != at::kBFloat16 && type != at::kHalf && type != at::kChar)
     refuse_cache("dtype", "float32, float64, bfloat16 or float16", c10::toString(type));
   const double widest = std::max(double(key_heads) * double(head_dim), double(value_heads) * double(value_dim));
   const double bytes = double(batch) * double(capacity) * widest * double(at::elementSize(type));
@@ -169,6 +169,7 @@ Tensors tensors(const KeyValueCache& cache) { return {cache.key(), cache.value()
 Tensors make_cache(std::int64_t batch, std::int64_t key_heads, std::int64_t capacity, std::int64_t head_dim,
                    std::optional<std::int64_t> value_dim, std::optional<std::int64_t> value_heads, at::ScalarType type,
                    std::optional<at::Device> device) {
+  if (type == at::kChar) refuse_cache("dtype", "float32, float64, bfloat16 or float16", c10::toString(type));
   return tensors(KeyValueCache({.batch = batch,
                                 .key_heads = key_heads,
                                 .value_heads = value_heads,

@@ -24,7 +24,8 @@ struct KeyValueCacheSizes {
 
 class KeyValueCache {
  public:
-  // Empty, for queries, keys and values of `type` on `device`. Throws c10::ValueError for sizes below 1.
+  // Empty, for queries, keys and values of `type` on `device`; one of int8 only keeps them, and its owner widens them
+  // (ops/cache/decode.h). Throws c10::ValueError for sizes below 1.
   KeyValueCache(const KeyValueCacheSizes& sizes, at::ScalarType type, at::Device device = at::kCPU);
   // From the tensors of another cache, which it shares: key [B, Hk, capacity, D], value [B, Hv, capacity, Dv], lengths
   // [B] int64 on the host, where a length is read without waiting for a device.

@@ -33,7 +33,8 @@ at::Tensor one_token(std::int64_t token) { return at::full({1, 1}, token, at::kL
 }  // namespace
 
 text::Hypothesis most_probable(LanguageModel& model, std::span<const Token> given, std::int64_t length,
-                               std::int64_t beam, std::optional<Token> end, const std::function<bool()>& go_on) {
+                               std::int64_t beam, std::optional<Token> end, const std::function<bool()>& go_on,
+                               nn::NumberType cache) {
   if (length == 0) return {};
   std::vector<Token> prompt(given.begin(), given.end());
   if (prompt.empty()) prompt.push_back(0);
@@ -50,7 +51,7 @@ text::Hypothesis most_probable(LanguageModel& model, std::span<const Token> give
   const torch::NoGradGuard no_grad;
   nn::JoinedProducts products;
   std::vector<nn::ModelState> states;
-  states.push_back(model->make_state(1));
+  states.push_back(model->make_state(1, cache));
   std::vector<at::Tensor> logits(1);
   const auto run = [&](const std::vector<std::function<void()>>& passes) {
     for (const std::exception_ptr& thrown : products.run(passes))

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "cogwheel/core/token.h"
+#include "cogwheel/nn/weights/number_type.h"
 #include "cogwheel/text/beam_search.h"
 
 namespace cogwheel::tasks::language {
@@ -17,6 +18,7 @@ class LanguageModel;
 // others (nn/weights/joined_products.h); one that parts into several is copied for all but the last. Throws UsageError
 // where the prompt and the text could outgrow the context, and for a model that cannot decode.
 text::Hypothesis most_probable(LanguageModel& model, std::span<const Token> prompt, std::int64_t length,
-                               std::int64_t beam, std::optional<Token> end, const std::function<bool()>& go_on = {});
+                               std::int64_t beam, std::optional<Token> end, const std::function<bool()>& go_on = {},
+                               nn::NumberType cache = nn::NumberType::float32);
 
 }  // namespace cogwheel::tasks::language

@@ -18,6 +18,7 @@
 #include "cogwheel/tasks/language/corpus_windows.h"
 #include "cogwheel/tasks/language/generator.h"
 #include "cogwheel/tasks/language/language_model_task.h"
+#include "cogwheel/tasks/language/narrowing_cost.h"
 #include "cogwheel/tasks/language/packed_loss.h"
 #include "cogwheel/tasks/language/passage.h"
 #include "cogwheel/text/made_ahead.h"
@@ -108,6 +109,15 @@ class CorpusModelling : public LanguageModelTask {
           return {{loss.item<double>()}, static_cast<double>(told)};
         });
     return {{description_.decisive().name, means.front()}};
+  }
+
+  runs::NarrowingCost narrowing_cost(torch::nn::Module& module, const runs::TrainingOptions& training,
+                                     const runs::KeptNumbers& kept) const override {
+    if (kept.sink >= 0)
+      throw UsageError(expected_got("evaluate: --sink", "a run on a text, whose windows follow each other", "corpora"));
+    LanguageModel model = nn::holder_of<LanguageModel>(module);
+    const CorpusWindows windows(data_, context_of(module), training.seed);
+    return language::narrowing_cost(model, windows.evaluated_rows(narrowing_cost_tokens), kept);
   }
 
   // As of a text: a passage that is held out, and what the model generates after it.

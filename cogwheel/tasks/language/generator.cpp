@@ -40,7 +40,9 @@ class Generator::Sequence {
         throw UsageError(
             expected_got("sink", "fewer than the context of " + std::to_string(context), std::to_string(options.sink)));
     }
-    if (model->can_decode()) state_ = model->make_state(1);
+    if (model->can_decode()) state_ = model->make_state(1, options.cache);
+    if (!state_ && options.cache != nn::NumberType::float32)
+      throw UsageError(expected_got("cache", "a model in which a layer keeps keys", model->options().mechanism));
   }
 
   void append(std::span<const Token> tokens) { text_.insert(text_.end(), tokens.begin(), tokens.end()); }
@@ -55,8 +57,8 @@ class Generator::Sequence {
     }
     at::Tensor logits;
     while (read_ < text.size()) {
-      const auto count =
-          static_cast<std::size_t>(std::min(std::ssize(text) - static_cast<std::int64_t>(read_), room_in_state()));
+      const auto count = static_cast<std::size_t>(
+          std::min(std::ssize(text) - static_cast<std::int64_t>(read_), make_room(model_, *state_, sink_)));
       logits = read_in_blocks(model_, *state_, text.subspan(read_, count));
       read_ += count;
     }
@@ -74,14 +76,6 @@ class Generator::Sequence {
  private:
   bool forgets() const { return sink_ >= 0; }
 
-  // How many more tokens the state can take, at least one: of a full one, a quarter of what may be forgotten is, the
-  // oldest. One token at a time would turn every key at each step.
-  std::int64_t room_in_state() {
-    const std::int64_t longest = model_->longest_text();
-    if (state_->longest() == longest) state_->forget(sink_, std::max<std::int64_t>(1, (longest - sink_) / 4));
-    return longest - state_->longest();
-  }
-
   LanguageModel& model_;
   std::vector<Token> text_;
   std::size_t read_ = 0;  // the tokens of the text that the state has had
@@ -96,6 +90,13 @@ at::Tensor read_in_blocks(LanguageModel& model, nn::ModelState& state, std::span
     logits = model->last_logits(as_tensor(tokens.subspan(begin, std::min(tokens_at_once, tokens.size() - begin))),
                                 {.state = &state});
   return logits;
+}
+
+std::int64_t make_room(LanguageModel& model, nn::ModelState& state, std::int64_t sink) {
+  const std::int64_t longest = model->longest_text();
+  // One token at a time would turn every key at each step.
+  if (state.longest() == longest) state.forget(sink, std::max<std::int64_t>(1, (longest - sink) / 4));
+  return longest - state.longest();
 }
 
 Generator::Generator(LanguageModel& model) : model_(model) {}

@@ -67,6 +67,10 @@ class Generator {
 // of the state, whose products are made at full speed and whose values between layers take little memory.
 at::Tensor read_in_blocks(LanguageModel& model, nn::ModelState& state, std::span<const Token> tokens);
 
+// How many more tokens the state can take, at least one: of a full one, a quarter of what may be forgotten is, the
+// oldest after the first `sink` tokens.
+std::int64_t make_room(LanguageModel& model, nn::ModelState& state, std::int64_t sink);
+
 // The generated tokens of one sequence, without the prompt. `on_token` is called with each token as it is drawn and
 // ends the sampling by returning false.
 std::vector<Token> sample(LanguageModel& model, std::span<const Token> prompt, const runs::SamplingOptions& options,

@@ -13,8 +13,10 @@
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/nn/packed_sequences.h"
+#include "cogwheel/nn/states/key_value_state.h"
 #include "cogwheel/nn/token_loss.h"
 #include "cogwheel/nn/weights/matrix_product.h"
+#include "cogwheel/nn/weights/narrow_weights.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/runs/named_pass.h"
 
@@ -77,8 +79,8 @@ at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens, const nn::ForwardC
   if (tokens.dim() != 2 || (!context.cu_seqlens && tokens.size(1) > room))
     throw UsageError(expected_got("language model: tokens", "[batch, up to " + std::to_string(room) + "]",
                                   shape_text(tokens.sizes())));
-  const at::Tensor embedded =
-      context.hooked(nn::HookPlace::embedding, at::embedding(token_embedding_, tokens.to(token_embedding_.device())));
+  const at::Tensor embedded = context.hooked(nn::HookPlace::embedding,
+                                             nn::embedded_rows(token_embedding_, tokens.to(token_embedding_.device())));
   if (!position_embedding_.defined()) return embedded;
   const at::Tensor places = context.positions.defined()
                                 ? at::embedding(position_embedding_, context.positions.to(position_embedding_.device()))
@@ -191,9 +193,18 @@ void LanguageModelImpl::expect_endless() const {
   }
 }
 
-nn::ModelState LanguageModelImpl::make_state(std::int64_t batch) const {
+nn::ModelState LanguageModelImpl::make_state(std::int64_t batch, nn::NumberType keys) const {
   std::vector<std::unique_ptr<nn::LayerState>> states;
-  for (const nn::TransformerBlock& layer : layers_) states.push_back(layer->make_state(batch, options_.context));
+  bool keeps_keys = false;
+  for (const nn::TransformerBlock& layer : layers_) {
+    states.push_back(layer->make_state(batch, options_.context));
+    auto* const attention = dynamic_cast<nn::KeyValueState*>(states.back().get());
+    if (attention == nullptr) continue;
+    keeps_keys = true;
+    attention->keep_as(keys);
+  }
+  if (keys != nn::NumberType::float32 && !keeps_keys)
+    throw UsageError(expected_got("cache", "a model in which a layer keeps keys", options_.mechanism));
   return nn::ModelState(std::move(states));
 }
 

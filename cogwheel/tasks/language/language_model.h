@@ -13,6 +13,7 @@
 #include "cogwheel/core/token.h"
 #include "cogwheel/nn/attention_maps.h"
 #include "cogwheel/nn/transformer_block.h"
+#include "cogwheel/nn/weights/number_type.h"
 #include "cogwheel/tasks/language/language_model_options.h"
 
 namespace cogwheel::tasks::language {
@@ -54,8 +55,9 @@ class LanguageModelImpl : public torch::nn::Module {
   // Throws UsageError where a text cannot go on beyond the context by forgetting earlier tokens: where positions are
   // learned, and where a law has the context as its horizon.
   void expect_endless() const;
-  // An empty state for up to that many tokens of `batch` texts.
-  nn::ModelState make_state(std::int64_t batch) const;
+  // An empty state for up to that many tokens of `batch` texts, whose keys and values are kept as `keys`. Throws
+  // UsageError where no layer keeps any and `keys` is narrow.
+  nn::ModelState make_state(std::int64_t batch, nn::NumberType keys = nn::NumberType::float32) const;
 
   // The mean cross-entropy in nats of the targets, [B, N], that are not `ignored_target`; 0 where there are none.
   // Without hooks the logits are made and read in blocks of rows (nn/token_loss.h).

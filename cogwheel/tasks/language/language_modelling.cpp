@@ -17,6 +17,7 @@
 #include "cogwheel/tasks/language/corpus_modelling.h"
 #include "cogwheel/tasks/language/generator.h"
 #include "cogwheel/tasks/language/language_model_task.h"
+#include "cogwheel/tasks/language/narrowing_cost.h"
 #include "cogwheel/tasks/language/passage.h"
 #include "cogwheel/tasks/language/text_samples.h"
 #include "cogwheel/tasks/language/windows.h"
@@ -88,6 +89,19 @@ class LanguageModelling : public LanguageModelTask {
                                       double(some.inputs.size(0))};
                             });
     return {{description_.decisive().name, means.front()}};
+  }
+
+  runs::NarrowingCost narrowing_cost(torch::nn::Module& module, const runs::TrainingOptions&,
+                                     const runs::KeptNumbers& kept) const override {
+    LanguageModel model = nn::holder_of<LanguageModel>(module);
+    const auto windows = [&](std::int64_t tokens) -> runs::Batch {
+      const Windows found = held_out_windows(*data_, context_of(module), tokens);
+      return {found.inputs, found.targets};
+    };
+    runs::NarrowingCost cost{.kept = kept};
+    if (kept.narrow()) cost = language::narrowing_cost(model, windows(narrowing_cost_tokens), kept);
+    if (kept.sink >= 0) cost.past_context = losses_past_context(model, windows(0), kept);
+    return cost;
   }
 
   // The maps of every layer and head for a passage of the held-out part, and the text that the model generates after

@@ -1,6 +1,7 @@
 #include "cogwheel/tasks/language/load_language_model.h"
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/nn/weights/narrow_weights.h"
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/tasks/language/language_model.h"
 
@@ -19,6 +20,11 @@ std::shared_ptr<LanguageModel> load_language_model(const runs::RunFolder& folder
   auto model = std::make_shared<LanguageModel>(config.model.as<LanguageModelOptions>());
   runs::load_weights_of(**model, config, checkpoint);
   return model;
+}
+
+std::unique_ptr<nn::NarrowWeights> narrow_weights(LanguageModel& model, nn::NumberType type, bool released) {
+  const at::Tensor embeddings[] = {model->token_embedding()};
+  return std::make_unique<nn::NarrowWeights>(*model, embeddings, type, released);
 }
 
 }  // namespace cogwheel::tasks::language

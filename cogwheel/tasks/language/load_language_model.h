@@ -3,9 +3,15 @@
 #include <filesystem>
 #include <memory>
 
+#include "cogwheel/nn/weights/number_type.h"
+
 namespace cogwheel::runs {
 class RunFolder;
 }  // namespace cogwheel::runs
+
+namespace cogwheel::nn {
+class NarrowWeights;
+}  // namespace cogwheel::nn
 
 namespace cogwheel::tasks::language {
 
@@ -16,5 +22,8 @@ class LanguageModel;
 std::shared_ptr<LanguageModel> load_language_model(const runs::RunFolder& folder);
 std::shared_ptr<LanguageModel> load_language_model(const runs::RunFolder& folder,
                                                    const std::filesystem::path& checkpoint);
+
+// Its matrices as `type`, in force where a NarrowProducts of them is. With `released`, it has them alone.
+std::unique_ptr<nn::NarrowWeights> narrow_weights(LanguageModel& model, nn::NumberType type, bool released = false);
 
 }  // namespace cogwheel::tasks::language

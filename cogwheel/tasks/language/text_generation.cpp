@@ -118,7 +118,7 @@ std::vector<GeneratedText> most_probable_texts(LanguageModel& model, const text:
       return !interrupted;
     };
     const text::Hypothesis best =
-        most_probable(model, prompt, options.sampling.length, options.beam, options.end, go_on);
+        most_probable(model, prompt, options.sampling.length, options.beam, options.end, go_on, options.sampling.cache);
     if (interrupted) break;
     GeneratedText text{.number = made.size(), .end = best.ended ? EndOfText::end_token : EndOfText::length};
     for (const Token token : best.tokens) text.tokens.push_back({.token = token, .log_probability = std::nan("")});

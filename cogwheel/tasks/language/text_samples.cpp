@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/nn/weights/narrow_weights.h"
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/tasks/language/generator.h"
 #include "cogwheel/tasks/language/language_model.h"
@@ -24,14 +25,16 @@ namespace {
 struct ModelAndTokenizer {
   std::shared_ptr<LanguageModel> model;
   std::shared_ptr<const text::Tokenizer> tokenizer;
+  std::unique_ptr<nn::NarrowWeights> narrow = {};  // null: weights are read as they are
 };
 
-ModelAndTokenizer load(const runs::RunFolder& folder) {
+ModelAndTokenizer load(const runs::RunFolder& folder, nn::NumberType weights) {
   ModelAndTokenizer loaded{load_language_model(folder), text::load_tokenizer(folder.tokenizer_path())};
   if (const std::int64_t vocabulary = options_of(*loaded.model).vocabulary;
       vocabulary != loaded.tokenizer->vocabulary())
     throw Error(expected_got(folder.tokenizer_path().string(), std::to_string(vocabulary) + " tokens, as the model",
                              std::to_string(loaded.tokenizer->vocabulary())));
+  if (weights != nn::NumberType::float32) loaded.narrow = narrow_weights(*loaded.model, weights, true);
   return loaded;
 }
 
@@ -150,8 +153,11 @@ void converse(const ModelAndTokenizer& loaded, const runs::SampleRequest& reques
   }
 }
 
-void sample_text(const runs::RunFolder& folder, const runs::SampleRequest& request, const runs::SampleWriter& write) {
-  const ModelAndTokenizer loaded = load(folder);
+void sample_text(const runs::RunFolder& folder, const runs::SampleRequest& given, const runs::SampleWriter& write) {
+  runs::SampleRequest request = given;
+  request.sampling.cache = nn::narrow_type("sample: --cache", request.cache);
+  const ModelAndTokenizer loaded = load(folder, nn::narrow_type("sample: --weights", request.weights));
+  const nn::NarrowProducts narrow(loaded.narrow.get());
   if (request.interactive) return converse(loaded, request, write);
   refuse("--prompt", "--prompts", !request.prompts.empty() && !request.prompt.empty());
   if (request.sampling.likeliest >= 0 && !request.json)
@@ -183,10 +189,10 @@ void sample_text(const runs::RunFolder& folder, const runs::SampleRequest& reque
 }  // namespace
 
 runs::Sampler text_sampler() {
-  return {
-      {"--prompt", "--prompts", "--interactive", "--count", "--batch", "--json", "--length", "--repetition-penalty",
-       "--temperature", "--top-k", "--top-p", "--min-p", "--stop", "--log-probabilities", "--sink", "--beam", "--seed"},
-      sample_text};
+  return {{"--prompt", "--prompts", "--interactive", "--count", "--batch", "--json", "--length", "--repetition-penalty",
+           "--temperature", "--top-k", "--top-p", "--min-p", "--stop", "--log-probabilities", "--sink", "--weights",
+           "--cache", "--beam", "--seed"},
+          sample_text};
 }
 
 }  // namespace cogwheel::tasks::language

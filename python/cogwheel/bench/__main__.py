@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: ``cogwheel bench attention``, ``decode``, ``alignment``, ``training``, ``beam``."""
+"""The command line of the benchmarks: ``cogwheel bench attention``, ``decode``, ``alignment``, ``training``, ``generation``, ``beam``."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ if __name__ == "__main__":
 import torch
 
 import cogwheel
-from cogwheel.bench import alignment, attention, decode, eager, recurrent, training
+from cogwheel.bench import alignment, attention, decode, eager, generation, recurrent, training
 from cogwheel.bench.chart import bars, page
 from cogwheel.bench.machine import description, product_peak
 from cogwheel.bench.timing import Timing
@@ -30,7 +30,7 @@ MECHANISMS = ["softmax", "cog", "differential", "sigmoid", "softmax_off_by_one"]
 # The allowed range of each numeric option.
 RANGES = {
     "batch": (1, 2**16), "heads": (1, 2**12), "group": (1, 2**10), "lengths": (1, 2**24), "steps": (1, 2**12),
-    "source": (1, 2**16), "width": (8, 1024), "beams": (1, 1000),
+    "tokens": (1, 2030), "turns": (1, 100), "source": (1, 2**16), "width": (8, 1024), "beams": (1, 1000),
 }  # fmt: skip
 MAX_SECONDS = 86_400
 
@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
         prog="cogwheel bench",
         description="Times Cogwheel and its peers in one run, taking turns; prints ratios of minimum times.",
     )
-    kinds = whole.add_subparsers(dest="kind", required=True, metavar="attention|decode|alignment|training|beam")
+    kinds = whole.add_subparsers(dest="kind", required=True, metavar="attention|decode|alignment|training|generation|beam")
 
     def add(name: str, summary: str) -> argparse.ArgumentParser:
         kind = kinds.add_parser(
@@ -98,6 +98,12 @@ def parser() -> argparse.ArgumentParser:
     of_training.add_argument("--model", choices=training.SHAPES, default="small")
     of_training.add_argument("--precision", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
     of_training.add_argument("--compile", action="store_true", help="with torch.compile as another peer (minutes)")
+
+    of_generation = add("generation", "Texts of a model in Llama's form against `generate` of transformers on equal weights.")
+    of_generation.set_defaults(seconds=60.0)
+    of_generation.add_argument("--model", choices=generation.SHAPES, default="110m")
+    of_generation.add_argument("--tokens", type=int, default=1900, metavar="N", help="of the long text")
+    of_generation.add_argument("--turns", type=int, default=1, metavar="N", help="of the long text: minutes each")
 
     of_beam = add("beam", "Beam search of translations against the same in eager PyTorch.")
     of_beam.set_defaults(mechanisms=list(training.SHAPES["seq2seq"].mechanisms), seconds=20.0)
@@ -317,6 +323,36 @@ def bench_training(arguments: argparse.Namespace) -> list[dict[str, object]]:
     return results
 
 
+def bench_generation(arguments: argparse.Namespace) -> list[dict[str, object]]:
+    if arguments.mechanisms:
+        refuse(f"bench: mechanisms: expected none, the model has softmax, got {' '.join(arguments.mechanisms)}")
+    shape, seconds = generation.SHAPES[arguments.model], arguments.seconds
+    print(f"{shape.describe()}, {shape.read_weights / 1e6:.1f}M weights read by each token. Ratio: over transformers of the same kind.")
+    if not generation.has_peer():
+        print("transformers: expected PyPI's package beside cogwheel, got none: Cogwheel alone is timed")
+    sides = generation.Sides(shape)
+    results = []
+
+    def told(head: str, speeds: list[generation.Speed], bandwidth: float | None = None) -> None:
+        over = generation.ratios(speeds)
+        print(f"\n{head:38}{'tokens/s':>10}{'ratio':>8}" + (f"{'of reading':>12}" if bandwidth else ""))
+        for speed in speeds:
+            share = generation.share_of_reading(shape, speed, bandwidth) if bandwidth else None
+            ratio = f"{over[speed.name]:8.2f}" if speed.name in over else " " * 8
+            print(f"  {speed.name:36}{speed.tokens_per_second:10.1f}{ratio}" + (f"{share:12.0%}" if share else ""), flush=True)
+            results.append({"case": head, "name": speed.name, "tokens_per_second": speed.tokens_per_second, "ratio": over.get(speed.name), "share_of_reading": share, "shape": asdict(shape)})
+
+    speeds, bandwidth = generation.step_speeds(sides, 1, (8, 40), seconds)
+    print(f"The weights are read at {bandwidth / 1e9:.1f} GB/s.")
+    told("after a short prompt", speeds, bandwidth)
+    told(f"{generation.BATCH} texts side by side", generation.step_speeds(sides, generation.BATCH, (4, 16), seconds)[0])
+    long = generation.LONG_PROMPT
+    told(f"a prompt of {long} tokens", generation.whole_speeds(sides, long, 1, long, seconds, 3, generation.OURS))
+    tokens = arguments.tokens
+    told(f"{tokens} tokens", generation.whole_speeds(sides, generation.PROMPT, tokens, tokens, seconds, arguments.turns, ("fp32",)))
+    return results
+
+
 def bench_beam(arguments: argparse.Namespace) -> list[dict[str, object]]:
     shape = training.SHAPES["seq2seq"]
     if arguments.mechanisms != list(shape.mechanisms):
@@ -384,6 +420,7 @@ def main(words: list[str] | None = None) -> None:
         "decode": bench_decode,
         "alignment": bench_alignment,
         "training": bench_training,
+        "generation": bench_generation,
         "beam": bench_beam,
     }
     results = benches[arguments.kind](arguments)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cogwheel import _bindings
-from cogwheel.generation import GeneratedText, generate, number, prompts_of, texts, whole
+from cogwheel.generation import GeneratedText, generate, narrow, number, prompts_of, texts, whole
 from cogwheel.nn.block import Block
 from cogwheel.nn.cache import ModelCache, check_batch, positions_after
 from cogwheel.nn.norm import Norm
@@ -131,6 +131,8 @@ class LanguageModel(Model):
         end_token: int | None = None,
         log_probabilities: int | None = None,
         sink: int | None = None,
+        weights: str | None = None,
+        cache: str | None = None,
         beam: int = 1,
         count: int = 1,
         batch: int = 8,
@@ -148,6 +150,8 @@ class LanguageModel(Model):
             log_probabilities: of each token, and of so many likeliest in its place.
             sink: past the context, keep the first ``sink`` tokens and the newest; else the newest are computed anew for
                 each token.
+            weights: "bf16" or "int8": as what the weights are kept meanwhile, which is made at each call.
+            cache: "bf16" or "int8": as what keys and values are kept.
             beam: above 1, a search with so many hypotheses for the most probable text.
             count: texts of each prompt.
             batch: texts that are made side by side, which changes none of them.
@@ -168,6 +172,8 @@ class LanguageModel(Model):
             "end": None if end_token is None else whole("end_token", end_token, least=-1),
             "likeliest": -1 if log_probabilities is None else whole("log_probabilities", log_probabilities),
             "sink": -1 if sink is None else whole("sink", sink),
+            "weights": "" if weights is None else narrow("weights", weights),
+            "cache": "" if cache is None else narrow("cache", cache),
             "count": whole("count", count),
             "batch": whole("batch", batch),
             "beam": whole("beam", beam),

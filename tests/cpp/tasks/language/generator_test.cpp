@@ -9,8 +9,10 @@
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/nn/weights/narrow_weights.h"
 #include "cogwheel/tasks/language/beams.h"
 #include "cogwheel/tasks/language/language_model.h"
+#include "cogwheel/tasks/language/load_language_model.h"
 #include "cogwheel/tasks/language/text_generation.h"
 #include "cogwheel/text/tokenizer.h"
 #include "support/usage_error_of.h"
@@ -87,8 +89,10 @@ TEST(Sampling, RefusesWhatCannotBe) {
 }
 
 // Of prompts of several lengths, some of them beyond the context, in batches that others enter and leave.
-void expect_each_as_alone(LanguageModel& model, const std::string& name, std::int64_t sink = -1) {
-  const runs::SamplingOptions options{.length = 14, .temperature = 0.8, .top_p = 0.95, .likeliest = 2, .sink = sink};
+void expect_each_as_alone(LanguageModel& model, const std::string& name, std::int64_t sink = -1,
+                          nn::NumberType cache = nn::NumberType::float32) {
+  const runs::SamplingOptions options{
+      .length = 14, .temperature = 0.8, .top_p = 0.95, .likeliest = 2, .sink = sink, .cache = cache};
   std::map<std::uint64_t, std::vector<ChosenToken>> together;
   Generator generator(model);
   const auto prompt_of = [](std::uint64_t number) {
@@ -137,6 +141,22 @@ TEST(Generator, GivesEachSequenceOfHybridsTheBitsThatItGetsAlone) {
       expect_each_as_alone(model, mechanism);
       expect_each_as_alone(model, mechanism, 2);
     }
+}
+
+TEST(Generator, GivesEachSequenceTheBitsThatItGetsAloneWithNumbersOfFewerBits) {
+  for (const char* mechanism : {"cog", "gla+softmax", "mamba2+differential", "rwkv6"})
+    for (const nn::NumberType type : {nn::NumberType::bfloat16, nn::NumberType::int8}) {
+      LanguageModel model = made_for_generation(
+          {.context = 20, .layers = 2, .norm = "rms", .position = "rotary", .mechanism = mechanism}, 3);
+      const auto narrow = narrow_weights(model, type, true);
+      const nn::NarrowProducts in_force(narrow.get());
+      const bool keeps_keys = std::string(mechanism) != "rwkv6";
+      expect_each_as_alone(model, mechanism, -1, keeps_keys ? type : nn::NumberType::float32);
+      expect_each_as_alone(model, mechanism, 2, keeps_keys ? type : nn::NumberType::float32);
+    }
+  LanguageModel recurrent = made_for_generation({.context = 20, .layers = 1, .mechanism = "rwkv6"});
+  EXPECT_EQ(usage_error_of([&] { sample(recurrent, prompt, {.cache = nn::NumberType::int8}); }),
+            "cache: expected a model in which a layer keeps keys, got rwkv6");
 }
 
 TEST(Generator, ReadsAPromptInBlocksAsInOnePass) {
