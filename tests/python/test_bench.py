@@ -349,6 +349,7 @@ def test_transformers_has_the_same_weights_and_makes_the_same_text():
     assert torch.equal(ours, generation.greedy(peer, prompts, 12))
 
 
+@pytest.mark.slow
 def test_generation_is_timed_and_written(tmp_path, cogwheel_executable):
     done = run(cogwheel_executable, "generation", "--model", "tiny", "--tokens", "12", "--seconds", "0.1", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
