@@ -134,8 +134,9 @@ class Speed:
 
 
 def between(short: dict[str, Timing], long: dict[str, Timing], tokens: int) -> list[Speed]:
-    """Without what each call does once, the reading of the prompt among it."""
-    return [Speed(name, max(long[name].min - short[name].min, 1e-9), tokens) for name in long]
+    """Without what each call does once, the reading of the prompt among it; with it where other programs disturb more than that."""
+    seconds = {name: long[name].min - short[name].min for name in long}
+    return [Speed(name, each if each > 0 else long[name].min, tokens) for name, each in seconds.items()]
 
 
 def step_speeds(sides: Sides, texts: int, lengths: tuple[int, int], seconds: float) -> tuple[list[Speed], float]:
