@@ -1,22 +1,18 @@
-# cogwheel_unit(<target> <name> <file>…): of these files of a target, one unit, where units are joined at all.
+# cogwheel_unit(<target> <name> <file>…): of these files of a target, one unit, where units are joined at all. Files of
+# another folder than the target's are named by their whole paths.
 function(cogwheel_unit target name)
   set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
-  set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP ${name})
-endfunction()
-
-# cogwheel_unit_for_each_folder(<target> <file>…): the files of each folder are a unit.
-function(cogwheel_unit_for_each_folder target)
-  foreach(source IN LISTS ARGN)
-    get_filename_component(within ${source} DIRECTORY)
-    string(REPLACE "/" "_" unit "folder/${within}")
-    cogwheel_unit(${target} ${unit} ${source})
-  endforeach()
+  set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${name})
 endfunction()
 
 # cogwheel_light_optimization(<target>): for code that waits for other libraries when it runs. It compiles in half the
 # time.
 function(cogwheel_light_optimization target)
-  target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+  get_target_property(whole ${target} ALIASED_TARGET)
+  if(NOT whole)
+    set(whole ${target})
+  endif()
+  target_compile_options(${whole} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
 endfunction()
 
 # cogwheel_sources(<variable>): every .cpp file of the folder and of those subfolders that are no libraries of their own nor
@@ -40,12 +36,17 @@ function(cogwheel_sources variable)
   set(${variable} ${sources} PARENT_SCOPE)
 endfunction()
 
-# cogwheel_library(<folder> [SOURCES …] [BUT …] [DEPENDS …]): the static library of a folder of cogwheel/, cogwheel_<folder>
-# with _ for /, and without what stands before mechanisms, kernels and authoring. What a folder links is what it may include.
+# cogwheel_library(<folder> [JOINS <name>] [SOURCES …] [BUT …] [DEPENDS …] [USES …]): the static library of a folder of
+# cogwheel/, cogwheel_<folder> with _ for /, and without what stands before mechanisms, kernels and authoring. What a folder
+# links is what it may include: DEPENDS are libraries that its headers include too, USES those of its sources alone.
 #
 # Its sources are SOURCES and, unless they are all there is to it (ONLY), cogwheel_sources, but for BUT. They are one unit.
+#
+# Folders that JOIN the same name are one library, cogwheel_<name>, and one unit, which reads libtorch's headers once for all
+# of them; cogwheel_<folder> is another name for it. That none includes what stands below it is then left to
+# tests/python/test_repository.py.
 function(cogwheel_library folder)
-  cmake_parse_arguments(PARSE_ARGV 1 library "ONLY" "" "SOURCES;BUT;DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 1 library "ONLY" "JOINS" "SOURCES;BUT;DEPENDS;USES")
   string(REGEX REPLACE "^attention/" "" name ${folder})
   string(REPLACE "/" "_" name ${name})
   set(sources ${library_SOURCES})
@@ -54,9 +55,29 @@ function(cogwheel_library folder)
     list(APPEND sources ${found})
     list(REMOVE_ITEM sources ${library_BUT} "")
   endif()
-  add_library(cogwheel_${name} STATIC ${sources})
-  cogwheel_unit(cogwheel_${name} folder ${sources})
-  target_include_directories(cogwheel_${name} PUBLIC
+  set(target cogwheel_${name})
+  if(library_JOINS)
+    set(target cogwheel_${library_JOINS})
+    if(NOT TARGET ${target})
+      add_library(${target} STATIC)
+    endif()
+    add_library(cogwheel_${name} ALIAS ${target})
+    list(TRANSFORM sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/]")
+  else()
+    add_library(${target} STATIC)
+  endif()
+  target_sources(${target} PRIVATE ${sources})
+  cogwheel_unit(${target} folder ${sources})
+  target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
-  target_link_libraries(cogwheel_${name} PUBLIC ${library_DEPENDS} PRIVATE $<BUILD_INTERFACE:cogwheel_warnings>)
+  foreach(dependency IN LISTS library_DEPENDS)
+    set(whole)
+    if(TARGET ${dependency})
+      get_target_property(whole ${dependency} ALIASED_TARGET)
+    endif()
+    if(NOT whole STREQUAL target)
+      target_link_libraries(${target} PUBLIC ${dependency})
+    endif()
+  endforeach()
+  target_link_libraries(${target} PRIVATE ${library_USES} $<BUILD_INTERFACE:cogwheel_warnings>)
 endfunction()

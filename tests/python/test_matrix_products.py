@@ -9,7 +9,7 @@ import torch
 
 def run_products(build_folder, library):
     return subprocess.run(
-        [build_folder / "tests/cpp/nn/nn_test", "--gtest_filter=MatrixProduct.*"],
+        [build_folder / "tests/cpp/nn/models_test", "--gtest_filter=MatrixProduct.*"],
         capture_output=True,
         text=True,
         env=os.environ | {"COGWHEEL_MATRIX_PRODUCTS": library},
