@@ -68,7 +68,7 @@ ImportedModel read_foreign_model(const std::filesystem::path& folder) {
 
 runs::RunFolder write_imported_run(const ImportedModel& imported, const std::filesystem::path& path, bool overwrite) {
   runs::RunFolder folder = runs::RunFolder::create(path, imported.config, imported.files, overwrite);
-  runs::save_weights(imported.weights, imported.config, folder.checkpoint_path());
+  runs::save_weights(imported.weights, imported.config, imported.files, folder.checkpoint_path());
   return folder;
 }
 

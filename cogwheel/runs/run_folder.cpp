@@ -215,12 +215,13 @@ std::string name_of_run(const fs::path& path) {
 }
 
 void load_weights_of(torch::nn::Module& model, const RunConfig& config, const RunFolder& folder) {
-  load_weights_of(model, config, folder.checkpoint_path());
+  load_weights_of(model, config, folder, folder.checkpoint_path());
 }
 
-void load_weights_of(torch::nn::Module& model, const RunConfig& config, const fs::path& path) {
+void load_weights_of(torch::nn::Module& model, const RunConfig& config, const RunFolder& folder, const fs::path& path) {
   const SafeTensorsFile checkpoint(path);
   expect_whole(checkpoint);
+  expect_own_tokenizer(checkpoint, folder);
   expect_same(config, recorded_configuration(checkpoint), path.string(), "model.");
   load_weights(model, checkpoint, prefix_in_use(checkpoint));
 }

@@ -127,9 +127,11 @@ RunCheckpoint find_checkpoint(const std::filesystem::path& path);
 std::string name_of_run(const std::filesystem::path& path);
 
 // Fills a model with the weights of a run's checkpoint, averaged ones where the run has them. Throws Error where the
-// configuration of the model differs from that of the checkpoint, or the file is damaged.
+// configuration of the model or the tokenizer in the folder differs from that of the checkpoint, or the file is
+// damaged.
 void load_weights_of(torch::nn::Module& model, const RunConfig& config, const RunFolder& folder);
 // The same of another checkpoint of the run, such as a copy of an earlier one.
-void load_weights_of(torch::nn::Module& model, const RunConfig& config, const std::filesystem::path& checkpoint);
+void load_weights_of(torch::nn::Module& model, const RunConfig& config, const RunFolder& folder,
+                     const std::filesystem::path& checkpoint);
 
 }  // namespace cogwheel::runs

@@ -6,25 +6,47 @@
 #include <algorithm>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
+#include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/runs/configuration/config_record.h"
+#include "cogwheel/runs/run_folder.h"
 
 namespace cogwheel::runs {
 namespace {
+
+const std::string tokenizer_key = "tokenizer_sha256";
 
 bool is_weight(const std::string& name) { return name.starts_with(weight_prefix) || name.starts_with(average_prefix); }
 
 }  // namespace
 
 void save_weights(const std::map<std::string, at::Tensor>& weights, const RunConfig& config,
-                  const std::filesystem::path& path) {
+                  const std::vector<RunFile>& files, const std::filesystem::path& path) {
   SafeTensors checkpoint;
   for (const auto& [name, tensor] : weights) checkpoint.tensors[weight_prefix + name] = tensor.detach().cpu();
   checkpoint.metadata = {{"format", checkpoint_format}, {"configuration", to_json(config).dump()}};
+  checkpoint.metadata.merge(tokenizer_metadata(files));
   checkpoint.metadata["sha256"] = sha256(checkpoint);
   save_safetensors(checkpoint, path);
+}
+
+std::map<std::string, std::string> tokenizer_metadata(const std::vector<RunFile>& files) {
+  for (const RunFile& file : files)
+    if (file.name == tokenizer_file) return {{tokenizer_key, cogwheel::sha256(file.content)}};
+  return {};
+}
+
+void expect_own_tokenizer(const SafeTensorsFile& checkpoint, const RunFolder& folder) {
+  const auto recorded = checkpoint.metadata().find(tokenizer_key);
+  std::error_code problem;
+  if (recorded == checkpoint.metadata().end() || !std::filesystem::exists(folder.tokenizer_path(), problem)) return;
+  if (const std::string got = sha256_of_file(folder.tokenizer_path()); got != recorded->second)
+    throw Error(expected_got(folder.tokenizer_path().string(),
+                             "the tokenizer of " + checkpoint.path().string() + ", SHA-256 " + recorded->second,
+                             "another, " + got));
 }
 
 void expect_whole(const SafeTensorsFile& checkpoint) {

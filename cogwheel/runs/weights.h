@@ -3,12 +3,14 @@
 //
 // A checkpoint is a safetensors file with the tensors "model.<name>" and, from a run, "first_moment.<name>" and
 // "second_moment.<name>", and "average.<name>" where the run averages its weights; its metadata hold, as JSON, the
-// configuration, the rest of the run ("state"), and a hash of all contents.
+// configuration, the rest of the run ("state"), the SHA-256 of the tokenizer beside it, where there is one, and a hash
+// of all contents.
 #pragma once
 #include <filesystem>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "cogwheel/runs/safetensors.h"
 
@@ -18,15 +20,23 @@ class Module;
 
 namespace cogwheel::runs {
 
+class RunFolder;
 struct RunConfig;
+struct RunFile;
 
 inline const std::string weight_prefix = "model.", average_prefix = "average.";
 inline constexpr const char* checkpoint_format = "cogwheel checkpoint 1";
 
 // Writes a checkpoint of weights alone, by the names of parameters: of a run that was not trained here and cannot be
-// resumed. Replaces the file atomically.
+// resumed; `files` are those of its folder. Replaces the file atomically.
 void save_weights(const std::map<std::string, at::Tensor>& weights, const RunConfig& config,
-                  const std::filesystem::path& path);
+                  const std::vector<RunFile>& files, const std::filesystem::path& path);
+
+// The metadata of a checkpoint that say with which tokenizer, of these files, its model learns; none without one.
+std::map<std::string, std::string> tokenizer_metadata(const std::vector<RunFile>& files);
+// Throws Error where another tokenizer lies in the run's folder than the checkpoint says. Checkpoints from before these
+// metadata say nothing.
+void expect_own_tokenizer(const SafeTensorsFile& checkpoint, const RunFolder& folder);
 
 // Throws Error where the file is no checkpoint of this format, or damaged: its bytes are not those that were written,
 // or it has numbers that no run saves. Reads all of it, and keeps none.

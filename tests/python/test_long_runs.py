@@ -170,6 +170,26 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(cogwheel, tmp
     assert weights_hash(path) == whole
 
 
+def test_another_tokenizer_than_the_checkpoints_is_refused(cogwheel, tmp_path):
+    (tmp_path / "text.txt").write_text("abcdefgh\n" * 400)
+    options = [f"--set=training.{option}" for option in ("steps=1", "curve_tokens=128", "sample_every=0", "micro_batches=1")]
+    plain = CONFIG.replace('corpus = ["corpus"]\n', "").replace('packing = "documents"\n', "")
+    (tmp_path / "plain.toml").write_text(plain)
+    code, _, err = cogwheel("train", "plain.toml", "--text", "text.txt", "--out", "letters", *options)
+    assert code == 0, err
+    tokenizer = tmp_path / "letters/tokenizer.json"
+    other = tokenizer.read_text()
+    assert "a" in other and "h" in other
+    tokenizer.write_text(other.replace('"a"', '"z"'))
+    assert tokenizer.read_text() != other
+    for words in (["evaluate", "letters"], ["sample", "letters"], ["resume", "letters", "--set", "training.steps=2"]):
+        code, _, err = cogwheel(*words)
+        assert code == 1 and "expected the tokenizer of" in err and len(err.strip().splitlines()) == 1, err
+    tokenizer.write_text(other)
+    code, _, err = cogwheel("resume", "letters", "--set", "training.steps=2")
+    assert code == 0, err
+
+
 def test_without_its_newest_checkpoint_a_run_goes_on_from_an_older_one(cogwheel, tmp_path):
     whole = whole_run(cogwheel, tmp_path)
     path = tmp_path / "whole/checkpoint.safetensors"

@@ -327,15 +327,19 @@ def test_refuses_bytes_that_are_no_request(server):
 
 
 def test_connections_that_say_nothing_delay_nobody(server):
-    silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(64)]
-    try:
-        begin = time.monotonic()
-        assert server.ask("api/changes", {}) == (200, [])
-        assert time.monotonic() - begin < 0.8  # a silent connection is closed after a second
-    finally:
-        for connection in silent:
-            connection.close()
+    def seconds():
+        silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(64)]
+        try:
+            begin = time.monotonic()
+            assert server.ask("api/changes", {}) == (200, [])
+            return time.monotonic() - begin
+        finally:
+            for connection in silent:
+                connection.close()
 
+    # A silent connection is closed after a second. A server that waited for one would do so every time; one that does not
+    # may take as long now and then, on a machine with much to do.
+    assert any(seconds() < 0.8 for _ in range(10))
 
 
 def test_says_what_is_wrong_with_names_beside_the_rest(server, work, cogwheel_executable):

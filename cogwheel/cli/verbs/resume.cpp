@@ -16,6 +16,7 @@
 #include "cogwheel/core/files/folder_lock.h"
 #include "cogwheel/runs/training/kept_checkpoints.h"
 #include "cogwheel/runs/training/run_changes.h"
+#include "cogwheel/runs/weights.h"
 
 namespace cogwheel::cli {
 namespace {
@@ -52,6 +53,7 @@ void resume(const ResumeArguments& arguments) {
   runs::TrainingRun run(config.model, config.training, compare::task_of_run(config, folder.path()));
   if (copies && folder.checkpoint_path() != folder.newest_path()) {
     for (const auto& line : run.load(folder.checkpoint_path(), changed)) fmt::print(stderr, "warning: {}\n", line);
+    runs::expect_own_tokenizer(runs::SafeTensorsFile(folder.checkpoint_path()), folder);
   } else if (folder.has_checkpoint()) {
     for (const auto& line : runs::load_newest(run, folder, changed)) fmt::print(stderr, "warning: {}\n", line);
   } else {

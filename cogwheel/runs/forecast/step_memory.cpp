@@ -118,7 +118,7 @@ StepMemory step_memory(const RunConfig& config, const Task& task) {
       of_weights.moments);
   if (config.training.ema > 0) add("average of the weights", "training.ema", weights);
   add("gradients",
-      slices > 1 ? fmt::format("{} buffers for the sum over {} slices", buffers, slices)
+      slices > 1 ? fmt::format("for the sum over {} slices, {} times the weights", slices, buffers)
                  : "those that are there when most memory is used",
       slices > 1 ? buffers * weights : pass.gradients);
   add("activations of a slice", "what the backward pass reads, and what it makes", pass.activations);

@@ -123,6 +123,8 @@ void TrainingRun::save(const std::filesystem::path& path) const {
   state["products"] = products(config_.training);
   checkpoint.metadata = {
       {"format", checkpoint_format}, {"configuration", to_json(configuration()).dump()}, {"state", state.dump()}};
+  if (!tokenizer_metadata_) tokenizer_metadata_ = tokenizer_metadata(task_->assets());
+  checkpoint.metadata.insert(tokenizer_metadata_->begin(), tokenizer_metadata_->end());
   checkpoint.metadata["sha256"] = sha256(checkpoint);
   save_safetensors(checkpoint, path);
 }

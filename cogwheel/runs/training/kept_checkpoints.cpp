@@ -9,6 +9,7 @@
 #include "cogwheel/core/files/folder_lock.h"
 #include "cogwheel/runs/safetensors.h"
 #include "cogwheel/runs/training/training_run.h"
+#include "cogwheel/runs/weights.h"
 
 namespace cogwheel::runs {
 namespace fs = std::filesystem;
@@ -21,10 +22,11 @@ fs::path path_of(const RunFolder& folder, const std::string& name) {
 
 }  // namespace
 
-void keep_checkpoint(const TrainingRun& run, const RunFolder& folder) {
+void keep_checkpoint(const TrainingRun& run, const RunFolder& folder, bool is_best) {
   make_folder(folder.checkpoints_path());
   const fs::path path = path_of(folder, std::to_string(run.steps_done()));
   run.save(path);
+  if (is_best) link_file(path, folder.checkpoints_path() / best_checkpoint);
   link_file(path, folder.newest_path());
   std::int64_t kept = 0;
   for (const auto& [step, file] : folder.numbered_checkpoints()) {
@@ -32,11 +34,6 @@ void keep_checkpoint(const TrainingRun& run, const RunFolder& folder) {
     // Those of later steps are from before a return to an earlier one.
     if (step > run.steps_done() || ++kept > run.options().keep_checkpoints) fs::remove(file, problem);
   }
-}
-
-void keep_as_best(const RunFolder& folder) {
-  make_folder(folder.checkpoints_path());
-  link_file(folder.newest_path(), folder.checkpoints_path() / best_checkpoint);
 }
 
 std::vector<std::string> load_newest(TrainingRun& run, const RunFolder& folder, const std::set<std::string>& may_differ,
@@ -55,6 +52,7 @@ std::vector<std::string> load_newest(TrainingRun& run, const RunFolder& folder, 
   for (const fs::path& candidate : candidates) {
     try {
       std::vector<std::string> differences = run.load(candidate, may_differ);
+      expect_own_tokenizer(SafeTensorsFile(candidate), folder);
       if (first) told.push_back("going on from " + candidate.string() + ", step " + std::to_string(run.steps_done()));
       told.insert(told.end(), differences.begin(), differences.end());
       return told;

@@ -13,12 +13,11 @@ namespace cogwheel::runs {
 
 class TrainingRun;
 
-// Writes a checkpoint under its step, makes it the newest and removes those that options().keep_checkpoints leaves out.
-// At every moment the folder has a whole newest checkpoint. Throws what TrainingRun::save throws, and leaves the older
-// ones.
-void keep_checkpoint(const TrainingRun& run, const RunFolder& folder);
-// The newest is the best one too.
-void keep_as_best(const RunFolder& folder);
+// Writes a checkpoint under its step, makes it the best one too where it `is_best`, then the newest, and removes those
+// that options().keep_checkpoints leaves out. At every moment the folder has a whole newest checkpoint, and no newest
+// one whose run takes it for the best while another is kept as that. Throws what TrainingRun::save throws, and leaves
+// the older ones.
+void keep_checkpoint(const TrainingRun& run, const RunFolder& folder, bool is_best = false);
 
 // Loads the newest checkpoint that is whole, of a step below `before` if there is one: what TrainingRun::load returns,
 // after a sentence for each damaged one. Throws DamagedFile where none is whole, Error where there is none, and what

@@ -68,16 +68,17 @@ TrainingStatus train_on(TrainingRun& run, const RunFolder& folder, const Trainin
   };
   // Saved before the first step, so that there is always a good state to return to.
   if (step == 0) keep_checkpoint(run, folder);
-  std::int64_t saved = step;
-  const auto save = [&] {
+  const auto save = [&](bool is_best) {
     sync();
-    keep_checkpoint(run, folder);
-    saved = run.steps_done();
+    keep_checkpoint(run, folder, is_best);
     if (hooks.checkpoint) hooks.checkpoint();
   };
+  std::int64_t saved_as_best = -1;
   TrainingHooks inner;
   inner.stop = hooks.stop;
-  inner.checkpoint = save;
+  inner.checkpoint = [&] {
+    if (saved_as_best != run.steps_done()) save(false);
+  };
   inner.report = [&](const StepReport& report) {
     metrics.write(metrics_line(report));
     if (hooks.report) hooks.report(report);
@@ -88,8 +89,8 @@ TrainingStatus train_on(TrainingRun& run, const RunFolder& folder, const Trainin
   };
   if (run.options().keep_best)
     inner.improved = [&] {
-      if (saved != run.steps_done()) save();
-      keep_as_best(folder);
+      save(true);
+      saved_as_best = run.steps_done();
     };
   return run.train(inner);
 }

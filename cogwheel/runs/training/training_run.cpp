@@ -305,9 +305,9 @@ TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
       if (hooks.sample && options.sample_every > 0 && due(options.sample_every))
         for (std::size_t index = 0; index < options.prompts.size(); ++index)
           hooks.sample(continued(options.prompts[index], nn::derived_seed(options.seed, index)));
+      if (hooks.improved && progress_.best != best) hooks.improved();
       const bool late = options.checkpoint_minutes > 0 && seconds_since(saved) >= 60 * options.checkpoint_minutes;
       if (due(options.checkpoint_every) || late) checkpoint();
-      if (hooks.improved && progress_.best != best) hooks.improved();
     }
   } catch (const NonFiniteLoss& error) {
     problem_ = error.what();

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -42,7 +43,7 @@ struct TrainingHooks {
   std::function<void(const StepReport&)> report = {};  // every report_every steps, and at each evaluation
   // Every checkpoint_every steps, after checkpoint_minutes, at the end and when stopped.
   std::function<void()> checkpoint = {};
-  std::function<void()> improved = {};                    // after the best evaluation so far
+  std::function<void()> improved = {};                    // after the best evaluation so far, before `checkpoint`
   std::function<void(const ContinuedText&)> sample = {};  // every sample_every steps
   std::function<void(std::int64_t step)> returned = {};   // a run in a folder went back to the checkpoint of that step
   std::function<void(const std::string&)> warn = {};      // a line for the user
@@ -146,7 +147,8 @@ class TrainingRun {
   std::unique_ptr<WeightAverage> average_;  // null: none
   SpikeWatch watch_;
   Progress progress_;
-  double update_over_weight_ = 0;  // of the last step that was measured
+  double update_over_weight_ = 0;                                                 // of the last step that was measured
+  mutable std::optional<std::map<std::string, std::string>> tokenizer_metadata_;  // once one was saved
   std::string problem_;
 };
 

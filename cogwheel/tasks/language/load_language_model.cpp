@@ -18,7 +18,7 @@ std::shared_ptr<LanguageModel> load_language_model(const runs::RunFolder& folder
     throw Error(expected_got(folder.path().string(), "a run that trains a language model",
                              "one of the task " + config.task.name));
   auto model = std::make_shared<LanguageModel>(config.model.as<LanguageModelOptions>());
-  runs::load_weights_of(**model, config, checkpoint);
+  runs::load_weights_of(**model, config, folder, checkpoint);
   return model;
 }
 

@@ -40,8 +40,17 @@ RecordJson preparation_json(const CorpusOptions& options, const TokenizerRecord&
 // Throws where the record of a preparation that has begun differs from what is asked for now.
 void expect_same_preparation(const fs::path& folder, const RecordJson& begun, const RecordJson& asked) {
   const auto refuse = [&](const std::string& key, const RecordJson& expected, const RecordJson& got) {
-    throw UsageError(expected_got(folder.string() + ": " + key + " of the corpus that was begun there",
-                                  expected.is_null() ? "none" : expected.dump(), got.is_null() ? "none" : got.dump()));
+    const auto text = [](const RecordJson& value) {
+      if (value.is_null()) return std::string("none");
+      if (!value.is_object()) return value.dump();
+      return value.value("name", std::string()) + " with " + std::to_string(value.value("bytes", std::int64_t{0})) +
+             " bytes";
+    };
+    const bool changed = expected.is_object() && got.is_object() &&
+                         expected.value("name", RecordJson()) == got.value("name", RecordJson());
+    throw UsageError(expected_got(
+        folder.string() + ": " + key + " of the corpus that was begun there", text(expected),
+        text(got) + (changed ? ", changed since; remove " : "; remove ") + folder.string() + " to begin anew"));
   };
   if (begun.value("version", RecordJson()) != asked["version"])
     refuse("version", begun.value("version", RecordJson()), asked["version"]);
@@ -67,7 +76,8 @@ PreparationRecord::PreparationRecord(fs::path folder, const CorpusOptions& optio
   for (const Source& each : sources) expected_.push_back({.name = each.name, .bytes = each.bytes});
   const RecordJson asked = preparation_json(options, tokenizer, sources);
   const fs::path path = folder_ / preparation_file;
-  if (file_exists(path)) {
+  // What has no shard yet has nothing to lose.
+  if (file_exists(path) && file_exists(folder_ / shard_name(0, "json"))) {
     const RecordJson begun = RecordJson::parse(read_file(path), nullptr, false);
     if (!begun.is_object()) throw Error(expected_got(path.string(), "the record of a preparation", "something else"));
     expect_same_preparation(folder_, begun, asked);

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/files/folder_lock.h"
@@ -244,10 +245,12 @@ CorpusIndex expect_same_corpus(const CorpusRequest& request, const TokenizerReco
   if (index.options != request.options) refuse("prepared with other options");
   if (index.tokenizer != tokenizer) refuse("of another tokenizer");
   if (index.sources.size() != sources.files.size()) refuse("of other sources");
-  for (std::size_t place = 0; place < index.sources.size(); ++place)
-    if (index.sources[place].name != sources.files[place].name ||
-        index.sources[place].bytes != sources.files[place].bytes)
-      refuse("of other sources: " + index.sources[place].name);
+  for (std::size_t place = 0; place < index.sources.size(); ++place) {
+    const SourceRecord& then = index.sources[place];
+    const Source& now = sources.files[place];
+    if (then.name != now.name) refuse("of other sources: " + then.name);
+    if (then.bytes != now.bytes || then.sha256 != sha256_of_file(now.path)) refuse("of other contents of " + then.name);
+  }
   return index;
 }
 

@@ -51,6 +51,23 @@ TEST(KeptCheckpoints, AreTheNewestAndTheBest) {
   EXPECT_FALSE(std::filesystem::exists(kept.folder.checkpoints_path()));
 }
 
+// What is killed between the two links would otherwise go on from a state that has counted a best that nobody kept.
+TEST(KeptCheckpoints, TheBestIsKeptBeforeItIsTheNewest) {
+  Kept kept;
+  train_in_folder(kept.run, kept.folder);
+  const auto path = [&](const char* name) { return kept.folder.checkpoints_path() / name; };
+  std::filesystem::remove(kept.folder.newest_path());
+  std::filesystem::remove(path("best.safetensors"));
+  write_file(path("18.safetensors"), "the newest before");
+  std::filesystem::create_hard_link(path("18.safetensors"), kept.folder.newest_path());
+  std::filesystem::create_directories(path("best.safetensors") / "in the way");
+  EXPECT_THROW(keep_checkpoint(kept.run, kept.folder, /*is_best=*/true), std::exception);
+  EXPECT_EQ(read_file(kept.folder.newest_path()), "the newest before");
+  std::filesystem::remove_all(path("best.safetensors"));
+  keep_checkpoint(kept.run, kept.folder, /*is_best=*/true);
+  EXPECT_TRUE(std::filesystem::equivalent(path("best.safetensors"), kept.folder.newest_path()));
+}
+
 TEST(KeptCheckpoints, OneThatIsDamagedIsNamedAndTheOneBeforeItTaken) {
   Kept kept;
   train_in_folder(kept.run, kept.folder);

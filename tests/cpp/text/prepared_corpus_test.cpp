@@ -364,9 +364,27 @@ TEST(PreparedCorpus, GoesOnOnlyWithTheSameCorpus) {
     expect_part(refusal_of([&] { prepare_corpus(request); }), "one that another process is using");
   }
   mixed.folder.write("in/a.jsonl", json_lines(400, 7));
-  expect_part(refusal_of([&] { prepare_corpus(request); }), "source of the corpus that was begun there");
+  const std::string of_source = refusal_of([&] { prepare_corpus(request); });
+  expect_part(of_source, "source of the corpus that was begun there");
+  expect_part(of_source, "bytes, changed since; remove " + request.folder.string() + " to begin anew");
   fs::remove_all(request.folder);
   EXPECT_FALSE(prepare_corpus(request).was_there);
+  EXPECT_TRUE(prepare_corpus(request).was_there);
+  const fs::path source = mixed.folder.path() / "in/a.jsonl";
+  std::string text = read_file(source);
+  text[text.find_last_of("abcdefgh")] = 'x';
+  write_file(source, text);
+  expect_part(refusal_of([&] { prepare_corpus(request); }), "got a corpus of other contents of");
+  // Where no shard is written yet, another preparation begins anew.
+  CorpusRequest unsharded = request;
+  unsharded.folder = mixed.folder.path() / "unsharded";
+  unsharded.options.shard_tokens = 1 << 30;
+  blocks = 0;
+  unsharded.go_on = [&](const PreparationProgress&) { return ++blocks < 2; };
+  expect_part(refusal_of([&] { prepare_corpus(unsharded); }), "the same command continues");
+  unsharded.go_on = {};
+  unsharded.options.held_out = 0.3;
+  EXPECT_FALSE(prepare_corpus(unsharded).was_there);
   other.tokenizer = request.tokenizer;
   other.options.field = "n";
   expect_part(refusal_of([&] { prepare_corpus(other); }), "got a corpus prepared with other options");
