@@ -1,6 +1,7 @@
 """Texts that language models continue: on the command line and from Python, the same."""
 
 import json
+import subprocess
 
 import pytest
 import torch
@@ -72,6 +73,14 @@ def test_python_and_the_command_make_the_same_texts(program, run):
     assert torch.equal(alone.tokens, made[0].tokens) and alone.text == made[0].text
 
 
+def test_a_line_is_written_as_its_text_ends(program, cogwheel_executable):
+    command = [cogwheel_executable, "sample", "hybrid", "--count", 40, "--batch", 1, "--length", 200, "--json"]
+    process = subprocess.Popen(list(map(str, command)), cwd=program.folder, stdout=subprocess.PIPE, text=True)
+    assert json.loads(process.stdout.readline())["number"] == 0
+    process.kill()  # long before the last of forty
+    assert len(process.communicate()[0].splitlines()) < 39
+
+
 def test_the_end_of_a_document_ends_a_text(program):
     model = cogwheel.load(program.folder / "pieces")
     end = len(model.token_embedding) - 1  # <|endoftext|>, which this text has not taught the model to avoid
@@ -138,7 +147,7 @@ def test_evaluate_says_what_they_cost(program, kind):
     assert done.returncode == 0, done.stderr
     both = json.loads((program.folder / "pieces/evaluation.json").read_text())["narrowing"]
     assert f"With {kind} weights and {kind} keys and values, on {both['tokens']} of these: loss {both['kept_loss']:.4f} instead" in done.stdout
-    assert "another likeliest next token" in (program.folder / "pieces/evaluation.html").read_text(errors="replace")
+    assert "another likeliest next token" in (program.folder / "pieces/evaluation.html").read_text()
     assert both["flipped_scores"] > 0 and both["flipped_weights"] is None and 0 <= both["other_next"] < 0.5
     assert program("evaluate", "pieces", "--weights", kind).returncode == 0
     found = json.loads((program.folder / "pieces/evaluation.json").read_text())

@@ -171,22 +171,22 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(cogwheel, tmp
 
 
 def test_another_tokenizer_than_the_checkpoints_is_refused(cogwheel, tmp_path):
-    (tmp_path / "text.txt").write_text("abcdefgh\n" * 400)
-    options = [f"--set=training.{option}" for option in ("steps=1", "curve_tokens=128", "sample_every=0", "micro_batches=1")]
-    plain = CONFIG.replace('corpus = ["corpus"]\n', "").replace('packing = "documents"\n', "")
-    (tmp_path / "plain.toml").write_text(plain)
-    code, _, err = cogwheel("train", "plain.toml", "--text", "text.txt", "--out", "letters", *options)
-    assert code == 0, err
-    tokenizer = tmp_path / "letters/tokenizer.json"
-    other = tokenizer.read_text()
-    assert "a" in other and "h" in other
-    tokenizer.write_text(other.replace('"a"', '"z"'))
-    assert tokenizer.read_text() != other
-    for words in (["evaluate", "letters"], ["sample", "letters"], ["resume", "letters", "--set", "training.steps=2"]):
+    settings = ["training.steps=1", "training.curve_tokens=128", "training.sample_every=0", "training.micro_batches=1"]
+    options = [f"--set={each}" for each in (*settings, "data.tokenizer=bpe", "data.vocabulary=260")]
+    (tmp_path / "plain.toml").write_text(CONFIG.replace('corpus = ["corpus"]\n', "").replace('packing = "documents"\n', ""))
+    for name, line in (("one", "abcdefgh\n"), ("other", "stuvwxyz\n")):
+        (tmp_path / f"{name}.txt").write_text(line * 800)
+        code, _, err = cogwheel("train", "plain.toml", "--text", f"{name}.txt", "--out", name, *options)
+        assert code == 0, err
+    own, others = ((tmp_path / name / "tokenizer.json").read_text() for name in ("one", "other"))
+    assert own != others
+    go_on = ["resume", "one", "--set", "training.steps=2"]
+    (tmp_path / "one/tokenizer.json").write_text(others)
+    for words in (["evaluate", "one"], ["sample", "one"], go_on):
         code, _, err = cogwheel(*words)
-        assert code == 1 and "expected the tokenizer of" in err and len(err.strip().splitlines()) == 1, err
-    tokenizer.write_text(other)
-    code, _, err = cogwheel("resume", "letters", "--set", "training.steps=2")
+        assert code == 1 and "one/tokenizer.json: expected the tokenizer of" in err and len(err.strip().splitlines()) == 1, err
+    (tmp_path / "one/tokenizer.json").write_text(own)
+    code, _, err = cogwheel(*go_on)
     assert code == 0, err
 
 

@@ -135,14 +135,7 @@ class CorpusModelling : public LanguageModelTask {
       held_out.held_out.assign(tokens.begin(), tokens.end());
     }
     const std::vector<Token> passage = choose_passage(held_out, model->options().context);
-    runs::Inspection inspection = maps_of(model, passage, [&](Token token) { return token_label(tokenizer(), token); });
-    runs::SamplingOptions options;
-    options.length = 240;
-    options.temperature = 0.8;
-    options.seed = seed;
-    inspection.prompt = tokenizer().decode(passage);
-    inspection.sample = tokenizer().decode(sample(model, passage, options));
-    return inspection;
+    return passage_and_sample(model, tokenizer(), passage, seed);
   }
 
   std::shared_ptr<const runs::Task> limited(std::int64_t evaluated_tokens) const override {

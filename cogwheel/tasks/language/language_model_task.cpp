@@ -11,7 +11,9 @@
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/tasks/language/generator.h"
 #include "cogwheel/tasks/language/packed_loss.h"
+#include "cogwheel/tasks/language/passage.h"
 #include "cogwheel/text/dataset.h"
+#include "cogwheel/text/prepared/utf8_policy.h"
 #include "cogwheel/text/tokenizer.h"
 
 namespace cogwheel::tasks::language {
@@ -65,6 +67,18 @@ runs::Inspection LanguageModelTask::maps_of(LanguageModel& model, std::span<cons
   runs::Inspection inspection;
   for (const Token token : tokens) inspection.tokens.push_back(label(token));
   inspection.set_maps(attention_maps(model, tokens));
+  return inspection;
+}
+
+runs::Inspection LanguageModelTask::passage_and_sample(LanguageModel& model, const text::Tokenizer& tokenizer,
+                                                       std::span<const Token> passage, std::uint64_t seed) {
+  runs::Inspection inspection = maps_of(model, passage, [&](Token token) { return token_label(tokenizer, token); });
+  runs::SamplingOptions options;
+  options.length = 240;
+  options.temperature = 0.8;
+  options.seed = seed;
+  inspection.prompt = text::with_invalid_utf8_replaced(tokenizer.decode(passage));
+  inspection.sample = text::with_invalid_utf8_replaced(tokenizer.decode(sample(model, passage, options)));
   return inspection;
 }
 

@@ -37,6 +37,10 @@ class LanguageModelTask : public runs::Task {
   // The tokens and attention maps of a sequence.
   static runs::Inspection maps_of(LanguageModel& model, std::span<const Token> tokens,
                                   const std::function<std::string(Token)>& label);
+  // Those of a passage, and what the model goes on with. A character that the passage or the
+  // sample cuts is U+FFFD.
+  static runs::Inspection passage_and_sample(LanguageModel& model, const text::Tokenizer& tokenizer,
+                                             std::span<const Token> passage, std::uint64_t seed);
 };
 
 }  // namespace cogwheel::tasks::language

@@ -110,15 +110,7 @@ class LanguageModelling : public LanguageModelTask {
                            const runs::ThoroughInspection*) const override {
     LanguageModel model = nn::holder_of<LanguageModel>(module);
     const std::vector<Token> passage = choose_passage(*data_, model->options().context);
-    runs::Inspection inspection =
-        maps_of(model, passage, [&](Token token) { return token_label(*data_->tokenizer, token); });
-    runs::SamplingOptions options;
-    options.length = 240;
-    options.temperature = 0.8;
-    options.seed = seed;
-    inspection.prompt = data_->tokenizer->decode(passage);
-    inspection.sample = data_->tokenizer->decode(sample(model, passage, options));
-    return inspection;
+    return passage_and_sample(model, *data_->tokenizer, passage, seed);
   }
 
   std::shared_ptr<const runs::Task> limited(std::int64_t evaluated_tokens) const override {

@@ -18,7 +18,7 @@
 namespace cogwheel::tasks::language {
 namespace {
 
-using OnText = std::function<bool(std::uint64_t, std::string_view, bool)>;
+using OnText = std::function<bool(const GeneratedText&, std::string_view, bool)>;
 
 void check(const TextGenerationOptions& options, std::size_t prompts, const text::Tokenizer* tokenizer) {
   runs::check(options.sampling);
@@ -92,7 +92,7 @@ class Texts {
 
   void show(GeneratedText& made, const std::string& text, bool ended) {
     made.text += text;
-    if (on_text_ && (ended || !text.empty()) && !on_text_(made.number, text, ended)) interrupted_ = true;
+    if (on_text_ && (ended || !text.empty()) && !on_text_(made, text, ended)) interrupted_ = true;
   }
 
   Generator generator_;
@@ -112,22 +112,23 @@ std::vector<GeneratedText> most_probable_texts(LanguageModel& model, const text:
                                                const TextGenerationOptions& options, const OnText& on_text) {
   std::vector<GeneratedText> made;
   for (const std::vector<Token>& prompt : prompts) {
+    GeneratedText text{.number = made.size()};
     bool interrupted = false;
-    const auto go_on = [&, number = made.size()] {
-      interrupted = interrupted || (on_text && !on_text(number, "", false));
+    const auto go_on = [&] {
+      interrupted = interrupted || (on_text && !on_text(text, "", false));
       return !interrupted;
     };
     const text::Hypothesis best =
         most_probable(model, prompt, options.sampling.length, options.beam, options.end, go_on, options.sampling.cache);
     if (interrupted) break;
-    GeneratedText text{.number = made.size(), .end = best.ended ? EndOfText::end_token : EndOfText::length};
+    text.end = best.ended ? EndOfText::end_token : EndOfText::length;
     for (const Token token : best.tokens) text.tokens.push_back({.token = token, .log_probability = std::nan("")});
     if (tokenizer != nullptr) {
       WrittenText writer({});
       text.text = writer.add(tokenizer->decode(best.tokens)) + writer.finish();
     }
     made.push_back(text);
-    if (on_text && !on_text(text.number, text.text, true)) break;
+    if (on_text && !on_text(text, text.text, true)) break;
   }
   return made;
 }

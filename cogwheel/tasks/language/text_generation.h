@@ -41,12 +41,13 @@ struct TextGenerationOptions {
 };
 
 // In the order of their numbers. `tokenizer` may be null, without stop strings. `on_text` is called with what can be
-// shown of a sequence's text by now, and where it ended; returning false interrupts all. Throws UsageError without
-// prompts, for invalid options, and for a beam whose texts could outgrow the context.
+// shown of a sequence's text now for the first time, beside all that it has by then, and where it ended; returning
+// false interrupts all. Throws UsageError without prompts, for invalid options, and for a beam whose texts could
+// outgrow the context.
 std::vector<GeneratedText> generate_texts(
     LanguageModel& model, const text::Tokenizer* tokenizer, std::span<const std::vector<Token>> prompts,
     const TextGenerationOptions& options,
-    const std::function<bool(std::uint64_t number, std::string_view text, bool ended)>& on_text = {});
+    const std::function<bool(const GeneratedText& made, std::string_view text, bool ended)>& on_text = {});
 
 // {"number", "text", "end", "tokens", and where they were asked for "log_probabilities", "likeliest": [[[token, log-
 // probability], …] of each place]}

@@ -173,17 +173,32 @@ void sample_text(const runs::RunFolder& folder, const runs::SampleRequest& given
   const auto count = static_cast<std::uint64_t>(options.count);
   if (!request.json) {
     InOrder in_order(texts, count, write);
-    generate_texts(
-        *loaded.model, loaded.tokenizer.get(), prompts, options,
-        [&](std::uint64_t number, std::string_view text, bool ended) { return in_order.add(number, text, ended); });
+    generate_texts(*loaded.model, loaded.tokenizer.get(), prompts, options,
+                   [&](const GeneratedText& made, std::string_view text, bool ended) {
+                     return in_order.add(made.number, text, ended);
+                   });
     return;
   }
-  for (const GeneratedText& made : generate_texts(*loaded.model, loaded.tokenizer.get(), prompts, options,
-                                                  [&](auto, auto, bool) { return write(""); })) {
+  const auto line_of = [&](const GeneratedText& made) {
     nlohmann::ordered_json json{{"prompt", texts[made.number / count]}};
     json.update(to_json(made));
-    write((made.number == 0 ? "" : "\n") + json.dump());  // also after an interruption, of what was made by then
-  }
+    return (made.number == 0 ? "" : "\n") + json.dump();
+  };
+  // A line as soon as its text and all before it have ended.
+  std::map<std::uint64_t, std::string> ended_early;
+  std::uint64_t next = 0;
+  const auto add = [&](const GeneratedText& made, std::string_view, bool ended) {
+    bool go_on = true;
+    if (ended) ended_early.emplace(made.number, line_of(made));
+    for (auto line = ended_early.find(next); line != ended_early.end(); line = ended_early.find(++next)) {
+      go_on = write(line->second) && go_on;
+      ended_early.erase(line);
+    }
+    return go_on && write("");
+  };
+  // After an interruption, of what was made by then as well.
+  for (const GeneratedText& made : generate_texts(*loaded.model, loaded.tokenizer.get(), prompts, options, add))
+    if (made.number >= next) write(line_of(made));
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ struct PreparationState {
 class PreparationRecord {
  public:
   // In a folder that is locked. Goes on with what lies there, or writes preparation.json where there is no shard yet.
-  // Throws UsageError where shards are there of another preparation, Error where a source has changed since, or what lies there is damaged.
+  // Throws UsageError where shards are there of another preparation, Error where a source has changed since, or what
+  // lies there is damaged.
   PreparationRecord(std::filesystem::path folder, const CorpusOptions& options, const TokenizerRecord& tokenizer,
                     const std::vector<Source>& sources);
 

@@ -274,11 +274,11 @@ TEST(Texts, EndWhereTheyAreToldTo) {
   TextGenerationOptions stopped = plain;
   const std::string stop = all[4].text.substr(10, 2);
   stopped.sampling.stop = {stop};
-  const auto cut =
-      generate_texts(model, tokenizer.get(), prompts, stopped, [&](std::uint64_t number, std::string_view text, bool) {
-        shown[number] += text;
-        return true;
-      });
+  const auto cut = generate_texts(model, tokenizer.get(), prompts, stopped,
+                                  [&](const GeneratedText& made, std::string_view text, bool) {
+                                    shown[made.number] += text;
+                                    return true;
+                                  });
   for (std::size_t number = 0; number < all.size(); ++number) {
     EXPECT_EQ(all[number].text.size(), 30u);
     EXPECT_EQ(cut[number].text, all[number].text.substr(0, all[number].text.find(stop)));
