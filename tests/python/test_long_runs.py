@@ -92,13 +92,13 @@ def test_killed_at_any_moment_it_ends_with_the_same_bits(moments, cogwheel, tmp_
             process.communicate(timeout=draw.uniform(0, lasts))
             assert process.returncode == 0, process
             # It has come to its end: from the beginning again.
-            kills += 1
             expect_equal_runs(tmp_path, whole)
             subprocess.run(["rm", "-r", parts], check=True)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.communicate()
             kills += 1
+    assert kills == moments
     if not (parts / "config.toml").exists():
         code, _, err = cogwheel("train", "run.toml", "--out", "parts")
     else:
