@@ -32,6 +32,8 @@ const std::atomic<bool>& stop_flag() {
 
 bool take_stop() { return stop_asked.exchange(false); }
 
+void end_on_termination() { std::signal(SIGTERM, SIG_DFL); }
+
 void ask_to_stop() { stop_asked.store(true); }
 
 }  // namespace cogwheel::cli

@@ -12,6 +12,9 @@ const std::atomic<bool>& stop_flag();
 // Whether Ctrl-C has asked to stop since the last call; the next is the first again.
 bool take_stop();
 
+// From now on SIGTERM ends the process at once: for a conversation, which has nothing to save and stops for no flag.
+void end_on_termination();
+
 // Sets it, as the first Ctrl-C does.
 void ask_to_stop();
 

@@ -1,6 +1,7 @@
 """Texts that language models continue: on the command line and from Python, the same."""
 
 import json
+import signal
 import subprocess
 
 import pytest
@@ -79,6 +80,16 @@ def test_a_line_is_written_as_its_text_ends(program, cogwheel_executable):
     assert json.loads(process.stdout.readline())["number"] == 0
     process.kill()  # long before the last of forty
     assert len(process.communicate()[0].splitlines()) < 39
+
+
+def test_a_conversation_ends_at_sigterm(program, cogwheel_executable):
+    command = [str(cogwheel_executable), "sample", "turned", "--interactive", "--length", "3"]
+    process = subprocess.Popen(command, cwd=program.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process.stdin.write("the c\n")
+    process.stdin.flush()
+    assert process.stdout.read(1)  # it answers, and waits for the next line
+    process.terminate()
+    assert process.wait(timeout=60) == -signal.SIGTERM
 
 
 def test_the_end_of_a_document_ends_a_text(program):

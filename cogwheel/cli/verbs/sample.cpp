@@ -65,6 +65,7 @@ void sample_run(const SampleArguments& arguments) {
   const runs::RunFolder folder = runs::RunFolder::open(arguments.run);
   const auto& stop = stop_flag();
   runs::SampleRequest request = arguments.request;
+  if (request.interactive) end_on_termination();
   request.diffusion.kind = runs::sampler_kind(arguments.sampler, "sample: --sampler");
   request.warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
   request.read_line = [] { return next_line(); };
