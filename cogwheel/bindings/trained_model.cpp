@@ -223,8 +223,7 @@ std::string TrainedModel::generate(const std::vector<at::Tensor>& given, const s
       wanted.end = tokenizer_or_null()->end_of_document();
     }
     // Made for each call, in the time of about one token: a change of the parameters need not be noticed.
-    const nn::NumberType weights = nn::narrow_type("weights", options.at("weights"));
-    const auto narrow = weights == nn::NumberType::float32 ? nullptr : narrow_weights(model, weights);
+    const auto narrow = narrow_weights(model, nn::narrow_type("weights", options.at("weights")));
     const nn::NarrowProducts products(narrow.get());
     auto made = nlohmann::ordered_json::array();
     for (const auto& each : tasks::language::generate_texts(model, tokenizer_or_null(), prompts, wanted))

@@ -23,6 +23,7 @@ std::shared_ptr<LanguageModel> load_language_model(const runs::RunFolder& folder
 }
 
 std::unique_ptr<nn::NarrowWeights> narrow_weights(LanguageModel& model, nn::NumberType type, bool released) {
+  if (type == nn::NumberType::float32) return nullptr;
   const at::Tensor embeddings[] = {model->token_embedding()};
   return std::make_unique<nn::NarrowWeights>(*model, embeddings, type, released);
 }

@@ -24,6 +24,7 @@ std::shared_ptr<LanguageModel> load_language_model(const runs::RunFolder& folder
                                                    const std::filesystem::path& checkpoint);
 
 // Its matrices as `type`, in force where a NarrowProducts of them is. With `released`, it has them alone.
+// Null for float32, of which there is nothing to make.
 std::unique_ptr<nn::NarrowWeights> narrow_weights(LanguageModel& model, nn::NumberType type, bool released = false);
 
 }  // namespace cogwheel::tasks::language

@@ -58,7 +58,7 @@ class FlippedSigns {
 runs::NarrowingCost narrowing_cost(LanguageModel& model, const runs::Batch& windows, const runs::KeptNumbers& kept) {
   if (!kept.narrow()) throw UsageError(expected_got("weights, cache", "one of them as bf16 or int8", "neither"));
   const torch::NoGradGuard no_grad;
-  const auto narrow = kept.weights == nn::NumberType::float32 ? nullptr : narrow_weights(model, kept.weights);
+  const auto narrow = narrow_weights(model, kept.weights);
   const bool with_cache = kept.cache != nn::NumberType::float32;
   if (with_cache && !model->can_decode())
     throw UsageError(expected_got("cache", "a model in which a layer keeps keys", model->options().mechanism));
@@ -135,7 +135,7 @@ std::vector<double> losses_past_context(LanguageModel& model, const runs::Batch&
   if (texts == 0)
     throw UsageError(expected_got("sink", "held-out texts of " + std::to_string(contexts) + " contexts",
                                   std::to_string(windows.inputs.size(0)) + " contexts"));
-  const auto narrow = kept.weights == nn::NumberType::float32 ? nullptr : narrow_weights(model, kept.weights);
+  const auto narrow = narrow_weights(model, kept.weights);
   const nn::NarrowProducts products(narrow.get());
   const std::int64_t measured = std::min(texts, most_texts);
   std::vector<double> sums(contexts);

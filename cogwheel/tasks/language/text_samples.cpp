@@ -34,7 +34,7 @@ ModelAndTokenizer load(const runs::RunFolder& folder, nn::NumberType weights) {
       vocabulary != loaded.tokenizer->vocabulary())
     throw Error(expected_got(folder.tokenizer_path().string(), std::to_string(vocabulary) + " tokens, as the model",
                              std::to_string(loaded.tokenizer->vocabulary())));
-  if (weights != nn::NumberType::float32) loaded.narrow = narrow_weights(*loaded.model, weights, true);
+  loaded.narrow = narrow_weights(*loaded.model, weights, true);
   return loaded;
 }
 

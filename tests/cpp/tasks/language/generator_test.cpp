@@ -16,20 +16,11 @@
 #include "cogwheel/tasks/language/text_generation.h"
 #include "cogwheel/text/tokenizer.h"
 #include "support/usage_error_of.h"
+#include "tasks/language/generating_model.h"
 
 namespace cogwheel::tasks::language {
 namespace {
 
-LanguageModel made_for_generation(LanguageModelOptions options, double scale = 8) {
-  options.vocabulary = 20;
-  options.heads = 2;
-  options.width = 16;
-  LanguageModel model(options);
-  model->initialize(3);
-  const torch::NoGradGuard no_grad;
-  for (auto& parameter : model->parameters()) parameter.mul_(scale);  // far from uniform
-  return model;
-}
 LanguageModel model_to_sample() { return made_for_generation({.context = 8, .layers = 1}); }
 
 const std::vector<Token> prompt = {4, 5, 6};

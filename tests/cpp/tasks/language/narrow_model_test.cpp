@@ -11,6 +11,7 @@
 #include "cogwheel/tasks/language/load_language_model.h"
 #include "cogwheel/tasks/language/narrowing_cost.h"
 #include "support/usage_error_of.h"
+#include "tasks/language/generating_model.h"
 
 namespace cogwheel::tasks::language {
 namespace {
@@ -25,14 +26,7 @@ LanguageModel model_to_narrow(const std::string& mechanism) {
   options.activation = "swiglu";
   options.mechanism = mechanism;
   options.position = "rotary";
-  options.vocabulary = 20;
-  options.heads = 2;
-  options.width = 16;
-  LanguageModel model(options);
-  model->initialize(3);
-  const torch::NoGradGuard no_grad;
-  for (auto& parameter : model->parameters()) parameter.mul_(3);
-  return model;
+  return made_for_generation(options, 3);
 }
 
 at::Tensor some_tokens() {
