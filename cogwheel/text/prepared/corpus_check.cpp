@@ -40,16 +40,22 @@ void verify_corpus(const PreparedCorpus& corpus, const std::function<void(std::i
 
 DocumentLengths document_lengths(const CorpusPart& part) {
   DocumentLengths lengths;
+  lengths.shortest = part.tokens();
   std::int64_t begin = 0;
-  for (std::int64_t document = 0; document < part.documents(); ++document) {
-    const std::int64_t end = part.document_end(document), length = std::max<std::int64_t>(end - begin, 0);
-    begin = end;
-    lengths.shortest = document == 0 ? length : std::min(lengths.shortest, length);
-    lengths.longest = std::max(lengths.longest, length);
-    const auto power =
-        static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(length, 1)))) - 1;
-    if (lengths.by_power_of_two.size() <= power) lengths.by_power_of_two.resize(power + 1);
-    ++lengths.by_power_of_two[power];
+  std::vector<std::int64_t> ends(1 << 12);
+  for (std::int64_t document = 0; document < part.documents(); document += std::ssize(ends)) {
+    ends.resize(static_cast<std::size_t>(std::min(std::ssize(ends), part.documents() - document)));
+    part.read_document_ends(document, ends);
+    for (const std::int64_t end : ends) {
+      const std::int64_t length = std::max<std::int64_t>(end - begin, 0);
+      lengths.shortest = std::min(lengths.shortest, length);
+      lengths.longest = std::max(lengths.longest, length);
+      begin = end;
+      const auto power =
+          static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(length, 1)))) - 1;
+      if (lengths.by_power_of_two.size() <= power) lengths.by_power_of_two.resize(power + 1);
+      ++lengths.by_power_of_two[power];
+    }
   }
   if (part.documents() > 0) lengths.mean = static_cast<double>(part.tokens()) / static_cast<double>(part.documents());
   return lengths;

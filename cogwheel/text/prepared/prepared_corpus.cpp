@@ -19,6 +19,9 @@ namespace {
       expected_got(file.string(), "a shard as it was written", got + "; `cogwheel data inspect --verify` says more"));
 }
 
+// Of a call to the system: so much that what the call costs is little beside it.
+constexpr std::size_t piece_bytes = 1 << 14;
+
 template <class Id>
 std::int64_t widen(const std::byte* ids, std::span<std::int64_t> tokens) {
   Id largest = 0;
@@ -33,29 +36,32 @@ std::int64_t widen(const std::byte* ids, std::span<std::int64_t> tokens) {
 
 }  // namespace
 
-void CorpusPart::add(const fs::path& file, const std::byte* ids, const std::byte* ends, DocumentsAndTokens counts) {
+void CorpusPart::add(const std::shared_ptr<const RandomAccessFile>& file, ShardRecord::Places places,
+                     DocumentsAndTokens counts) {
   if (counts.documents == 0) {
-    if (counts.tokens != 0) refuse_shard(file, "tokens without documents");
+    if (counts.tokens != 0) refuse_shard(file->path(), "tokens without documents");
     return;
   }
   segments_.push_back({.file = file,
-                       .ids = ids,
-                       .ends = reinterpret_cast<const std::uint64_t*>(ends),
+                       .ids = places.tokens,
+                       .ends = places.ends,
                        .tokens = counts.tokens,
                        .documents = counts.documents,
                        .first_token = tokens_,
                        .first_document = documents_});
-  if (end_in(segments_.back(), counts.documents - 1) != counts.tokens)
-    refuse_shard(file, "documents that do not end where its tokens do");
+  std::int64_t last = 0;
+  read_ends(segments_.back(), counts.documents - 1, {&last, 1});
+  if (last != counts.tokens) refuse_shard(file->path(), "documents that do not end where its tokens do");
   tokens_ += counts.tokens;
   documents_ += counts.documents;
 }
 
-// In the segment: the place after the last token of a document, counted from its first.
-std::int64_t CorpusPart::end_in(const Segment& segment, std::int64_t document) {
-  const std::uint64_t end = segment.ends[document];
-  if (std::cmp_greater(end, segment.tokens)) refuse_shard(segment.file, "the end of a document beyond its own");
-  return static_cast<std::int64_t>(end);
+// Both in the segment: the places after the last token of documents, counted from its first.
+void CorpusPart::read_ends(const Segment& segment, std::int64_t first, std::span<std::int64_t> ends) {
+  segment.file->read(static_cast<std::uint64_t>(segment.ends) + static_cast<std::uint64_t>(first) * sizeof first,
+                     std::as_writable_bytes(ends));
+  for (const std::int64_t end : ends)
+    if (end < 0 || end > segment.tokens) refuse_shard(segment.file->path(), "the end of a document beyond its own");
 }
 
 const CorpusPart::Segment& CorpusPart::segment_with_token(std::int64_t place) const {
@@ -71,46 +77,84 @@ const CorpusPart::Segment& CorpusPart::segment_with_document(std::int64_t docume
 }
 
 void CorpusPart::read(std::int64_t first, std::span<std::int64_t> tokens) const {
+  std::array<std::byte, piece_bytes> piece;
   while (!tokens.empty()) {
     const Segment& segment = segment_with_token(first);
     const std::int64_t within = first - segment.first_token,
-                       count = std::min(std::ssize(tokens), segment.tokens - within);
-    const std::byte* ids = segment.ids + within * token_bytes_;
+                       count =
+                           std::min({std::ssize(tokens), segment.tokens - within, std::ssize(piece) / token_bytes_});
+    const std::span<std::byte> ids = std::span(piece).first(static_cast<std::size_t>(count * token_bytes_));
+    segment.file->read(static_cast<std::uint64_t>(segment.ids + within * token_bytes_), ids);
     const std::span<std::int64_t> some = tokens.first(static_cast<std::size_t>(count));
-    const std::int64_t largest = token_bytes_ == 2 ? widen<std::uint16_t>(ids, some) : widen<std::uint32_t>(ids, some);
-    if (largest >= vocabulary_) refuse_shard(segment.file, "the token " + std::to_string(largest));
+    const std::int64_t largest =
+        token_bytes_ == 2 ? widen<std::uint16_t>(ids.data(), some) : widen<std::uint32_t>(ids.data(), some);
+    if (largest >= vocabulary_) refuse_shard(segment.file->path(), "the token " + std::to_string(largest));
     tokens = tokens.subspan(static_cast<std::size_t>(count));
     first += count;
   }
 }
 
+// The first document that ends after a place, both counted in the segment.
+std::int64_t CorpusPart::document_at(const Segment& segment, std::int64_t place) {
+  std::int64_t first = 0, after = segment.documents;
+  while (first < after) {
+    const std::int64_t middle = first + (after - first) / 2;
+    std::int64_t end = 0;
+    read_ends(segment, middle, {&end, 1});
+    if (end > place)
+      after = middle;
+    else
+      first = middle + 1;
+  }
+  return first;
+}
+
 std::vector<std::int64_t> CorpusPart::ends_within(std::int64_t first, std::int64_t last) const {
   std::vector<std::int64_t> ends;
+  std::array<std::int64_t, 64> piece;  // more than most windows have
   std::int64_t place = first;
   while (place < std::min(last, tokens_)) {
     const Segment& segment = segment_with_token(place);
-    const std::uint64_t* const end = segment.ends + segment.documents;
-    const auto within = static_cast<std::uint64_t>(place - segment.first_token);
-    for (const std::uint64_t* each = std::upper_bound(segment.ends, end, within); each != end; ++each) {
-      const std::int64_t found = segment.first_token + end_in(segment, each - segment.ends);
-      if (found > last) return ends;
-      if (found <= (ends.empty() ? first : ends.back())) refuse_shard(segment.file, "documents that end in no order");
-      ends.push_back(found);
+    std::int64_t document = document_at(segment, place - segment.first_token);
+    while (document < segment.documents) {
+      const auto some =
+          std::span(piece).first(static_cast<std::size_t>(std::min(std::ssize(piece), segment.documents - document)));
+      read_ends(segment, document, some);
+      for (const std::int64_t end : some) {
+        const std::int64_t found = segment.first_token + end;
+        if (found > last) return ends;
+        if (found <= (ends.empty() ? first : ends.back()))
+          refuse_shard(segment.file->path(), "documents that end in no order");
+        ends.push_back(found);
+      }
+      document += std::ssize(some);
     }
     place = segment.first_token + segment.tokens;
   }
   return ends;
 }
 
+void CorpusPart::read_document_ends(std::int64_t first, std::span<std::int64_t> ends) const {
+  while (!ends.empty()) {
+    const Segment& segment = segment_with_document(first);
+    const std::int64_t within = first - segment.first_document;
+    const auto some = ends.first(static_cast<std::size_t>(std::min(std::ssize(ends), segment.documents - within)));
+    read_ends(segment, within, some);
+    for (std::int64_t& end : some) end += segment.first_token;
+    ends = ends.subspan(some.size());
+    first += std::ssize(some);
+  }
+}
+
 std::int64_t CorpusPart::document_end(std::int64_t document) const {
-  const Segment& segment = segment_with_document(document);
-  return segment.first_token + end_in(segment, document - segment.first_document);
+  std::int64_t end = 0;
+  read_document_ends(document, {&end, 1});
+  return end;
 }
 
 std::int64_t CorpusPart::document_begin(std::int64_t document) const {
-  const Segment& segment = segment_with_document(document);
-  const std::int64_t within = document - segment.first_document;
-  return segment.first_token + (within == 0 ? 0 : end_in(segment, within - 1));
+  return document == segment_with_document(document).first_document ? segment_with_document(document).first_token
+                                                                    : document_end(document - 1);
 }
 
 PreparedCorpus::PreparedCorpus(fs::path folder) : folder_(std::move(folder)) {
@@ -140,13 +184,12 @@ PreparedCorpus::PreparedCorpus(fs::path folder) : folder_(std::move(folder)) {
   }
   for (const ShardRecord& shard : index_.shards) {
     const fs::path path = folder_ / shard.file;
-    const MappedFile& file = files_.emplace_back(path, static_cast<std::size_t>(shard.bytes(token_bytes)));
-    const auto* bytes = reinterpret_cast<const std::byte*>(file.bytes().data());
-    for (const CorpusSide side : corpus_sides) {
-      const ShardRecord::Places places = shard.places(side, token_bytes);
-      parts_[static_cast<std::size_t>(side)].add(path, bytes + places.tokens, bytes + places.ends,
+    const auto file = std::make_shared<const RandomAccessFile>(path);
+    if (const std::int64_t bytes = shard.bytes(token_bytes); std::cmp_not_equal(file->size(), bytes))
+      throw Error(expected_got(path.string(), std::to_string(bytes) + " bytes", std::to_string(file->size())));
+    for (const CorpusSide side : corpus_sides)
+      parts_[static_cast<std::size_t>(side)].add(file, shard.places(side, token_bytes),
                                                  shard.sides[static_cast<std::size_t>(side)]);
-    }
   }
 }
 

@@ -1,5 +1,5 @@
-// A prepared corpus to read: its files are mapped, so that opening it reads hardly anything, and processes that read
-// the same one share the memory.
+// A prepared corpus to read, at any place: opening it reads hardly anything, and processes that read the same one share
+// the memory of the system.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/core/files/mapped_file.h"
+#include "cogwheel/core/files/random_access_file.h"
 #include "cogwheel/text/prepared/corpus_index.h"
 #include "cogwheel/text/tokenizer.h"
 
@@ -22,26 +22,30 @@ class CorpusPart {
   std::int64_t tokens() const { return tokens_; }
   std::int64_t documents() const { return documents_; }
 
-  // Tokens from place `first` on. Throws Error that names the file where one is outside the vocabulary.
+  // Each throws Error that names the file where what it reads is not there or is not what was written.
+
+  // Tokens from place `first` on, all within the vocabulary.
   void read(std::int64_t first, std::span<std::int64_t> tokens) const;
   // The places after the last token of each document that ends in (first, last], in order.
   std::vector<std::int64_t> ends_within(std::int64_t first, std::int64_t last) const;
   // The place of a document's first token, and the place after its last one.
   std::int64_t document_begin(std::int64_t document) const;
   std::int64_t document_end(std::int64_t document) const;
+  // The same ends of the documents from `first` on, many in one call to the system.
+  void read_document_ends(std::int64_t first, std::span<std::int64_t> ends) const;
 
  private:
   friend class PreparedCorpus;
   struct Segment {
-    std::filesystem::path file;
-    const std::byte* ids;
-    const std::uint64_t* ends;
+    std::shared_ptr<const RandomAccessFile> file;
+    std::int64_t ids, ends;  // places in it
     std::int64_t tokens, documents, first_token, first_document;
   };
-  void add(const std::filesystem::path& file, const std::byte* ids, const std::byte* ends, DocumentsAndTokens counts);
+  void add(const std::shared_ptr<const RandomAccessFile>& file, ShardRecord::Places places, DocumentsAndTokens counts);
   const Segment& segment_with_token(std::int64_t place) const;
   const Segment& segment_with_document(std::int64_t document) const;
-  static std::int64_t end_in(const Segment& segment, std::int64_t document);
+  static std::int64_t document_at(const Segment& segment, std::int64_t place);
+  static void read_ends(const Segment& segment, std::int64_t first, std::span<std::int64_t> ends);
 
   std::vector<Segment> segments_;  // none of them empty
   std::int64_t tokens_ = 0, documents_ = 0, token_bytes_ = 0, vocabulary_ = 0;
@@ -67,7 +71,6 @@ class PreparedCorpus {
   CorpusIndex index_;
   std::string sha256_;
   std::shared_ptr<const Tokenizer> tokenizer_;
-  std::vector<MappedFile> files_;
   std::array<CorpusPart, 2> parts_;  // by CorpusSide
 };
 

@@ -429,6 +429,28 @@ TEST(PreparedCorpus, NamesTheFileThatIsNotAsItWasWritten) {
   expect_part(refusal_of(opened), "shard-00001.bin: expected a file that can be read");
 }
 
+// Memory that is mapped would end the process.
+TEST(PreparedCorpus, NamesTheShardThatBecameShorterWhileItIsRead) {
+  const Mixed mixed;
+  const CorpusRequest request = mixed.request("corpus");
+  prepare_corpus(request);
+  const PreparedCorpus corpus(request.folder);
+  const CorpusPart& part = corpus.part(CorpusSide::training);
+  const fs::path shard = request.folder / corpus.index().shards.at(1).file;
+  const std::uintmax_t bytes = fs::file_size(shard);
+  const std::int64_t before = corpus.index().shards[0].sides[0].tokens;
+  std::vector<std::int64_t> tokens(9000);
+  part.read(before, tokens);
+  fs::resize_file(shard, 16'384);
+  const std::string expected =
+      shard.string() + ": expected " + std::to_string(bytes) + " bytes, as when it was opened, got 16384";
+  EXPECT_EQ(refusal_of([&] { part.read(before, tokens); }), expected);
+  EXPECT_EQ(refusal_of([&] { part.ends_within(before, before + 100); }), expected);
+  EXPECT_EQ(refusal_of([&] { document_lengths(part); }), expected);
+  tokens.resize(8192);
+  part.read(before, tokens);  // what is there is read
+}
+
 TEST(PreparedCorpus, FindsTheEndsOfDocuments) {
   const Mixed mixed;
   const CorpusRequest request = mixed.request("corpus");
@@ -439,6 +461,9 @@ TEST(PreparedCorpus, FindsTheEndsOfDocuments) {
   for (std::int64_t document = 0; document < part.documents(); ++document) all.push_back(part.document_end(document));
   EXPECT_EQ(all.back(), part.tokens());
   EXPECT_EQ(part.ends_within(0, part.tokens()), all);
+  std::vector<std::int64_t> together(all.size() - 3);
+  part.read_document_ends(3, together);
+  EXPECT_EQ(together, std::vector<std::int64_t>(all.begin() + 3, all.end()));
   for (std::int64_t first = 0; first + 700 < part.tokens(); first += 701) {
     std::vector<std::int64_t> expected;
     for (const std::int64_t end : all)
