@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/process/stack_switch.h"
 
 namespace cogwheel {
 namespace {
@@ -22,6 +24,7 @@ constexpr std::size_t stack_bytes = std::size_t{8} << 20;
 struct Fiber::State {
   ucontext_t inside{}, outside{};
   void* stack = MAP_FAILED;
+  std::optional<StackSwitch> stack_switch;
   std::function<void()> body;
   std::exception_ptr thrown;
   bool ended = true;
@@ -29,13 +32,19 @@ struct Fiber::State {
   // makecontext passes ints.
   static void run(unsigned upper, unsigned lower) {
     auto* const state = reinterpret_cast<State*>(std::uintptr_t{upper} << 32 | lower);
+    state->stack_switch->entered();
+    state->run_body();
+    state->stack_switch->leaving(/*for_good=*/true);
+    ::setcontext(&state->outside);  // and not by the end of this function, which began on another stack
+  }
+  void run_body() {
     try {
-      state->body();
+      body();
     } catch (...) {
-      state->thrown = std::current_exception();
+      thrown = std::current_exception();
     }
-    state->body = nullptr;
-    state->ended = true;
+    body = nullptr;
+    ended = true;
   }
 };
 
@@ -53,10 +62,10 @@ void Fiber::start(std::function<void()> body) {
   State& state = *state_;
   state.body = std::move(body);
   state.ended = false;
+  state.stack_switch.emplace(state.stack, stack_bytes);
   ::getcontext(&state.inside);
   state.inside.uc_stack.ss_sp = state.stack;
   state.inside.uc_stack.ss_size = stack_bytes;
-  state.inside.uc_link = &state.outside;
   const auto address = reinterpret_cast<std::uintptr_t>(&state);
   ::makecontext(&state.inside, reinterpret_cast<void (*)()>(&State::run), 2, static_cast<unsigned>(address >> 32),
                 static_cast<unsigned>(address));
@@ -66,12 +75,18 @@ void Fiber::start(std::function<void()> body) {
 void Fiber::resume() { enter(); }
 
 void Fiber::enter() {
+  state_->stack_switch->entering();
   ::swapcontext(&state_->outside, &state_->inside);
+  state_->stack_switch->left();
   if (state_->thrown) std::rethrow_exception(std::exchange(state_->thrown, nullptr));
 }
 
 bool Fiber::ended() const { return state_->ended; }
 
-void Fiber::pause() { ::swapcontext(&state_->inside, &state_->outside); }
+void Fiber::pause() {
+  state_->stack_switch->leaving(/*for_good=*/false);
+  ::swapcontext(&state_->inside, &state_->outside);
+  state_->stack_switch->entered();
+}
 
 }  // namespace cogwheel
