@@ -4,11 +4,13 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <cerrno>
 #include <cstring>
 #include <functional>
 #include <new>
+#include <string>
 
 #include "cogwheel/core/error.h"
 
@@ -91,15 +93,20 @@ class SourceStream::Zstandard : public Decompressor {
  public:
   Zstandard() : state_(::ZSTD_createDCtx(), ::ZSTD_freeDCtx) {
     if (!state_) throw std::bad_alloc();
-    // What `zstd --long=31` writes, whose window is 2 GiB.
-    ::ZSTD_DCtx_setParameter(state_.get(), ZSTD_d_windowLogMax, 31);
+    ::ZSTD_DCtx_setParameter(state_.get(), ZSTD_d_windowLogMax, window_log_max);
   }
 
  private:
+  // As zstd's own command has it. The window is taken at once, and a frame of a few bytes can ask for more.
+  static constexpr int window_log_max = 27;
+
   std::size_t expand(const std::filesystem::path& path) override {
     ZSTD_inBuffer in{rest_.data(), rest_.size(), 0};
     ZSTD_outBuffer out{out_.data(), out_.size(), 0};
     const std::size_t result = ::ZSTD_decompressStream(state_.get(), &out, &in);
+    if (::ZSTD_getErrorCode(result) == ZSTD_error_frameParameter_windowTooLarge)
+      refuse_source(path, "a file that `zstd` writes with --long=" + std::to_string(window_log_max) + " or less",
+                    "one whose window is larger");
     if (::ZSTD_isError(result) != 0)
       refuse_source(path, "a file compressed by zstd",
                     std::string("damaged compression: ") + ::ZSTD_getErrorName(result));

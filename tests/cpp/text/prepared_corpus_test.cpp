@@ -202,6 +202,24 @@ TEST(PreparedCorpus, ReadsCompressedFilesPieceByPiece) {
   }
 }
 
+// A window is memory that a few bytes ask for.
+TEST(PreparedCorpus, RefusesALargerWindowThanZstandardDoes) {
+  const TemporaryFolder folder;
+  // The format's magic number, a descriptor with nothing set, the window of 2^(10 + exponent) bytes in its upper five
+  // bits, and a last block of three raw bytes.
+  const auto frame = [](int exponent) {
+    return std::string("\x28\xb5\x2f\xfd") + '\0' + static_cast<char>(exponent << 3) + "\x19" + std::string(2, '\0') +
+           "abc";
+  };
+  EXPECT_EQ(documents_from(folder.write("a.zst", frame(17))), std::vector<std::string>{"abc"});
+  for (const int exponent : {18, 21, 31}) {
+    const fs::path path = folder.write("b.zst", frame(exponent));
+    EXPECT_EQ(
+        refusal_of_source(path),
+        path.string() + ": expected a file that `zstd` writes with --long=27 or less, got one whose window is larger");
+  }
+}
+
 TEST(PreparedCorpus, RefusesWhatIsNoDocumentByLine) {
   const TemporaryFolder folder;
   const auto refused = [&](const std::string& line, const std::string& got) {
