@@ -27,6 +27,7 @@
 #include "cogwheel/interpret/representation_distance.h"
 #include "cogwheel/nn/model_holder.h"
 #include "cogwheel/nn/weights/narrow_weights.h"
+#include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/runs/configuration/config_record.h"
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/tasks/language/language_model.h"
@@ -41,6 +42,13 @@ namespace {
 interpret::Prompts prompts_of(const TrainedModel::Inputs& inputs) {
   return {runs::needed_input(inputs, "tokens"), runs::needed_input(inputs, "end"), runs::needed_input(inputs, "answer"),
           runs::needed_input(inputs, "foil")};
+}
+
+// Calls of C++ run without Python's lock, and a signal waits until Python runs again: as the kernel of this operator,
+// which does nothing and raises what the handler raises, KeyboardInterrupt for Ctrl-C.
+void handle_signals() {
+  static const auto handle = ops::find_operator<void()>("cogwheel::handle_signals");
+  handle.call();
 }
 
 at::Tensor number(double value) { return at::scalar_tensor(value, at::kDouble); }
@@ -225,8 +233,12 @@ std::string TrainedModel::generate(const std::vector<at::Tensor>& given, const s
     // Made for each call, in the time of about one token: a change of the parameters need not be noticed.
     const auto narrow = narrow_weights(model, nn::narrow_type("weights", options.at("weights")));
     const nn::NarrowProducts products(narrow.get());
+    const auto go_on = [](const tasks::language::GeneratedText&, std::string_view, bool) {
+      handle_signals();
+      return true;
+    };
     auto made = nlohmann::ordered_json::array();
-    for (const auto& each : tasks::language::generate_texts(model, tokenizer_or_null(), prompts, wanted))
+    for (const auto& each : tasks::language::generate_texts(model, tokenizer_or_null(), prompts, wanted, go_on))
       made.push_back(to_json(each));
     return made.dump();
   });
@@ -318,6 +330,7 @@ std::vector<at::Tensor> TrainedModel::over_squashing(const at::Tensor& tokens) c
 }
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
+  library.def("handle_signals() -> ()");
   library.def("matrix_rank(Tensor matrix) -> (float[] singular_values, int numerical, float[] others)",
               [](const at::Tensor& matrix) {
                 return with_value_errors([&] {

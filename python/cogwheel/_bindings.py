@@ -19,5 +19,6 @@ def classes() -> Any:
     torch.classes.load_library(str(_library.PATH.with_name("libcogwheel_bindings.so")))
     library = torch.library.Library("cogwheel", "IMPL")
     library.impl("hook", lambda callback, name, value: callbacks[callback](name, value), "CompositeImplicitAutograd")
+    library.impl("handle_signals", lambda: None, "CompositeImplicitAutograd")  # Python handles them before it runs this
     classes.library = library  # which lives as long as this
     return torch.classes.cogwheel

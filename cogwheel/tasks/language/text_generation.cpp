@@ -75,8 +75,8 @@ class Texts {
     if (options_.end == token.chosen.token) return end(token.sequence, EndOfText::end_token);
     made.tokens.push_back(token.chosen);
     UnderWay& text = under_way_.at(token.sequence);
-    if (tokenizer_ != nullptr)
-      show(made, text.writer.add(tokenizer_->decode_next(text.tokens, token.chosen.token)), false);
+    show(made, tokenizer_ == nullptr ? "" : text.writer.add(tokenizer_->decode_next(text.tokens, token.chosen.token)),
+         false);
     text.tokens.push_back(token.chosen.token);
     if (text.writer.stopped()) return end(token.sequence, EndOfText::stop);
     if (std::ssize(made.tokens) == options_.sampling.length) end(token.sequence, EndOfText::length);
@@ -92,7 +92,7 @@ class Texts {
 
   void show(GeneratedText& made, const std::string& text, bool ended) {
     made.text += text;
-    if (on_text_ && (ended || !text.empty()) && !on_text_(made, text, ended)) interrupted_ = true;
+    if (on_text_ && !on_text_(made, text, ended)) interrupted_ = true;
   }
 
   Generator generator_;

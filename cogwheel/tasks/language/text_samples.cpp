@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -60,29 +61,32 @@ std::vector<std::string> prompts_in(const std::filesystem::path& path) {
   return prompts;
 }
 
-// Texts of sequences that are made side by side, one after another: the first that has not ended is written as it
-// comes, the others wait.
+// What is written of sequences that are made side by side, one after another: the first that has not ended is written
+// as it comes, the others wait.
 class InOrder {
  public:
-  InOrder(const std::vector<std::string>& prompts, std::uint64_t count, const runs::SampleWriter& write)
-      : prompts_(prompts), count_(count), write_(write) {}
+  // `before` is written before the text of each number.
+  InOrder(std::function<std::string(std::uint64_t number)> before, const runs::SampleWriter& write)
+      : before_(std::move(before)), write_(write) {}
 
+  // Whether to go on.
   bool add(std::uint64_t number, std::string_view text, bool ended) {
     Text& waiting = waiting_[number];
     waiting.text += text;
     waiting.ended = ended;
-    bool go_on = true;
-    while (go_on && waiting_.contains(now_)) {
+    bool go_on = write_("");  // asks for an interruption
+    while (waiting_.contains(now_)) {
       Text& shown = waiting_[now_];
-      if (!shown.begun) go_on = begin(now_);
+      if (!shown.begun) shown.text.insert(0, before_(now_));
       shown.begun = true;
-      if (go_on && !shown.text.empty()) go_on = write_(shown.text);
-      shown.text.clear();
+      if (!shown.text.empty()) go_on = write_(std::exchange(shown.text, {})) && go_on;
       if (!shown.ended) break;
       waiting_.erase(now_++);
     }
-    return go_on && write_("");  // asks for an interruption
+    return go_on;
   }
+  // The first that has not ended.
+  std::uint64_t now() const { return now_; }
 
  private:
   struct Text {
@@ -90,16 +94,9 @@ class InOrder {
     bool ended = false, begun = false;
   };
 
-  bool begin(std::uint64_t number) {
-    const std::uint64_t all = prompts_.size() * count_;
-    const std::string line =
-        all == 1 ? "" : fmt::format("{}=== {} of {} ===\n", number > 0 ? "\n" : "", number + 1, all);
-    return write_(line + prompts_[number / count_]);
-  }
-
-  const std::vector<std::string>& prompts_;
-  std::uint64_t count_, now_ = 0;
+  std::function<std::string(std::uint64_t)> before_;
   const runs::SampleWriter& write_;
+  std::uint64_t now_ = 0;
   std::map<std::uint64_t, Text> waiting_;
 };
 
@@ -172,33 +169,32 @@ void sample_text(const runs::RunFolder& folder, const runs::SampleRequest& given
   const TextGenerationOptions options = options_of(request, *loaded.tokenizer);
   const auto count = static_cast<std::uint64_t>(options.count);
   if (!request.json) {
-    InOrder in_order(texts, count, write);
+    const std::uint64_t all = texts.size() * count;
+    InOrder in_order(
+        [&](std::uint64_t number) {
+          return (all == 1 ? "" : fmt::format("{}=== {} of {} ===\n", number > 0 ? "\n" : "", number + 1, all)) +
+                 texts[number / count];
+        },
+        write);
     generate_texts(*loaded.model, loaded.tokenizer.get(), prompts, options,
                    [&](const GeneratedText& made, std::string_view text, bool ended) {
                      return in_order.add(made.number, text, ended);
                    });
     return;
   }
-  const auto line_of = [&](const GeneratedText& made) {
+  InOrder lines([](std::uint64_t number) { return number == 0 ? "" : "\n"; }, write);
+  const auto add = [&](const GeneratedText& made) {
     nlohmann::ordered_json json{{"prompt", texts[made.number / count]}};
     json.update(to_json(made));
-    return (made.number == 0 ? "" : "\n") + json.dump();
+    return lines.add(made.number, json.dump(), true);
   };
-  // A line as soon as its text and all before it have ended.
-  std::map<std::uint64_t, std::string> ended_early;
-  std::uint64_t next = 0;
-  const auto add = [&](const GeneratedText& made, std::string_view, bool ended) {
-    bool go_on = true;
-    if (ended) ended_early.emplace(made.number, line_of(made));
-    for (auto line = ended_early.find(next); line != ended_early.end(); line = ended_early.find(++next)) {
-      go_on = write(line->second) && go_on;
-      ended_early.erase(line);
-    }
-    return go_on && write("");
-  };
+  const auto made = generate_texts(*loaded.model, loaded.tokenizer.get(), prompts, options,
+                                   [&](const GeneratedText& each, std::string_view, bool ended) {
+                                     return ended ? add(each) : lines.add(each.number, "", false);
+                                   });
   // After an interruption, of what was made by then as well.
-  for (const GeneratedText& made : generate_texts(*loaded.model, loaded.tokenizer.get(), prompts, options, add))
-    if (made.number >= next) write(line_of(made));
+  for (const GeneratedText& each : made)
+    if (each.number >= lines.now()) add(each);
 }
 
 }  // namespace
