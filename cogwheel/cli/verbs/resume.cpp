@@ -44,7 +44,8 @@ void resume(const ResumeArguments& arguments) {
   if (folder.has_checkpoint() && folder.numbered_checkpoints().empty())
     runs::expect_resumable(folder.checkpoint_path());
   const std::vector<runs::RunChange> changes = runs::read_changes(folder.changes_path());
-  const runs::RunConfig before = runs::with_changes(runs::load_config(folder.config_path()), changes);
+  const runs::RunConfig before =
+      runs::with_changes(runs::load_config(folder.config_path()), changes, folder.changes_path());
   runs::RunConfig config = before;
   runs::set_options(config, arguments.assignments);
   const auto now = runs::change_between(before, config, 0, "resume: --set");
@@ -52,8 +53,8 @@ void resume(const ResumeArguments& arguments) {
   for (const runs::RunChange::Key& each : now.keys) changed.insert(each.key);
   runs::TrainingRun run(config.model, config.training, compare::task_of_run(config, folder.path()));
   if (copies && folder.checkpoint_path() != folder.newest_path()) {
-    for (const auto& line : run.load(folder.checkpoint_path(), changed)) fmt::print(stderr, "warning: {}\n", line);
-    runs::expect_own_tokenizer(runs::SafeTensorsFile(folder.checkpoint_path()), folder);
+    for (const auto& line : runs::load_checkpoint(run, folder, folder.checkpoint_path(), changed))
+      fmt::print(stderr, "warning: {}\n", line);
   } else if (folder.has_checkpoint()) {
     for (const auto& line : runs::load_newest(run, folder, changed)) fmt::print(stderr, "warning: {}\n", line);
   } else {

@@ -36,6 +36,12 @@ void keep_checkpoint(const TrainingRun& run, const RunFolder& folder, bool is_be
   }
 }
 
+std::vector<std::string> load_checkpoint(TrainingRun& run, const RunFolder& folder, const fs::path& path,
+                                         const std::set<std::string>& may_differ) {
+  expect_own_tokenizer(SafeTensorsFile(path), folder);
+  return run.load(path, may_differ);
+}
+
 std::vector<std::string> load_newest(TrainingRun& run, const RunFolder& folder, const std::set<std::string>& may_differ,
                                      std::int64_t before) {
   std::error_code problem;
@@ -51,8 +57,7 @@ std::vector<std::string> load_newest(TrainingRun& run, const RunFolder& folder, 
   std::optional<DamagedFile> first;
   for (const fs::path& candidate : candidates) {
     try {
-      std::vector<std::string> differences = run.load(candidate, may_differ);
-      expect_own_tokenizer(SafeTensorsFile(candidate), folder);
+      const std::vector<std::string> differences = load_checkpoint(run, folder, candidate, may_differ);
       if (first) told.push_back("going on from " + candidate.string() + ", step " + std::to_string(run.steps_done()));
       told.insert(told.end(), differences.begin(), differences.end());
       return told;

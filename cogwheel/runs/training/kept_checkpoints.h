@@ -19,9 +19,13 @@ class TrainingRun;
 // the older ones.
 void keep_checkpoint(const TrainingRun& run, const RunFolder& folder, bool is_best = false);
 
+// Loads one of the folder's: what TrainingRun::load returns and throws. Throws Error where another tokenizer lies in
+// the folder, before anything changes.
+std::vector<std::string> load_checkpoint(TrainingRun& run, const RunFolder& folder, const std::filesystem::path& path,
+                                         const std::set<std::string>& may_differ = {});
 // Loads the newest checkpoint that is whole, of a step below `before` if there is one: what TrainingRun::load returns,
 // after a sentence for each damaged one. Throws DamagedFile where none is whole, Error where there is none, and what
-// else TrainingRun::load throws.
+// else load_checkpoint throws.
 std::vector<std::string> load_newest(TrainingRun& run, const RunFolder& folder,
                                      const std::set<std::string>& may_differ = {},
                                      std::int64_t before = std::numeric_limits<std::int64_t>::max());

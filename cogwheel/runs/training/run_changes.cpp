@@ -8,7 +8,9 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/runs/configuration/config_record.h"
+#include "cogwheel/runs/configuration/config_table.h"
 
 namespace cogwheel::runs {
 namespace {
@@ -19,6 +21,14 @@ std::vector<std::string> assignments(const RunChange& change, std::string RunCha
   std::vector<std::string> all;
   for (const RunChange::Key& each : change.keys) all.push_back(each.key + "=" + each.*value);
   return all;
+}
+
+std::vector<std::string> changeable_keys() {
+  RunConfig config;
+  std::vector<std::string> keys;
+  for (const ConfigField& field : config_fields(config))
+    if (may_change(field.key)) keys.push_back(field.key);
+  return keys;
 }
 
 std::string line_of(const RunChange& change) {
@@ -58,16 +68,23 @@ std::vector<RunChange> read_changes(const std::filesystem::path& path) {
   std::vector<RunChange> changes;
   std::error_code problem;
   if (!std::filesystem::exists(path, problem)) return changes;
+  const std::vector<std::string> known = changeable_keys();
   std::istringstream lines(read_file(path));
   for (std::string line; std::getline(lines, line);) {
+    const std::string place = path.string() + ", line " + std::to_string(changes.size() + 1);
     try {
       const Json json = Json::parse(line);
+      for (const auto& [key, unused] : json.items())
+        if (key != "step" && key != "changes") throw Error(expected_got(place + ": key", "step or changes", key));
       RunChange change{.step = json.at("step").get<std::int64_t>(), .keys = {}};
-      for (const auto& [key, values] : json.at("changes").items())
+      for (const auto& [key, values] : json.at("changes").items()) {
+        if (std::find(known.begin(), known.end(), key) == known.end())
+          throw Error(expected_got(place + ": key", expected_names(key, known), key));
         change.keys.push_back({key, values.at(0).dump(), values.at(1).dump()});
+      }
       changes.push_back(std::move(change));
     } catch (const nlohmann::json::exception&) {
-      throw Error(expected_got(path.string(), "a change on line " + std::to_string(changes.size() + 1), line));
+      throw Error(expected_got(place, "a change", line));
     }
   }
   return changes;
@@ -99,8 +116,14 @@ std::set<std::string> changed_keys(const std::vector<RunChange>& changes) {
   return keys;
 }
 
-RunConfig with_changes(RunConfig config, const std::vector<RunChange>& changes) {
-  for (const RunChange& change : changes) set_options(config, assignments(change, &RunChange::Key::after));
+RunConfig with_changes(RunConfig config, const std::vector<RunChange>& changes, const std::filesystem::path& path) {
+  try {
+    for (const RunChange& change : changes) set_options(config, assignments(change, &RunChange::Key::after));
+  } catch (const UsageError& error) {
+    // Nobody typed it.
+    const std::string message = error.what(), option = "--set ";
+    throw Error(path.string() + ": " + (message.starts_with(option) ? message.substr(option.size()) : message));
+  }
   return config;
 }
 

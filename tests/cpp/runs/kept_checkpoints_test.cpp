@@ -9,6 +9,7 @@
 #include "cogwheel/runs/safetensors.h"
 #include "cogwheel/runs/training/run_changes.h"
 #include "runs/tiny_run.h"
+#include "support/error_of.h"
 #include "support/temporary_folder.h"
 #include "support/usage_error_of.h"
 
@@ -91,6 +92,18 @@ TEST(KeptCheckpoints, OneThatIsDamagedIsNamedAndTheOneBeforeItTaken) {
   EXPECT_THROW(load_newest(again, kept.folder), DamagedFile);
 }
 
+TEST(KeptCheckpoints, AnotherTokenizerIsRefusedBeforeAnythingIsLoaded) {
+  Kept kept;
+  kept.folder.write(kept.run.task().assets());
+  train_in_folder(kept.run, kept.folder);
+  write_file(kept.folder.tokenizer_path(), "another");
+  TrainingRun again = tiny_run(), fresh = tiny_run();
+  EXPECT_NE(error_of([&] { load_newest(again, kept.folder); }).find("tokenizer.json: expected the tokenizer of"),
+            std::string::npos);
+  EXPECT_EQ(again.steps_done(), 0);
+  EXPECT_TRUE(same_weights(again, fresh));
+}
+
 // Values are looked at before anything is recorded.
 TEST(RunChanges, AreOfTrainingAlone) {
   Kept kept;
@@ -137,9 +150,26 @@ TEST(RunChanges, DecideWhichReportsThereAre) {
   EXPECT_EQ(read_changes(path)[1].step, 18);
   EXPECT_EQ(reported_steps(config, read_changes(path), 36),
             (std::vector<std::int64_t>{5, 8, 10, 16, 21, 24, 28, 32, 35, 36}));
-  EXPECT_FALSE(change_between(with_changes(kept.run.configuration(), changes), config, 0, "set").keys.size());
-  write_file(path, "{}\n");
-  EXPECT_THROW(read_changes(path), Error);
+  EXPECT_FALSE(change_between(with_changes(kept.run.configuration(), changes, path), config, 0, "set").keys.size());
+}
+
+TEST(RunChanges, NamesTheLineAndTheKeyThatIsNone) {
+  Kept kept;
+  const auto path = kept.folder.changes_path();
+  const std::string first = "{\"step\": 3, \"changes\": {\"training.batch\": [4, 8]}}\n",
+                    line = path.string() + ", line 2";
+  const auto refused = [&](const std::string& second) {
+    write_file(path, first + second + "\n");
+    return error_of([&] { with_changes(kept.run.configuration(), read_changes(path), path); });
+  };
+  EXPECT_EQ(refused("{}"), line + ": expected a change, got {}");
+  EXPECT_EQ(refused("{\"step\": 3, \"changes\": {}, \"when\": 1}"), line + ": key: expected step or changes, got when");
+  EXPECT_EQ(refused("{\"step\": 3, \"changes\": {\"training.bach\": [4, 8]}}").substr(0, line.size() + 30),
+            line + ": key: expected training.batch");
+  EXPECT_EQ(refused("{\"step\": 3, \"changes\": {\"model.width\": [4, 8]}}").substr(0, line.size() + 15),
+            line + ": key: expected");
+  EXPECT_EQ(refused("{\"step\": 3, \"changes\": {\"training.batch\": [4, \"all\"]}}"),
+            path.string() + ": training.batch: expected a whole number, got \"all\"");
 }
 
 TEST(RunChanges, AnotherBatchGoesOnAfterTheRowsThatWereSeen) {
