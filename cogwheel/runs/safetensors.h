@@ -10,15 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/core/error.h"
+#include "cogwheel/core/files/random_access_file.h"
+#include "cogwheel/runs/safetensors_header.h"
 
 namespace cogwheel::runs {
-
-// The file is damaged: it is not what was written.
-class DamagedFile : public Error {
- public:
-  using Error::Error;
-};
 
 struct SafeTensors {
   std::map<std::string, at::Tensor> tensors;  // float32, float64 or int64; float16 and bfloat16 are read as float32
@@ -29,8 +24,6 @@ struct SafeTensors {
 void save_safetensors(const SafeTensors& contents, const std::filesystem::path& path);
 // Throws what opening a SafeTensorsFile throws. Only a hash can tell whether the bits are those that were written.
 SafeTensors load_safetensors(const std::filesystem::path& path);
-// Its metadata, without reading the numbers.
-std::map<std::string, std::string> load_metadata(const std::filesystem::path& path);
 
 // The hash of every name, type, shape and number and of the metadata, except its entry "sha256".
 std::string sha256(const SafeTensors& contents);
@@ -45,14 +38,10 @@ class SafeTensorsFile {
     std::uint64_t begin, end;  // bytes of the numbers
   };
 
-  // Throws Error where the file is missing or damaged: as the format demands, tensors must fill the data without
-  // overlap or gap.
-  explicit SafeTensorsFile(std::filesystem::path path);
-  SafeTensorsFile(const SafeTensorsFile&) = delete;
-  SafeTensorsFile& operator=(const SafeTensorsFile&) = delete;
-  ~SafeTensorsFile();
+  // Throws Error where the file is missing, DamagedFile for its header.
+  explicit SafeTensorsFile(const std::filesystem::path& path);
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return file_.path(); }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   // In the order of names.
   const std::vector<Entry>& entries() const { return entries_; }
@@ -68,10 +57,10 @@ class SafeTensorsFile {
   std::string sha256(const std::function<void(const Entry& entry, const at::Tensor& piece)>& look = {}) const;
 
  private:
+  // `place`: of the numbers.
   void read(std::uint64_t place, void* into, std::size_t bytes) const;
 
-  std::filesystem::path path_;
-  int descriptor_ = -1;
+  RandomAccessFile file_;
   std::uint64_t first_ = 0;  // where the numbers begin
   std::map<std::string, std::string> metadata_;
   std::vector<Entry> entries_;

@@ -104,7 +104,7 @@ Error weights_alone(const std::filesystem::path& path) {
 }  // namespace
 
 void expect_resumable(const std::filesystem::path& path) {
-  if (!load_metadata(path).contains("state")) throw weights_alone(path);
+  if (!SafeTensorsFile(path).metadata().contains("state")) throw weights_alone(path);
 }
 
 RunConfig TrainingRun::configuration() const { return config_; }
