@@ -40,9 +40,8 @@ class Generator::Sequence {
         throw UsageError(
             expected_got("sink", "fewer than the context of " + std::to_string(context), std::to_string(options.sink)));
     }
+    model->expect_kept_keys(options.cache);
     if (model->can_decode()) state_ = model->make_state(1, options.cache);
-    if (!state_ && options.cache != nn::NumberType::float32)
-      throw UsageError(expected_got("cache", "a model in which a layer keeps keys", model->options().mechanism));
   }
 
   void append(std::span<const Token> tokens) { text_.insert(text_.end(), tokens.begin(), tokens.end()); }

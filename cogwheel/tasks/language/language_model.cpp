@@ -180,6 +180,14 @@ std::int64_t LanguageModelImpl::longest_text() const {
   return bounded ? options_.context : std::numeric_limits<std::int64_t>::max();
 }
 
+void LanguageModelImpl::expect_kept_keys(nn::NumberType keys) const {
+  bool kept = false;
+  for (std::int64_t layer = 0; layer < options_.layers; ++layer)
+    kept = kept || find_recurrent_law(layer_mechanism(options_, layer)) == nullptr;
+  if (keys != nn::NumberType::float32 && !(kept && can_decode()))
+    throw UsageError(expected_got("cache", "a model in which a layer keeps keys", options_.mechanism));
+}
+
 void LanguageModelImpl::expect_endless() const {
   const auto refuse = [](const std::string& expected, const std::string& got) {
     throw UsageError(expected_got("sink", expected, got));
@@ -194,17 +202,12 @@ void LanguageModelImpl::expect_endless() const {
 }
 
 nn::ModelState LanguageModelImpl::make_state(std::int64_t batch, nn::NumberType keys) const {
+  expect_kept_keys(keys);
   std::vector<std::unique_ptr<nn::LayerState>> states;
-  bool keeps_keys = false;
   for (const nn::TransformerBlock& layer : layers_) {
     states.push_back(layer->make_state(batch, options_.context));
-    auto* const attention = dynamic_cast<nn::KeyValueState*>(states.back().get());
-    if (attention == nullptr) continue;
-    keeps_keys = true;
-    attention->keep_as(keys);
+    if (auto* const attention = dynamic_cast<nn::KeyValueState*>(states.back().get())) attention->keep_as(keys);
   }
-  if (keys != nn::NumberType::float32 && !keeps_keys)
-    throw UsageError(expected_got("cache", "a model in which a layer keeps keys", options_.mechanism));
   return nn::ModelState(std::move(states));
 }
 

@@ -55,8 +55,10 @@ class LanguageModelImpl : public torch::nn::Module {
   // Throws UsageError where a text cannot go on beyond the context by forgetting earlier tokens: where positions are
   // learned, and where a law has the context as its horizon.
   void expect_endless() const;
-  // An empty state for up to that many tokens of `batch` texts, whose keys and values are kept as `keys`. Throws
-  // UsageError where no layer keeps any and `keys` is narrow.
+  // Throws UsageError where `keys` is narrow and no layer keeps any while it decodes.
+  void expect_kept_keys(nn::NumberType keys) const;
+  // An empty state for up to that many tokens of `batch` texts, whose keys and values are kept as `keys`, which are
+  // expected.
   nn::ModelState make_state(std::int64_t batch, nn::NumberType keys = nn::NumberType::float32) const;
 
   // The mean cross-entropy in nats of the targets, [B, N], that are not `ignored_target`; 0 where there are none.

@@ -60,8 +60,7 @@ runs::NarrowingCost narrowing_cost(LanguageModel& model, const runs::Batch& wind
   const torch::NoGradGuard no_grad;
   const auto narrow = narrow_weights(model, kept.weights);
   const bool with_cache = kept.cache != nn::NumberType::float32;
-  if (with_cache && !model->can_decode())
-    throw UsageError(expected_got("cache", "a model in which a layer keeps keys", model->options().mechanism));
+  model->expect_kept_keys(kept.cache);
   const auto pass = [&](const at::Tensor& tokens, bool as_kept, const nn::Hooks* hooks) {
     const nn::NarrowProducts products(as_kept ? narrow.get() : nullptr);
     if (!as_kept || !with_cache) return model->forward(tokens, {.hooks = hooks});
