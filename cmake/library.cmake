@@ -5,13 +5,22 @@ function(cogwheel_unit target name)
   set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${name})
 endfunction()
 
-# cogwheel_light_optimization(<target>): for code that waits for other libraries when it runs. It compiles in half the
-# time.
-function(cogwheel_light_optimization target)
-  get_target_property(whole ${target} ALIASED_TARGET)
+# cogwheel_whole(<variable> <target>): the library that the target is, which the name of a folder in it is an alias of.
+function(cogwheel_whole variable target)
+  set(whole)
+  if(TARGET ${target})
+    get_target_property(whole ${target} ALIASED_TARGET)
+  endif()
   if(NOT whole)
     set(whole ${target})
   endif()
+  set(${variable} ${whole} PARENT_SCOPE)
+endfunction()
+
+# cogwheel_light_optimization(<target>): for code that waits for other libraries when it runs. It compiles in half the
+# time.
+function(cogwheel_light_optimization target)
+  cogwheel_whole(whole ${target})
   target_compile_options(${whole} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
 endfunction()
 
@@ -71,10 +80,7 @@ function(cogwheel_library folder)
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
   foreach(dependency IN LISTS library_DEPENDS)
-    set(whole)
-    if(TARGET ${dependency})
-      get_target_property(whole ${dependency} ALIASED_TARGET)
-    endif()
+    cogwheel_whole(whole ${dependency})
     if(NOT whole STREQUAL target)
       target_link_libraries(${target} PUBLIC ${dependency})
     endif()
