@@ -9,6 +9,7 @@
 #include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/core/files/folder_lock.h"
 
 namespace cogwheel::text {
 namespace fs = std::filesystem;
@@ -160,12 +161,13 @@ std::int64_t CorpusPart::document_begin(std::int64_t document) const {
 PreparedCorpus::PreparedCorpus(fs::path folder) : folder_(std::move(folder)) {
   const fs::path index = folder_ / corpus_index_file;
   if (std::error_code problem; !fs::exists(index, problem)) {
-    const bool begun =
-        fs::exists(folder_ / corpus_tokenizer_file, problem) && fs::exists(folder_ / ".cogwheel", problem);
+    const std::string kind = folder_kind(folder_);
     throw Error(expected_got(folder_.string(), "the folder of a corpus, as `cogwheel data prepare` makes it",
-                             !fs::exists(folder_, problem) ? "no folder"
-                             : begun ? "one that is not finished; the command that began it continues"
-                                     : "one without " + std::string(corpus_index_file)));
+                             !fs::exists(folder_, problem)         ? "no folder"
+                             : !fs::is_directory(folder_, problem) ? "a file"
+                             : kind == corpus_kind ? "one that is not finished; the command that began it continues"
+                             : kind.empty()        ? "one without " + std::string(corpus_index_file)
+                                                   : "the folder of a " + kind));
   }
   const std::string json = read_file(index);
   index_ = parse_corpus_index(json, index.string());
