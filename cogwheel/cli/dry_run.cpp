@@ -26,8 +26,8 @@ using Clock = std::chrono::steady_clock;
 struct MeasuredSlice {
   std::int64_t steps = 0, tokens = 0;  // timed
   double seconds = 0;                  // of the fastest of them
-  std::int64_t said = 0;               // bytes, of a step that is this slice
-  std::optional<std::int64_t> peak;    // bytes of the whole process
+  // Bytes of the whole process, as they were expected of a step that is this slice, where that is known; and at most.
+  std::optional<std::int64_t> said = {}, peak = {};
 
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
 };
@@ -53,7 +53,9 @@ MeasuredSlice measure(const runs::RunConfig& config, const std::shared_ptr<const
   runs::RunConfig slice = config;
   slice.training = runs::one_slice(config.training);
   slice.training.learning_rate = slice.training.final_learning_rate = 1e-9;  // nothing diverges
-  MeasuredSlice measured{.said = runs::step_memory(slice, *task).bytes() + program, .peak = {}};
+  MeasuredSlice measured;
+  if (const runs::StepMemory memory = runs::step_memory(slice, *task); memory.is_known())
+    measured.said = memory.bytes() + program;
   const bool resets = compare::reset_peak_memory();
   runs::TrainingRun run(slice.model, runs::unwatched(slice.training), task);
   run.step();  // allocates and touches every page
@@ -127,14 +129,14 @@ void print_json(const Forecast& found, const runs::RunConfig& config) {
             {"memory",
              {{"parts", parts},
               {"program", found.program},
-              {"bytes", found.bytes()},
+              {"bytes", found.memory.is_known() ? Json(found.bytes()) : Json(nullptr)},
               {"available", or_null(found.available)}}}};
   if (!found.memory.unknown.empty()) json["memory"]["unknown"] = found.memory.unknown;
   json["flops_per_token"] =
       found.flops ? Json{{"products", found.flops->products}, {"attention", found.flops->attention}} : Json(nullptr);
   json["measured"] = found.measured ? Json{{"steps", found.measured->steps},
                                            {"tokens_per_second", found.measured->tokens_per_second()},
-                                           {"said_bytes", found.measured->said},
+                                           {"said_bytes", or_null(found.measured->said)},
                                            {"peak_bytes", or_null(found.measured->peak)}}
                                     : Json(nullptr);
   if (!found.measured) json["not_measured"] = found.not_measured;
@@ -159,8 +161,9 @@ void print_text(const Forecast& found, const runs::RunConfig& config, const std:
   if (!found.memory.unknown.empty())
     table.rows.push_back({"activations of a slice", "not known", found.memory.unknown});
   table.rows.push_back({"program", pages::byte_size(found.program), "with its libraries and data, now"});
-  table.rows.push_back({"together", pages::byte_size(found.bytes()),
-                        found.available ? pages::byte_size(*found.available) + " are free" : ""});
+  const std::string free = found.available ? pages::byte_size(*found.available) + " are free" : "";
+  table.rows.push_back(
+      {"together", (found.memory.is_known() ? "" : "more than ") + pages::byte_size(found.bytes()), free});
   fmt::print("{}\n", pages::table_text(table));
   if (found.flops)
     fmt::print("{:.4g} GFLOP for a token, forward and backward: {:.4g} in products with weights, {:.4g} in attention\n",
@@ -173,9 +176,10 @@ void print_text(const Forecast& found, const runs::RunConfig& config, const std:
         "measured on {} of one slice: {} {} a second{}{}\n", pages::counted(measured.steps, "step"),
         pages::grouped(std::llround(measured.tokens_per_second())), counted,
         found.flops ? fmt::format(", {:.4g} GFLOP/s", found.flops->all() * measured.tokens_per_second() * 1e-9) : "",
-        measured.peak ? fmt::format("; {} of memory at most, where {} was expected", pages::byte_size(*measured.peak),
-                                    pages::byte_size(measured.said))
-                      : "");
+        measured.peak
+            ? fmt::format("; {} of memory at most", pages::byte_size(*measured.peak)) +
+                  (measured.said ? fmt::format(", where {} was expected", pages::byte_size(*measured.said)) : "")
+            : "");
     fmt::print("all steps at this speed: {}\n", days_text(*seconds_of(found, config)));
   }
   if (found.epochs) fmt::print("the data are seen {:.3g} times\n", *found.epochs);

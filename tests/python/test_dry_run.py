@@ -65,6 +65,15 @@ def test_memory_is_near_what_steps_take(cogwheel, words):
     assert found["peak_bytes"] == pytest.approx(found["said_bytes"], rel=0.15)
 
 
+@pytest.mark.parametrize("task", ["diffusion", "images", "handwriting", "translation", "masked_words", "copying"])
+def test_memory_of_other_tasks_is_known(cogwheel, task):
+    (cogwheel.folder / "other.toml").write_text("[training]\nsteps = 10\nbatch = 8\n")
+    small = ["model.layers=3", "model.width=64", "model.heads=2"] if task == "diffusion" else []
+    found = said(cogwheel, "other.toml", *(word for each in (f"task.name={task}", *small) for word in ("--set", each)))
+    assert "unknown" not in found["memory"] and parts(found)["activations of a slice"] > 1e6
+    assert found["measured"]["peak_bytes"] == pytest.approx(found["measured"]["said_bytes"], rel=0.4)
+
+
 def test_activations_grow_with_the_batch_and_the_average_is_counted(cogwheel):
     one, two = (said(cogwheel, "small.toml", "--set", f"training.batch={batch}", "--set", "training.ema=0.99") for batch in (4, 8))
     assert 1.7 < parts(two)["activations of a slice"] / parts(one)["activations of a slice"] < 2.1

@@ -41,6 +41,25 @@ WeightMemory weight_memory(const RunConfig& config) {
   return memory;
 }
 
+// Items of most tasks differ in length, and so do their batches: the largest of the first ones.
+Batch large_batch(const Task& task, const torch::nn::Module& model, const TrainingOptions& training) {
+  constexpr std::int64_t all = 64, few = 4;  // where the first few are alike, the others are too
+  const auto size = [](const Batch& batch) {
+    std::int64_t sum = 0;
+    for (const at::Tensor* tensor : {&batch.inputs, &batch.source})
+      if (tensor->defined()) sum += tensor->numel();
+    return sum;
+  };
+  Batch largest = task.batch(model, training, {});
+  bool alike = true;
+  for (std::int64_t number = 1; number < std::min(training.steps, alike ? few : all); ++number) {
+    Batch batch = task.batch(model, training, {number, number * training.batch});
+    alike = alike && size(batch) == size(largest);
+    if (size(batch) > size(largest)) largest = std::move(batch);
+  }
+  return largest;
+}
+
 struct PassMemory {
   std::int64_t gradients = 0, logits = 0, activations = 0;  // at the largest moment of a slice
 };
@@ -51,24 +70,28 @@ PassMemory pass_memory(const RunConfig& config, const Task& task, bool held) {
   const nn::PlaceParameters nowhere(at::kMeta);
   const std::shared_ptr<torch::nn::Module> model = make_model(config.model);
   const TrainingOptions slice = one_slice(config.training);
-  const Batch batch = task.batch(*model, slice, {});
+  const Batch batch = large_batch(task, *model, slice);
   const std::vector<at::Tensor> weights = model->parameters();
   LiveTensors live;
+  // Gradients that are there before the slice may be added to in place or make room for their sum.
+  std::unordered_set<const c10::StorageImpl*> gradients;
+  const auto note_gradients = [&] {
+    for (const at::Tensor& weight : weights)
+      if (weight.grad().defined()) gradients.insert(weight.grad().storage().unsafeGetStorageImpl());
+  };
   for (const at::Tensor& weight : weights) {
     live.leave_out(weight);
     if (!held) continue;
     weight.mutable_grad() = at::empty_like(weight.detach());
-    live.leave_out(weight.grad());
+    live.take(weight.grad());
   }
+  note_gradients();
   {
     const nn::BFloat16Products products(slice.precision == "bf16");
     const nn::RecomputedBlocks recomputed(slice.recompute);
     task.loss(*model, batch, slice.seed).backward();
   }
-  std::unordered_set<const c10::StorageImpl*> gradients;
-  if (!held)
-    for (const at::Tensor& weight : weights)
-      if (weight.grad().defined()) gradients.insert(weight.grad().storage().unsafeGetStorageImpl());
+  note_gradients();
   const std::int64_t vocabulary = common(config.model).vocabulary_or_none();
   PassMemory memory;
   for (const LiveTensors::Made& each : live.at_peak()) {
@@ -107,7 +130,9 @@ StepMemory step_memory(const RunConfig& config, const Task& task) {
   try {
     pass = pass_memory(config, task, slices > 1);
   } catch (const c10::NotImplementedError& error) {
-    memory.unknown = one_line(error.what_without_backtrace());
+    // Its message begins with the operator's name, and ends with advice to who wrote it.
+    const std::string message = one_line(error.what_without_backtrace());
+    memory.unknown = message.substr(0, message.find(": ")) + " has no shapes without numbers";
     pass.gradients = weights;
   }
   const auto add = [&](const char* name, std::string reason, std::int64_t bytes) {

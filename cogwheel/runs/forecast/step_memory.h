@@ -18,8 +18,9 @@ struct MemoryPart {
 // Parts of the largest moment of a step; what the program itself takes (libraries, data) is not among them.
 struct StepMemory {
   std::vector<MemoryPart> parts = {};
-  std::string unknown = {};  // why what a slice needs is not known: an operator that has no shapes without numbers
-  std::int64_t bytes() const;
+  std::string unknown = {};    // why what a slice needs is not known: an operator that has no shapes without numbers
+  std::int64_t bytes() const;  // of the parts: more, where something is not known
+  bool is_known() const { return unknown.empty(); }
 };
 
 // How many sums of gradients are held while so many slices are made (training/gradient_sum.h).
