@@ -3,7 +3,9 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -11,7 +13,9 @@
 
 #include "cogwheel/core/encoding/utf8.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/files/random_access_file.h"
 #include "cogwheel/core/files/scratch_folder.h"
+#include "cogwheel/runs/safetensors_header.h"
 #include "cogwheel/tasks/encoders/sentence_table.h"
 #include "cogwheel/tasks/handwriting/stroke_files.h"
 #include "cogwheel/tasks/images/data/image_files.h"
@@ -270,6 +274,43 @@ void read_shard(const std::string& bytes) {
   corpus.read("shard-00000.bin", sized);
 }
 
+// Whatever a header says that is read, its tensors fill exactly what follows it.
+void read_safetensors(const std::string& bytes) {
+  static const OwnFile file(".safetensors");
+  const runs::SafeTensorsHeader header = runs::read_safetensors_header(RandomAccessFile(file.holding(bytes)));
+  std::uint64_t sum = 0;
+  for (const runs::SafeTensorsHeader::Entry& entry : header.entries) {
+    auto size = static_cast<std::uint64_t>(runs::bytes_of_type(entry.type));
+    for (const std::int64_t count : entry.shape) size *= static_cast<std::uint64_t>(count);
+    if (entry.end - entry.begin != size || header.first + entry.end > bytes.size()) std::abort();
+    sum += size;
+  }
+  if (header.first + sum != bytes.size()) std::abort();
+}
+
+std::string with_length(const std::string& header) {
+  std::string bytes(sizeof(std::uint64_t), '\0');
+  const std::uint64_t length = header.size();
+  std::memcpy(bytes.data(), &length, sizeof length);
+  return bytes + header;
+}
+
+// The length of the header, in all files but those of every eighth size.
+void repair_length(std::string& bytes) {
+  const std::size_t end = bytes.rfind('}');
+  if (bytes.size() % 8 == 0 || end == std::string::npos || end < sizeof(std::uint64_t)) return;
+  const std::uint64_t length = end + 1 - sizeof(std::uint64_t);
+  std::memcpy(bytes.data(), &length, sizeof length);
+}
+
+const std::vector<std::string> safetensors_seeds{
+    with_length(
+        R"({"__metadata__":{"format":"a","sha256":"0"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+        R"("b":{"dtype":"BF16","shape":[],"data_offsets":[24,26]},"c":{"dtype":"I64","shape":[0,7],)"
+        R"("data_offsets":[26,26]}} )") +
+        std::string(26, 'n'),
+    with_length("{}"), with_length(R"({"a":{"dtype":"U8","shape":[5],"data_offsets":[0,5]}})") + "12345"};
+
 const std::string comma_table = "sentence,label\n\"a, b\"\"c\"\"\",1\nd,0\n\"e\nf\",1\n";
 const std::string tab_table = "sentence\tlabel\na b\t1\nc\t0\n";
 const std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n##ü\n中\n";
@@ -302,6 +343,7 @@ const std::vector<Reader>& readers() {
       {"corpus_zstd", read_source<lines_zst>, {zstandard(lines_of_json)}},
       {"corpus_index", read_corpus_index, {SmallCorpus().holding("index.json")}},
       {"corpus_shard", read_shard, {SmallCorpus().holding("shard-00000.bin")}},
+      {"safetensors_header", read_safetensors, safetensors_seeds, repair_length},
       {"line_strokes", [](const std::string& bytes) { parse_line_strokes(bytes, "a"); }, {line_xml}},
       {"transcript", [](const std::string& bytes) { parse_transcript(bytes, "a"); }, {transcript}},
       {"original_transcript", [](const std::string& bytes) { parse_original_transcript(bytes, "a"); }, {original}},
