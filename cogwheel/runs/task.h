@@ -126,8 +126,7 @@ class Task {
   // UsageError for a task whose model knows neither, and for a model that they mean nothing to.
   virtual NarrowingCost narrowing_cost(torch::nn::Module& model, const TrainingOptions& training,
                                        const KeptNumbers& kept) const;
-  // Whether the task's model continues texts, and how it does: at temperature 0.8, up to 200 tokens.
-  virtual bool continues_texts() const { return false; }
+  // How the model of a task on texts (TaskEntry::reads_text) continues one: at temperature 0.8, up to 200 tokens.
   virtual std::string continued(torch::nn::Module& model, const std::string& prompt, std::uint64_t seed) const;
   // Whether a thorough inspection does what it is asked for.
   virtual bool generates_images() const { return false; }

@@ -48,6 +48,10 @@ struct TaskEntry {
   std::shared_ptr<const Task> (*random)(const RunConfig& config, const RandomItems& items) = nullptr;
   // Null where the presets of language models serve the task.
   Preset (*preset)() = nullptr;
+  // Whether it learns from a text or corpora, and its model continues texts: ReadBy::tasks_on_text.
+  bool reads_text = false;
+  // Of another task, the keys that say where its data are; empty: it draws them.
+  std::string_view data_keys = {};
 };
 
 // In the order of tasks/tasks.def; tasks/tasks.cpp defines it.
@@ -56,9 +60,10 @@ std::vector<std::string> task_names();
 // Throws UsageError with the nearest names.
 const TaskEntry& find_task(const std::string& name);
 
-// The task that config.task names. Throws what find_task and its `make` throw.
+// The task that config.task names. Throws what find_task and its `make` throw, and UsageError that names a key whose
+// value is not its default though the task does not read it, which the same of random numbers does too.
 std::shared_ptr<const Task> make_task(const RunConfig& config, const std::filesystem::path& folder = {});
-// The same on random numbers. Throws UsageError that names the tasks which have some.
+// Throws UsageError that names the tasks which have some.
 std::shared_ptr<const Task> make_random_task(const RunConfig& config, const RandomItems& items);
 
 }  // namespace cogwheel::runs

@@ -148,13 +148,4 @@ void expect_recorded_data(const RunConfig& config, const std::string& name, cons
                              sha256 + ": other data, or another part of them held out"));
 }
 
-void expect_no_text(const RunConfig& config, const std::string& instead) {
-  if (!config.data.text.empty())
-    throw UsageError(
-        expected_got("data.text", "none for the task " + config.task.name + instead, config.data.text.front()));
-  if (!config.data.corpus.empty())
-    throw UsageError(
-        expected_got("data.corpus", "none for the task " + config.task.name + instead, config.data.corpus.front()));
-}
-
 }  // namespace cogwheel::runs

@@ -55,7 +55,4 @@ std::string recorded_path(const std::filesystem::path& path, std::string_view wh
 // Throws Error where a run of this configuration recorded another hash of its data.
 void expect_recorded_data(const RunConfig& config, const std::string& name, const std::string& sha256);
 
-// Throws UsageError where a text is given to a task that does not learn from one; `instead` names what it takes.
-void expect_no_text(const RunConfig& config, const std::string& instead);
-
 }  // namespace cogwheel::runs

@@ -106,11 +106,24 @@ def expect_refused(done, code, part):
 def test_what_does_not_fit_is_refused_in_one_line(corpora, tmp_path):
     train = ["train", "config.toml", "--out", tmp_path / "run"]
     expect_refused(corpora(*train, "--corpus", "corpus", "--text", "more.jsonl"), 2, "--corpus: expected no --text")
-    expect_refused(corpora(*train, "--corpus", "corpus", "--set", "data.weights=[1,2]"), 2, "data.weights: expected 1, one for each")
-    expect_refused(corpora(*train, "--set", "data.weights=[1]"), 2, "data.weights: expected none without data.corpus")
+    expect_refused(corpora(*train, "--corpus", "corpus", "other", "--set", "data.weights=[1]"), 2, "data.weights: expected 2, one for each")
+    for words in ([], ["--corpus", "corpus"]):
+        message = "data.weights: expected none without several of data.corpus, got 1"
+        expect_refused(corpora(*train, *words, "--set", "data.weights=[1]"), 2, message)
     expect_refused(corpora(*train, "--corpus", "corpus", "--set", "data.weights=[0]"), 2, "data.weights: expected numbers above 0")
+    for weights, got in (("[-1]", "-1"), ("[1e31]", "1e+31"), ("[nan]", "nan")):
+        message = f"data.weights: expected numbers above 0 to 1e+30, got {got}\n"
+        expect_refused(corpora(*train, "--corpus", "corpus", "--set", f"data.weights={weights}"), 2, message)
     expect_refused(corpora(*train, "--corpus", "corpus", "--set", "data.packing=rows"), 2, "data.packing: expected one of windows, documents")
-    expect_refused(corpora(*train, "--corpus", "texts"), 1, "expected the folder of a corpus")
+    folder = "expected the folder of a corpus, as `cogwheel data prepare` makes it, got "
+    expect_refused(corpora(*train, "--corpus", "texts"), 1, f"texts: {folder}one without index.json")
+    expect_refused(corpora(*train, "--corpus", "texts/1.jsonl"), 1, f"1.jsonl: {folder}a file")
+    expect_refused(corpora(*train, "--corpus", "none"), 1, f"none: {folder}no folder")
+    run = tmp_path / "a run"  # which has a tokenizer too
+    run.mkdir()
+    (run / ".cogwheel").write_text("run\n")
+    (run / "tokenizer.json").write_text("{}")
+    expect_refused(corpora(*train, "--corpus", run), 1, f"a run: {folder}the folder of a run")
     expect_refused(corpora(*train, "--corpus", "corpus", "--set", "data.sha256=0123"), 1, "data.sha256 of")
     expect_refused(corpora(*train, "--corpus", "corpus", "--set", "task.name=copying"), 2, "data.corpus: expected none for the task copying")
     expect_refused(corpora(*train, "--corpus", "corpus", "--set", "model.context=100000"), 1, "corpus: expected a window of 100000 tokens")

@@ -21,9 +21,14 @@ struct NamesOtherKeys {
 using ConfigSlot = std::variant<std::string*, std::vector<std::string>*, std::vector<double>*, std::int64_t*,
                                 std::uint64_t*, double*, bool*, ConfigValue*, NamesOtherKeys>;
 
+// Who reads a key (TaskEntry says what a task is); to others a value of it would mean nothing. Tasks on text read a
+// text or corpora, and a text has byte pairs that are learned where data.tokenizer is "bpe".
+enum class ReadBy { every_task, tasks_on_text, corpora, several_corpora, byte_pairs };
+
 struct ConfigField {
   std::string key;  // "section.name", or "name" at the top
   ConfigSlot slot;
+  ReadBy read_by = ReadBy::every_task;
 };
 
 }  // namespace cogwheel::runs

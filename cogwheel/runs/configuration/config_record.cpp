@@ -33,7 +33,7 @@ bool is_place(std::string_view key) { return std::find(places.begin(), places.en
 Json to_json(const RunConfig& config) {
   RunConfig copy = config;
   Json json = Json::object();
-  for (const auto& [key, slot] : config_fields(copy))
+  for (const auto& [key, slot, unused] : config_fields(copy))
     std::visit(
         [&json, name = key](const auto& value) {
           using Slot = std::decay_t<decltype(value)>;

@@ -21,15 +21,15 @@ std::vector<ConfigField> config_fields(RunConfig& config) {
     fields.insert(fields.end(), more.begin(), more.end());
   };
   append({
-      {"data.text", &data.text},
-      {"data.tokenizer", &data.tokenizer},
-      {"data.vocabulary", &data.vocabulary},
-      {"data.byte_limit", &data.byte_limit},
+      {"data.text", &data.text, ReadBy::tasks_on_text},
+      {"data.tokenizer", &data.tokenizer, ReadBy::tasks_on_text},
+      {"data.vocabulary", &data.vocabulary, ReadBy::byte_pairs},
+      {"data.byte_limit", &data.byte_limit},  // comparisons of other tasks record 0
       {"data.sha256", &data.sha256},
-      {"data.corpus", &data.corpus},
-      {"data.weights", &data.weights},
-      {"data.packing", &data.packing},
-      {"data.held_out_tokens", &data.held_out_tokens},
+      {"data.corpus", &data.corpus, ReadBy::tasks_on_text},
+      {"data.weights", &data.weights, ReadBy::several_corpora},
+      {"data.packing", &data.packing, ReadBy::corpora},
+      {"data.held_out_tokens", &data.held_out_tokens, ReadBy::corpora},
   });
   for (const ConfigField& field : config_fields(config.model)) {
     fields.push_back(field);
@@ -63,8 +63,8 @@ std::vector<ConfigField> config_fields(RunConfig& config) {
       {"training.checkpoint_minutes", &training.checkpoint_minutes},
       {"training.keep_checkpoints", &training.keep_checkpoints},
       {"training.keep_best", &training.keep_best},
-      {"training.sample_every", &training.sample_every},
-      {"training.prompts", &training.prompts},
+      {"training.sample_every", &training.sample_every, ReadBy::tasks_on_text},
+      {"training.prompts", &training.prompts, ReadBy::tasks_on_text},
       {"training.spike_deviations", &training.spike_deviations},
       {"training.spike_returns", &training.spike_returns},
   });

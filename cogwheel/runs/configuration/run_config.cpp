@@ -148,8 +148,8 @@ void check(const RunConfig& config) {
   if (config.data.held_out_tokens < 0)
     throw UsageError(expected_got("data.held_out_tokens", "at least 0", std::to_string(config.data.held_out_tokens)));
   for (const double weight : config.data.weights)
-    if (!(weight > 0 && weight < 1e30))
-      throw UsageError(expected_got("data.weights", "numbers above 0", number_text(weight)));
+    if (constexpr Range<double> weights{.min = 0, .max = 1e30, .min_excluded = true}; !weights.holds(weight))
+      throw UsageError(expected_got("data.weights", "numbers " + weights.text(), number_text(weight)));
   const bool control = std::any_of(config.name.begin(), config.name.end(),
                                    [](unsigned char character) { return character < 0x20 || character == 0x7f; });
   const bool text = find_non_text(config.name) == std::string::npos;
@@ -200,7 +200,7 @@ RunConfig read_config(std::string_view text, const std::string& what, const std:
   choose_model(config);
   // A key that only the model of another task has is refused by name.
   const std::string whose = task.empty() ? what : what + ", for the task " + task;
-  for (const auto& [key, slot] : config_fields(config))
+  for (const auto& [key, slot, unused] : config_fields(config))
     if (const auto named = given.at_path(key); named && names_others(slot))
       assign(slot, *named.node(), what + ": " + key);
   for (const auto& [section_key, section] : given) {
@@ -249,7 +249,7 @@ void set_options(RunConfig& config, const std::vector<std::string>& assignments)
   set_if([](const std::string& each) { return sets(each, "task.name"); });
   choose_model(changed);
   std::vector<std::string> naming;
-  for (const auto& [key, slot] : config_fields(changed))
+  for (const auto& [key, slot, unused] : config_fields(changed))
     if (names_others(slot)) naming.push_back(key);
   const auto names_set = [&](const std::string& each) {
     return std::any_of(naming.begin(), naming.end(), [&](const std::string& key) { return sets(each, key); });
@@ -264,7 +264,7 @@ std::string to_toml(const RunConfig& config) {
   RunConfig copy = config;
   std::ostringstream text;
   std::string section;
-  for (const auto& [key, slot] : config_fields(copy)) {
+  for (const auto& [key, slot, unused] : config_fields(copy)) {
     if (names_others(slot)) continue;
     const std::size_t dot = key.find('.');
     if (dot != std::string::npos && key.substr(0, dot) != section) {

@@ -108,10 +108,6 @@ TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& train
       model_(trainable_model(config_)),
       watch_(config_.training.spike_deviations) {
   const TrainingOptions& options = config_.training;
-  if (options.sample_every > 0 && !task_->continues_texts())
-    throw UsageError(expected_got("training.sample_every",
-                                  "0: the model of " + task_->description().name + " continues no texts",
-                                  std::to_string(options.sample_every)));
   if (options.recompute > 0 && !has_blocks(*model_))
     throw UsageError(expected_got("training.recompute",
                                   "0: the model of " + task_->description().name + " has no transformer blocks",

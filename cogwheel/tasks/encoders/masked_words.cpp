@@ -210,6 +210,7 @@ runs::TaskEntry masked_words_task() {
           .make = masked_words::make,
           .sampler = {{"--prompt"}, masked_words::tell},
           .random = random_masked_words,
-          .preset = [] { return encoder_preset("masked_words", "the same, whose hidden words are told"); }};
+          .preset = [] { return encoder_preset("masked_words", "the same, whose hidden words are told"); },
+          .data_keys = "task.sentences"};
 }
 }  // namespace cogwheel::tasks::encoders

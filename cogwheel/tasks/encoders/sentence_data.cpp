@@ -128,7 +128,6 @@ runs::DataFacts SentenceData::facts(const std::string& item, const runs::Trainin
 }
 
 void SentenceData::complete(runs::RunConfig& config, const runs::TaskOptions& options) const {
-  runs::expect_no_text(config, ": task.sentences");
   runs::set_vocabulary(config, tokenizer().vocabulary(), ", the pieces of " + corpus_->name);
   auto& model = config.model.as<EncoderOptions>();
   check(model);

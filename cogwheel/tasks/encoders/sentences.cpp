@@ -252,9 +252,11 @@ runs::TaskEntry sentences_task() {
   return {.description = sentences::describe(),
           .make = sentences::make,
           .sampler = {{"--prompt", "--input"}, sentences::classify},
-          .preset = [] {
-            return encoder_preset("sentences",
-                                  "made-up reviews, or --sentences; an encoder of 4 layers, width 128, batch 32");
-          }};
+          .preset =
+              [] {
+                return encoder_preset("sentences",
+                                      "made-up reviews, or --sentences; an encoder of 4 layers, width 128, batch 32");
+              },
+          .data_keys = "task.sentences"};
 }
 }  // namespace cogwheel::tasks::encoders

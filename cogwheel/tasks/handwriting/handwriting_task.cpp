@@ -67,7 +67,6 @@ class HandwritingTask : public runs::Task {
   }
 
   runs::RunConfig completed(runs::RunConfig config) const override {
-    runs::expect_no_text(config, ": task.strokes");
     runs::set_vocabulary(config, vocabulary(), ", the characters of the texts");
     const auto& model = config.model.as<HandwritingOptions>();
     check(model);
@@ -212,6 +211,7 @@ runs::TaskEntry handwriting_task() {
           .make = writing::make,
           .sampler = {{"--prompt", "--bias", "--prime", "--out", "--seed"}, sample_handwriting},
           .random = random_handwriting,
-          .preset = writing::preset};
+          .preset = writing::preset,
+          .data_keys = "task.strokes"};
 }
 }  // namespace cogwheel::tasks::handwriting

@@ -440,6 +440,7 @@ runs::TaskEntry diffusion_task() {
                        "--eta", "--unclipped", "--interpolate", "--out", "--seed"},
                       sample_images},
           .random = random_diffusion,
-          .preset = diffusion::preset};
+          .preset = diffusion::preset,
+          .data_keys = "task.images"};
 }
 }  // namespace cogwheel::tasks::images

@@ -45,7 +45,6 @@ class ImageTask : public runs::Task {
   // task. Throws UsageError where the model does not fit.
   template <class Options>
   void complete_images(runs::RunConfig& config) const {
-    runs::expect_no_text(config, ": task.images");
     auto& model = config.model.as<Options>();
     fit_images(model.image_size, model.channels, *source_);
     runs::check(model);

@@ -264,6 +264,7 @@ runs::TaskEntry images_task() {
           .make = classification::make,
           .sampler = {{"--input"}, classification::classify},
           .random = random_image_task,
-          .preset = classification::preset};
+          .preset = classification::preset,
+          .data_keys = "task.images"};
 }
 }  // namespace cogwheel::tasks::images

@@ -91,7 +91,6 @@ class CorpusModelling : public LanguageModelTask {
     return rows(context_of(model), training.seed, place.rows, training.batch);
   }
 
-  bool continues_texts() const override { return true; }
   std::string continued(torch::nn::Module& model, const std::string& prompt, std::uint64_t seed) const override {
     return continued_text(model, tokenizer(), prompt, seed);
   }

@@ -73,7 +73,6 @@ class LanguageModelling : public LanguageModelTask {
     return {windows.inputs, windows.targets, training.batch * context};
   }
 
-  bool continues_texts() const override { return true; }
   std::string continued(torch::nn::Module& module, const std::string& prompt, std::uint64_t seed) const override {
     return continued_text(module, *data_->tokenizer, prompt, seed);
   }
@@ -142,13 +141,6 @@ class LanguageModelling : public LanguageModelTask {
 std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std::filesystem::path& folder) {
   const runs::DataOptions& options = config.data;
   if (!options.corpus.empty()) return make_corpus_modelling(options, runs::common(config.model).context, folder);
-  if (!options.weights.empty())
-    throw UsageError(expected_got("data.weights", "none without data.corpus", std::to_string(options.weights.size())));
-  if (const runs::DataOptions without; options.packing != without.packing)
-    throw UsageError(expected_got("data.packing", without.packing + " without data.corpus", options.packing));
-  else if (options.held_out_tokens != without.held_out_tokens)
-    throw UsageError(
-        expected_got("data.held_out_tokens", "none without data.corpus", std::to_string(options.held_out_tokens)));
   const text::Corpus corpus = options.text.empty()
                                   ? text::load_python_standard_library(options.byte_limit)
                                   : text::load_corpus({options.text.begin(), options.text.end()}, options.byte_limit);
@@ -179,7 +171,8 @@ runs::TaskEntry language_modelling_task() {
   return {.description = runs::describe_language_modelling(runs::DataOptions{}.tokenizer),
           .make = make,
           .sampler = text_sampler(),
-          .random = random_language_modelling};
+          .random = random_language_modelling,
+          .reads_text = true};
 }
 
 }  // namespace cogwheel::tasks::language

@@ -54,9 +54,6 @@ runs::DataFacts SampledTask::data(const runs::ModelOptions& model, const runs::T
 
 runs::RunConfig SampledTask::completed(runs::RunConfig config) const {
   const std::string& name = description().name;
-  runs::expect_no_text(config, "");
-  if (config.data.tokenizer != runs::DataOptions{}.tokenizer)
-    throw UsageError(expected_got("data.tokenizer", "none for the task " + name, config.data.tokenizer));
   const std::int64_t context = runs::common(config.model).context;
   expect_within("model.context", context, Range<std::int64_t>{2, evaluated_tokens_});
   const Difficulty trained = difficulty(context);

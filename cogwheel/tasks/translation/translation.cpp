@@ -64,7 +64,6 @@ class Translation : public runs::Task {
   }
 
   runs::RunConfig completed(runs::RunConfig config) const override {
-    runs::expect_no_text(config, ": task.source and task.target");
     runs::set_vocabulary(config, data_->tokenizer().vocabulary(), ", as the data");
     const auto& model = config.model.as<SequenceToSequenceOptions>();
     check(model);
@@ -261,6 +260,7 @@ runs::TaskEntry translation_task() {
           .make = translating::make,
           .sampler = {{"--prompt", "--input", "--beam"}, translating::sample_translations},
           .random = random_translation,
-          .preset = translating::preset};
+          .preset = translating::preset,
+          .data_keys = "task.source and task.target"};
 }
 }  // namespace cogwheel::tasks::translation

@@ -307,11 +307,28 @@ TEST(TrainingRun, SaysWhatItsModelHasNoUseFor) {
   RunConfig config;
   config.task = {"copying", {}};
   config.model = model_of_task("copying");
-  TrainingOptions training = tiny_training();
-  training.sample_every = 2, training.prompts = {"a"};
-  EXPECT_THROW(TrainingRun(config.model, training, make_task(config)), UsageError);
-  training.sample_every = 0, training.steps = 1;
-  EXPECT_NO_THROW(TrainingRun(config.model, training, make_task(config)));
+  const auto refused = [&](const std::vector<std::string>& assignments, const std::string& message) {
+    RunConfig changed = config;
+    set_options(changed, assignments);
+    EXPECT_EQ(usage_error_of([&] { make_task(changed); }), message);
+  };
+  const std::string none = "expected none for the task copying, got ";
+  refused({"training.sample_every=2", "training.prompts=[\"a\"]"}, "training.sample_every: " + none + "2");
+  refused({"training.prompts=[\"a\"]"}, "training.prompts: " + none + "a");
+  refused({"data.packing=documents"}, "data.packing: " + none + "documents");
+  refused({"data.held_out_tokens=0"}, "data.held_out_tokens: " + none + "0");
+  refused({"data.weights=[0.5]"}, "data.weights: " + none + "0.5");
+  make_task(config);
+  config = {};
+  const std::string without = "expected none without data.corpus, got ";
+  refused({"data.packing=documents"}, "data.packing: " + without + "documents");
+  refused({"data.weights=[0.5]"}, "data.weights: expected none without several of data.corpus, got 0.5");
+  refused({"data.vocabulary=300"},
+          "data.vocabulary: expected none without a text whose data.tokenizer is bpe, got 300");
+  config.task.name = "images";
+  config.model = model_of_task("images");
+  refused({"data.vocabulary=300"},
+          "data.vocabulary: expected none for the task images, which learns from task.images, got 300");
 }
 
 TEST(TrainingRun, ContinuesPromptsWhenDue) {
