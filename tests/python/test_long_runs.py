@@ -129,6 +129,31 @@ def test_writes_that_fail_leave_a_run_that_goes_on(limits, cogwheel, tmp_path):
     expect_equal_runs(tmp_path, whole)
 
 
+@pytest.mark.slow
+def test_a_disk_that_fills_up_leaves_a_run_that_goes_on(cogwheel, cogwheel_executable, tmp_path):
+    """A file system of its own, of less than the run needs, whose folder is then continued on a larger one."""
+    in_namespace = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+    (tmp_path / "small").mkdir()
+    if subprocess.run([*in_namespace, "mount -t tmpfs none small"], cwd=tmp_path, capture_output=True).returncode != 0:
+        pytest.skip("no file system can be mounted here")
+    whole = whole_run(cogwheel, tmp_path)
+    files = [file for file in (tmp_path / "whole").rglob("*") if file.is_file()]
+    size = sum({file.stat().st_ino: file.stat().st_size for file in files}.values())  # a checkpoint may have two names
+    went_on = 0
+    for share in (0.4, 0.65, 0.95):
+        subprocess.run(["rm", "-rf", tmp_path / "parts"], check=True)
+        train = f"{cogwheel_executable} train run.toml --out small/parts; code=$?; test ! -e small/parts || cp -a small/parts .; exit $code"
+        script = f"mount -t tmpfs -o size={int(share * size)} none small && {{ {train}; }}"
+        done = subprocess.run([*in_namespace, script], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        assert done.returncode == 1 and "No space left on device" in done.stderr and done.stderr.count("\n") < 12, done.stderr
+        begun = (tmp_path / "parts/config.toml").exists()
+        went_on += (tmp_path / "parts/checkpoint.safetensors").exists()
+        code, _, err = cogwheel(*(("resume", "parts") if begun else ("train", "run.toml", "--out", "parts")))
+        assert code == 0 and "damaged" not in err, err
+        expect_equal_runs(tmp_path, whole)
+    assert went_on > 0  # from a checkpoint that was whole
+
+
 def test_resume_takes_other_keys_of_training_and_records_them(cogwheel, tmp_path):
     code, _, err = cogwheel("train", "run.toml", "--out", "run", "--set", "training.steps=30")
     assert code == 0, err
