@@ -12,8 +12,8 @@ struct Reader {
   // Throws Error for bytes that are refused; whatever else it does but return is a fault.
   std::function<void(const std::string& bytes)> read;
   std::vector<std::string> seeds;  // files that are read, from which the fuzzer starts
-  std::function<void(std::string& bytes)> repair =
-      {};  // checksums and the like, without which changes would be refused at once
+  // Of checksums and the like, without which changes would be refused at once.
+  std::function<void(std::string& bytes)> repair = {};
 };
 
 const std::vector<Reader>& readers();

@@ -17,7 +17,7 @@
 #include "cogwheel/core/process/shell_word.h"
 #include "cogwheel/core/wording/utc_time.h"
 #include "cogwheel/nn/weights/number_type.h"
-#include "cogwheel/runs/evaluation_page.h"
+#include "cogwheel/runs/evaluation/evaluation_page.h"
 #include "cogwheel/runs/sampler.h"
 #include "cogwheel/runs/sampler_options.h"
 #include "cogwheel/runs/task_entry.h"

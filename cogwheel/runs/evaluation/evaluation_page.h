@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "cogwheel/runs/evaluation_of_run.h"
+#include "cogwheel/runs/evaluation/evaluation_of_run.h"
 
 namespace cogwheel::runs {
 

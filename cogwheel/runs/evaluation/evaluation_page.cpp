@@ -1,4 +1,4 @@
-#include "cogwheel/runs/evaluation_page.h"
+#include "cogwheel/runs/evaluation/evaluation_page.h"
 
 #include <fmt/format.h>
 

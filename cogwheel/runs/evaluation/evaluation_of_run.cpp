@@ -1,4 +1,4 @@
-#include "cogwheel/runs/evaluation_of_run.h"
+#include "cogwheel/runs/evaluation/evaluation_of_run.h"
 
 #include <torch/nn/module.h>
 #include <torch/types.h>
