@@ -1,7 +1,7 @@
 #include "cogwheel/nn/weights/joined_products.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <optional>
@@ -64,7 +64,7 @@ void make_products(std::vector<WaitingProduct>& waiting) {
 }  // namespace
 
 std::vector<std::exception_ptr> JoinedProducts::run(std::span<const std::function<void()>> passes) {
-  const at::NoGradGuard no_grad;
+  const c10::InferenceMode inference;  // saves each of many small operators its look for derivatives
   std::vector<std::exception_ptr> thrown(passes.size());
   if (passes.size() == 1) {
     const RowProducts products(product_of);

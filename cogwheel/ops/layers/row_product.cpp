@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "cogwheel/ops/support/checks.h"
 
@@ -76,12 +77,12 @@ template <int Lanes, int Rows, int Outputs, class Weight>
     }
   };
   std::int64_t from = 0;
-  // A cache line of each weight at a time, and a prefetch of the line that the next outputs read: the processor follows
-  // no row across the end of a page, and rows of narrow weights are short. Past the last output it asks for nothing
-  // that is read, which is no fault.
+  // A cache line of each weight at a time, and beside other outputs a prefetch of the line that the next ones read: the
+  // processor follows no row across the end of a page, and rows of narrow weights are short. Past the last output it
+  // asks for nothing that is read, which is no fault.
   constexpr int line = std::max<int>(Lanes, static_cast<int>(64 / sizeof(Weight)));
   for (; from + line <= problem.inputs; from += line) {
-    for (int o = 0; o < Outputs; ++o) __builtin_prefetch(weight + (Outputs + o) * problem.inputs + from);
+    for (int o = 0; o < Outputs && Outputs > 1; ++o) __builtin_prefetch(weight + (Outputs + o) * problem.inputs + from);
     for (int part = 0; part < line; part += Lanes) add(from + part, Lanes);
   }
   for (; from + Lanes <= problem.inputs; from += Lanes) add(from, Lanes);
@@ -117,7 +118,9 @@ template <int Lanes, int Outputs, class Weight>
 template <int Lanes, int Outputs, class Weight>
 [[gnu::always_inline]] inline void outputs_from(const Problem<Weight>& problem, std::int64_t begin, std::int64_t end) {
   std::int64_t output = begin;
-  for (; output + Outputs <= end; output += Outputs) all_rows<Lanes, Outputs>(problem, output);
+  // Memory is the limit of so few rows, and gives most where weights are read in the order in which they lie.
+  const bool in_order = problem.rows <= (std::is_same_v<Weight, float> ? 2 : 1);
+  for (; !in_order && output + Outputs <= end; output += Outputs) all_rows<Lanes, Outputs>(problem, output);
   for (; output < end; ++output) all_rows<Lanes, 1>(problem, output);
 }
 
