@@ -45,8 +45,8 @@ struct QuantizedRows {
 };
 QuantizedRows quantized_rows(const at::Tensor& rows);
 
-// The same function for rows of any number: few are multiplied by the narrow numbers (ops/layers/row_product.h), more
-// by the float32 weights that these stand for, which are made for the one product.
+// x Wᵀ + b of rows [..., inputs] of any number. Few stay float32 (ops/layers/row_product.h); more, as those of a
+// prompt, are rounded to bfloat16 on the CPU, and so are their products, as in training with that precision.
 at::Tensor narrow_product(const at::Tensor& x, const RowWeight& weight);
 
 // Rows of an embedding, tokens [...] int64 → [..., width]: of the weights in force, or of the parameter itself.
