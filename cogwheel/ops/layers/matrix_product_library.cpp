@@ -17,6 +17,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/process/kept_choice.h"
 #include "cogwheel/core/process/thread_time.h"
+#include "cogwheel/ops/layers/row_order.h"
 
 namespace cogwheel::ops {
 namespace {
@@ -120,7 +121,8 @@ std::string_view matrix_product_library() {
 
 at::Tensor float_product(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias) {
   if (matrix_product_library() != onednn) return at::linear(x, weight, bias);
-  return onednn_linear()->call(x, weight, bias, "none", c10::List<std::optional<at::Scalar>>(), "");
+  return onednn_linear()->call(in_row_order(x), in_row_order(weight), bias, "none",
+                               c10::List<std::optional<at::Scalar>>(), "");
 }
 
 at::Tensor widened_product(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias) {

@@ -5,6 +5,11 @@
 #include <torch/autograd.h>
 #include <torch/types.h>
 
+#include <utility>
+#include <vector>
+
+#include "cogwheel/ops/layers/row_order.h"
+
 namespace cogwheel::nn {
 namespace {
 
@@ -45,6 +50,23 @@ TEST(MatrixProduct, AgreesWithDoubleInBothDerivatives) {
       EXPECT_LT((got[index] - expected[index]).abs().max().item<double>(), 2e-6 * largest) << index;
     }
   }
+}
+
+// Blocks that are cut off, columns that are further apart than they are long, copies that are streamed past the caches.
+TEST(MatrixProduct, ReadsTransposedMatricesInRowOrder) {
+  for (const auto& [rows, width] : {std::pair{1, 5}, {7, 64}, {65, 130}, {64, 64}, {1001, 1100}, {130, 8195}}) {
+    const at::Tensor longer = torch::randn({width, rows + 3});
+    const std::vector<at::Tensor> sources{torch::randn({width, rows}), longer.narrow(1, 2, rows),
+                                          longer.narrow(1, 0, rows)};
+    for (const at::Tensor& source : sources) {
+      const at::Tensor copy = ops::in_row_order(source.t());
+      EXPECT_TRUE(copy.is_contiguous());
+      EXPECT_TRUE(at::equal(copy, source.t())) << rows << " " << width;
+    }
+  }
+  const at::Tensor in_order = torch::randn({3, 4}), every_second = torch::randn({6, 8}).slice(1, 0, 8, 2);
+  EXPECT_TRUE(ops::in_row_order(in_order).is_same(in_order));
+  EXPECT_TRUE(at::equal(ops::in_row_order(every_second.t()), every_second.t()));
 }
 
 TEST(MatrixProduct, TakesAnyLeadingShape) {
