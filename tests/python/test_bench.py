@@ -10,7 +10,7 @@ import torch
 
 import cogwheel
 from cogwheel.bench import __main__ as bench_command
-from cogwheel.bench import alignment, attention, decode, eager, generation, recurrent
+from cogwheel.bench import alignment, attention, decode, eager, generation, operators, recurrent, training
 from cogwheel.bench.chart import CHART_JS
 from cogwheel.bench.eager_training import EagerTraining
 from cogwheel.bench.encoder import WordShape
@@ -159,6 +159,31 @@ def test_training_takes_turns_with_the_peer(cogwheel_executable, tmp_path):
         (precision, name) for precision in ("fp32", "bf16") for name in ("eager GPT", "cog", "symmetric")
     ]
     assert all(row["tokens_per_second"] > 0 and row["turns"] >= 3 for row in rows)
+
+
+def test_operators_of_a_step_are_told_beside_the_machine(cogwheel_executable, tmp_path):
+    done = run(
+        cogwheel_executable, "training", "--model", "tiny", "--mechanisms", "cog", "--precision", "fp32", "--operators",
+        "--seconds", "0.2", "--out", tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "GB/s" in done.stdout and "cogwheel::pairwise_backward" in done.stdout and "all others" in done.stdout
+    rows = {}
+    for row in json.loads((tmp_path / "bench.json").read_text())["results"]:
+        rows.setdefault(row["name"], []).append(row)
+    shape = training.SHAPES["tiny"]
+    (forward,), (backward,) = rows["cogwheel::pairwise"], rows["cogwheel::pairwise_backward"]
+    assert forward["calls"] == backward["calls"] == shape.layers
+    assert forward["sizes"][0] == [shape.batch, shape.heads, shape.context, shape.width // shape.heads]
+    assert all(row["seconds"] > 0 and row["least"] >= 0 for found in rows.values() for row in found)
+
+
+def test_work_of_an_operator():
+    assert operators.floating_operations("cogwheel::matrix_product", [[2, 3, 4], [5, 4]]) == 2 * 6 * 4 * 5
+    assert operators.floating_operations("aten::addmm", [[5], [6, 4], [4, 5]]) == 2 * 6 * 4 * 5
+    heads = [[2, 3, 10, 8], [2, 1, 12, 8], [2, 1, 12, 8]]
+    assert operators.floating_operations("cogwheel::pairwise", heads) == 2 * 2 * 3 * 10 * 12 * 8  # half of two products
+    assert operators.floating_operations("aten::gelu", [[6, 4]]) == 0
 
 
 @pytest.mark.parametrize(

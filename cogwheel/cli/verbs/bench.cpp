@@ -8,6 +8,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/number_option.h"
+#include "cogwheel/cli/operator_times.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/process/environment_python.h"
 #include "cogwheel/core/process/process.h"
@@ -46,15 +48,19 @@ struct Steps {
   std::int64_t threads = 0;
   std::string saved;         // file of the first weights and batches; empty: none
   std::int64_t batches = 0;  // that are saved
+  bool operators = false;    // says what each of a step took
   Definitions definitions;
 };
 
 // Calls `step` for each line of input and prints what it returns: the caller measures the time.
-void answer_lines(std::int64_t parameters, const std::function<double()>& step) {
+void answer_lines(std::int64_t parameters, bool with_operators, const std::function<double()>& step) {
   fmt::print("{{\"parameters\": {}}}\n", parameters);
   std::fflush(stdout);
+  std::optional<OperatorTimes> times;
+  if (with_operators) times.emplace();
   for (std::string line; std::getline(std::cin, line);) {
-    fmt::print("{{\"loss\": {}}}\n", step());
+    const double loss = step();
+    fmt::print("{{\"loss\": {}{}}}\n", loss, times ? ", \"operators\": " + times->take_json() : "");
     std::fflush(stdout);
   }
 }
@@ -67,14 +73,14 @@ void make_steps(Steps& steps) {
   if (steps.beam > 0) {
     if (steps.config.task.name != "translation")
       throw UsageError(expected_got("--beam", "the task translation", steps.config.task.name));
-    answer_lines(runs::parameter_count(steps.config.model),
+    answer_lines(runs::parameter_count(steps.config.model), steps.operators,
                  tasks::translation::random_translations(steps.config, steps.items, steps.beam));
     return;
   }
   const auto task = runs::make_random_task(steps.config, steps.items);
   runs::TrainingRun run(steps.config.model, steps.config.training, task);
   if (!steps.saved.empty()) runs::save_start(run, steps.batches, steps.saved);
-  answer_lines(runs::parameter_count(run.model_options()), [&] { return run.step(); });
+  answer_lines(runs::parameter_count(run.model_options()), steps.operators, [&] { return run.step(); });
 }
 
 }  // namespace
@@ -99,6 +105,7 @@ void add_bench_steps_command(CLI::App& app) {
   command->add_option("--save", steps->saved);
   add_number(*command, "--batches", steps->batches, any_count, "");
   add_number(*command, "--threads", steps->threads, Range<std::int64_t>{0, 1 << 12}, "");
+  command->add_flag("--operators", steps->operators);
   add_definition_options(*command, steps->definitions);
   command->callback([steps] { make_steps(*steps); });
 }

@@ -17,7 +17,7 @@ if __name__ == "__main__":
 import torch
 
 import cogwheel
-from cogwheel.bench import alignment, attention, decode, eager, generation, recurrent, training
+from cogwheel.bench import alignment, attention, decode, eager, generation, operators, recurrent, training
 from cogwheel.bench.chart import bars, page
 from cogwheel.bench.machine import description, product_peak
 from cogwheel.bench.timing import Timing
@@ -98,6 +98,7 @@ def parser() -> argparse.ArgumentParser:
     of_training.add_argument("--model", choices=training.SHAPES, default="small")
     of_training.add_argument("--precision", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
     of_training.add_argument("--compile", action="store_true", help="with torch.compile as another peer (minutes)")
+    of_training.add_argument("--operators", action="store_true", help="instead: each operator of Cogwheel's step beside what the machine allows")
 
     of_generation = add("generation", "Texts of a model in Llama's form against `generate` of transformers on equal weights.")
     of_generation.set_defaults(seconds=60.0)
@@ -305,21 +306,35 @@ def bench_training(arguments: argparse.Namespace) -> list[dict[str, object]]:
     names = arguments.mechanisms or list(shape.mechanisms)
     if "softmax" in shape.mechanisms:  # alignments and windows are checked by the executable
         check_mechanisms(names, {"operator", "layer"})
+    definitions = [f"--define={line}" for line in arguments.define] + [f"--mechanism-file={path}" for path in arguments.mechanism_file]
+    if arguments.operators:
+        return bench_operators(arguments, shape, names, definitions)
     print(f"{shape.describe()}. Ratio: {shape.counted} per second over those of {shape.peer}.")
     results = []
     for precision in arguments.precision:
         timings = training.measure(
-            executable(),
-            shape,
-            names,
-            precision,
-            seconds=arguments.seconds,
-            with_compile=arguments.compile,
-            definitions=[f"--define={line}" for line in arguments.define]
-            + [f"--mechanism-file={path}" for path in arguments.mechanism_file],
+            executable(), shape, names, precision, seconds=arguments.seconds, with_compile=arguments.compile, definitions=definitions
         )
         more = {"precision": precision, "shape": asdict(shape)}
         results += print_speeds(precision, shape, shape.items, timings, more)
+    return results
+
+
+def bench_operators(
+    arguments: argparse.Namespace, shape: training.AnyShape, names: list[str], definitions: list[str]
+) -> list[dict[str, object]]:
+    machine = operators.measured_machine()
+    rates = ", ".join(f"{rate / 1e9:.0f} GF/s in {dtype}" for dtype, rate in machine.rates.items())
+    print(f"{shape.describe()}. Least: at {rates}, {machine.bandwidth / 1e9:.1f} GB/s.")
+    results = []
+    for name in names:
+        for precision in arguments.precision:
+            steps = training.operators_of_steps(
+                executable(), shape, name, precision, seconds=arguments.seconds / 2, definitions=definitions
+            )
+            rows = operators.times(steps, machine)
+            print(f"\n{name} {precision}, minima of {len(steps)} steps", *operators.told(rows), sep="\n", flush=True)
+            results += [asdict(row) | {"mechanism": name, "precision": precision} for row in rows]
     return results
 
 

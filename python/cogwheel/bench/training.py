@@ -9,6 +9,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 
 import torch
@@ -61,9 +62,12 @@ class CogwheelSteps:
         self.parameters = self.answer()["parameters"]
 
     def step(self) -> float:
+        return self.whole_step()["loss"]
+
+    def whole_step(self) -> dict:
         self.process.stdin.write("step\n")
         self.process.stdin.flush()
-        return self.answer()["loss"]
+        return self.answer()
 
     def answer(self) -> dict:
         line = self.process.stdout.readline()
@@ -114,6 +118,20 @@ def measure(
         for name in mechanisms
     }
     return timed(peers, ours, seconds=seconds)
+
+
+def operators_of_steps(executable: pathlib.Path, shape: AnyShape, mechanism: str, precision: str, *, seconds: float, definitions: Sequence[str] = ()) -> list[list[dict]]:
+    """What each operator took, step by step; see `bench/operators.py`."""
+    words = [*shape.words(mechanism), f"--set=training.precision={precision}", "--operators", *definitions]
+    side = CogwheelSteps(executable, words)
+    try:
+        side.step()  # allocates
+        steps, start = [], time.perf_counter()
+        while len(steps) < 3 or time.perf_counter() - start < seconds:
+            steps.append(side.whole_step()["operators"])
+        return steps
+    finally:
+        side.close()
 
 
 def most_steps(shape: SequenceShape) -> int:
