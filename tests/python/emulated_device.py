@@ -2,16 +2,20 @@
 
 Its tensors have no memory, so that code that reads a pointer fails; operators run on a CPU tensor behind each tensor
 of the device. Importing this registers the device, once for the process.
+
+COGWHEEL_TEST_DEVICE names a device of the machine instead, such as cuda: the same tests on what users have.
 """
 
 import functools
+import os
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.backend_registration import _DummyBackendModule, _setup_privateuseone_for_python_backend
 
-NAME = "emulated"
+OF_MACHINE = os.environ.get("COGWHEEL_TEST_DEVICE", "")
+NAME = OF_MACHINE or "emulated"
 
 # By the address of their storage, which aliases share: the storage, so that the address is not given again, and the
 # tensor behind. For others to see all are contiguous.
@@ -24,6 +28,8 @@ def is_there(value: object) -> bool:
 
 def on_device(behind: Tensor) -> Tensor:
     """A tensor of the device with these numbers."""
+    if OF_MACHINE:
+        return behind.detach().to(NAME)
     tensor = torch._C._acc.create_empty_tensor(tuple(behind.shape), behind.dtype)
     storage = tensor.untyped_storage()
     _BEHIND[storage._cdata] = storage, behind.detach()
@@ -32,7 +38,7 @@ def on_device(behind: Tensor) -> Tensor:
 
 def behind(tensor: Tensor) -> Tensor:
     """The numbers of a tensor of the device."""
-    return _BEHIND[tensor.untyped_storage()._cdata][1]
+    return tensor.cpu() if OF_MACHINE else _BEHIND[tensor.untyped_storage()._cdata][1]
 
 
 def forget() -> None:
@@ -95,10 +101,17 @@ class _Backend(_DummyBackendModule):
         pass
 
 
-_setup_privateuseone_for_python_backend(NAME, _Backend())
-_FALLBACK, _ATEN = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
-_FALLBACK.fallback(_run, "PrivateUse1")
-# PyTorch's own way to run these anywhere gives a result its size afterwards, which tensors without memory do not take.
-for _each in ("abs", "logical_and", "logical_or", "logical_not", "arange", "arange.start_step", "arange.start", "eye", "reciprocal"):
-    _name, _, _overload = _each.partition(".")
-    _ATEN.impl(_each, functools.partial(_run, getattr(getattr(torch.ops.aten, _name), _overload or "default")), "PrivateUse1")
+def _register() -> None:
+    _setup_privateuseone_for_python_backend(NAME, _Backend())
+    _LIBRARIES.extend([torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")])
+    fallback, aten = _LIBRARIES
+    fallback.fallback(_run, "PrivateUse1")
+    # PyTorch's own way to run these anywhere gives a result its size afterwards, which tensors without memory do not take.
+    for each in ("abs", "logical_and", "logical_or", "logical_not", "arange", "arange.start_step", "arange.start", "eye", "reciprocal"):
+        name, _, overload = each.partition(".")
+        aten.impl(each, functools.partial(_run, getattr(getattr(torch.ops.aten, name), overload or "default")), "PrivateUse1")
+
+
+_LIBRARIES: list[torch.library.Library] = []  # what they register goes with them
+if not OF_MACHINE:
+    _register()

@@ -1,4 +1,5 @@
-"""The mechanism headers compile for the device, where nvcc is installed. No device is needed: nothing is run."""
+"""The mechanism headers compile for the device, where nvcc is installed. Where there is
+a device, its numbers are compared with the host's."""
 
 import re
 import shutil
@@ -52,6 +53,14 @@ def test_every_row_map_compiles_for_the_device(repository, unit, tmp_path):
     compiled(source, "-ptx", "-o", tmp_path / "row_maps.ptx", *includes)
     kernels = re.findall(r"^\.visible \.entry \w*exercise\w*", (tmp_path / "row_maps.ptx").read_text(), re.MULTILINE)
     assert len(kernels) == 2 * len(row_maps(repository))
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is None, reason="no NVIDIA GPU: device code is compiled and not run")
+def test_row_maps_have_the_numbers_of_the_host(unit, tmp_path):
+    source, includes = unit
+    compiled(source, "-o", tmp_path / "row_maps", *includes)
+    run = subprocess.run([tmp_path / "row_maps"], capture_output=True, text=True)
+    assert run.returncode == 0 and "agrees" in run.stdout, run.stdout + run.stderr
 
 
 def test_no_row_map_calls_what_only_the_host_has(unit, tmp_path):
