@@ -13,6 +13,7 @@
 
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/ops/layers/matrix_product.h"
+#include "cogwheel/ops/support/make_node.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
 namespace cogwheel::nn {
@@ -81,7 +82,7 @@ CollectedWeight::CollectedWeight(const at::Tensor& weight, const at::Tensor& bia
   rows_ = std::make_shared<Rows>();
   collected_ = of_products.detach();
   if (bias.defined()) collected_bias_ = bias_of_products.detach();
-  const auto node = c10::make_intrusive<CollectingNode>(rows_);
+  const auto node = ops::make_node<CollectingNode>(rows_);
   node->set_next_edges(torch::autograd::collect_next_edges(inputs));
   torch::autograd::set_history(collected_, node);
   if (bias.defined()) torch::autograd::set_history(collected_bias_, node);

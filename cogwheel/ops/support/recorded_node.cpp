@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "cogwheel/ops/support/make_node.h"
+
 namespace cogwheel::ops {
 namespace {
 
@@ -124,7 +126,7 @@ void record(const char* name, const variable_list& inputs, const variable_list& 
 
 void record_saving(const char* name, const variable_list& inputs, const variable_list& outputs, const Saved& saved,
                    Backward backward) {
-  const auto node = c10::make_intrusive<RecordedNode>(name, std::move(backward));
+  const auto node = make_node<RecordedNode>(name, std::move(backward));
   node->set_next_edges(torch::autograd::collect_next_edges(inputs));
   for (const at::Tensor& output : outputs) torch::autograd::set_history(output, node);
   node->save(saved);
