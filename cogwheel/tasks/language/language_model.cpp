@@ -214,7 +214,7 @@ nn::ModelState LanguageModelImpl::make_state(std::int64_t batch, nn::NumberType 
 at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& targets,
                                    const nn::ForwardContext& given) {
   const at::Tensor told = targets.flatten();
-  if (given.hooks != nullptr)  // which may keep the logits
+  if (given.hooks != nullptr && given.hooks->wants(nn::HookPlace::logits, -1))
     return at::cross_entropy_loss(forward(tokens, given).flatten(0, 1), told.to(token_embedding_.device()));
   const nn::ForwardContext context = resolved(tokens, given);
   const at::Tensor read = head_input(stream(tokens, context), context).flatten(0, 1);
