@@ -84,6 +84,8 @@ def test_slices_share_their_activations_and_hold_sums_of_gradients(cogwheel):
     found = {slices: parts(said(cogwheel, "small.toml", "--set", f"training.micro_batches={slices}")) for slices in (1, 8)}
     assert found[8]["gradients"] == 3 * found[8]["weights"]
     assert found[1]["activations of a slice"] > 4 * found[8]["activations of a slice"]
+    one_window = parts(said(cogwheel, "small.toml", "--set", "training.batch=1"))  # the gradients that are held are none of it
+    assert found[8]["activations of a slice"] == pytest.approx(one_window["activations of a slice"], rel=0.1)
     again = parts(said(cogwheel, "small.toml", "--set", "training.recompute=1"))
     assert again["activations of a slice"] < 0.6 * found[1]["activations of a slice"]
     muon = parts(said(cogwheel, "small.toml", "--set", "training.optimizer=muon"))

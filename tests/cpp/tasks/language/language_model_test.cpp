@@ -10,6 +10,8 @@
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/nn/hooks/head_observer.h"
+#include "cogwheel/nn/hooks/hooks.h"
 #include "cogwheel/runs/task.h"
 #include "cogwheel/tasks/language/language_model_form.h"
 #include "nn/hooked.h"
@@ -175,6 +177,20 @@ TEST_P(EachForm, StartsNearTheUniformLoss) {
     const at::Tensor tokens = random_tokens(4, 24);
     EXPECT_NEAR(model->loss(tokens, tokens.roll(1, 1)).item<double>(), std::log(50.0), 0.1) << mechanism;
   }
+}
+
+TEST_P(EachForm, HasTheBitsOfTheLossWhateverHooksReadOfIt) {
+  LanguageModel model = make(small("cog", GetParam()));
+  const at::Tensor tokens = random_tokens(4, 24), targets = tokens.roll(1, 1);
+  const at::Tensor plain = model->loss(tokens, targets);
+  nn::Hooks of_heads, of_logits;
+  const nn::HeadObserver observer(of_heads);
+  at::Tensor logits;
+  of_logits.read(nn::HookPlace::logits, [&](const nn::HookPoint&, const at::Tensor& value) { logits = value; });
+  EXPECT_TRUE(model->loss(tokens, targets, {.hooks = &of_heads}).equal(plain));
+  EXPECT_FALSE(observer.statistics().empty());
+  EXPECT_NEAR(model->loss(tokens, targets, {.hooks = &of_logits}).item<double>(), plain.item<double>(), 1e-5);
+  EXPECT_EQ(logits.sizes(), at::IntArrayRef({4, 24, 50}));
 }
 
 // Llama's formulas, written out with dense float64 matrices: one layer, one head per line of the loop.
